@@ -1,5 +1,5 @@
-//! How long it takes from a file of 10,000 routes to a plan, and to the next plan when one route has changed:
-//! `cargo run --release -p tollgate-plan --example load [ROUNDS]`.
+//! Measures the time from a file of 10,000 routes to a plan, and to the next plan after one route has
+//! changed: `cargo run --release -p tollgate-plan --example load [ROUNDS]`.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -40,7 +40,7 @@ fn main() {
         assert_eq!(plan.routes.len(), ROUTES);
         times.push([read, both - read, both].map(|took| took.as_secs_f64() * 1e3));
     }
-    // It is of no importance if it stays.
+    // It does no harm if the file stays.
     let _ = std::fs::remove_file(&path);
     let first = times.remove(0);
     for (what, index) in [("read", 0), ("compile", 1), ("both", 2)] {

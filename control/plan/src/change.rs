@@ -1,24 +1,26 @@
-//! What differs between two plans in their upstreams, found once, so that no worker has to look at all of them.
+//! Finds how the upstreams of two plans differ. The control thread does it once, so that no worker compares
+//! them all.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::{Plan, Upstream};
 
-/// What a plan changes of the upstreams of the plan before.
+/// The difference between the upstreams of a plan and of the plan before it.
 #[derive(Debug, Default)]
 pub struct UpstreamChange {
-    /// Those that it does not name any longer.
+    /// Upstreams that the new plan no longer has.
     pub gone: Vec<Arc<Upstream>>,
-    /// Those whose name was there and stood for something else, as they are now.
+    /// Upstreams whose name both plans have, but with other settings; as the new plan has them.
     pub changed: Vec<Arc<Upstream>>,
-    /// Those whose name was not there.
+    /// Upstreams whose name only the new plan has.
     pub added: Vec<Arc<Upstream>>,
 }
 
 impl Plan {
-    /// Takes over the upstreams of the plan before that are still the same: whoever keeps something for one sees by its
-    /// pointer that nothing has changed. Says what else has.
+    /// Replaces each upstream that has not changed by the object of the plan before, and returns the
+    /// differences. Code that keeps state for an upstream then sees by the pointer alone that nothing has
+    /// changed.
     pub fn follow(&mut self, before: &Plan) -> UpstreamChange {
         let mut known: HashMap<&str, &Arc<Upstream>> =
             before.upstreams.iter().map(|upstream| (upstream.name.as_str(), upstream)).collect();
@@ -30,7 +32,8 @@ impl Plan {
                 None => change.added.push(upstream.clone()),
             }
         }
-        // In their order: what is done for each must not depend on a hash's seed, or no simulation could replay it.
+        // In the order of the plan. Work done for each upstream must not depend on a hash seed, or a
+        // simulation could not be replayed.
         let gone = before.upstreams.iter().filter(|upstream| known.contains_key(upstream.name.as_str()));
         change.gone = gone.cloned().collect();
         change

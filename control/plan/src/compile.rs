@@ -1,4 +1,4 @@
-//! `compile(Config) -> Plan`: what can be wrong only in combination is found here.
+//! `compile(Config) -> Plan`. Finds the mistakes that show only when parts of a configuration are combined.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,17 +20,18 @@ use crate::{
 };
 use crate::{own_addresses, unguarded};
 
-/// A plan, and what is doubtful about it.
+/// A plan and its warnings.
 #[derive(Debug)]
 pub struct Compiled {
     /// The plan.
     pub plan: Plan,
-    /// Warnings.
+    /// Doubtful but valid settings.
     pub warnings: Vec<Problem>,
 }
 
-/// Compiles a config by itself. Pure: the same config gives the same plan, and nothing outside is looked at: what only a store
-/// can have is a warning, so that this is to look at, and not to be put in force where there is a store.
+/// Compiles a config from one file. Pure: the same config gives the same plan, and nothing outside the config
+/// is read. Whatever only a store could define gives a warning. The result is therefore good for `check`, but
+/// not for serving a config that has a store.
 ///
 /// # Errors
 /// Every problem at once, warnings among them.
@@ -38,7 +39,7 @@ pub fn compile(config: &Config) -> Result<Compiled, Vec<Problem>> {
     compile_parts(&Parts { unseen: config.store.is_some(), ..Parts::of(config) })
 }
 
-/// As [`compile`], of a config that comes from several sources.
+/// Compiles a config whose parts come from several sources; otherwise like [`compile`].
 ///
 /// # Errors
 /// Every problem at once, warnings among them.
@@ -46,7 +47,8 @@ pub fn compile_parts(parts: &Parts<'_>) -> Result<Compiled, Vec<Problem>> {
     compile_again(parts, &mut Memo::default())
 }
 
-/// As [`compile_parts`], with what is known from the last time: routes that are the same are not compiled again.
+/// Compiles like [`compile_parts`], but takes unchanged routes from the last compilation instead of compiling
+/// them again.
 ///
 /// # Errors
 /// Every problem at once, warnings among them.
@@ -76,7 +78,7 @@ pub fn compile_again(parts: &Parts<'_>, memo: &mut Memo) -> Result<Compiled, Vec
             if planned.policies != policies {
                 Arc::make_mut(&mut planned).policies = policies;
             }
-            // What is wrong with it is to be told the next time too.
+            // Do not remember a faulty route: its error must be reported again the next time.
             if compiler.problems.len() == before {
                 memo.became(route.identity, &planned);
             }
@@ -125,7 +127,7 @@ pub fn compile_again(parts: &Parts<'_>, memo: &mut Memo) -> Result<Compiled, Vec
     }
 }
 
-/// What of `forwarded.keep` has nothing to keep.
+/// Reports entries of `forwarded.keep` that have no effect.
 fn kept_in_vain(config: &Config) -> impl Iterator<Item = Problem> {
     config.forwarded.keep.iter().filter_map(|kept| {
         let name = &kept.value;
@@ -165,28 +167,28 @@ fn settings(config: &Config, paths: PathRules) -> Settings {
 
 struct Compiler<'a> {
     config: &'a Config,
-    /// The upstreams of all sources.
+    /// The named upstreams of all sources.
     written: &'a [&'a config::Upstream],
     problems: Vec<Problem>,
     upstreams: Vec<Arc<Upstream>>,
-    /// Where an upstream of a name is: its index here, and among those that are written if it is one.
+    /// Finds an upstream by name: its index in `upstreams`, and its index in `written` if it is a named one.
     names: HashMap<String, (usize, Option<usize>)>,
-    /// Where an upstream of endpoints written in place is: its name, which is all of them as text, costs more to make than
-    /// all else of a route, and mostly many routes have the same ones.
+    /// Finds an upstream of endpoints written in place. Its name, the text of all its endpoints, costs more
+    /// to make than the rest of a route, and usually many routes have the same endpoints.
     in_place: HashMap<Vec<(&'a config::EndpointAddress, u32)>, usize>,
     clients: Clients,
     rules: PathRules,
 }
 
-/// What a route matches of a path.
+/// The path condition of a route.
 struct Paths<'a> {
     matched: Option<&'a config::PathMatch>,
-    /// The length of the prefix, if it matches one.
+    /// The length of the prefix, if the route matches one.
     prefix: Option<usize>,
 }
 
 impl Paths<'_> {
-    /// The pattern whose groups a rewrite or redirect may name.
+    /// Returns the pattern whose groups a rewrite or redirect may name.
     fn pattern(&self) -> Result<PathPattern, String> {
         match self.matched {
             Some(config::PathMatch::Regex(pattern)) => PathPattern::new(pattern),
@@ -204,7 +206,7 @@ impl<'a> Compiler<'a> {
                 .endpoints
                 .iter()
                 .map(|endpoint| (endpoint.address.value.scheme, endpoint.address.at));
-            // With `tls` and nothing but endpoints that are looked up, that is what says it.
+            // If all endpoints are discovered, the presence of `tls` decides.
             let said = upstream.tls.as_ref().filter(|_| upstream.endpoints.is_empty());
             let scheme = self.scheme(schemes);
             let http2 = upstream.is_http2();
@@ -230,8 +232,9 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// `prefix` is the length of the prefix that the route matches, if it matches one; `known` what became of it in the plan
-    /// before, which stands if all that it is made of besides is the same.
+    /// Compiles a route. `prefix` is the length of the prefix that the route matches, if it matches one.
+    /// `known` is the route in the plan before; it is returned if everything else that it depends on is
+    /// unchanged.
     fn route(
         &mut self,
         route: &'a config::Route,
@@ -312,8 +315,9 @@ impl<'a> Compiler<'a> {
         Some(fallbacks.collect())
     }
 
-    /// The upstream of a fallback. Requests that come there have met the policies of their route and of the upstream that they
-    /// went to first, and meet no others: an upstream with policies of its own would be reached around them.
+    /// Returns the upstream of a fallback. A request that falls back has already passed the policies of its
+    /// route and of its first upstream, and passes no others. An upstream with policies of its own is
+    /// therefore refused: the fallback would circumvent them.
     fn fallback_target(&mut self, target: &'a config::Target) -> Option<usize> {
         let (shares, named) = self.forward(std::slice::from_ref(target));
         if let Some(upstream) = named.map(|index| self.written[index])
@@ -330,7 +334,7 @@ impl<'a> Compiler<'a> {
         shares.first().map(|share| share.upstream)
     }
 
-    /// The path of a page, of which no byte may be read in two ways.
+    /// Checks the path of a page, and returns it. No byte of it may be ambiguous.
     fn page_path(&mut self, text: &str, at: At) -> Option<String> {
         let path = text.split('?').next().unwrap_or_default().replace("{status}", "503");
         if let Err(error) = normalise_rewritten(path.as_bytes(), &self.rules, &mut Vec::new()) {
@@ -340,8 +344,9 @@ impl<'a> Compiler<'a> {
         Some(text.to_owned())
     }
 
-    /// Endpoints written in place make one upstream together; each named upstream has a share of its own. Says too
-    /// which upstream of the config is the only one, if so: its timeouts count.
+    /// Returns the shares of a route's targets. All endpoints written in place form one upstream; each named
+    /// upstream has a share of its own. If a named upstream is the only one, its index in `written` is
+    /// returned too, since its timeouts apply.
     fn forward(&mut self, targets: &'a [config::Target]) -> (Vec<UpstreamShare>, Option<usize>) {
         let mut shares: Vec<UpstreamShare> = Vec::new();
         let mut own = Vec::new();
@@ -354,7 +359,7 @@ impl<'a> Compiler<'a> {
                         shares.push(UpstreamShare { upstream: *upstream, weight: target.weight });
                         named.extend(*index);
                     }
-                    // A reader tells it with help; a config from elsewhere can still have it.
+                    // The reader reports this with help; a config from another source can still have it.
                     None => {
                         let message = format!("there is no upstream `{name}`");
                         self.problems.push(Problem::error(target.at, message));
@@ -366,7 +371,7 @@ impl<'a> Compiler<'a> {
             let weight = own.iter().map(|(_, weight)| *weight).fold(0, u32::saturating_add);
             let before = self.problems.len();
             let upstream = self.in_place.get(&own).copied().unwrap_or_else(|| self.written_in_place(targets));
-            // What is wrong is told of each route.
+            // If there was an error, every route reports it.
             if self.problems.len() == before {
                 self.in_place.insert(own, upstream);
             }
@@ -376,16 +381,17 @@ impl<'a> Compiler<'a> {
         (shares, only)
     }
 
-    /// HTTP/2 to endpoints, as far as it is the gateway's.
+    /// Returns the settings of HTTP/2 to endpoints, which follow from the gateway's limits.
     fn http2(&self) -> EndpointHttp2 {
         let limits = &self.config.limits;
-        // HTTP/2 counts 32 bytes for each field (RFC 9113, 6.5.2), and pseudo-fields too. What is between this limit and the
-        // configured one is told apart from what breaks the protocol.
+        // HTTP/2 counts 32 bytes for each field (RFC 9113, 6.5.2), pseudo-fields included. A head between the
+        // configured limit and this one gets an error of its own, distinct from a protocol error.
         let list = limits.headers.saturating_add(limits.header_count.saturating_mul(32)).saturating_add(1024);
         EndpointHttp2 { header_list: u32::try_from(list).unwrap_or(u32::MAX) }
     }
 
-    /// The upstream of the endpoints among the targets: the same ones in two routes are one upstream, with one pool.
+    /// Returns the upstream made of the endpoints among the targets. Routes with the same endpoints share one
+    /// upstream and its pool.
     fn written_in_place(&mut self, targets: &[config::Target]) -> usize {
         let mut endpoints = Vec::new();
         let mut texts = Vec::new();
@@ -431,8 +437,8 @@ impl<'a> Compiler<'a> {
         self.upstreams.len() - 1
     }
 
-    /// What all endpoints of an upstream speak, and where the first one is written. One pool, one balance and one retry
-    /// are over all of them, so that they must not differ.
+    /// Returns the protocol of an upstream's endpoints, and where the first one is written. They must not
+    /// differ: pool, balancing and retries span all endpoints.
     fn scheme(
         &mut self,
         mut schemes: impl Iterator<Item = (config::Scheme, At)>,
@@ -465,7 +471,7 @@ impl<'a> Compiler<'a> {
         made.map_err(|problem| self.problems.push(Problem { at: rewrite.at, ..problem })).ok()
     }
 
-    /// A path that stands in the configuration, in normal form.
+    /// Returns a path from the configuration in normal form.
     fn literal(&self, path: &str) -> Result<String, Problem> {
         let mut normal = Vec::new();
         match normalise_rewritten(path.as_bytes(), &self.rules, &mut normal) {
@@ -485,7 +491,7 @@ impl<'a> Compiler<'a> {
 
     fn regex(&self, pattern: &str, replace: &str) -> Result<PathRewrite, Problem> {
         let pattern = regex::bytes::Regex::new(pattern).map_err(|error| {
-            // The lines before the last repeat the pattern.
+            // The last line has the reason; the lines before it repeat the pattern.
             let error = error.to_string();
             let reason = error.lines().last().unwrap_or_default();
             problem(format!("the pattern does not compile: {}", reason.trim_start_matches("error: ")))
@@ -516,8 +522,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A whole `Location`. Of one without groups it is only looked at whether any server could take its path: it need not
-    /// be one of this gateway's.
+    /// Compiles a whole `Location`. A path without groups is checked leniently, since it may belong to
+    /// another server.
     fn location(&self, text: &str, paths: &Paths<'_>) -> Result<Location, Problem> {
         let split = config::location_replacement(text).map_err(problem)?;
         let has_group = |pieces: &[ReplacementPiece]| {
@@ -558,7 +564,7 @@ fn no_group(name: String) -> Problem {
     problem(format!("the pattern has no group `{name}`"))
 }
 
-/// An endpoint as the plan has it.
+/// Converts an endpoint to the form that the plan has.
 pub(crate) fn endpoint(endpoint: &config::Endpoint) -> Endpoint {
     Endpoint {
         address: address(&endpoint.address.value),
@@ -568,7 +574,8 @@ pub(crate) fn endpoint(endpoint: &config::Endpoint) -> Endpoint {
     }
 }
 
-/// The connections of an upstream. Those that name a client are not kept: each is for one request.
+/// Returns the pool settings of an upstream. A connection whose PROXY protocol header names a client serves
+/// one request and is not kept.
 fn pool(upstream: &config::Upstream) -> Pool {
     let pool = upstream.pool.clone();
     match upstream.proxy_protocol {
@@ -591,7 +598,7 @@ fn address(endpoint: &config::EndpointAddress) -> Address {
     }
 }
 
-/// The gateway's timeouts, as the upstream and then the route change them.
+/// Returns the gateway's timeouts with the changes of the upstream, then of the route.
 fn timeouts(
     gateway: &config::Timeouts,
     upstream: Option<&config::RouteTimeouts>,
@@ -608,7 +615,7 @@ fn timeouts(
     all
 }
 
-/// The gateway's least rates, as the route changes them.
+/// Returns the gateway's least rates with the changes of the route.
 fn rates(gateway: &config::Limits, route: config::RouteRates) -> Rates {
     let gateway = Rates::of(gateway);
     Rates {

@@ -1,4 +1,4 @@
-//! Endpoints from a file of their own.
+//! Reads endpoints from a separate file, for `discover: {file: PATH}`.
 
 use tollgate_config::Scheme;
 use tollgate_config::file_access::NamedFile;
@@ -6,10 +6,12 @@ use tollgate_config::file_access::NamedFile;
 use crate::Endpoint;
 use crate::compile::endpoint;
 
-/// Reads a file of endpoints, as `discover: {file: PATH}` names it. Blocks for as long as the file system takes.
+/// Reads a file of endpoints. Blocks for as long as the file system takes, so callers use a thread of their
+/// own.
 ///
 /// # Errors
-/// What is wrong with it, as text for people: each problem with its place, and with its line if the operator named the file.
+/// Returns readable text: each problem with its position, and with the faulty line if the operator named the
+/// file.
 pub fn read_endpoints(file: &NamedFile) -> Result<Vec<Endpoint>, String> {
     let read = tollgate_config::load_endpoints(file).map_err(|bad| bad.text)?;
     if read.iter().any(|endpoint| endpoint.address.value.scheme == Scheme::H2c) {

@@ -1,7 +1,8 @@
-//! What a worker runs: `compile(Config) -> Plan`, pure, or every problem at once.
+//! Compiles a configuration into the [`Plan`] that the workers run: `compile(Config) -> Plan`. The function
+//! is pure, and reports every problem at once.
 //!
-//! A [`Plan`] is immutable and holds no state: pools, counters and balances live in the workers' tables, keyed by
-//! names and addresses, and survive a change of plan.
+//! A plan is immutable and holds no state. Pools, counters and balances live in the workers' tables, keyed by
+//! names and addresses, so they survive a change of plan.
 
 mod change;
 mod compile;

@@ -1,4 +1,4 @@
-//! The access logs of a configuration: the gateway's, and those that routes name.
+//! Collects the access logs that the gateway and its routes name, each once.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use tollgate_policy::CollectorRule;
 
 use crate::policies::collector;
 
-/// Logs of one gateway. Each has a thread of its own, and a buffer in every worker.
+/// The most access logs that a gateway may have. Each has its own thread, and a buffer in every worker.
 const MOST: usize = 64;
 
 /// An access log.
 #[derive(Clone, Debug)]
 pub struct PlannedLog {
-    /// What routes name it by: the same from plan to plan for the same log.
+    /// Identifies the log to routes. The same log has the same key in every plan.
     pub key: u64,
-    /// Whether it takes the lines of routes that name no logs.
+    /// Whether it records the requests of routes that name no logs.
     pub usual: bool,
-    /// What it writes, and where.
+    /// Format, filter and destination.
     pub log: config::AccessLog,
-    /// The collector that gets every line.
+    /// The OTLP collector that receives each record; `None`: records are not exported.
     pub collector: Option<CollectorRule>,
 }
 
@@ -31,13 +31,13 @@ impl PartialEq for PlannedLog {
     }
 }
 
-/// The keys of a route's own logs; `None`: it has the gateway's.
+/// Returns the keys of a route's own logs; `None`: it uses the gateway's.
 pub(crate) fn of_route(route: &config::Route) -> Option<Arc<[u64]>> {
     let logs = route.access_log.as_ref()?;
     Some(logs.iter().map(config::AccessLog::key).collect())
 }
 
-/// All logs, each once.
+/// Returns all logs, each once.
 pub(crate) fn all(parts: &Parts<'_>, problems: &mut Vec<Problem>) -> Vec<PlannedLog> {
     let mut out: Vec<PlannedLog> = Vec::new();
     let usual = parts.config.access_log.iter().map(|log| (log, true));

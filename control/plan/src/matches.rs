@@ -1,4 +1,5 @@
-//! From the matches of a config to the router: in normal form, and with its errors where they were written.
+//! Builds the router from the matches of a configuration. Paths are brought to their normal form first, and
+//! each error carries the position at which the faulty part was written.
 
 use std::sync::Arc;
 
@@ -10,20 +11,21 @@ use tollgate_route::{
 
 use crate::memo::{Known, Memo};
 
-/// What came of the matches.
+/// The result of building the router.
 pub(crate) struct Matches {
-    /// The router; nothing when one of the problems is about it. Complete only when there is no problem.
+    /// `None` if the router itself cannot be built. It is complete only if there is no problem.
     pub router: Option<Router>,
-    /// For each route the length of the prefix that it matches, in normal form; nothing for other paths.
+    /// For each route the length of the path prefix that it matches, in normal form; `None` for other kinds
+    /// of path.
     pub prefixes: Vec<Option<usize>>,
-    /// What is wrong.
+    /// Errors.
     pub problems: Vec<Problem>,
-    /// Ties.
+    /// Warnings about routes that are equally specific.
     pub warnings: Vec<Problem>,
 }
 
-/// What is wrong with matches, alone or together, in a config that is refused for another mistake: so that a
-/// person hears of all problems at once.
+/// Checks the matches of a configuration that other errors have already made unusable, alone and against each
+/// other. The user then sees all problems in one run.
 #[must_use]
 pub fn check_matches(readable: &Readable) -> Vec<Problem> {
     let Matches { mut problems, warnings, .. } = matches(
@@ -51,7 +53,8 @@ pub(crate) fn matches(routes: &[&config::Route], rules: &PathRules, memo: &mut M
     let mut out = Matches { router: None, prefixes: Vec::new(), problems: Vec::new(), warnings: Vec::new() };
     let mut prepared = Vec::with_capacity(routes.len());
     let mut errors = Vec::new();
-    // The routes that are prepared: one with a path that no request can have is left out, for the others' sake.
+    // The routes that are prepared. A route whose path no request can have is left out, so that the others
+    // are still checked.
     let mut kept = Vec::with_capacity(routes.len());
     memo.begin(rules);
     for route in routes {
@@ -66,7 +69,7 @@ pub(crate) fn matches(routes: &[&config::Route], rules: &PathRules, memo: &mut M
         let prefix = match &path {
             Ok(PathSpec::Prefix(prefix)) => Some(prefix.len()),
             Ok(PathSpec::Exact(_) | PathSpec::Regex(_)) => None,
-            // A path with a problem has that one, and is not to have a second for its rewrite.
+            // A path with an error gets no second error for its rewrite.
             Ok(PathSpec::Any) | Err(_) => Some(0),
         };
         out.prefixes.push(prefix);
@@ -113,7 +116,7 @@ fn path_spec(matches: &config::Match, rules: &PathRules) -> Result<PathSpec, Pro
     };
     Ok(match &path.value {
         config::PathMatch::Exact(text) => PathSpec::Exact(normal(text)?),
-        // The root's prefix, which is no path.
+        // The prefix of the root is empty, and so is no path.
         config::PathMatch::Prefix(text) if text.is_empty() => PathSpec::Any,
         config::PathMatch::Prefix(text) => PathSpec::Prefix(normal(text)?),
         config::PathMatch::Regex(pattern) => PathSpec::Regex(pattern.clone()),
@@ -157,7 +160,7 @@ fn refused(routes: &[&config::Match], error: &BuildError) -> Problem {
     }
 }
 
-/// Where the part of a match was written that an error is about.
+/// Returns the position of the part of a match that an error is about.
 fn place(matches: &config::Match, error: &BuildError) -> At {
     let path = matches.path.as_ref().map(|path| path.at);
     let at = match error {

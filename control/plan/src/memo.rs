@@ -1,4 +1,5 @@
-//! What was made of each route by itself, of the consumers, and of the listeners' TLS, for the next plan: a change costs mostly what has changed.
+//! Keeps what was compiled for each route, for the consumers, and for the listeners' TLS. The next
+//! compilation then costs little more than what has changed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,36 +11,36 @@ use tollgate_tls::{Server, ServerFiles};
 
 use crate::Route;
 
-/// What compiling has found for each route by itself, for the consumers, and for the listeners' TLS. Whoever compiles again and again keeps it; it is never wrong to begin
-/// with an empty one.
+/// The results of the last compilation, by what they were compiled from. The control thread keeps it from
+/// plan to plan. An empty one is always correct, only slower.
 #[derive(Debug, Default)]
 pub struct Memo {
-    /// The rules of paths that all of it holds under.
+    /// The path rules under which the entries were made.
     rules: Option<PathRules>,
     known: Table,
-    /// What is known so far of the routes that are being compiled.
+    /// The entries for the plan that is being compiled.
     next: Table,
-    /// Consumers as they were written last, and found by what they show.
+    /// The consumers as they were written last, and their compiled form.
     consumers: Option<(Vec<ConsumerSpec>, Arc<Consumers>)>,
-    /// TLS of listeners, and what it was made of.
+    /// The TLS of listeners, and the files from which it was made.
     servers: Vec<(ServerFiles, Server)>,
 }
 
 type Table = HashMap<Identity, Known>;
 
-/// What is known of a route.
+/// The compiled parts of a route.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
-    /// Length of the prefix that it matches, if it matches one.
+    /// Length of the path prefix that it matches, if it matches one.
     pub prefix: Option<usize>,
-    /// Its match.
+    /// Its match, ready for the router.
     pub matches: Arc<Prepared>,
-    /// What became of it in the last plan.
+    /// The route in the last plan.
     pub route: Option<Arc<Route>>,
 }
 
 impl Memo {
-    /// Begins a plan under these rules.
+    /// Begins a plan under these rules. Other rules than the last time make all entries void.
     pub(crate) fn begin(&mut self, rules: &PathRules) {
         self.next.clear();
         if self.rules.as_ref() != Some(rules) {
@@ -48,45 +49,45 @@ impl Memo {
         }
     }
 
-    /// What the last plan that was good says of a route.
+    /// Returns what the last good plan has for a route.
     pub(crate) fn get(&self, route: Identity) -> Option<&Known> {
         self.known.get(&route)
     }
 
-    /// Takes note of a route's match.
+    /// Stores a route's match for this plan.
     pub(crate) fn note(&mut self, route: Identity, known: Known) {
         self.next.insert(route, known);
     }
 
-    /// Takes note of what became of a route, if its match is good.
+    /// Stores the compiled route, if its match is good.
     pub(crate) fn became(&mut self, route: Identity, planned: &Arc<Route>) {
         if let Some(known) = self.next.get_mut(&route) {
             known.route = Some(planned.clone());
         }
     }
 
-    /// What became of these consumers, if they are the same as the last time.
+    /// Returns the compiled consumers, if they are the same as the last time.
     pub(crate) fn consumers(&self, written: &[&ConsumerSpec]) -> Option<Arc<Consumers>> {
         let (known, consumers) = self.consumers.as_ref()?;
         known.iter().eq(written.iter().copied()).then(|| consumers.clone())
     }
 
-    /// Takes note of what became of consumers.
+    /// Stores compiled consumers.
     pub(crate) fn note_consumers(&mut self, written: &[&ConsumerSpec], consumers: &Arc<Consumers>) {
         self.consumers = Some((written.iter().copied().cloned().collect(), consumers.clone()));
     }
 
-    /// The TLS that was made of these files the last time.
+    /// Returns the TLS that was made of these files the last time.
     pub(crate) fn server(&self, files: &ServerFiles) -> Option<Server> {
         self.servers.iter().find(|(known, _)| known == files).map(|(_, server)| server.clone())
     }
 
-    /// Takes note of the TLS of all listeners.
+    /// Stores the TLS of all listeners.
     pub(crate) fn note_servers(&mut self, servers: Vec<(ServerFiles, Server)>) {
         self.servers = servers;
     }
 
-    /// The plan is good: what is not in it is forgotten.
+    /// Confirms that the plan is good. Entries that it does not use are dropped.
     pub(crate) fn keep(&mut self) {
         std::mem::swap(&mut self.known, &mut self.next);
         self.next.clear();
@@ -120,7 +121,7 @@ mod tests {
         compile_again(&Parts::of(config), memo).unwrap_or_else(|problems| panic!("{problems:?}")).plan
     }
 
-    /// Which routes the second plan has from the first.
+    /// Returns for each route whether the second plan took it over from the first.
     fn taken_over(before: &Plan, after: &Plan) -> Vec<bool> {
         before.routes.iter().zip(&after.routes).map(|(one, other)| Arc::ptr_eq(one, other)).collect()
     }
@@ -133,7 +134,7 @@ mod tests {
         now.routes[0] = other.routes[0].clone();
         let second = again(&now, &mut memo);
         assert_eq!(taken_over(&first, &second), [false, true, true, true, true, true]);
-        // What is gone is forgotten, what comes is new.
+        // A route that is removed is forgotten; the same route added later is compiled.
         let gone = now.routes.remove(2);
         assert_eq!(again(&now, &mut memo).routes.len(), 5);
         now.routes.insert(2, gone);
@@ -141,7 +142,7 @@ mod tests {
         assert_eq!(taken_over(&second, &third), [true, true, false, true, true, true]);
     }
 
-    /// Whatever else of a config changes: with what is known the plan is what it is without.
+    /// Whatever else of a config changes: a compilation with a memo gives the same plan as one without.
     #[test]
     fn what_a_route_depends_on_counts() {
         let written = config(TEXT);
@@ -179,7 +180,7 @@ mod tests {
         let third = again(&now, &mut memo);
         assert_ne!(before, known(&memo), "made anew");
         assert!(taken_over(&first, &second).iter().chain(&taken_over(&second, &third)).all(|same| *same));
-        // What is wrong is told each time.
+        // Errors are reported each time.
         now.consumers[0].groups.clear();
         let key = |line| (config::Digest([7; 32]), At { line, ..At::default() });
         (now.consumers[0].api_keys, now.consumers[1].api_keys) = (vec![key(1)], vec![key(2)]);

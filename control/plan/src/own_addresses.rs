@@ -1,11 +1,12 @@
-//! Endpoints that are addresses of the gateway itself: requests to them come back. [`compile`](crate::compile) warns of them.
+//! Finds endpoints that are addresses of the gateway itself, so that requests to them loop.
+//! [`compile`](crate::compile) warns about them.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 
 use tollgate_config::{self as config, Address, At, ListenAddress, Problem, TargetKind};
 
-/// A warning for each endpoint that a listener of the same configuration takes.
+/// Returns a warning for each endpoint that a listener of the same configuration accepts connections for.
 pub(crate) fn warnings(parts: &config::Parts<'_>) -> Vec<Problem> {
     let named = parts.upstreams.iter().flat_map(|upstream| &upstream.endpoints);
     let named = named.map(|endpoint| (&endpoint.address.value, endpoint.address.at));
@@ -27,7 +28,7 @@ pub(crate) fn warnings(parts: &config::Parts<'_>) -> Vec<Problem> {
                 (ListenAddress::Unix(own), Address::Unix(path)) => own.path == *path,
                 _ => false,
             })?;
-        // A list of matches is as many routes with the same targets.
+        // A list of matches becomes several routes with the same targets.
         warned.insert(at).then(|| {
             let message = "this endpoint is an address of the gateway itself: requests to it come back";
             let problem = Problem::warning(at, message);
@@ -39,7 +40,8 @@ pub(crate) fn warnings(parts: &config::Parts<'_>) -> Vec<Problem> {
     named.chain(in_place).filter_map(warning).collect()
 }
 
-/// Whether a listener takes connections to a host and port, as far as that can be told without a look-up.
+/// Returns whether a listener accepts connections to a host and port, as far as can be decided without a DNS
+/// lookup.
 fn takes(own: SocketAddr, host: &str, port: u16) -> bool {
     if own.port() != port {
         return false;

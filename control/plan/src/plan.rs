@@ -1,4 +1,4 @@
-//! The plan's types.
+//! The types of which a [`Plan`] consists.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,77 +14,80 @@ use crate::{
     RouteStay, Rules, Timeouts,
 };
 
-/// What a worker runs. Immutable.
+/// Everything that a worker needs in order to serve: listeners, routes, upstreams and policies. Immutable.
 #[derive(Debug)]
 pub struct Plan {
-    /// What holds for every route.
+    /// Settings that apply to every route.
     pub settings: Settings,
     /// Finds the route of a request, by index into `routes`.
     pub router: Router,
-    /// The routes; each behind a pointer that plans share while it is the same.
+    /// The routes. A route that has not changed since the plan before is the same object.
     pub routes: Vec<Arc<Route>>,
-    /// The upstreams, named ones first; each behind a pointer that plans share while it is the same.
+    /// The upstreams, named ones first. An upstream that has not changed since the plan before is the same
+    /// object.
     pub upstreams: Vec<Arc<Upstream>>,
-    /// Where connections come in.
+    /// The listeners; several entries may share an address.
     pub listeners: Vec<Arc<Listener>>,
     /// TLS of the admin listener; `None`: plain text.
     pub admin: Option<tollgate_tls::Server>,
-    /// Policies, each at its place.
+    /// The policies of all places. `chains` refers to them by index.
     pub policies: Vec<Attached>,
-    /// What requests meet of them, in that order, by index.
+    /// Sequences of policies in the order in which a request passes them, as indices into `policies`.
     pub chains: Vec<Vec<u32>>,
-    /// The chain of each of `upstreams`: met when it is known that a request goes there.
+    /// The chain of each entry of `upstreams`, by the same index. It applies once the upstream of a request
+    /// is known.
     pub upstream_chains: Vec<Option<u32>>,
-    /// Its access logs.
+    /// The access logs of the gateway and of its routes.
     pub logs: Vec<PlannedLog>,
 }
 
 impl Plan {
-    /// What is said of the connections that come in at an address, as it is written in the file.
+    /// Returns the listener at an address. The address is compared as it is written in the file.
     #[must_use]
     pub fn listener(&self, bind: &ListenAddress) -> Option<&Arc<Listener>> {
         self.listeners.iter().find(|listener| listener.bind.is_same_place(bind))
     }
 }
 
-/// A certificate of a listener, for those who tell when it ends.
+/// A certificate of a listener; log, metrics and status page report when it expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// Its file as it is written; where it is written itself, `certificates/NAME`.
+    /// The path of its file as it is written; `certificates/NAME` if the configuration holds the PEM text.
     pub name: String,
-    /// Where that is written.
+    /// Position of the path or the PEM text in the configuration.
     pub at: At,
-    /// When it ends, in seconds since 1970; `None`: it does not tell.
+    /// When it expires, in seconds since 1970; `None` if the certificate cannot be read for that.
     pub not_after: Option<i64>,
 }
 
-/// What is said of the connections that come in at an address.
+/// The settings of the connections that a listening socket accepts.
 #[derive(Debug)]
 pub struct Listener {
-    /// The address, as it is written in the file: its port can be 0.
+    /// The address as it is written in the file; its port may be 0.
     pub bind: ListenAddress,
     /// TLS; `None`: plain text.
     pub tls: Option<tollgate_tls::Server>,
-    /// Its certificates, in the order of `tls`.
+    /// Its certificates, in the order in which `tls` has them.
     pub certificates: Vec<Certificate>,
-    /// Whether HTTP/2 is spoken.
+    /// Whether clients may, must or cannot use HTTP/2.
     pub http2: Http2,
-    /// Whether an HTTP/1 client that has ended its direction still gets its answers.
+    /// Whether an HTTP/1 client that has closed its sending direction still gets its responses.
     pub half_close: bool,
-    /// How long a connection may have no request.
+    /// How long a connection may stay without a request; `None`: without limit.
     pub idle: Option<Duration>,
-    /// How old a connection may become.
+    /// How long a connection may live; `None`: without limit.
     pub age: Option<Duration>,
-    /// Who begins connections with a header of the PROXY protocol.
+    /// The peers whose connections must begin with a PROXY protocol header.
     pub proxy_protocol: Vec<Cidr>,
-    /// Where every request is sent; `None`: it is served.
+    /// The redirect that answers every request; `None`: requests are routed.
     pub redirect: Option<Redirect>,
-    /// The line of `Strict-Transport-Security`, with its CRLF; empty: none.
+    /// The whole `Strict-Transport-Security` line with its CRLF; empty if the listener sends none.
     pub strict_transport_security: Vec<u8>,
 }
 
 impl Listener {
-    /// Whether something may come before a connection's first request.
+    /// Returns whether a connection may begin with bytes other than a request: a TLS handshake or a PROXY
+    /// protocol header.
     #[must_use]
     pub fn has_preamble(&self) -> bool {
         self.tls.is_some() || !self.proxy_protocol.is_empty()
@@ -94,38 +97,40 @@ impl Listener {
 /// TLS to the endpoints of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
-    /// Whom to trust, and what to show.
+    /// The trusted authorities, and the certificate that the gateway presents.
     pub client: Arc<tollgate_tls::Client>,
-    /// The name that the endpoints are asked for; `None`: each one's own.
+    /// The name that the endpoints' certificates must hold; `None`: each endpoint's own host name.
     pub server_name: Option<String>,
-    /// What those are called of which only an address is known.
+    /// The name that the certificate must hold if only the address of an endpoint is known: the name that was
+    /// looked up.
     pub looked_up: Option<String>,
-    /// The name that they are asked for, where it is not the one that their certificates must hold.
+    /// The name sent as SNI, if it differs from the name that is verified.
     pub sni: Option<String>,
 }
 
-/// What holds for every route.
+/// Settings that apply to every route.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Sizes and counts that a peer may not exceed.
     pub limits: Limits,
-    /// Those of them that bound a head.
+    /// The part of `limits` that bounds a message head.
     pub head_limits: HeadLimits,
-    /// Timeouts where no route changes them.
+    /// The timeouts of routes that set none.
     pub timeouts: Timeouts,
-    /// What is said to the upstream about the client.
+    /// The fields in which the gateway tells the upstream who the client is.
     pub forwarded: Forwarded,
-    /// Fields that tell of the certificate that a client has shown; behind a pointer, by which one set is told from another.
+    /// Request fields that carry parts of the client's certificate. The pointer identifies the set, so caches
+    /// compare it alone.
     pub client_certificate: Arc<[(String, CertificatePart)]>,
-    /// Request ids.
+    /// How request ids are accepted and made.
     pub request_id: RequestId,
-    /// What the path's ambiguous bytes mean.
+    /// How ambiguous bytes of a path are treated.
     pub paths: PathRules,
-    /// Bodies of error answers, when replaced.
+    /// Replacements for the bodies of the gateway's own error responses.
     pub errors: ErrorBodies,
     /// The zone that the gateway is in.
     pub zone: Option<String>,
-    /// What of the process's own means is guarded.
+    /// Protection of the process's memory and descriptors under overload.
     pub overload: Overload,
 }
 
@@ -134,81 +139,83 @@ pub struct Settings {
 pub struct Route {
     /// Name in logs, metrics and `explain`.
     pub name: String,
-    /// What it does.
+    /// How the route handles a request.
     pub action: Action,
-    /// What of the request is rewritten.
+    /// How path and host are rewritten before a request is forwarded.
     pub rewrite: Rewrite,
-    /// Its timeouts, all filled in.
+    /// Its timeouts, with the defaults filled in.
     pub timeouts: Timeouts,
     /// Largest request body in bytes.
     pub body_limit: Option<u64>,
-    /// How slow its clients may be.
+    /// The least rates at which its clients must send and receive.
     pub rates: Rates,
-    /// Whether bodies are collected before they are passed on.
+    /// Whether bodies are collected before they are forwarded.
     pub buffer: Buffer,
-    /// Protocols that may be asked for with `Upgrade`, lower case.
+    /// Protocols that a client may request with `Upgrade`, in lower case.
     pub upgrade: Vec<String>,
-    /// What is tried again; `None`: as the upstream says.
+    /// When a failed request is retried; `None`: as the upstream configures.
     pub retry: Option<Retry>,
     /// How urgent its requests are.
     pub priority: Priority,
-    /// Whether calls of gRPC-Web are translated to gRPC.
+    /// Whether gRPC-Web calls are translated to gRPC.
     pub grpc_web: bool,
-    /// The policies that its requests may meet; `None`: neither it nor its upstreams have any.
+    /// The chains of policies of its requests; `None`: neither the route nor any of its upstreams has a
+    /// policy.
     pub policies: Option<RouteChains>,
-    /// The keys of the access logs that have its requests; empty: none has. `None`: the gateway's have.
+    /// Keys of the access logs that record its requests; empty: none. `None`: the gateway's logs do.
     pub logs: Option<Arc<[u64]>>,
-    /// What takes the place of errors, in the order in which it is tried; `None`: nothing.
+    /// Replacements for error responses, in the order in which they are tried; `None`: there are none.
     pub fallback: Option<Arc<[Fallback]>>,
-    /// How long its requests keep a client connection; `None`: as the listener says.
+    /// How long a client connection that has carried its requests is kept; `None`: as the listener
+    /// configures.
     pub stay: Option<Arc<RouteStay>>,
 }
 
-/// What takes the place of an error.
+/// A replacement for error responses of some statuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fallback {
-    /// The statuses of such errors, in order.
+    /// The statuses that it replaces, sorted.
     pub on: Vec<u16>,
-    /// What takes their place.
+    /// The replacement.
     pub instead: Instead,
 }
 
-/// What takes the place of an error.
+/// A substitute for an error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Instead {
-    /// The answer of this upstream to the same request: an index into [`Plan::upstreams`].
+    /// The response of this upstream to the same request: an index into [`Plan::upstreams`].
     Request(usize),
-    /// A page that an upstream has.
+    /// A page that the gateway fetches from an upstream.
     Page {
         /// Index into [`Plan::upstreams`].
         upstream: usize,
-        /// Path and query, in which `{status}` stands for the status of the error.
+        /// Path and query; `{status}` in it becomes the status of the error.
         path: String,
         /// The status that the client gets; `None`: the status of the error.
         status: Option<u16>,
     },
     /// A fixed response.
     Respond {
-        /// Its fields and body.
+        /// Its header fields and body.
         respond: Respond,
         /// The status that the client gets; `None`: the status of the error.
         status: Option<u16>,
     },
 }
 
-/// The least rates of a client, in bytes a second; `None`: any.
+/// The least rates of a client, in bytes per second; `None`: no minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rates {
-    /// At which it sends a request's body.
+    /// The least rate at which it sends a request's body.
     pub body: Option<u32>,
-    /// At which it takes a response.
+    /// The least rate at which it receives a response.
     pub response: Option<u32>,
-    /// How long it may fall short of them at the start.
+    /// How long a client may stay below these rates at the start.
     pub grace: Duration,
 }
 
 impl Rates {
-    /// The gateway's, for answers that belong to no route.
+    /// Returns the gateway's rates. They hold for responses that belong to no route.
     #[must_use]
     pub fn of(limits: &Limits) -> Self {
         Self { body: limits.body_rate, response: limits.response_rate, grace: limits.rate_grace }
@@ -216,7 +223,7 @@ impl Rates {
 }
 
 impl Route {
-    /// The upstreams that it forwards to; nothing if it does not.
+    /// Returns the upstreams to which it forwards; `None` if it redirects or responds itself.
     #[must_use]
     pub fn shares(&self) -> Option<&[UpstreamShare]> {
         match &self.action {
@@ -226,14 +233,14 @@ impl Route {
     }
 }
 
-/// What a route does.
+/// How a route handles a request.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Forward to one of these, by weight.
+    /// Forwards to one of these upstreams, chosen by weight.
     Forward(Vec<UpstreamShare>),
-    /// Answer with a redirect.
+    /// Answers with a redirect.
     Redirect(Redirect),
-    /// Answer with a fixed response.
+    /// Answers with a fixed response.
     Respond(Respond),
 }
 
@@ -242,11 +249,11 @@ pub enum Action {
 pub struct UpstreamShare {
     /// Index into [`Plan::upstreams`].
     pub upstream: usize,
-    /// Weight relative to its neighbours'.
+    /// Weight relative to the other shares.
     pub weight: u32,
 }
 
-/// A redirect: what is not given is kept from the request.
+/// A redirect. Parts that are `None` are taken from the request.
 #[derive(Clone, Debug)]
 pub struct Redirect {
     /// 301, 302, 303, 307 or 308.
@@ -255,65 +262,65 @@ pub struct Redirect {
     pub to: Option<Location>,
     /// `http` or `https`.
     pub scheme: Option<String>,
-    /// Host.
+    /// The new host.
     pub host: Option<String>,
-    /// Port.
+    /// The new port.
     pub port: Option<u16>,
-    /// Path.
+    /// The new path.
     pub path: Option<PathRewrite>,
 }
 
 /// A fixed response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Respond {
-    /// Status.
+    /// Status code.
     pub status: u16,
     /// Header lines, each with its CRLF.
     pub headers: Vec<u8>,
-    /// Body.
+    /// The body.
     pub body: Vec<u8>,
 }
 
-/// A set of endpoints that serve the same.
+/// A set of interchangeable endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
-    /// Its name; of one written in place, its endpoints as text.
+    /// Its name. An upstream written in place is named by its endpoints as text.
     pub name: String,
-    /// Its endpoints, as written.
+    /// The endpoints that the configuration lists.
     pub endpoints: Vec<Endpoint>,
-    /// Where further endpoints are looked up.
+    /// How further endpoints are discovered; `None`: there are only the listed ones.
     pub discover: Option<Discover>,
-    /// The zone that the gateway is in: endpoints there are preferred.
+    /// The zone of the gateway. Endpoints in the same zone are preferred.
     pub zone: Option<String>,
-    /// Its connections.
+    /// Limits and lifetimes of its connections.
     pub pool: Pool,
     /// TLS; `None`: plain text.
     pub tls: Option<Tls>,
     /// HTTP/2 to its endpoints; `None`: HTTP/1.1.
     pub http2: Option<EndpointHttp2>,
-    /// The PROXY protocol header that connections to its endpoints begin with. None of them is kept then: each names a
-    /// client.
+    /// The version of the PROXY protocol header that connections to its endpoints begin with. The pool keeps
+    /// none of these connections: each names one client.
     pub proxy_protocol: Option<ProxyVersion>,
-    /// How it chooses among its endpoints and copes when they fail.
+    /// Balancing, health checks, retries and other rules for choosing an endpoint.
     pub rules: Rules,
 }
 
 /// HTTP/2 to the endpoints of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointHttp2 {
-    /// Bytes of the heads that endpoints send, as HTTP/2 counts them (RFC 9113, 6.5.2).
+    /// The largest head that an endpoint may send, in bytes, as HTTP/2 counts them (RFC 9113, 6.5.2).
     pub header_list: u32,
 }
 
 /// One endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Where it is.
+    /// Host and port, or path of a unix socket.
     pub address: Address,
-    /// Share of the requests; 0 takes none.
+    /// Its share of the requests, relative to the other endpoints; 0 takes none.
     pub weight: u32,
-    /// 0 is used first; a higher one when too few of the lower ones are healthy.
+    /// Its tier: 0 is used first, a higher one if too few endpoints of the lower tiers are healthy.
     pub priority: u8,
-    /// The zone that it is in.
+    /// The zone in which it runs.
     pub zone: Option<String>,
 }

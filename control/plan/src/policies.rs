@@ -1,4 +1,5 @@
-//! Policies: which ones a request meets, and in which order. One file a policy makes what runs of what was written.
+//! Decides which policies a request passes, and in which order. Each kind of policy has a file here that
+//! converts what was written to what runs.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -48,7 +49,7 @@ mod shared;
 mod template;
 mod trace;
 
-/// Policies that say who may come.
+/// The kinds of policies that decide whether a client is admitted.
 const GUARDS: [&str; 10] = [
     "ip",
     "any_of",
@@ -64,20 +65,21 @@ const GUARDS: [&str; 10] = [
 
 pub(crate) use trace::collector;
 
-/// A policy at its place in the configuration.
+/// A policy at the place in the configuration to which it is attached.
 #[derive(Clone, Debug)]
 pub struct Attached {
-    /// The same from plan to plan for the policy of this kind at this place: `route/NAME/KIND` and the like, of a plugin
-    /// `route/NAME/plugins/PLUGIN`. What it counts and keeps is found by it.
+    /// Identifies the policy of this kind at this place: `route/NAME/KIND` and the like; for a plugin
+    /// `route/NAME/plugins/PLUGIN`. It stays the same from plan to plan, and run-time state such as counters
+    /// is found by it.
     pub key: String,
-    /// The set of policies that it comes from; nothing: it is written at the place itself.
+    /// The policy set that brings it; `None` if it is written at the place itself.
     pub set: Option<Arc<str>>,
-    /// What it does.
+    /// The compiled policy.
     pub policy: Arc<dyn Planned>,
 }
 
 impl Attached {
-    /// Its kind, and its place: `gateway`, `listener/ADDRESS`, `route/NAME` or `upstream/NAME`.
+    /// Returns its kind and its place: `gateway`, `listener/ADDRESS`, `route/NAME` or `upstream/NAME`.
     #[must_use]
     pub fn name(&self) -> (&'static str, &str) {
         let kind = self.policy.kind();
@@ -85,17 +87,18 @@ impl Attached {
     }
 }
 
-/// Which policies the requests of a route meet, by index into [`Plan::chains`](crate::Plan::chains).
+/// The policies that the requests of a route pass, as indices into [`Plan::chains`](crate::Plan::chains).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteChains {
-    /// Wherever they come in; nothing: none, but its upstreams may have some.
+    /// The chain at listeners without policies of their own; `None`: no policies, although the route's
+    /// upstreams may have some.
     pub usual: Option<u32>,
-    /// At listeners that have policies of their own, by their address as it is written in the file.
+    /// The chain at each listener that has policies of its own, by its address as it is written in the file.
     pub listeners: Arc<[(ListenAddress, Option<u32>)]>,
 }
 
 impl RouteChains {
-    /// The chain of requests that come in at this listener.
+    /// Returns the chain for requests that arrive at this listener.
     #[must_use]
     pub fn at(&self, bind: &ListenAddress) -> Option<u32> {
         self.listeners
@@ -105,18 +108,18 @@ impl RouteChains {
     }
 }
 
-/// What a request meets at most one of: a kind of the gateway's own, or a plugin by its number.
+/// The unit of which a request passes at most one policy: a built-in kind, or a plugin by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Own(PolicyKind),
     Plugin(usize),
 }
 
-/// Policies in the making.
+/// The policies and chains of the plan that is being compiled.
 #[derive(Debug)]
 struct Chains {
     plugins: &'static Plugins,
-    /// What there is, in the order in which a request meets it.
+    /// All kinds, in the order in which a request passes them.
     order: Vec<Kind>,
     policies: Vec<Attached>,
     chains: Vec<Vec<u32>>,
@@ -128,7 +131,7 @@ struct Chains {
 }
 
 impl Default for Chains {
-    /// None, of a program with the plugins that this one has.
+    /// Returns an empty collection for the plugins of this program.
     fn default() -> Self {
         let plugins = Plugins::installed();
         Self {
@@ -145,15 +148,16 @@ impl Default for Chains {
     }
 }
 
-/// A policy, or that there is to be none of its kind.
+/// A policy, or `None` if the configuration turns this kind off.
 type Made = (Kind, Option<Arc<dyn Planned>>);
 
-/// The policies of one place: of each kind that is spoken of, which one it is, or that there is to be none.
+/// The policies of one place: for each kind that it mentions an index into `policies`, or `None` if it turns
+/// the kind off.
 type Placed = Vec<(Kind, Option<u32>)>;
 
 impl Chains {
-    /// The policies that are attached to a place: its own, and those of the sets that it uses of kinds that it does not speak
-    /// of, the last set first.
+    /// Compiles the policies of a place: its own, then for every other kind the one from the sets that it
+    /// uses. The last set in the list wins.
     fn place(&mut self, place: &str, policies: &config::Policies) -> Placed {
         let own = self.made(policies);
         let mut placed = Placed::new();
@@ -175,7 +179,7 @@ impl Chains {
         placed
     }
 
-    /// What is made of the policies that are written here; of those that are `off`, nothing.
+    /// Compiles the policies that are written at one place. A policy that is `off` becomes `None`.
     fn made(&mut self, policies: &config::Policies) -> Vec<Made> {
         let mut made = Vec::new();
         for attached in &policies.list {
@@ -192,14 +196,15 @@ impl Chains {
         made
     }
 
-    /// One more policy, at this place.
+    /// Attaches a policy to this place, and returns its index.
     fn add(&mut self, place: &str, policy: Arc<dyn Planned>, set: Option<Arc<str>>) -> u32 {
         let key = format!("{place}/{}", policy.kind());
         self.policies.push(Attached { key, set, policy });
         (self.policies.len() - 1) as u32
     }
 
-    /// The chain of several places, the outermost first: of each kind the innermost counts. Nothing if it is empty.
+    /// Returns the chain of nested places, the outermost first. For each kind the innermost place decides.
+    /// `None` if the chain is empty.
     fn chain(&mut self, places: &[&Placed]) -> Option<u32> {
         let innermost = |kind: Kind| {
             let of = |placed: &&&Placed| placed.iter().find(|(other, _)| *other == kind).copied();
@@ -217,21 +222,22 @@ impl Chains {
     }
 }
 
-/// Which policies every route and upstream has.
+/// Assigns chains of policies to routes and upstreams.
 pub(crate) struct Policing {
     chains: Chains,
     gateway: Placed,
-    /// Those that have policies of their own.
+    /// Listeners that have policies of their own.
     listeners: Vec<(ListenAddress, Placed)>,
-    /// What is written of named upstreams, which come first in the plan too.
+    /// The chains of the named upstreams, which also come first in the plan.
     upstreams: Vec<Option<u32>>,
-    /// The names of all upstreams.
+    /// The names of the named upstreams.
     names: HashSet<String>,
-    /// What is wrong with names of upstreams.
+    /// Names of upstreams that do not exist or cannot be used there.
     problems: Vec<Problem>,
-    /// Of routes that have none of their own.
+    /// The chains of routes without policies of their own.
     usual: RouteChains,
-    /// The route that was looked at last, and its policies: a list of matches is as many routes that share them.
+    /// The last route with policies of its own, and its chains. A list of matches becomes several routes that
+    /// share them.
     last: Option<(config::At, RouteChains)>,
 }
 
@@ -241,7 +247,7 @@ impl Policing {
         let mut problems = Vec::new();
         let consumers = memo.consumers(&parts.consumers).unwrap_or_else(|| {
             let consumers = Arc::new(consumers::consumers(&parts.consumers, &mut problems));
-            // What is wrong with them is to be told the next time too.
+            // Do not remember faulty consumers: their errors must be reported again the next time.
             if problems.is_empty() {
                 memo.note_consumers(&parts.consumers, &consumers);
             }
@@ -273,7 +279,7 @@ impl Policing {
         policing
     }
 
-    /// The chains of a route with these policies.
+    /// Returns the chains of a route that has these policies.
     fn over_all(&mut self, own: &Placed) -> RouteChains {
         let Self { chains, gateway, listeners, .. } = self;
         let usual = chains.chain(&[gateway, own]);
@@ -281,7 +287,7 @@ impl Policing {
         RouteChains { usual, listeners: at.collect() }
     }
 
-    /// The chains of a route; nothing if it meets none.
+    /// Returns the chains of a route; `None` if its requests pass no policy.
     pub fn route(
         &mut self,
         parts: &config::Parts<'_>,
@@ -312,19 +318,19 @@ impl Policing {
         self.upstreams.get(index).copied().flatten()
     }
 
-    /// What is wrong with them, once.
+    /// Takes the errors found so far.
     pub fn problems(&mut self) -> Vec<config::Problem> {
         let mut problems = std::mem::take(&mut self.chains.problems);
         problems.append(&mut self.problems);
         problems
     }
 
-    /// What is doubtful about them, once.
+    /// Takes the warnings found so far.
     pub fn warnings(&mut self) -> Vec<config::Problem> {
         self.chains.sets.warnings()
     }
 
-    /// The kinds of the policies of a route that say who may come, wherever its requests come in.
+    /// Returns the kinds of a route's policies that decide whether a client is admitted, at any listener.
     pub fn guards(&self, chains: &RouteChains) -> Vec<&'static str> {
         let chain = chains.usual.and_then(|chain| self.chains.chains.get(chain as usize));
         let policies =
@@ -332,7 +338,7 @@ impl Policing {
         policies.map(|attached| attached.policy.kind()).filter(|kind| GUARDS.contains(kind)).collect()
     }
 
-    /// The policies, the chains, and the chain of each upstream.
+    /// Returns the policies, the chains, and the chain of each upstream.
     pub fn finish(mut self, upstreams: usize) -> (Vec<Attached>, Vec<Vec<u32>>, Vec<Option<u32>>) {
         self.upstreams.resize(upstreams, None);
         (self.chains.policies, self.chains.chains, self.upstreams)
@@ -374,12 +380,12 @@ fn planned(
         PolicySpec::Query(query) => Arc::new(query::query(query)),
         PolicySpec::Cookies(cookies) => Arc::new(cookies::cookies(cookies)),
         PolicySpec::Headers(headers) => Arc::new(headers::headers(headers)),
-        // Each of them is one.
+        // Each plugin in it is a policy of its own.
         PolicySpec::Plugins(_) => return None,
     })
 }
 
-/// The upstreams that a policy names.
+/// Returns the upstreams that a policy names.
 fn named(spec: &PolicySpec) -> Vec<&Spanned<String>> {
     match spec {
         PolicySpec::Canary(canary) => canary.rules.iter().map(|rule| &rule.to).collect(),
@@ -389,7 +395,7 @@ fn named(spec: &PolicySpec) -> Vec<&Spanned<String>> {
     }
 }
 
-/// A problem for each name of an upstream that there is not, in any policy of any source.
+/// Reports each name of an upstream that does not exist, in any policy of any source.
 fn unknown_upstreams(parts: &config::Parts<'_>) -> Vec<Problem> {
     let config::Parts { config, routes, upstreams, policy_sets, .. } = parts;
     let names: HashSet<&str> = upstreams.iter().map(|upstream| upstream.name.value.as_str()).collect();
@@ -405,11 +411,11 @@ fn unknown_upstreams(parts: &config::Parts<'_>) -> Vec<Problem> {
         let message = format!("there is no upstream `{}`", name.value);
         Problem::error(name.at, message).expected("a name under `upstreams`")
     };
-    // A list of matches is as many routes with the same policies.
+    // A list of matches becomes several routes with the same policies.
     missing.filter(|name| told.insert(name.at)).map(problem).collect()
 }
 
-/// A problem for an `aggregate` of an upstream: upstreams could ask each other in a circle.
+/// Reports an `aggregate` at an upstream. Upstreams could otherwise call each other in a circle.
 fn behind_others(parts: &config::Parts<'_>, sets: &Sets, policies: &config::Policies) -> Option<Problem> {
     let (attached, by) = sets.written(parts, policies, PolicyKind::Aggregate)?;
     attached.spec.as_ref()?;
@@ -424,7 +430,7 @@ fn behind_others(parts: &config::Parts<'_>, sets: &Sets, policies: &config::Poli
     })
 }
 
-/// A problem for each upstream that a route's `canary` names and its `to` does not.
+/// Reports each upstream that a route's `canary` names and its `to` does not.
 fn off_route(
     parts: &config::Parts<'_>,
     sets: &Sets,

@@ -1,7 +1,7 @@
 //! Rewrites of path and host, and redirects.
 //!
-//! Every path that is made here goes through the rules of `docs/paths.md` before it is used: what stands in the
-//! configuration when the plan is made, and what groups put into it when the request is there.
+//! Every path made here goes through the rules of `docs/paths.md` before it is used. A literal path is
+//! checked when the plan is made, and a path with groups when the request is known.
 
 use regex::bytes::Regex;
 use tollgate_config::{LocationReplacement, ReplacementPiece};
@@ -9,7 +9,7 @@ use tollgate_route::{Normalised, PathError, PathPattern, PathRules, normalise_re
 
 use crate::HostRewrite;
 
-/// What of a request is rewritten before it is forwarded.
+/// How a request is rewritten before it is forwarded.
 #[derive(Clone, Debug, Default)]
 pub struct Rewrite {
     /// The path.
@@ -21,36 +21,36 @@ pub struct Rewrite {
 /// A new path. The query is kept.
 #[derive(Clone, Debug)]
 pub enum PathRewrite {
-    /// This path, in normal form, whatever it was.
+    /// This path, in normal form, replaces the whole path.
     Full(String),
-    /// The first bytes, which the route's prefix took, are replaced.
+    /// The prefix that the route matched is replaced.
     Prefix {
         /// Length of the prefix that the route matches.
         matched: usize,
-        /// What stands in its place, in normal form and without a trailing slash.
+        /// The replacement, in normal form and without a trailing slash.
         with: String,
     },
-    /// A path that is made of the groups of the route's own pattern.
+    /// A path made of the groups of the route's own pattern.
     Groups {
         /// The route's pattern.
         pattern: PathPattern,
         /// The new path.
         to: Replacement,
-        /// What the new path must keep to.
+        /// The rules that the new path must obey.
         rules: PathRules,
     },
     /// Every match of a pattern is replaced.
     Regex {
         /// The pattern.
         pattern: Regex,
-        /// What replaces it, with groups.
+        /// The replacement text, with groups.
         replace: Replacement,
-        /// What the new path must keep to.
+        /// The rules that the new path must obey.
         rules: PathRules,
     },
 }
 
-/// A text in which groups stand, by their numbers.
+/// A text with references to groups, by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replacement(Box<[Piece]>);
 
@@ -61,7 +61,8 @@ enum Piece {
 }
 
 impl Replacement {
-    /// Of pieces whose groups `number` finds; the name of the first group that it does not find.
+    /// Makes a replacement. `number` maps the name of a group to its number; the error is the first name for
+    /// which it returns `None`.
     pub(crate) fn new(
         pieces: Vec<ReplacementPiece>,
         number: impl Fn(&str) -> Option<usize>,
@@ -82,7 +83,8 @@ impl Replacement {
         }
     }
 
-    /// Why its text alone makes no path, whatever the groups hold. What stands at its ends may become part of a segment.
+    /// Returns an error if the literal text makes a bad path whatever the groups hold. The sample puts text
+    /// before and after it, because a literal at either end may be only part of a segment.
     pub(crate) fn check(&self, rules: &PathRules) -> Result<(), PathError> {
         let mut sample = b"/x".to_vec();
         self.fill(|_| b"x", |text, _| sample.extend_from_slice(text));
@@ -92,10 +94,10 @@ impl Replacement {
 }
 
 impl PathRewrite {
-    /// Writes the path that stands in for `path`, in normal form.
+    /// Writes the path that replaces `path`, in normal form.
     ///
     /// # Errors
-    /// What groups made of it is no path, or one that requests are refused for.
+    /// The groups made something that is not a path, or a path that the gateway refuses in requests.
     pub fn apply(&self, path: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
         out.clear();
         match self {
@@ -103,14 +105,15 @@ impl PathRewrite {
             Self::Prefix { matched, with } => {
                 let rest = path.get(*matched..).unwrap_or_default();
                 out.extend_from_slice(with.as_bytes());
-                // `/v1` to the root: `/v1/x` becomes `/x`, and `/v1` becomes `/`.
+                // If `/v1` is replaced by the root, `/v1/x` becomes `/x`, and `/v1` becomes `/`.
                 if rest.is_empty() && out.is_empty() {
                     out.push(b'/');
                 }
                 out.extend_from_slice(rest);
             }
             Self::Groups { pattern, to, rules } => {
-                // A path that the route took without its pattern has no groups: the preflight of another method, say.
+                // A request that the route accepted without its pattern has no groups, for example the
+                // preflight of another method.
                 let captures = pattern.captures(path);
                 let group = |number| captures.as_ref().map_or(&b""[..], |captures| captures.get(number));
                 to.fill(group, |text, _| out.extend_from_slice(text));
@@ -133,7 +136,7 @@ impl PathRewrite {
     }
 }
 
-/// Brings a path that was made of groups to its normal form. Without a slash at its begin it gets one.
+/// Brings a path made of groups to its normal form. Adds a slash if it does not begin with one.
 fn into_normal_form(path: &mut Vec<u8>, rules: &PathRules) -> Result<(), PathError> {
     if path.first() != Some(&b'/') {
         path.insert(0, b'/');
@@ -150,15 +153,15 @@ fn into_normal_form(path: &mut Vec<u8>, rules: &PathRules) -> Result<(), PathErr
 pub enum Location {
     /// This text.
     Fixed(String),
-    /// One in which groups of the route's own pattern stand.
+    /// A text that contains groups of the route's own pattern.
     Groups(Box<LocationGroups>),
 }
 
-/// A `Location` in which groups of the route's own pattern stand: in its path, query or fragment.
+/// A `Location` that contains groups of the route's own pattern in its path, query or fragment.
 #[derive(Clone, Debug)]
 pub struct LocationGroups {
     pattern: PathPattern,
-    /// Scheme and authority; empty for a path alone.
+    /// Scheme and authority; empty if the `Location` begins with a path.
     origin: String,
     path: Replacement,
     /// Query and fragment.
@@ -167,7 +170,7 @@ pub struct LocationGroups {
 }
 
 impl LocationGroups {
-    /// Of the text that was split; the name of a group that the pattern does not have.
+    /// Makes it from the parts of the text. The error is the name of a group that the pattern does not have.
     pub(crate) fn new(
         split: LocationReplacement,
         pattern: PathPattern,
@@ -179,7 +182,7 @@ impl LocationGroups {
         Ok(Self { pattern, origin, path, tail, rules })
     }
 
-    /// Why its text alone makes no path.
+    /// Returns an error if the literal text of its path makes a bad path whatever the groups hold.
     pub(crate) fn check(&self) -> Result<(), PathError> {
         self.path.check(&self.rules)
     }
@@ -187,13 +190,13 @@ impl LocationGroups {
     /// Appends the `Location` for a request's path.
     ///
     /// # Errors
-    /// What groups made of the path is refused, or would lead to another host.
+    /// The path that the groups made is refused, or would lead to another host.
     pub fn fill(&self, path: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
         let captures = self.pattern.captures(path);
         let group = |number| captures.as_ref().map_or(&b""[..], |captures| captures.get(number));
         let mut made = Vec::new();
         self.path.fill(group, |text, _| made.extend_from_slice(text));
-        // After an authority the path may be missing (RFC 3986, section 3.3).
+        // A path may be empty after an authority (RFC 3986, section 3.3).
         if !made.is_empty() || self.origin.is_empty() {
             into_normal_form(&mut made, &self.rules)?;
         }
@@ -212,7 +215,8 @@ impl LocationGroups {
     }
 }
 
-/// Writes a stretch of a path into a query, where it stays one value: what separates values there is escaped.
+/// Copies a part of a path into a query. Escapes the bytes that separate values there, so that it stays one
+/// value.
 fn in_query(text: &[u8], out: &mut Vec<u8>) {
     for byte in text {
         match byte {

@@ -1,4 +1,4 @@
-//! From files of certificates and keys to what handshakes are configured with.
+//! Compiles certificates and keys to the TLS configuration of listeners, upstreams and the admin listener.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tollgate_tls::{Client, ClientAuthentication, ClientFiles, File, Identity, Pe
 use crate::memo::Memo;
 use crate::{Certificate, Listener, Redirect, Tls};
 
-/// The protocols that are spoken over TLS (ALPN; RFC 7301), the best first.
+/// Returns the protocols offered over TLS, the preferred one first (ALPN, RFC 7301).
 fn alpn(http2: Http2) -> Vec<Vec<u8>> {
     let protocols: &[&[u8]] = match http2 {
         Http2::On => &[b"h2", b"http/1.1"],
@@ -20,7 +20,8 @@ fn alpn(http2: Http2) -> Vec<Vec<u8>> {
     protocols.iter().map(|protocol| protocol.to_vec()).collect()
 }
 
-/// The listeners, each with its TLS: its own certificates, then those with names that are for it.
+/// Returns the listeners, each with its TLS: first its own certificates, then the named ones that apply to
+/// it.
 pub(crate) fn listeners(
     parts: &config::Parts<'_>,
     memo: &mut Memo,
@@ -90,7 +91,7 @@ pub(crate) fn listeners(
             strict_transport_security: sts.map(strict_transport_security).unwrap_or_default(),
         }));
     }
-    // A certificate may be for several listeners.
+    // A certificate may apply to several listeners; its errors are reported once.
     for problem in told {
         if !problems.iter().any(|known| known.at == problem.at && known.message == problem.message) {
             problems.push(problem);
@@ -100,12 +101,12 @@ pub(crate) fn listeners(
     listeners
 }
 
-/// What a file is called.
+/// Returns the file name to show.
 fn file_name(file: &PemFile) -> String {
     file.shown.trim_matches('`').to_owned()
 }
 
-/// What a certificate is called that has a name.
+/// Returns the name to show for a named certificate.
 fn name(named: &config::NamedCertificate) -> String {
     let chain = &named.certificate.chain;
     match chain.path {
@@ -114,13 +115,13 @@ fn name(named: &config::NamedCertificate) -> String {
     }
 }
 
-/// Whether a certificate with a name is for this listener, if it speaks TLS.
+/// Returns whether a named certificate applies to this listener, provided that the listener has TLS.
 fn is_for(named: &config::NamedCertificate, listener: &config::Listener) -> bool {
     named.listeners.is_empty()
         || named.listeners.iter().any(|bind| listener.bind.value.tcp() == Some(bind.value))
 }
 
-/// What is wrong with certificates that have names, but for those that a listener looks into.
+/// Returns the errors of named certificates, except those that a listener finds when it loads them.
 fn named(parts: &config::Parts<'_>) -> Vec<Problem> {
     let mut problems = Vec::new();
     let secure = || parts.config.listen.iter().filter(|listener| listener.tls.is_some());
@@ -145,14 +146,14 @@ fn named(parts: &config::Parts<'_>) -> Vec<Problem> {
     problems
 }
 
-/// The TLS of the admin listener, which speaks HTTP/1 alone.
+/// Returns the TLS of the admin listener, which supports only HTTP/1.
 pub(crate) fn admin(config: &config::Config, problems: &mut Vec<Problem>) -> Option<Server> {
     let tls = config.admin.as_ref()?.tls.as_ref()?;
     let certificates = tls.certificates.iter().collect();
     server(tls, certificates, Http2::Off, &Memo::default(), problems).map(|(_, server)| server)
 }
 
-/// The field's line (RFC 6797, 6.1).
+/// Returns the line of the `Strict-Transport-Security` field (RFC 6797, 6.1).
 fn strict_transport_security(told: &StrictTransportSecurity) -> Vec<u8> {
     let mut line = format!("Strict-Transport-Security: max-age={}", told.max_age.as_secs());
     if told.include_subdomains {
@@ -189,12 +190,13 @@ fn server(
     told(made, &certificates, ca, None, problems).map(|server| (files, server))
 }
 
-/// The TLS of upstreams; those that are made of the same files share it, and with it the sessions to resume.
+/// The TLS of upstreams. Upstreams with the same files share it, and with it the sessions that can be
+/// resumed.
 #[derive(Default)]
 pub(crate) struct Clients(HashMap<ClientFiles, Arc<Client>>);
 
 impl Clients {
-    /// The TLS of an upstream whose endpoints are `https://`. `at` is where that is written.
+    /// Returns the TLS of an upstream whose endpoints are `https://`. `at` is where that is written.
     pub fn get(
         &mut self,
         tls: Option<&config::UpstreamTls>,
@@ -207,7 +209,7 @@ impl Clients {
         let files = ClientFiles {
             authorities: ca.map(pem),
             identity: certificate.map(identity),
-            // Nothing but what will be spoken: an endpoint that does not know it says so.
+            // Offers only the protocol that will be used: an endpoint without it then fails the handshake.
             alpn: alpn(if http2 { Http2::Only } else { Http2::Off }),
             unverified: tls.is_some_and(|tls| tls.unverified),
             verified_name: tls
@@ -227,7 +229,8 @@ impl Clients {
     }
 }
 
-/// That what etcd's members are spoken to with can be used; whoever asks them makes it of the same files.
+/// Checks that the TLS files for etcd's members can be used. The etcd client builds its own configuration
+/// from the same files.
 pub(crate) fn etcd(config: &config::Config, problems: &mut Vec<Problem>) {
     let Some(etcd) = &config.etcd else { return };
     let secure = etcd.endpoints.iter().find(|endpoint| endpoint.value.scheme == config::Scheme::Https);
@@ -237,9 +240,9 @@ pub(crate) fn etcd(config: &config::Config, problems: &mut Vec<Problem>) {
 }
 
 impl Tls {
-    /// Where only addresses are known of the endpoints, they are called by the name that was looked up. Of SRV that is the
-    /// service's domain, as it was written: the targets' names come from DNS, which anybody on the way could answer (RFC 6125,
-    /// 6.2.1).
+    /// Sets the name that is verified when only the addresses of endpoints are known: the name that was
+    /// looked up. For SRV it is the service's domain as it was written. The targets' names come from DNS, and
+    /// anyone on the path could forge an answer (RFC 6125, 6.2.1).
     pub(crate) fn named(mut self, discover: Option<&config::Discover>) -> Self {
         self.looked_up = match discover {
             Some(config::Discover::Dns { name, .. }) => Some(name.trim_end_matches('.').to_owned()),
@@ -250,14 +253,15 @@ impl Tls {
     }
 }
 
-/// The domain whose service a name of SRV records is: `_service._protocol.domain` (RFC 2782).
+/// Returns the domain of an SRV name, which has the form `_service._protocol.domain` (RFC 2782).
 fn domain(name: &str) -> Option<String> {
     let name = name.trim_end_matches('.');
     let labels: Vec<_> = name.split('.').skip_while(|label| label.starts_with('_')).collect();
     (!labels.is_empty()).then(|| labels.join("."))
 }
 
-/// Says what is wrong with files where they are named; `at` is for what is in none of them.
+/// Reports what is wrong with files at the positions where they are named. `at` is used for problems of no
+/// single file.
 fn told<T>(
     result: Result<T, Vec<tollgate_tls::Problem>>,
     certificates: &[&config::Certificate],

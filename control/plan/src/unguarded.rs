@@ -1,15 +1,16 @@
-//! Routes whose policies a request gets by with a `;` behind their path.
+//! Finds routes whose policies a client can circumvent by appending `;` to the path.
 //!
-//! Servlet containers and what is built upon them cut a `;` and what follows it off a segment, and then serve the path
-//! before it. For this gateway it is another path, which another route may take. [`compile`](crate::compile) warns of that.
+//! Servlet containers, and servers built on them, cut `;` and everything after it off a segment, and serve
+//! the path before it. To this gateway that is a different path, which another route may match.
+//! [`compile`](crate::compile) warns about such routes.
 
 use std::collections::HashSet;
 
 use tollgate_config::{self as config, PathMatch, Problem, ValueMatch};
 use tollgate_route::{Normalised, PathRules, Request, Router, Semicolon, normalise};
 
-/// A warning for each path that policies guard and whose `PATH;x` another route takes without them. `guards` are the kinds
-/// of a route's policies that say who may come.
+/// Returns a warning for each path that policies guard if another route matches `PATH;x` without one of these
+/// policies. `guards` returns the kinds of a route's policies that decide whether a client is admitted.
 pub(crate) fn warnings<'g>(
     routes: &[&config::Route],
     router: &Router,
@@ -46,7 +47,7 @@ pub(crate) fn warnings<'g>(
     warnings
 }
 
-/// A request that a route takes but for the `;` behind its path.
+/// A request that matches a route except for the `;` after its path.
 struct Sample<'a> {
     matches: &'a config::Match,
     host: String,

@@ -9,7 +9,7 @@ fn config(text: &str) -> Config {
     loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)))
 }
 
-/// The plan of a config that listens, and has these lines.
+/// Compiles a config that has a listener and these lines.
 fn plan(lines: &str) -> Plan {
     match compile(&config(&format!("listen: :80\n{lines}"))) {
         Ok(Compiled { plan, warnings }) => {
@@ -20,13 +20,13 @@ fn plan(lines: &str) -> Plan {
     }
 }
 
-/// The upstreams of a route, by name, with their shares.
+/// Returns the upstreams of a route, by name, with their shares.
 fn shares(plan: &Plan, route: usize) -> Vec<(&str, u32)> {
     let Action::Forward(shares) = &plan.routes[route].action else { panic!("{:?}", plan.routes[route]) };
     shares.iter().map(|share| (plan.upstreams[share.upstream].name.as_str(), share.weight)).collect()
 }
 
-/// The endpoints of an upstream, as text, with their weights.
+/// Returns the endpoints of an upstream, as text, with their weights.
 fn endpoints(plan: &Plan, upstream: usize) -> Vec<(String, u32)> {
     let endpoints = plan.upstreams[upstream].endpoints.iter();
     endpoints.map(|endpoint| (endpoint.address.to_string(), endpoint.weight)).collect()
@@ -88,7 +88,7 @@ fn a_route_changes_the_timeouts_of_its_upstream_and_that_the_gateways() {
         [all.connect, all.response_header, all.response_body, all.total, all.idle]
     };
     assert_eq!(of(0), [seconds(1), seconds(3), None, None, seconds(9)]);
-    // Of several upstreams none speaks for the others.
+    // With several upstreams, the timeouts of none of them apply.
     assert_eq!(of(1), [seconds(1), seconds(1), seconds(1), seconds(3), seconds(9)]);
     assert_eq!(of(2), [seconds(1), seconds(1), seconds(1), None, seconds(9)]);
 }
@@ -117,7 +117,7 @@ fn a_route_without_a_name_is_called_by_its_match() {
     );
 }
 
-/// What a path becomes by the first route.
+/// Returns what the first route makes of a path.
 fn rewritten(route: &str, path: &str) -> String {
     let plan = plan(&format!("routes:\n- {{{route}, to: 10.0.0.1:80}}\n"));
     let mut out = Vec::new();
@@ -146,7 +146,7 @@ fn rewrites() {
 
 #[test]
 fn a_prefix_is_as_long_as_its_normal_form() {
-    // Requests come in normal form, so that is what the prefix takes of them.
+    // Requests arrive in normal form, so the prefix is measured in normal form too.
     assert_eq!(rewritten("match: /a//b/*, rewrite: {prefix: /v2}", "/a/b/c"), "/v2/c");
     assert_eq!(rewritten("match: /%7Eu/*, rewrite: {prefix: /v2}", "/~u/c"), "/v2/c");
     assert_eq!(rewritten("match: /é/*, rewrite: {prefix: /v2}", "/%C3%A9/c"), "/v2/c");
@@ -201,7 +201,8 @@ fn what_no_reader_lets_through_is_an_error_with_its_place() {
     );
 }
 
-/// By that alone a worker knows that a request meets none; what this costs then, `make count` counts.
+/// A worker decides by this field alone that a request passes no policy; `make count` measures the cost of
+/// that case.
 #[test]
 fn a_route_without_policies_has_no_chain_beside_one_that_has_some() {
     let plan = plan(

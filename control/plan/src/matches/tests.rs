@@ -3,12 +3,13 @@ use tollgate_config::{Severity, from_text};
 use super::*;
 use crate::{Compiled, compile};
 
-/// What the compiler says of some routes, each answered with 204, after these lines: line, column and message.
+/// Compiles these lines followed by some routes, each answered with 204. Returns line, column and message of
+/// each problem.
 fn said(lines: &str, matches: &[&str]) -> Vec<(u32, u32, String)> {
     problems(&text(lines, matches)).into_iter().map(|p| (p.at.line, p.at.column, p.message)).collect()
 }
 
-/// One route a line, the first in line 4.
+/// Writes one route a line, the first in line 4.
 fn text(lines: &str, matches: &[&str]) -> String {
     let mut text = format!("listen: :80\n{lines}\nroutes:\n");
     for matches in matches {
@@ -62,7 +63,7 @@ fn paths_are_compared_in_normal_form() {
 fn a_path_that_is_refused_in_every_request_is_a_mistake() {
     let found = said("", &["a.b/x%2Fy", "/fine", "/x%5Cy/*", "/fine"]);
     let places: Vec<_> = found.iter().map(|(line, column, _)| (*line, *column)).collect();
-    // One problem each, at the path; and the others are compared all the same.
+    // Each faulty path gives one problem, and the other routes are still compared.
     assert_eq!(places, [(4, 14), (6, 11), (7, 11)], "{found:?}");
     assert!(found[0].2.starts_with("no request can have this path: "), "{found:?}");
     assert_eq!(found[2].2, SAME);
@@ -79,7 +80,7 @@ fn what_only_list_order_decides_is_a_warning() {
 
 #[test]
 fn an_error_of_the_router_is_placed_at_the_part_that_it_is_about() {
-    // The reader takes Unicode classes, which no byte of a request can match.
+    // The reader accepts Unicode classes, but no byte of a request can match one.
     let found = said(
         "",
         &[

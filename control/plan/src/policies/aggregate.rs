@@ -38,7 +38,7 @@ pub(super) fn aggregate(
     }
 }
 
-/// A path that would be another one by the time it is asked for is asked for by nobody.
+/// Reports a path that is not in its normal form: no request could ask for it.
 fn abnormal(part: &config::AggregatePart, rules: &PathRules) -> Option<Problem> {
     let pieces = config::value_template(&part.path.value).ok()?;
     let filled: String = pieces

@@ -1,4 +1,4 @@
-//! What requests are told apart by.
+//! The keys by which limits and quotas tell requests apart.
 
 use tollgate_config as config;
 use tollgate_policy::By;

@@ -19,7 +19,7 @@ pub(super) fn client_certificate(
     }
 }
 
-/// What a certificate is told by.
+/// Converts the name by which a consumer's certificate is recognised.
 pub(super) fn certificate_name(name: &config::CertificateName) -> CertificateName {
     match name.clone() {
         config::CertificateName::Subject(name) => CertificateName::Subject(name),

@@ -6,7 +6,8 @@ use tollgate_policy::{Consumer, Consumers, HmacSecret, Known, is_password_hash};
 
 use super::client_certificate::certificate_name;
 
-/// Everybody whom some source knows. The same credential of two of them is a mistake that no source sees alone.
+/// Compiles the consumers of all sources. A credential that two of them share is an error, which no source
+/// can find alone.
 pub(super) fn consumers(written: &[&config::ConsumerSpec], problems: &mut Vec<Problem>) -> Consumers {
     problems.extend(config::shared_credentials(written.iter().copied()));
     let mut password = |written: &config::ConsumerSpec| {

@@ -11,7 +11,8 @@ pub(super) fn cors(cors: &config::Cors) -> CorsRules {
         }
         None => OriginPattern::Exactly(origin.as_str().into()),
     });
-    // Checked when it was read. One that the library finds too large lets nobody in.
+    // The reader has checked the patterns. One that the library finds too large is dropped, and so admits no
+    // origin.
     let regexes = cors.regexes.iter().filter_map(|regex| Regex::new(&format!("^(?:{regex})$")).ok());
     CorsRules {
         any: cors.any,

@@ -1,9 +1,9 @@
-//! What a request counts for in a limit, and which ones are not counted.
+//! How much a request counts towards a limit, and which requests are exempt.
 
 use tollgate_config as config;
 use tollgate_policy::{Block, Cost, CostBy, Exempt};
 
-/// The cost of requests for a limit that lets `most` through at once.
+/// Returns the cost rule of a limit that admits at most `most` at once.
 pub(super) fn cost(cost: &config::Cost, most: u64) -> Cost {
     let name = |name: &str| name.into();
     Cost {

@@ -9,7 +9,7 @@ use super::template::template;
 
 pub(super) fn intercept(intercept: &config::Intercept, rules: &PathRules) -> InterceptRules {
     let rule = |rule: &config::InterceptRule| {
-        // Checked when they were read.
+        // The reader has checked them.
         let regex = |text: &Option<String>| text.as_deref().and_then(|text| Regex::new(text).ok());
         let leads = match (&rule.location, &rule.replace) {
             (Some(location), _) => Some(Leads::To(template(location))),

@@ -1,4 +1,4 @@
-//! `plugins`: each plugin that is named is a policy of its own.
+//! `plugins`: each plugin named there is a policy of its own.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tollgate_policy::{Planned, Plugins, SettingsProblem, Stage};
 
 use super::Kind;
 
-/// What a request may meet, in this order: the gateway's own kinds, and each plugin where it stands among them.
+/// Returns the order in which a request passes the built-in kinds, with each plugin inserted at its stage.
 pub(super) fn order(plugins: &Plugins) -> Vec<Kind> {
     let before = |kind| match kind {
         PolicyKind::ClientCertificate => Some(Stage::Early),
@@ -19,13 +19,14 @@ pub(super) fn order(plugins: &Plugins) -> Vec<Kind> {
     };
     let one = |kind| {
         let those = before(kind).into_iter().flat_map(|stage| plugins.at(stage)).map(Kind::Plugin);
-        // What is written under `plugins` is not one kind.
+        // `plugins` itself is not a kind: its entries are.
         those.chain((kind != PolicyKind::Plugins).then_some(Kind::Own(kind))).collect::<Vec<_>>()
     };
     PolicyKind::ALL.into_iter().flat_map(one).collect()
 }
 
-/// What is written under `plugins` at one place: of each plugin that is spoken of, its policy, or that there is to be none.
+/// Compiles what is written under `plugins` at one place: for each plugin mentioned its number, and its
+/// policy or `None` if it is off.
 pub(super) fn planned(
     spec: Option<&config::PolicySpec>,
     plugins: &'static Plugins,
@@ -54,7 +55,7 @@ fn plugin(
         Err(found) => {
             let told = found.as_slice().iter().map(|problem| told(problem, &written.name, settings));
             problems.extend(told);
-            // A plugin may have forgotten to say what is wrong.
+            // A plugin may have failed to say what is wrong.
             if found.as_slice().is_empty() {
                 let message = format!("the plugin `{}` does not take its settings", written.name.value);
                 problems.push(Problem::error(written.name.at, message));
@@ -64,7 +65,7 @@ fn plugin(
     }
 }
 
-/// A name that no plugin has.
+/// Reports a name that no plugin has.
 fn unknown(name: &Spanned<String>, plugins: &Plugins) -> Problem {
     let names = || plugins.all().iter().map(|one| one.plugin().name());
     let problem = Problem::error(name.at, format!("there is no plugin `{}`", name.value));
@@ -80,7 +81,8 @@ fn unknown(name: &Spanned<String>, plugins: &Plugins) -> Problem {
     }
 }
 
-/// What a plugin finds wrong with its settings, at its place. What variables of the environment hold is not told.
+/// Reports what a plugin finds wrong with its settings, at its position. The text never shows the value of an
+/// environment variable.
 fn told(found: &SettingsProblem, plugin: &Spanned<String>, settings: &PluginSettings) -> Problem {
     let SettingsProblem { pointer, message, expected, help, words, key } = found;
     let at = if *key && pointer.is_empty() { plugin.at } else { settings.at(pointer, *key) };
@@ -172,7 +174,7 @@ mod tests {
         loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false))).policies
     }
 
-    /// What a request meets that comes by places with these policies.
+    /// Returns the policies that a request passes if these places are nested.
     fn met(plugins: &'static Plugins, places: &[&str]) -> Vec<String> {
         let mut chains = chains(plugins);
         let name = |number: usize| format!("place{number}");

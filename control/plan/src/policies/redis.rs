@@ -1,4 +1,4 @@
-//! `redis` of policies that count for several gateways.
+//! `redis`, for policies that count across several gateways.
 
 use tollgate_config as config;
 use tollgate_config::Problem;

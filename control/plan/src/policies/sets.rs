@@ -1,4 +1,4 @@
-//! Sets of policies: made once, and attached wherever they are used.
+//! Policy sets: each is compiled once, and attached wherever it is used.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -8,50 +8,50 @@ use tollgate_config::{At, PolicyKind, Problem, Severity, UsedSet, nearest};
 
 use super::{Chains, Made};
 
-/// Unknown names that get a suggestion; each is compared with every name there is.
+/// How many unknown names get a suggestion. Each suggestion compares the name with every known name.
 const SUGGESTIONS: usize = 20;
 
 /// The sets of all sources, by name.
 #[derive(Debug, Default)]
 pub(super) struct Sets {
     known: HashMap<Arc<str>, Arc<Set>>,
-    /// Where names stand that no set has: each is told once, however many matches a route has.
+    /// Positions of unknown names. Each is reported once, however many matches a route has.
     told: HashSet<At>,
-    /// How many of them are the file's, if it may use no others.
+    /// How many of the sets come from the file, if the file may use no others.
     own: Option<usize>,
-    /// Whether there may be more of them in a store.
+    /// Whether a store that has not been read may have more sets.
     unseen: bool,
     warnings: Vec<Problem>,
 }
 
-/// What was made of a set.
+/// A compiled set.
 #[derive(Debug)]
 pub(super) struct Set {
     pub name: Arc<str>,
-    /// Which one it is of all that are written.
+    /// Its index among all sets that are written.
     index: usize,
     pub policies: Vec<Made>,
 }
 
 impl Sets {
-    /// Makes each of them once: what is wrong with one is told once, and also if nobody uses it.
+    /// Compiles each set once. Its errors are reported once, and also if no place uses the set.
     pub fn new(parts: &config::Parts<'_>, chains: &mut Chains) -> Self {
         let made = parts.policy_sets.iter().enumerate().map(|(index, set)| {
             let name: Arc<str> = set.name.value.as_str().into();
             let policies = chains.made(&set.policies);
             (name.clone(), Arc::new(Set { name, index, policies }))
         });
-        // A gateway starts with what its file says, and asks etcd then.
+        // With etcd, a gateway starts with the file alone and contacts etcd afterwards.
         let own = parts.config.etcd.is_some().then_some(parts.config.policy_sets.len());
         Self { known: made.collect(), own, unseen: parts.unseen, ..Self::default() }
     }
 
-    /// What is doubtful, once.
+    /// Takes the warnings found so far.
     pub fn warnings(&mut self) -> Vec<Problem> {
         std::mem::take(&mut self.warnings)
     }
 
-    /// The set that is used; if there is none of the name, that is told.
+    /// Returns the set that is used. Reports an error if no set has the name.
     pub fn find(&mut self, used: &UsedSet, problems: &mut Vec<Problem>) -> Option<Arc<Set>> {
         let in_file = !used.name.at.is_in_document();
         let found = self.known.get(used.name.value.as_str());
@@ -75,11 +75,11 @@ impl Sets {
         let shown = written.as_ref().unwrap_or(&name.value);
         let problem = Problem::error(name.at, format!("there is no policy set `{shown}`"))
             .expected("the name of a set under `policy_sets`");
-        // Help that is made from the name would tell what a variable holds.
+        // A suggestion made from the name would reveal what a variable holds.
         if written.is_some() || self.told.len() > SUGGESTIONS {
             return problem;
         }
-        // The order of a hash is no order.
+        // Sorted, since the order of a hash map is random.
         let mut names: Vec<&str> = self.known.keys().map(|name| &**name).collect();
         names.sort_unstable();
         match nearest(&name.value, names.into_iter()) {
@@ -88,7 +88,8 @@ impl Sets {
         }
     }
 
-    /// What is written of a kind at a place, or in a set that it uses: then in which. As [`Chains::place`] finds it.
+    /// Returns what is written of a kind at a place or in a set that it uses, with that set. Searches as
+    /// [`Chains::place`] does.
     pub fn written<'a>(
         &self,
         parts: &config::Parts<'a>,

@@ -1,22 +1,22 @@
-//! What several policies are made of.
+//! Conversions that several policies use.
 
 use tollgate_config as config;
 use tollgate_config::{PemFile, Problem};
 use tollgate_policy::{AuthBody, CredentialPlace, Identity, Trust};
 use tollgate_tls::{Client, ClientFiles, Pem};
 
-/// The fields that tell who somebody is.
+/// Returns the request fields that carry the client's identity to the endpoint.
 pub(super) fn identity(headers: &config::IdentityHeaders) -> Identity {
     Identity::new(headers.consumer.clone(), headers.groups.clone())
 }
 
-/// How much of a request's body a service gets.
+/// Returns how much of a request's body an authorization service gets.
 pub(super) fn auth_body(body: config::AuthBody) -> AuthBody {
     let config::AuthBody { max, partial, as_bytes } = body;
     AuthBody { max, partial, as_bytes }
 }
 
-/// Where a credential may be.
+/// Returns the places in a request in which a credential may be.
 pub(super) fn credential_places(places: &[config::CredentialPlace]) -> Vec<CredentialPlace> {
     let place = |place: &config::CredentialPlace| match place.clone() {
         config::CredentialPlace::Header { name, prefix } => CredentialPlace::Header { name, prefix },
@@ -26,7 +26,8 @@ pub(super) fn credential_places(places: &[config::CredentialPlace]) -> Vec<Crede
     places.iter().map(place).collect()
 }
 
-/// A name that is not taken. What cannot stand in the field that tells it is left out.
+/// Returns a name that is not taken. Characters that cannot appear in the response field that carries the
+/// name are left out.
 pub(super) fn unused(name: &str, taken: impl Fn(&str) -> bool) -> String {
     let fits = |c: &char| c.is_ascii_graphic() && !"\"\\".contains(*c) || *c == ' ';
     let name: String = name.chars().filter(fits).collect();
@@ -34,7 +35,7 @@ pub(super) fn unused(name: &str, taken: impl Fn(&str) -> bool) -> String {
     std::iter::once(name.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(name)
 }
 
-/// Whom the service at an URL has to show itself to be.
+/// Returns how to verify the service at a URL.
 pub(super) fn trust(url: &str, ca: Option<&PemFile>, problems: &mut Vec<Problem>) -> Trust {
     if !url.starts_with("https:") && ca.is_none() {
         return Trust::default();

@@ -1,9 +1,10 @@
-//! Texts in which parts of a request are filled in.
+//! Texts into which parts of a request are inserted.
 
 use tollgate_config::{self as config, ValuePiece};
 use tollgate_policy::{Part, Template};
 
-/// The template that was written. Checked when it was read; what comes from elsewhere and is none stands for itself.
+/// Returns the template that was written. The reader has checked it; text from elsewhere that is not a
+/// template is used literally.
 pub(super) fn template(text: &str) -> Template {
     let part = |piece| match piece {
         ValuePiece::Text(text) => Part::Text(text.as_bytes().into()),
@@ -26,7 +27,7 @@ pub(super) fn template(text: &str) -> Template {
     }
 }
 
-/// Names with templates.
+/// Returns header or parameter names with their templates.
 pub(super) fn templates(values: &[(String, String)]) -> Vec<(String, Template)> {
     values.iter().map(|(name, value)| (name.clone(), template(value))).collect()
 }

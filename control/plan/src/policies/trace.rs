@@ -6,7 +6,7 @@ use tollgate_policy::{CollectorRule, Propagation, TraceRules};
 
 use super::shared::trust;
 
-/// Where somebody is told something by OTLP.
+/// Returns the OTLP collector to which the gateway exports.
 pub(crate) fn collector(written: &config::Collector, problems: &mut Vec<Problem>) -> CollectorRule {
     CollectorRule {
         url: written.url.clone(),

@@ -1,4 +1,4 @@
-//! Which policies sets bring, and what is wrong with names.
+//! Which policies sets bring to a place, and which errors their names give.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn wrong(text: &str) -> Vec<Problem> {
     compile(&config(text)).expect_err("a mistake")
 }
 
-/// The policies of a route: where each is attached, by which set, and what it says.
+/// Returns the policies of a route: where each is attached, by which set, and its summary.
 fn met(plan: &Plan, name: &str) -> Vec<(String, Option<String>, String)> {
     let route = plan.routes.iter().find(|route| route.name == name).expect("a route");
     let chain = route.policies.as_ref().and_then(|chains| chains.usual);
@@ -38,7 +38,7 @@ fn met(plan: &Plan, name: &str) -> Vec<(String, Option<String>, String)> {
     told.collect()
 }
 
-/// As [`met`], without what each says.
+/// Like [`met`], without the summaries.
 fn by(plan: &Plan, name: &str) -> Vec<(String, String)> {
     met(plan, name).into_iter().map(|(key, set, _)| (key, set.unwrap_or_default())).collect()
 }
@@ -77,7 +77,7 @@ fn the_later_set_counts_and_what_is_written_at_the_place_most() {
     assert_eq!(by(&plan, "none"), pairs(&[("route/none/ip", "strict")]), "`off` in a set counts too");
     let rate = |name: &str| met(&plan, name).into_iter().find(|(key, ..)| key.ends_with("rate_limit"));
     assert!(rate("later").expect("a limit").2.contains("99"), "{:?}", rate("later"));
-    // What counts is kept by the place: each has a key of its own, and no key is there twice.
+    // Counters are found by the key of a place: each policy has its own, and no key occurs twice.
     let mut keys: Vec<&str> = plan.policies.iter().map(|attached| attached.key.as_str()).collect();
     let count = keys.len();
     keys.sort_unstable();
@@ -126,7 +126,7 @@ fn an_unknown_name_is_told_once_with_the_nearest() {
         ]
     );
     assert_eq!((problems[1].at.line, problems[1].at.column, problems[1].at.length), (7, 50, 5));
-    // Not with what a variable holds.
+    // No suggestion reveals what a variable holds.
     let text = format!("listen: 127.0.0.1:0\n{SETS}routes: []\npolicies: {{use: \"${{SET}}\"}}\n");
     let config = from_text("t", &text, &|_| Some("strct".to_owned())).config.expect("it can be read");
     let problems = compile(&config).expect_err("unknown");
@@ -186,21 +186,21 @@ fn a_set_that_changes_leaves_the_routes_as_they_are() {
         one.routes.iter().zip(&other.routes).map(|(one, other)| Arc::ptr_eq(one, other)).collect()
     };
     let first = again(&now, &mut memo);
-    // Another rate: the routes are what they were, and what they meet is not.
+    // With another rate, the routes are the same objects, but not the policies that their requests pass.
     let other = format!("listen: 127.0.0.1:0\n{}{text}", SETS.replace("rate: 1/s", "rate: 7/s"));
     now.policy_sets = from_text("t", &other, &|_| None).config.expect("good").policy_sets;
     let second = again(&now, &mut memo);
     assert_eq!(same(&first, &second), [true, true, true]);
     assert!(met(&first, "a")[1].2.contains('1') && met(&second, "a")[1].2.contains('7'));
     assert_eq!(met(&first, "b"), met(&second, "b"));
-    // Without any policy the set attaches nothing, and only who uses it is another one.
+    // Without any policy the set attaches nothing, and only the route that uses it changes.
     now.policy_sets[0].policies.list.clear();
     let third = again(&now, &mut memo);
     let fresh = again(&now, &mut Memo::default());
     assert!(met(&third, "a").is_empty());
     assert!(same(&second, &third)[2], "who uses no set is taken over");
     assert_eq!(format!("{:?}", third.routes), format!("{:?}", fresh.routes));
-    // A set that goes is missed by who uses it, each time.
+    // Removing a set that a route uses is an error each time.
     now.policy_sets.remove(0);
     for _ in 0..2 {
         let problems = compile_again(&Parts::of(&now), &mut memo).expect_err("in use");
@@ -216,7 +216,7 @@ fn a_set_that_only_a_store_can_have_is_a_warning_as_long_as_the_store_is_not_loo
     assert_eq!(warnings[0].message, "there is no policy set `stored`");
     assert!(warnings[0].help.iter().any(|help| help.contains("the store has to have it")), "{warnings:?}");
     assert_eq!(by(&plan, "a").len(), 2, "what is known is there");
-    // What is put in force has looked at it.
+    // `compile_again` runs after the store has been read, so an unknown set is an error.
     let problems = compile_again(&Parts::of(&config), &mut Memo::default()).expect_err("unknown");
     assert_eq!((problems.len(), problems[0].message.as_str()), (1, "there is no policy set `stored`"));
 }

@@ -1,4 +1,4 @@
-//! Runs a short command and keeps what it says, whatever it does.
+//! Runs a short command with a time limit and captures its output.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -6,10 +6,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Both of its streams in the order of writing, and how it ended. Output past 64 KiB is dropped.
+/// Returns the command's standard output and error, interleaved as written, and its exit status. Output
+/// beyond 64 KiB is dropped.
 ///
 /// # Errors
-/// When it cannot be started, or is still running after `limit` and was killed.
+/// If the command cannot be started, or was killed because it still ran after `limit`.
 pub(crate) fn run(
     command: &[String],
     directory: PathBuf,
@@ -19,7 +20,8 @@ pub(crate) fn run(
     let broken = |error: std::io::Error| format!("`{}`: {error}", command.join(" "));
     let (reader, writer) = std::io::pipe().map_err(broken)?;
     let mut child = {
-        // The command holds the pipe's writing ends; it goes out of scope so that the reader sees the end.
+        // `starting` holds the write ends of the pipe; it goes out of scope here so that the reader sees the
+        // end of file.
         let mut starting = Command::new(program);
         starting
             .args(arguments)
@@ -39,7 +41,7 @@ pub(crate) fn run(
     let Some(status) = status else {
         return Err(format!("`{}` was still running after {} s", command.join(" "), limit.as_secs()));
     };
-    // A child of the command may hold the pipe open for ever: what it said by then is not waited for.
+    // A child of the command may hold the pipe open forever, so the wait for the output is bounded.
     let text = receiver.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
     Ok((String::from_utf8_lossy(&text).into_owned(), status))
 }

@@ -1,4 +1,4 @@
-//! All systems of a folder.
+//! The catalogue: all systems of a folder.
 
 use crate::check;
 use crate::error::SystemError;
@@ -7,7 +7,7 @@ use crate::problem::{Problem, Problems, known_names};
 use crate::system::System;
 use std::path::Path;
 
-/// The systems that are described, sorted by name.
+/// The described systems, sorted by name.
 #[derive(Debug, Clone)]
 pub struct Catalogue {
     systems: Vec<System>,
@@ -17,7 +17,7 @@ impl Catalogue {
     /// Reads every folder below `folder` that has a `system.yaml`.
     ///
     /// # Errors
-    /// Everything wrong in any of them.
+    /// All problems of all systems.
     pub fn load(folder: &Path, place: &Place) -> Result<Self, Problems> {
         let unreadable = |error: std::io::Error| {
             Problems(vec![Problem::in_file(folder, format!("the folder of systems cannot be read: {error}"))])
@@ -48,15 +48,15 @@ impl Catalogue {
         if problems.is_empty() { Ok(Self { systems }) } else { Err(Problems(problems)) }
     }
 
-    /// All of them.
+    /// Returns the systems, sorted by name.
     pub fn systems(&self) -> &[System] {
         &self.systems
     }
 
-    /// The system of that name.
+    /// Returns the system with this name.
     ///
     /// # Errors
-    /// When there is none, with the nearest name.
+    /// If no system has this name; the message suggests the nearest name.
     pub fn get(&self, name: &str) -> Result<&System, SystemError> {
         self.systems.iter().find(|system| system.name == name).ok_or_else(|| {
             let hint = known_names(name, self.systems.iter().map(System::name));

@@ -1,4 +1,4 @@
-//! Reads one `system.yaml` and finds everything wrong with it before anything is started.
+//! Reads one `system.yaml` and reports every problem in it before any system is started.
 
 use crate::description::{Description, Text};
 use crate::problem::{Problem, known_names};
@@ -8,7 +8,7 @@ use regex::Regex;
 use serde_saphyr::{Error, Location};
 use std::path::{Component, Path, PathBuf};
 
-/// The description in a folder, or everything wrong in it.
+/// Reads and checks the description in a folder. Returns every problem found.
 pub(crate) fn read(folder: &Path) -> Result<Description, Vec<Problem>> {
     let path = folder.join("system.yaml");
     let text = std::fs::read_to_string(&path)
@@ -21,7 +21,7 @@ pub(crate) fn read(folder: &Path) -> Result<Description, Vec<Problem>> {
     if check.problems.is_empty() { Ok(description) } else { Err(check.problems) }
 }
 
-/// A reader's error in our words, with the nearest key where a key is the matter.
+/// Translates an error of the YAML reader; for an unknown key or value, adds the nearest known one.
 fn of_yaml(path: &Path, error: &Error) -> Problem {
     let message = match error.without_snippet() {
         Error::SerdeUnknownField { field, expected, .. } => {
@@ -32,7 +32,7 @@ fn of_yaml(path: &Path, error: &Error) -> Problem {
         }
         Error::SerdeMissingField { field, .. } => format!("the key `{field}` must be there"),
         other => {
-            // The reader adds the position; `Problem` says it, in front.
+            // Cut off the position that the reader appends: `Problem` prints it in front.
             let text = other.to_string();
             let line = text.lines().next().unwrap_or_default();
             line.rsplit_once(" at line ").map_or(line, |(what, _)| what).to_owned()
@@ -107,7 +107,8 @@ impl Check<'_> {
         }
     }
 
-    /// Options that a part asks for: each must be there, with that value.
+    /// Checks the options that a part refers to: each must be declared and have the given value among its
+    /// values.
     fn options(&mut self, description: &Description) {
         let known = &description.options;
         let asked = description.files.iter().map(|rule| ("files", &rule.options));
@@ -154,7 +155,7 @@ impl Check<'_> {
         }
     }
 
-    /// A short template: it must parse and use known names.
+    /// Checks a template within the YAML: it must parse and use known names only.
     fn text(&mut self, text: &Text, known: &Known<'_>) {
         let outcome = self
             .environment
@@ -171,7 +172,7 @@ impl Check<'_> {
         }
     }
 
-    /// A template file: it must be there, parse and use known names.
+    /// Checks a template file: it must exist, parse and use known names only.
     fn template(&mut self, name: &str, at: Location, known: &Known<'_>) {
         let file = self.folder.join(name);
         if !inside(Path::new(name)) || !(file.is_file() || self.beside(name).is_file()) {

@@ -1,7 +1,7 @@
-//! Who the laboratory's clients are, where a feature wants to know.
+//! Credentials of the laboratory's clients, for the features that authenticate them.
 //!
-//! They are for measuring on loopback and guard nothing, so they stand here in the open. Cells with `known_client` send
-//! [`header_lines`]; the questions whether a system is ready always do.
+//! They are used on loopback only and protect nothing, so the source contains them in plain text. Cells with
+//! `known_client` send [`header_lines`]; readiness checks always send them.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,8 +9,8 @@ use ring::hmac;
 use serde::Serialize;
 use std::time::SystemTime;
 
-/// What a known client sends: an API key, name and password, a token, and a signature of these by HMAC with SHA-256 (RFC 9421),
-/// made now: who checks it asks how old it is.
+/// Returns the headers of a known client: an API key, user name and password, a token, and an HMAC-SHA-256
+/// signature of these (RFC 9421). The signature is created now, because a verifier checks its age.
 pub fn header_lines() -> Vec<(&'static str, String)> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     let names = SIGNED.map(|(name, _)| format!("\"{}\"", name.to_lowercase()));
@@ -27,7 +27,7 @@ pub fn header_lines() -> Vec<(&'static str, String)> {
     lines
 }
 
-/// What is signed.
+/// The header fields that the signature covers.
 const SIGNED: [(&str, &str); 3] = [
     ("X-Api-Key", API_KEY),
     ("Authorization", "Basic bGFiOnRvbGxnYXRl"),
@@ -43,21 +43,21 @@ const API_KEY: &str = "tollgate-lab";
 const HMAC_KEY: &str = "tollgate-lab-signs";
 const KEY_ID: &str = "lab";
 
-/// What a template is told of them.
+/// The credentials as template variables.
 #[derive(Serialize)]
 pub(crate) struct Credentials {
     /// The API key, and its SHA-256 in hexadecimal.
     api_key: &'static str,
     api_key_sha256: &'static str,
-    /// The secret of signatures, and its id.
+    /// The shared secret of the signatures, and its key id.
     hmac_key: &'static str,
     key_id: &'static str,
-    /// Name and password, and the password's hashes: by bcrypt (8 rounds of doubling), and SHA-1 in Base64.
+    /// User name and password, and the password's hashes: bcrypt (cost 8), and SHA-1 in Base64.
     user: &'static str,
     password: &'static str,
     password_bcrypt: &'static str,
     password_sha1: &'static str,
-    /// Who signs tokens, whom they are for, and the key to check them with, as a JWK set (RFC 7517) and in PEM.
+    /// Issuer and audience of the tokens, and the key to verify them, as a JWK set (RFC 7517) and in PEM.
     issuer: &'static str,
     audience: &'static str,
     jwks: &'static str,

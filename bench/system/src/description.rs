@@ -1,34 +1,34 @@
-//! `system.yaml` as types. What the keys mean is said in `bench/systems/README.md`.
+//! The types of `system.yaml`. `bench/systems/README.md` documents the keys.
 
 use crate::feature::Feature;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 use std::collections::BTreeMap;
 
-/// A value that is a template, with its place in the file.
+/// A template string with its position in the file.
 pub(crate) type Text = Spanned<String>;
 
-/// Everything that one `system.yaml` says.
+/// The content of one `system.yaml`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
     /// The name in reports.
     pub title: String,
-    /// What it is, on one line.
+    /// A description in one line.
     pub about: String,
-    /// Its own page, where it has one.
+    /// The web page of the system, if it has one.
     #[serde(default)]
     pub homepage: Option<String>,
-    /// What every report must say beside its figures.
+    /// A remark that every report must print with its figures.
     #[serde(default)]
     pub marked: Option<String>,
-    /// Whether cold and warm runs must be kept apart.
+    /// Whether it runs on a JVM, so that cold and warm runs must be kept apart.
     #[serde(default)]
     pub jvm: bool,
-    /// How long it may take from start to the first answer.
+    /// Seconds from the start to the first correct answer, at most.
     #[serde(default = "fifteen")]
     pub ready_within_seconds: u32,
-    /// The most workers it can be told to use.
+    /// The highest number of workers that it can be configured for; `None` means no limit.
     #[serde(default)]
     pub max_workers: Option<u32>,
     #[serde(default)]
@@ -39,25 +39,25 @@ pub struct Description {
     pub(crate) files: Vec<FileRule>,
     #[serde(default)]
     pub(crate) start: Option<StartRule>,
-    /// What the template switches on and off.
+    /// Features that the template switches on and off.
     #[serde(default)]
     pub features: Vec<Feature>,
-    /// What it does in any case.
+    /// Features that the system always has.
     #[serde(default)]
     pub always: Vec<Feature>,
-    /// Choices of this system alone.
+    /// Options of this system only, by name.
     #[serde(default)]
     pub options: BTreeMap<String, Choice>,
-    /// What it cannot do, or could do better otherwise.
+    /// Remarks on what it cannot do, or could do better with another configuration.
     #[serde(default)]
     pub limits: Vec<String>,
-    /// What differs from the others although the settings are alike.
+    /// Remarks on how it differs from other systems although the settings are alike.
     #[serde(default)]
     pub equal_terms: Vec<String>,
-    /// How it reads its files again; `None` when it has to be started anew.
+    /// How it reloads its files; `None` if it must be restarted.
     #[serde(default)]
     pub reload: Option<Reload>,
-    /// How it is asked for a route while it runs; `None` when it cannot be.
+    /// How it accepts a route at run time; `None` if it cannot.
     #[serde(default)]
     pub add_route: Option<AddRoute>,
     #[serde(default)]
@@ -70,7 +70,7 @@ fn fifteen() -> u32 {
     15
 }
 
-/// Where to look for a program or another file that it needs.
+/// The candidates for a program, or for another file that the system needs.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProgramNames {
@@ -80,7 +80,7 @@ pub(crate) struct ProgramNames {
     pub paths: Vec<Text>,
 }
 
-/// How its version is found.
+/// How its version is determined.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct VersionRule {
@@ -97,7 +97,7 @@ pub(crate) struct VersionRule {
 pub(crate) struct FileRule {
     pub template: Spanned<String>,
     pub to: Text,
-    /// Written only when it is started with these options.
+    /// The file is written only if these options have these values.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
 }
@@ -113,37 +113,37 @@ pub(crate) struct StartRule {
     pub directory: Option<Text>,
 }
 
-/// How a system reads its files again.
+/// How a system reloads its files.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reload {
-    /// Upon this signal to its first process; without one it watches its files itself.
+    /// The signal to the system's first process; `None` means that the system watches its files.
     #[serde(default)]
     pub signal: Option<ReloadSignal>,
-    /// Only when it was started with these options.
+    /// The options with which the system must be started for this.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
 }
 
-/// The HTTP request that adds a route while a system runs: the last one of the setting it is rendered for, which goes to
-/// the last upstream.
+/// The HTTP request that adds a route to a running system. The request is rendered for a setting and adds the
+/// setting's last route, which leads to the last upstream.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AddRoute {
     /// `PUT`, `POST`...
     pub method: String,
-    /// The path, on `admin_port`.
+    /// The path on `admin_port`.
     pub path: String,
-    /// Fields of its head besides `Host` and `Content-Length`.
+    /// Header fields besides `Host` and `Content-Length`.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     pub(crate) body: Text,
-    /// Only when it was started with these options.
+    /// The options with which the system must be started for this.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
 }
 
-/// A signal that makes a system read its files again.
+/// A signal that makes a system reload its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum ReloadSignal {
@@ -155,17 +155,17 @@ pub enum ReloadSignal {
     Usr2,
 }
 
-/// A choice of one system: the first value is the default.
+/// An option of one system. The first value is the default.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
-    /// The values that it may take.
+    /// The allowed values.
     pub values: Vec<String>,
-    /// What it decides.
+    /// The effect of the option, for people.
     pub about: String,
 }
 
-/// Where a system comes from.
+/// The package registry that a system comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -184,7 +184,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// The name in files.
+    /// Returns the name in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Apt => "apt",
@@ -208,7 +208,7 @@ pub(crate) struct InstallRule {
     pub needs: Vec<String>,
 }
 
-/// Why it cannot be installed, and what a user can do.
+/// Why it cannot be installed automatically, and how a user can install it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MissingRule {

@@ -1,8 +1,8 @@
-//! What can go wrong with a system while it is used.
+//! The error of this crate.
 
 use std::fmt;
 
-/// Why a system could not be installed, prepared or started, said for a person.
+/// Why a system could not be installed, prepared or started, as a sentence for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SystemError {
     system: String,
@@ -10,12 +10,12 @@ pub struct SystemError {
 }
 
 impl SystemError {
-    /// An error of the system of that name.
+    /// Creates an error about the system with this name.
     pub fn new(system: &str, message: impl Into<String>) -> Self {
         Self { system: system.to_owned(), message: message.into() }
     }
 
-    /// The system it is about.
+    /// Returns the name of the system.
     pub fn system(&self) -> &str {
         &self.system
     }

@@ -1,22 +1,23 @@
-//! What a cell can ask of any system.
+//! The features that a cell can ask of any system.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The enum, its list and its names from one table, so that none of the three can lack a row.
+/// Generates the enum, its list and its names from one table, so that they always agree.
 macro_rules! features {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// Something that can be switched on for a run. Named in `system.yaml`, studies and results alike.
+        /// A feature that can be switched on for a run. `system.yaml`, studies and results use the same
+        /// names.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Feature {
             $($(#[doc = $doc])+ #[serde(rename = $name)] $variant,)+
         }
 
         impl Feature {
-            /// Every feature, in the order of reports.
+            /// All features, in the order of reports.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
-            /// The name in files.
+            /// Returns the name in files.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)+
@@ -27,81 +28,81 @@ macro_rules! features {
 }
 
 features! {
-    /// One line a request into a file.
+    /// A file gets one line for each request.
     AccessLog = "access_log",
-    /// A request id is made and sent to the origin.
+    /// The system generates a request id and sends it to the origin.
     RequestId = "request_id",
-    /// The system's own metrics are counted.
+    /// The system counts its own metrics.
     Statistics = "statistics",
-    /// Clients come over TLS.
+    /// Clients connect over TLS.
     Tls = "tls",
-    /// Clients may come over HTTP/2.
+    /// Clients may use HTTP/2.
     Http2 = "http2",
-    /// Origins are spoken to over HTTP/2 in plain text, and trailers go through: gRPC.
+    /// The system sends requests to origins over HTTP/2 in plain text and passes trailers on: gRPC.
     Http2Origin = "http2_origin",
-    /// X-Forwarded-For, -Proto and -Host are set on the way to the origin.
+    /// The system sets X-Forwarded-For, -Proto and -Host on requests to the origin.
     ForwardedHeaders = "forwarded_headers",
-    /// A failed connection to an origin is tried once more.
+    /// A failed connection to an origin is retried once.
     Retries = "retries",
-    /// Many routes, 10,000 included.
+    /// Many routes, up to 10,000.
     Routes = "routes",
     /// Virtual hosts.
     Hosts = "hosts",
-    /// An upstream of several origins, which take turns.
+    /// An upstream of several origins, used in rotation.
     Balancing = "balancing",
-    /// Bodies flow through as they come.
+    /// Bodies are streamed instead of buffered.
     Streaming = "streaming",
     /// Buffers as an expert sets them for bodies of 64 KiB and more.
     LargeBuffers = "large_buffers",
-    /// Addresses of clients are allowed and denied.
+    /// Rules allow and deny client addresses.
     IpRules = "ip_rules",
-    /// Requests of one origin are answered to another (the Fetch standard's CORS).
+    /// Cross-origin requests are answered (CORS of the Fetch standard).
     Cors = "cors",
-    /// A key in a header, of those that are known.
+    /// A header carries one of the known API keys.
     ApiKey = "api_key",
-    /// Name and password (RFC 7617).
+    /// User name and password (RFC 7617).
     BasicAuth = "basic_auth",
-    /// A signed token (RFC 7519), by ES256.
+    /// A token signed with ES256 (RFC 7519).
     Jwt = "jwt",
-    /// Another service is asked about each request.
+    /// Another service authorizes each request over HTTP.
     ForwardAuth = "forward_auth",
-    /// A service that speaks Envoy's gRPC protocol is asked about each request.
+    /// A service that speaks Envoy's gRPC protocol authorizes each request.
     ExtAuthz = "ext_authz",
-    /// A signature over each request (RFC 9421), by a shared secret.
+    /// A signature over each request (RFC 9421), with a shared secret.
     Signatures = "signatures",
-    /// With TLS: who shows a certificate that was verified.
+    /// With TLS: clients must present a certificate that the system verifies.
     ClientCertificate = "client_certificate",
-    /// Rules on who is known by an API key.
+    /// Rules restrict which clients with an API key are admitted.
     Authorize = "authorize",
-    /// Requests of an address a second; nobody reaches the limit.
+    /// Requests a second are limited for each address; no client reaches the limit.
     RateLimit = "rate_limit",
-    /// The same, counted in a Redis for several gateways.
+    /// As `rate_limit`, with the counter in a Redis that several gateways share.
     SharedRateLimit = "shared_rate_limit",
-    /// Requests of an address a day; nobody reaches the limit.
+    /// Requests a day are limited for each address; no client reaches the limit.
     Quota = "quota",
-    /// Requests of an address at once; nobody reaches the limit.
+    /// Concurrent requests are limited for each address; no client reaches the limit.
     ConcurrencyLimit = "concurrency_limit",
-    /// Requests with a header that nobody sends are answered with an error.
+    /// Requests with a certain header are answered with an error; no client sends it.
     Fault = "fault",
     /// One request in twenty goes to a second upstream.
     Canary = "canary",
-    /// Every request is sent to the origin a second time, and the answer thrown away.
+    /// Every request is also sent to the origin a second time, and that answer is discarded.
     Mirror = "mirror",
-    /// One header is removed and one set on the way in, one set on the way out.
+    /// One request header is removed and one set; one response header is set.
     HeaderEdits = "header_edits",
-    /// One parameter of the query is removed and one set.
+    /// One query parameter is removed and one set.
     QueryEdits = "query_edits",
-    /// Attributes are added to cookies that the origin sets.
+    /// The system adds attributes to cookies that the origin sets.
     CookieEdits = "cookie_edits",
-    /// Headers that tell browsers to be careful.
+    /// The system adds the response headers by which browsers restrict a page.
     SecurityHeaders = "security_headers",
     /// Responses are compressed for clients that accept it.
     Compression = "compression",
-    /// Bodies of requests and responses are decoded.
+    /// Bodies of requests and responses are decompressed.
     Decompression = "decompression",
-    /// A request for `/aggregate` becomes two, and one document of their answers.
+    /// A request for `/aggregate` becomes two requests, whose answers are combined into one document.
     Aggregate = "aggregate",
-    /// Spans of one request in ten go to a collector.
+    /// The spans of one request in ten are sent to a collector.
     Tracing = "tracing",
 }
 
@@ -111,14 +112,14 @@ impl fmt::Display for Feature {
     }
 }
 
-/// What a system can do about a feature.
+/// How a system supports a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
-    /// Its template switches it on and off.
+    /// The template switches it on and off.
     Switched,
-    /// It does so in any case.
+    /// The system always has it.
     Always,
-    /// It cannot, or its template does not.
+    /// The system lacks it, or its template does not offer it.
     No,
 }
 

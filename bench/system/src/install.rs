@@ -1,4 +1,4 @@
-//! Installs a system by its script.
+//! Installs a system with its script.
 
 use crate::error::SystemError;
 use crate::status::Status;
@@ -7,11 +7,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 impl System {
-    /// Runs its script, with what it prints going to `out`, and looks whether all programs are there then. The script may
-    /// be run again. It has no time limit of its own: a build may take long, and Ctrl-C ends it.
+    /// Runs the install script and then checks that all programs exist. The output of the script goes to
+    /// `out`. The script may be run again. It has no time limit, since a build may take long; Ctrl-C ends it.
     ///
     /// # Errors
-    /// When there is no script, a program that it needs is not there, it fails, or leaves a program out.
+    /// If there is no script, a program that the script needs is missing, the script fails, or it does not
+    /// install every program.
     pub fn install(&self, out: &mut dyn Write) -> Result<Status, SystemError> {
         let Some(rule) = &self.description.install else {
             let how = match self.status() {
@@ -30,7 +31,8 @@ impl System {
         std::fs::create_dir_all(&self.place.home).map_err(broken)?;
         let (reader, writer) = std::io::pipe().map_err(broken)?;
         let mut child = {
-            // Dropped before reading, so that the pipe ends when the script does.
+            // `command` holds the write ends of the pipe; it is dropped before the read loop, so that the
+            // pipe ends when the script does.
             let mut command = Command::new("sh");
             command
                 .arg(&script)
@@ -45,7 +47,7 @@ impl System {
         let mut last = String::new();
         for line in BufReader::new(reader).split(b'\n') {
             let line = String::from_utf8_lossy(&line.map_err(broken)?).into_owned();
-            // A closed terminal must not leave the installation half done.
+            // The error is ignored: a closed terminal must not interrupt the installation.
             let _closed = writeln!(out, "{line}");
             if !line.trim().is_empty() {
                 last = line;

@@ -1,4 +1,4 @@
-//! Writes a system's files for one run and says how to start it.
+//! Renders and writes a system's files for one run, and returns how to start it.
 
 use crate::description::AddRoute;
 use crate::error::SystemError;
@@ -14,51 +14,52 @@ use std::path::{Component, Path, PathBuf};
 /// A process to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandSpec {
-    /// The program's path.
+    /// The path of the program.
     pub program: PathBuf,
-    /// Its arguments.
+    /// The arguments.
     pub args: Vec<String>,
     /// Variables added to the environment.
     pub env: BTreeMap<String, String>,
-    /// Where it is started.
+    /// The working directory.
     pub directory: PathBuf,
-    /// Where both of its streams are to go, so that [`crate::ready::wait`] can quote them.
+    /// The file for standard output and error. [`crate::ready::wait`] quotes it in errors.
     pub output: PathBuf,
 }
 
-/// A file as written for a run.
+/// A rendered configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenderedFile {
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
-    /// What is in it.
+    /// The content.
     pub text: String,
 }
 
-/// What a run of a system consists of.
+/// A prepared run of a system.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// The process; none for the origin itself.
+    /// The process to start; `None` for the direct run, which has only the origin.
     pub command: Option<CommandSpec>,
-    /// Where the load goes.
+    /// The address for the load.
     pub target: Address,
-    /// Its files, for the report.
+    /// The rendered files, for the report.
     pub files: Vec<RenderedFile>,
 }
 
 impl System {
-    /// Its files for a setting, not yet written.
+    /// Renders the system's files for a setting without writing them.
     ///
     /// # Errors
-    /// When the setting asks for what it cannot do, a program is not there, or a template fails.
+    /// If the setting asks for an unsupported feature, a program is missing, or a template fails.
     pub fn render(&self, setting: &Setting) -> Result<Vec<RenderedFile>, SystemError> {
         self.rendered(setting).map(|(files, _)| files)
     }
 
-    /// Writes its files into the setting's folder, and says how to start it. The caller spawns.
+    /// Writes the system's files into the setting's folder and returns how to start the system. The caller
+    /// spawns the process.
     ///
     /// # Errors
-    /// As for [`System::render`]; when a file cannot be written; when a port is taken.
+    /// As for [`System::render`]; also if a file cannot be written or a port is taken.
     pub fn prepare(&self, setting: &Setting) -> Result<Launch, SystemError> {
         let (files, command) = self.rendered(setting)?;
         let Some(command) = command else {
@@ -88,10 +89,11 @@ impl System {
         Ok(Launch { command: Some(command), target: setting.listen.clone(), files })
     }
 
-    /// The body of the request that adds the last route of a setting, which goes to its last upstream.
+    /// Renders the body of the request that adds the last route of a setting, which leads to its last
+    /// upstream.
     ///
     /// # Errors
-    /// When an option is not known or the template fails.
+    /// If an option is unknown or the template fails.
     pub fn route_body(&self, request: &AddRoute, setting: &Setting) -> Result<String, SystemError> {
         let options = self.options(setting)?;
         let programs = BTreeMap::new();
@@ -100,7 +102,8 @@ impl System {
         template::short(&request.body.value, &variables).map_err(|error| self.error(error))
     }
 
-    /// One file with the certificate and then its key, as HAProxy wants them; readable by the owner alone.
+    /// Writes one file with the certificate and then its key, as HAProxy requires; only the owner can read
+    /// it.
     fn write_both(&self, tls: &TlsFiles, folder: &Path) -> Result<(), SystemError> {
         let mut both = Vec::new();
         for path in [&tls.certificate, &tls.key] {
@@ -173,7 +176,7 @@ impl System {
         Ok((files, Some(CommandSpec { program, args: words.collect(), env, directory, output })))
     }
 
-    /// Whether this system can do what is asked.
+    /// Checks that this system can do what the setting asks for.
     fn possible(&self, setting: &Setting) -> Result<(), SystemError> {
         let cannot = self.unsupported(setting);
         if !cannot.is_empty() {

@@ -1,7 +1,8 @@
-//! The systems under test as data: reads `bench/systems/NAME/`, says what is ready here, installs what can be
-//! installed, writes a system's files for one run, says how to start it, and waits until it really answers.
+//! The systems under test as data: reads `bench/systems/NAME/`, reports which systems are installed, installs
+//! the others where possible, writes a system's files for one run, and waits until the system answers
+//! correctly.
 //!
-//! Processes are started by the caller, who pins, limits and measures them: see [`System::prepare`].
+//! The caller starts the processes, because it pins, limits and measures them: see [`System::prepare`].
 //!
 //! ```text
 //! Catalogue::load -> System::status | System::install -> System::prepare -> (the caller spawns) -> ready::wait

@@ -1,4 +1,4 @@
-//! Where programs are looked for.
+//! Finds the programs of systems on this machine.
 
 use crate::description::ProgramNames;
 use crate::template;
@@ -6,20 +6,21 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Where this machine keeps what systems need.
+/// The locations in which programs are looked up.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// Where installed things live.
+    /// The folder of what the laboratory installs.
     pub home: PathBuf,
     /// Folders in which program names are looked up, in order.
     pub search: Vec<PathBuf>,
-    /// Programs that the user named: key to path. They win over everything.
+    /// Paths that the user gave, by program key. They take precedence.
     pub given: BTreeMap<String, PathBuf>,
 }
 
 impl Place {
-    /// The folder of the running program, then `PATH`, then the folders of system programs that a user's `PATH` may
-    /// lack; home is `TOLLGATE_LAB_HOME`, or `tollgate/lab` under `XDG_DATA_HOME` or `~/.local/share`.
+    /// Returns the locations of this machine. The search covers the folder of the running program, then
+    /// `PATH`, then the folders of system programs that a user's `PATH` may lack. `home` is
+    /// `TOLLGATE_LAB_HOME`, or `tollgate/lab` under `XDG_DATA_HOME` or `~/.local/share`.
     pub fn of_this_machine() -> Self {
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let home = variable("TOLLGATE_LAB_HOME").map(PathBuf::from).unwrap_or_else(|| {
@@ -39,14 +40,14 @@ impl Place {
         }
     }
 
-    /// The executable of that name, in the first folder that has it.
+    /// Returns the executable with this name from the first folder that has it.
     pub fn on_path(&self, name: &str) -> Option<PathBuf> {
         self.search.iter().map(|folder| folder.join(name)).find(|path| {
             path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
         })
     }
 
-    /// Finds one program: as given, then its paths, then its names.
+    /// Finds one program: by the user's path, then by its paths, then by its names.
     pub(crate) fn find(&self, key: &str, rule: &ProgramNames, folder: &Path) -> Option<PathBuf> {
         if let Some(given) = self.given.get(key) {
             return given.is_file().then(|| given.clone());

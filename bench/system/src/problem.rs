@@ -1,26 +1,26 @@
-//! What is wrong in a description, and where.
+//! A problem in a description, with its position.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// One thing wrong in the data of a system.
+/// One problem in the data of a system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The file.
+    /// The file with the problem.
     pub file: PathBuf,
-    /// Line and column, from 1; the column is 0 where only the line is known.
+    /// Line and column, from 1. The column is 0 if only the line is known; `None` means the whole file.
     pub place: Option<(u64, u64)>,
-    /// What was expected, and what to do.
+    /// The expectation that was not met, and the remedy.
     pub message: String,
 }
 
 impl Problem {
-    /// A problem with a whole file.
+    /// Creates a problem of a whole file.
     pub fn in_file(file: &Path, message: impl Into<String>) -> Self {
         Self { file: file.to_owned(), place: None, message: message.into() }
     }
 
-    /// A problem at a line and a column.
+    /// Creates a problem at a line and a column.
     pub fn at(file: &Path, line: u64, column: u64, message: impl Into<String>) -> Self {
         Self { file: file.to_owned(), place: Some((line, column)), message: message.into() }
     }
@@ -38,7 +38,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything wrong that was found, one a line.
+/// All problems found; displayed one to a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
@@ -56,7 +56,8 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// The known name nearest to a mistyped one, if any is near enough to be meant.
+/// Returns the known name nearest to a mistyped one, if any is near enough: at most 2 edits, or a third of
+/// its length.
 pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
@@ -66,7 +67,7 @@ pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> O
         .map(|(_, name)| name)
 }
 
-/// The sentence that tells which names are known, led by the nearest.
+/// Returns a sentence that suggests the nearest known name or, without one, lists the known names.
 pub fn known_names<'a>(written: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match nearest(written, known.clone()) {
         Some(near) => format!("did you mean `{near}`?"),

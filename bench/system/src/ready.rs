@@ -1,4 +1,5 @@
-//! Waits until a system really answers: the right status and the right body, through it, from the origin.
+//! Waits until a system is ready: until a request through it returns the right status and the right body from
+//! the origin.
 
 use crate::credentials::header_lines;
 use crate::error::SystemError;
@@ -12,31 +13,34 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 
-/// The most of a log that is quoted.
+/// Bytes of a log that are read for a quotation, at most.
 const TAIL_BYTES: u64 = 16 * 1024;
 
-/// The last lines of a log that are quoted.
+/// Lines of a log that are quoted, at most.
 const TAIL_LINES: usize = 12;
 
-/// What to ask, as a [client that is known](crate::credentials), and what must come.
+/// The request of the readiness check, sent with the [credentials](crate::credentials) of a known client, and
+/// the expected answer.
 #[derive(Debug, Clone)]
 pub struct Probe<'a> {
     /// The path, from `/`.
     pub path: &'a str,
-    /// The Host header; none leaves the address.
+    /// The Host header; `None` sends the address.
     pub host: Option<&'a str>,
-    /// The body that a 200 must carry.
+    /// The body that a 200 must have.
     pub body: &'a [u8],
-    /// How long it may take in all.
+    /// The time limit for readiness.
     pub within: Duration,
-    /// Ask over TLS, trusting this certificate alone.
+    /// The certificate to trust; `None` means plain text.
     pub tls: Option<&'a TlsFiles>,
 }
 
-/// Asks until the right answer comes. `ended` says how the process ended, once it has.
+/// Sends requests until the right answer arrives, and returns the time that it took. `ended` returns how the
+/// process ended, if it has.
 ///
 /// # Errors
-/// When the process ends, or the time does, with the last answer and the last lines of its log.
+/// If the process ends or the time limit passes; the message has the last answer and the last lines of the
+/// log.
 pub fn wait(
     name: &str,
     launch: &Launch,
@@ -66,7 +70,7 @@ pub fn wait(
     }
 }
 
-/// What one question brought.
+/// The outcome of one request.
 enum Seen {
     Right,
     Status(u16, String),
@@ -124,7 +128,7 @@ fn agent(probe: &Probe<'_>) -> Result<ureq::Agent, String> {
         let path = files.key.display();
         let pem = std::fs::read(&files.key).map_err(|error| format!("{path}: {error}"))?;
         let key = PrivateKey::from_pem(&pem).map_err(|error| format!("{path}: {error}"))?;
-        // Who asks for a certificate is shown the same one, which it trusts.
+        // A server that asks for a client certificate gets the same one, which it trusts.
         let own = ClientCert::new_with_certs(std::slice::from_ref(&certificate), key);
         let tls = TlsConfig::builder()
             .root_certs(RootCerts::new_with_certs(&[certificate]))
@@ -136,7 +140,7 @@ fn agent(probe: &Probe<'_>) -> Result<ureq::Agent, String> {
     Ok(config.build().new_agent())
 }
 
-/// The last lines of a log, on lines of their own; a remark when there are none.
+/// Returns the last lines of a log, each on its own line, or a remark if there are none.
 fn tail(log: Option<&Path>) -> String {
     let Some(log) = log else { return String::new() };
     let read = || -> std::io::Result<Vec<u8>> {

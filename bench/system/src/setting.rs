@@ -1,4 +1,4 @@
-//! What one run asks of a system: the variables of its templates.
+//! The setting of one run of a system, from which its templates are rendered.
 
 use crate::feature::Feature;
 use serde::Serialize;
@@ -6,22 +6,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
-/// A host and a port, with the address in digits (127.0.0.1).
+/// A numeric address (such as 127.0.0.1) and a port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Address {
-    /// The address.
+    /// The address in digits.
     pub host: String,
     /// The port.
     pub port: u16,
 }
 
 impl Address {
-    /// A port of 127.0.0.1.
+    /// Returns a port of 127.0.0.1.
     pub fn local(port: u16) -> Self {
         Self::loopback(1, port)
     }
 
-    /// A port of 127.0.0.`nth`: on Linux the whole network 127.0.0.0/8 is the machine's own.
+    /// Returns a port of 127.0.0.`nth`. On Linux the whole network 127.0.0.0/8 belongs to the loopback
+    /// interface.
     pub fn loopback(nth: u8, port: u16) -> Self {
         Self { host: format!("127.0.0.{nth}"), port }
     }
@@ -36,29 +37,29 @@ impl fmt::Display for Address {
 /// A named group of origins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Upstream {
-    /// Letters, digits, `-` and `_`; the first of a setting is called `origin`.
+    /// Letters, digits, `-` and `_`. The first upstream of a setting is called `origin`.
     pub name: String,
-    /// Where they listen.
+    /// The addresses of the origins.
     pub origins: Vec<Address>,
 }
 
-/// Requests whose path begins with a prefix go to an upstream.
+/// A route: requests whose path begins with a prefix go to an upstream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Route {
     /// Letters, digits, `-` and `_`, unique in a setting.
     pub name: String,
-    /// Begins and ends with `/`.
+    /// The path prefix, which begins and ends with `/`.
     pub prefix: String,
     /// The name of an upstream.
     pub upstream: String,
 }
 
-/// Requests for a host.
+/// A virtual host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VirtualHost {
-    /// The name, in lower case, without a port.
+    /// The host name, in lower case, without a port.
     pub host: String,
-    /// Its routes; what they do not match goes to the upstream `origin`.
+    /// The routes of the host; other requests go to the upstream `origin`.
     pub routes: Vec<Route>,
 }
 
@@ -67,75 +68,76 @@ pub struct VirtualHost {
 pub struct TlsFiles {
     /// The certificate, self-signed or with its chain.
     pub certificate: PathBuf,
-    /// The key.
+    /// The private key.
     pub key: PathBuf,
 }
 
-/// Services beside the origin that features ask, by their ports on 127.0.0.1; 0 is none.
+/// Ports on 127.0.0.1 of the services that features call; 0 means none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Partners {
-    /// For `Feature::ExtAuthz`: lets every request through.
+    /// The authorizer of `Feature::ExtAuthz`, which allows every request.
     pub authorizer: u16,
-    /// For `Feature::SharedRateLimit`.
+    /// The Redis of `Feature::SharedRateLimit`.
     pub redis: u16,
 }
 
-/// Whole seconds.
+/// Timeouts in whole seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Timeouts {
-    /// Connecting to an origin.
+    /// To connect to an origin.
     pub connect: u32,
-    /// Waiting for an origin's answer.
+    /// To receive an origin's response.
     pub response: u32,
-    /// A connection without a request, on either side.
+    /// For a connection without a request, on both the client's and the origin's side.
     pub idle: u32,
 }
 
-/// What one run asks of a system.
+/// The set-up of one run of a system.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// Where it listens.
+    /// The address to listen on.
     pub listen: Address,
-    /// A second free port.
+    /// A second free port, for the admin listener.
     pub admin_port: u16,
-    /// Worker processes, threads or processors: exactly so many.
+    /// Worker processes, threads or processors: exactly this number.
     pub workers: u32,
-    /// Where requests go; the first takes what no route matches.
+    /// The upstreams; the first gets the requests that no route matches.
     pub upstreams: Vec<Upstream>,
-    /// Routes for any host that is not in `hosts`.
+    /// Routes for hosts that are not in `hosts`.
     pub routes: Vec<Route>,
     /// Virtual hosts.
     pub hosts: Vec<VirtualHost>,
-    /// What is switched on. `Routes`, `Hosts` and `Balancing` follow from the fields above.
+    /// The enabled features. `Routes`, `Hosts` and `Balancing` follow from the fields above.
     pub features: BTreeSet<Feature>,
-    /// Choices of this system alone; what is not named takes its default.
+    /// Values of the system's own options; the others have their defaults.
     pub options: BTreeMap<String, String>,
-    /// A folder of this run alone.
+    /// A folder that only this run uses.
     pub folder: PathBuf,
-    /// For `Feature::Tls`.
+    /// The certificate for `Feature::Tls`.
     pub tls: Option<TlsFiles>,
-    /// Who else is asked.
+    /// The services that features call.
     pub partners: Partners,
-    /// How long to wait for what.
+    /// The timeouts to configure.
     pub timeouts: Timeouts,
-    /// Idle connections to the origin that may be kept.
+    /// Idle connections to the origin that the system may keep.
     pub keepalive: u32,
-    /// Client connections that there must be room for.
+    /// Client connections that the system must accept at once.
     pub clients: u32,
-    /// Open files allowed to a process.
+    /// The limit of open files of a process.
     pub file_limit: u64,
-    /// CPUs that it may run on.
+    /// The number of CPUs that it may run on.
     pub cores: u32,
-    /// CPU quota in cores, when there is one.
+    /// The CPU quota in cores, if there is one.
     pub quota: Option<f64>,
-    /// Memory limit in MiB, when there is one.
+    /// The memory limit in MiB, if there is one.
     pub memory_mib: Option<u64>,
-    /// Whether it is started with the rights of root.
+    /// Whether the system is started as root.
     pub root: bool,
 }
 
 impl Setting {
-    /// One worker between a port and one origin on 127.0.0.1, with forwarding headers and nothing else switched on.
+    /// Returns a setting with one worker between a port and one origin on 127.0.0.1. Only the forwarding
+    /// headers are enabled.
     pub fn new(port: u16, admin_port: u16, origin: u16, folder: PathBuf) -> Self {
         Self {
             listen: Address::local(port),
@@ -162,7 +164,7 @@ impl Setting {
         }
     }
 
-    /// Everything that is switched on, with what follows from the routes, hosts and origins.
+    /// Returns the enabled features, including those that follow from the routes, hosts and origins.
     pub fn wanted(&self) -> BTreeSet<Feature> {
         let mut wanted = self.features.clone();
         let several = self.upstreams.iter().any(|upstream| upstream.origins.len() > 1);
@@ -180,12 +182,12 @@ impl Setting {
         wanted
     }
 
-    /// Where `Feature::AccessLog` writes.
+    /// Returns the path to which `Feature::AccessLog` writes.
     pub fn access_log(&self) -> PathBuf {
         self.folder.join("access.log")
     }
 
-    /// Adds so many routes `/r00000/`, `/r00001/`... to the first upstream.
+    /// Adds `count` routes `/r00000/`, `/r00001/`... to the first upstream.
     pub fn with_routes(mut self, count: u32) -> Self {
         self.routes = (0..count)
             .map(|index| Route {

@@ -1,4 +1,4 @@
-//! Whether a system is ready here, and which version.
+//! Whether a system is installed, and in which version.
 
 use crate::capture;
 use crate::description::Source;
@@ -9,49 +9,49 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a command that prints a version may take; a JVM on a busy machine needs seconds.
+/// Time limit of a command that prints a version; a JVM on a busy machine needs seconds.
 const VERSION_LIMIT: Duration = Duration::from_secs(20);
 
-/// What stands in the way of running a system here.
+/// Whether a system can run on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
-    /// Nothing.
+    /// It can run.
     Ready {
-        /// Its version; none for the origin itself.
+        /// The version; `None` for the direct run.
         version: Option<String>,
-        /// What was found.
+        /// The paths of its programs by key.
         programs: BTreeMap<String, PathBuf>,
     },
-    /// It can be installed.
+    /// It is not installed, but `install` can do it.
     Installable {
-        /// From where.
+        /// The package registry it comes from.
         with: Source,
-        /// About how long that takes.
+        /// Approximate duration of the installation.
         takes: String,
     },
-    /// It cannot be installed here.
+    /// It is missing and cannot be installed automatically.
     Missing {
-        /// Why.
+        /// Why it is missing.
         reason: String,
-        /// What a user can do.
+        /// How a user can install it.
         get: String,
     },
-    /// It was found, and does not work.
+    /// Its programs were found but do not work.
     Broken {
-        /// What it did.
+        /// The failure.
         reason: String,
     },
 }
 
 impl Status {
-    /// Whether it can be started.
+    /// Returns whether it can be started.
     pub fn is_ready(&self) -> bool {
         matches!(self, Self::Ready { .. })
     }
 }
 
 impl System {
-    /// Looks for its programs and asks for its version.
+    /// Looks for its programs and determines its version.
     pub fn status(&self) -> Status {
         match self.programs() {
             Ok(programs) => match self.version(&programs) {

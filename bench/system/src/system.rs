@@ -1,4 +1,4 @@
-//! One system: its description, its folder, and what can be asked of it.
+//! One system: its description, its folder, and the queries on them.
 
 use crate::description::Description;
 use crate::error::SystemError;
@@ -19,27 +19,28 @@ pub struct System {
 }
 
 impl System {
-    /// The name of its folder, by which studies call it.
+    /// Returns the name of its folder, which is its name in studies.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The folder of its data.
+    /// Returns the folder of its data.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What its `system.yaml` says.
+    /// Returns its `system.yaml`.
     pub fn description(&self) -> &Description {
         &self.description
     }
 
-    /// Whether it is no gateway but the origin itself: nothing is started, and the load goes to the origin's port.
+    /// Returns whether this is the direct run without a gateway: no process is started, and the load goes to
+    /// the origin's port.
     pub fn is_direct(&self) -> bool {
         self.description.start.is_none()
     }
 
-    /// What it can do about a feature. The origin itself can do none.
+    /// Returns how it supports a feature. The direct run supports none.
     pub fn support(&self, feature: Feature) -> Support {
         if self.description.features.contains(&feature) {
             Support::Switched
@@ -50,23 +51,24 @@ impl System {
         }
     }
 
-    /// What a setting asks and this system cannot do.
+    /// Returns the features that a setting asks for and this system lacks.
     pub fn unsupported(&self, setting: &Setting) -> BTreeSet<Feature> {
         setting.wanted().into_iter().filter(|feature| self.support(*feature) == Support::No).collect()
     }
 
-    /// What it does although the setting does not ask for it: the terms are not equal there.
+    /// Returns the features that the system has although the setting does not ask for them. In these the
+    /// terms are not equal.
     pub fn unasked(&self, setting: &Setting) -> BTreeSet<Feature> {
         let wanted = setting.wanted();
         self.description.always.iter().copied().filter(|feature| !wanted.contains(feature)).collect()
     }
 
-    /// The keys of its programs, by which [`Place::given`] names them.
+    /// Returns the keys of its programs, as used in [`Place::given`].
     pub fn program_keys(&self) -> impl Iterator<Item = &str> {
         self.description.programs.keys().map(String::as_str)
     }
 
-    /// Its programs, or the keys of those that were not found.
+    /// Returns its programs, or the keys of those that were not found.
     pub(crate) fn programs(&self) -> Result<BTreeMap<String, PathBuf>, Vec<String>> {
         let mut found = BTreeMap::new();
         let mut lacking = Vec::new();
@@ -81,10 +83,10 @@ impl System {
         if lacking.is_empty() { Ok(found) } else { Err(lacking) }
     }
 
-    /// The value of each option: as chosen, or the default.
+    /// Returns the value of each option: the setting's or the default.
     ///
     /// # Errors
-    /// When an option or its value is not known.
+    /// If an option or its value is unknown.
     pub(crate) fn options(&self, setting: &Setting) -> Result<BTreeMap<String, String>, SystemError> {
         let known = &self.description.options;
         for (name, value) in &setting.options {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 
 impl Catalogue {
-    /// Each system on a line: name, state, version, and what to do where it is not ready.
+    /// Formats one line for each system: name, state, version, and what to do if it is not ready.
     pub fn table(&self) -> String {
         let rows: Vec<[String; 4]> = self
             .systems()

@@ -1,4 +1,4 @@
-//! Rendering: MiniJinja with strict rules, and the variables that templates see.
+//! Renders templates with MiniJinja in strict mode, and defines the variables that templates can use.
 
 use crate::credentials::{CREDENTIALS, Credentials};
 use crate::feature::Feature;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The variables of what is rendered without a run: paths of programs, the version's command.
+/// The variables of templates that are rendered without a run: paths of programs and the version command.
 #[derive(Serialize)]
 pub(crate) struct Installed<'a> {
     pub home: &'a Path,
@@ -49,7 +49,7 @@ pub(crate) struct Variables<'a> {
     pub credentials: Credentials,
 }
 
-/// The names of the variables of a run.
+/// The names of the fields of [`Variables`].
 pub(crate) const RUN_VARIABLES: [&str; 26] = [
     "home",
     "system",
@@ -79,13 +79,13 @@ pub(crate) const RUN_VARIABLES: [&str; 26] = [
     "credentials",
 ];
 
-/// The names of the variables of [`Installed`].
+/// The names of the fields of [`Installed`].
 pub(crate) const INSTALLED_VARIABLES: [&str; 3] = ["home", "system", "programs"];
 
-/// The file, in a run's folder, that has the certificate and its key.
+/// The name, in a run's folder, of the file with the certificate and its key.
 pub(crate) const BOTH: &str = "certificate-and-key.pem";
 
-/// Paths, empty without TLS.
+/// Paths of the TLS files; empty without TLS.
 #[derive(Default, Serialize)]
 pub(crate) struct Tls {
     pub certificate: PathBuf,
@@ -94,7 +94,7 @@ pub(crate) struct Tls {
 }
 
 impl<'a> Variables<'a> {
-    /// The variables of a setting.
+    /// Returns the variables of a setting.
     pub fn of(
         setting: &'a Setting,
         options: &'a BTreeMap<String, String>,
@@ -139,7 +139,8 @@ impl<'a> Variables<'a> {
     }
 }
 
-/// An environment whose templates come from a system's folder and, as `NAME/file`, from the other systems'.
+/// Returns an environment that loads templates from a system's folder and, as `NAME/file`, from the folders
+/// of other systems.
 pub(crate) fn environment(folder: &Path) -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -158,7 +159,7 @@ pub(crate) fn environment(folder: &Path) -> Environment<'static> {
     environment
 }
 
-/// Renders a value of `system.yaml`.
+/// Renders a template string of `system.yaml`.
 pub(crate) fn short(text: &str, variables: &impl Serialize) -> Result<String, String> {
     environment(Path::new("/nonexistent"))
         .render_str(text, minijinja::Value::from(Serde(variables)))
@@ -177,7 +178,8 @@ pub(crate) fn file(
         .map_err(|error| explain(&error))
 }
 
-/// Names that a template uses and nobody defines, `features.x` and the like with their second part.
+/// Returns the names that a template uses but that are not defined, each with a hint. Names like `features.x`
+/// include their second part.
 pub(crate) fn unknown(used: impl IntoIterator<Item = String>, known: &Known<'_>) -> Vec<(String, String)> {
     let mut wrong = Vec::new();
     for name in used.into_iter().collect::<BTreeSet<_>>() {
@@ -215,7 +217,7 @@ pub(crate) struct Known<'a> {
     pub options: Vec<&'a str>,
 }
 
-/// The error on one line: what is wrong, in which template, at which line.
+/// Formats an error on one line: template, line, message.
 pub(crate) fn explain(error: &minijinja::Error) -> String {
     let what = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
     match (error.name().filter(|name| *name != "<string>"), error.line()) {

@@ -1,4 +1,4 @@
-//! Data and programs that are wrong.
+//! Tests of faulty descriptions and of programs that fail.
 
 use crate::free_ports;
 use crate::process::Process;
@@ -17,7 +17,7 @@ struct Bed {
 }
 
 impl Bed {
-    /// A catalogue of one system called `gate`.
+    /// A catalogue with one system, called `gate`.
     fn new(yaml: &str, files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let gate = folder.path().join("systems/gate");
@@ -104,7 +104,7 @@ fn an_open_port_is_not_ready() {
 #[test]
 fn a_port_that_is_taken_is_named() {
     let bed = Bed::new(&format!("{SHELL}start: {{command: [sh]}}\n"), &[]);
-    // Its port first: one that is free only now may be somebody's a moment later.
+    // Take the port first: a port that is only free may be taken by another process a moment later.
     let holder = TcpListener::bind(("127.0.0.1", 0)).expect("bound");
     let mut setting = bed.setting();
     setting.listen.port = holder.local_addr().expect("an address").port();

@@ -6,15 +6,13 @@ use std::net::TcpStream;
 use std::time::Duration;
 use tollgate_lab_system::credentials::header_lines;
 
-/// One connection.
 pub struct Client(BufReader<TcpStream>);
 
-/// The lines of a client that is known.
+/// Returns the header lines of a known client.
 fn credentials() -> String {
     header_lines().into_iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect()
 }
 
-/// An answer.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -29,12 +27,10 @@ impl Client {
         Self(BufReader::new(stream))
     }
 
-    /// Asks for a path.
     pub fn get(&mut self, host: &str, path: &str) -> Answer {
         self.send(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{}\r\n", credentials()))
     }
 
-    /// Posts a body.
     pub fn post(&mut self, host: &str, path: &str, body: &str) -> Answer {
         let length = body.len();
         self.send(&format!(

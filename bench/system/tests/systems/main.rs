@@ -1,4 +1,4 @@
-//! Every system that is installed here is started, asked and stopped, with each of its features off and on.
+//! Starts every installed system, sends it requests and stops it, with each of its features off and on.
 
 mod bad;
 mod client;
@@ -10,12 +10,13 @@ mod ready;
 use std::path::{Path, PathBuf};
 use tollgate_lab_system::{Catalogue, Place};
 
-/// The folder of all systems.
+/// Returns the folder of all systems.
 fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../systems").canonicalize().expect("the data")
 }
 
-/// This machine; the gateway is looked for beside the tests, where cargo puts it.
+/// Returns the locations of this machine, with the gateway in the folder where cargo puts it, next to the
+/// tests.
 fn place() -> Place {
     let mut place = Place::of_this_machine();
     let tests = std::env::current_exe().expect("a path");
@@ -29,7 +30,8 @@ fn catalogue() -> Catalogue {
     Catalogue::load(&data(), &place()).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// Two ports that are free, and that no client's connection takes before the system listens there.
+/// Returns two free ports that the kernel will not give to a client's connection before the system listens on
+/// them.
 fn free_ports() -> (u16, u16) {
     let ports = tollgate_lab_meter::ports::free_ports(2).expect("two ports");
     (ports[0], ports[1])

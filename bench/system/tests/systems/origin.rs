@@ -1,4 +1,4 @@
-//! A tiny origin: says its name, echoes bodies, and shows what it received.
+//! A minimal origin that answers with its name, echoes bodies, and shows what it received.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,15 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// An origin that lives as long as the test.
+/// An origin that stops at the end of the test.
 pub struct Origin {
-    /// Its port on 127.0.0.1.
     pub port: u16,
     connections: Arc<AtomicUsize>,
 }
 
 impl Origin {
-    /// Starts one that answers with `name` to whatever it does not know.
+    /// Starts an origin that answers unknown paths with `name`.
     pub fn start(name: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -29,13 +28,13 @@ impl Origin {
         Self { port, connections }
     }
 
-    /// Connections that it accepted so far.
+    /// Returns the connections accepted so far.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 }
 
-/// Serves one connection until it ends; what the peer breaks ends it.
+/// Serves one connection until it ends or the peer violates the protocol.
 fn serve(stream: TcpStream, name: &str) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let mut writer = stream.try_clone().ok()?;
@@ -59,7 +58,7 @@ fn serve(stream: TcpStream, name: &str) -> Option<()> {
     }
 }
 
-/// Lines up to the empty one.
+/// Reads the lines up to the empty one.
 pub fn head(reader: &mut impl BufRead) -> Option<String> {
     let mut head = String::new();
     loop {
@@ -73,7 +72,7 @@ pub fn head(reader: &mut impl BufRead) -> Option<String> {
     }
 }
 
-/// The body that a head announces, by length or in chunks.
+/// Reads the body that a head announces, by length or chunked.
 pub fn body(reader: &mut impl BufRead, head: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     if field(head, "transfer-encoding").is_some_and(|value| value.eq_ignore_ascii_case("chunked")) {
@@ -95,7 +94,7 @@ pub fn body(reader: &mut impl BufRead, head: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The value of a header field.
+/// Returns the value of a header field.
 pub fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     head.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;

@@ -1,4 +1,4 @@
-//! The services beside the origin that features ask.
+//! The services that features call.
 
 use crate::process::Process;
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +11,7 @@ use tollgate_lab_system::{CommandSpec, Partners};
 /// How long a Redis may take to start.
 const START_LIMIT: Duration = Duration::from_secs(10);
 
-/// One that lets every request through, and a Redis where there is one on PATH.
+/// An authorizer that allows every request, and a Redis if one is on PATH.
 pub struct Services {
     pub ports: Partners,
     _authorizer: Origin,

@@ -1,4 +1,5 @@
-//! Starts and stops what a launch describes, as the laboratory's meter does with pins and limits.
+//! Starts and stops the process of a launch. The laboratory itself does this in its meter, with pinning and
+//! limits.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::File;
@@ -7,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tollgate_lab_system::CommandSpec;
 
-/// A process group that ends with this value.
+/// A process group that is stopped when this value is dropped.
 pub struct Process(Child);
 
 impl Process {
@@ -26,7 +27,7 @@ impl Process {
         Self(child)
     }
 
-    /// How it ended, once it has.
+    /// Returns how the process ended, if it has.
     pub fn ended(&mut self) -> Option<String> {
         self.0.try_wait().expect("waited").map(|status| status.to_string())
     }

@@ -1,4 +1,4 @@
-//! What an installed system must do, whoever made it.
+//! Checks that every installed system does what its description claims.
 
 use crate::client::Client;
 use crate::origin::{Origin, field};
@@ -19,15 +19,16 @@ use tollgate_lab_system::{
     VirtualHost,
 };
 
-/// More than any server's default for a connection: nginx closes after 1,000, Kong and Tomcat after 100.
+/// More requests than any server's default for a connection: nginx closes after 1,000, Kong and Tomcat after
+/// 100.
 const MANY: usize = 3_000;
 
-/// Enough to see that connections are kept.
+/// Enough requests to see that connections are kept.
 const FEW: usize = 20;
 
 const HOST: &str = "shop.example.com";
 
-/// Says something on the terminal even when the test passes.
+/// Writes to the terminal even if the test passes.
 fn say(line: &str) {
     let _closed = writeln!(std::io::stderr(), "    {line}");
 }
@@ -62,7 +63,8 @@ impl Bed {
     fn setting(&self, name: &str, arm: &Arm) -> Setting {
         let Arm { features, options } = arm;
         let (port, admin) = free_ports();
-        // Not by their names: those of all together are longer than a file's may be.
+        // The folder is not named after the features: all of them together are longer than a file name may
+        // be.
         let folder = self.folder.path().join(format!("{name}-{port}"));
         let mut setting = Setting::new(port, admin, self.first.port, folder);
         setting.features = features.clone();
@@ -91,7 +93,7 @@ fn route(name: &str, prefix: &str) -> Route {
     Route { name: name.to_owned(), prefix: prefix.to_owned(), upstream: "second".to_owned() }
 }
 
-/// What one start of a system asks for.
+/// The configuration of one start of a system.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Arm {
     features: BTreeSet<Feature>,
@@ -137,7 +139,8 @@ fn run(bed: &Bed, system: &System, arm: &Arm) {
     }
 }
 
-/// Whether nobody listens there any more, or soon: the last of a group of processes is killed, and the kernel takes its time.
+/// Returns whether the port stops accepting connections within 5 s. The last processes of the group are
+/// killed, and the kernel takes some time to end them.
 fn closes(port: u16) -> bool {
     let until = Instant::now() + Duration::from_secs(5);
     while TcpStream::connect(("127.0.0.1", port)).is_ok() {
@@ -149,13 +152,13 @@ fn closes(port: u16) -> bool {
     true
 }
 
-/// Whether its files give it the admin port; some only count.
+/// Returns whether its files configure the admin port; some systems count but do not serve their statistics.
 fn serves_statistics(setting: &Setting, launch: &Launch) -> bool {
     let port = setting.admin_port.to_string();
     launch.files.iter().any(|file| file.text.contains(&port))
 }
 
-/// Keep-alive on both sides, bodies both ways.
+/// Checks keep-alive on both sides and bodies in both directions.
 fn speaks_http(bed: &Bed, system: &System, arm: &Arm, launch: &Launch, what: &str) {
     let requests = if *arm == Arm::default() { MANY } else { FEW };
     let before = bed.first.connections();
@@ -168,11 +171,11 @@ fn speaks_http(bed: &Bed, system: &System, arm: &Arm, launch: &Launch, what: &st
     let answer = client.post(HOST, "/echo", &body);
     assert_eq!((answer.status, answer.body.as_str()), (200, body.as_str()), "{what}");
     let opened = bed.first.connections() - before;
-    // What is asked besides may take a connection of its own each time, as nginx does.
+    // Extra requests (of these two features) may each open a connection, as in nginx.
     let asks_besides = [Feature::ForwardAuth, Feature::Mirror].iter().any(|one| arm.features.contains(one));
     if !system.is_direct() && !asks_besides {
-        // A pool may open one more when the last answer is not put away yet, as Go's does on a busy machine; a limit of 100
-        // requests a connection would open 30.
+        // A pool may open one more connection before the previous one is back in the pool, as Go's does on a
+        // busy machine. A limit of 100 requests a connection would open 30.
         let most = requests / 200 + 5;
         assert!(
             opened <= most,
@@ -181,7 +184,7 @@ fn speaks_http(bed: &Bed, system: &System, arm: &Arm, launch: &Launch, what: &st
     }
 }
 
-/// Prefixes and hosts reach the upstream that they name.
+/// Checks that prefixes and hosts reach their upstreams.
 fn routes(setting: &Setting, launch: &Launch, what: &str) {
     let mut client = Client::connect(launch.target.port);
     let mut expect = |host: &str, path: &str, body: &str| {
@@ -201,7 +204,7 @@ fn routes(setting: &Setting, launch: &Launch, what: &str) {
     }
 }
 
-/// What the origin is told.
+/// Checks the headers that the origin receives.
 fn headers(system: &System, setting: &Setting, launch: &Launch, what: &str) {
     let seen = Client::connect(launch.target.port).get(HOST, "/seen").body;
     let target = if setting.features.contains(&Feature::QueryEdits) { "/seen?tenant=lab" } else { "/seen" };
@@ -225,8 +228,8 @@ fn headers(system: &System, setting: &Setting, launch: &Launch, what: &str) {
     }
 }
 
-/// A line for each request when it is on, and no line when it is off; in its file, or in the output of those that can
-/// log nowhere else.
+/// Checks that there is one line for each request if the log is on, and none if it is off. The lines are in
+/// the log file, or in the output of systems that cannot log elsewhere.
 fn access_log(system: &System, setting: &Setting, launch: &Launch, what: &str) {
     let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
     let output = launch.command.as_ref().map(|command| read(&command.output)).unwrap_or_default();
@@ -242,8 +245,8 @@ fn access_log(system: &System, setting: &Setting, launch: &Launch, what: &str) {
     }
 }
 
-/// Nothing, each feature and each option alone, and all that it can do at once. A JVM takes seconds to start, so it
-/// gets the two ends.
+/// Returns the arms to test: none, each feature and each option alone, and everything at once. A JVM takes
+/// seconds to start, so it gets only the two extremes.
 fn arms(system: &System) -> Vec<Arm> {
     let switched: BTreeSet<Feature> =
         Feature::ALL.into_iter().filter(|feature| system.support(*feature) == Support::Switched).collect();
@@ -272,11 +275,11 @@ fn arms(system: &System) -> Vec<Arm> {
     arms
 }
 
-/// Runs every arm of one system, and names those that failed.
+/// Runs every arm of one system. Returns the names of those that failed.
 fn all_arms(bed: &Bed, system: &System) -> Vec<String> {
     match system.status() {
         Status::Ready { version, .. } => {
-            // The bed's origins speak HTTP/1; the study `tls` has one of gRPC.
+            // The origins here speak HTTP/1; the study `tls` has a gRPC origin.
             let mut arms = arms(system);
             arms.retain(|arm| !arm.features.contains(&Feature::Http2Origin));
             if bed.services.ports.redis == 0 {
@@ -306,7 +309,7 @@ fn every_ready_system_does_what_its_description_says() {
     let catalogue = catalogue();
     let next = AtomicUsize::new(0);
     let work = || {
-        // Origins count what they get, so that two systems at once need two sets.
+        // Origins count their connections, so two systems that are tested at once need two sets.
         let bed = Bed::new();
         let mut failures = Vec::new();
         while let Some(system) = catalogue.systems().get(next.fetch_add(1, Ordering::SeqCst)) {
@@ -325,7 +328,7 @@ fn every_ready_system_does_what_its_description_says() {
     );
 }
 
-/// The catalogue with an empty file for each program, as rendering starts none of them.
+/// Returns the catalogue with an empty file for each program; rendering starts none of them.
 fn with_stand_ins(folder: &Path) -> Catalogue {
     let program = folder.join("program");
     fs::write(&program, "").expect("written");
@@ -345,7 +348,8 @@ fn every_template_renders_and_what_claims_to_be_yaml_or_json_is() {
                 system.render(&bed.setting(system.name(), &arm)).unwrap_or_else(|error| panic!("{error}"))
             {
                 if file.path.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json") {
-                    // JSON is YAML, and a key that is there twice is refused in both. The budget is for hostile input.
+                    // JSON is a subset of YAML, and duplicate keys are refused in both. The budget protects
+                    // against hostile input only.
                     let options = serde_saphyr::options! { budget: None };
                     serde_saphyr::from_str_with_options::<serde::de::IgnoredAny>(&file.text, options)
                         .unwrap_or_else(|error| {
@@ -375,7 +379,7 @@ fn every_system_is_told_how_many_workers_it_has() {
     }
 }
 
-/// `sh` runs them whatever their first line says, and on many machines `sh` is not bash.
+/// `sh` runs the script whatever its first line says, and on many machines `sh` is not bash.
 #[test]
 fn every_installation_is_written_for_sh() {
     let mut scripts = 0;

@@ -1,4 +1,9 @@
-//! One connection: its frames are read, and a task started for each stream.
+//! The task of one HTTP/2 client connection.
+//!
+//! [`serve`] drives it from the preface to the close of the socket. Each time it is polled, [`Serving`] reads
+//! input within its [`Intake`] budget, starts a task for each request that may start, and writes what the
+//! streams have queued. It also ends the connection: after idle time, on a drain, past an age or request
+//! limit, or when the client's frames cost too much.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -18,19 +23,20 @@ use super::stream::Http2Stream;
 use crate::connection::Client;
 use crate::worker::Worker;
 
-/// How long a connection that was told to end has to take what it was told.
+/// How long a client has to receive GOAWAY or the last frames before the next step.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// The largest window that there can be (RFC 9113, 6.9.1).
+/// The largest window that the protocol allows (RFC 9113, 6.9.1).
 const LARGEST_WINDOW: u32 = (1 << 31) - 1;
-/// Bytes that the kernel may keep unsent. What it takes is lost to streams that have something more urgent to say; and of who
-/// opens all windows and reads nothing, it would take hundreds of answers.
+/// Bytes that the kernel may buffer unsent. More urgent streams cannot overtake what is buffered there. And
+/// if a client opens all windows and reads nothing, the kernel would take hundreds of responses.
 const UNSENT: u32 = 32 * 1024;
-/// Streams of a connection that may be gone before they are begun, beside as many as were.
+/// How many more streams a client may cancel before they start than it has started requests.
 const STILLBORN: u64 = 100;
-/// As many as one of those are streams that were refused, as a client's may be that asks before it knows how much it may.
+/// This many refused streams count as one cancelled stream. A client that does not know the stream limit yet
+/// may exceed it.
 const REFUSED: u64 = 4;
 
-/// Serves a connection to its end. `early` is what has come of it already.
+/// Serves a connection to its end. `early` is what was read from it already.
 pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
     let Client { stream, peer, deadline, link, .. } = *client;
     let worker = link.worker().clone();
@@ -60,12 +66,13 @@ pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
     poll_fn(|cx| serving.poll(cx)).await;
 }
 
-/// What the client is told.
+/// Returns the SETTINGS for a client.
 fn settings(worker: &Worker) -> Settings {
     let active = worker.active.borrow();
     let (limits, head) = (&active.plan.settings.limits, &active.plan.settings.head_limits);
-    // 32 bytes are counted for each field (RFC 9113, 6.5.2), and pseudo-fields too. What is between this limit and the
-    // configured one is answered with a reason.
+    // The protocol counts 32 bytes for each field (RFC 9113, 6.5.2), and counts pseudo-fields. The limit
+    // announced here is higher than the configured one, so that heads in between get a response with a
+    // reason.
     let fields = head.head.saturating_add(head.fields.saturating_mul(32)).saturating_add(1024);
     Settings {
         streams: limits.http2_streams,
@@ -75,33 +82,35 @@ fn settings(worker: &Worker) -> Settings {
     }
 }
 
-/// Where a connection is between its begin and its end.
+/// The stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The client's SETTINGS have not come.
+    /// The client's SETTINGS have not arrived.
     Greeting,
     Open,
-    /// The client knows that it is to send no more requests.
+    /// The gateway has sent GOAWAY; requests in progress are completed.
     Leaving,
-    /// The last frame is on its way.
+    /// The last frames are being written, then the socket is closed.
     Ending,
 }
 
+/// The state of the connection's task.
 struct Serving {
     io: Io,
     shared: Rc<Shared>,
     peer: SocketAddr,
     deadline: Deadline,
     intake: Rc<Intake>,
-    /// Whether what had come with the requests was looked at.
+    /// Whether input was read once since requests of an untrusted client wait. They start only after that.
     has_looked: bool,
+    /// Requests started.
     requests: u64,
     phase: Phase,
-    /// For what the deadline is set: whether there were streams, and the phase.
+    /// The purpose of the deadline: whether the connection was idle when it was set, and its phase.
     idle: Option<(bool, Phase)>,
-    /// By when a client that was told to send no more requests is taken to know it.
+    /// When this passes, the client has received the first GOAWAY, and the final one is sent.
     goodbye: Option<Deadline>,
-    /// Passes when the connection is too old; `None`: it has no bound.
+    /// Passes when the connection reaches its age limit; `None` if it has none.
     age: Option<Deadline>,
 }
 
@@ -110,7 +119,7 @@ impl Serving {
         self.intake.turn();
         self.connection().wait(cx);
         loop {
-            // Who leaves unread what was sent is not heard until that has gone.
+            // If the client does not read, its input is not read either until enough was written.
             let is_full = self.connection().is_full();
             let taken =
                 if self.phase == Phase::Ending || is_full { Poll::Ready(true) } else { self.take_in(cx) };
@@ -155,7 +164,7 @@ impl Serving {
             if !is_there {
                 return Poll::Ready(());
             }
-            // What was written may have changed what may be done.
+            // Writing may have made room for further input or requests.
             let connection = self.connection();
             let has_room = is_full && !connection.is_full();
             let may_begin = connection.has_next() && self.shared.may_begin();
@@ -171,14 +180,14 @@ impl Serving {
                 return Poll::Pending;
             }
             match self.phase {
-                // Who never greets is told nothing.
+                // A client that never sent SETTINGS gets no GOAWAY.
                 Phase::Greeting | Phase::Ending => return Poll::Ready(()),
                 Phase::Open | Phase::Leaving => self.connection().end(Reason::NO_ERROR),
             }
         }
     }
 
-    /// Sets when it is too old.
+    /// Sets the deadline of the age limit.
     #[cold]
     fn age(&mut self) {
         let now = tollgate_net::now();
@@ -191,14 +200,14 @@ impl Serving {
         &self.shared.connection
     }
 
-    /// Its streams are to hear that it has ended.
+    /// Arranges for open streams to learn that the connection is over.
     fn tell_of_end(&self) {
         if !self.shared.is_idle() {
             self.shared.worker().http2_turns.ends(&self.shared);
         }
     }
 
-    /// Whether the connection has nothing more to do but to say so.
+    /// Returns whether the connection must be closed.
     fn is_to_end(&self) -> bool {
         let connection = self.connection();
         if self.intake.is_exhausted() {
@@ -207,20 +216,21 @@ impl Serving {
         connection.ended().is_some() || connection.is_over()
     }
 
-    /// Reads what has come. Ready: the client has gone.
+    /// Reads until nothing is left or the turn is over. Ready if the client has closed the connection.
     fn poll_come(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while ready!(self.poll_read(cx)) {}
         Poll::Ready(())
     }
 
-    /// Reads once. Whether the client is still there.
+    /// Reads once. Returns whether the client is still there.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if self.connection().ended().is_some() {
             return Poll::Pending;
         }
         let read = ready!(self.io.poll_read(&self.shared, cx));
-        // Reset by the client, or here for a frame that breaks the protocol, before they were begun: nobody waits for an
-        // answer, and who does so again and again wants none.
+        // Counts streams that ended before they started: the client reset them, or the gateway did for a
+        // frame that violates the protocol. The client expects no response to them; a client that keeps doing
+        // this wants none.
         let (stillborn, refused) = (self.connection().stillborn(), self.connection().refused());
         if stillborn + refused / REFUSED > STILLBORN + self.requests {
             self.intake.exhaust();
@@ -228,10 +238,11 @@ impl Serving {
         Poll::Ready(read.is_ok_and(|count| count > 0))
     }
 
-    /// Reads what has come, and begins what may be begun of it; the rest waits with the connection, which keeps no more than
-    /// may be open at once, unless their heads are too large. Ready when nothing is left to do now: whether the client is still there.
+    /// Reads input and starts the requests that may start. The rest stays with the connection. It holds no
+    /// more requests than may be open at once, or fewer if their heads are too large. Ready when nothing is
+    /// left to do now, with whether the client is still there.
     fn take_in(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        // What has come since the last turn may be why what waits is not to be begun.
+        // Input since the last turn, such as a reset, may decide that a waiting request does not start.
         if self.connection().has_next() && self.poll_read(cx) == Poll::Ready(false) {
             return Poll::Ready(false);
         }
@@ -241,7 +252,7 @@ impl Serving {
                 return Poll::Pending;
             }
             if self.shared.client() == Standing::Stranger && !self.has_looked {
-                // What it asks for is begun when more of what it has sent was looked at.
+                // Requests of a stranger start only after more of its input was examined.
                 let has_gone = self.poll_come(cx).is_ready();
                 if has_gone || self.intake.is_exhausted() || !self.connection().has_next() {
                     return Poll::Ready(!has_gone);
@@ -256,7 +267,7 @@ impl Serving {
             }
             if !self.shared.may_begin() {
                 let has_gone = self.poll_come(cx).is_ready();
-                // What came meanwhile may have changed that.
+                // The input just read may have changed that.
                 if has_gone || !self.shared.may_begin() && !held::is_too_much(self.connection()) {
                     self.refuse_what_is_too_much();
                     if self.connection().has_next() {
@@ -281,7 +292,7 @@ impl Serving {
         }
     }
 
-    /// A request is to be begun, or refused where too many wait already.
+    /// Starts a request, or refuses it if too many wait already.
     fn begin_or_refuse(&mut self, Begun { stream, fields }: Begun) {
         if !self.shared.may_begin() {
             self.intake.refusal();
@@ -294,12 +305,12 @@ impl Serving {
         request::start(client, fields);
     }
 
-    /// What waits for its turn is bounded.
+    /// Bounds the memory of requests that wait.
     fn refuse_what_is_too_much(&self) {
         held::refuse_what_is_too_much(self.connection(), self.shared.client());
     }
 
-    /// Whether the client is to be told to send no more requests.
+    /// Returns whether the client must be asked to send no more requests.
     fn is_to_leave(&self) -> bool {
         let link = &self.shared.link;
         let limit = link.worker().active.borrow().plan.settings.limits.requests_per_connection;
@@ -307,7 +318,7 @@ impl Serving {
             || limit.is_some_and(|limit| self.requests >= limit)
     }
 
-    /// Sets the deadline when what it is for has changed.
+    /// Sets the deadline if its purpose has changed.
     fn wait(&mut self) {
         let for_what = Some((self.shared.is_idle(), self.phase));
         if self.idle == for_what || self.phase == Phase::Ending {
@@ -316,9 +327,9 @@ impl Serving {
         self.idle = for_what;
         let link = &self.shared.link;
         let bound = match for_what {
-            // Set before.
+            // `serve` has set it.
             Some((_, Phase::Greeting)) => return,
-            // Each stream has its own.
+            // Each stream has its own deadlines.
             Some((false, _)) | None => None,
             Some((true, Phase::Open)) => self.shared.idle(),
             Some((true, _)) => [link.worker().grace.get(), self.shared.idle()].into_iter().flatten().min(),
@@ -331,7 +342,7 @@ impl Serving {
 }
 
 impl Drop for Serving {
-    /// Streams whose connection is gone hear of it.
+    /// Cuts the connection and arranges for open streams to learn that.
     fn drop(&mut self) {
         self.shared.connection.cut();
         self.tell_of_end();

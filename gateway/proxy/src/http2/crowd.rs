@@ -1,4 +1,8 @@
-//! Streams of all connections of a worker: past a bound, who may begin further ones, and who waits.
+//! The limit on streams of all HTTP/2 connections of a worker.
+//!
+//! Below `CROWD` streams any connection may start another one. Above it, each connection has a share, and
+//! further requests wait in a queue. The connection's task asks `Shared::may_begin` before it starts a
+//! stream.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -6,19 +10,20 @@ use std::rc::{Rc, Weak};
 
 use super::shared::Shared;
 
-/// Streams of all connections of a worker, past which a connection begins no more of them than its `SHARE`, and one for
-/// every so many `PIECES` of responses that it has taken: who opens windows of nothing takes none, nor does whoever leaves
-/// unread what was sent, past what the kernel takes. What it asks for beyond that waits: a stream under way keeps 9 KiB,
-/// one whose response is not taken 17, one that waits 0.9.
+/// How many streams the worker serves before each connection is restricted to `SHARE` streams, plus one for
+/// every `PIECES` pieces of responses that its client has taken. A client that keeps its windows at zero
+/// takes none. A client that does not read takes none either, beyond what the kernel buffers. Requests beyond
+/// the share wait. A stream in progress occupies 9 KiB, one whose response is not taken 17 KiB, and a waiting
+/// one 0.9 KiB.
 const CROWD: usize = 1024;
 pub(super) const SHARE: usize = 2;
 pub(super) const PIECES: usize = 8;
 
-/// The streams of a worker that live, and the connections whose further ones wait until there are fewer.
+/// Counts the open streams of a worker, and queues the connections that wait until there are fewer.
 #[derive(Debug, Default)]
 pub(crate) struct Crowd {
     streams: Cell<usize>,
-    /// In the order in which they are to have their turn, each once. Some have gone, or wait no longer.
+    /// In queue order, each connection once. Some may have closed or have nothing waiting any more.
     waiting: RefCell<VecDeque<Weak<Shared>>>,
 }
 
@@ -36,12 +41,13 @@ impl Crowd {
         self.streams.get() < CROWD
     }
 
-    /// A connection waits that has not waited yet.
+    /// Queues a connection that is not in the queue yet.
     pub(super) fn wait(&self, connection: &Rc<Shared>) {
         self.waiting.borrow_mut().push_back(Rc::downgrade(connection));
     }
 
-    /// If there is room, the next one is told. It comes back to the end of the queue with what it still has.
+    /// Wakes the next waiting connection if there is room. If that has more requests than it may start, it
+    /// joins the queue again at the end.
     pub(super) fn pass_on(&self) {
         while self.has_room()
             && let Some(next) = self.waiting.borrow_mut().pop_front()

@@ -1,4 +1,8 @@
-//! A stream to an endpoint as the endpoint's side of an exchange.
+//! A stream of a connection to an endpoint as the [endpoint's side](crate::upstream_side) of an exchange.
+//!
+//! [`EndpointStream`] sends a request through the `h2` crate, reads the response, and translates between the
+//! two crates' types and HTTP/1 lines. It occupies a [`Place`] on a shared connection. The checks for what
+//! `h2` does not report (malformed responses, dropped trailer fields) come from the place.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -27,41 +31,42 @@ use crate::client_side::{Duplex, Unfit};
 use crate::upstream_side::{NoHead, UpstreamSide};
 use crate::worker::Worker;
 
-/// A stream to an endpoint as the endpoint's side of an exchange. Dropping it cancels what has not ended.
+/// A stream to an endpoint as the endpoint's side of an exchange. Dropping it resets the stream if that has
+/// not ended.
 #[derive(Debug)]
 pub(crate) struct EndpointStream {
-    /// The final head, while that is awaited.
+    /// The final head, until it has arrived.
     response: Option<ResponseFuture>,
     body: Option<RecvStream>,
-    /// The number of the stream; 0 until the request's head is sent.
+    /// The stream's number; 0 until the request's head is sent.
     id: u32,
-    /// Data that has come and was not read.
+    /// Data that has arrived and was not read.
     data: Bytes,
-    /// Bytes of the body that are still to come, where its head says how many.
+    /// Bytes of the body still to come, if the head gives its length.
     left: Option<u64>,
     trailers: Vec<u8>,
-    /// The way for the request's body, once its head has gone.
+    /// The sending half, once the request's head is sent.
     outlet: Option<Outlet>,
     end: End,
     sent: Instant,
-    /// Heads that were given back.
+    /// Heads that were put back, to be read again.
     ahead: VecDeque<ResponseHead>,
-    /// What the stream is to be switched to.
+    /// The protocol that the stream asks to switch to.
     switch: Option<Switch>,
-    /// The limits of its heads and trailers.
+    /// The limits on its heads and trailers.
     limits: HeadLimits,
-    // Below the stream: the next request finds the place free.
+    // Dropped after the stream, so that the next request finds the place free.
     place: Place,
 }
 
 /// How the request ends.
 #[derive(Debug)]
 enum End {
-    /// That is not known yet.
+    /// Not known yet.
     Open,
-    /// All of it is in the backlog; these trailers, or an end without any, are to follow.
+    /// The whole body is in the backlog. These trailers follow, or the plain end.
     Due(Option<HeaderMap>),
-    /// Its end has gone.
+    /// The end was sent.
     Sent,
 }
 
@@ -84,7 +89,8 @@ impl EndpointStream {
         }
     }
 
-    /// Sends data behind what waits already; `last`: the end goes with it, if all of it goes.
+    /// Sends data, or appends it to the backlog if that is not empty. `last`: ends the stream if all of it
+    /// was sent.
     fn data(&mut self, backlog: &mut Backlog, data: &[u8], last: bool) -> io::Result<()> {
         let outlet = self.outlet.as_mut().ok_or_else(gone)?;
         let mut taken = 0;
@@ -97,7 +103,7 @@ impl EndpointStream {
         backlog.keep(&data[taken..])
     }
 
-    /// The final head is here.
+    /// Decodes a head into `response`. `ended`: the stream has no body. `asked` is the method of the request.
     fn decode(
         &mut self,
         head: &Response<()>,
@@ -108,7 +114,7 @@ impl EndpointStream {
     ) -> Result<(), NoHead> {
         let status = (head.status().as_u16(), head.status().canonical_reason().unwrap_or_default());
         let fields = head.headers().iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-        // The head of a call that ends before its first message is its trailers too.
+        // If a gRPC call ends before its first message, its head is also its trailers.
         let is_end = ended && head.headers().contains_key("grpc-status");
         let bad = |error| {
             NoHead::Bad(match error {
@@ -120,7 +126,7 @@ impl EndpointStream {
         if let Some(Switch { protocol, key }) = self.switch.as_ref().filter(|_| head.status().is_success()) {
             let accept = key.as_ref().map(|key| websocket::accept(key.as_bytes()));
             let accept = accept.as_ref().map(|accept| accept.as_bytes());
-            // An interim head before it had no body; what comes now has no length.
+            // An interim head before it had no body; the data of the new protocol has no length.
             self.left = None;
             return decode_switched(response, fields, protocol.as_bytes(), accept, limits).map_err(bad);
         }
@@ -134,22 +140,22 @@ impl EndpointStream {
     }
 }
 
-/// Whether the library has ended the connection because a field section exceeds its own limit.
+/// Returns whether the library closed the connection because a field section exceeds its own limit.
 fn is_calmed(error: &h2::Error) -> bool {
     error.is_library()
         && error.is_go_away()
         && matches!(error.reason(), Some(Code::ENHANCE_YOUR_CALM | Code::COMPRESSION_ERROR))
 }
 
-/// The error of a read from a stream.
+/// Returns the error for a failed read from a stream.
 fn unread(error: &h2::Error) -> io::Error {
     if is_calmed(error) { Unfit(Reason::ResponseTrailersTooLarge).into() } else { gone() }
 }
 
-/// Why there is no head, by what the library says.
+/// Returns why there is no head, from the library's error.
 fn no_head(error: &h2::Error) -> NoHead {
     match error.reason() {
-        // RFC 9113, 6.8: only streams past the last one that was looked at hear of a GOAWAY.
+        // RFC 9113, 6.8: a GOAWAY ends only streams that the endpoint has not processed.
         Some(_) if error.is_go_away() && error.is_remote() => NoHead::Unseen,
         // RFC 9113, 8.7.
         Some(Code::REFUSED_STREAM) if error.is_remote() => NoHead::Refused,
@@ -210,7 +216,7 @@ impl UpstreamSide for EndpointStream {
         if ends {
             self.end = End::Sent;
         } else if self.switch.is_some() {
-            // What follows is no body.
+            // The bytes that follow are not a body.
         } else if spooled {
             self.end = End::Due(None);
         } else if !data.is_empty() {
@@ -227,7 +233,8 @@ impl UpstreamSide for EndpointStream {
         if !body.is_done() || matches!(self.end, End::Sent) {
             return Ok(());
         }
-        // Which of them are secrets is not known here, and they hardly repeat: all are taken for some.
+        // It is not known here which trailers are secret, and trailers hardly repeat: all are marked as
+        // secret.
         let trailers = if trailers.is_empty() { None } else { Some(fields::map(trailers, true)?) };
         match &mut self.outlet {
             Some(outlet) if backlog.is_empty() => {
@@ -287,8 +294,8 @@ impl UpstreamSide for EndpointStream {
         self.ahead.push_back(head);
     }
 
-    /// The end is the stream's to say, and what the head says of it is looked at here; only where there is to be nothing,
-    /// there is nothing to wait for.
+    /// The stream itself marks the end of the body, and `poll_read` checks the announced length. Only a
+    /// response without a body has nothing to wait for.
     fn reader(&self, length: Length, _: &HeadLimits) -> BodyReader {
         let ended = self.body.as_ref().is_none_or(RecvStream::is_end_stream);
         BodyReader::new(if ended || length == Length::None { Length::None } else { Length::UntilClose })
@@ -345,8 +352,9 @@ impl Duplex for EndpointStream {
                             _ => invalid(),
                         })?;
                     }
-                    // RFC 9113, 8.1.1: the length must be the sum of the DATA. The library looks too; what hangs on it
-                    // in HTTP/1 is where the next response begins.
+                    // RFC 9113, 8.1.1: the length must equal the sum of the DATA. The library checks that
+                    // too; but a client of HTTP/1 finds its next response by the length, so it is checked
+                    // here as well.
                     let short = self.left.is_some_and(|left| left > 0);
                     return Poll::Ready(if short { Err(invalid()) } else { Ok(0) });
                 }
@@ -358,7 +366,7 @@ impl Duplex for EndpointStream {
         }
         buffer[..count].copy_from_slice(&self.data[..count]);
         self.data.advance(count);
-        // Only now may the endpoint send as much again: whoever reads has room for it.
+        // The reader has room for these bytes only now, so only now may the endpoint send more.
         let _ = body.flow_control().release_capacity(count);
         Poll::Ready(Ok(count))
     }
@@ -378,7 +386,7 @@ impl Drop for EndpointStream {
             self.place.forget(self.id);
         }
         let answered = self.body.as_ref().is_some_and(RecvStream::is_end_stream);
-        // What has not ended the library resets.
+        // The library resets a stream that has not ended.
         if self.outlet.is_some() && !(answered && matches!(self.end, End::Sent)) {
             self.place.given_up();
         }

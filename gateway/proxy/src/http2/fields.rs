@@ -1,4 +1,5 @@
-//! Heads and trailers as the library wants them.
+//! Converts heads and trailers from HTTP/1 lines, as the exchange holds them, into the types of the `http`
+//! and `h2` crates. `endpoint` calls it for requests to HTTP/2 endpoints.
 
 use std::io;
 
@@ -12,12 +13,15 @@ use http::{Method, Request, Uri, Version};
 use tollgate_http::Name;
 use tollgate_http::h2::fields;
 
-/// Of a request head in lines, to an endpoint. Where it asks for another protocol, it becomes extended CONNECT. With `secrets`
-/// none of its fields goes into a table, pseudo-fields aside: the client has forbidden it for one, and which that was is not
-/// known any more.
+/// Converts a request head into a request for an endpoint. An `Upgrade` becomes extended CONNECT, and is
+/// returned as a [`Switch`].
+///
+/// With `secrets`, none of its fields enters an HPACK table, except pseudo-fields: the client forbade it for
+/// one field, and the head no longer tells which.
 ///
 /// # Errors
-/// `InvalidInput` for a target that is too long for HTTP/2; `InvalidData` for all else that it cannot carry.
+/// `InvalidInput` for a target that is too long for HTTP/2; `InvalidData` for anything else that HTTP/2
+/// cannot carry.
 pub(super) fn request(head: &[u8], secure: bool, secrets: bool) -> io::Result<(Request<()>, Option<Switch>)> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     let end = head.iter().position(|byte| *byte == b'\n').ok_or_else(invalid)?;
@@ -26,7 +30,7 @@ pub(super) fn request(head: &[u8], secure: bool, secrets: bool) -> io::Result<(R
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let mut headers = map(&head[end + 1..], secrets)?;
     let host = headers.remove(HOST).ok_or_else(invalid)?;
-    // What is HTTP/1's alone (RFC 9113, 8.2.2).
+    // Fields that only HTTP/1 has (RFC 9113, 8.2.2).
     for name in [CONNECTION, TRANSFER_ENCODING] {
         headers.remove(name);
     }
@@ -49,17 +53,17 @@ pub(super) fn request(head: &[u8], secure: bool, secrets: bool) -> io::Result<(R
     Ok((request, switch))
 }
 
-/// What a request asks its stream to be switched to.
+/// The protocol that a request asks its stream to switch to.
 #[derive(Debug)]
 pub(super) struct Switch {
-    /// The protocol.
+    /// The value of `Upgrade`.
     pub protocol: HeaderValue,
-    /// The key of a WebSocket, of a client that wants it answered.
+    /// The key of a WebSocket client that expects it to be answered.
     pub key: Option<HeaderValue>,
 }
 
-/// A target. Bytes that RFC 3986 has no place for are let through where HTTP/1 carries them; the library's are fewer, and
-/// what it would refuse is escaped.
+/// Converts a request target. The gateway passes bytes that RFC 3986 does not allow if HTTP/1 can carry them.
+/// The `http` crate accepts fewer; this function percent-encodes the bytes that it refuses.
 fn target(bytes: &[u8]) -> io::Result<PathAndQuery> {
     if let Ok(target) = PathAndQuery::try_from(bytes) {
         return Ok(target);
@@ -71,18 +75,18 @@ fn target(bytes: &[u8]) -> io::Result<PathAndQuery> {
             _ => escaped.extend_from_slice(format!("%{byte:02X}").as_bytes()),
         }
     }
-    // What is left to refuse is its length.
+    // Now only its length can be refused.
     PathAndQuery::try_from(escaped).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
-/// Of field lines. Credentials are secrets in any case.
+/// Converts field lines. Credentials are always marked as secret; with `secrets`, all fields are.
 ///
 /// # Errors
-/// When one is not what the gateway writes.
+/// If a line does not have the form in which the gateway writes lines.
 pub(super) fn map(lines: &[u8], secrets: bool) -> io::Result<HeaderMap> {
-    // Of the size that it will have: a map that is larger is dearer to make, and one that grows is made again.
+    // Sized exactly: a larger map costs more to create, and a map that grows is rebuilt.
     let mut map = HeaderMap::with_capacity(lines.iter().filter(|byte| **byte == b'\n').count());
-    // One buffer for all values, each a part of it.
+    // One shared buffer; each value is a slice of it.
     let values = Bytes::copy_from_slice(lines);
     for (name, value) in fields(&values) {
         let known_name = Name::of(name);
@@ -92,14 +96,15 @@ pub(super) fn map(lines: &[u8], secrets: bool) -> io::Result<HeaderMap> {
         };
         let value = HeaderValue::from_maybe_shared(values.slice_ref(value));
         let mut value = value.map_err(|_| io::ErrorKind::InvalidData)?;
-        // The library writes those as never to be indexed (RFC 7541, 6.2.3).
+        // The library sends sensitive values as never-indexed literals (RFC 7541, 6.2.3).
         value.set_sensitive(secrets || known_name.is_credential());
         map.append(name, value);
     }
     Ok(map)
 }
 
-/// The library's own of a name that nearly every message has: to have it parsed costs 200 instructions, this 40 (callgrind).
+/// Returns the library's constant for a name that nearly every message has. This costs 40 instructions;
+/// parsing the name costs 200 (callgrind).
 #[inline]
 fn known(name: Name) -> Option<HeaderName> {
     Some(match name {

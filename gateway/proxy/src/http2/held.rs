@@ -1,21 +1,24 @@
-//! Heads that wait to be begun: how much of them a connection may hold.
+//! Bounds the memory of request heads that wait until the connection may start them.
 
 use tollgate_http2::{Connection, Reason, Stream};
 
 use super::intake::Standing;
 
-/// Bytes of heads that may wait, as they are in memory: those of some hundred requests of browsers.
+/// Bytes of waiting heads that a connection may hold, as they are in memory: enough for some hundred browser
+/// requests.
 const HELD: usize = 128 * 1024;
-/// The same of who is not known yet, where those of all connections of a worker together are more than `CROWD`.
+/// The same for a client that is not trusted yet, while all connections of the worker hold more than `CROWD`
+/// bytes.
 const FEW: usize = 16 * 1024;
 const CROWD: usize = 32 * 1024 * 1024;
 
-/// Whether a connection holds more than it may.
+/// Returns whether a connection holds more than its limit.
 pub(super) fn is_too_much(connection: &Connection) -> bool {
     connection.held() > HELD
 }
 
-/// What waits is bounded further for who is not known, where all that wait hold much: so much of it is refused.
+/// While the waiting heads of all connections exceed `CROWD`, refuses waiting requests of an untrusted client
+/// until it holds no more than `FEW` bytes.
 pub(super) fn refuse_what_is_too_much(connection: &Connection, client: Standing) {
     while client != Standing::Known
         && connection.held_by_all() > CROWD
@@ -26,7 +29,8 @@ pub(super) fn refuse_what_is_too_much(connection: &Connection, client: Standing)
     }
 }
 
-/// Nothing was done for it: the client may send it again, here or elsewhere (RFC 9113, 8.7).
+/// Refuses a request that was never processed: the client may send it again, here or elsewhere (RFC 9113,
+/// 8.7).
 pub(super) fn refuse(stream: &Stream) {
     stream.reset(Reason::REFUSED_STREAM);
 }

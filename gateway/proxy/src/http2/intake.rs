@@ -1,4 +1,9 @@
-//! How much of what a connection sends is taken in before others have their turn.
+//! The frame budget of a connection: how much of its input is processed in one turn, before other connections
+//! have theirs.
+//!
+//! The connection's task and [`Io`](super::io::Io) share one [`Intake`]. It counts bytes and requests, and
+//! queues the connection with [`Turns`] when its budget is spent or when it must wait for its first turn.
+//! Clients that are not trusted yet have a smaller budget.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -8,39 +13,42 @@ use std::task::Context;
 
 use super::turns::{Turn, Turns};
 
-/// Requests that are taken up: a hundred of them can come in one read.
+/// Requests that one turn may start: a single read can bring a hundred.
 pub(super) const REQUESTS: usize = 16;
-/// Bytes that are read, or as many as cost the same.
+/// Bytes that one turn may read. Bytes that cost more to process count for more.
 pub(super) const BYTES: usize = 64 * 1024;
-/// Bytes that are read at once of who is not known, or has sent what costs more than its bytes: what his turn is too short for
-/// waits in memory.
+/// Bytes read at once from a client that is not trusted, or whose last bytes were expensive to process. Bytes
+/// beyond its turn wait in memory.
 const DENSE: usize = 16 * 1024;
-/// How many times as much heads of new clients weigh as those of others, and their requests: what a thousand ask for at once
-/// would all come before the next request of others. Of a stranger, one request is a turn: others are heard, and more of what
-/// it has sent is seen, before it begins the next.
+/// By how much heads and requests of untrusted clients weigh more than others. Otherwise all the requests
+/// that a thousand of them send at once would run before the next request of a trusted client. A stranger's
+/// turn is one request: before it starts the next, others have their turn, and more of what it has sent is
+/// examined.
 const WEIGHT: usize = 4;
 
-/// What is known of a client.
+/// How far the gateway trusts a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// Nothing: what it asks for is begun only once more of what it has sent was looked at. Floods begin with requests, as many as
-    /// they may, and each can cost a connection to an endpoint.
+    /// It has taken no part of a response. Its requests start only after more of its input was examined.
+    /// Floods start with the largest number of requests that the limits allow, and each can cost a connection
+    /// to an endpoint.
     Stranger,
-    /// It has taken little yet: it may be one of a thousand that ask and do not listen, which are not to come before those that
-    /// do.
+    /// It has taken few pieces. It may be one of a thousand clients that send requests and read no responses;
+    /// these must not delay clients that do.
     New,
+    /// It has taken enough pieces to be served without extra limits.
     Known,
 }
 
-/// What the socket of a connection and its task have to know of each other: how much was taken in since others had their
-/// turn, whether a request was ever begun, and whether the meter has had enough. A worker's tasks run one after the other,
-/// and hundreds of connections that each have much to say make a good one wait for all of them.
+/// The state that a connection's task and its socket share: what was processed in this turn, whether a
+/// request was ever started, and whether the meter has run out of credit. A worker runs its tasks one at a
+/// time, so hundreds of connections with much input would delay every other connection.
 #[derive(Debug)]
 pub(super) struct Intake {
     turns: Rc<Turns>,
     requests: Cell<usize>,
     bytes: Cell<usize>,
-    /// Whether what came last costs more than its bytes.
+    /// Whether the last bytes cost more to process than their number suggests.
     is_dense: Cell<bool>,
     turn: Cell<Turn>,
     client: Cell<Standing>,
@@ -62,7 +70,8 @@ impl Intake {
         })
     }
 
-    /// The connection's task runs. If its last turn was not over, it has one.
+    /// Called when the connection's task runs. Starts a new turn with a full budget, unless the connection
+    /// still waits for one.
     pub fn turn(&self) {
         let turn = match self.turn.get() {
             Turn::Awaited => return,
@@ -74,27 +83,27 @@ impl Intake {
         self.bytes.set(0);
     }
 
-    /// Whether a request of the connection was ever begun.
+    /// Returns whether the connection ever started a request.
     pub fn has_begun(&self) -> bool {
         self.has_begun.get()
     }
 
-    /// The connection costs more than it is worth: nothing more is taken in.
+    /// Marks that the connection has run out of credit: no more input is processed.
     pub fn exhaust(&self) {
         self.exhausted.set(true);
     }
 
-    /// Whether the connection is to be ended.
+    /// Returns whether the connection must be ended because it has run out of credit.
     pub fn is_exhausted(&self) -> bool {
         self.exhausted.get()
     }
 
-    /// What is known of the client by now.
+    /// Updates how far the client is trusted.
     pub fn client_is(&self, standing: Standing) {
         self.client.set(standing);
     }
 
-    /// A request is begun.
+    /// Counts a request that starts.
     pub fn request(&self) {
         self.has_begun.set(true);
         let weight = match self.client.get() {
@@ -105,12 +114,12 @@ impl Intake {
         self.requests.set(self.requests.get() + weight);
     }
 
-    /// A request was refused.
+    /// Counts a request that was refused.
     pub fn refusal(&self) {
         self.requests.set(self.requests.get() + 1);
     }
 
-    /// Bytes were read that weigh as much as so many more.
+    /// Counts `count` bytes that were read. `extra` is their processing cost beyond that, in bytes.
     pub fn read(&self, count: usize, extra: u64) {
         if self.begins_without_a_turn() {
             self.turns.new_one_is_heard();
@@ -122,32 +131,33 @@ impl Intake {
         self.bytes.set(self.bytes.get().saturating_add(bytes));
     }
 
-    /// What its bytes count for where they cost more than themselves.
+    /// Returns the factor for bytes that cost more to process than their number suggests.
     fn weight(&self) -> usize {
         if self.is_new() { WEIGHT } else { 1 }
     }
 
-    /// What its bytes may yet cost beside themselves in this turn.
+    /// Returns how much extra cost, in bytes, this turn still allows.
     pub fn left(&self) -> u64 {
         (BYTES.saturating_sub(self.bytes.get()) / self.weight()).max(1) as u64
     }
 
-    /// Bytes that may be read at once.
+    /// Returns how many bytes may be read at once.
     pub fn most(&self) -> usize {
         if self.is_new() || self.is_dense.get() { DENSE } else { BYTES }
     }
 
-    /// Whether it is to wait if there is something to be done: enough of new clients were heard in this round.
+    /// Returns whether the connection must wait before its input is read, because enough new clients were
+    /// read in this round.
     pub fn comes_late(&self) -> bool {
         self.begins_without_a_turn() && self.turns.have_heard_enough()
     }
 
-    /// Whether it is a new client that has not waited for its turn, and nothing was read of it since others had theirs.
+    /// Returns whether this is an untrusted client that would start without having waited for a turn.
     fn begins_without_a_turn(&self) -> bool {
         self.is_new() && self.bytes.get() == 0 && self.turn.get() == Turn::Free
     }
 
-    /// Whether no more is to be read in this turn. So, the task is woken when it has its next one.
+    /// Returns whether this turn may read no more. If so, the task is woken for the next turn.
     pub fn has_read_enough(self: &Rc<Self>, cx: &Context<'_>) -> bool {
         if self.bytes.get() >= BYTES {
             self.wait(false, cx);
@@ -155,7 +165,7 @@ impl Intake {
         self.waits()
     }
 
-    /// The same of further requests that are to be taken up.
+    /// Returns whether this turn may start no more requests. If so, the task is woken for the next turn.
     pub fn has_begun_enough(self: &Rc<Self>, cx: &Context<'_>) -> bool {
         if self.requests.get() >= REQUESTS || self.has_taken_long() {
             self.wait(false, cx);
@@ -165,7 +175,8 @@ impl Intake {
         self.waits()
     }
 
-    /// Whether it is a new client that has begun something in a round which has taken enough, and has not waited for it.
+    /// Returns whether this is an untrusted client that did not wait for its turn and has started a request
+    /// in a round that has taken too long.
     fn has_taken_long(&self) -> bool {
         let has_waited = self.turn.get() == Turn::Taken;
         self.is_new() && !has_waited && self.requests.get() > 0 && self.turns.have_taken_enough()
@@ -175,17 +186,17 @@ impl Intake {
         self.turn.get() == Turn::Awaited
     }
 
-    /// It has its next turn: its task runs soon.
+    /// Gives the connection its next turn; the caller wakes its task.
     pub fn has_a_turn(&self) {
         self.turn.set(Turn::Given);
     }
 
-    /// Whether the client is not known yet.
+    /// Returns whether the client is not trusted yet.
     pub fn is_new(&self) -> bool {
         self.client.get() != Standing::Known
     }
 
-    /// Waits for the next turn; `late`: it has not taken all of one.
+    /// Queues the connection for its next turn. `late`: it has not used up a turn before.
     pub fn wait(self: &Rc<Self>, late: bool, cx: &Context<'_>) {
         if self.turn.replace(Turn::Awaited) != Turn::Awaited {
             self.turns.queue(self, late, cx);
@@ -193,7 +204,7 @@ impl Intake {
     }
 }
 
-/// Has the task woken when the others have had their turn, and the kernel was asked what has come meanwhile.
+/// Wakes the task after all other ready tasks have run and the kernel was polled for new input.
 pub(super) fn after_others(cx: &mut Context<'_>) {
     let _ = pin!(tollgate_net::yield_now()).poll(cx);
 }
@@ -204,7 +215,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// That of a client that is not new.
+    /// Returns the budget of a trusted client.
     pub fn known(turns: &Rc<Turns>) -> Rc<Intake> {
         let intake = Intake::new(turns.clone());
         intake.client_is(Standing::Known);

@@ -1,4 +1,6 @@
-//! The connection's socket: what comes goes past the meter.
+//! The socket of an HTTP/2 client connection. Each byte that it reads passes the meter, then goes to
+//! [`Connection`] as far as the turn of the connection allows. The connection's task polls it; at the end it
+//! closes the socket in a way that does not lose the last responses.
 
 use std::io;
 use std::rc::Rc;
@@ -13,27 +15,28 @@ use super::meter::{Exhausted, Meter};
 use super::shared::Shared;
 use crate::worker::Worker;
 
-/// How long the end is waited for once the gateway has ended its direction, and how much is read meanwhile: closing a
-/// socket with unread bytes sends a reset, which can overtake the last answers.
+/// How long, and for how many bytes, the gateway reads after it has closed its direction. Closing a socket
+/// with unread bytes sends a reset, which can overtake the last responses.
 const LINGER: (Duration, usize) = (Duration::from_secs(2), 1024 * 1024);
 
-/// The connection's socket. Every byte that comes in goes past the meter.
+/// The socket of a connection, with its meter and its frame budget.
 #[derive(Debug)]
 pub(super) struct Io {
     stream: Stream,
     worker: Rc<Worker>,
-    /// What came before the connection was known to be one of HTTP/2, or was more than its turn was long enough for; up to
-    /// `looked_at` it was looked at.
+    /// Bytes read before the connection was known to speak HTTP/2, or beyond the budget of its turn. The
+    /// first `looked_at` of them are processed.
     early: Vec<u8>,
     looked_at: usize,
-    /// Whether what came early has gone past the meter.
+    /// Whether the meter has counted the bytes that were read before the connection was known to speak
+    /// HTTP/2.
     is_weighed: bool,
     meter: Meter,
     intake: Rc<Intake>,
     linger: Linger,
 }
 
-/// How far closing has come.
+/// The progress of closing.
 #[derive(Debug)]
 enum Linger {
     No,
@@ -56,26 +59,26 @@ impl Io {
         }
     }
 
-    /// How many of the bytes that came the meter lets through.
+    /// Passes `bytes` to the meter. Returns how many of them may be processed.
     fn weigh(&mut self, shared: &Shared, bytes: &[u8]) -> usize {
         match self.meter.received(bytes, shared.pieces_sent(), tollgate_net::now) {
             Ok(()) => bytes.len(),
             Err(Exhausted(good)) => {
                 self.intake.exhaust();
-                // What nobody has seen yet, nobody waits for: not to look at it at all costs least.
+                // No request was started, so no response is lost: it is cheapest to process nothing at all.
                 if self.intake.has_begun() { good } else { 0 }
             }
         }
     }
 
-    /// Gives the connection what has come, as far as its turn goes. Says how many bytes that were.
+    /// Gives received bytes to the connection, as far as its turn goes. Returns how many were processed.
     fn pass(&mut self, shared: &Shared, bytes: &[u8]) -> usize {
         let connection = &shared.connection;
         let (unwanted, extra) = (connection.unwanted(), connection.extra_weight());
         let count = connection.receive(bytes, self.intake.left());
         self.intake.read(count, connection.extra_weight() - extra);
-        // A frame of DATA costs something only once it is known that nobody reads it: what is on its way when a request is
-        // answered early is within what a connection may spend.
+        // A DATA frame costs something only once it is known that no stream reads it. The budget of a
+        // connection covers the frames that a client sends before it learns of an early response.
         let unwanted = u32::try_from(connection.unwanted() - unwanted).unwrap_or(u32::MAX);
         if self.meter.pay(unwanted, shared.pieces_sent(), &tollgate_net::now).is_none() {
             self.intake.exhaust();
@@ -83,15 +86,16 @@ impl Io {
         count
     }
 
-    /// Reads once, what has come early first. How many bytes that were; 0: the client has ended its side. Not when this
-    /// connection's turn is over, or it is about to be ended.
+    /// Reads once, starting with bytes that were left over. Returns how many bytes arrived; 0 means that the
+    /// client has closed its direction. Pending also if the turn of this connection is over, or if the
+    /// connection must be ended.
     pub fn poll_read(&mut self, shared: &Shared, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.intake.client_is(shared.client());
-        // The task that polls is the one that ends the connection.
+        // The task that polls this also ends the connection.
         if self.intake.is_exhausted() || self.intake.has_read_enough(cx) {
             return Poll::Pending;
         }
-        // Who has nothing to say needs no turn: its task runs for its answers too.
+        // A connection without input needs no turn: its task also runs to write responses.
         if self.intake.comes_late() {
             if self.early.is_empty() {
                 ready!(self.stream.poll_readable(cx))?;
@@ -105,7 +109,7 @@ impl Io {
                 early.truncate(self.weigh(shared, &early));
             }
             let came = &early[self.looked_at..];
-            // Of one that is exhausted nothing may be left, and yet it has not gone.
+            // An exhausted connection may have no bytes left to process, but it has not closed.
             let count = came.len().max(1);
             self.looked_at += self.pass(shared, came);
             match self.looked_at < early.len() {
@@ -116,7 +120,7 @@ impl Io {
         }
         let worker = self.worker.clone();
         let mut buffer = worker.receive.borrow_mut();
-        // Records of TLS are decrypted in the buffer, where three of the longest have room.
+        // TLS records are decrypted in the buffer, which must have room for three of the longest.
         let most = if shared.tls.is_some() { BYTES } else { self.intake.most() };
         let count = ready!(self.stream.poll_read(cx, &mut buffer[..most]))?;
         let good = self.weigh(shared, &buffer[..count]);
@@ -125,7 +129,7 @@ impl Io {
         Poll::Ready(Ok(count))
     }
 
-    /// Writes what waits.
+    /// Writes what the connection has queued.
     pub fn poll_write(&mut self, connection: &Connection, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         connection.poll_write(|bytes| {
             let written = ready!(self.stream.poll_write(cx, bytes))?;
@@ -134,7 +138,7 @@ impl Io {
         })
     }
 
-    /// Ends the gateway's direction, then reads and throws away what still comes.
+    /// Closes the gateway's direction, then reads and discards what still arrives, within [`LINGER`].
     pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             match &mut self.linger {

@@ -1,4 +1,8 @@
-//! What a connection costs beside its requests.
+//! The frame budget of a client connection: it finds floods of frames that the protocol allows one by one.
+//!
+//! `Io` passes every byte that the client sends through [`Meter::received`], which follows the frame headers.
+//! Requests, transferred bytes, taken response pieces and time earn credit; PING, SETTINGS, RST_STREAM and
+//! frames without effect spend it. A connection that runs out is ended with `ENHANCE_YOUR_CALM`.
 
 use std::time::Instant;
 
@@ -6,80 +10,82 @@ use tollgate_http2::PREFACE;
 
 /// The length of a frame's header (RFC 9113, 4.1).
 const HEADER: usize = 9;
-/// The frame of a head, or of a trailer section (RFC 9113, 6.2).
+/// The type of a frame that carries a head or a trailer section (RFC 9113, 6.2).
 const HEADERS: u8 = 1;
-/// The flag of SETTINGS that answer the other side's (RFC 9113, 6.5).
+/// The flag of a SETTINGS frame that acknowledges the peer's (RFC 9113, 6.5).
 const ACK: u8 = 1;
 
-/// What a connection may spend at most before it has earned anything. A browser's start takes about 10.
+/// The credit of a new connection, and the most that one can save up. The start of a browser's connection
+/// costs about 10.
 const BURST: u32 = 1_000;
-/// What it earns in a second: a keep-alive PING, an update of a window.
+/// Credit earned per second: enough for a keep-alive PING and a window update.
 const PER_SECOND: u32 = 100;
-/// What it earns with a request: its cancellation, updates of its window, its priority.
+/// Credit earned with a request: enough for its cancellation, its window updates and its priority.
 const PER_STREAM: u32 = 8;
-/// What it earns with a piece of a response behind the first, which the request has paid for: a PING to measure the path
-/// (gRPC's clients send one for each, as long as they do not know it), an update of a window.
+/// Credit earned with each piece of a response after the first, which the request has paid for. It covers a
+/// window update, and a PING that measures the path: gRPC clients send one per piece until they know it.
 const PER_PIECE: u32 = 8;
-/// The flag of DATA with padding, of at most `PADDING` bytes with its length (RFC 9113, 6.1).
+/// The flag of padded DATA. Its padding is at most `PADDING` bytes, its length byte included (RFC 9113, 6.1).
 const PADDED: u8 = 8;
 const PADDING: u32 = 256;
-/// How many bytes, in either direction, earn one: a receiver updates its windows every few KiB.
+/// How many bytes, in either direction, earn a credit of one: a receiver updates its windows every few KiB.
 const BYTES: u32 = 1024;
 
-/// What frames cost. Those that carry requests and bodies are for the library's own bounds, and for the limits on
-/// requests.
+/// Returns the price of a frame. Frames that carry requests and bodies are free: the bounds of the HTTP/2
+/// library and the limits on requests cover them.
 fn price(kind: u8, flags: u8, length: u32) -> u32 {
     match kind {
-        // DATA without data: nothing but work.
+        // DATA without data only causes work.
         0 if length == 0 || flags & PADDED != 0 && length == 1 => 8,
-        // It may be padding, all of it.
+        // All of it may be padding.
         0 if flags & PADDED != 0 && length <= PADDING => 1,
-        // Messages of a few bytes, one in each frame, are what WebSockets and gRPC's streams are for. Whether somebody takes
-        // them is not known yet.
+        // WebSockets and gRPC streams send messages of a few bytes, one per frame. At this point it is not
+        // known whether the stream will read them; `pay` charges for unwanted ones later.
         0 => 0,
-        // HEADERS that ask for nothing: trailers, or what follows a stream that is gone and has to be decoded all the same.
+        // HEADERS that start no request: trailers, or a head for a closed stream, which must be decoded all
+        // the same.
         HEADERS => 2,
-        // RST_STREAM: a request that was begun in vain.
+        // RST_STREAM: the gateway may have started a request for nothing.
         3 => 16,
-        // SETTINGS want an answer, and may move the window of every stream. Clients that measure the path (gRPC's) send them
-        // some ten times, all others once.
+        // SETTINGS must be acknowledged and may change the window of every stream. gRPC clients that measure
+        // the path send them some ten times, all others once.
         4 if flags & ACK == 0 => 50,
-        // PING wants an answer.
+        // PING must be answered.
         6 => 8,
-        // PRIORITY, which nobody heeds any more (RFC 9113, 5.3.2), and older browsers send some with each request.
+        // PRIORITY has no effect any more (RFC 9113, 5.3.2), but older browsers send some with each request.
         2 => 2,
-        // PUSH_PROMISE, GOAWAY, WINDOW_UPDATE, CONTINUATION and what nobody knows.
+        // PUSH_PROMISE, GOAWAY, WINDOW_UPDATE, CONTINUATION and unknown types.
         _ => 1,
     }
 }
 
-/// The connection costs more than it is worth. What has come may be looked at up to the frame that was too much: so many
-/// bytes.
+/// The connection has spent its credit. The value is the number of bytes before the frame that was too much:
+/// those may still be processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exhausted(pub usize);
 
-/// Weighs the frames that cost work and bring nothing against what the connection is used for: floods of PING, SETTINGS,
-/// PRIORITY, WINDOW_UPDATE, empty DATA and RST_STREAM are each allowed by the protocol, frame by frame.
+/// Weighs frames that cost work and transfer nothing against the use of the connection. Floods of PING,
+/// SETTINGS, PRIORITY, WINDOW_UPDATE, empty DATA and RST_STREAM consist of frames that the protocol allows.
 #[derive(Debug)]
 pub(super) struct Meter {
     header: [u8; HEADER],
-    /// Bytes of it that have come.
+    /// Bytes of the header read so far.
     have: usize,
-    /// Bytes of the payload that are still to come.
+    /// Bytes of the frame's payload still to come.
     payload: u32,
-    /// Bytes of the preface that are still to come.
+    /// Bytes of the connection preface still to come.
     preface: usize,
     credit: u32,
     bytes: u32,
-    /// The client's highest stream so far: only the head of a new one is a request.
+    /// The client's highest stream so far: only a head with a higher number is a new request.
     highest: u32,
-    /// Pieces of responses that have earned something.
+    /// Pieces of responses that have earned credit.
     pieces: usize,
     earned_at: Instant,
 }
 
 impl Meter {
-    /// Of a connection that begins now.
+    /// Returns the meter of a new connection.
     pub fn new(now: Instant) -> Self {
         Self {
             header: [0; HEADER],
@@ -94,7 +100,8 @@ impl Meter {
         }
     }
 
-    /// Looks at bytes that came. `pieces` of responses have gone so far.
+    /// Follows the frames in `all`, and pays for each. `pieces` is how many pieces of responses the client
+    /// has taken so far.
     pub fn received(
         &mut self,
         all: &[u8],
@@ -123,12 +130,12 @@ impl Meter {
         Ok(())
     }
 
-    /// Bytes went out.
+    /// Earns credit for `count` bytes that the gateway has written.
     pub fn sent(&mut self, count: usize) {
         self.earn_bytes(count);
     }
 
-    /// Pays for a frame; nothing, if it cannot.
+    /// Pays for a frame; `None` if the credit does not suffice.
     fn frame(&mut self, pieces: usize, now: &impl Fn() -> Instant) -> Option<()> {
         let [a, b, c, kind, flags, stream @ ..] = self.header;
         let length = u32::from_be_bytes([0, a, b, c]);
@@ -143,13 +150,13 @@ impl Meter {
         self.pay(price, pieces, now)
     }
 
-    /// Spends so much; nothing, if it cannot.
+    /// Spends `price`; `None` if the credit does not suffice.
     pub fn pay(&mut self, price: u32, pieces: usize, now: &impl Fn() -> Instant) -> Option<()> {
         if price > self.credit {
             let sent = u32::try_from(pieces.saturating_sub(self.pieces)).unwrap_or(u32::MAX);
             self.pieces = pieces;
             self.earn(sent.saturating_mul(PER_PIECE));
-            // Only now: the clock costs more than most frames.
+            // The clock is read only here, because that costs more than most frames.
             let now = now();
             let since = now.saturating_duration_since(self.earned_at).as_millis();
             let earned = u32::try_from(since * u128::from(PER_SECOND) / 1000).unwrap_or(u32::MAX);
@@ -192,7 +199,8 @@ mod tests {
         frame
     }
 
-    /// The frames in the given round: each head of a stream of its own, if they are to ask for something.
+    /// Returns the frames for the given round. Each HEADERS frame whose stream is not 0 gets a new stream
+    /// number, so that it starts a request.
     fn asking(frames: &[Vec<u8>], round: usize) -> Vec<u8> {
         let mut stream = (round * frames.len()) as u32;
         let mut all = frames.concat();
@@ -207,7 +215,8 @@ mod tests {
         all
     }
 
-    /// How many of these frames a connection may send at once, in reads of so many bytes.
+    /// Returns how many of these frames a connection may send at once, if `read` bytes are read at a time;
+    /// `None` if there is no bound.
     fn allowed(frames: &[Vec<u8>], read: usize) -> Option<usize> {
         let start = Instant::now();
         let mut meter = Meter::new(start);
@@ -241,7 +250,7 @@ mod tests {
 
     #[test]
     fn heads_that_ask_for_nothing_earn_nothing() {
-        // Of stream 0, so that they are of none that is new: trailers, or what follows a stream that is gone.
+        // On stream 0, so that none counts as new: these are trailers, or heads for a closed stream.
         let mut trailers = frame(1, 1);
         trailers[8] = 0;
         assert_eq!(allowed(&[trailers.clone()], 1000), Some(500));
@@ -265,7 +274,7 @@ mod tests {
                 Err(Exhausted(count)) => Some(looked + count),
             });
             let ended = ended.expect("a flood ends");
-            // The header of the frame that is too much may have come in part before.
+            // Part of the header of the frame that is too much may have arrived with earlier bytes.
             assert!((125 * 17..125 * 17 + HEADER).contains(&ended), "{ended}");
         }
     }

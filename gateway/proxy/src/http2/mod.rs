@@ -1,18 +1,23 @@
-//! HTTP/2 (RFC 9113), of clients and to endpoints: frames, HPACK and flow control are [`tollgate_http2`]'s, to endpoints the `h2`
-//! crate's; what comes of them is the same exchange as HTTP/1's.
+//! HTTP/2 (RFC 9113), from clients and to endpoints.
 //!
-//! 1. `connection`: one task a connection reads its frames and starts a task for each stream. It says goodbye when it is
-//!    idle for too long, when its worker drains, or when it costs more than it is worth (`meter`), and has turns among the
-//!    others (`intake`, `turns`): who says much does not let those wait who say little. Where a worker has very many streams,
-//!    further ones wait (`crowd`), and what waits is bounded (`held`).
-//! 2. `request`: a stream's head becomes a [`RequestHead`](tollgate_http::RequestHead), and goes the way of any other.
+//! [`tollgate_http2`] does frames, HPACK and flow control for client connections; the `h2` crate does so for
+//! connections to endpoints. This module turns their streams into the same exchange that HTTP/1 uses. A
+//! request passes through these files:
+//!
+//! 1. `connection`: one task per connection reads its frames and starts a task for each stream. It sends
+//!    GOAWAY when the connection is idle for too long, when its worker drains, or when its frames cost too
+//!    much (`meter`). Its budget per scheduling round (`intake`, `turns`) keeps a busy connection from
+//!    delaying quiet ones. When a worker has many streams, further ones wait (`crowd`); the memory of waiting
+//!    heads is bounded (`held`).
+//! 2. `request`: turns the head of a stream into a [`RequestHead`](tollgate_http::RequestHead). From there
+//!    the request takes the same path as an HTTP/1 request.
 //! 3. `stream`: the [client's side](crate::client_side::ClientSide) of that exchange.
 //!
-//! Towards endpoints, connections are those of [`tollgate_upstream::http2`]; `endpoint` makes of a place on one the
+//! Connections to endpoints belong to [`tollgate_upstream::http2`]. `endpoint` turns a place on one into the
 //! [endpoint's side](crate::upstream_side::UpstreamSide) of an exchange.
 //!
-//! What a connection can make the gateway keep is bounded: what it may send by windows, what it has not
-//! taken by what a connection may have waiting for its socket.
+//! The memory that one connection can occupy is bounded. Flow-control windows bound what the client may send;
+//! a limit on unwritten bytes bounds what it has not read.
 
 mod connection;
 mod crowd;
@@ -35,10 +40,11 @@ pub(crate) use self::endpoint::EndpointStream;
 pub(crate) use self::request::StreamRoutines;
 pub(crate) use self::turns::Turns;
 
-/// What an HTTP/2 connection begins with, up to where an HTTP/1 request line would end (RFC 9113, 3.4).
+/// The part of the connection preface that fills the place of an HTTP/1 request line (RFC 9113, 3.4).
 pub(crate) const PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
-/// Serves the connection from here on. `received` is what came of it so far.
+/// Serves `client` as an HTTP/2 connection in a new task. `received` is what the gateway has read from it so
+/// far.
 pub(crate) fn start(client: Box<Client>, received: Vec<u8>) {
     tollgate_net::spawn(connection::serve(client, received));
 }

@@ -1,4 +1,5 @@
-//! The way out of a stream: what its windows and its connection let through, and how it ends.
+//! The sending half of a stream to an endpoint: sends what its windows and its connection let through, then
+//! its end.
 
 use std::io::{self, IoSlice};
 use std::rc::Rc;
@@ -8,12 +9,12 @@ use h2::SendStream;
 use http::HeaderMap;
 use tollgate_http::h2::{Chunk, Gate};
 
-/// What a stream that is gone is called.
+/// Returns the error for a stream that no longer exists.
 pub(super) fn gone() -> io::Error {
     io::ErrorKind::BrokenPipe.into()
 }
 
-/// The way out of a stream, once its head has gone.
+/// The sending half of a stream whose head was sent.
 #[derive(Debug)]
 pub(super) struct Outlet {
     stream: SendStream<Chunk>,
@@ -25,12 +26,12 @@ impl Outlet {
         Self { stream, gate }
     }
 
-    /// The number of the stream.
     pub fn stream_id(&self) -> u32 {
         self.stream.stream_id().as_u32()
     }
 
-    /// Sends what can go now, with the end if that was all and it is the `last`. Says how many bytes that was.
+    /// Sends the part of `pieces` that the windows and the connection take now, and returns its length. If it
+    /// was everything and `last` is set, it ends the stream.
     ///
     /// # Errors
     /// When the stream is gone.
@@ -50,7 +51,7 @@ impl Outlet {
         Ok(count)
     }
 
-    /// Sends some of it as soon as that can go.
+    /// Waits until some of `bytes` can be sent, sends that part and returns its length.
     pub fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
             ready!(self.gate.poll_room(cx));
@@ -65,7 +66,7 @@ impl Outlet {
         }
     }
 
-    /// Ends it.
+    /// Ends the stream, with trailers if there are any.
     ///
     /// # Errors
     /// When the stream is gone.

@@ -1,4 +1,7 @@
-//! One stream: its head becomes a request, and that is seen through.
+//! Serves one stream: decodes its head into a request, handles the request, and finishes the stream.
+//!
+//! `connection` calls [`start`] for each stream that it takes up. The request then goes through
+//! [`request`](crate::request), like a request of HTTP/1.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -21,14 +24,15 @@ use crate::routine::{RoutinePool, Seat};
 use crate::scratch::{Loan, Scratch};
 use crate::worker::Worker;
 
-/// What a stream begins with: it, and its head.
+/// The input of a stream's task: the stream, and the fields of its head.
 pub(crate) type Begun = (Client<Http2Stream>, Fields);
 
-/// What sees the requests of streams through. A task that held all that an exchange needs would have its kilobytes made
-/// and copied for each stream; so a stream's task borrows them, as a connection of HTTP/1 does.
+/// The pool of futures that serve streams. An exchange needs kilobytes of state, which would be allocated and
+/// copied if each stream's task held its own. So the task borrows a future from the pool, as an HTTP/1
+/// connection does.
 pub(crate) type StreamRoutines = RoutinePool<Begun, (), dyn Future<Output = Infallible>>;
 
-/// Sees one request through, in a task of its own.
+/// Serves one request in its own task.
 pub(super) fn start(client: Client<Http2Stream>, head: Fields) {
     let routines = client.worker().stream_routines.clone();
     tollgate_net::spawn(RoutinePool::run(routines, (client, head), |seat| Box::pin(streams(seat))));
@@ -58,7 +62,8 @@ async fn serve(mut client: Client<Http2Stream>, head: Fields) {
                 take_early(&mut client, &mut loan);
                 request(&mut client, &worker, &mut loan, &active).await
             } else {
-                // Nothing of it goes to an endpoint: what a client can have begun in vain it will (CVE-2025-8671).
+                // The client has reset the stream, so nothing goes to an endpoint: a client that can cancel
+                // requests for free will do so (CVE-2025-8671).
                 loan.ledger.reason = Reason::ClientClosed;
                 Next::Reset
             }
@@ -89,7 +94,7 @@ fn decode(
     if decoded.is_err()
         && let Some((_, method)) = head.iter().find(|(name, _)| *name == b":method")
     {
-        // The answer to a malformed head needs the method: an answer to HEAD has no body.
+        // The method decides whether the error response has a body: a response to HEAD has none.
         request.method = Method::of(method);
     }
     decoded
@@ -114,12 +119,12 @@ fn decode_known(
         protocol.key = key.as_bytes();
     }
     let decoded = decode_request(request, pseudo, || fields, ended, limits);
-    // Behind it, which begins with an empty head.
+    // Set after the decoder has run, because that clears the head first.
     request.has_secrets = head.has_secrets();
     decoded
 }
 
-/// A key that nobody foresees, for a WebSocket to an endpoint that speaks HTTP/1.
+/// Returns a random WebSocket key, for an endpoint that speaks HTTP/1.
 fn websocket_key(worker: &Worker) -> String {
     let mut text = [0; 32];
     worker.request_ids.borrow_mut().write(&mut text);
@@ -131,10 +136,11 @@ fn websocket_key(worker: &Worker) -> String {
     websocket::key(std::array::from_fn(byte))
 }
 
-/// A body of known length that has come with its head goes upstream with it, and can be sent again; so can that of a gRPC
-/// call, if all of it has come.
+/// Reads the part of the body that arrived with the head, if the length of the body is known or the request
+/// is a gRPC call. It goes upstream together with the head and can be sent again. If the whole body of a call
+/// is here, its length becomes known.
 fn take_early(client: &mut Client<Http2Stream>, scratch: &mut Scratch) {
-    // A call declares no length, and goes to none but endpoints that need none.
+    // A call declares no length; it goes only to endpoints that need none.
     let open = scratch.grpc.is_some() && scratch.request.length == Length::UntilClose;
     if open || matches!(scratch.request.length, Length::Exactly(1..)) {
         client.stream.take_early(&mut scratch.inbox);

@@ -1,4 +1,7 @@
-//! What the streams of a connection have in common.
+//! The state that a connection's task and its streams share.
+//!
+//! It counts the open streams, and the pieces of responses that the client has taken. These decide how far
+//! the client is trusted (`Shared::client`) and whether it may start one more stream (`Shared::may_begin`).
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -16,35 +19,38 @@ use super::intake::Standing;
 use crate::connection::Link;
 use crate::worker::Worker;
 
-/// Pieces of responses that a client has taken which is no longer new. Of responses of 20 KB, which come in three of them, two
-/// sockets with the kernel's usual buffers take 18 that nobody reads; of smaller ones more, which cost less.
+/// Pieces of responses after which a client is trusted. The kernel's usual buffers of two sockets take 18
+/// pieces of unread 20 KB responses, which come in three pieces each. They take more pieces of smaller
+/// responses, but those cost less.
 const KNOWN: usize = 32;
 
-/// What the streams of a connection have in common.
+/// The state that a connection's task and its streams share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Its frames.
+    /// Frames, HPACK and flow control.
     pub connection: Connection,
-    /// What TLS has agreed on; `None`: plain text.
+    /// What the TLS handshake negotiated; `None` for plain text.
     pub tls: Option<Negotiated>,
-    /// The address that the client has connected to.
+    /// The address that the client connected to.
     pub local_address: Option<SocketAddr>,
     pub link: Link,
-    /// Streams that live.
+    /// Open streams.
     streams: Cell<usize>,
-    /// Pieces of responses that the client has taken: of a body, or the end of one without.
+    /// Pieces of responses that the client has taken. A piece is a part of a body, or the end of a response
+    /// without a body.
     taken: Cell<usize>,
-    /// Those behind the first of each response that no window has cut.
+    /// Pieces after the first of each response that no window cut short.
     sent: Cell<usize>,
-    /// Whether requests wait for room in the [`Crowd`].
+    /// Whether requests of this connection wait for room in the [`Crowd`].
     waits: Cell<bool>,
-    /// Whether the crowd knows it, as one that waits or has waited.
+    /// Whether the crowd's queue holds this connection, even if it waits no longer.
     is_queued: Cell<bool>,
-    /// How long the route of the last stream that ended keeps it, where that says so.
+    /// How long the route of the last stream that ended keeps the connection, if that route sets it.
     stay: RefCell<Option<Arc<RouteStay>>>,
-    /// Whether it gets old sooner than was known.
+    /// Whether the connection's age limit was brought forward since the task last asked.
     has_aged: Cell<bool>,
-    /// The connection's task, to look again when that may begin further streams, or the last one has ended.
+    /// The waker of the connection's task. It runs when the connection may start further streams, or when the
+    /// last stream ends.
     task: RefCell<Option<Waker>>,
 }
 
@@ -92,7 +98,7 @@ impl Shared {
         self.crowd().stream_ended();
     }
 
-    /// It carries a stream of a route that bounds its age.
+    /// Shortens the connection's age limit for a stream whose route sets one.
     #[cold]
     pub fn grow_old(&self, stay: &RouteStay) {
         if self.link.grow_old(stay) {
@@ -101,12 +107,12 @@ impl Shared {
         }
     }
 
-    /// Whether it gets old sooner than it was when this was asked last.
+    /// Returns whether the age limit was brought forward since the last call.
     pub fn has_aged(&self) -> bool {
         self.has_aged.take()
     }
 
-    /// A stream ends whose route keeps the connection for so long.
+    /// Records how long the route of a stream that ends keeps the connection.
     pub fn keeps_as(&self, stay: Option<Arc<RouteStay>>) {
         let mut last = self.stay.borrow_mut();
         if stay.is_some() || last.is_some() {
@@ -114,13 +120,13 @@ impl Shared {
         }
     }
 
-    /// How long it may be without a stream.
+    /// Returns how long the connection may be without a stream; `None` is without limit.
     pub fn idle(&self) -> Option<Duration> {
         let own = self.stay.borrow().as_ref().and_then(|stay| stay.idle);
         own.unwrap_or(self.link.listener.idle)
     }
 
-    /// A piece of a response has gone.
+    /// Counts a piece of a response that the client took.
     pub fn piece_taken(&self) {
         self.taken.set(self.taken.get() + 1);
         if self.waits.get() && self.taken.get().is_multiple_of(PIECES) {
@@ -128,23 +134,23 @@ impl Shared {
         }
     }
 
-    /// A piece of a response has gone as it came, behind the first one: no window has cut it, which the client could have
-    /// opened by a byte only to have more of them.
+    /// Counts a piece that went out whole, after the first of its response. Pieces that a window cut short do
+    /// not count: a client could open its window byte by byte to earn more of them.
     pub fn piece_sent(&self) {
         self.sent.set(self.sent.get() + 1);
     }
 
-    /// How many such pieces have.
+    /// Returns how many pieces [`piece_sent`](Self::piece_sent) has counted.
     pub fn pieces_sent(&self) -> usize {
         self.sent.get()
     }
 
-    /// Whether no stream lives.
+    /// Returns whether the connection has no open stream.
     pub fn is_idle(&self) -> bool {
         self.streams.get() == 0
     }
 
-    /// What is known of the client.
+    /// Returns how far the client is trusted.
     pub fn client(&self) -> Standing {
         match self.taken.get() {
             0 => Standing::Stranger,
@@ -153,13 +159,13 @@ impl Shared {
         }
     }
 
-    /// Whether it may begin one more stream.
+    /// Returns whether the connection may start one more stream.
     pub fn may_begin(&self) -> bool {
         let earned = if self.connection.is_behind() { 0 } else { self.taken.get() / PIECES };
         self.crowd().has_room() || self.streams.get() < SHARE + earned
     }
 
-    /// Has requests that it may not begin now.
+    /// Marks that requests wait that the connection may not start now, and queues it.
     pub fn wait(self: &Rc<Self>) {
         self.waits.set(true);
         if !self.is_queued.replace(true) {
@@ -167,13 +173,15 @@ impl Shared {
         }
     }
 
-    /// Has no such requests any longer. Who was told of room and needs none lets the next one have it.
+    /// Marks that no requests wait. If the crowd has room that this connection does not use, the next one
+    /// gets it.
     pub fn waits_no_longer(&self) {
         self.waits.set(false);
         self.crowd().pass_on();
     }
 
-    /// There is room in the crowd, which does not know it any longer. Whether it still waits for that.
+    /// Called when the connection leaves the crowd's queue because there is room. Wakes the task, and returns
+    /// whether requests still wait.
     pub fn has_its_turn(&self) -> bool {
         self.is_queued.set(false);
         if self.waits.get() {
@@ -182,7 +190,7 @@ impl Shared {
         self.waits.get()
     }
 
-    /// The connection's task is to be woken.
+    /// Stores the waker of the connection's task.
     pub fn wake_later(&self, cx: &Context<'_>) {
         let mut task = self.task.borrow_mut();
         if !task.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {

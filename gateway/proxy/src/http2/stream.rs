@@ -1,4 +1,8 @@
-//! A stream as the client's side of an exchange.
+//! A stream of a client connection as the [client's side](crate::client_side) of an exchange.
+//!
+//! [`Http2Stream`] reads the request body and sends the response as far as the windows allow. What does not
+//! fit stays in the exchange's [`Backlog`], so nothing is queued here. When it is dropped, the stream is
+//! closed and no longer counts in [`Shared`].
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -19,26 +23,29 @@ use super::shared::Shared;
 use crate::backlog::{Backlog, Sink};
 use crate::client_side::{ClientSide, ClientStream, Duplex, Unfit};
 
-/// How much of a response is read before the client has taken any of it, and how much at most: twice as much each time
-/// it takes all, half as much when it does not. So a client that takes nothing makes the gateway keep little.
+/// Bytes of a response that are read at once: the least, the first, and the most. The size doubles each time
+/// the client takes everything, and halves each time it does not. So a client that takes nothing makes the
+/// gateway keep little.
 const ROOM: (usize, usize, usize) = (4 * 1024, 8 * 1024, 64 * 1024);
-/// Bytes of a request's body that are taken before its head goes upstream, so that both go at once and can be sent again.
+/// Bytes of a request body that are read before its head goes upstream, so that both go together and can be
+/// sent again.
 const EARLY: usize = 64 * 1024;
 
-/// A stream as the client's side of an exchange.
+/// A stream of a client connection as the client's side of an exchange.
 #[derive(Debug)]
 pub(crate) struct Http2Stream {
     stream: Stream,
     trailers: Vec<u8>,
-    /// Whether the head of the response has gone.
+    /// Whether the head of the response was sent.
     has_head: bool,
-    /// Whether the head of the request breaks the protocol.
+    /// Whether the request's head violates the protocol.
     is_malformed: bool,
     end: End,
+    /// How many bytes of the response are read next, between the bounds of `ROOM`.
     room: usize,
-    /// Whether some of the response's body has gone.
+    /// Whether some of the response's body was sent.
     has_begun: bool,
-    /// How long its route keeps the connection, where that says so.
+    /// How long the route keeps the connection, if it sets that.
     stay: Option<Arc<RouteStay>>,
     shared: Rc<Shared>,
 }
@@ -46,15 +53,15 @@ pub(crate) struct Http2Stream {
 /// How the response ends.
 #[derive(Debug)]
 enum End {
-    /// That is not known yet.
+    /// Not known yet.
     Open,
-    /// All of it is in the backlog; these trailers, or an end where there are none, are to follow.
+    /// The whole body is in the backlog. These trailers follow, or the plain end if they are empty.
     Due(Vec<u8>),
-    /// Its end has gone.
+    /// The end was sent.
     Sent,
 }
 
-/// What a stream that is gone is called.
+/// Returns the error for a stream that no longer exists.
 fn gone(_: Gone) -> io::Error {
     io::ErrorKind::BrokenPipe.into()
 }
@@ -75,12 +82,13 @@ impl Http2Stream {
         }
     }
 
-    /// Whether the request has no body, or all of it was read.
+    /// Returns whether the request has no body, or all of it was read.
     pub(super) fn is_ended(&self) -> bool {
         self.stream.is_ended()
     }
 
-    /// The head was read: what it has announced is to come. Whether the stream is still there: more may have come already.
+    /// Called when the head is decoded: announces the length of the body. Returns whether the stream still
+    /// exists, since the client may have reset it already.
     pub(super) fn begin(&self, fields: Fields, length: Length) -> bool {
         self.stream.give_back(fields);
         match length {
@@ -89,30 +97,31 @@ impl Http2Stream {
         }
     }
 
-    /// No request was made of its head, which is told in an answer. Where the head breaks the protocol, a reset follows that.
+    /// Called when the head cannot be decoded: the exchange answers with an error. If the head violates the
+    /// protocol, a reset follows that response.
     pub(super) fn refuse(&mut self, fields: Fields) {
         self.is_malformed = fields.break_the_protocol();
         self.stream.give_back(fields);
     }
 
-    /// Takes what has come of the body already.
+    /// Reads into `inbox` what has arrived of the body.
     pub(super) fn take_early(&mut self, inbox: &mut Vec<u8>) {
         self.stream.take_early(inbox, EARLY);
     }
 
-    /// The exchange has ended. `whole`: nothing of its response waits any longer. What of the request's body nobody wants
-    /// is refused when the stream is dropped (RFC 9113, 8.1).
+    /// Ends the stream after the exchange. `whole`: no part of the response is left in the backlog. Dropping
+    /// the stream refuses the unread rest of the request body (RFC 9113, 8.1).
     pub(super) fn finish(mut self, whole: bool) {
         match std::mem::replace(&mut self.end, End::Sent) {
             End::Sent => {}
             End::Due(trailers) if whole => {
-                // A stream that is gone needs no end.
+                // A stream that no longer exists needs no end.
                 let _ = self.finally(&trailers);
             }
             _ => self.stream.reset(Code::INTERNAL_ERROR),
         }
         if self.is_malformed {
-            // RFC 9113, 8.1.1: an answer may come before.
+            // RFC 9113, 8.1.1 allows a response before the reset.
             self.stream.reset(Code::PROTOCOL_ERROR);
         }
     }
@@ -134,7 +143,7 @@ impl Http2Stream {
         Ok(())
     }
 
-    /// The client has taken so much of so much.
+    /// Records that the client took `count` of `wanted` bytes, and adjusts how much is read next.
     fn took(&mut self, count: usize, wanted: usize) {
         if count > 0 {
             self.shared.piece_taken();
@@ -143,14 +152,14 @@ impl Http2Stream {
             }
         }
         if count == 0 && wanted > 0 {
-            // Data that is read ahead of the windows tells nothing about the client's pace.
+            // Data that is read ahead of the windows does not show the client's pace.
             return;
         }
         let (least, _, most) = ROOM;
         self.room = if count == wanted { (self.room * 2).min(most) } else { (self.room / 2).max(least) };
     }
 
-    /// Sends what the windows let through, with the end if that was all and it is the `last`.
+    /// Sends what the windows let through. If that was everything and `last` is set, ends the stream.
     fn data(&mut self, pieces: &[IoSlice<'_>], last: bool) -> io::Result<usize> {
         let wanted = pieces.iter().map(|piece| piece.len()).sum::<usize>();
         let count = self.stream.send(pieces, last && wanted > 0).map_err(gone)?;
@@ -161,14 +170,15 @@ impl Http2Stream {
         Ok(count)
     }
 
-    /// Sends data behind what waits already; `last`: the end goes with it, if all of it goes.
+    /// Sends data, or appends it to the backlog if that is not empty. `last`: ends the stream if all of it
+    /// was sent.
     fn send(&mut self, backlog: &mut Backlog, data: &[u8], last: bool) -> io::Result<()> {
         let taken = if backlog.is_empty() { self.data(&[IoSlice::new(data)], last)? } else { 0 };
         backlog.keep(&data[taken..])
     }
 }
 
-/// The status and the lines of a response head.
+/// Returns the status and the field lines of a response head.
 fn split(head: &[u8]) -> io::Result<(&[u8], &[u8])> {
     // `HTTP/1.1 200 OK`
     let end = head.iter().position(|byte| *byte == b'\n');
@@ -223,7 +233,7 @@ impl ClientSide for Http2Stream {
 impl ClientStream for Http2Stream {
     fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> io::Result<()> {
         let (_, lines) = split(head)?;
-        // What HTTP/2 has in its place is a 200 (RFC 8441, 5).
+        // HTTP/2 answers with a 200 instead, and without these fields (RFC 8441, 5).
         let is_asked = |name: &[u8]| {
             matches!(Name::of(name), Name::Connection | Name::Upgrade)
                 || name.eq_ignore_ascii_case(b"sec-websocket-accept")
@@ -238,7 +248,8 @@ impl ClientStream for Http2Stream {
         std::mem::take(&mut self.trailers)
     }
 
-    /// The end of a stream's direction is the end of its request. The client leaves by a reset, or by the end of its connection.
+    /// A stream's direction ends with its request, so that says nothing. A client leaves by a reset, or with
+    /// its connection.
     fn poll_gone(&mut self, cx: &mut Context<'_>, _: bool) -> Poll<()> {
         self.stream.poll_reset(cx)
     }
@@ -247,7 +258,7 @@ impl ClientStream for Http2Stream {
         if !self.has_head {
             return Poll::Ready(self.room);
         }
-        // Of a stream that is gone whoever writes to it hears.
+        // If the stream no longer exists, the next write reports that.
         let gate = ready!(self.stream.poll_room(cx)).unwrap_or(ROOM.0);
         Poll::Ready(self.room.min(gate.max(ROOM.0)))
     }

@@ -1,4 +1,10 @@
-//! Who of a worker's connections has its turn when.
+//! The scheduler of HTTP/2 input: which of a worker's client connections is processed next.
+//!
+//! A *round* lets every ready task of the worker run once. Connections that have spent their [`Intake`]
+//! budget, or are new and come when the round has served enough new clients, wait in queues. After each
+//! round, [`Turns::give`] gives a turn to one trusted connection and to a few new ones. So a client that
+//! sends little does not wait for clients that send much, and a trusted client does not wait for new ones,
+//! however many there are.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -10,61 +16,62 @@ use std::time::{Duration, Instant};
 use super::intake::Intake;
 use super::shared::Shared;
 
-/// New clients of which something is read in a round: all others of them that have something to say wait for a turn. A
-/// thousand that say one word each make a good one wait as long as a few that say much.
+/// How many untrusted connections are read in one round; the others queue. A thousand of them that send one
+/// frame each delay a trusted client as long as a few that send much.
 const NEW: usize = 2;
-/// For so long that a round has taken twice as many have a turn, and so on, up to so many times: where much else is to be
-/// done, those who wait are not left with nothing. What a round takes is also what they took in it, hence the bound.
+/// After a round that took n times `SHARE`, n + 1 times as many connections get a turn, at most `AT_ONCE`
+/// times as many. Otherwise a worker with much other work would leave the waiting connections almost nothing.
+/// The bound exists because waiting connections also lengthen the round.
 const SHARE: Duration = Duration::from_millis(2);
 const AT_ONCE: usize = 8;
-/// What a round takes, past which new clients that have not waited for their turn begin one request in it. Each can cost a
-/// connection to an endpoint, and good clients meet several rounds in one request.
+/// The length of a round after which an untrusted client that did not wait for its turn starts at most one
+/// request in it. Each request can cost a connection to an endpoint, and one request of a trusted client
+/// lasts several rounds.
 const ENOUGH: Duration = Duration::from_micros(250);
-/// Requests of connections that have ended of which as much is told in a round: to close a connection to an endpoint takes
-/// 10 to 20 us, and a client that is thrown out can have a hundred under way.
+/// How many streams of ended connections are notified in one round. Each closes its connection to an
+/// endpoint, which takes 10 to 20 us, and an ended client can have a hundred requests in progress.
 const ENDS: usize = 8;
 
-/// What a connection has of the turns that are given.
+/// The state of a connection in the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// It has had no need of one.
+    /// It needs no turn.
     Free,
-    /// It waits for its next one.
+    /// It is queued for its next turn.
     Awaited,
-    /// It has one, and its task has not run since.
+    /// It was given a turn, and its task has not run since.
     Given,
-    /// Its task runs because of it.
+    /// Its task runs in the turn that it waited for.
     Taken,
 }
 
-/// The connections of a worker that have taken all of their turn and have more to say, and those of new clients that come
-/// when enough of these were heard. They have the next one after the other, and all that is ready to run has its own between
-/// two of them: who says little does not wait for those who say much, nor who is known for those who are new, however many
-/// they are.
+/// The queues of a worker's HTTP/2 connections. All three hold connections in the order in which they came.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
+    /// Trusted clients that have used up their turn and have more to process.
     known: Queue,
-    /// New clients that have taken all of their turn and have more to say.
+    /// Untrusted clients that have used up their turn and have more to process.
     new: Queue,
-    /// Those that have not, and come when enough were heard: who asks for one thing after the other does not wait for those who
-    /// ask for a hundred at once, as sparse flows do not in FQ-CoDel (RFC 8290, 4.2).
+    /// Untrusted clients that have not used up a turn and came when the round had served enough. A client
+    /// that sends one request after another does not wait for clients that send a hundred at once: FQ-CoDel
+    /// treats sparse flows alike (RFC 8290, 4.2).
     late: Queue,
-    /// Those that have ended, while streams wait that do not know it.
+    /// Ended connections whose streams do not all know it yet.
     ended: RefCell<VecDeque<Weak<Shared>>>,
-    /// New clients that were heard in this round.
+    /// Untrusted clients that were read in this round.
     heard: Cell<usize>,
-    /// When this round has begun, if one has.
+    /// When this round started, if one is in progress.
     begun: Cell<Option<Instant>>,
-    /// The task that ends rounds, while none has begun.
+    /// The waker of the task that ends rounds, while no round is in progress.
     task: RefCell<Option<Waker>>,
 }
 
-/// Those that wait for a turn, each once. Some have gone.
+/// Connections that wait for a turn, each once. Some may have closed since.
 #[derive(Debug, Default)]
 struct Queue(RefCell<VecDeque<(Weak<Intake>, Waker)>>);
 
 impl Turns {
-    /// `late`: it has not taken all of a turn.
+    /// Queues a connection. `late`: it has not used up a turn.
     pub(super) fn queue(&self, intake: &Rc<Intake>, late: bool, cx: &Context<'_>) {
         let queue = match intake.is_new() {
             true if late => &self.late,
@@ -81,29 +88,29 @@ impl Turns {
         }
     }
 
-    /// Something was read of a new client that had not waited for it.
+    /// Counts an untrusted client that was read without having waited.
     pub(super) fn new_one_is_heard(&self) {
         self.heard.set(self.heard.get() + 1);
         self.wake();
     }
 
-    /// Whether no other new client is to be heard in this round.
+    /// Returns whether no other untrusted client may be read in this round.
     pub(super) fn have_heard_enough(&self) -> bool {
         self.heard.get() >= NEW
     }
 
-    /// Whether this round has taken so long that new clients are to begin no more in it.
+    /// Returns whether this round is so late that untrusted clients may start no more requests.
     pub(super) fn have_taken_enough(&self) -> bool {
         self.begun.get().is_some_and(|begun| tollgate_net::now() - begun >= ENOUGH)
     }
 
-    /// The streams of a connection that has ended are to hear of it.
+    /// Queues an ended connection, so that its streams are notified.
     pub(super) fn ends(&self, connection: &Rc<Shared>) {
         self.ended.borrow_mut().push_back(Rc::downgrade(connection));
         self.wake();
     }
 
-    /// Gives turns as long as the worker runs.
+    /// Gives turns for as long as the worker runs.
     pub async fn give(self: Rc<Self>) {
         loop {
             poll_fn(|cx| self.poll_round(cx)).await;
@@ -115,7 +122,7 @@ impl Turns {
         }
     }
 
-    /// Whether any waits, or may have to.
+    /// Ready if any connection waits, or if this round counts against new clients.
     fn poll_round(&self, cx: &Context<'_>) -> Poll<()> {
         let some_wait = [&self.known, &self.new, &self.late].into_iter().any(|queue| !queue.is_empty());
         if some_wait || self.heard.get() > 0 || !self.ended.borrow().is_empty() {
@@ -125,7 +132,8 @@ impl Turns {
         Poll::Pending
     }
 
-    /// A round is over. Gives turns to one client and to some that are new, and to more when it has taken long.
+    /// Called when a round is over. Gives turns to one trusted client and to `NEW` untrusted ones, and to
+    /// more if the round took long.
     fn give_some(&self, round: Duration) {
         let rounds = 1 + usize::try_from(round.as_nanos() / SHARE.as_nanos()).unwrap_or(AT_ONCE);
         let rounds = rounds.min(AT_ONCE);
@@ -134,14 +142,15 @@ impl Turns {
         self.tell_of_ends(ENDS * rounds);
     }
 
-    /// Gives turns to so many new clients, half of them to those that came late, if there are as many. Says to how many.
+    /// Gives turns to at most `most` untrusted clients, half of them from `late` if it has enough. Returns
+    /// how many got one.
     fn give_new(&self, most: usize) -> usize {
         let late = self.late.give(most / 2);
         let new = self.new.give(most - late);
         late + new + self.late.give(most - late - new)
     }
 
-    /// Tells so many streams that their connection has ended, if as many wait.
+    /// Notifies at most `most` streams that their connection is over.
     fn tell_of_ends(&self, most: usize) {
         let mut left = most;
         let mut ended = self.ended.borrow_mut();
@@ -162,7 +171,7 @@ impl Queue {
         self.0.borrow().is_empty()
     }
 
-    /// Gives turns to so many, if there are as many. Says to how many.
+    /// Gives turns to at most `most` connections. Returns how many got one.
     fn give(&self, most: usize) -> usize {
         for given in 0..most {
             let Some((intake, task)) = self.next() else { return given };
@@ -172,7 +181,7 @@ impl Queue {
         most
     }
 
-    /// The next one that has not gone.
+    /// Removes and returns the next connection that still exists.
     fn next(&self) -> Option<(Rc<Intake>, Waker)> {
         loop {
             let (intake, task) = self.0.borrow_mut().pop_front()?;
@@ -193,7 +202,7 @@ mod tests {
         (0..count).map(|_| Intake::new(turns.clone())).collect()
     }
 
-    /// Whether it may go on, as its task asks when it runs.
+    /// Returns whether the connection may go on, as its task asks when it runs.
     fn has_turn(intake: &Rc<Intake>) -> bool {
         intake.turn();
         !intake.has_begun_enough(&waker()) && !intake.has_read_enough(&waker())
@@ -209,7 +218,7 @@ mod tests {
         assert!(intake.has_begun_enough(&waker()));
     }
 
-    /// Has its task run, which reads a byte if it may.
+    /// Runs the connection's task, which reads a byte if it may.
     fn hears(intake: &Rc<Intake>) -> bool {
         let has_turn = has_turn(intake);
         if has_turn {
@@ -256,7 +265,7 @@ mod tests {
         assert_eq!(heard(&all), NEW);
         assert!((0..3 * NEW).all(|_| hears(&known(&turns))));
 
-        // Those that wait come before those that were heard, if these have more to say.
+        // Connections that wait are served before connections that were served already and have more.
         turns.give_some(Duration::ZERO);
         assert_eq!([heard(&all[NEW..2 * NEW]), heard(&all[2 * NEW..]), heard(&all[..NEW])], [NEW, 0, 0]);
         turns.give_some(Duration::ZERO);

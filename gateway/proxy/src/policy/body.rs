@@ -1,4 +1,5 @@
-//! All of a request's body is read for a policy that wants to see it, and goes on with the request all the same.
+//! Reads a request body, or its beginning, for a policy that inspects it. The bytes stay in the inbox, so the
+//! request goes on with its body unchanged. [`meet()`](super::meet::meet) calls it.
 
 use std::future::poll_fn;
 use std::task::{Poll, ready};
@@ -15,24 +16,25 @@ use crate::intake::Intake;
 use crate::scratch::Scratch;
 use crate::worker::Worker;
 
-/// How many times its data a body may be with its framing, and what it may be more: chunks of one byte are six times that.
+/// Bounds of what is buffered, as a multiple of the body's data plus a constant. Chunks of one byte each are
+/// six times their data.
 const FRAMED: usize = 8;
 const SLACK: usize = 64 * 1024;
 
-/// How much of a body a policy wants.
+/// How much of a body a policy needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// All of it, up to so many bytes; a longer one is refused.
+    /// All of it, up to this many bytes; a longer body is refused.
     Whole(usize),
-    /// Its beginning, up to so many bytes.
+    /// Its beginning, up to this many bytes.
     Begin(usize),
 }
 
-/// Reads a body, or its beginning, and returns whether that is all of it. The bytes stay in the inbox with their framing, as if
-/// they had come with the head.
+/// Reads a body, or its beginning. Returns the data, and whether that is the whole body. The bytes stay in
+/// the inbox with their framing, as if they had arrived with the head.
 ///
 /// # Errors
-/// When it is malformed, too long, stalls, or ends too early.
+/// If the body is malformed, too long or incomplete, or if the client is too slow.
 pub(super) async fn read(
     client: &mut Client<Policed<'_>>,
     worker: &Worker,
@@ -80,7 +82,8 @@ pub(super) async fn read(
                 Teed::Whole(body) => return Poll::Ready(Ok((body, true))),
                 Teed::Begin(body) => return Poll::Ready(Ok((body, false))),
                 Teed::GivenUp(reason) => return Poll::Ready(Err(reason)),
-                // Chunks of a byte each, written with all the zeros that are allowed, are 21 times their data.
+                // Chunks of one byte each, with all the leading zeros that are allowed, are 21 times their
+                // data.
                 Teed::More if inbox.len() > most.saturating_mul(FRAMED).saturating_add(SLACK) => {
                     return Poll::Ready(match wanted {
                         Wanted::Whole(_) => Err(Reason::BodyTooLarge),

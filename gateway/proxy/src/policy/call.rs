@@ -1,8 +1,10 @@
-//! Requests of the gateway's own to upstreams, beside the client's: copies of requests, and questions of policies.
+//! Requests that the gateway itself sends to upstreams: copies of requests (mirrors), and questions of
+//! policies.
 //!
-//! A call is an exchange like any other, with a client's side that has all of the request and takes all of the response. So
-//! it goes over the worker's connections, whatever the endpoints speak, and under the upstream's health, limits and breaker.
-//! It has no line in the access log and counts as no request of a client's.
+//! A call is an exchange like any other. Its client's side, [`Inner`], has the whole request and takes the
+//! whole response. So a call uses the worker's connections, whatever version the endpoints speak, and obeys
+//! the upstream's health, limits and breaker. It has no line in the access log and does not count as a
+//! client's request.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -38,27 +40,26 @@ use crate::ledger::Ledger;
 use crate::scratch::{Loan, Scratch};
 use crate::worker::Worker;
 
-/// A request of the gateway's own to an upstream.
+/// A request of the gateway to an upstream.
 #[derive(Debug)]
 pub(super) struct Call {
-    /// The upstream, by name.
+    /// The upstream's name.
     pub upstream: Arc<str>,
-    /// Its head.
     pub head: RequestHead,
-    /// Its path in normal form, where that is not what stands in the head. The route's rewrite holds for it.
+    /// Its path in normal form, if that differs from the head. The route's rewrite applies to it.
     pub path: Vec<u8>,
-    /// All of its body.
+    /// The whole body.
     pub body: Vec<u8>,
-    /// How long it may take, from its begin to the last byte of its answer.
+    /// The time limit, from the start of the call to the last byte of the response.
     pub timeout: Duration,
-    /// Bytes of the answer's body that are taken.
+    /// The limit on the response's body, in bytes.
     pub most: usize,
 }
 
-/// Where calls are made from: a request that is being carried.
+/// The request that causes calls: what they take over from it.
 #[derive(Debug)]
 pub(super) struct Calling {
-    /// What stands for its client, with where that came in and from whom.
+    /// Represents the client, with its listener and its address.
     client: Client<()>,
     worker: Rc<Worker>,
     active: Rc<ActivePlan>,
@@ -71,7 +72,7 @@ pub(super) struct Calling {
 }
 
 impl Calling {
-    /// From the request in `scratch`, which takes this route.
+    /// Takes over what a call needs from the request in `scratch`, which uses this route.
     pub fn new(
         client: &Client<Policed<'_>>,
         worker: &Rc<Worker>,
@@ -93,10 +94,10 @@ impl Calling {
         }
     }
 
-    /// Makes a call, and says with which status it was answered. Nobody wants the body.
+    /// Makes a call and returns the status of the response. The body is discarded.
     ///
     /// # Errors
-    /// Why no answer came from the upstream.
+    /// The reason why the upstream gave no response.
     pub async fn call(self, call: Call) -> Result<u16, Reason> {
         let Self { client, worker, active, route, secure, local, grpc, request_id, announced } = self;
         let upstream = active.by_name(&call.upstream).ok_or(Reason::DestinationUnavailable)?.clone();
@@ -118,7 +119,8 @@ impl Calling {
         let mut stand_in = Client::of_stream(&client.link, policed, client.peer, client.requests);
         let deadline = worker.timers.deadline();
         deadline.set(tollgate_net::now(), Some(timeout));
-        // In a box of its own: what a call is made of goes from hand to hand before it runs, and kilobytes would with it.
+        // In a box of its own: the future is moved several times before it runs, and its kilobytes would be
+        // copied each time.
         let exchange = Box::pin(send(&mut stand_in, &worker, scratch, &active, (route, &upstream)));
         let in_time = within(&deadline, exchange).await;
         drop(stand_in);
@@ -126,10 +128,10 @@ impl Calling {
         if in_time { side.end(reason).map(|side| side.status) } else { Err(Reason::RequestTimeout) }
     }
 
-    /// Asks an upstream, whose policies hold, and says what it answers.
+    /// Asks an upstream, after its policies have let the question through, and returns the response.
     ///
     /// # Errors
-    /// Why no answer came, or none that may be taken.
+    /// The reason why there is no response, or none that may be used.
     pub async fn ask(
         self,
         question: Question,
@@ -186,7 +188,7 @@ impl Calling {
     }
 }
 
-/// Sends what stands in `scratch` to an upstream, whatever it speaks.
+/// Sends the request in `scratch` to an upstream, whatever version of HTTP it speaks.
 async fn send(
     stand_in: &mut Client<Policed<'_>>,
     worker: &Rc<Worker>,
@@ -195,7 +197,7 @@ async fn send(
     (route, upstream): (u32, &Rc<Upstream>),
 ) {
     let to = (route, upstream);
-    // Its books name no route, so nothing takes the place of an error.
+    // The call's ledger names no route, so no fallback replaces an error.
     let _ = if upstream.is_http2() {
         Box::pin(forward::<_, EndpointStream>(stand_in, worker, scratch, active, to)).await
     } else {
@@ -203,7 +205,7 @@ async fn send(
     };
 }
 
-/// What a call has on loan. Its books go nowhere, also when it is called off.
+/// The borrowed request state of a call. Its record is discarded, also when the call is cancelled.
 struct Books(Loan);
 
 impl Books {
@@ -226,7 +228,7 @@ impl Drop for Books {
     }
 }
 
-/// Whether it has ended in time.
+/// Returns whether `exchange` ended before the deadline.
 async fn within(deadline: &tollgate_net::Deadline, exchange: impl Future) -> bool {
     let mut exchange = pin!(exchange);
     poll_fn(|cx| match exchange.as_mut().poll(cx) {
@@ -236,20 +238,21 @@ async fn within(deadline: &tollgate_net::Deadline, exchange: impl Future) -> boo
     .await
 }
 
-/// The client's side of a call: it has sent everything, and takes everything.
+/// The client's side of a call: it has sent the whole request, and takes the whole response.
 #[derive(Debug, Default)]
 struct Inner {
     status: u16,
-    /// The gateway answered, and not the upstream.
+    /// Whether the gateway answered instead of the upstream.
     own: bool,
-    /// All of the response has come.
+    /// Whether the whole response has arrived.
     done: bool,
-    /// Bytes of a body that have come.
+    /// Bytes of the response's body that have arrived.
     taken: usize,
     most: usize,
-    /// More came than is taken.
+    /// Whether the response exceeded a limit.
     too_long: bool,
-    /// Bytes that it may have yet beside others; nothing: nobody wants what comes.
+    /// The bytes that all questions of the request may still receive together; `None`: the response's body is
+    /// discarded.
     budget: Option<Rc<Cell<usize>>>,
     content_type: Vec<u8>,
     content_encoding: Vec<u8>,
@@ -260,7 +263,7 @@ struct Inner {
 }
 
 impl Inner {
-    /// What has come, if all of it has; `reason`: what the exchange says.
+    /// Returns the response if it is complete; `reason` is the result of the exchange.
     fn end(self, reason: Reason) -> Result<Self, Reason> {
         match self {
             Inner { too_long: true, .. } => Err(Reason::ResponseBodyTooLarge),
@@ -270,7 +273,7 @@ impl Inner {
         }
     }
 
-    /// Takes some of the body; says whether there was room for it.
+    /// Takes a part of the body. Returns whether it was within the limits.
     fn take(&mut self, data: &[u8]) -> bool {
         self.taken += data.len();
         if let Some(budget) = &self.budget {
@@ -294,7 +297,7 @@ impl Sink for Inner {
 }
 
 impl Duplex for Inner {
-    /// All of the body was there from the begin.
+    /// The whole body was there from the start.
     fn poll_read(&mut self, _: &mut Task<'_>, _: &mut [u8]) -> Poll<io::Result<usize>> {
         Poll::Ready(Ok(0))
     }

@@ -1,4 +1,4 @@
-//! The body of a request, of which another one is made while it is read.
+//! Transforms a request body while the exchange reads it, for instance to decompress it.
 
 use std::io;
 
@@ -10,25 +10,26 @@ use tollgate_policy::Transform;
 use crate::client_side::{Unfit, broken_body};
 use crate::scratch::Scratch;
 
-/// The body of a request, of which another one is made while it is read. Who reads gets it without framing, up to its end.
+/// A request body that a policy's transform replaces. The reader gets the new body without framing, up to its
+/// end.
 pub(super) struct Decoding {
-    /// Where the body ends, in the client's version of HTTP.
+    /// Finds the end of the body in the framing of the client's version of HTTP.
     reader: BodyReader,
     transform: Box<dyn Transform>,
-    /// What was made and is yet to be read, from `at` on.
+    /// Transformed data; the part from `at` on is unread.
     ready: Vec<u8>,
     at: usize,
-    /// What came behind the body.
+    /// Bytes after the body.
     behind: Vec<u8>,
     fault: Option<Reason>,
 }
 
 impl Decoding {
-    /// Of the request in `scratch`, of which some of the body may be there. Nothing if all of it is: then what was made of it
-    /// is there in its place.
+    /// Starts on the body of the request in `scratch`, of which a part may already be in the inbox. If all of
+    /// it is, the transformed body replaces it, and the result is `None`.
     ///
     /// # Errors
-    /// When nothing can be made of it.
+    /// If the transform fails.
     pub fn begin(
         transform: Box<dyn Transform>,
         scratch: &mut Scratch,
@@ -43,10 +44,10 @@ impl Decoding {
             behind: Vec::new(),
             fault: None,
         };
-        // Not what it will be.
+        // The length of the new body is not known yet.
         request.remove_all(b"content-length");
         if let Err(reason) = decoding.feed(&mut std::mem::take(inbox)) {
-            // The reader still finds the end of the body.
+            // The caller can still find the end of the body.
             *inbox = decoding.behind;
             *unread = Some(Box::new(decoding.reader));
             return Err(reason);
@@ -63,15 +64,15 @@ impl Decoding {
         Ok(Some(decoding))
     }
 
-    /// Whether something is there to be read: some of it, its end, or that there is none.
+    /// Returns whether [`read`](Self::read) has a result: data, the end, or an error.
     pub fn is_ready(&self) -> bool {
         self.at < self.ready.len() || self.reader.is_done() || self.fault.is_some()
     }
 
-    /// Reads some of what is there; 0: that was all.
+    /// Reads transformed data; 0 is its end.
     ///
     /// # Errors
-    /// When nothing can be made of the rest.
+    /// If the transform failed.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some(reason) = self.fault {
             return Err(Unfit(reason).into());
@@ -87,7 +88,7 @@ impl Decoding {
         Ok(count)
     }
 
-    /// Takes what the client has sent; nothing: it has ended its direction.
+    /// Takes bytes that the client has sent; an empty slice means that it has closed its direction.
     pub fn take(&mut self, input: &mut [u8]) {
         let taken = if input.is_empty() { self.end() } else { self.feed(input) };
         self.fault = taken.err();
@@ -112,12 +113,12 @@ impl Decoding {
         self.transform.finish(&mut self.ready)
     }
 
-    /// The trailer lines that came behind the body.
+    /// Returns the trailer lines after the body.
     pub fn trailers(&self) -> &[u8] {
         self.reader.trailers()
     }
 
-    /// What came behind it.
+    /// Returns the bytes after the body.
     pub fn into_rest(self) -> Vec<u8> {
         self.behind
     }

@@ -1,4 +1,4 @@
-//! A policy of a plan in force, and how often it has ended requests.
+//! A policy of the plan in force, with its run-time state and its counters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,22 +8,23 @@ use tollgate_policy::{Policy, Shared};
 
 use super::End;
 
-/// A policy that requests meet, at one place of the configuration.
+/// A policy attached at one place of the configuration.
 #[derive(Debug)]
 pub struct LivePolicy {
-    /// The policy.
+    /// The policy, with state that outlives a reload.
     pub policy: Arc<dyn Policy>,
     kind: &'static str,
     place: String,
     shared: Arc<Shared>,
-    /// Requests that it refused. Of the many policies of many routes few ever count something.
+    /// Requests that it refused. The counter is made when it is first needed: of many policies on many
+    /// routes, few ever count anything.
     refused: OnceLock<Arc<AtomicU64>>,
-    /// Those that it answered.
+    /// Requests that it answered.
     answered: OnceLock<Arc<AtomicU64>>,
 }
 
 impl LivePolicy {
-    /// With its state: what it was before in the plan that this one follows.
+    /// Creates a policy, and takes over its state from the previous plan.
     #[must_use]
     pub fn new(attached: &Attached, shared: &Arc<Shared>) -> Arc<Self> {
         let (kind, place) = attached.name();
@@ -37,7 +38,7 @@ impl LivePolicy {
         })
     }
 
-    /// It has ended a request.
+    /// Counts a request that this policy has ended.
     pub(super) fn ended(&self, end: &End) {
         let (count, event) = match end {
             End::Refused(..) => (&self.refused, "refused"),

@@ -1,4 +1,9 @@
-//! A request meets policies that take more than a look: they ask somebody, wait, read its body, refuse or answer it.
+//! Evaluates policies that need more than the head of a request: they call an upstream, wait, or read the
+//! body.
+//!
+//! [`police`](super::police) calls [`meet`] with the first verdict that is not immediate; `call` does so for
+//! the policies of an upstream that it asks. The loop resolves each verdict, then continues with the next
+//! policy. It ends early if the client leaves.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -19,8 +24,7 @@ use crate::connection::Client;
 use crate::scratch::Scratch;
 use crate::worker::Worker;
 
-/// The request has heard `verdict`, and goes on from there through the policies that it has still before it; nothing: all let
-/// it through.
+/// Resolves `verdict`, then evaluates the remaining policies. Returns `None` if all let the request through.
 pub(super) async fn meet(
     client: &mut Client<Policed<'_>>,
     worker: &Rc<Worker>,
@@ -76,7 +80,8 @@ pub(super) async fn meet(
     Some(end)
 }
 
-/// What a policy says when what it has waited for is here. It is later now, for those behind it as well.
+/// Passes a policy the result that it has waited for, and returns its verdict. Time has passed, so this
+/// policy and the following ones see a new `now`.
 fn heard<'a>(
     scratch: &mut Scratch,
     context: &mut Context,
@@ -89,7 +94,7 @@ fn heard<'a>(
     verdict
 }
 
-/// Stands still for so long, by the worker's own timers.
+/// Waits for `time`, with the worker's timers.
 fn sleep(worker: &Rc<Worker>, time: Duration, after: After) -> Waiting {
     let deadline = worker.timers.deadline();
     deadline.set(tollgate_net::now(), Some(time));
@@ -99,7 +104,7 @@ fn sleep(worker: &Rc<Worker>, time: Duration, after: After) -> Waiting {
     })
 }
 
-/// Waits for something, unless the client goes meanwhile.
+/// Waits for `waiting`. Returns `None` if the client leaves first.
 async fn unless_gone<T>(client: &mut Client<Policed<'_>>, waiting: impl Future<Output = T>) -> Option<T> {
     let mut waiting = pin!(waiting);
     poll_fn(|cx| match waiting.as_mut().poll(cx) {

@@ -1,10 +1,13 @@
-//! A request meets the policies of its route, and then those of the upstream that it goes to.
+//! Evaluates the policies of a request's route, and then the policies of the upstream that it goes to.
 //!
-//! [`Walk`] goes from policy to policy for as long as they let the request go on at once, and [`meet()`] from there where one
-//! wants more. What they want yet then lies in the [scratch](crate::scratch::Scratch::met): the exchange, and what answers for
-//! the gateway, [has it done](respond()) with the head of the response, and the books with the end. Only where a body is to be
-//! another one, or is copied, does [`Policed`] stand between the exchange and the client; all other requests are carried by the
-//! code that carries those that have met nobody.
+//! [`police`] is the entry: [`request`](crate::request) calls it once the route is found. [`Walk`] evaluates
+//! policies in order while each lets the request go on at once. If one needs more (the body, a wait, a
+//! question to an upstream), [`meet()`] continues from there in a boxed future.
+//!
+//! What the policies still want afterwards is kept in the [scratch](crate::scratch::Scratch::met): they see
+//! the head of the response in [`respond()`], and the end of the request when it is recorded. [`Policed`]
+//! stands between the exchange and the client only if a policy replaces or copies a body. All other requests
+//! run through the same code as requests without policies.
 
 mod body;
 mod call;
@@ -45,31 +48,32 @@ use crate::respond;
 use crate::scratch::Scratch;
 use crate::worker::Worker;
 
-/// What sees a request through whose policies are not done with it.
+/// The rest of a request's handling, for a request that its policies delay or whose bodies they change.
 type Carried<'a> = Pin<Box<dyn Future<Output = Next> + 'a>>;
 
-/// What came of meeting policies.
+/// The result of evaluating the policies of a request.
 pub(crate) enum Met<'a> {
-    /// They let the request go on, to this one of its route's upstreams; nothing: it goes to none, or none was chosen.
+    /// The request goes on to this upstream of its route, by number. `None`: it goes to none, or none was
+    /// chosen.
     Through(Option<usize>),
-    /// It ends here.
+    /// The request ends here.
     End(End),
-    /// They want more: this sees the request through.
+    /// The policies need more: this future handles the rest of the request.
     More(Carried<'a>),
 }
 
-/// What a request has come to that does not go on.
+/// How a request ends that its policies do not let go on.
 pub(crate) enum End {
-    /// A policy refuses it, with a status that replaces the reason's, and with these further lines.
+    /// A policy refuses it, with a status that replaces the reason's, and with these additional field lines.
     Refused(Reason, Option<u16>, Vec<u8>),
-    /// One answers it.
+    /// A policy answers it.
     Answered(Answer),
-    /// The client did not wait for it.
+    /// The client has left in the meantime.
     Gone,
 }
 
 impl End {
-    /// What a policy has to tell of its refusal is taken down.
+    /// Converts a refusal, and records its detail in the ledger.
     fn refused(refusal: Refusal, scratch: &mut Scratch) -> Self {
         if let Some(detail) = refusal.detail {
             scratch.ledger.detail = Some(detail.into());
@@ -78,8 +82,8 @@ impl End {
     }
 }
 
-/// Has a request meet its policies. Most let it go on after a look, or refuse it, and that was it. One that does not go on is
-/// for [`end()`].
+/// Evaluates the policies of a request. Most let the request go on, or refuse it, without waiting. The caller
+/// passes [`Met::End`] to [`end()`].
 pub(crate) fn police<'a, S: ClientSide>(
     client: &'a mut Client<S>,
     worker: &'a Rc<Worker>,
@@ -94,8 +98,8 @@ pub(crate) fn police<'a, S: ClientSide>(
     let secure = client.stream.tls().is_some();
     let origin = walk.origin(worker, scratch, client.link.tls.as_deref(), secure);
     let verdict = if matches!(route.action, Action::Forward(_)) && worker.sheds(route.priority) {
-        // Who is turned away anyway costs nobody anything. Said here and now: a moment later there may be room again, and
-        // the request would go on without having met anybody.
+        // A request that is shed anyway costs no policy anything. The decision is made once: if it were made
+        // again later, there could be room by then, and the request would go on without its policies.
         worker.stats.shed(route.priority as usize);
         walk.end();
         Refusal::from(Reason::Overload).into()
@@ -122,7 +126,7 @@ pub(crate) fn police<'a, S: ClientSide>(
         verdict => {
             let close = closes_after(&active.plan.settings, client, scratch);
             let Client { stream, link, peer, requests, .. } = client;
-            // Erased: what follows is the same code for every client.
+            // Type-erased, so that the code below is compiled once for all kinds of client.
             let client = (&mut *stream as &mut dyn ClientStream, &*link, *peer, *requests);
             Met::More(Box::pin(carry(
                 client,
@@ -172,7 +176,8 @@ async fn carry(
     next
 }
 
-/// Answers a request that does not go on. `close`: the connection ends with it whatever is left of the body.
+/// Answers a request that its policies do not let go on. `close`: the connection is closed afterwards, even
+/// if the rest of the body could be skipped.
 pub(crate) async fn end<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
@@ -196,15 +201,15 @@ pub(crate) async fn end<S: ClientSide>(
     }
 }
 
-/// Whose answer it is.
+/// Whether the gateway or an endpoint wrote a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Author {
     Gateway,
     Endpoint,
 }
 
-/// Does with the head of a final response what the policies want that its request has met. `slot`: where that goes which is to
-/// make another body of its body; nothing: that stays what it is.
+/// Lets the policies of a request change the head of its final response. `slot` receives a transform of the
+/// body, if a policy has one; `None`: the body stays as it is.
 #[inline(never)]
 pub(crate) fn respond(
     context: &mut Context,
@@ -216,7 +221,7 @@ pub(crate) fn respond(
     if !context.responds() {
         return;
     }
-    // A client of HTTP/1.0 has to be told the length before.
+    // A client of HTTP/1.0 needs the length before the body, so its body cannot be transformed.
     let bodiless = request.method == Method::Head || matches!(status, 100..200 | 204 | 304);
     let body = match author {
         Author::Gateway => BodyKind::Fixed,
@@ -231,7 +236,7 @@ pub(crate) fn respond(
     }
 }
 
-/// What policies want yet stays with the request, and what they have found out goes into the log, if there is one.
+/// Keeps the policies' context for the response, and their findings for the access log, if there is one.
 fn keep(context: Box<Context>, worker: &Worker, scratch: &mut Scratch) {
     if worker.log.borrow().is_on() {
         scratch.ledger.found = Found::of(&context);

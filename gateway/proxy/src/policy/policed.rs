@@ -1,4 +1,7 @@
-//! A client as an exchange sees it of whose request, or response, policies want the body.
+//! The client's side of an exchange whose bodies the policies change or copy.
+//!
+//! [`carry`](super) wraps the real client in a [`Policed`]. It decodes the request body, feeds copies of it
+//! to mirrors, and transforms the response body. All else is passed through.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -14,23 +17,23 @@ use super::shadows::Copying;
 use crate::backlog::{Backlog, Sink};
 use crate::client_side::{ClientSide, ClientStream, Duplex, Unfit};
 
-/// A client of whose request, or response, policies want the body. It is one type whichever version of HTTP the client speaks,
-/// so that what carries a request is compiled once more for all of them, and not once more for each.
+/// A client whose request or response body the policies use. It is one type for every version of HTTP, so the
+/// code of the exchange is compiled once more in total, not once more per version.
 pub(crate) struct Policed<'a> {
     client: &'a mut dyn ClientStream,
     version: Version,
     share: Option<usize>,
     transform: Option<Box<dyn Transform>>,
-    /// A part of the response as the client gets it.
+    /// The transformed part of the response that is sent next.
     out: Vec<u8>,
-    /// What another body is made by of the request's.
+    /// The transform of the request's body.
     decoding: Option<Decoding>,
     /// Copies of the request that wait for its body.
     copies: Vec<Copying>,
 }
 
 impl<'a> Policed<'a> {
-    /// Whose request has this version.
+    /// Wraps a client whose request has this version.
     pub fn new(client: &'a mut dyn ClientStream, version: Version) -> Self {
         Self {
             client,
@@ -43,22 +46,22 @@ impl<'a> Policed<'a> {
         }
     }
 
-    /// Which of its route's upstreams it goes to, by number.
+    /// Sets the upstream of the route that the request goes to, by number.
     pub fn goes_to(&mut self, share: Option<usize>) {
         self.share = share;
     }
 
-    /// The request's body is to be another one.
+    /// Sets the transform of the request's body.
     pub fn decode(&mut self, decoding: Option<Decoding>) {
         self.decoding = decoding;
     }
 
-    /// What came behind a request whose body was made another one.
+    /// Returns the bytes after a request whose body was transformed.
     pub fn rest(&mut self) -> Vec<u8> {
         self.decoding.take().map(Decoding::into_rest).unwrap_or_default()
     }
 
-    /// Reads what the exchange is to see of the request's body.
+    /// Reads the request's body as the exchange must see it.
     fn poll_body(&mut self, cx: &mut Task<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let Some(decoding) = &mut self.decoding else { return self.client.poll_read(cx, buffer) };
         while !decoding.is_ready() {
@@ -68,7 +71,7 @@ impl<'a> Policed<'a> {
         Poll::Ready(decoding.read(buffer))
     }
 
-    /// A copy of the request waits for its body.
+    /// Adds a copy of the request that waits for its body.
     pub fn copy(&mut self, copy: Option<Copying>) {
         self.copies.extend(copy);
     }
@@ -102,7 +105,7 @@ impl Duplex for Policed<'_> {
 }
 
 impl ClientSide for Policed<'_> {
-    /// Only a request of HTTP/2 can say that it is one.
+    /// Only a request of HTTP/2 can turn out to be an extended CONNECT.
     const EXTENDED: bool = true;
     const POLICED: bool = true;
 }
@@ -155,7 +158,7 @@ impl ClientStream for Policed<'_> {
         if !data.is_empty() {
             transform.push(data, &mut self.out).map_err(Unfit)?;
         }
-        // What ends the client's copy is no longer what ended the endpoint's.
+        // The transformed body ends differently from the endpoint's, so it needs its own reader.
         let mut reader = BodyReader::new(Length::UntilClose);
         if body.is_done() {
             transform.finish(&mut self.out).map_err(Unfit)?;

@@ -1,4 +1,5 @@
-//! Upstreams are asked beside a request, all at once, and the request waits for what they say.
+//! Sends a policy's questions to upstreams, all at once, while the request waits for the answers. Each
+//! question becomes a [`Calling::ask`].
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -19,13 +20,15 @@ use crate::connection::Client;
 use crate::scratch::Scratch;
 use crate::worker::Worker;
 
-/// What a question's head may be: it is made of one that was within the bounds, and of templates.
+/// Limits of a question's head. It is built from the request's head, which was within its limits, and from
+/// templates.
 const LIMITS: HeadLimits = HeadLimits { line: 64 << 10, head: 1 << 20, fields: 10_000 };
 
 type Answered = Result<Said, Reason>;
 type Asking = Pin<Box<dyn Future<Output = Answered>>>;
 
-/// Asks all of them at once, for this consumer. Dropped, all are called off.
+/// Asks all questions at once on behalf of `consumer`, and returns the answers in the same order. Dropping
+/// the future cancels all of them.
 pub(super) fn ask(
     client: &Client<Policed<'_>>,
     worker: &Rc<Worker>,
@@ -61,8 +64,8 @@ pub(super) fn ask(
     })
 }
 
-/// The head of a question: of the request's what says who asks. Nothing if the path is not in normal form, so that nobody
-/// behind reads another one than was meant.
+/// Builds the head of a question, with those fields of the request that identify the client. Returns `None`
+/// if the path is not in normal form: an upstream could then understand another path than was meant.
 fn head(request: &RequestHead, question: &Question, paths: &PathRules) -> Option<RequestHead> {
     let Question { path, query, host, .. } = question;
     if !path.starts_with(b"/")
@@ -90,7 +93,8 @@ fn head(request: &RequestHead, question: &Question, paths: &PathRules) -> Option
     whole.then_some(out)
 }
 
-/// Whether a field concerns the request's own body, or which form or part of an answer is wanted.
+/// Returns whether a field describes the request's own body, or asks for a certain form or part of the
+/// response.
 fn is_of_the_message(id: Name, name: &[u8]) -> bool {
     const OTHERS: [&[u8]; 4] = [b"accept-encoding", b"range", b"te", b"trailer"];
     let begins = |with: &[u8]| name.get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with));

@@ -1,4 +1,5 @@
-//! The policies that a request would meet, without a socket: for `tollgate explain`.
+//! Evaluates the policies of a request without a socket, for `tollgate explain`. A policy that would wait,
+//! read the body or ask another system is listed, and the evaluation goes on as if it had agreed.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,46 +12,47 @@ use crate::forwarded::Believed;
 use crate::rehearse::{Outcome, refused};
 use crate::scratch::Scratch;
 
-/// A policy that a request would meet.
+/// A policy that a request would meet, and its verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetPolicy {
-    /// Its kind, which is its key in the configuration.
+    /// The kind of the policy: its key in the configuration.
     pub kind: &'static str,
-    /// Where it is attached: `gateway`, `listener/ADDRESS`, `route/NAME` or `upstream/NAME`.
+    /// The place where it is attached: `gateway`, `listener/ADDRESS`, `route/NAME` or `upstream/NAME`.
     pub place: String,
-    /// The set of policies that it comes from; nothing: it is written there.
+    /// The policy set that it comes from; `None` if it is written at that place.
     pub set: Option<Arc<str>>,
-    /// What it does, in a few words.
+    /// A short description of what it does.
     pub summary: String,
-    /// What it says of the request.
+    /// Its verdict on the request.
     pub said: Said,
 }
 
-/// What a policy says of a request.
+/// The verdict of a policy in a rehearsal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// It goes on.
+    /// The request goes on.
     Continues,
-    /// It is refused, or answered.
+    /// The policy refuses or answers the request.
     Ends,
-    /// Somebody would be asked; here it goes on.
+    /// The policy would ask another system; the rehearsal goes on.
     Asks,
-    /// Its body would be read, and it would go on or not; here it goes on.
+    /// The policy would read the body and then decide; the rehearsal goes on.
     Reads,
-    /// Upstreams would be asked, and what they say would be the answer.
+    /// The policy would ask upstreams and answer with what they return.
     Gathers,
-    /// It would stand still for some time, and then go on or not; here it goes on.
+    /// The policy would delay the request and then decide; the rehearsal goes on.
     Waits,
-    /// It judges by the client's certificate, which is not there; here it goes on.
+    /// The policy decides by the client's certificate, which a rehearsal lacks; it goes on.
     NeedsCertificate,
-    /// It judges by who it is, which one before it would find out; here it goes on.
+    /// The policy decides by the client's identity, which an earlier policy would establish; the rehearsal
+    /// goes on.
     NeedsIdentity,
-    /// It does not come so far.
+    /// An earlier policy has ended the request.
     NotReached,
 }
 
 impl Said {
-    /// In words.
+    /// Returns the verdict in words.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -67,17 +69,18 @@ impl Said {
     }
 }
 
-/// What came of meeting them.
+/// The result of rehearsing the policies of a request.
 #[derive(Debug, Default)]
 pub(crate) struct Rehearsed {
     pub met: Vec<MetPolicy>,
-    /// What one of them made of the request; nothing: it goes on.
+    /// How a policy ends the request; `None`: it goes on.
     pub end: Option<Outcome>,
-    /// Which of the route's upstreams it is to go to, if that was said.
+    /// The upstream of the route that a policy names, by number.
     pub share: Option<usize>,
 }
 
-/// Where a request comes from: the other end, whether by TLS, and the listener's address as it is written.
+/// The sender of a rehearsed request: the peer, whether it uses TLS, and the listener's address as it is
+/// written.
 #[derive(Clone, Copy)]
 pub(crate) struct From<'a> {
     pub peer: SocketAddr,
@@ -85,7 +88,8 @@ pub(crate) struct From<'a> {
     pub bind: Option<&'a ListenAddress>,
 }
 
-/// The request meets the policies of its route, then those of the first upstream that may take it.
+/// Evaluates the policies of the route, then the policies of an upstream: the one that a policy named, or
+/// else the first with a weight above 0.
 pub(crate) fn rehearse(plan: &Plan, route: &Route, scratch: &mut Scratch, from: From<'_>) -> Rehearsed {
     let mut out = Rehearsed::default();
     let mut context = Context::default();
@@ -112,7 +116,7 @@ fn meet(
     from: From<'_>,
     out: &mut Rehearsed,
 ) {
-    // Nobody is to be asked because somebody wants to know what would be.
+    // A rehearsal must not cause calls to other systems.
     let shared = Arc::new(Shared::silent());
     for index in &plan.chains[chain as usize] {
         let attached = &plan.policies[*index as usize];

@@ -1,4 +1,7 @@
-//! Copies of a request go elsewhere, each as a task of its own, when its body has been read.
+//! Sends copies of a request to other upstreams (mirrors), each in its own task, once the body was read.
+//!
+//! [`start`] creates the copies after the policies have let the request through. A copy never delays the
+//! request; it is cancelled if the client leaves before its own response.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -17,26 +20,26 @@ use crate::connection::Client;
 use crate::scratch::Scratch;
 use crate::worker::Worker;
 
-/// Bytes of an answer to a copy that are read, for the connection's sake. Nobody wants them.
+/// Bytes of the response to a copy that are read and discarded, so that the connection can be used again.
 const ANSWER: usize = 1024 * 1024;
 
-/// Whether the client of a request has left before its answer. Then its copies are cancelled, as the request is at its own
-/// endpoint.
+/// Whether the client of a request has left before its response. Its copies are then cancelled, just as the
+/// request is.
 #[derive(Debug, Default)]
 pub(super) struct Departure {
     left: Cell<bool>,
-    /// The tasks of its copies.
+    /// The wakers of the tasks that send the copies.
     tasks: RefCell<Vec<Waker>>,
 }
 
 impl Departure {
-    /// The client has left.
+    /// Records that the client has left, and wakes the tasks.
     pub fn tell(&self) {
         self.left.set(true);
         self.tasks.take().into_iter().for_each(Waker::wake);
     }
 
-    /// The result of `copy`, unless the client leaves before.
+    /// Waits for `copy`. Returns `None` if the client leaves first.
     async fn unless_left<T>(&self, copy: impl Future<Output = T>) -> Option<T> {
         let mut copy = pin!(copy);
         poll_fn(|cx| {
@@ -61,7 +64,7 @@ pub(super) struct Copying {
 }
 
 impl Copying {
-    /// Takes what was read; says whether more is wanted.
+    /// Takes bytes that were read. Returns the copy again if more are needed.
     pub fn take(self, read: &[u8]) -> Option<Self> {
         let Self { mut tee, send } = self;
         match tee.take(read) {
@@ -73,8 +76,8 @@ impl Copying {
     }
 }
 
-/// Sends copies of the request in `scratch`, or has them wait for its body. The caller calls [`Departure::tell`] on the result if
-/// the client leaves.
+/// Sends the copies of the request in `scratch`, or makes them wait for its body. The caller calls
+/// [`Departure::tell`] on the result if the client leaves.
 pub(super) fn start(
     shadows: Vec<Shadow>,
     client: &mut Client<Policed<'_>>,
@@ -108,7 +111,7 @@ pub(super) fn start(
     Some(departure)
 }
 
-/// What sends a copy when its body is there.
+/// Returns the function that sends a copy when its body is complete.
 fn sender(
     shadow: Shadow,
     calling: Calling,
@@ -125,7 +128,7 @@ fn sender(
             match departure.unless_left(calling.call(call)).await {
                 Some(Ok(status)) => watch.shadow(ShadowEnd::Answered(status)),
                 Some(Err(reason)) => watch.shadow(ShadowEnd::Failed(reason)),
-                // A watch without a result counts the copy as cancelled.
+                // A watch that is dropped without a result counts the copy as cancelled.
                 None => {}
             }
             drop(place);

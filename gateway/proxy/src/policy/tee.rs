@@ -1,4 +1,4 @@
-//! The body of a request, copied while the exchange reads it.
+//! Copies a request body while it is read, up to a bound. Mirrors use it, and policies that inspect a body.
 
 use tollgate_http::HeadLimits;
 use tollgate_http::h1::{BodyReader, Length};
@@ -6,51 +6,52 @@ use tollgate_observe::Reason;
 
 use crate::client_side::broken_body;
 
-/// The body of a request, copied while the exchange reads it, within a bound.
+/// Collects the data of a body from the bytes that the exchange reads, up to a bound.
 #[derive(Debug)]
 pub(super) struct Tee {
-    /// Where the body ends, in the client's version of HTTP.
+    /// Finds the end of the body in the framing of the client's version of HTTP.
     reader: BodyReader,
-    /// What has come of it.
+    /// The data collected so far.
     data: Vec<u8>,
     most: usize,
-    /// Whether the beginning of a longer body is wanted.
+    /// Whether the beginning of the body is enough.
     begins: bool,
-    /// Where framing is taken out of what was read.
+    /// A copy of the bytes read, in which the framing is removed.
     scratch: Vec<u8>,
 }
 
-/// What became of a piece.
+/// The state after a piece was taken.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Teed {
-    /// More is to come.
+    /// The body goes on.
     More,
-    /// This is all of it.
+    /// The whole body.
     Whole(Vec<u8>),
-    /// This is its beginning; the body is longer.
+    /// The beginning of a body that is longer.
     Begin(Vec<u8>),
-    /// It is too long, or broken: this is what a request is refused for that wants it whole.
+    /// The body is too long or malformed. A request that needs the whole body is refused for this reason.
     GivenUp(Reason),
 }
 
 impl Tee {
-    /// For a body of this length, with trailers within these limits; up to `most` bytes of it are kept.
+    /// Creates a tee for a body of this length, with trailers within `limits`, that keeps at most `most`
+    /// bytes.
     pub fn new(length: Length, most: usize, limits: &HeadLimits) -> Self {
         let reader = BodyReader::new(length).within(limits);
         Self { reader, data: Vec::new(), most, begins: false, scratch: Vec::new() }
     }
 
-    /// As [`new`](Self::new), for the beginning of a longer body.
+    /// Like [`new`](Self::new), but gives the beginning of a body that is longer than `most`.
     pub fn begin(length: Length, most: usize, limits: &HeadLimits) -> Self {
         Self { begins: true, ..Self::new(length, most, limits) }
     }
 
-    /// The data so far.
+    /// Takes the data collected so far.
     pub fn so_far(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.data)
     }
 
-    /// Takes what was read; nothing: the client has ended its direction.
+    /// Takes bytes that were read; an empty slice means that the client has closed its direction.
     pub fn take(&mut self, read: &[u8]) -> Teed {
         if read.is_empty() {
             if !self.reader.end_of_stream() {

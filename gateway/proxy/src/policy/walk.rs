@@ -1,4 +1,7 @@
-//! A request on its way through policies, as far as they let it go on at once.
+//! Evaluates the policies of a request in order, for as long as each lets it go on at once.
+//!
+//! [`Walk`] evaluates the chain of the route, chooses the route's upstream, and then evaluates the chain of
+//! that upstream. It stops at the first verdict that needs more, and can continue after it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::slice;
@@ -25,34 +28,36 @@ impl Word for ActivePlan {
     }
 }
 
-/// The origin of a request: its client as trusted proxies announce it, and its peer.
+/// The sender of a request: the client that trusted proxies announce, and the peer.
 type From<'a> = (&'a Announced, SocketAddr);
 
-/// Which policies a request has still before it: the rest of a chain, and those of the upstream that is chosen then.
+/// The position of a request in its policies: the rest of the current chain, and whether the chain of an
+/// upstream follows.
 pub(super) struct Walk<'a> {
     active: &'a ActivePlan,
     route: u32,
     rest: slice::Iter<'a, Arc<LivePolicy>>,
-    /// The one that wants more than that the request goes on; nothing: none does.
+    /// The policy whose verdict stopped the evaluation; `None` while no policy did.
     wants: Option<&'a LivePolicy>,
-    /// Whether an upstream is still to be chosen.
+    /// Whether an upstream must still be chosen.
     chooses: bool,
-    /// Which of its route's upstreams it goes to, by number, once that is known.
+    /// The chosen upstream of the route, by number, once it is known.
     share: Option<usize>,
     peer: SocketAddr,
-    /// The client's address; port 0 is an unknown port.
+    /// The client's address; port 0 means that the port is unknown.
     client: SocketAddr,
 }
 
 impl<'a> Walk<'a> {
-    /// The policies of a route for who comes in at this address, then those of the upstream that it goes to.
+    /// Creates a walk through the policies of a route for requests that arrive at the listener `bind`, and
+    /// then through the policies of the chosen upstream.
     pub fn of_route(active: &'a ActivePlan, route: u32, bind: &ListenAddress, from: From<'_>) -> Self {
         let taken = active.route(route);
         let chain = taken.policies.as_ref().and_then(|chains| chains.at(bind));
         Self::new(active, route, chain, from, matches!(taken.action, Action::Forward(_)))
     }
 
-    /// The policies of one chain alone.
+    /// Creates a walk through one chain only.
     pub fn of_chain(active: &'a ActivePlan, route: u32, chain: Option<u32>, from: From<'_>) -> Self {
         Self::new(active, route, chain, from, false)
     }
@@ -70,13 +75,13 @@ impl<'a> Walk<'a> {
         Self { active, route, rest, wants: None, chooses, share: None, peer, client }
     }
 
-    /// It meets nobody.
+    /// Skips all remaining policies.
     pub fn end(&mut self) {
         (self.rest, self.chooses) = ([].iter(), false);
     }
 
-    /// Where the request comes from, which has just been received. `tls` is that of its connection; `secure`: whether that
-    /// concerns the request.
+    /// Describes where a request comes from that was just received. `tls` is the TLS state of its connection;
+    /// `secure`: the request itself came over TLS.
     pub fn origin<'o>(
         &self,
         worker: &Worker,
@@ -100,12 +105,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Which of its route's upstreams the request goes to, by number; `None`: that was not to be chosen.
+    /// Returns the chosen upstream of the route, by number; `None` if the action needs none.
     pub fn share(&self) -> Option<usize> {
         self.share
     }
 
-    /// Meets one policy after the other, until one wants more than that the request goes on, or there are no more.
+    /// Evaluates one policy after another. Returns the first verdict other than `Continue`, or `Continue` at
+    /// the end.
     pub fn on(&mut self, scratch: &mut Scratch, origin: &Origin<'_>, context: &mut Context) -> Verdict {
         loop {
             for live in self.rest.by_ref() {
@@ -123,7 +129,8 @@ impl<'a> Walk<'a> {
                 return Verdict::Continue;
             }
             self.chooses = false;
-            // Else it would be chosen once more, and could go where nobody has asked that upstream's policies.
+            // If no upstream can be chosen, the request ends here. Otherwise `forward` would choose again,
+            // and the request could reach an upstream whose policies have not seen it.
             let Some((share, upstream)) = self.choose(scratch, context) else {
                 self.wants = None;
                 return Refusal::from(Reason::DestinationUnavailable).into();
@@ -135,7 +142,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The request ends here: who has ended it counts that, and those behind see it go by.
+    /// Ends the request: the policy that ended it counts that, and the policies after it see the request as
+    /// passed over.
     pub fn end_with(&mut self, end: &End, scratch: &mut Scratch, origin: &Origin<'_>, context: &mut Context) {
         if let Some(live) = self.wants {
             live.ended(end);
@@ -143,7 +151,7 @@ impl<'a> Walk<'a> {
         self.rest.by_ref().for_each(|live| live.policy.passed_over(&mut seen(scratch, origin, context)));
     }
 
-    /// Which of the route's upstreams it goes to, and which of the plan's that is.
+    /// Chooses an upstream. Returns its number in the route and its number in the plan.
     fn choose(&self, scratch: &Scratch, context: &Context) -> Option<(usize, usize)> {
         let active = self.active;
         let Action::Forward(shares) = &active.route(self.route).action else { return None };
@@ -155,13 +163,13 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Which of a route's upstreams a policy has named, by number.
+/// Returns the upstream of the route that a policy has named, by number.
 pub(super) fn named(plan: &Plan, shares: &[UpstreamShare], context: &Context) -> Option<usize> {
     let name = context.upstream.as_deref()?;
     shares.iter().position(|share| plan.upstreams[share.upstream].name == name)
 }
 
-/// The request as a policy sees it.
+/// Returns the view of the request that a policy gets.
 pub(super) fn seen<'a>(
     scratch: &'a mut Scratch,
     origin: &'a Origin<'a>,
@@ -172,7 +180,7 @@ pub(super) fn seen<'a>(
     Request::new(request, path, origin, context, &ledger.request_id).asked_at(authority)
 }
 
-/// Takes down what a policy has to tell of a request that it lets go on.
+/// Records what a policy notes about a request that it lets go on.
 pub(super) fn note(scratch: &mut Scratch, context: &mut Context) {
     if let Some(note) = context.note.take() {
         scratch.ledger.detail = Some(note.into());

@@ -1,48 +1,49 @@
-//! Listening sockets.
+//! Binds the listening sockets of workers.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-/// Connections that wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
+/// Length of the accept queue. The kernel caps it at `net.core.somaxconn`.
 pub const BACKLOG: i32 = 4096;
 
-/// Opens one listening socket for each of `workers` workers on one address. The kernel spreads new connections over
-/// them (SO_REUSEPORT), and no worker wakes for another's. `[::]` takes IPv4 too, whatever `net.ipv6.bindv6only` says,
-/// and is `0.0.0.0` on a machine without IPv6.
+/// Opens one listening socket on the address for each of `workers` workers. The kernel spreads new
+/// connections over them (SO_REUSEPORT), so a connection wakes only one worker. `[::]` also accepts IPv4,
+/// whatever `net.ipv6.bindv6only` says. On a machine without IPv6 it falls back to `0.0.0.0`.
 ///
 /// # Errors
-/// When the address is in use (by this gateway's own twin too: sharing its port would take half of its traffic
-/// without a word) or not this machine's.
+/// If the address is in use or is not this machine's. A second instance of this gateway counts as in use too:
+/// sharing the port would silently take half of the traffic.
 pub fn bind(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
     or_without_ipv6(address, |address| {
         let alone = socket(address)?;
-        // Without SO_REUSEPORT the kernel says whether anyone else listens here.
+        // Without SO_REUSEPORT the kernel refuses the bind if another socket listens here.
         alone.bind(&address.into())?;
-        // Port 0 has become a real one; all must have the same.
+        // Port 0 is now a real port; all sockets must share it.
         let address = alone.local_addr()?.as_socket().unwrap_or(address);
         drop(alone);
         let sockets = bind_shared(address, workers)?;
-        // At once: the kernel's answer to a second gateway, above, is about sockets that listen.
+        // Listen immediately: the check above, made by a second gateway, only notices sockets that listen.
         sockets.iter().try_for_each(listen)?;
         Ok(sockets)
     })
 }
 
-/// As [`bind`], on a port where this process listens already, or the one whose place it takes, at this address or at one
-/// that covers it. The kernel gives these sockets no connections before they are told to [`listen`].
+/// As [`bind`], for a port that is already in use, at this address or at one that covers it, by this process
+/// or by its predecessor. The kernel gives these sockets no connections before [`listen`] is called.
 ///
 /// # Errors
-/// When another user's process has the address, or the sockets that are there do not share it (SO_REUSEPORT).
+/// If another user's process has the address, or the existing sockets were opened without SO_REUSEPORT.
 pub fn bind_beside(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
     or_without_ipv6(address, |address| bind_shared(address, workers))
 }
 
-/// Has the kernel give this socket its share of new connections. One that listens already goes on.
+/// Makes the socket listen, so that it gets its share of new connections. Does nothing to a socket that
+/// already listens.
 ///
 /// # Errors
-/// When another socket, which shares nothing, has come to listen there.
+/// If another socket, without SO_REUSEPORT, now listens there.
 pub fn listen(socket: &TcpListener) -> io::Result<()> {
     SockRef::from(socket).listen(BACKLOG)
 }
@@ -57,7 +58,7 @@ fn or_without_ipv6(
     })
 }
 
-/// What "every address" means on a machine that has no IPv6.
+/// The IPv4 equivalent of `[::]`, if binding failed because the machine has no IPv6.
 fn without_ipv6(address: SocketAddr, error: &io::Error) -> Option<SocketAddr> {
     use rustix::io::Errno;
     let error = error.raw_os_error().map(Errno::from_raw_os_error);
@@ -66,7 +67,7 @@ fn without_ipv6(address: SocketAddr, error: &io::Error) -> Option<SocketAddr> {
     (missing && everywhere).then(|| SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())))
 }
 
-/// Also for one worker: a process that takes this one's place may have more.
+/// Sets SO_REUSEPORT for a single worker too, because a successor process may have more.
 fn bind_shared(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
     let shared = || {
         let socket = socket(address)?;
@@ -83,8 +84,8 @@ fn socket(address: SocketAddr) -> io::Result<Socket> {
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }
-    // Accepted sockets inherit it, which saves a system call a connection. A message is one write: Nagle's
-    // algorithm could only delay its last segment.
+    // Accepted sockets inherit it, which saves a system call for each connection. A message is one write, so
+    // Nagle's algorithm could only delay its last segment.
     socket.set_tcp_nodelay(true)?;
     socket.set_nonblocking(true)?;
     Ok(socket)

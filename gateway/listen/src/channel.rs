@@ -1,4 +1,4 @@
-//! What a process says to the one that takes its place, listening sockets included.
+//! A channel between a process and its successor, which carries messages and listening sockets.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -12,41 +12,42 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair, sockopt,
 };
 
-/// Sockets that go with one message. The kernel takes 253 (SCM_MAX_FD).
+/// Most sockets in one message. The kernel allows 253 (SCM_MAX_FD).
 const SOCKETS: usize = 128;
-/// Longest text of a message.
+/// Longest text of a message in bytes.
 const LONGEST: usize = 64 * 1024;
 
-/// One end of a connection between two processes of this machine, which carries texts and sockets. A message arrives
-/// whole, or not at all.
+/// One end of a connection between two processes of this machine. It carries texts and sockets; a message
+/// arrives whole or not at all.
 #[derive(Debug)]
 pub struct Channel(OwnedFd);
 
-/// What came.
+/// A received message.
 #[derive(Debug)]
 pub struct Message {
-    /// What was said.
+    /// The text that the sender passed.
     pub text: String,
-    /// The sockets that came with it. They are the sender's own, not copies: who waits in the queue of one waits for
-    /// either process.
+    /// The sockets that came with it. They refer to the sender's own sockets, not to new ones: a connection
+    /// in the queue of one can be accepted by either process.
     pub sockets: Vec<OwnedFd>,
 }
 
 impl Channel {
-    /// Two ends. The second is for the other process: a child gets it as its standard input, which needs no `unsafe`.
+    /// Creates both ends. The second is for the other process: a child gets it as its standard input, which
+    /// needs no `unsafe`.
     ///
     /// # Errors
-    /// When the kernel gives none.
+    /// If the kernel refuses the sockets.
     pub fn pair() -> io::Result<(Self, OwnedFd)> {
         let (here, there) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         Ok((Self(here), there))
     }
 
-    /// An end that [`pair`](Self::pair) made.
+    /// Wraps an end that [`pair`](Self::pair) made.
     ///
     /// # Errors
-    /// When it is something else.
+    /// If the descriptor is not a Unix socket of type SEQPACKET.
     pub fn adopt(end: OwnedFd) -> io::Result<Self> {
         let is_one = sockopt::socket_domain(&end).is_ok_and(|domain| domain == AddressFamily::UNIX)
             && sockopt::socket_type(&end).is_ok_and(|kind| kind == SocketType::SEQPACKET);
@@ -56,18 +57,18 @@ impl Channel {
         }
     }
 
-    /// Says something.
+    /// Sends a text.
     ///
     /// # Errors
-    /// When the other end is gone.
+    /// If the other end is closed.
     pub fn send(&self, text: &str) -> io::Result<()> {
         self.send_with(text, &[])
     }
 
-    /// Says something, and hands over sockets: as many messages with the same text as they need.
+    /// Sends sockets in one or more messages, each with the same text.
     ///
     /// # Errors
-    /// When the other end is gone.
+    /// If the other end is closed.
     pub fn send_sockets(&self, text: &str, sockets: &[BorrowedFd<'_>]) -> io::Result<()> {
         sockets.chunks(SOCKETS).try_for_each(|some| self.send_with(text, some))
     }
@@ -78,15 +79,15 @@ impl Channel {
         if !sockets.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(sockets)) {
             return Err(io::Error::other("too many sockets for one message"));
         }
-        // The other end may be gone: an error, not a signal.
+        // If the other end is closed, return an error instead of raising SIGPIPE.
         sendmsg(&self.0, &[IoSlice::new(text.as_bytes())], &mut ancillary, SendFlags::NOSIGNAL)?;
         Ok(())
     }
 
-    /// The next message.
+    /// Waits for the next message, at most for `within`.
     ///
     /// # Errors
-    /// `TimedOut` when none comes in time, `UnexpectedEof` when the other end is gone.
+    /// `TimedOut` if none arrives in time, `UnexpectedEof` if the other end is closed.
     pub fn receive(&self, within: Duration) -> io::Result<Message> {
         self.wait(within)?;
         let mut text = vec![0; LONGEST];
@@ -103,7 +104,7 @@ impl Channel {
         if came.bytes == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        // Out of descriptors, for one: some of the sockets are missing then.
+        // Some sockets are missing; the process may have run out of descriptors, for example.
         if came.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
             return Err(io::Error::other("a message was cut: too few file descriptors?"));
         }

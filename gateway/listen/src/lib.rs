@@ -1,4 +1,6 @@
-//! Binding, accepting and handing connections to workers.
+//! Listening sockets and the assignment of connections to workers. The program binds sockets with [`bind`]
+//! and hands them to a successor process over a [`Channel`]; workers use [`Loads`] to decide which of them
+//! serves a new connection, within [`Pressure`]'s limits.
 
 mod bind;
 mod channel;

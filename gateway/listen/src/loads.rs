@@ -1,51 +1,53 @@
-//! How many connections each worker has, and who gets the next one.
+//! Counts the connections of each worker, and chooses the worker for a new connection.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::Pressure;
 
-/// Client connections of each worker, those on their way to it included: a place is taken when a connection is
-/// accepted, so that a burst spreads and the limit holds before the other worker has looked. That costs one
-/// read-modify-write when a connection opens and one when it closes, and none for a request.
+/// The number of client connections of each worker, connections under hand-over included. A slot is reserved
+/// when a connection is accepted. So a burst spreads, and the limit holds, before the other worker has
+/// looked. This costs one read-modify-write when a connection opens and one when it closes, and none for a
+/// request.
 #[derive(Debug)]
 pub struct Loads {
     workers: Vec<Padded>,
-    /// What the process is short of.
+    /// Limits that the control thread sets while the process is short of memory or descriptors.
     pub pressure: Pressure,
 }
 
-/// Connections of a worker below which it looks at all the others.
+/// A worker with fewer connections than this compares itself with all others instead of one.
 const FEW: usize = 8;
 
-/// Why there is no place for another connection.
+/// The reason for which a new connection gets no slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// There are as many as the config allows.
+    /// The configured limit is reached.
     Limit,
     /// The process is short of memory or file descriptors.
     Means,
 }
 
-/// On a cache line of its own: a neighbour's store must not cost this worker a miss.
+/// Padded to a cache line, so that another worker's store causes no cache miss here.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Padded(AtomicUsize);
 
 impl Loads {
-    /// For so many workers.
+    /// Creates counters for `workers` workers.
     #[must_use]
     pub fn new(workers: usize) -> Self {
         Self { workers: (0..workers).map(|_| Padded::default()).collect(), pressure: Pressure::default() }
     }
 
-    /// Takes a place at a worker.
+    /// Reserves a slot at a worker.
     ///
     /// # Errors
-    /// When there is none, and why: all workers together never have more than `limit`, nor more than the process has
-    /// means for. At the limit two workers at once may both be refused the last place.
+    /// Which limit is reached: all workers together never have more than `limit` connections, nor more than
+    /// the process has resources for. At the limit, two workers that reserve at the same time may both be
+    /// refused the last slot.
     pub fn reserve(&self, worker: usize, limit: Option<u64>) -> Result<(), Full> {
-        // Sequentially consistent, and counted before it is looked: of two that take the last place at once each sees
-        // the other.
+        // Sequentially consistent, and counted before the total is read: of two workers that reserve the last
+        // slot at the same time, each sees the other's.
         self.take(worker);
         let (limit, means) = (limit.unwrap_or(u64::MAX), self.pressure.connections());
         if limit.min(means) == u64::MAX {
@@ -60,35 +62,36 @@ impl Loads {
         Ok(())
     }
 
-    /// Takes a place at a worker for a connection that is there already.
+    /// Reserves a slot at a worker for a connection that already exists.
     pub fn take(&self, worker: usize) {
         self.workers[worker].0.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Gives a place back.
+    /// Releases a slot of a worker.
     pub fn release(&self, worker: usize) {
         self.workers[worker].0.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Connections of one worker.
+    /// Number of connections of one worker.
     #[must_use]
     pub fn of(&self, worker: usize) -> usize {
         self.workers[worker].0.load(Ordering::SeqCst)
     }
 
-    /// Connections of all workers together; while they change, more than there ever were at once may be counted, never
-    /// fewer than stay.
+    /// Number of connections of all workers. While the counters change, the sum may exceed the true number,
+    /// but it never falls below the number of connections that stay open.
     #[must_use]
     pub fn total(&self) -> usize {
         (0..self.workers.len()).map(|worker| self.of(worker)).sum()
     }
 
-    /// Who should get a connection that `worker` has accepted: itself or one other, picked by `random`, if that one
-    /// has fewer. The kernel spreads by hash, so that of few connections most can land on one worker;
-    /// two choices even that out (Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", 2001).
+    /// Returns the worker that should serve a connection that `worker` has accepted: itself, or another one,
+    /// picked by `random`, if that has fewer. The kernel spreads connections by hash, so most of a small
+    /// number can land on one worker. Two choices even that out (Mitzenmacher, "The Power of Two Choices in
+    /// Randomized Load Balancing", 2001).
     ///
-    /// While a worker has few, one more is much: then it goes to the least loaded of all. With many that would only
-    /// hand over more of them.
+    /// While a worker has few connections, one more matters, so it compares itself with all others. With many
+    /// connections that would only cause more hand-overs.
     #[must_use]
     pub fn choose(&self, worker: usize, random: usize) -> usize {
         let others = self.workers.len() - 1;
@@ -110,7 +113,7 @@ mod tests {
     #[test]
     fn few_connections_spread() {
         let loads = Loads::new(2);
-        // The kernel gives all of them to worker 0, faster than worker 1 looks.
+        // The kernel gives all of them to worker 0 before worker 1 can react.
         for _ in 0..10 {
             assert_eq!(loads.reserve(loads.choose(0, 7), None), Ok(()));
         }
@@ -121,7 +124,7 @@ mod tests {
     fn very_few_connections_spread_over_all_workers() {
         let loads = Loads::new(6);
         for random in 0..30 {
-            // Whoever accepts it, and whatever it draws.
+            // The result depends neither on the accepting worker nor on the random number.
             let worker = random * 7 % 6;
             assert_eq!(loads.reserve(loads.choose(worker, random * 31), None), Ok(()));
             let all: Vec<_> = (0..6).map(|worker| loads.of(worker)).collect();
@@ -146,7 +149,7 @@ mod tests {
                         let mut taken = 0;
                         for turn in 0..10_000 {
                             if loads.reserve(worker, Some(100)).is_ok() {
-                                // Counted apart: `total` adds up counts that change meanwhile.
+                                // Counted separately, because `total` sums counters that change concurrently.
                                 assert!(held.fetch_add(1, Ordering::SeqCst) < 100);
                                 taken += 1;
                             }

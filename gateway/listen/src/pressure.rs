@@ -1,11 +1,12 @@
-//! How short the process is of memory and file descriptors.
+//! Limits that apply while the process is short of memory or file descriptors.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// What is turned away because the process is short of something. The control thread says so a few times a second;
-/// workers read it.
+/// The limits beyond which the gateway rejects work. The control thread sets them a few times a second, and
+/// workers read them.
 ///
-/// Client connections have a number and not a yes or no: so a burst between two looks is stopped where it must be.
+/// The limit of client connections is a number, not a flag, so that it also stops a burst between two
+/// updates.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Pressure {
@@ -20,20 +21,21 @@ impl Default for Pressure {
 }
 
 impl Pressure {
-    /// Requests below this priority are turned away (0: none is), and client connections past this number.
+    /// Rejects requests below the priority `sheds` (0 rejects none), and client connections beyond
+    /// `connections`.
     pub fn set(&self, sheds: u8, connections: u64) {
         self.sheds.store(sheds, Ordering::Relaxed);
         self.connections.store(connections, Ordering::Relaxed);
     }
 
-    /// Whether a request of this priority is turned away; 0 is the lowest.
+    /// Whether a request of this priority is rejected; 0 is the lowest priority.
     #[inline]
     #[must_use]
     pub fn sheds(&self, priority: u8) -> bool {
         priority < self.sheds.load(Ordering::Relaxed)
     }
 
-    /// Client connections that there may be.
+    /// Most client connections allowed.
     pub(crate) fn connections(&self) -> u64 {
         self.connections.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! TLS towards endpoints.
+//! The TLS configuration of connections to endpoints.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,30 +10,31 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, Signatur
 
 use crate::{File, Identity, Pem, Problem, provider};
 
-/// What an upstream's TLS is made of.
+/// The inputs of an upstream's TLS configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClientFiles {
-    /// Who may have signed the endpoints' certificates; `None`: whom the system trusts.
+    /// Authorities that may sign the endpoints' certificates; `None`: the system's trusted authorities.
     pub authorities: Option<Pem>,
-    /// What is shown to them.
+    /// The gateway's client certificate; `None`: it has none.
     pub identity: Option<Identity>,
-    /// Protocols that are offered (ALPN), the best first.
+    /// Protocols to offer (ALPN), the preferred one first.
     pub alpn: Vec<Vec<u8>>,
-    /// Whether certificates are accepted whoever has signed them and whatever they are for. Dangerous: whoever is on the way
-    /// can take the endpoint's place.
+    /// Whether any certificate is accepted, whatever its issuer and names. Dangerous: an attacker between
+    /// gateway and endpoint can impersonate the endpoint.
     pub unverified: bool,
-    /// The name that certificates must hold, where it is another one than the one that is asked for.
+    /// The name that certificates must contain, if it differs from the name in SNI.
     pub verified_name: Option<String>,
-    /// Whether endpoints are asked for no name (SNI).
+    /// Whether SNI is omitted.
     pub without_sni: bool,
 }
 
-/// TLS towards endpoints, as all workers use it. Two are the same that are made of the same.
+/// The TLS configuration of an upstream, shared by all workers. Two are equal if they were built from the
+/// same inputs.
 #[derive(Debug)]
 pub struct Client {
     files: ClientFiles,
     config: Arc<ClientConfig>,
-    /// Who verifies certificates; `None`: nobody does.
+    /// Verifies endpoint certificates; `None`: they are not verified.
     verifier: Option<Arc<WebPkiServerVerifier>>,
 }
 
@@ -46,23 +47,23 @@ impl PartialEq for Client {
 impl Eq for Client {}
 
 impl Client {
-    /// From the contents of files.
+    /// Builds the configuration from the contents of files.
     ///
     /// # Errors
-    /// Every file that cannot be used, and why.
+    /// The first file that cannot be used, and why.
     pub fn new(files: &ClientFiles) -> Result<Self, Vec<Problem>> {
         let (config, verifier) = config(files).map_err(|problem| vec![problem])?;
         Ok(Self { files: files.clone(), config: Arc::new(config), verifier })
     }
 
-    /// What handshakes are configured with.
+    /// The rustls configuration for handshakes.
     #[must_use]
     pub fn config(&self) -> Arc<ClientConfig> {
         self.config.clone()
     }
 
-    /// As [`config`](Self::config), for a connection whose certificate must hold this name, whichever it is asked for.
-    /// Sessions are not resumed: the cache knows them by the name that was asked for alone.
+    /// As [`config`](Self::config), but the certificate must contain `name`, whatever name SNI holds.
+    /// Sessions are not resumed, because the cache identifies them only by the name in SNI.
     #[must_use]
     pub fn config_verifying(&self, name: ServerName<'static>) -> Arc<ClientConfig> {
         let Some(verifier) = &self.verifier else { return self.config.clone() };
@@ -72,14 +73,14 @@ impl Client {
         Arc::new(config)
     }
 
-    /// Whether certificates are accepted as they are.
+    /// Whether certificates are accepted without verification.
     #[must_use]
     pub fn is_unverified(&self) -> bool {
         self.files.unverified
     }
 }
 
-/// Verifies certificates for one name, whichever name was asked for.
+/// Verifies certificates for a fixed name, whatever name SNI holds.
 #[derive(Debug)]
 struct Named {
     verifier: Arc<WebPkiServerVerifier>,
@@ -199,7 +200,8 @@ fn verifier(files: &ClientFiles) -> Result<Arc<WebPkiServerVerifier>, Problem> {
         .map_err(|error| Problem::new(File::Authorities, error.to_string()))
 }
 
-/// Whom the system trusts, read once: some 140 certificates, of which those that cannot be used are left out.
+/// Returns the authorities that the system trusts, read once: some 140 certificates. Unusable ones are left
+/// out.
 fn system_roots() -> Result<Arc<RootCertStore>, String> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     let roots = ROOTS.get_or_init(|| {

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-/// Appends a name, the most special part first, as RFC 4514 has it and as `openssl -nameopt RFC2253` writes it. All
-/// that is not a printable character of ASCII is escaped, so that it is a header field's value as it is.
+/// Appends a name with the most specific part first, as RFC 4514 defines it and `openssl -nameopt RFC2253`
+/// writes it. All characters but printable ASCII are escaped, so the text is a valid field value.
 pub(crate) fn write(out: &mut String, name: &X509Name<'_>) {
     let parts: Vec<_> = name.iter_rdn().collect();
     for (at, part) in parts.iter().rev().enumerate() {
@@ -39,7 +39,7 @@ fn write_attribute(out: &mut String, attribute: &AttributeTypeAndValue<'_>) {
     out.push('=');
     match attribute.as_str() {
         Ok(text) if name != oid => write_value(out, text),
-        // RFC 4514, 2.4: what has no form as text is written as the bytes that it is.
+        // RFC 4514, 2.4: a value without a text form is written as its DER bytes.
         _ => {
             let value = attribute.attr_value();
             let _ = write!(out, "#{:02X}{}", value.header.tag().0, hexadecimal(&length(value.data.len())));
@@ -69,7 +69,7 @@ fn write_value(out: &mut String, text: &str) {
     }
 }
 
-/// A length as DER has it (X.690, 8.1.3).
+/// Encodes a length as DER does (X.690, 8.1.3).
 fn length(length: usize) -> Vec<u8> {
     match u8::try_from(length) {
         Ok(short @ 0..=0x7f) => vec![short],
@@ -83,7 +83,7 @@ fn length(length: usize) -> Vec<u8> {
     }
 }
 
-/// Two digits for each byte.
+/// Writes two upper-case digits for each byte.
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
         let _ = write!(text, "{byte:02X}");

@@ -1,8 +1,8 @@
-//! What a TLS handshake is configured with: certificates, keys, whom to trust.
+//! The configuration of TLS handshakes: certificates, keys and trusted issuers.
 //!
-//! [`Server`] is for a listener, [`Client`] for an upstream. Both are made of files' contents, say which file is wrong
-//! and how, and are used by every worker at once. The handshake itself, and all that follows, is
-//! [`tollgate_net`]'s.
+//! [`Server`] configures a listener, [`Client`] an upstream. Both are built from the contents of files,
+//! report which file is wrong and why, and are shared by all workers. [`tollgate_net`] does the handshake and
+//! everything after it.
 
 mod client;
 mod distinguished_name;
@@ -22,32 +22,32 @@ pub use pem::Pem;
 pub use presented::Presented;
 pub use server::{ClientAuthentication, Server, ServerFiles};
 
-/// A certificate with its key, in PEM.
+/// A certificate with its private key, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// The certificate, and those between it and a root.
+    /// The certificate, followed by the intermediates between it and a root.
     pub chain: Pem,
-    /// Its private key.
+    /// The private key.
     pub key: Pem,
 }
 
-/// Which file is meant.
+/// The file that a [`Problem`] is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum File {
     /// The chain of the certificate with this index.
     Chain(usize),
-    /// Its key.
+    /// The key of the certificate with this index.
     Key(usize),
-    /// Those who may have signed the peer's.
+    /// The authorities that may sign the peer's certificate.
     Authorities,
 }
 
-/// What is wrong with a file.
+/// An error in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Which.
+    /// The file that is wrong.
     pub file: File,
-    /// What, as text for people.
+    /// The reason, as text for people. It quotes nothing of the file.
     pub message: String,
 }
 
@@ -57,13 +57,14 @@ impl Problem {
     }
 }
 
-/// rustls with AWS-LC: X25519MLKEM768 first, then X25519, P-256 and P-384; AES-GCM and ChaCha20-Poly1305 only, AES with 128
-/// bits first: it is the cheapest where processors have instructions for it, and nobody breaks it.
+/// Returns rustls with AWS-LC: X25519MLKEM768 first, then X25519, P-256 and P-384; only AES-GCM and
+/// ChaCha20-Poly1305. AES with 128 bits comes first: it is the cheapest on processors with AES instructions,
+/// and secure.
 fn provider() -> &'static Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     PROVIDER.get_or_init(|| {
         let mut provider = aws_lc_rs::default_provider();
-        // Keeps their order otherwise: ECDSA before RSA, TLS 1.3 before 1.2.
+        // The sort is stable, so otherwise the order stays: ECDSA before RSA, TLS 1.3 before 1.2.
         let aes_128 = |suite: &SupportedCipherSuite| format!("{:?}", suite.suite()).contains("AES_128_GCM");
         provider.cipher_suites.sort_by_key(|suite| !aes_128(suite));
         Arc::new(provider)

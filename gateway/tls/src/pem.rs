@@ -1,4 +1,4 @@
-//! Files in PEM (RFC 7468).
+//! PEM files (RFC 7468): certificates and private keys.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -13,7 +13,8 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::{File, Identity, Presented, Problem};
 
-/// What a file in PEM held. It is wiped from memory when nothing needs it: it may be a private key.
+/// The contents of a PEM file. They are zeroed when the last clone is dropped, because they may be a private
+/// key.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Pem(Arc<Zeroizing<Vec<u8>>>);
 
@@ -41,7 +42,7 @@ impl Pem {
         &self.0
     }
 
-    /// Every certificate in it; at least one.
+    /// All certificates in the file; at least one.
     fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, String> {
         let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&self.0).collect();
         let found = found.map_err(|error| not_pem(&error))?;
@@ -62,7 +63,7 @@ impl Pem {
         })
     }
 
-    /// Its certificates as those who may have signed others.
+    /// Returns the file's certificates as trusted authorities.
     pub(crate) fn authorities(&self) -> Result<Arc<RootCertStore>, Problem> {
         let problem = |message: String| Problem::new(File::Authorities, message);
         let mut roots = RootCertStore::empty();
@@ -75,7 +76,8 @@ impl Pem {
     }
 }
 
-/// Why a text is not PEM. The library's words quote the text, which may be a file that the reader of the message may not read.
+/// Describes why a text is not PEM. The library's own message quotes the text, which the reader of the
+/// message may not be allowed to see.
 fn not_pem(error: &pem::Error) -> String {
     let why = match error {
         pem::Error::MissingSectionEnd { .. } => "a section has no end",
@@ -89,21 +91,22 @@ fn not_pem(error: &pem::Error) -> String {
 }
 
 impl Identity {
-    /// When the certificate ends, in seconds since 1970.
+    /// Expiry of the certificate, in seconds since 1970; `None` if it cannot be read.
     pub(crate) fn not_after(&self) -> Option<i64> {
         let chain = self.chain.certificates().ok()?;
         Presented::new(chain.first()?).map(|leaf| leaf.not_after())
     }
 
-    /// That both can be used, and belong together.
+    /// Checks that the certificate and the key can be used and belong together.
     ///
     /// # Errors
-    /// Which cannot, and why.
+    /// The file that is wrong, and why.
     pub fn check(&self) -> Result<(), Problem> {
         self.certified(0).map(drop)
     }
 
-    /// Both, and that they belong together.
+    /// Returns the certificate with its key, after checking that they belong together. `index` identifies it
+    /// in errors.
     pub(crate) fn certified(&self, index: usize) -> Result<CertifiedKey, Problem> {
         let chain_is = |message: String| Problem::new(File::Chain(index), message);
         let key_is = |message: String| Problem::new(File::Key(index), message);
@@ -112,12 +115,12 @@ impl Identity {
             .map_err(|error| chain_is(format!("its first certificate cannot be used: {error}")))?;
         let mut der = self.key.key().map_err(key_is)?;
         let key = any_supported_type(&der);
-        // What was made of it has a copy of its own, which the library wipes.
+        // rustls made its own copy of the key, which it wipes itself.
         der.zeroize();
         let key = key.map_err(|_| key_is("its private key is of no kind that can be used".to_owned()))?;
         let certified = CertifiedKey::new(chain, key);
         match certified.keys_match() {
-            // Some keys do not tell their public half; the handshake would.
+            // Some keys do not reveal their public half; a mismatch would show in the handshake.
             Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => Ok(certified),
             Err(_) => Err(key_is("it is not the key of the certificate".to_owned())),
         }

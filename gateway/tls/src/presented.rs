@@ -1,4 +1,4 @@
-//! What stands in a certificate.
+//! Reads the contents of a certificate, for fields sent upstream and for the log.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -13,8 +13,8 @@ use x509_parser::prelude::FromDer;
 
 use crate::distinguished_name::{self, hexadecimal};
 
-/// What stands in a certificate that a peer has shown and that was verified. All texts are printable ASCII, fit for a
-/// header field.
+/// A certificate that a peer presented and that was verified. All texts are printable ASCII, fit for a field
+/// value.
 #[derive(Debug)]
 pub struct Presented<'a> {
     der: &'a [u8],
@@ -22,14 +22,14 @@ pub struct Presented<'a> {
 }
 
 impl<'a> Presented<'a> {
-    /// Reads a certificate; `None`: nothing can be made of it, though TLS could.
+    /// Parses a certificate. Returns `None` if this parser cannot read it, although the TLS library could.
     #[must_use]
     pub fn new(der: &'a CertificateDer<'_>) -> Option<Self> {
         let (rest, certificate) = X509Certificate::from_der(der).ok()?;
         rest.is_empty().then_some(Self { der, certificate })
     }
 
-    /// Who it is for, as RFC 4514 writes names: `CN=billing,O=Example`.
+    /// The subject in the notation of RFC 4514: `CN=billing,O=Example`.
     #[must_use]
     pub fn subject(&self) -> String {
         let mut text = String::new();
@@ -37,7 +37,7 @@ impl<'a> Presented<'a> {
         text
     }
 
-    /// Who has signed it.
+    /// The issuer, in the same notation.
     #[must_use]
     pub fn issuer(&self) -> String {
         let mut text = String::new();
@@ -45,20 +45,20 @@ impl<'a> Presented<'a> {
         text
     }
 
-    /// Its number, in hexadecimal.
+    /// The serial number in upper-case hexadecimal.
     #[must_use]
     pub fn serial(&self) -> String {
         hexadecimal(self.certificate.raw_serial())
     }
 
-    /// Its SHA-256, in lower-case hexadecimal.
+    /// The SHA-256 of the certificate in lower-case hexadecimal.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         hexadecimal(digest(&SHA256, self.der).as_ref()).to_ascii_lowercase()
     }
 
-    /// Its other names (subject alternative names), `DNS:a.example,URI:spiffe://example/a`. A character that is not
-    /// printable, a comma or a blank in one of them is percent-encoded, so that each comma stands between two.
+    /// The subject alternative names: `DNS:a.example,URI:spiffe://example/a`. In a name, commas, `%`, blanks
+    /// and unprintable characters are percent-encoded, so each comma separates two names.
     #[must_use]
     pub fn names(&self) -> String {
         let Ok(Some(extension)) = self.certificate.subject_alternative_name() else { return String::new() };
@@ -82,18 +82,18 @@ impl<'a> Presented<'a> {
         text
     }
 
-    /// When it ends, in seconds since 1970.
+    /// The end of its validity, in seconds since 1970.
     #[must_use]
     pub fn not_after(&self) -> i64 {
         self.certificate.validity().not_after.timestamp()
     }
 
-    /// The whole of it in PEM, percent-encoded as nginx does it (`$ssl_client_escaped_cert`).
+    /// The certificate in PEM, percent-encoded as nginx does (`$ssl_client_escaped_cert`).
     #[must_use]
     pub fn escaped_pem(&self) -> String {
         let mut text = "-----BEGIN%20CERTIFICATE-----%0A".to_owned();
         let base64 = BASE64_STANDARD.encode(self.der);
-        // A line holds 64 of them (RFC 7468, 2).
+        // A line holds 64 characters (RFC 7468, 2).
         for line in base64.as_bytes().chunks(64) {
             for byte in line {
                 match byte {
@@ -109,7 +109,7 @@ impl<'a> Presented<'a> {
         text
     }
 
-    /// A certificate as a byte sequence of a structured field (RFC 9440, 2.1; RFC 9651, 3.3.5).
+    /// A certificate as the byte sequence of a structured field (RFC 9440, 2.1; RFC 9651, 3.3.5).
     #[must_use]
     pub fn byte_sequence(der: &CertificateDer<'_>) -> String {
         format!(":{}:", BASE64_STANDARD.encode(der))

@@ -1,4 +1,4 @@
-//! Which certificate a client gets.
+//! Chooses the certificate for a client by the name in its SNI.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,17 +8,17 @@ use rustls::SignatureAlgorithm;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-/// Certificates by the hosts that they are for. An exact name beats a wildcard, which stands for one label (RFC 6125,
-/// 6.4.3); who asks for nothing known gets the first. Of several for a host, the first that the client can verify,
-/// with ECDSA before RSA: a signature costs a tenth.
+/// Certificates by host name. An exact name wins over a wildcard, which matches one label (RFC 6125, 6.4.3).
+/// A client that names no known host gets the first certificate. If a host has several, the client gets the
+/// first that it can verify; ECDSA comes before RSA, because its signature costs a tenth.
 pub(crate) struct Resolver {
     exact: HashMap<String, Vec<Held>>,
-    /// By what follows `*.`.
+    /// Keyed by the name after `*.`.
     wildcard: HashMap<String, Vec<Held>>,
     default: Vec<Held>,
 }
 
-/// A certificate, and the hosts that it is for.
+/// A certificate with the hosts that it is valid for.
 #[derive(Clone)]
 struct Held {
     key: Arc<CertifiedKey>,
@@ -32,7 +32,7 @@ impl fmt::Debug for Resolver {
 }
 
 impl Resolver {
-    /// Of these, the first of which serves those that ask for nothing known.
+    /// Indexes the certificates. The first one serves clients that name no known host.
     pub fn new(certified: Vec<CertifiedKey>) -> Self {
         let mut resolver = Self { exact: HashMap::new(), wildcard: HashMap::new(), default: Vec::new() };
         let held: Vec<_> = certified
@@ -49,7 +49,7 @@ impl Resolver {
             }
         }
         if let Some(first) = held.first() {
-            // With those of another kind for the same hosts.
+            // With certificates of another key type for the same hosts.
             let same = held.iter().enumerate().filter(|(index, certificate)| {
                 *index == 0 || certificate.hosts.iter().any(|name| first.hosts.contains(name))
             });
@@ -80,7 +80,7 @@ impl ResolvesServerCert for Resolver {
     }
 }
 
-/// The hosts that a certificate is for, in lower case.
+/// The host names of a certificate, in lower case.
 fn names(certified: &CertifiedKey) -> Vec<String> {
     let Some(leaf) = certified.cert.first() else { return Vec::new() };
     let Ok(leaf) = webpki::EndEntityCert::try_from(leaf) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! TLS towards clients.
+//! The TLS configuration of a listener.
 
 use std::sync::Arc;
 
@@ -11,29 +11,29 @@ use crate::resolver::Resolver;
 use crate::tickets::ticketer;
 use crate::{File, Identity, Pem, Problem, provider};
 
-/// What a listener's TLS is made of.
+/// The inputs of a listener's TLS configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerFiles {
-    /// At least one; the first serves clients that name no host, or none that is known.
+    /// At least one. The first serves clients that name no host, or an unknown one.
     pub certificates: Vec<Identity>,
     /// Whether TLS 1.2 is refused.
     pub only_13: bool,
-    /// Whether clients are asked for certificates.
+    /// Client authentication; `None`: clients are not asked for certificates.
     pub clients: Option<ClientAuthentication>,
-    /// Protocols that may be chosen (ALPN), the best first.
+    /// Protocols that may be chosen (ALPN), the preferred one first.
     pub alpn: Vec<Vec<u8>>,
 }
 
-/// Certificates that clients show.
+/// Verification of client certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientAuthentication {
-    /// Who may have signed them.
+    /// The authorities that may sign them.
     pub authorities: Pem,
-    /// Whether a client without one is refused.
+    /// Whether a client without a certificate is refused.
     pub required: bool,
 }
 
-/// TLS towards clients, as all workers use it.
+/// The TLS configuration of a listener, shared by all workers.
 #[derive(Clone, Debug)]
 pub struct Server {
     config: Arc<ServerConfig>,
@@ -41,7 +41,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// From the contents of files.
+    /// Builds the configuration from the contents of files.
     ///
     /// # Errors
     /// Every file that cannot be used, and why.
@@ -50,13 +50,14 @@ impl Server {
         config(files).map(|config| Self { config: Arc::new(config), not_after })
     }
 
-    /// When each certificate ends, in the order of the files, in seconds since 1970; `None`: it does not tell.
+    /// When each certificate expires, in the order of the files, in seconds since 1970; `None` if it cannot
+    /// be read.
     #[must_use]
     pub fn not_after(&self) -> &[Option<i64>] {
         &self.not_after
     }
 
-    /// What handshakes are configured with.
+    /// The rustls configuration for handshakes.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
         self.config.clone()
@@ -88,10 +89,10 @@ fn config(files: &ServerFiles) -> Result<ServerConfig, Vec<Problem>> {
     let mut config = builder.with_cert_resolver(Arc::new(Resolver::new(certified)));
     let realm = files.clients.as_ref().map(|it| (it.authorities.bytes().into(), it.required));
     config.ticketer = ticketer(&realm).map_err(general)?;
-    // Tickets keep sessions at the client: nothing is kept here, whoever comes.
+    // Tickets keep sessions at the client, so the gateway stores none.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = files.alpn.clone();
-    // All of them are good; a client that puts the slowest first is not to choose what each record costs.
+    // All suites are secure. A client that prefers the slowest one should not decide what each record costs.
     config.ignore_client_order = true;
     Ok(config)
 }

@@ -1,5 +1,5 @@
-//! Session tickets (RFC 5077, RFC 8446 4.6.1): sealed by keys that all workers share, and that are replaced every six
-//! hours; a ticket is good for twelve.
+//! Session tickets (RFC 5077, RFC 8446 4.6.1). All workers share the keys that seal them. Keys are replaced
+//! every six hours, and a ticket is valid for twelve.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -8,11 +8,12 @@ use rustls::Error;
 use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::server::ProducesTickets;
 
-/// Who may use a ticket: what was asked of the client's certificate when it was issued. A resumed session brings the
-/// certificate of the first one along, unverified, so a ticket must not be good where other clients are let in.
+/// The scope of a ticket: the client authentication in force when it was issued (authorities, and whether a
+/// certificate is required). A resumed session carries the certificate of the first session along,
+/// unverified. So a ticket must not be valid where other clients are admitted.
 pub(crate) type Realm = Option<(Arc<[u8]>, bool)>;
 
-/// The keys of a realm. They outlive a change of certificates: a reload costs nobody a full handshake.
+/// Returns the keys of a realm. They outlive a change of certificates, so a reload forces no full handshakes.
 pub(crate) fn ticketer(realm: &Realm) -> Result<Arc<dyn ProducesTickets>, Error> {
     static KNOWN: Mutex<Option<HashMap<Realm, Weak<dyn ProducesTickets>>>> = Mutex::new(None);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

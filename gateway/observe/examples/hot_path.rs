@@ -1,8 +1,8 @@
-//! Prints what recording costs, in nanoseconds an exchange:
-//! `cargo run --release -p tollgate-observe --example hot_path`.
+//! Prints the cost of recording, in nanoseconds per exchange: `cargo run --release -p tollgate-observe
+//! --example hot_path`.
 //!
-//! Everything is in the cache, and log lines are formatted but not written: a lower bound of what a worker
-//! pays among other work.
+//! All data is in the cache, and log lines are formatted but not written. The figures are a lower bound of
+//! the cost that a worker pays among other work.
 
 use std::hint::black_box;
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use tollgate_observe::{
 
 const ROUNDS: u32 = 2_000_000;
 
-/// The best of five runs: what is slower was disturbed.
+/// Returns the best of five runs; slower runs were disturbed.
 fn nanoseconds(mut work: impl FnMut()) -> f64 {
     let mut best = f64::MAX;
     for _ in 0..5 {
@@ -94,12 +94,13 @@ fn main() -> io::Result<()> {
     for (name, format) in formats {
         let log = AccessLog::start(LogConfig { target: LogTarget::File("/dev/null".into()), format })?;
         let mut sink = log.sink();
-        // Without the writer: at the speed of this loop it would compete for the cores, and be far behind.
+        // The writer is stopped: at the speed of this loop it would compete for the cores, and fall far
+        // behind.
         log.close(Duration::from_secs(1));
         let mut line = 0;
         let cost = nanoseconds(|| {
             line += 1;
-            // 20 us a request, so that the second changes as often as at 50,000 requests/s.
+            // 20 us per request, so that the second changes as often as at 50,000 requests/s.
             record.started = started + Duration::from_micros(20) * line;
             sink.record(black_box(&record));
         });

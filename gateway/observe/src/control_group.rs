@@ -1,26 +1,27 @@
-//! What the process's control groups allow it.
+//! Limits that control groups (v1 and v2) set for this process. The CPU quota and the memory bound are read
+//! by this module.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// A controller, and how its limit is read from the directory of a group.
+/// A controller, and functions that read its limit from the directory of a group.
 pub(crate) struct Controller {
     /// Its name in `/proc/self/cgroup`.
     pub name: &'static str,
-    /// Where cgroup v1 mounts it, by custom.
+    /// Usual mount points of its hierarchy under cgroup v1.
     pub v1_mounts: &'static [&'static str],
-    /// The limit in a group of v1; `None`: there is none.
+    /// Reads the limit of a v1 group; `None`: no limit.
     pub v1: fn(&Path) -> Option<f64>,
-    /// The limit in a group of v2; `None`: there is none.
+    /// Reads the limit of a v2 group; `None`: no limit.
     pub v2: fn(&Path) -> Option<f64>,
 }
 
 impl Controller {
-    /// The least limit from the process's group up to the root of each hierarchy.
+    /// Returns the lowest limit from the process's group up to the root of each hierarchy.
     ///
-    /// `root` is `/`, or a directory that plays it in tests. In a container the path in `/proc/self/cgroup` may be
-    /// the host's while only the container's part is mounted: what does not exist is passed over, and the
-    /// mount's root is the container's group.
+    /// `root` is `/`, or a test directory. In a container, the path in `/proc/self/cgroup` may be the host's,
+    /// while only the container's part is mounted. Directories that do not exist are skipped; the root of the
+    /// mount is then the container's group.
     pub fn least(&self, root: &Path) -> Option<f64> {
         let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
         groups.lines().filter_map(|line| self.in_hierarchy(root, line)).min_by(f64::total_cmp)
@@ -41,12 +42,12 @@ impl Controller {
     }
 }
 
-/// The least of what `read` finds in `mount/path` and each directory above it, up to `mount`.
+/// Returns the lowest limit that `read` finds in `mount/path` and each directory above it, up to `mount`.
 fn above(mount: &Path, path: &str, read: fn(&Path) -> Option<f64>) -> Option<f64> {
     let mut group = PathBuf::from(mount);
     let mut least = read(&group);
     for part in Path::new(path).components() {
-        // The root, and the `..` of a process outside its cgroup namespace, lead to nothing that is mounted.
+        // The root, and the `..` of a process outside its cgroup namespace, name no mounted directory.
         let Component::Normal(name) = part else { continue };
         group.push(name);
         least = match (least, read(&group)) {
@@ -57,12 +58,12 @@ fn above(mount: &Path, path: &str, read: fn(&Path) -> Option<f64>) -> Option<f64
     least
 }
 
-/// Machines that play the real one in tests.
+/// Root directories for tests, in place of a real machine's.
 #[cfg(test)]
 pub(crate) mod sample {
     use std::fs;
 
-    /// A root directory with these files.
+    /// Creates a root directory with these files.
     pub(crate) fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {

@@ -1,17 +1,18 @@
-//! Counters, access log, metrics exposition and the live cost meter.
+//! Counters, access log, metrics exposition, the live cost meter, and the admin listener's HTTP server.
 //!
-//! | Folder | What it holds |
+//! | Folder | Contents |
 //! |---|---|
 //! | `stats/` | each worker's counters, the registry that adds them up, the Prometheus text |
 //! | `log/` | the access log: formats, a worker's sink, the writer thread |
-//! | `cost/` | CPU time a request and the headroom left; the cores this process may use |
-//! | `guard/` | how much is used of the process's memory and file descriptors |
-//! | `live/` | what goes on at this moment, as one document, and the last minutes |
+//! | `cost/` | CPU time per request, the remaining headroom, the cores this process may use |
+//! | `guard/` | how much of its memory and file descriptor bounds the process uses |
+//! | `live/` | the gateway's current state as one document, and the last minutes |
 //! | `admin/` | the admin listener's HTTP server |
-//! | `upstreams.rs` | the state of upstreams, as it is shown |
+//! | `upstreams.rs` | the state of upstreams, as the admin listener and the metrics show it |
 //!
-//! A worker calls [`WorkerStats::record`] once for each ended exchange, with its [`Tally`], and, where the log is on,
-//! [`LogSink::record`] with a borrowed [`Record`]; neither allocates, locks or waits.
+//! A worker calls [`WorkerStats::record`] once for each ended exchange, with its [`Tally`]. If the access log
+//! is on, it also calls [`LogSink::record`] with a borrowed [`Record`]. Neither call allocates, locks or
+//! waits.
 
 mod admin;
 mod control_group;

@@ -1,10 +1,11 @@
-//! Why the gateway answered, or ended, an exchange itself: one spelling for the log, the metric label and
-//! the response.
+//! The reasons for which the gateway answers, or ends, an exchange itself. The log, the metric label and the
+//! response use one spelling.
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident = $text:literal, $status:literal;)+) => {
-        /// Why the gateway answered, or ended, an exchange itself. [`Reason::None`]: it did not, the
-        /// upstream's answer went through. Names follow the error types of RFC 9209, section 2.3, where one fits.
+        /// Why the gateway answered, or ended, the exchange itself. [`Reason::None`] means that it did not:
+        /// the upstream's answer went through. Names follow the error types of RFC 9209, section 2.3, where
+        /// one fits.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Reason {
@@ -21,7 +22,7 @@ macro_rules! reasons {
                 match self { $(Reason::$variant => $text,)+ }
             }
 
-            /// The status of the answer that the gateway makes for it; 0: none is made.
+            /// The status of the answer that the gateway generates; 0: it generates none.
             #[must_use]
             pub const fn status(self) -> u16 {
                 match self { $(Reason::$variant => $status,)+ }
@@ -38,15 +39,15 @@ reasons! {
     BadRequestLine = "bad_request_line", 400;
     /// A header field breaks the grammar of RFC 9112, section 5.
     BadHeader = "bad_header", 400;
-    /// It is not certain where the message ends (RFC 9112, section 6).
+    /// The end of the message is ambiguous (RFC 9112, section 6).
     AmbiguousLength = "ambiguous_length", 400;
     /// A chunk breaks the grammar of RFC 9112, section 7.1.
     BadChunk = "bad_chunk", 400;
     /// `Host` is missing, repeated, malformed or disagrees with the request target.
     BadHost = "bad_host", 400;
-    /// The host is not the one that the TLS connection was opened for (RFC 9110, section 7.4).
+    /// The host differs from the one for which the TLS connection was opened (RFC 9110, section 7.4).
     MisdirectedRequest = "misdirected_request", 421;
-    /// The path holds bytes that two readers would read in two ways.
+    /// The path holds bytes that different parsers would interpret differently.
     BadPath = "bad_path", 400;
     /// A transfer coding other than chunked.
     UnknownTransferCoding = "unknown_transfer_coding", 501;
@@ -54,7 +55,7 @@ reasons! {
     UnsupportedVersion = "unsupported_version", 505;
     /// `Expect` asks for something other than `100-continue`.
     ExpectationFailed = "expectation_failed", 417;
-    /// `CONNECT` is not a reverse proxy's business.
+    /// `CONNECT`, which a reverse proxy does not serve.
     ConnectRefused = "connect_refused", 405;
     /// The request line is longer than `limits.request_line`.
     RequestLineTooLong = "request_line_too_long", 414;
@@ -62,59 +63,63 @@ reasons! {
     HeadersTooLarge = "headers_too_large", 431;
     /// More fields than `limits.header_count`.
     TooManyHeaders = "too_many_headers", 431;
-    /// The trailer section behind the body is longer than `limits.headers`, or has more fields than `limits.header_count`.
+    /// The trailer section after the body is longer than `limits.headers`, or has more fields than
+    /// `limits.header_count`.
     TrailersTooLarge = "trailers_too_large", 431;
     /// The body is longer than the limit.
     BodyTooLarge = "body_too_large", 413;
     /// The body is not encoded as `Content-Encoding` says (`policies.decompression`).
     BadContentCoding = "bad_content_coding", 400;
-    /// The head did not come within `timeouts.header`.
+    /// The head did not arrive within `timeouts.header`.
     HeaderTimeout = "header_timeout", 408;
     /// The body stalled for `timeouts.body`.
     BodyTimeout = "body_timeout", 408;
-    /// The body came more slowly than `limits.body_rate`.
+    /// The body arrived more slowly than `limits.body_rate`.
     BodyTooSlow = "body_too_slow", 408;
     /// The client ended the connection in the middle of its request.
     IncompleteRequest = "incomplete_request", 400;
-    /// The process has as many client connections as `limits.connections` allows.
+    /// The process has reached its limit of client connections (`limits.connections`).
     ConnectionLimit = "connection_limit", 503;
     /// No route matches.
     NoRoute = "no_route", 404;
-    /// The client's address is not one that may come (`policies.ip`).
+    /// The client's address is not admitted (`policies.ip`).
     AddressDenied = "address_denied", 403;
-    /// Nothing says who the client is, and the route wants to know.
+    /// The route requires credentials, and the request carries none.
     CredentialsMissing = "credentials_missing", 401;
-    /// The client has shown no certificate, and the route wants one. No scheme of HTTP asks for it, so the status is not 401.
+    /// The route requires a client certificate, and the client presented none. The status is not 401, because
+    /// no HTTP authentication scheme can ask for a certificate.
     CertificateMissing = "certificate_missing", 403;
-    /// What the client shows is not good: a key that nobody has, a token that is not valid.
+    /// The request's credentials are not valid: an unknown key, or an invalid token.
     CredentialsRefused = "credentials_refused", 401;
-    /// Who says whether the client may could not be asked, or gave no answer.
+    /// The authorization service could not be reached, or gave no answer.
     AuthorizationUnavailable = "authorization_unavailable", 503;
-    /// It is known who the client is, and that it may not.
+    /// The client is identified, but not permitted.
     NotAuthorized = "not_authorized", 403;
-    /// More requests came than may (`policies.rate_limit`).
+    /// The client exceeded its rate (`policies.rate_limit`).
     RateLimited = "rate_limited", 429;
-    /// As many requests came as the day or the month allows (`policies.quota`).
+    /// The quota of the day or the month is used up (`policies.quota`).
     QuotaExceeded = "quota_exceeded", 429;
-    /// As many requests are under way as may be (`policies.concurrency`).
+    /// The limit of concurrent requests is reached (`policies.concurrency`).
     ConcurrencyLimited = "concurrency_limited", 429;
-    /// What counts for several gateways cannot be asked, and the limit refuses then (`on_failure: closed`).
+    /// The store that counts for several gateways cannot be reached, and the limit then refuses (`on_failure:
+    /// closed`).
     LimitUnavailable = "limit_unavailable", 503;
-    /// A plugin refuses the request (`policies.plugins`).
+    /// A plugin refused the request (`policies.plugins`).
     PluginRefused = "plugin_refused", 403;
-    /// A plugin lets the request go nowhere for now: maintenance, or something that it needs is away (`policies.plugins`).
+    /// A plugin refuses requests for now: maintenance, or a dependency of the plugin is unavailable
+    /// (`policies.plugins`).
     PluginUnavailable = "plugin_unavailable", 503;
-    /// The request has come back to this gateway more often than `limits.loops` allows (RFC 8586).
+    /// The request passed through this gateway more often than `limits.loops` allows (RFC 8586).
     LoopDetected = "loop_detected", 508;
     /// The upstream has no endpoint that takes requests.
     DestinationUnavailable = "destination_unavailable", 503;
-    /// A connection cap of the upstream's is reached, and its queue is full.
+    /// The upstream's connection limit is reached, and its queue is full.
     ConnectionLimitReached = "connection_limit_reached", 503;
     /// No connection became free within the queue's timeout.
     QueueTimeout = "queue_timeout", 503;
-    /// The upstream has as many requests under way as `limits.requests` allows.
+    /// The upstream has reached its limit of requests in flight (`limits.requests`).
     RequestLimit = "request_limit", 503;
-    /// The upstream has as many requests under way as its adaptive limit allows for the route's priority.
+    /// The upstream has reached the part of its adaptive limit that the route's priority may use.
     AdaptiveLimit = "adaptive_limit", 503;
     /// The process is short of memory or file descriptors (`overload`).
     Overload = "overload", 503;
@@ -124,17 +129,17 @@ reasons! {
     DnsError = "dns_error", 502;
     /// The endpoint refused the connection, or is not reachable.
     ConnectionRefused = "connection_refused", 502;
-    /// The endpoint does not speak TLS, or not as it should.
+    /// The endpoint does not speak TLS, or violates the protocol.
     TlsProtocolError = "tls_protocol_error", 502;
-    /// The endpoint's certificate is not one of its name, or from nobody who is trusted.
+    /// The endpoint's certificate is not valid for its name, or not signed by a trusted authority.
     TlsCertificateError = "tls_certificate_error", 502;
-    /// The endpoint refused the TLS handshake: it may want a certificate that it knows.
+    /// The endpoint refused the TLS handshake. It may require a client certificate.
     TlsAlertReceived = "tls_alert_received", 502;
     /// The connection did not open within `timeouts.connect`.
     ConnectionTimeout = "connection_timeout", 504;
     /// The endpoint closed or reset the connection before a whole response head.
     ConnectionTerminated = "connection_terminated", 502;
-    /// The response head did not come within `timeouts.response_header`.
+    /// The response head did not arrive within `timeouts.response_header`.
     HttpResponseTimeout = "http_response_timeout", 504;
     /// The response body stalled for `timeouts.response_body`.
     ConnectionReadTimeout = "connection_read_timeout", 504;
@@ -142,24 +147,26 @@ reasons! {
     ConnectionWriteTimeout = "connection_write_timeout", 504;
     /// The response breaks HTTP, or its length is ambiguous.
     HttpProtocolError = "http_protocol_error", 502;
-    /// The endpoint does not switch to the protocol that was asked for, where HTTP/2 is spoken on either side.
+    /// The endpoint did not switch to the requested protocol, and one side speaks HTTP/2.
     UpgradeFailed = "http_upgrade_failed", 502;
     /// The response head is longer than `limits.headers`, or has too many fields.
     ResponseHeadersTooLarge = "http_response_header_section_size", 502;
-    /// The trailer section behind the response is longer than `limits.headers`, or has too many fields.
+    /// The trailer section after the response is longer than `limits.headers`, or has too many fields.
     ResponseTrailersTooLarge = "http_response_trailer_section_size", 502;
-    /// An answer that is to become a part of another one (`policies.aggregate`) is longer than may be, or one becomes so when it
-    /// is decoded (`policies.decompression`).
+    /// The answer to a part of an aggregate (`policies.aggregate`) is too long, as received or after decoding
+    /// (`policies.decompression`).
     ResponseBodyTooLarge = "http_response_body_size", 502;
-    /// The response's body is not encoded as it says (`policies.decompression`); the client's copy is cut.
+    /// The response's body is not encoded as its `Content-Encoding` says (`policies.decompression`). The
+    /// client's copy is cut.
     ResponseContentCoding = "http_response_content_coding", 502;
-    /// A part that is required (`policies.aggregate`) was answered with an error, or with what cannot stand in the document.
+    /// A required part of an aggregate (`policies.aggregate`) failed: an error, or an answer that cannot
+    /// stand in the document.
     PartFailed = "part_failed", 502;
-    /// The page that is to take the place of an endpoint's error (`fallback`) could not be had.
+    /// The page that replaces an endpoint's error (`fallback`) could not be obtained.
     ErrorPageUnavailable = "error_page_unavailable", 502;
     /// The response ended before its declared length; the client's copy is cut too.
     HttpResponseIncomplete = "http_response_incomplete", 502;
-    /// A gRPC call was to go to an endpoint of HTTP/1, which cannot carry it.
+    /// A gRPC call was routed to an HTTP/1 endpoint, which cannot carry it.
     GrpcNeedsHttp2 = "grpc_needs_http2", 502;
     /// The exchange took longer than `timeouts.total`.
     RequestTimeout = "request_timeout", 504;

@@ -1,4 +1,4 @@
-//! What is known of an exchange when it has ended.
+//! The data of an ended exchange: a [`Tally`] for the counters and a [`Record`] for the access log.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Every one.
+    /// Every variant, in the order of the metric.
     pub const ALL: [Self; 4] = [Self::Unknown, Self::Http10, Self::Http11, Self::Http2];
 
     /// The label in metrics.
@@ -34,27 +34,27 @@ impl Protocol {
     }
 }
 
-/// What is known of the TLS that a request came by.
+/// The TLS connection on which a request arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct TlsRecord<'a> {
     /// `1.2` or `1.3`.
     pub version: &'static str,
     /// The cipher suite, as IANA names it.
     pub cipher: &'static str,
-    /// The name that the client has asked for (SNI).
+    /// The server name from the client's handshake (SNI).
     pub server_name: Option<&'a str>,
-    /// Who the client's certificate is for; `None`: it has shown none.
+    /// Subject of the client's certificate; `None`: the client presented none.
     pub client_subject: Option<&'a str>,
-    /// The SHA-256 hash of that certificate.
+    /// SHA-256 hash of the client's certificate; `None`: the client presented none.
     pub client_fingerprint: Option<&'a str>,
 }
 
-/// What is counted of one ended exchange.
+/// The numbers that the counters take from one ended exchange.
 #[derive(Clone, Copy, Debug)]
 pub struct Tally {
     /// Why the gateway answered, or ended, the exchange itself.
     pub reason: Reason,
-    /// The status that the client got; 0: nothing was answered.
+    /// The status sent to the client; 0: nothing was sent.
     pub status: u16,
     /// The version of HTTP.
     pub protocol: Protocol,
@@ -62,9 +62,9 @@ pub struct Tally {
     pub route_slot: Slot,
     /// The upstream's label slot, from [`Registry::upstream_slot`](crate::Registry::upstream_slot).
     pub upstream_slot: Slot,
-    /// Bytes of the request body that came from the client.
+    /// Bytes of the request body received from the client.
     pub bytes_in: u64,
-    /// Bytes of the response body that went to the client.
+    /// Bytes of the response body sent to the client.
     pub bytes_out: u64,
     /// From the first byte of the request to the head of the upstream's response.
     pub header: Option<Duration>,
@@ -72,25 +72,26 @@ pub struct Tally {
     pub total: Duration,
 }
 
-/// Everything about one ended exchange, for its line in the log; borrowed, so that recording it allocates nothing.
+/// Everything about one ended exchange, for its log line. It borrows all of it, so recording allocates
+/// nothing.
 ///
 /// Texts that a peer sent are raw bytes: each format of the log escapes them as it needs to.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     /// Why the gateway answered, or ended, the exchange itself.
     pub reason: Reason,
-    /// The status that the client got; 0: nothing was answered.
+    /// The status sent to the client; 0: nothing was sent.
     pub status: u16,
-    /// How a gRPC call ended; `None`: it was none, or was cut.
+    /// The final `grpc-status` of a gRPC call; `None`: not a gRPC call, or cut off before its status.
     pub grpc_status: Option<u8>,
-    /// A few more words on the reason, for the log.
+    /// A few words of detail on the reason.
     pub detail: Option<&'a str>,
-    /// The client's address: the peer's, or what trusted proxies say. Port 0: it is not known; a Unix socket's peer is
-    /// `0.0.0.0:0`.
+    /// The client's address: the peer's, or the address that trusted proxies report. Port 0 means unknown; the
+    /// peer of a Unix socket is `0.0.0.0:0`.
     pub client: SocketAddr,
-    /// The other end of the connection.
+    /// Address of the connection's other end, which may be a trusted proxy.
     pub peer: SocketAddr,
-    /// Whether the client has used TLS, to the gateway or to a trusted proxy.
+    /// Whether the client used TLS, to the gateway or to a trusted proxy.
     pub secure: bool,
     /// The method, or empty if the request line could not be read.
     pub method: &'a [u8],
@@ -98,52 +99,54 @@ pub struct Record<'a> {
     pub target: &'a [u8],
     /// `HTTP/1.1`, `HTTP/1.0`, or empty.
     pub version: &'a [u8],
-    /// The TLS that it came by; `None`: plain text.
+    /// The TLS connection on which it arrived; `None`: plain text.
     pub tls: Option<TlsRecord<'a>>,
-    /// The host that the client has asked for: the `Host` field, the authority of the target, or what a trusted proxy says.
+    /// The requested host: from the `Host` field, the authority of the target, or the report of a trusted
+    /// proxy.
     pub host: Option<&'a [u8]>,
     /// The `Referer` field.
     pub referer: Option<&'a [u8]>,
     /// The `User-Agent` field.
     pub user_agent: Option<&'a [u8]>,
-    /// The request id, generated or passed on.
+    /// The request id: generated here, or taken over from the request.
     pub request_id: Option<&'a [u8]>,
-    /// The consumer that a policy has told apart; `None`: nobody has asked, or it is not known.
+    /// The consumer that a policy identified; `None`: no policy did.
     pub consumer: Option<&'a str>,
-    /// The trace that it belongs to, and its span in it.
+    /// The trace to which the request belongs, and its span within it.
     pub span: Option<(u128, u64)>,
     /// Name of the route; empty: none matched.
     pub route: &'a str,
     /// Name of the upstream; empty: none was picked.
     pub upstream: &'a str,
-    /// Address of the endpoint that was asked last; empty: none was.
+    /// Address of the endpoint of the last attempt; empty: there was no attempt.
     pub endpoint: &'a str,
-    /// Bytes of the request body that came from the client.
+    /// Bytes of the request body received from the client.
     pub bytes_in: u64,
-    /// Bytes of the response body that went to the client.
+    /// Bytes of the response body sent to the client.
     pub bytes_out: u64,
     /// How many times the request was sent to an endpoint.
     pub attempts: u8,
     /// Whether the last attempt went over a connection from the pool.
     pub reused: bool,
-    /// When the first byte of the request came, on the monotonic clock.
+    /// Time at which the first byte of the request arrived, on the monotonic clock.
     pub started: Instant,
-    /// Time to open the upstream connection; none: no connection was opened.
+    /// Time to open the upstream connection; `None`: no connection was opened.
     pub connect: Option<Duration>,
     /// From `started` to the head of the upstream's response.
     pub header: Option<Duration>,
     /// From `started` to the end of the exchange.
     pub total: Duration,
-    /// Attempts before the last one.
+    /// Number of attempts before the last one.
     pub earlier: usize,
-    /// How long the last attempt took.
+    /// Duration of the last attempt.
     pub attempt: Duration,
-    /// Where more is found, by name or by number.
+    /// Source of further details, by name or by index.
     pub details: &'a dyn Details,
 }
 
 impl<'a> Record<'a> {
-    /// An attempt, from 0 to [`earlier`](Self::earlier), which is the last one; `None`: there was none.
+    /// Returns an attempt. Index [`earlier`](Self::earlier) is the last one; `None`: there was no such
+    /// attempt.
     #[must_use]
     pub fn attempt(&self, index: usize) -> Option<EndpointAttempt<'a>> {
         if index < self.earlier {
@@ -158,20 +161,20 @@ impl<'a> Record<'a> {
         (index == self.earlier && !self.endpoint.is_empty()).then_some(last)
     }
 
-    /// When the exchange ended: the time that the log gives, as nginx does.
+    /// Returns when the exchange ended. Log lines carry this time, as nginx's do.
     #[must_use]
     pub fn ended(&self) -> Instant {
         self.started.checked_add(self.total).unwrap_or(self.started)
     }
 
-    /// From the head of the response to the end of the exchange.
+    /// Returns the time from the head of the response to the end of the exchange.
     #[must_use]
     pub fn body(&self) -> Option<Duration> {
         self.header.map(|header| self.total.saturating_sub(header))
     }
 
-    /// The target's path: without query, and in absolute form (RFC 9112, section 3.2.2) without scheme and
-    /// authority.
+    /// Returns the target's path without the query. A target in absolute form (RFC 9112, section 3.2.2) loses
+    /// scheme and authority.
     #[must_use]
     pub fn path(&self) -> &'a [u8] {
         let target = self.target;
@@ -191,7 +194,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// What follows the first `?` of the target.
+    /// Returns the part of the target after the first `?`.
     #[must_use]
     pub fn query(&self) -> Option<&'a [u8]> {
         let mark = self.target.iter().position(|&byte| byte == b'?')?;

@@ -1,4 +1,4 @@
-//! Request ids that nobody can guess, made without a system call.
+//! Unpredictable request ids, generated without a system call.
 
 use siphasher::sip128::SipHasher24;
 
@@ -6,10 +6,10 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// Generates the request ids of one worker: 128 bits, written as 32 lower-case hexadecimal digits.
 ///
-/// An id is SipHash-2-4-128 of a counter under a key that the operating system drew for this generator
-/// alone. SipHash is a pseudo-random function: who has seen any number of ids can neither tell the next one
-/// nor the count behind it. One id costs about 20 ns; a draw from the operating system would cost a system
-/// call, a plain counter would tell clients how many requests the gateway serves.
+/// An id is SipHash-2-4-128 of a counter, under a key that the operating system generated for this worker
+/// alone. SipHash is a pseudo-random function: from any number of ids, an observer can derive neither the
+/// next id nor the counter. One id costs about 20 ns. Random bytes from the operating system would cost a
+/// system call; a plain counter would tell clients how many requests the gateway serves.
 #[derive(Debug)]
 pub struct RequestIds {
     keyed: SipHasher24,
@@ -17,7 +17,8 @@ pub struct RequestIds {
 }
 
 impl RequestIds {
-    /// A generator under a key of its own, which nobody can guess.
+    /// Creates a generator. `key` must come from the operating system's random source, and belong to this
+    /// generator alone.
     #[must_use]
     pub fn new(key: [u8; 16]) -> RequestIds {
         RequestIds { keyed: SipHasher24::new_with_key(&key), next: 0 }

@@ -1,4 +1,4 @@
-//! What the process is and runs: for `GET /status`, and the metrics on reloads.
+//! The state of the process, for `GET /status` and the metrics on reloads.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::GuardReading;
 
-/// What the process is and runs. The control thread keeps it; see [`Registry::update_status`].
+/// The state of the process and its configuration. The control thread maintains it with
+/// [`Registry::update_status`].
 ///
 /// [`Registry::update_status`]: crate::Registry::update_status
 #[derive(Clone, Debug)]
@@ -15,49 +16,49 @@ pub struct Status {
     pub started: SystemTime,
     /// Worker threads.
     pub workers: usize,
-    /// Whether it is on its way out: it drains.
+    /// Whether the process drains before it exits.
     pub draining: bool,
-    /// The configuration's file, as it was given.
+    /// Path of the configuration file, as given on the command line.
     pub file: String,
-    /// The number of the plan that every worker runs: 1 at the start, one more with each reload that took effect.
+    /// Number of the plan that every worker runs: 1 at the start, plus 1 for each reload that took effect.
     pub generation: u64,
-    /// Routes of that plan.
+    /// Number of routes in that plan.
     pub routes: usize,
-    /// How many of them were read for it; those that had not changed were not.
+    /// Number of routes that were parsed for that plan; unchanged routes are reused.
     pub routes_read: usize,
-    /// Since when every worker has run it.
+    /// Time since which every worker runs that plan.
     pub in_force_since: SystemTime,
-    /// The last reload that was asked for; nothing before the first.
+    /// The last requested reload; `None`: none was requested yet.
     pub last_reload: Option<Attempt>,
-    /// The last binary upgrade that was asked for and failed; one that succeeds ends this process.
+    /// The last requested binary upgrade that failed. A successful upgrade ends this process.
     pub last_upgrade: Option<Attempt>,
-    /// What is used of memory and file descriptors.
+    /// Use of memory and file descriptors.
     pub guards: GuardReading,
-    /// The listeners' certificates, by file, each once, and when they end, in seconds since 1970.
+    /// The listeners' certificates: each file once, with its expiry in seconds since 1970.
     pub certificates: Vec<(String, i64)>,
-    /// etcd, if it is a source.
+    /// State of etcd; `None`: etcd is not a source of the configuration.
     pub etcd: Option<EtcdStatus>,
 }
 
-/// How etcd is, as a source of the configuration.
+/// The state of etcd as a source of the configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EtcdStatus {
     /// Whether a member answers.
     pub connected: bool,
-    /// How often none did any more.
+    /// How often the connection to every member was lost.
     pub losses: u64,
-    /// The revision up to which all is known.
+    /// The revision up to which all entries are applied or refused.
     pub revision: u64,
-    /// Entries that are refused.
+    /// Number of refused entries.
     pub refused: usize,
 }
 
-/// Something that was asked for, and how it went.
+/// A requested reload or upgrade, and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// When it was done, or had failed.
+    /// When it finished or failed.
     pub at: SystemTime,
-    /// How long it took.
+    /// Its duration.
     pub took: Duration,
     /// Why it failed; `None`: it succeeded.
     pub problem: Option<String>,
@@ -85,13 +86,13 @@ impl Default for Status {
 }
 
 impl Status {
-    /// Whether the last reload took effect, or none was asked for.
+    /// Returns whether the last reload took effect, or none was requested.
     #[must_use]
     pub fn reloaded_well(&self) -> bool {
         self.last_reload.as_ref().is_none_or(|attempt| attempt.problem.is_none())
     }
 
-    /// As the admin listener shows it. Times are seconds since 1970.
+    /// Renders the answer to `GET /status`. Times are seconds since 1970.
     pub(crate) fn json(&self) -> String {
         let value = json!({
             "version": env!("CARGO_PKG_VERSION"),

@@ -3,9 +3,9 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// Who knows the state of upstreams.
+/// Source of the state of upstreams; the registry asks it for each scrape and each page.
 pub trait UpstreamSource: Debug + Send + Sync {
-    /// Every upstream, in the order in which they are to be shown.
+    /// Returns every upstream, in the order in which pages show them.
     fn upstreams(&self) -> Vec<UpstreamStatus>;
 }
 
@@ -14,45 +14,45 @@ pub trait UpstreamSource: Debug + Send + Sync {
 pub struct UpstreamStatus {
     /// Its name.
     pub name: String,
-    /// Its endpoints: those of the plan first, then those that were looked up.
+    /// Its endpoints: first the plan's, then the looked-up ones.
     pub endpoints: Vec<EndpointStatus>,
-    /// Probes by what they came to: `good`, `skipped`, or why they failed. Every word is there, also with 0.
+    /// Probes by result: `good`, `skipped`, or the cause of failure. Every result is listed, also with 0.
     pub probes: Vec<(&'static str, u64)>,
-    /// TLS connections to its endpoints that failed, by what was wrong. Only words with a count are there.
+    /// Failed TLS connections to its endpoints, by kind of failure. Only kinds with a count are listed.
     pub tls_failures: Vec<(&'static str, u64)>,
-    /// Ejections by cause. Every cause is there, also with 0.
+    /// Ejections by cause. Every cause is listed, also with 0.
     pub ejections: Vec<(&'static str, u64)>,
-    /// Ejections that were due, but would have left too few.
+    /// Ejections that were due but refused, because too few endpoints would have remained.
     pub ejections_refused: u64,
-    /// How looking its endpoints up goes; `None`: they are all written down.
+    /// State of endpoint look-ups; `None`: all endpoints are written in the configuration.
     pub lookups: Option<LookupStatus>,
-    /// How its adaptive limit stands; `None`: it has none.
+    /// State of the adaptive limit; `None`: the upstream has none.
     pub adaptive: Option<AdaptiveStatus>,
 }
 
-/// How an adaptive limit of requests under way stands.
+/// The state of an adaptive limit on concurrent requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdaptiveStatus {
-    /// As many may be under way.
+    /// How many requests may be in flight.
     pub limit: u32,
-    /// As many are: from when they are let through to the head of their response.
+    /// How many are in flight. A request counts from its admission to the head of its response.
     pub in_flight: u32,
-    /// The latency without load; `None`: not known yet.
+    /// Latency without load; `None`: not known yet.
     pub base: Option<Duration>,
 }
 
-/// How looking the endpoints of an upstream up goes.
+/// The state of an upstream's endpoint look-ups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LookupStatus {
-    /// What is looked up, in its short form: `dns://orders.internal:8080`.
+    /// The looked-up source in its short form: `dns://orders.internal:8080`.
     pub source: String,
-    /// Look-ups that have ended.
+    /// Look-ups that ended.
     pub count: u64,
-    /// Those that failed.
+    /// Look-ups that failed.
     pub failures: u64,
-    /// How long ago the last good one ended; `None`: there was none yet.
+    /// Time since the last successful look-up; `None`: none succeeded yet.
     pub good_ago: Option<Duration>,
-    /// Why the last one failed; `None`: it did not.
+    /// Why the last look-up failed; `None`: it succeeded.
     pub problem: Option<String>,
 }
 
@@ -61,45 +61,45 @@ pub struct LookupStatus {
 pub struct EndpointStatus {
     /// Its address.
     pub address: String,
-    /// Its share of the requests.
+    /// Its share of the requests, relative to the other weights.
     pub weight: u32,
-    /// 0 is used first.
+    /// Its priority; endpoints with 0 are used first.
     pub priority: u8,
-    /// The zone that it is in.
+    /// Its zone.
     pub zone: Option<String>,
-    /// What probes tell of it.
+    /// The verdict of the probes.
     pub health: EndpointHealth,
-    /// For how long that has been so; `None`: no probe has told anything yet.
+    /// How long the verdict has stood; `None`: there is no verdict yet.
     pub health_for: Option<Duration>,
     /// The last probe.
     pub last_probe: Option<ProbeStatus>,
-    /// The last failure of its TLS; `None`: no failure is known.
+    /// Its last TLS failure; `None`: none is known.
     pub tls_failure: Option<TlsStatus>,
-    /// How long it is still ejected; `None`: it is not.
+    /// Time until its ejection ends; `None`: it is not ejected.
     pub ejected_for: Option<Duration>,
-    /// Why it was ejected last.
+    /// Cause of its last ejection.
     pub ejection_cause: Option<&'static str>,
-    /// Ejections since it became known.
+    /// Ejections since the gateway first knew the endpoint.
     pub ejections: u64,
-    /// Ejections in a row, which lengthen the next one.
+    /// Consecutive ejections; each one lengthens the next.
     pub ejections_in_a_row: u32,
     /// Connections that are open or being opened.
     pub connections: u32,
-    /// Attempts that came to an end, a failed one too.
+    /// Attempts that ended, including failed ones.
     pub requests: u64,
-    /// Those that failed, or were answered 5xx.
+    /// Attempts that failed, or were answered with 5xx.
     pub failures: u64,
 }
 
-/// What probes tell of an endpoint.
+/// The verdict of the probes on an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EndpointHealth {
-    /// Nothing: it is taken to be well.
+    /// No verdict yet: the endpoint is taken to be healthy.
     #[default]
     Unknown,
-    /// It is well.
+    /// Probes succeed.
     Healthy,
-    /// It is not.
+    /// Probes fail.
     Unhealthy,
 }
 
@@ -110,18 +110,18 @@ pub struct ProbeStatus {
     pub ago: Duration,
     /// How long it took.
     pub took: Duration,
-    /// Why it failed: the word in metrics, and what it means; `None`: it was good.
+    /// Why it failed: the metric label, and its meaning; `None`: it succeeded.
     pub failure: Option<(&'static str, String)>,
 }
 
-/// What is wrong with the TLS of an endpoint.
+/// A TLS failure of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsStatus {
-    /// How long ago that was met last.
+    /// Time since it last occurred.
     pub ago: Duration,
-    /// The word in metrics.
+    /// The metric label.
     pub kind: &'static str,
-    /// What it means.
+    /// The meaning, for people.
     pub detail: String,
 }
 
@@ -137,16 +137,16 @@ impl EndpointHealth {
     }
 }
 
-/// What an endpoint is good for.
+/// Whether an endpoint takes requests, and why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndpointState {
     /// It takes requests.
     Available,
-    /// Probes say that it is not well.
+    /// Probes fail.
     Unhealthy,
-    /// It is well as far as probes tell, but ejected.
+    /// It is ejected, and no probe fails.
     Ejected,
-    /// It is taken out: it has no share of the requests.
+    /// It is being taken out: its weight is 0.
     Draining,
 }
 
@@ -168,7 +168,7 @@ impl EndpointState {
 }
 
 impl EndpointStatus {
-    /// What it is good for.
+    /// Returns whether the endpoint takes requests. Failed probes take precedence over an ejection.
     #[must_use]
     pub fn state(&self) -> EndpointState {
         match (self.health, self.ejected_for) {
@@ -246,7 +246,7 @@ pub(crate) mod sample {
         }
     }
 
-    /// A source that always says the same.
+    /// A source that always returns the same upstreams.
     #[derive(Debug)]
     pub(crate) struct Fixed(pub(crate) Vec<UpstreamStatus>);
 

@@ -1,5 +1,6 @@
-//! Recording an exchange allocates nothing: not in the counts, not in any format of the log, and not when a
-//! buffer of lines is handed to the writer. One test, in a process of its own, so that nothing else counts.
+//! Recording an exchange allocates nothing: not for the counters, not for any format of the log, and not when
+//! a buffer of lines is handed to the writer. One test in a process of its own, so that only its allocations
+//! count.
 
 use std::alloc::System;
 use std::net::SocketAddr;
@@ -78,7 +79,7 @@ fn recording_allocates_nothing() {
         let mut sink = log.sink();
         for round in 1..=6 {
             let region = Region::new(ALLOCATOR);
-            // Of the longest lines (JSON) more than a buffer holds: one is handed over on the way.
+            // JSON lines are the longest, and fill more than one buffer: one is handed over during the loop.
             for _ in 0..LINES {
                 let mut id = [0; 32];
                 ids.write(&mut id);
@@ -90,11 +91,11 @@ fn recording_allocates_nothing() {
             sink.flush();
             let end = Instant::now() + Duration::from_secs(20);
             while log.written() < round * LINES && Instant::now() < end {
-                // The writer sends the buffer back before it counts its lines.
+                // The writer returns the buffer before it counts its lines.
                 std::thread::sleep(Duration::from_millis(1));
             }
             let change = region.change();
-            // The first rounds allocate the buffers that then go back and forth.
+            // The first rounds allocate the buffers that later rounds reuse.
             if round > 3 {
                 assert_eq!((change.allocations, change.reallocations), (0, 0), "{change:?}");
             }

@@ -1,13 +1,13 @@
-//! Which of two formats a client would rather have (RFC 9110, section 12.5.1).
+//! Content negotiation between two formats (RFC 9110, section 12.5.1).
 
-/// Whether the client prefers `other` to `default`, both of the form `type/subtype`. A client that does not
-/// care, or likes both alike, gets the default.
+/// Returns whether the client prefers `other` to `default`, both of the form `type/subtype`. A client without
+/// a preference gets the default.
 pub(super) fn prefers(accept: &str, other: &str, default: &str) -> bool {
     quality(accept, other) > quality(accept, default)
 }
 
-/// The weight that `accept` gives to a media type, 0 to 1: that of the most specific range that covers it.
-/// Parameters other than `q` are passed over.
+/// Returns the weight, 0 to 1, that `accept` gives to a media type. The most specific range that covers the
+/// type counts. Parameters other than `q` are ignored.
 fn quality(accept: &str, media_type: &str) -> f32 {
     let main = media_type.split('/').next().unwrap_or_default();
     let mut best = (0, 0.0);

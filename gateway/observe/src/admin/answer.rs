@@ -1,4 +1,4 @@
-//! What each path of the admin listener answers.
+//! The pages of the admin listener that this crate answers, by path.
 
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
@@ -34,7 +34,8 @@ Tollgate, admin listener
 /readyz    200 when new traffic may come, else 503
 ";
 
-/// The pages, for whoever puts the admin listener together. It brings the answer to paths that nobody has, too.
+/// Returns the router of the pages, for the code that assembles the admin listener. It also answers unknown
+/// paths.
 pub fn pages(state: AdminState) -> Router {
     Router::new()
         .route("/", get(async |headers: HeaderMap| index(accept(&headers))))
@@ -65,13 +66,13 @@ fn accept(headers: &HeaderMap) -> &str {
     headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// A browser is shown the dashboard.
+/// Redirects a browser to the dashboard; other clients get the list of pages.
 fn index(accept: &str) -> Response {
     if !prefers(accept, "text/html", "text/plain") {
         return respond(StatusCode::OK, TEXT, INDEX);
     }
     let mut response = respond(StatusCode::SEE_OTHER, TEXT, "");
-    // Relative, so that it also holds under a prefix.
+    // The location is relative, so that it also works under a path prefix.
     response.headers_mut().insert(LOCATION, HeaderValue::from_static("dashboard/"));
     response
 }
@@ -98,7 +99,7 @@ fn cost(accept: &str, state: &AdminState) -> Response {
 fn upstreams(accept: &str, state: &AdminState) -> Response {
     let all = state.registry.upstreams();
     match (prefers(accept, "text/html", JSON), prefers(accept, "text/plain", JSON)) {
-        // A browser names HTML, and anything else only at a lower weight.
+        // A browser names HTML, and covers other types only with a lower weight.
         (true, false) => page(&all),
         (true, true) if prefers(accept, "text/html", "text/plain") => page(&all),
         (_, true) => respond(StatusCode::OK, TEXT, upstreams::text(&all)),
@@ -113,7 +114,7 @@ fn page(all: &[UpstreamStatus]) -> Response {
     response
 }
 
-/// Makes a large answer on another thread: the control thread has health to answer meanwhile.
+/// Renders a large answer on another thread, so that the control thread can still answer health checks.
 async fn aside(make: impl FnOnce() -> Response + Send + 'static) -> Response {
     let made = tokio::task::spawn_blocking(make).await;
     made.unwrap_or_else(|_| {
@@ -145,7 +146,7 @@ fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Bytes
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    // Every answer is of this moment.
+    // Every answer describes this moment only.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

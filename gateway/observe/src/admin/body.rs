@@ -1,4 +1,5 @@
-//! Bodies of requests: bounded in sum over all connections, and what a connection does while one is awaited.
+//! Request bodies of the admin listener. The bodies of all connections share one memory budget, and a
+//! connection that waits for its body is marked as such, so that the table can evict it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,12 +11,12 @@ use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 
 use super::table::{Activity, Phase};
 
-/// Bytes of all requests' bodies at once: as much as the largest one may have.
+/// Bytes of all bodies at once: the bound of the largest single body.
 const BUDGET: usize = 64 << 20;
-/// Bytes of each body that are not counted: a small change has room while a large one comes.
+/// Bytes of each body that are exempt, so that a small change fits while a large one is being received.
 const UNCOUNTED: usize = 64 << 10;
 
-/// What is left for bodies.
+/// Bytes left for bodies.
 #[derive(Debug)]
 pub(super) struct Budget(AtomicUsize);
 
@@ -25,7 +26,8 @@ impl Default for Budget {
     }
 }
 
-/// What one request's body has taken of the budget. It is given back when the request is answered and the body is gone.
+/// The part of the budget that one request's body holds. Dropping it, after the answer and the body, returns
+/// the bytes.
 #[derive(Debug)]
 pub(super) struct Share {
     budget: Arc<Budget>,
@@ -44,12 +46,12 @@ impl Share {
         })
     }
 
-    /// Whether there was no room for the body.
+    /// Returns whether the budget was exhausted.
     pub fn is_exceeded(&self) -> bool {
         self.is_exceeded.load(Ordering::Relaxed)
     }
 
-    /// Takes room for bytes that have come.
+    /// Reserves room for received bytes. Returns whether there was room.
     fn take(&self, count: usize) -> bool {
         let seen = self.seen.fetch_add(count, Ordering::Relaxed).saturating_add(count);
         let wanted = seen.saturating_sub(UNCOUNTED).saturating_sub(self.taken.load(Ordering::Relaxed));
@@ -69,7 +71,7 @@ impl Drop for Share {
     }
 }
 
-/// A request's body.
+/// A request's body, which counts its bytes against the budget.
 pub(super) struct Counted {
     pub body: Incoming,
     pub share: Arc<Share>,

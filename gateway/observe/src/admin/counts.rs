@@ -1,30 +1,30 @@
-//! Counts of the admin listener, for the metrics.
+//! Counters of the admin listener, for the metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Why the admin listener refused a connection or a request; each is a label of a metric.
+/// Why the admin listener refused a connection or a request. Each is a metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdminRefusal {
-    /// A token is needed and the request brought none.
+    /// A token is required, and the request carried none.
     TokenMissing,
-    /// No token of the configuration is the one that the request brought.
+    /// The request's token is not in the configuration.
     TokenUnknown,
-    /// The credentials are not of the form that the API takes.
+    /// The credentials do not have the form that the API accepts.
     CredentialsMalformed,
     /// Too many wrong credentials came from the peer's address.
     Throttled,
-    /// The client certificate was refused, or none was shown.
+    /// The client certificate was refused, or none was presented.
     Certificate,
-    /// The role of the token is not enough, or a page of another origin asks.
+    /// The token's role does not suffice, or the request came from a page of another origin.
     Forbidden,
-    /// The `Host` is a name that the listener does not answer to.
+    /// The listener does not serve this `Host`.
     Host,
-    /// There was no connection or no memory left for the request.
+    /// No connection or memory was free for the request.
     Busy,
 }
 
 impl AdminRefusal {
-    /// Every one, in the order of the metric.
+    /// Every reason, in the order of the metric.
     pub const ALL: [Self; 8] = [
         Self::TokenMissing,
         Self::TokenUnknown,
@@ -52,17 +52,17 @@ impl AdminRefusal {
     }
 }
 
-/// Counts of the admin listener.
+/// Counters of the admin listener.
 #[derive(Debug, Default)]
 pub struct AdminCounts {
     refused: [AtomicU64; AdminRefusal::ALL.len()],
     evicted: AtomicU64,
 }
 
-/// The same at one moment.
+/// The values of [`AdminCounts`] at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AdminCountsSnapshot {
-    /// In the order of [`AdminRefusal::ALL`].
+    /// Refusals, in the order of [`AdminRefusal::ALL`].
     pub refused: [u64; AdminRefusal::ALL.len()],
     /// Connections that were closed to make room for others.
     pub evicted: u64,

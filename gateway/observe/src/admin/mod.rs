@@ -1,6 +1,7 @@
-//! The admin listener's HTTP server: metrics, cost, upstreams, health.
+//! The admin listener's HTTP server, with the pages for metrics, cost, upstreams and health.
 //!
-//! It runs on the control thread and never touches a worker: what it shows, it reads from the [`Registry`].
+//! It runs on the control thread and never accesses a worker: everything that it shows comes from the
+//! [`Registry`].
 
 mod accept;
 mod answer;
@@ -49,41 +50,41 @@ pub use answer::pages;
 pub use counts::{AdminCounts, AdminCountsSnapshot, AdminRefusal};
 pub use peer::{Peer, PeerAddress};
 
-/// For a whole request head. Runs while a kept-alive connection is idle, too.
+/// Time limit for a whole request head. It also ends idle kept-alive connections.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// For a handshake.
+/// Time limit for a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a client may take no byte of its answer.
+/// How long a client may accept no byte of its answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Room for a request head: enough for any scraper, small enough for all connections.
+/// Bound of a request head, in bytes: enough for any scraper, small enough for all connections together.
 const BUFFER: usize = 16 * 1024;
 
-/// After an accept that failed (no descriptors left, say), so that the loop does not spin.
+/// Pause after a failed accept (no descriptors left, for example), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a request waits for a usual place, and how often it looks.
+/// How long a request waits for a usual place, and how often it checks.
 const PLACE_TIMEOUT: Duration = Duration::from_secs(1);
 const PLACE_LOOK: Duration = Duration::from_millis(50);
 
-/// What the [`pages`] show.
+/// The data behind the [`pages`].
 #[derive(Clone, Debug)]
 pub struct AdminState {
-    /// Where metrics and cost come from.
+    /// Source of metrics, cost, status and upstreams.
     pub registry: Arc<Registry>,
-    /// Whether new traffic should come: what `/readyz` says.
+    /// Whether the gateway accepts new traffic; `/readyz` reports it.
     pub ready: Arc<AtomicBool>,
 }
 
-/// Called when a handshake refuses a client certificate, with the client's address and the reason.
+/// A function for refused client certificates; takes the client's address and the reason.
 pub type CertificateRefused = Arc<dyn Fn(PeerAddress, &str) + Send + Sync>;
 
-/// Receives events of the admin listener.
+/// Receivers of the admin listener's events.
 #[derive(Clone)]
 pub struct AdminWatch {
-    /// The counts.
+    /// The counters.
     pub counts: Arc<AdminCounts>,
     /// Called for each client certificate that is refused.
     pub certificate_refused: CertificateRefused,
@@ -95,10 +96,10 @@ impl std::fmt::Debug for AdminWatch {
     }
 }
 
-/// Where the admin server accepts connections.
+/// The listening socket of the admin server.
 #[derive(Debug)]
 pub enum AdminListener {
-    /// An address.
+    /// A TCP socket.
     Tcp(TcpListener),
     /// A Unix socket.
     Unix(UnixListener),
@@ -124,16 +125,16 @@ impl AdminListener {
     }
 }
 
-/// What TLS handshakes are configured with: looked at for each connection; `None`: plain text.
+/// The TLS configuration for handshakes, read for each connection; `None`: plain text.
 pub type AdminTls = watch::Receiver<Option<Arc<ServerConfig>>>;
 
-/// Serves what the router has until the future is dropped, which ends its connections too. Each request has its
-/// [`Peer`] among its extensions.
+/// Serves `router` until the future is dropped, which also closes all connections. Each request carries its
+/// [`Peer`] in its extensions.
 ///
-/// Needs a tokio runtime with I/O and time. A client that stalls loses its connection after 30 s without a
-/// whole request head, or 10 s without taking a byte, and earlier when all places are taken: see `table`. `/healthz` and
-/// `/readyz` always have places of their own. For a request's body, the handler sets the time limit; the bytes of all
-/// bodies together are bounded here.
+/// Needs a tokio runtime with I/O and time. A stalled client loses its connection after 30 s without a whole
+/// request head, or after 10 s without accepting a byte. It loses it earlier when all places are taken: see
+/// `table`. `/healthz` and `/readyz` have reserved places. The handler sets the time limit for a request's
+/// body; this module bounds the bytes of all bodies together.
 pub async fn serve(listener: AdminListener, tls: AdminTls, router: Router, watch: AdminWatch) {
     let limits = Limits { head: HEAD_TIMEOUT, write: WRITE_TIMEOUT };
     serve_within(listener, tls, Shared { router, limits, watch, budget: Arc::default() }).await;
@@ -145,7 +146,7 @@ struct Limits {
     write: Duration,
 }
 
-/// What all connections have.
+/// The state that all connections share.
 #[derive(Clone)]
 struct Shared {
     router: Router,
@@ -158,7 +159,7 @@ async fn serve_within(listener: AdminListener, tls: AdminTls, shared: Shared) {
     let table = Table::default();
     let mut connections = JoinSet::new();
     loop {
-        // What has ended is taken out, or the set would grow.
+        // Remove ended tasks, or the set would grow.
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((stream, address)) => {
@@ -189,7 +190,7 @@ fn limited(stream: Pin<Box<dyn Stream>>, limits: Limits) -> Limited {
     stream
 }
 
-/// A connection that begins with a handshake. A client that fails in it concerns nobody else.
+/// Serves a connection that starts with a TLS handshake. A failed handshake affects no other connection.
 async fn encrypted(
     stream: Limited,
     address: PeerAddress,
@@ -214,7 +215,7 @@ async fn encrypted(
     connection(stream, Peer { address, certificate }, place, shared).await;
 }
 
-/// Why a handshake failed, if that is the client's certificate.
+/// Returns why a handshake failed, if the client's certificate is the cause.
 fn certificate_problem(error: &io::Error) -> Option<String> {
     match error.get_ref()?.downcast_ref::<rustls::Error>()? {
         rustls::Error::NoCertificatesPresented => Some("none was shown".to_owned()),
@@ -233,7 +234,7 @@ async fn connection(
     let place = Arc::new(place);
     let limits = shared.limits;
     let service = service_fn(move |request| answered(request, peer.clone(), place.clone(), shared.clone()));
-    // An error is the client's doing and concerns nobody else.
+    // An error is caused by the client and affects no other connection.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head)
@@ -242,7 +243,7 @@ async fn connection(
         .await;
 }
 
-/// The answer to a request.
+/// Answers a request.
 async fn answered(
     request: Request<Incoming>,
     peer: Peer,
@@ -269,7 +270,7 @@ async fn answered(
     Ok(secured(response))
 }
 
-/// Waits for a usual place, for a moment.
+/// Waits up to [`PLACE_TIMEOUT`] for a usual place.
 async fn usual_place(place: &Place) -> bool {
     let end = tokio::time::Instant::now() + PLACE_TIMEOUT;
     while !place.is_usual() {
@@ -281,7 +282,7 @@ async fn usual_place(place: &Place) -> bool {
     true
 }
 
-/// There is no room for this request now. Its connection makes room for another one.
+/// Answers 503 to a request for which there is no room. Its connection closes and frees its place.
 fn busy(shared: &Shared, message: &str) -> Response {
     shared.watch.counts.refused(AdminRefusal::Busy);
     let text = format!("{}\n", json!({ "error": AdminRefusal::Busy.as_str(), "message": message }));

@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection.
+//! The peer of an admin connection.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,21 +6,21 @@ use std::sync::Arc;
 
 use rustls::pki_types::CertificateDer;
 
-/// Who is at the other end of a connection of the admin listener.
+/// The peer of an admin connection. Handlers find it in the request's extensions.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// Where.
+    /// Its address.
     pub address: PeerAddress,
-    /// The certificate that it has shown, and that was verified.
+    /// Its verified certificate; `None`: it presented none.
     pub certificate: Option<Arc<CertificateDer<'static>>>,
 }
 
-/// Where the other end of a connection is.
+/// The address of a peer.
 #[derive(Clone, Copy, Debug)]
 pub enum PeerAddress {
-    /// An address.
+    /// A TCP peer.
     Tcp(SocketAddr),
-    /// On this machine, of the user with this number (SO_PEERCRED, unix(7)).
+    /// A peer on a Unix socket, with its user id (SO_PEERCRED, unix(7)); `None`: not known.
     Unix(Option<u32>),
 }
 

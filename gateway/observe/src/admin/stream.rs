@@ -1,4 +1,4 @@
-//! A connection's stream, which notes when an answer has gone out.
+//! An admin connection's stream, which records when an answer has been sent.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::table::{Activity, Phase};
 
-/// A stream, and what its connection does.
+/// A stream that updates its connection's [`Activity`].
 pub(super) struct Tracked<S> {
     pub stream: S,
     pub activity: Arc<Activity>,
@@ -48,7 +48,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Tracked<S> {
         self.stream.is_write_vectored()
     }
 
-    /// hyper flushes when it has nothing more to write.
+    /// Marks the answer as sent: hyper flushes when it has nothing more to write.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
         if flushed.is_ready() {

@@ -1,37 +1,39 @@
-//! The connections of the admin listener, and which one is closed when there is no room.
+//! The open connections of the admin listener, and the choice of a connection to close when there is no room.
 //!
-//! There are [`CONNECTIONS`] usual places and [`RESERVED`] places for health and readiness. A connection that asks for
-//! nothing gives its place to one that may: first those that wait for a request, the longest wait first, then those that
-//! send or take bytes slowly. A request at work keeps its place.
+//! There are [`CONNECTIONS`] usual places, and [`RESERVED`] places for health and readiness. When all usual
+//! places are taken, a new connection evicts one that makes no progress: first those that wait for a request,
+//! the longest wait first, then those that send or receive slowly. A connection whose request is being
+//! handled keeps its place.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
-/// Usual connections at once.
+/// Number of usual places.
 pub(super) const CONNECTIONS: usize = 64;
-/// Connections beyond those. They are answered about health and readiness, and get a usual place when one is free.
+/// Number of places beyond those. Their connections may ask about health and readiness, and move to a usual
+/// place when one is free.
 pub(super) const RESERVED: usize = 16;
 /// How long a connection may wait for its request when all places are taken.
 const HEAD_WHEN_FULL: Duration = Duration::from_millis(500);
-/// How long a request's body or an answer may take when all places are taken.
+/// How long a request body or an answer may take when all places are taken.
 const TRANSFER_WHEN_FULL: Duration = Duration::from_secs(2);
 
-/// What a connection does.
+/// The stage that a connection is in. The order is the order of eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
-    /// It shakes hands, sends a head, or is idle.
+    /// It performs a handshake, receives a request head, or is idle.
     Waiting,
-    /// Its request's body is awaited.
+    /// It waits for the request's body.
     Body,
-    /// Its answer is on the way.
+    /// It sends the answer.
     Writing,
-    /// Its request is worked on.
+    /// It handles the request.
     Busy,
 }
 
-/// What one connection does, and since when.
+/// The current phase of a connection, and when it began.
 #[derive(Debug)]
 pub(super) struct Activity(Mutex<(Phase, Instant)>);
 
@@ -44,7 +46,7 @@ impl Activity {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection does this from now on, unless it does already.
+    /// Enters a phase. Does nothing if the connection is already in it.
     pub fn enter(&self, phase: Phase) {
         let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if now.0 != phase {
@@ -52,7 +54,7 @@ impl Activity {
         }
     }
 
-    /// As [`enter`](Self::enter), only where the connection does `from`.
+    /// Enters `phase` if the connection is in `from`.
     pub fn go_on(&self, from: Phase, phase: Phase) {
         let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if now.0 == from {
@@ -75,11 +77,11 @@ struct Connections {
     open: Vec<Connection>,
 }
 
-/// The connections that are open.
+/// The open connections.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table(Arc<Mutex<Connections>>);
 
-/// A place in the table, for as long as a connection is open.
+/// A connection's place in the table. Dropping it frees the place.
 #[derive(Debug)]
 pub(super) struct Place {
     table: Table,
@@ -92,7 +94,7 @@ impl Table {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a connection in. Says whether another one was closed for it.
+    /// Admits a connection. Also returns whether another one was closed for it.
     pub fn admit(&self) -> (Place, bool) {
         let mut all = self.lock();
         let (is_reserved, evicted) = match all.make_room() {
@@ -107,7 +109,8 @@ impl Table {
         (Place { table: self.clone(), id, activity }, evicted)
     }
 
-    /// What ends the connection's task. A connection that has lost its place already is ended at once.
+    /// Stores the handle that ends the connection's task. A task whose connection was evicted already is
+    /// ended at once.
     pub fn set_abort(&self, id: u64, abort: AbortHandle) {
         match self.lock().open.iter_mut().find(|connection| connection.id == id) {
             Some(connection) => connection.abort = Some(abort),
@@ -127,7 +130,7 @@ impl Connections {
         self.open.iter().filter(|connection| connection.is_reserved == is_reserved).count()
     }
 
-    /// Makes sure that there is a usual place, if that can be.
+    /// Makes sure that a usual place is free, if possible.
     fn make_room(&mut self) -> Room {
         if self.count(false) < CONNECTIONS {
             return Room::Free;
@@ -140,12 +143,13 @@ impl Connections {
         if self.evict(false, is_ripe) { Room::Made } else { Room::None }
     }
 
-    /// Makes sure that there is a reserved place. What has one is answered at once, so that all of them can be closed.
+    /// Makes sure that a reserved place is free. Requests in reserved places are answered at once, so any of
+    /// them may be closed.
     fn make_reserved_room(&mut self) -> bool {
         self.count(true) >= RESERVED && self.evict(true, |_, _| true)
     }
 
-    /// Closes the connection that is first in line.
+    /// Closes the connection that comes first in the order of eviction.
     fn evict(&mut self, is_reserved: bool, is_ripe: impl Fn(Phase, Instant) -> bool) -> bool {
         let ripe = self.open.iter().enumerate().filter(|(_, it)| it.is_reserved == is_reserved);
         let ripe = ripe.map(|(index, connection)| (connection.activity.now(), index));
@@ -164,7 +168,7 @@ impl Place {
         self.id
     }
 
-    /// Whether the connection has one of the usual places; one is given to it if that can be.
+    /// Returns whether the connection has a usual place. Moves it to one if possible.
     pub fn is_usual(&self) -> bool {
         let mut all = self.table.lock();
         let is_reserved =
@@ -197,14 +201,15 @@ mod tests {
         let table = Table::default();
         let all: Vec<Place> = (0..CONNECTIONS).map(|_| table.admit().0).collect();
         all.iter().skip(1).for_each(|place| place.activity.enter(Phase::Busy));
-        // It has just come.
+        // It has only just connected.
         let (reserved, evicted) = table.admit();
         assert!(!evicted && !reserved.is_usual());
         std::thread::sleep(HEAD_WHEN_FULL);
         assert!(reserved.is_usual(), "the silent one has gone");
         let ids: Vec<u64> = table.lock().open.iter().map(|it| it.id).collect();
         assert!(!ids.contains(&all[0].id) && ids.len() == CONNECTIONS);
-        // All are at work: health has its places still, and the oldest of those goes first.
+        // All are at work. Health still has its places; when those are full, the oldest of their connections
+        // is evicted.
         reserved.activity.enter(Phase::Busy);
         let health: Vec<Place> = (0..RESERVED).map(|_| table.admit().0).collect();
         assert!(health.iter().all(|place| !place.is_usual()));

@@ -1,4 +1,4 @@
-//! `/upstreams`: every endpoint and its state, for programs (JSON) and for people (text, HTML).
+//! `/upstreams`: the state of every endpoint, for programs (JSON) and for people (text, HTML).
 
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 
 use crate::{AdaptiveStatus, EndpointState, EndpointStatus, LookupStatus, TlsStatus, UpstreamStatus};
 
-/// For programs. Times are RFC 3339, in UTC.
+/// Renders the page as JSON. Times are RFC 3339, in UTC.
 pub(super) fn json(upstreams: &[UpstreamStatus], now: SystemTime) -> String {
     let upstreams: Vec<Value> = upstreams.iter().map(|upstream| of_upstream(upstream, now)).collect();
     format!("{:#}\n", json!({ "upstreams": upstreams }))
@@ -48,13 +48,13 @@ fn of_lookups(lookups: &LookupStatus, now: SystemTime) -> Value {
     })
 }
 
-/// Where the endpoints come from, in a line.
+/// Returns one line about the source of the endpoints.
 fn looked_up(lookups: &LookupStatus) -> String {
     let LookupStatus { source, good_ago, problem, .. } = lookups;
     let good = good_ago.map_or_else(|| "never yet".to_owned(), |ago| format!("{} ago", time_text(ago)));
     match problem {
         None => format!("looked up at {source}, {good}"),
-        // What is wrong with a file has its place on further lines.
+        // Problems of a file span several lines; the first one says enough.
         Some(problem) => {
             let problem = problem.lines().next().unwrap_or_default();
             format!("looked up at {source}, {good}; since then: {problem}")
@@ -62,7 +62,7 @@ fn looked_up(lookups: &LookupStatus) -> String {
     }
 }
 
-/// How the adaptive limit stands, in a line.
+/// Returns one line about the adaptive limit.
 fn limited(adaptive: &AdaptiveStatus) -> String {
     let AdaptiveStatus { limit, in_flight, base } = adaptive;
     let base = base
@@ -104,7 +104,7 @@ fn of_endpoint(endpoint: &EndpointStatus, now: SystemTime) -> Value {
     })
 }
 
-/// `2026-01-31T23:59:59.123Z`.
+/// Formats a time as `2026-01-31T23:59:59.123Z`.
 fn rfc3339(at: SystemTime) -> String {
     let at = OffsetDateTime::from(at);
     let (date, hour, minute, second) = (at.date(), at.hour(), at.minute(), at.second());
@@ -125,7 +125,7 @@ const COLUMNS: [&str; 10] = [
     "failures",
 ];
 
-/// What the columns hold for an endpoint.
+/// Returns the cells of an endpoint's row.
 fn row(endpoint: &EndpointStatus) -> [String; COLUMNS.len()] {
     let state = endpoint.state();
     let state = match (state, endpoint.ejected_for, endpoint.health_for) {
@@ -161,7 +161,7 @@ fn row(endpoint: &EndpointStatus) -> [String; COLUMNS.len()] {
     ]
 }
 
-/// `250 ms`, `12 s`, `3 min`, `5 h`.
+/// Formats a duration as `250 ms`, `12 s`, `3 min` or `5 h`.
 fn time_text(time: Duration) -> String {
     match time.as_secs() {
         0 => format!("{} ms", time.as_millis()),
@@ -171,7 +171,7 @@ fn time_text(time: Duration) -> String {
     }
 }
 
-/// For people at a terminal.
+/// Renders the page as text, for a terminal.
 pub(super) fn text(upstreams: &[UpstreamStatus]) -> String {
     let mut text = String::new();
     for upstream in upstreams {
@@ -207,11 +207,12 @@ const STYLE: &str = "body{font:14px/1.4 system-ui,sans-serif;margin:2em}\
     .unhealthy,.ejected{background:#d332}\
     :root{color-scheme:light dark}";
 
-/// What a browser may do with the page: use its style, which it knows by the style's SHA-256, and nothing else.
+/// The page's content security policy: a browser may apply the style with this SHA-256 hash, and nothing
+/// else.
 pub(super) const POLICY: &str = "default-src 'none'; style-src 'sha256-sHj2aMv6k2xFI53+X2xuu0XkOyjNg3c+jQHG1C2c928='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// For people at a browser.
+/// Renders the page as HTML, for a browser.
 pub(super) fn html(upstreams: &[UpstreamStatus]) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Upstreams</title><style>{STYLE}</style>\n"

@@ -1,4 +1,4 @@
-//! How many cores this process may really use.
+//! The number of cores that this process may use.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,8 @@ use crate::control_group::Controller;
 pub struct Cores {
     /// CPUs in the process's affinity mask.
     pub affinity: usize,
-    /// CPU time a second that the process's control group and its ancestors allow, in cores; none: no limit.
+    /// CPU time per second that the process's control group and its ancestors allow, in cores; `None`: no
+    /// limit.
     pub quota: Option<f64>,
     /// The smaller of the two.
     pub usable: f64,
@@ -23,9 +24,10 @@ impl Cores {
         Cores { affinity, quota, usable }
     }
 
-    /// Workers for `workers: auto`: the usable cores, rounded up, so that no part of a quota lies idle. With
-    /// a quota of 1.5 that is 2: one worker could use no more than 1. The number of threads that can run at
-    /// once stays next to the quota, which is what keeps the kernel from throttling them early in a period.
+    /// Returns the number of workers for `workers: auto`: the usable cores, rounded up, so that no part of a
+    /// quota is unused. A quota of 1.5 gives 2, because one worker could use no more than 1. The number of
+    /// threads that can run at once stays close to the quota, so the kernel does not throttle them early in a
+    /// period.
     #[must_use]
     pub fn workers(&self) -> usize {
         (self.usable.ceil() as usize).max(1)
@@ -41,12 +43,12 @@ pub fn available_cores() -> Cores {
 fn affinity() -> usize {
     match rustix::thread::sched_getaffinity(None) {
         Ok(cpus) => cpus.count() as usize,
-        // More CPUs than the mask holds.
+        // The system has more CPUs than the mask holds.
         Err(_) => std::thread::available_parallelism().map_or(1, usize::from),
     }
 }
 
-/// CPU time a second, in cores.
+/// The CPU controller. Its limit is CPU time per second, in cores.
 const CPU: Controller = Controller {
     name: "cpu",
     v1_mounts: &["sys/fs/cgroup/cpu,cpuacct", "sys/fs/cgroup/cpu", "sys/fs/cgroup/cpuacct,cpu"],

@@ -1,18 +1,19 @@
-//! The live cost meter: CPU time a request, and the headroom left at the present mix.
+//! The live cost meter: CPU time per request, and the headroom left at the present mix of requests. The
+//! control thread samples it once per second; `/cost`, the metrics and the live document show its readings.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// The windows that are reported, in seconds. The first is the one shown as "now".
+/// The reported windows, in seconds. The first one is shown as "now".
 const WINDOWS: [u64; 2] = [10, 60];
 
-/// Below so many requests a window says that it does not know: the process's own housekeeping (timers, the
-/// control thread, this meter) would weigh more than the requests.
+/// With fewer requests, a window reports its cost as unknown. The process's own housekeeping (timers, the
+/// control thread, this meter) would outweigh the requests.
 const ENOUGH_REQUESTS: u64 = 100;
 
-/// Below so much CPU time likewise: some kernels advance a process's CPU clock in ticks of up to 10 ms.
+/// With less CPU time, likewise: some kernels advance a process's CPU clock in ticks of up to 10 ms.
 const ENOUGH_CPU: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +25,7 @@ struct Sample {
 
 /// Turns samples of CPU time and request counts into a cost and a capacity.
 ///
-/// Pure: the caller reads the clocks. `docs/cost.md` derives the formula and names its limits.
+/// The meter is pure: the caller reads the clocks. `docs/cost.md` derives the formula and names its limits.
 #[derive(Debug, Default)]
 pub struct CostMeter {
     samples: VecDeque<Sample>,
@@ -32,37 +33,37 @@ pub struct CostMeter {
 }
 
 impl CostMeter {
-    /// A meter without samples, which knows nothing yet.
+    /// Creates a meter without samples; its readings are unknown.
     #[must_use]
     pub fn new() -> CostMeter {
         CostMeter::default()
     }
 
-    /// Takes a sample; once a second is meant.
+    /// Adds a sample. Callers add one per second.
     ///
     /// `cpu`: CPU time of the process since its start ([`process_cpu_time`](crate::process_cpu_time)).
-    /// `requests`: requests ended since the start. `cores`: how many cores the gateway can use, so the
-    /// smaller of [`Cores::usable`](crate::Cores::usable) and the number of workers.
+    /// `requests`: requests that ended since the start. `cores`: the number of cores that the gateway can
+    /// use, which is the smaller of [`Cores::usable`](crate::Cores::usable) and the number of workers.
     pub fn sample(&mut self, now: Instant, cpu: Duration, requests: u64, cores: f64) {
         self.cores = cores;
         if let Some(last) = self.samples.back() {
             if now <= last.at {
                 return;
             }
-            // Neither goes back while a process lives; if one did, differences would lie.
+            // Neither decreases while a process lives. If one did, the differences would be wrong.
             if cpu < last.cpu || requests < last.requests {
                 self.samples.clear();
             }
         }
         self.samples.push_back(Sample { at: now, cpu, requests });
-        // The second oldest is enough for the longest window: the oldest is of no more use.
+        // The second oldest sample covers the longest window: the oldest one is no longer needed.
         let longest = Duration::from_secs(WINDOWS[WINDOWS.len() - 1]);
         while self.samples.get(1).is_some_and(|second| now - second.at >= longest) {
             self.samples.pop_front();
         }
     }
 
-    /// What the samples so far say.
+    /// Returns cost and capacity, computed from the samples so far.
     #[must_use]
     pub fn reading(&self) -> CostReading {
         CostReading { cores: self.cores, windows: WINDOWS.map(|seconds| self.window(seconds)) }
@@ -84,12 +85,12 @@ impl CostMeter {
     }
 }
 
-/// What was observed over one window.
+/// Observations over one window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CostWindow {
     /// The window's nominal length.
     pub length: Duration,
-    /// How much of it was observed.
+    /// The part of it that was observed; shorter than `length` soon after the start.
     pub observed: Duration,
     /// CPU time of the process in that time.
     pub cpu: Duration,
@@ -98,38 +99,38 @@ pub struct CostWindow {
 }
 
 impl CostWindow {
-    /// Requests that ended a second; none before the second sample.
+    /// Returns the ended requests per second; `None` before the second sample.
     #[must_use]
     pub fn requests_per_second(&self) -> Option<f64> {
         self.per_second(self.requests as f64)
     }
 
-    /// How many cores were busy with the gateway; none before the second sample.
+    /// Returns how many cores the gateway kept busy; `None` before the second sample.
     #[must_use]
     pub fn cores_used(&self) -> Option<f64> {
         self.per_second(self.cpu.as_secs_f64())
     }
 
-    /// CPU time a request in microseconds; none while there are too few requests to tell.
+    /// Returns the CPU time per request in microseconds; `None` if too few requests ended.
     #[must_use]
     pub fn cpu_microseconds_per_request(&self) -> Option<f64> {
         self.unknown().is_none().then(|| self.cpu.as_secs_f64() * 1e6 / self.requests as f64)
     }
 
-    /// Requests a second that so many cores carry at this cost: `cores * 1e6 / cost`.
+    /// Returns the requests per second that `cores` carry at this cost: `cores * 1e6 / cost`.
     #[must_use]
     pub fn ceiling(&self, cores: f64) -> Option<f64> {
         Some(cores * 1e6 / self.cpu_microseconds_per_request()?)
     }
 
-    /// How many more requests a second those cores carry at this mix: the ceiling less the present rate, at
-    /// least 0.
+    /// Returns how many more requests per second these cores carry at this mix: the ceiling minus the present
+    /// rate, at least 0.
     #[must_use]
     pub fn headroom(&self, cores: f64) -> Option<f64> {
         Some((self.ceiling(cores)? - self.requests_per_second()?).max(0.0))
     }
 
-    /// Why the cost is not known, if it is not.
+    /// Returns why the cost is unknown; `None`: it is known.
     #[must_use]
     pub fn unknown(&self) -> Option<&'static str> {
         if self.observed.is_zero() {
@@ -162,12 +163,12 @@ impl CostWindow {
     }
 }
 
-/// Three decimals: more would claim what the clocks do not give.
+/// Rounds to three decimals; the clocks are not more precise.
 fn round(value: Option<f64>) -> Option<f64> {
     value.map(|value| (value * 1e3).round() / 1e3)
 }
 
-/// What the meter says at one moment.
+/// The meter's readings at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CostReading {
     /// Cores that the gateway can use.
@@ -176,19 +177,19 @@ pub struct CostReading {
 }
 
 impl CostReading {
-    /// The shortest window: the present.
+    /// Returns the shortest window, which stands for the present.
     #[must_use]
     pub fn now(&self) -> &CostWindow {
         &self.windows[0]
     }
 
-    /// All windows, shortest first: 10 s and 60 s.
+    /// Returns all windows, the shortest first: 10 s and 60 s.
     #[must_use]
     pub fn windows(&self) -> &[CostWindow] {
         &self.windows
     }
 
-    /// As one JSON object; what is not known is `null`, and `unknown` says why.
+    /// Renders the reading as one JSON object. Unknown figures are `null`, and `unknown` gives the cause.
     #[must_use]
     pub fn json(&self) -> String {
         let windows: Vec<Value> = self.windows.iter().map(|window| window.json(self.cores)).collect();
@@ -197,7 +198,7 @@ impl CostReading {
         text
     }
 
-    /// In a few lines for people.
+    /// Renders the reading as a few lines of text, for people.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -255,8 +256,8 @@ mod tests {
 
     #[test]
     fn the_published_ceiling_comes_out() {
-        // A field report's figures for nginx: about 36,000 requests/s on 3.39 cores are 338 k on 32 cores
-        // (printed there, truncated); exactly 339,823.
+        // From a field report on nginx: about 36,000 requests/s on 3.39 cores correspond to 338 k on 32 cores
+        // (as printed there, truncated); exactly 339,823.
         let (mut meter, start) = (CostMeter::new(), Instant::now());
         for second in 0..=10 {
             let cpu = Duration::from_millis(second * 3_390);
@@ -311,7 +312,8 @@ mod tests {
 
     #[test]
     fn an_overloaded_gateway_has_no_headroom() {
-        // More CPU than the cores given: a quota that is exceeded for a moment, or a wrong count of cores.
+        // More CPU time than the given cores: a quota that is exceeded for a moment, or a wrong count of
+        // cores.
         near(steady(10, 1_000, 3_000, 4.0).reading().now().headroom(4.0), 1_000.0 / 3.0);
         assert_eq!(steady(10, 1_000, 3_000, 2.0).reading().now().headroom(2.0), Some(0.0));
     }

@@ -1,4 +1,4 @@
-//! What a request costs, what the cores can still carry, and how many cores there are.
+//! The CPU cost of a request, the load that the cores can still carry, and the number of usable cores.
 
 mod cores;
 mod meter;
@@ -10,7 +10,7 @@ use nix::time::ClockId;
 pub use cores::{Cores, available_cores};
 pub use meter::{CostMeter, CostReading, CostWindow};
 
-/// User and system CPU time of this process since its start, all threads.
+/// Returns the user and system CPU time of this process since its start, over all threads.
 #[must_use]
 pub fn process_cpu_time() -> Duration {
     // Every Linux has this clock.

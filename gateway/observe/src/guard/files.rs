@@ -1,4 +1,4 @@
-//! File descriptors.
+//! Use of file descriptors.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -7,12 +7,12 @@ use rustix::process::{Resource, getrlimit};
 
 use super::Guarded;
 
-/// How often descriptors are counted where the kernel does not say how many there are.
+/// How often descriptors are counted one by one, on kernels that do not report their number.
 const COUNT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Files {
-    /// The last count one by one, and when that was.
+    /// Result and time of the last count one by one.
     counted: Option<(Instant, u64)>,
 }
 
@@ -21,16 +21,17 @@ impl Files {
         Self { counted: None }
     }
 
-    /// What is used of that share (0 to 1) of the limit.
+    /// Returns the open descriptors, and the bound: a share (0 to 1) of the process's limit.
     pub fn read(&mut self, now: Instant, share: f64) -> Option<Guarded> {
-        // It may have been changed from outside (prlimit(1)).
+        // Read each time, because prlimit(1) may change it from outside.
         let limit = getrlimit(Resource::Nofile).current?;
         let bound = (limit as f64 * share).round() as u64;
         Some(Guarded { used: self.open(now)?, bound: bound.max(1) })
     }
 
     fn open(&mut self, now: Instant) -> Option<u64> {
-        // Since Linux 6.2 the size of the directory is the number of descriptors: a look costs nothing, and needs none.
+        // Since Linux 6.2 the size of the directory is the number of descriptors: reading it costs almost
+        // nothing, and opens no descriptor.
         match fs::metadata("/proc/self/fd").ok()?.len() {
             0 => self.count(now),
             open => Some(open),
@@ -44,9 +45,9 @@ impl Files {
             return Some(count);
         }
         let count = match fs::read_dir("/proc/self/fd") {
-            // One of them is the descriptor that reads the list.
+            // One of them is the descriptor that reads the directory.
             Ok(entries) => (entries.count() as u64).saturating_sub(1),
-            // None is left to look with: all are open.
+            // No descriptor is left to read the directory with, so all are open.
             Err(_) => getrlimit(Resource::Nofile).current?,
         };
         self.counted = Some((now, count));
@@ -58,8 +59,9 @@ impl Files {
 mod tests {
     use super::*;
 
-    /// Whether 200 files more are seen as such. Other tests of this process open and close some hundred meanwhile: one
-    /// look of twenty that none disturbs is enough, and a count that does not move passes none.
+    /// Whether 200 more open files show in the count. Other tests of this process open and close some hundred
+    /// files at the same time, so one undisturbed look out of twenty suffices. A count that never changes
+    /// fails.
     fn sees_more(mut look: impl FnMut() -> u64) -> bool {
         (0..20).any(|_| {
             let before = look();

@@ -1,4 +1,4 @@
-//! Resident memory, and how much of it there may be.
+//! Resident memory, and its bound.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -9,15 +9,15 @@ use super::Guarded;
 use crate::control_group::Controller;
 use crate::stats::resident_bytes;
 
-/// How often the control group's limit is read again: it can change while the process runs.
+/// How often the control group's limit is read again, because it can change while the process runs.
 const LOOK: Duration = Duration::from_secs(10);
-/// How much of that limit is the bound, in percent: the group's other memory (buffers of sockets, pages of the log's
+/// The bound as a percentage of that limit. The group's other memory (socket buffers, page cache of the log
 /// file) counts against the limit too.
 const SHARE: u64 = 90;
-/// What is above is no limit: v1 has the largest number of pages for none.
+/// Values from here on mean no limit: v1 reports the largest number of pages then.
 const NONE: f64 = (1_u64 << 60) as f64;
 
-/// Bytes.
+/// The memory controller. Its limit is in bytes.
 const MEMORY: Controller = Controller {
     name: "memory",
     v1_mounts: &["sys/fs/cgroup/memory"],
@@ -32,9 +32,9 @@ fn limit(group: &Path, file: &str) -> Option<f64> {
 
 #[derive(Debug)]
 pub(super) struct Memory {
-    /// `/proc/self/status`.
+    /// `/proc/self/status`, kept open so that it can be read when no descriptor is left.
     status: Option<File>,
-    /// The control group's limit, and when it was looked at.
+    /// The control group's bound in bytes, and the time of the last look.
     group: Option<u64>,
     looked: Option<Instant>,
 }
@@ -55,7 +55,7 @@ impl Memory {
     fn group_bound(&mut self, now: Instant, root: &Path) -> Option<u64> {
         if self.looked.is_none_or(|looked| now.saturating_duration_since(looked) >= LOOK) {
             self.looked = Some(now);
-            // Without a descriptor left nothing can be read: then what was read before holds.
+            // Without a free descriptor nothing can be read: the last known bound stays.
             if File::open(root.join("proc/self/cgroup")).is_ok() {
                 self.group = MEMORY.least(root).map(|limit| limit as u64 / 100 * SHARE);
             }

@@ -1,4 +1,4 @@
-//! How much the process uses of what it must not run out of: memory and file descriptors.
+//! Reads how much the process uses of the resources that it must not run out of: memory and file descriptors.
 
 mod files;
 mod memory;
@@ -10,36 +10,36 @@ use serde_json::{Value, json};
 use self::files::Files;
 use self::memory::Memory;
 
-/// What is used of something, and how much of it may be.
+/// Use of a resource, and its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guarded {
     /// Bytes, or descriptors.
     pub used: u64,
-    /// As many as there may be; never 0.
+    /// The bound, in the same unit; never 0.
     pub bound: u64,
 }
 
 impl Guarded {
-    /// What is used, as a part of what may be.
+    /// Returns the used part of the bound; above 1 if the bound is exceeded.
     #[must_use]
     pub fn ratio(self) -> f64 {
         self.used as f64 / self.bound.max(1) as f64
     }
 }
 
-/// What is used of everything that is guarded. What cannot be read, and what has no bound, is absent.
+/// Use of all guarded resources. A resource that cannot be read, or has no bound, is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuardReading {
     /// Bytes of resident memory.
     pub memory: Option<Guarded>,
     /// Open file descriptors.
     pub files: Option<Guarded>,
-    /// Requests below this priority are turned away; 0: none is, 3: all are.
+    /// Requests below this priority are rejected. 0 rejects none, 3 rejects all.
     pub sheds: u8,
 }
 
 impl GuardReading {
-    /// As the admin listener shows it.
+    /// Renders the reading for `GET /status`.
     pub(crate) fn json(&self) -> Value {
         let one =
             |guarded: Option<Guarded>| guarded.map(|one| json!({ "used": one.used, "bound": one.bound }));
@@ -48,7 +48,8 @@ impl GuardReading {
     }
 }
 
-/// Reads what is used, again and again. Opens no file to do so: it works when no descriptor is left.
+/// Reads the use of the resources repeatedly. It needs no new descriptor for that, so it works when none is
+/// left.
 #[derive(Debug)]
 pub struct Guards {
     memory: Memory,
@@ -56,14 +57,15 @@ pub struct Guards {
 }
 
 impl Guards {
-    /// Made while there are descriptors left.
+    /// Opens the files to read. Call it at the start, while descriptors are available.
     #[must_use]
     pub fn new() -> Self {
         Self { memory: Memory::new(), files: Files::new() }
     }
 
-    /// What is used now. `memory` is the bound of resident memory; `None`: 90 % of the control group's limit, if there
-    /// is one. `files` is the share (0 to 1) of the process's descriptors that may be used.
+    /// Returns the present use. `memory` is the bound of resident memory in bytes; `None`: 90 % of the
+    /// control group's limit, if there is one. `files` is the share (0 to 1) of the process's descriptors
+    /// that may be used.
     pub fn read(&mut self, now: Instant, memory: Option<u64>, files: f64) -> GuardReading {
         GuardReading { memory: self.memory.read(now, memory), files: self.files.read(now, files), sheds: 0 }
     }

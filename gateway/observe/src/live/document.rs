@@ -1,4 +1,4 @@
-//! The document, made of what the registry knows.
+//! Assembles the live document from the registry's data.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -17,7 +17,8 @@ use crate::{
 };
 
 impl Registry {
-    /// All that goes on now. `after`: the history's points after this time, in seconds since 1970; 0: all.
+    /// Returns the current document. `after` selects the history's points after this time, in seconds since
+    /// 1970; 0: all.
     #[must_use]
     pub fn live(&self, after: f64) -> Live {
         let now = SystemTime::now();
@@ -54,7 +55,7 @@ impl Registry {
     }
 }
 
-/// Those that there are.
+/// Returns the entries whose count is not 0.
 fn counted<'a>(all: impl Iterator<Item = (&'a str, u64)>) -> BTreeMap<String, u64> {
     all.filter(|(_, count)| *count > 0).map(|(name, count)| (name.to_owned(), count)).collect()
 }
@@ -95,7 +96,7 @@ fn routes(snapshot: &Snapshot) -> Vec<RouteLive> {
     all
 }
 
-/// The busiest upstreams, and how many others there are.
+/// Returns the busiest upstreams, and the number of the others.
 fn upstreams(mut all: Vec<UpstreamStatus>, snapshot: &Snapshot) -> (Vec<UpstreamLive>, usize) {
     let counts: HashMap<&str, &UpstreamSnapshot> =
         snapshot.upstreams.iter().map(|counts| (&*counts.name, counts)).collect();
@@ -177,7 +178,7 @@ fn resources(status: &Status) -> Resources {
     }
 }
 
-/// Seconds, to the millisecond.
+/// Returns the seconds, rounded to the millisecond.
 fn short(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e3).round() / 1e3
 }

@@ -1,4 +1,4 @@
-//! The last minutes, a point a second.
+//! The history of the last minutes, one point per second.
 
 use std::collections::VecDeque;
 use std::time::SystemTime;
@@ -8,10 +8,10 @@ use super::latency::percentile;
 use crate::status::seconds;
 use crate::{CostReading, HistogramSnapshot};
 
-/// Points that are kept: five minutes, 20 KiB.
+/// Number of points: five minutes, 20 KiB.
 const POINTS: usize = 300;
 
-/// What the workers had counted at one moment.
+/// The workers' counters at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) requests: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Totals {
     pub(crate) latency: HistogramSnapshot,
 }
 
-/// One second.
+/// One second of the history.
 #[derive(Clone, Debug, PartialEq)]
 struct Point {
     time: f64,
@@ -33,7 +33,8 @@ struct Point {
     in_flight: u64,
 }
 
-/// The last minutes: [`Registry::remember`](crate::Registry::remember) is called once a second and adds a point.
+/// The history of the last minutes. [`Registry::remember`](crate::Registry::remember) adds one point per
+/// second.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     last: Option<(SystemTime, Totals)>,
@@ -41,11 +42,11 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// `cost` is what the cost meter says now: of its ten seconds, since one second's requests may be too few to tell.
+    /// Adds a point. Its cost is the meter's ten-second window, because one second may have too few requests.
     pub(crate) fn add(&mut self, now: SystemTime, cost: &CostReading, totals: Totals) {
         let last = self.last.replace((now, totals.clone()));
         let Some((then, before)) = last else { return };
-        // A clock that was set back: the next second counts again.
+        // The clock was set back: skip this second and count from the next one.
         let Ok(passed) = now.duration_since(then) else { return };
         let passed = passed.as_secs_f64();
         if passed <= 0.0 {
@@ -72,7 +73,7 @@ impl History {
         });
     }
 
-    /// The points after this time, in seconds since 1970; 0: all.
+    /// Returns the points after this time, in seconds since 1970; 0: all.
     pub(crate) fn columns(&self, after: f64) -> Columns {
         let mut columns = Columns::default();
         for point in self.points.iter().filter(|point| point.time > after) {

@@ -1,29 +1,30 @@
-//! Percentiles out of a histogram's buckets.
+//! Percentiles from a histogram's buckets.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{BUCKETS, HistogramSnapshot};
 
-/// The upper bound of the first bucket, in seconds; each bound is twice the one before, and the last bucket has none.
+/// The upper bound of the first bucket, in seconds. Each bound is twice the previous one; the last bucket has
+/// none.
 const FIRST: f64 = 1e-4;
 
-/// How long things took: a histogram, and its percentiles.
+/// A latency distribution: a histogram and its percentiles.
 ///
-/// A percentile is interpolated within its bucket, as Prometheus does it, so it is right to the width of the bucket: a
-/// factor of two at most. Of the last bucket, which has no bound, it is the lower bound.
+/// A percentile is interpolated within its bucket, as in Prometheus, so its error is the width of the bucket:
+/// a factor of two at most. In the last bucket, which has no upper bound, it is the lower bound.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// How many there were.
+    /// Number of observations.
     pub count: u64,
-    /// The sum, in seconds.
+    /// Sum of the observations, in seconds.
     pub sum: f64,
-    /// How many fell in each bucket (not cumulative): at most 100 us, 200 us, ... 104.9 s, and more than that.
+    /// Observations per bucket (not cumulative): at most 100 us, 200 us, ... 104.9 s, and longer.
     pub buckets: Vec<u64>,
-    /// Half took at most so long, in seconds; nothing: there were none.
+    /// The 50th percentile, in seconds; `None`: no observations.
     pub p50: Option<f64>,
-    /// Nine of ten.
+    /// The 90th percentile, in seconds.
     pub p90: Option<f64>,
-    /// 99 of 100.
+    /// The 99th percentile, in seconds.
     pub p99: Option<f64>,
 }
 
@@ -38,7 +39,7 @@ impl Latency {
         Self { count, sum, p50: at(0.5), p90: at(0.9), p99: at(0.99), buckets }
     }
 
-    /// What came since an earlier reading of the same histogram.
+    /// Returns the observations since an earlier reading of the same histogram.
     #[must_use]
     pub fn since(&self, before: &Latency) -> Latency {
         let earlier = before.buckets.iter().copied().chain(std::iter::repeat(0));
@@ -47,7 +48,7 @@ impl Latency {
     }
 }
 
-/// The bound under which this part of all lies.
+/// Returns the value below which the fraction `part` of all observations lies.
 pub(super) fn percentile(buckets: &[u64], count: u64, part: f64) -> Option<f64> {
     if count == 0 {
         return None;
@@ -63,7 +64,7 @@ pub(super) fn percentile(buckets: &[u64], count: u64, part: f64) -> Option<f64> 
                 BUCKETS.. => lower,
                 _ => lower + (upper - lower) * (rank - below) / inside,
             };
-            // To the microsecond: the bucket is wider than that.
+            // Round to the microsecond: the bucket is wider.
             return Some((seconds * 1e6).round() / 1e6);
         }
         below += inside;
@@ -89,11 +90,11 @@ mod tests {
             let value = value.expect("known");
             assert!((value - expected).abs() < 1e-9, "{value}, not {expected}");
         };
-        // 100 between 0 and 100 us, as if evenly spread.
+        // 100 observations between 0 and 100 us, assumed to be evenly spread.
         let one = latency(&[(0, 100)]);
         near(one.p50, 50e-6);
         near(one.p99, 99e-6);
-        // The 90th of 100 is the last below 200 us, the 99th among those of 0.8 to 1.6 ms.
+        // The 90th of 100 is the last one below 200 us; the 99th lies in the bucket of 0.8 to 1.6 ms.
         let two = latency(&[(1, 90), (4, 10)]);
         near(two.p90, 200e-6);
         near(two.p99, 800e-6 + 800e-6 * 0.9);

@@ -1,8 +1,10 @@
-//! What goes on at this moment, as one document: `GET /api/v1/live`, which the dashboard and `tollgate top` show.
+//! The gateway's current state as one document: `GET /api/v1/live`, which the dashboard and `tollgate top`
+//! show.
 //!
-//! It is made of counters that are kept anyway, on the control thread, when somebody asks: a worker does nothing for it.
-//! Counts run from the start of the process; who shows rates takes two documents and divides what is between them
-//! ([`Latency::since`]). Limits are the plan's, which is not known here: whoever knows it fills them in. The history ([`Columns`]) holds what a newcomer would otherwise have to wait for.
+//! The control thread assembles it on request from counters that exist anyway; a worker does nothing for it.
+//! Counts run from the start of the process. To show a rate, a client fetches two documents and divides the
+//! difference ([`Latency::since`]). Limits come from the plan, which this crate does not know; the caller
+//! fills them in. The history ([`Columns`]) gives a new client the last minutes at once.
 
 mod document;
 mod history;
@@ -15,132 +17,133 @@ use serde::{Deserialize, Serialize};
 pub(crate) use history::{History, Totals};
 pub use latency::Latency;
 
-/// Upstreams in a document; those with the most requests are kept.
+/// Bound of upstreams in a document; the ones with the most requests are kept.
 const UPSTREAMS: usize = 256;
 
-/// Endpoints in a document, over all of its upstreams.
+/// Bound of endpoints in a document, over all of its upstreams.
 const ENDPOINTS: usize = 1000;
 
-/// The gateway at one moment. Times are seconds since 1970; durations, as histograms', seconds.
+/// The gateway at one moment. Times are seconds since 1970, and durations are seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Live {
-    /// Now.
+    /// Time of the document.
     pub time: f64,
-    /// The program's version.
+    /// Version of the program.
     pub version: String,
     /// `running`, or `draining`.
     pub state: String,
     /// Seconds since the process started.
     pub uptime: f64,
-    /// The configuration's file.
+    /// Path of the configuration file.
     pub file: String,
-    /// The number of the plan in force: 1 at the start, one more with each change.
+    /// Number of the plan in force: 1 at the start, plus 1 for each change.
     pub generation: u64,
-    /// Since when it has been in force.
+    /// Time since which that plan has been in force.
     pub in_force_since: f64,
-    /// The last reload or change; nothing before the first.
+    /// The last reload or change; `None` before the first.
     pub last_change: Option<LastChange>,
-    /// Routes of the plan.
+    /// Number of routes in the plan.
     pub configured_routes: usize,
-    /// Whether `metrics` is on: if not, all counts but `requests.total` and `requests.in_flight` stand still.
+    /// Whether `metrics` is on. If it is off, only `requests.total` and `requests.in_flight` count.
     pub metrics: bool,
-    /// All requests.
+    /// Totals over all requests.
     pub requests: Requests,
-    /// Clients' connections.
+    /// Client connections.
     pub clients: Clients,
-    /// Each worker, in order.
+    /// The workers, in order.
     pub workers: Vec<Worker>,
-    /// Routes that carried requests, the busiest first; `-` is no route, `other` those past the first 256.
+    /// Routes with requests, the busiest first. `-` is no route; `other` is every route past the first 256.
     pub routes: Vec<RouteLive>,
     /// Upstreams, the busiest first.
     pub upstreams: Vec<UpstreamLive>,
-    /// Upstreams that are not shown: a document has 256, and 1,000 endpoints.
+    /// Number of upstreams left out: a document holds at most 256, and 1,000 endpoints.
     pub upstreams_left_out: usize,
-    /// Exchanges that the gateway ended or answered itself, by reason; those that did not occur are not there.
+    /// Exchanges that the gateway ended or answered itself, by reason. Reasons with a count of 0 are left
+    /// out.
     pub reasons: BTreeMap<String, u64>,
-    /// CPU time a request, and the headroom.
+    /// CPU time per request, and the headroom.
     pub cost: CostLive,
-    /// What is used of memory and files.
+    /// Use of memory and file descriptors.
     pub resources: Resources,
-    /// The last minutes, a point a second; those after `?after=TIME` if that was asked for.
+    /// The last minutes, one point per second. With `?after=TIME`, only later points.
     pub history: Columns,
 }
 
-/// How the last change of the configuration went.
+/// Result of the last change of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LastChange {
-    /// When it was done, or had failed.
+    /// Time at which it finished or failed.
     pub at: f64,
-    /// How long it took, in milliseconds.
+    /// Its duration, in milliseconds.
     pub milliseconds: f64,
-    /// Why it failed; nothing: it did not.
+    /// Why it failed; `None`: it took effect.
     pub problem: Option<String>,
 }
 
 /// Requests since the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Requests {
-    /// Ended.
+    /// Requests that ended.
     pub total: u64,
-    /// Begun and not ended.
+    /// Requests that are in flight.
     pub in_flight: u64,
-    /// Ended, by class of status: none answered, 1xx, ... 5xx.
+    /// Ended requests by class of status: no answer, 1xx, ... 5xx.
     pub codes: [u64; 6],
-    /// Bytes of request bodies from clients.
+    /// Bytes of request bodies received from clients.
     pub bytes_in: u64,
-    /// Bytes of response bodies to clients.
+    /// Bytes of response bodies sent to clients.
     pub bytes_out: u64,
-    /// How long they took.
+    /// Duration of the exchanges.
     pub latency: Latency,
-    /// Ended, by protocol; those that did not occur are not there.
+    /// Ended requests by protocol. Protocols with a count of 0 are left out.
     pub protocols: BTreeMap<String, u64>,
 }
 
-/// Connections of clients.
+/// Client connections.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Clients {
-    /// Open.
+    /// Open connections.
     pub open: u64,
-    /// Accepted since the start.
+    /// Connections accepted since the start.
     pub opened: u64,
-    /// Refused since the start: at the limit, or for want of means.
+    /// Connections refused since the start: at the limit, or for lack of memory or descriptors.
     pub rejected: u64,
-    /// As many may be open; nothing: no limit.
+    /// Bound of open connections; `None`: no limit.
     pub limit: Option<u64>,
 }
 
-/// One worker.
+/// The counts of one worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Worker {
-    /// Requests ended since the start.
+    /// Requests that ended since the start.
     pub requests: u64,
-    /// Requests under way.
+    /// Requests in flight.
     pub in_flight: u64,
-    /// Open connections of clients.
+    /// Open client connections.
     pub clients: u64,
 }
 
-/// One route.
+/// The counts of one route.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RouteLive {
-    /// Its name.
+    /// Name of the route, `-` or `other`.
     pub name: String,
-    /// Requests ended.
+    /// Requests that ended.
     pub requests: u64,
-    /// By class of status: none answered, 1xx, ... 5xx.
+    /// Ended requests by class of status: no answer, 1xx, ... 5xx.
     pub codes: [u64; 6],
-    /// How long they took.
+    /// Duration of the exchanges.
     pub latency: Latency,
 }
 
-/// One upstream.
+/// The state and counts of one upstream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UpstreamLive {
-    /// Its name.
+    /// Name of the upstream.
     pub name: String,
-    /// Its endpoints.
+    /// Its endpoints, up to the bound of the document.
     pub endpoints: Vec<EndpointLive>,
-    /// Endpoints that are not shown.
+    /// Number of its endpoints left out.
     pub endpoints_left_out: usize,
     /// Connections in use.
     pub active: u64,
@@ -150,130 +153,130 @@ pub struct UpstreamLive {
     pub opened: u64,
     /// Requests that took a connection from a pool.
     pub reused: u64,
-    /// Requests that wait for a connection.
+    /// Requests waiting for a connection.
     pub waiting: u64,
-    /// Attempts that were answered, and how long their response's head took.
+    /// Answered attempts: time to the response's head.
     pub latency: Latency,
     /// Attempts that failed.
     pub failures: u64,
-    /// Attempts that followed a failed one.
+    /// Attempts after a failed one.
     pub retries: u64,
-    /// Whether its breaker is open.
+    /// Whether its circuit breaker is open.
     pub breaker_open: bool,
-    /// What is never exceeded.
+    /// Its configured limits.
     pub limits: UpstreamLimits,
-    /// How its adaptive limit stands.
+    /// State of its adaptive limit; `None`: it has none.
     pub adaptive: Option<AdaptiveLive>,
-    /// Why its endpoints could not be looked up last.
+    /// Why the last look-up of its endpoints failed; `None`: it succeeded.
     pub lookup_problem: Option<String>,
 }
 
-/// The limits of an upstream, over all workers; nothing: no limit.
+/// The limits of an upstream, over all workers; `None`: no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpstreamLimits {
     /// Connections to all endpoints together.
     pub connections: Option<u32>,
     /// Connections to one endpoint.
     pub endpoint_connections: Option<u32>,
-    /// Requests under way.
+    /// Requests in flight.
     pub requests: Option<u32>,
 }
 
-/// An adaptive limit.
+/// The state of an adaptive limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AdaptiveLive {
-    /// As many requests may be under way.
+    /// How many requests may be in flight.
     pub limit: u32,
-    /// As many are.
+    /// How many are in flight.
     pub in_flight: u32,
 }
 
-/// One endpoint.
+/// The state and counts of one endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndpointLive {
-    /// Its address.
+    /// Address of the endpoint.
     pub address: String,
-    /// Its share of the requests.
+    /// Its share of the requests, relative to the other weights.
     pub weight: u32,
-    /// 0 is used first.
+    /// Its priority; endpoints with 0 are used first.
     pub priority: u8,
-    /// The zone that it is in.
+    /// Its zone.
     pub zone: Option<String>,
     /// `available`, `unhealthy` or `ejected`.
     pub state: String,
-    /// What probes say: `unknown`, `healthy` or `unhealthy`.
+    /// The verdict of the probes: `unknown`, `healthy` or `unhealthy`.
     pub health: String,
-    /// Seconds for which probes have said so.
+    /// Seconds since that verdict; `None`: there is none yet.
     pub health_for: Option<f64>,
     /// Why the last probe failed.
     pub problem: Option<String>,
-    /// Seconds that it is still ejected.
+    /// Seconds until its ejection ends; `None`: it is not ejected.
     pub ejected_for: Option<f64>,
-    /// Why it is ejected.
+    /// Cause of its ejection.
     pub ejection_cause: Option<String>,
-    /// Connections, open or being opened.
+    /// Connections that are open or being opened.
     pub connections: u32,
     /// Attempts that ended.
     pub requests: u64,
-    /// Those that failed, or were answered 5xx.
+    /// Attempts that failed, or were answered with 5xx.
     pub failures: u64,
 }
 
-/// CPU time a request, and what is left; see `docs/cost.md`.
+/// CPU time per request, and the headroom; see `docs/cost.md`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CostLive {
     /// Cores that the gateway can use.
     pub cores: f64,
-    /// Seconds that the figures below were observed for.
+    /// Seconds over which the figures below were observed.
     pub observed: f64,
-    /// Requests a second.
+    /// Requests per second.
     pub requests_per_second: Option<f64>,
     /// Cores in use.
     pub cores_used: Option<f64>,
-    /// Microseconds of CPU time a request; nothing: too few requests to tell.
+    /// Microseconds of CPU time per request; `None`: too few requests.
     pub cpu_microseconds_per_request: Option<f64>,
-    /// Requests a second that these cores carry at this cost.
+    /// Requests per second that these cores carry at this cost.
     pub ceiling: Option<f64>,
-    /// How many more than now.
+    /// The ceiling minus the present rate.
     pub headroom: Option<f64>,
 }
 
-/// What is used.
+/// Use of memory and file descriptors.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Resources {
     /// Bytes of resident memory.
     pub memory: Option<u64>,
-    /// As many as there may be.
+    /// Bound of resident memory, in bytes; `None`: no bound.
     pub memory_bound: Option<u64>,
-    /// Open files.
+    /// Open file descriptors.
     pub files: Option<u64>,
-    /// As many as there may be.
+    /// Bound of open file descriptors.
     pub files_bound: Option<u64>,
-    /// Priorities whose requests are turned away.
+    /// Priorities whose requests are rejected.
     pub shed: Vec<String>,
 }
 
-/// What happened in each second: columns of one length. A figure that is not known is `null`.
+/// The history as columns of equal length, one row per second. Unknown figures are `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Columns {
     /// The end of the second.
     pub time: Vec<f64>,
-    /// Requests a second.
+    /// Requests per second.
     pub requests: Vec<f64>,
-    /// Of them, those answered 4xx.
+    /// Requests per second answered with 4xx.
     pub client_errors: Vec<f64>,
-    /// Of them, those answered 5xx.
+    /// Requests per second answered with 5xx.
     pub server_errors: Vec<f64>,
-    /// Half of the requests took at most so long.
+    /// The 50th percentile of durations, in seconds.
     pub p50: Vec<Option<f64>>,
-    /// Nine of ten.
+    /// The 90th percentile.
     pub p90: Vec<Option<f64>>,
-    /// 99 of 100.
+    /// The 99th percentile.
     pub p99: Vec<Option<f64>>,
-    /// Microseconds of CPU time a request, of the last ten seconds; nothing: too few requests to tell.
+    /// Microseconds of CPU time per request, over the last ten seconds; `null`: too few requests.
     pub cpu_microseconds_per_request: Vec<Option<f64>>,
-    /// Cores in use, of the last ten seconds.
+    /// Cores in use, over the last ten seconds.
     pub cores_used: Vec<f64>,
-    /// Requests under way at the end.
+    /// Requests in flight at the end of the second.
     pub in_flight: Vec<u64>,
 }

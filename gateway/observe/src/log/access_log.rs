@@ -1,4 +1,5 @@
-//! Starting, reopening and closing the access log.
+//! Starts, reopens and closes the access logs. One writer thread serves each target; each worker formats its
+//! lines in a sink of its own and hands over whole buffers.
 
 use std::fmt::Debug;
 use std::io;
@@ -17,38 +18,39 @@ use super::template::Template;
 use super::writer::{LogCounts, Message, Output, Writer};
 use crate::Record;
 
-/// Buffers that may wait for the writer, over all sinks.
+/// Bound of buffers that wait for one writer, over all sinks.
 const QUEUE: usize = 1024;
 
-/// What the log writes, and where.
+/// The format and target of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
-    /// Where the lines go.
+    /// Destination of the lines.
     pub target: LogTarget,
-    /// What a line looks like.
+    /// Format of a line.
     pub format: LogFormat,
 }
 
-/// A receiver of every line of the log, beside its file. It is called on the thread that writes, and must not block.
+/// A further receiver of every line of the log, in addition to its target. The writer thread calls it, so it
+/// must not block.
 pub trait LineTarget: Debug + Send + Sync {
-    /// Takes a line, which is a JSON object, if there is room for it; says whether there was.
+    /// Accepts a line, which is a JSON object, if there is room for it. Returns whether there was room.
     fn take(&self, line: &[u8]) -> bool;
 
-    /// No line comes any more: waits a bounded time until those that came have left.
+    /// Announces that no more lines follow. Waits a bounded time until the accepted lines are sent.
     fn end(&self);
 
-    /// Lines that were taken and lost, so far.
+    /// Returns the number of lines that were accepted and then lost.
     fn dropped(&self) -> u64;
 }
 
-/// Where log lines go.
+/// Destination of log lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogTarget {
-    /// Nowhere: sinks do nothing, and no thread is started.
+    /// No destination: sinks do nothing, and no thread is started.
     Off,
     /// The process's standard output.
     Stdout,
-    /// The end of this file, which is made if need be. A named pipe works if someone reads it.
+    /// This file, which is created if needed; lines are appended. A named pipe works if a process reads it.
     File(PathBuf),
     /// A syslog server.
     Syslog(SyslogTarget),
@@ -66,7 +68,7 @@ impl LogTarget {
     }
 }
 
-/// What a log line looks like.
+/// Format of a log line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// nginx's `combined`.
@@ -90,20 +92,20 @@ impl LogFormat {
     }
 }
 
-/// One of the logs of a gateway.
+/// One of the gateway's access logs.
 #[derive(Clone, Debug)]
 pub struct Log {
-    /// What it writes, and where.
+    /// Format and target.
     pub config: LogConfig,
-    /// What routes name it by.
+    /// Identifies the log in the configuration of routes.
     pub key: u64,
-    /// Whether it takes the lines of routes that name no logs.
+    /// Whether it receives the lines of routes that name no logs.
     pub usual: bool,
-    /// Further fields of a line in JSON: each key, and the name of what it holds.
+    /// Additional fields of a JSON line: each key, and the name of its value.
     pub fields: Vec<(String, String)>,
-    /// It has a line of an exchange that one of these keeps; empty: of every one.
+    /// A line is written for an exchange that at least one of these keeps; empty: for every exchange.
     pub filter: Vec<LogFilter>,
-    /// Another receiver of the same lines.
+    /// Additional receiver of the same lines, in JSON.
     pub told: Option<Arc<dyn LineTarget>>,
 }
 
@@ -113,7 +115,7 @@ impl From<LogConfig> for Log {
     }
 }
 
-/// Which lines a log has, and what they look like.
+/// The format of a log's lines, and which exchanges get one.
 #[derive(Debug)]
 pub(super) struct Rules {
     pub(super) format: Format,
@@ -123,7 +125,7 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Whether it is one of these logs, or a usual one.
+    /// Returns whether the log is selected: by its key in `only`, or without `only` by being a default log.
     #[inline]
     pub(super) fn is_for(&self, only: Option<&[u64]>) -> bool {
         match only {
@@ -132,7 +134,7 @@ impl Rules {
         }
     }
 
-    /// Whether it has a line of an exchange. `random` is the state of a generator.
+    /// Returns whether an exchange gets a line. `random` is the state of a xorshift generator.
     #[inline]
     pub(super) fn keeps(&self, record: &Record<'_>, random: &mut u32) -> bool {
         let mut draw = || {
@@ -152,37 +154,36 @@ pub struct AccessLog {
     writers: Vec<Thread>,
 }
 
-/// A log, and the writer that it shares with others of the same target.
+/// A log, and the index of its writer. Logs with the same target share a writer.
 #[derive(Debug)]
 struct Running {
     rules: Arc<Rules>,
     writer: usize,
 }
 
-/// A writer's thread.
+/// The thread of a writer.
 #[derive(Debug)]
 struct Thread {
-    /// `None`: a [`LineTarget`] gets the lines.
+    /// `None`: the lines go to a [`LineTarget`].
     target: Option<LogTarget>,
     queue: SyncSender<Message>,
     counts: Arc<LogCounts>,
-    /// Closed when the writer has ended.
+    /// Disconnected after the writer ends.
     ended: Mutex<Receiver<()>>,
 }
 
 impl AccessLog {
     /// Opens the target of one log and starts its writer.
     ///
-    /// # Errors
-    /// See [`start_all`](Self::start_all).
+    /// # Errors See [`start_all`](Self::start_all).
     pub fn start(config: LogConfig) -> io::Result<AccessLog> {
         Self::start_all(vec![config.into()])
     }
 
-    /// Opens the targets and starts a writer's thread for each.
+    /// Opens the targets and starts one writer thread for each.
     ///
-    /// # Errors
-    /// A file cannot be opened, a template does not compile (`InvalidInput`), or no thread can be made.
+    /// # Errors Fails if a file cannot be opened, a template does not compile (`InvalidInput`), or a thread
+    /// cannot be started.
     pub fn start_all(logs: Vec<Log>) -> io::Result<AccessLog> {
         let mut all = AccessLog { logs: Vec::new(), writers: Vec::new() };
         for Log { config, key, usual, fields, filter, told } in logs {
@@ -209,7 +210,7 @@ impl AccessLog {
         Ok(all)
     }
 
-    /// Starts a writer, and says which it is.
+    /// Starts a writer and returns its index.
     fn run(
         &mut self,
         target: Option<LogTarget>,
@@ -227,7 +228,7 @@ impl AccessLog {
         Ok(self.writers.len() - 1)
     }
 
-    /// A sink for one worker.
+    /// Creates a sink for one worker.
     #[must_use]
     pub fn sink(&self) -> LogSink {
         let lines = self.logs.iter().map(|log| {
@@ -237,8 +238,8 @@ impl AccessLog {
         LogSink::new(lines.collect())
     }
 
-    /// Opens the paths of files anew, after a rotation: lines that workers hand over from now on go there. If one
-    /// cannot be opened the old file is kept. Never waits.
+    /// Reopens the paths of files after a rotation. Lines that workers hand over from now on go to the new
+    /// files. If a path cannot be opened, the old file is kept. Never waits.
     pub fn reopen(&self) {
         for writer in &self.writers {
             writer.counts.reopen.store(true, Ordering::Relaxed);
@@ -247,28 +248,28 @@ impl AccessLog {
         }
     }
 
-    /// Lines dropped since the start: the target failed, or the writer was too far behind.
+    /// Returns the lines dropped since the start, because a target failed or a writer was too far behind.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.writers.iter().map(|writer| writer.counts.dropped()).sum()
     }
 
-    /// Lines written since the start.
+    /// Returns the lines written since the start.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.writers.iter().map(|writer| writer.counts.written()).sum()
     }
 
-    /// What is wrong with a target, if its last write or opening failed.
+    /// Returns the problem of a target whose last write or opening failed; `None`: all targets work.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         self.writers.iter().find_map(|writer| writer.counts.problem())
     }
 
-    /// Ends the writers when they have written what sinks had handed over (flush or drop them first), and waits
-    /// for that up to `deadline`. Returns whether all of it was done; if not, a target is stuck.
+    /// Ends the writers after they have written all buffers that sinks handed over (flush or drop the sinks
+    /// first). Waits up to `deadline`. Returns whether everything was written; if not, a target is stuck.
     ///
-    /// Lines that come later are dropped and counted.
+    /// Later lines are dropped and counted.
     pub fn close(&self, deadline: Duration) -> bool {
         let end = Instant::now() + deadline;
         let asked: Vec<bool> = self.writers.iter().map(|writer| writer.ask_to_close(end)).collect();
@@ -282,7 +283,7 @@ impl AccessLog {
 }
 
 impl Thread {
-    /// Asks the writer to end; says whether it could be asked.
+    /// Asks the writer to end. Returns whether the message fitted into the queue before `end`.
     fn ask_to_close(&self, end: Instant) -> bool {
         let mut message = Message::Close;
         loop {
@@ -297,10 +298,10 @@ impl Thread {
         }
     }
 
-    /// Waits for its end; says whether that has come.
+    /// Waits for the writer to end. Returns whether it did so before `end`.
     fn has_ended(&self, end: Instant) -> bool {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nothing is ever sent: the only news is that the other end is gone.
+        // Nothing is ever sent: the only possible event is that the writer drops its half.
         let wait = end.saturating_duration_since(Instant::now());
         matches!(ended.recv_timeout(wait), Err(RecvTimeoutError::Disconnected))
     }
@@ -408,7 +409,7 @@ mod tests {
         sink.record(&status(502));
         sink.record_in(&status(201), Some(&[3, 4]));
         sink.record_in(&status(202), Some(&[]));
-        // Of a log that is gone: the usual ones take it.
+        // No such log exists any more: the default logs take the line.
         sink.record_in(&status(203), Some(&[9]));
         assert!(
             sink.takes(None) && sink.takes(Some(&[3])) && sink.takes(Some(&[9])) && !sink.takes(Some(&[]))
@@ -503,7 +504,7 @@ mod tests {
         assert!(log.dropped() > 0);
         assert!(!log.close(Duration::from_millis(20)), "it cannot be done");
 
-        // The reader wakes up: all that was not dropped comes, in whole lines.
+        // The reader wakes up. It receives every line that was not dropped, each one whole.
         let mut text = Vec::new();
         drop(sink);
         wait_for("the rest", || {

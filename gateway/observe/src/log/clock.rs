@@ -1,4 +1,4 @@
-//! Wall-clock time for log lines, formatted once a second.
+//! Wall-clock time for log lines, formatted once per second.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -7,13 +7,13 @@ use time::OffsetDateTime;
 const MONTHS: [&[u8; 3]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
-/// Turns the monotonic time of a record into UTC text.
+/// Converts the monotonic time of a record to UTC text.
 ///
-/// The text of the current second is kept. Each new second also looks at the system's clock anew, so that the
-/// log follows when that is set.
+/// The text of the current second is cached. Each new second also reads the system clock again, so the log
+/// follows when that clock is set.
 #[derive(Debug)]
 pub(super) struct WallClock {
-    /// When the formatted second began, on the monotonic clock.
+    /// Start of the cached second, on the monotonic clock.
     second: Instant,
     /// `2026-01-31T23:59:59.`
     rfc3339: [u8; 20],
@@ -33,7 +33,7 @@ impl WallClock {
         clock
     }
 
-    /// Makes the texts those of the second that `at` lies in, and returns its millisecond.
+    /// Updates the cached texts to the second that contains `at`, and returns its millisecond.
     #[inline]
     pub(super) fn advance(&mut self, at: Instant) -> u32 {
         match at.checked_duration_since(self.second) {
@@ -42,13 +42,13 @@ impl WallClock {
         }
     }
 
-    /// The date and time up to the dot before the milliseconds.
+    /// Returns date and time up to the dot before the milliseconds.
     #[inline]
     pub(super) fn rfc3339(&self) -> &[u8; 20] {
         &self.rfc3339
     }
 
-    /// nginx's `$time_local`, in UTC.
+    /// Returns nginx's `$time_local`, in UTC.
     #[inline]
     pub(super) fn local(&self) -> &[u8; 26] {
         &self.local
@@ -62,7 +62,7 @@ impl WallClock {
             None => wall.saturating_sub(now.duration_since(at)),
         };
         let into = Duration::from_nanos(wall.subsec_nanos().into());
-        // A process that has lived for less than a second may have no earlier instant.
+        // Soon after the machine's start, the monotonic clock may have no earlier instant.
         self.second = at.checked_sub(into).unwrap_or(at);
         self.format(wall.as_secs());
         wall.subsec_millis()

@@ -1,6 +1,7 @@
-//! Whatever a peer sent, a line stays one line, and a quoted field ends where it should.
+//! Escaping for log fields. Whatever bytes a peer sends, a line stays one line, and a quoted field ends at
+//! its quote.
 
-/// The digits nginx escapes with.
+/// The digits that nginx escapes with.
 const UPPER_HEX: &[u8; 16] = b"0123456789ABCDEF";
 
 /// Appends `bytes` as nginx does in its default escaping: bytes below 0x20, from 0x7F, `"` and `\` become
@@ -34,8 +35,8 @@ fn hex(byte: u8) -> [u8; 4] {
     [b'\\', b'x', UPPER_HEX[usize::from(byte >> 4)], UPPER_HEX[usize::from(byte & 15)]]
 }
 
-/// Appends `bytes` as the inside of a JSON string (RFC 8259, section 7). Valid UTF-8 stays, control
-/// characters (those of Latin-1 too, which terminals obey) become `\u00XX`, and a byte that is not UTF-8
+/// Appends `bytes` as the inside of a JSON string (RFC 8259, section 7). Valid UTF-8 stays. Control
+/// characters become `\u00XX`, including the Latin-1 ones that terminals obey. A byte that is not UTF-8
 /// becomes the four characters `\xXX`.
 #[inline]
 pub(super) fn json(line: &mut Vec<u8>, bytes: &[u8]) {

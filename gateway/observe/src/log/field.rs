@@ -31,21 +31,22 @@ macro_rules! fields {
 fields! {
     /// When the exchange ended: RFC 3339 with milliseconds, UTC.
     Time = "time";
-    /// The same as nginx writes it, `31/Jan/2026:23:59:59 +0000`; not in JSON.
+    /// The same in nginx's format, `31/Jan/2026:23:59:59 +0000`; not in JSON.
     TimeLocal = "time_local";
     /// The client's IP address; `unix:` for a Unix socket.
     Client = "client";
     /// The client's port.
     ClientPort = "client_port";
-    /// The IP address of the connection's other end; not in JSON where that is the client, nor is the next.
+    /// The IP address of the connection's other end; in JSON, this and the next field are left out if it is
+    /// the client.
     Peer = "peer";
-    /// Its port.
+    /// The port of the connection's other end.
     PeerPort = "peer_port";
-    /// `http` or `https`: what the client has used.
+    /// `http` or `https`: the scheme that the client used.
     Scheme = "scheme";
     /// The method.
     Method = "method";
-    /// The request target as it came.
+    /// The request target as received.
     Target = "target";
     /// The target's path.
     Path = "path";
@@ -53,25 +54,25 @@ fields! {
     Query = "query";
     /// The version, `HTTP/1.1`.
     Protocol = "protocol";
-    /// The host that was asked for.
+    /// The requested host.
     Host = "host";
-    /// The version of TLS, `1.3`; not in JSON where there is none, nor are the next three.
+    /// The version of TLS, `1.3`; in JSON, this and the next three fields are left out without TLS.
     TlsVersion = "tls_version";
     /// The cipher suite.
     TlsCipher = "tls_cipher";
-    /// The name that the client asked for in the handshake.
+    /// The server name from the client's handshake.
     Sni = "sni";
-    /// Who the client's certificate is for.
+    /// Subject of the client's certificate.
     ClientSubject = "client_subject";
-    /// The SHA-256 hash of it; not in JSON where there is none.
+    /// SHA-256 hash of the client's certificate; in JSON, left out if there is none.
     ClientFingerprint = "client_fingerprint";
-    /// The status of the answer; 0: nothing was answered (`000` in text).
+    /// The status of the answer; 0: nothing was sent (`000` in text).
     Status = "status";
     /// The `grpc-status` of a gRPC call.
     GrpcStatus = "grpc_status";
     /// The reason, `-` if the upstream's answer went through.
     Reason = "reason";
-    /// More on the reason.
+    /// Detail on the reason.
     Detail = "detail";
     /// The route's name.
     Route = "route";
@@ -79,13 +80,14 @@ fields! {
     Upstream = "upstream";
     /// The endpoint's address.
     Endpoint = "endpoint";
-    /// The endpoints of all attempts; not in JSON where there was one attempt, nor are the next three.
+    /// The endpoints of all attempts; in JSON, this and the next three fields are left out if there was one
+    /// attempt.
     Endpoints = "endpoints";
-    /// The status that each of them answered.
+    /// The status of each attempt.
     EndpointStatuses = "endpoint_statuses";
-    /// Why each attempt came to nothing.
+    /// Why each attempt failed.
     EndpointReasons = "endpoint_reasons";
-    /// Milliseconds of each attempt.
+    /// Duration of each attempt, in milliseconds.
     EndpointMs = "endpoint_ms";
     /// Bytes of the request body.
     BytesIn = "bytes_in";
@@ -93,11 +95,11 @@ fields! {
     BytesOut = "bytes_out";
     /// The request id.
     RequestId = "request_id";
-    /// The consumer that a policy has told apart; not in JSON where there is none.
+    /// The consumer that a policy identified; in JSON, left out if there is none.
     Consumer = "consumer";
-    /// The trace that the request belongs to, and its span; not in JSON where it is in none.
+    /// The trace of the request; in JSON, this and the next field are left out if it belongs to none.
     TraceId = "trace_id";
-    /// The span.
+    /// The span of the request in that trace.
     SpanId = "span_id";
     /// The `Referer` field.
     Referer = "referer";
@@ -117,9 +119,9 @@ fields! {
     BodyMs = "body_ms";
 }
 
-/// What a field holds in one record.
+/// The value of a field in one record.
 pub(super) enum Value<'a> {
-    /// Nothing: `-` in text, `null` in JSON.
+    /// No value: `-` in text, `null` in JSON.
     Absent,
     /// Bytes that need escaping.
     Text(&'a [u8]),
@@ -131,27 +133,27 @@ pub(super) enum Value<'a> {
     Millis(Duration),
     /// True or false.
     Flag(bool),
-    /// The number of a trace: 32 digits of base 16.
+    /// The id of a trace: 32 hexadecimal digits.
     Trace(u128),
-    /// The number of a span: 16 of them.
+    /// The id of a span: 16 hexadecimal digits.
     Span(u64),
     /// The client's address.
     Address(SocketAddr),
-    /// The time: the clock's second, and this millisecond.
+    /// The time: the clock's cached second, and this millisecond.
     Time(u32),
-    /// The time, as nginx writes it.
+    /// The time in nginx's format.
     TimeLocal,
 }
 
 impl Field {
-    /// The field of a name.
+    /// Returns the field with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Field> {
         Field::ALL.iter().copied().find(|field| field.name() == name)
     }
 
-    /// Whether it is left out of this record's JSON: a gateway without TLS and without policies would write seven nulls in
-    /// each line.
+    /// Returns whether the field is left out of this record's JSON. Otherwise a gateway without TLS and
+    /// policies would write seven nulls in each line.
     #[inline]
     pub(super) fn is_left_out(self, record: &Record<'_>) -> bool {
         match self {
@@ -168,7 +170,7 @@ impl Field {
         }
     }
 
-    /// Appends it as nginx would.
+    /// Appends the field in nginx's notation.
     #[inline]
     pub(super) fn write_text(self, line: &mut Vec<u8>, record: &Record<'_>, clock: &WallClock, millis: u32) {
         match self.of_attempts() {
@@ -188,7 +190,7 @@ impl Field {
         }
     }
 
-    /// Appends it as JSON.
+    /// Appends the field as JSON.
     #[inline]
     pub(super) fn write_json(self, line: &mut Vec<u8>, record: &Record<'_>, clock: &WallClock, millis: u32) {
         match self.of_attempts() {
@@ -206,7 +208,7 @@ impl Field {
         }
     }
 
-    /// What a field that is a list has of each attempt.
+    /// Returns the function that reads one attempt's value, for a field that is a list.
     #[inline]
     fn of_attempts(self) -> Option<for<'a> fn(&EndpointAttempt<'a>) -> Value<'a>> {
         match self {
@@ -246,7 +248,7 @@ impl Field {
             Field::ClientFingerprint => {
                 optional(record.tls.and_then(|tls| tls.client_fingerprint).map(str::as_bytes))
             }
-            // Lists: see `write_text` and `write_json`.
+            // These fields are lists: see `write_text` and `write_json`.
             Field::Endpoints | Field::EndpointStatuses | Field::EndpointReasons | Field::EndpointMs => {
                 Value::Absent
             }
@@ -297,7 +299,7 @@ fn duration(duration: Option<Duration>) -> Value<'static> {
     duration.map_or(Value::Absent, Value::Millis)
 }
 
-/// A port of 0 is not known.
+/// Returns the port; 0 means unknown.
 fn port(address: SocketAddr) -> Value<'static> {
     match address.port() {
         0 => Value::Absent,
@@ -305,20 +307,20 @@ fn port(address: SocketAddr) -> Value<'static> {
     }
 }
 
-/// A Unix socket's peer has no address: the record says `0.0.0.0:0`.
+/// Returns whether the peer came over a Unix socket. It has no address: the record holds `0.0.0.0:0`.
 fn is_unix(client: SocketAddr) -> bool {
     client.port() == 0 && client.ip().is_unspecified()
 }
 
 impl Value<'_> {
-    /// Appends the value as nginx would.
+    /// Appends the value in nginx's notation.
     #[inline]
     pub(super) fn write_text(&self, line: &mut Vec<u8>, clock: &WallClock) {
         match *self {
             Value::Absent => line.push(b'-'),
             Value::Text(bytes) => escape::text(line, bytes),
             Value::Number(number) => text::number(line, number),
-            // nginx prints an unset status so, too.
+            // nginx also prints an unset status this way.
             Value::Status(0) => line.extend_from_slice(b"000"),
             Value::Status(status) => text::number(line, status.into()),
             Value::Millis(duration) => text::millis(line, duration),

@@ -1,29 +1,29 @@
-//! Which exchanges a log has a line of.
+//! Filters that choose which exchanges get a line in a log.
 
 use std::time::Duration;
 
 use crate::{Reason, Record};
 
-/// Statuses of gRPC that say that the server has failed: UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE and
-/// DATA_LOSS.
+/// gRPC statuses that report a failure of the server: UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL,
+/// UNAVAILABLE and DATA_LOSS.
 const FAILED_CALLS: [u8; 6] = [2, 4, 12, 13, 14, 15];
 
-/// Shares are counted in millionths.
+/// Sampling shares are in millionths.
 const WHOLE: u32 = 1_000_000;
 
-/// Conditions that must all hold for an exchange to have a line.
+/// Conditions that must all hold for an exchange to get a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogFilter {
-    /// Ranges of statuses, first and last; empty: any.
+    /// Ranges of statuses, first and last inclusive; empty: any status.
     pub statuses: Vec<(u16, u16)>,
-    /// The exchange took at least so long.
+    /// Minimum duration of the exchange.
     pub min_duration: Option<Duration>,
-    /// The share of the others that has a line, in millionths; errors always have one.
+    /// The share of exchanges without an error that get a line, in millionths. Errors always get one.
     pub sample: Option<u32>,
 }
 
 impl LogFilter {
-    /// Whether the exchange has a line; `draw` gives a random number.
+    /// Returns whether the exchange gets a line; `draw` returns a random number.
     pub(super) fn keeps(&self, record: &Record<'_>, draw: impl FnOnce() -> u32) -> bool {
         let has = |range: &(u16, u16)| (range.0..=range.1).contains(&record.status);
         (self.statuses.is_empty() || self.statuses.iter().any(has))
@@ -32,7 +32,8 @@ impl LogFilter {
     }
 }
 
-/// Whether an exchange has failed: no answer, one of the server's errors, one that was cut off, or a failed call.
+/// Returns whether an exchange failed: no answer, a 5xx status, an answer that was cut off, or a failed gRPC
+/// call.
 fn is_error(record: &Record<'_>) -> bool {
     let is_cut = record.reason != Reason::None && record.status < 400;
     record.status == 0

@@ -1,4 +1,4 @@
-//! One line of each format.
+//! Writes one line in each format.
 
 use super::clock::WallClock;
 use super::escape;
@@ -6,17 +6,18 @@ use super::field::{Field, Value};
 use super::template::{Part, Template};
 use crate::Record;
 
-/// A format, ready for use.
+/// A compiled format.
 #[derive(Debug)]
 pub(super) enum Format {
     Combined,
-    /// Every field, and further ones: the key with its quotes and colon, and what it holds.
+    /// Every field, and additional ones: the quoted key with its colon, and its value.
     Json(Vec<(Box<[u8]>, Part)>),
     Template(Template),
 }
 
 impl Format {
-    /// JSON with further fields: each key, and the name of what it holds. Names that are not known are left out.
+    /// Returns the JSON format with additional fields: each key, and the name of its value. Unknown names are
+    /// ignored.
     pub(super) fn json(further: &[(String, String)]) -> Self {
         let field = |(key, name): &(String, String)| {
             let mut text = b"\"".to_vec();
@@ -27,7 +28,7 @@ impl Format {
         Self::Json(further.iter().filter_map(field).collect())
     }
 
-    /// Whether it needs the head of the response.
+    /// Returns whether the format reads the response head.
     pub(super) fn is_of_response(&self) -> bool {
         match self {
             Self::Combined => false,
@@ -36,7 +37,7 @@ impl Format {
         }
     }
 
-    /// Appends the record's line with its line feed. Allocates only where `line` lacks room.
+    /// Appends the record's line with its line feed. Allocates only if `line` lacks room.
     #[inline]
     pub(super) fn write(&self, line: &mut Vec<u8>, record: &Record<'_>, clock: &mut WallClock) {
         let millis = clock.advance(record.ended());
@@ -57,7 +58,8 @@ impl Format {
     }
 }
 
-/// nginx's `combined`. `$remote_user` is whoever a policy has told apart, by a password or otherwise.
+/// Appends nginx's `combined` line. `$remote_user` is the consumer that a policy identified, by a password or
+/// otherwise.
 fn combined(line: &mut Vec<u8>, record: &Record<'_>, clock: &WallClock) {
     Value::Address(record.client).write_text(line, clock);
     line.extend_from_slice(b" - ");
@@ -77,7 +79,7 @@ fn combined(line: &mut Vec<u8>, record: &Record<'_>, clock: &WallClock) {
     line.push(b'"');
 }
 
-/// The request line, as far as it was read.
+/// Appends the request line, as far as it was parsed.
 fn request(line: &mut Vec<u8>, record: &Record<'_>) {
     let parts = [record.method, record.target, record.version];
     if parts.iter().all(|part| part.is_empty()) {

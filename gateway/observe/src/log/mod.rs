@@ -1,7 +1,7 @@
-//! The access log: one line for each ended exchange, written off the hot path.
+//! The access log: one line for each ended exchange, written outside the request path.
 //!
-//! A worker formats lines into its own [`LogSink`] and hands whole buffers to one writer thread. Formats and
-//! fields are described in `docs/access-log.md`.
+//! A worker formats lines into its own [`LogSink`] and hands over whole buffers to writer threads, one for
+//! each target. Formats and fields are described in `docs/access-log.md`.
 
 mod access_log;
 mod clock;

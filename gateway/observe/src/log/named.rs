@@ -1,4 +1,5 @@
-//! What a log looks up by name, and only where a configuration names it: headers, cookies, and attempts before the last one.
+//! Log fields that a configuration names: headers and cookies. The [`Details`] of a record look them up only
+//! if a log uses them; they also give the attempts before the last one.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -6,28 +7,29 @@ use std::time::Duration;
 use super::escape;
 use crate::Reason;
 
-/// Headers whose values are credentials: a log shows that they were there, and no more.
+/// Headers whose values are credentials: a log shows only their presence.
 const SECRET: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
 
-/// What stands for the value of a credential.
+/// The text that replaces a credential's value.
 const MASKED: &[u8] = b"***";
 
-/// Where a record finds what few logs ask for. A record borrows it, so that a request pays nothing for it.
+/// Source of details that few logs use. A record borrows it, so a request without such a log pays nothing.
 pub trait Details: Debug {
-    /// Calls `each` with the value of every field of this name in the head of the request.
+    /// Calls `each` with the value of every field of this name in the request head. `name` is in lower case.
     fn header(&self, name: &str, each: &mut dyn FnMut(&[u8]));
 
-    /// The same in the head of the response that the client got.
+    /// Calls `each` with the value of every field of this name in the head of the response sent to the
+    /// client.
     fn response_header(&self, name: &str, each: &mut dyn FnMut(&[u8]));
 
-    /// The value of the first cookie of this name in the request.
+    /// Returns the value of the first cookie of this name in the request.
     fn cookie(&self, name: &str) -> Option<&[u8]>;
 
-    /// An attempt before the last one, from 0.
+    /// Returns an attempt before the last one; 0 is the first.
     fn earlier(&self, index: usize) -> Option<EndpointAttempt<'_>>;
 }
 
-/// Nothing is known.
+/// Details without any data.
 impl Details for () {
     fn header(&self, _: &str, _: &mut dyn FnMut(&[u8])) {}
 
@@ -47,11 +49,11 @@ impl Details for () {
 pub struct EndpointAttempt<'a> {
     /// The endpoint's address.
     pub endpoint: &'a str,
-    /// The status of its answer; 0: none came.
+    /// The status of its answer; 0: no answer.
     pub status: u16,
-    /// Why it came to nothing; none: it was answered, or another attempt was faster.
+    /// Why it failed; [`Reason::None`]: it was answered, or another attempt was faster.
     pub reason: Reason,
-    /// How long it took.
+    /// Duration of the attempt.
     pub took: Duration,
 }
 
@@ -64,7 +66,7 @@ pub(super) enum Named {
 }
 
 impl Named {
-    /// `header.NAME`, `response_header.NAME` or `cookie.NAME`.
+    /// Parses `header.NAME`, `response_header.NAME` or `cookie.NAME`.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (kind, name) = text.split_once('.')?;
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
@@ -79,12 +81,12 @@ impl Named {
         }
     }
 
-    /// Whether it needs the head of the response.
+    /// Returns whether the field reads the response head.
     pub(super) fn is_of_response(&self) -> bool {
         matches!(self, Self::ResponseHeader(_))
     }
 
-    /// Appends the values, with a comma between, by this way of escaping. Says whether there was any.
+    /// Appends the values, escaped and separated by commas. Returns whether there was any.
     fn write(&self, line: &mut Vec<u8>, details: &dyn Details, escape: fn(&mut Vec<u8>, &[u8])) -> bool {
         let mut found = false;
         let mut each = |value: &[u8]| {
@@ -111,14 +113,14 @@ impl Named {
         found
     }
 
-    /// Appends it as nginx would.
+    /// Appends the field in nginx's notation.
     pub(super) fn write_text(&self, line: &mut Vec<u8>, details: &dyn Details) {
         if !self.write(line, details, escape::text) {
             line.push(b'-');
         }
     }
 
-    /// Appends it as JSON.
+    /// Appends the field as JSON.
     pub(super) fn write_json(&self, line: &mut Vec<u8>, details: &dyn Details) {
         let start = line.len();
         line.push(b'"');

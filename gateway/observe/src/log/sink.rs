@@ -1,4 +1,5 @@
-//! A worker's end of the access log.
+//! A worker's part of the access log: it formats lines into buffers, and hands full ones to the writer
+//! threads.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -10,29 +11,30 @@ use super::clock::WallClock;
 use super::writer::{Batch, LogCounts, Message};
 use crate::Record;
 
-/// A buffer is handed over when it holds this much.
+/// Size at which a buffer is handed over, in bytes.
 const FULL: usize = 64 * 1024;
 
-/// A buffer's room: one line of up to 16 KiB fits behind a nearly full one without an allocation.
+/// Capacity of a buffer: one line of up to 16 KiB fits after a nearly full one without an allocation.
 pub(super) const CAPACITY: usize = FULL + 16 * 1024;
 
-/// Buffers that one sink may have under way: 4 MiB, or half a second of 200-byte lines at 40,000 a second.
+/// Bound of buffers that one sink may have in the queue: 4 MiB, or half a second of 200-byte lines at 40,000
+/// per second.
 const UNDER_WAY: usize = 64;
 
-/// Empty buffers kept for a sink; more come and go with a burst.
+/// Empty buffers kept for a sink. A burst allocates more and frees them again.
 const KEPT: usize = 4;
 
 /// One worker's buffers of log lines, one for each log.
 ///
-/// [`record`](Self::record) formats into the buffers. [`flush`](Self::flush) hands them to the writer threads, which wakes
-/// those: call it from a timer (every 100 ms, say) and before a worker ends, not after each request. A
-/// buffer that has filled up is handed over by `record` itself.
+/// [`record`](Self::record) formats lines into the buffers. [`flush`](Self::flush) hands the buffers to the
+/// writer threads and wakes them. Call it from a timer (every 100 ms, for example) and before a worker ends,
+/// not after each request. `record` itself hands over a buffer that is full.
 #[derive(Debug)]
 pub struct LogSink {
     lines: Vec<Lines>,
-    /// Whether any log takes the lines of routes that name none.
+    /// Whether any log takes the lines of routes that name no log.
     usual: bool,
-    /// Whether any log wants to know the head of the response.
+    /// Whether any log reads the response head.
     of_responses: bool,
 }
 
@@ -47,26 +49,27 @@ pub(super) struct Lines {
     home: SyncSender<Vec<u8>>,
     emptied: Receiver<Vec<u8>>,
     under_way: Arc<AtomicUsize>,
-    /// The state of a generator of random numbers (xorshift, G. Marsaglia, 2003); never 0.
+    /// The state of a random number generator (xorshift, G. Marsaglia, 2003); never 0.
     random: u32,
 }
 
 impl LogSink {
-    /// Of these logs; without any it takes no lines.
+    /// Creates a sink for these logs. Without any it takes no lines.
     pub(super) fn new(lines: Vec<Lines>) -> LogSink {
         let usual = lines.iter().any(|lines| lines.rules.usual);
         let of_responses = lines.iter().any(|lines| lines.rules.format.is_of_response());
         LogSink { lines, usual, of_responses }
     }
 
-    /// Adds the record's line to the logs of routes that name none.
+    /// Adds the record's line to the default logs, for a route that names no log.
     #[inline]
     pub fn record(&mut self, record: &Record<'_>) {
         self.record_in(record, None);
     }
 
-    /// Adds the record's line to the logs with these keys, or to the usual ones. No lock, no system call, and no allocation
-    /// for a line of up to 16 KiB; each 64 KiB of lines cost one [`flush`](Self::flush).
+    /// Adds the record's line to the logs with these keys, or to the default logs. Takes no lock, makes no
+    /// system call, and does not allocate for a line of up to 16 KiB; each 64 KiB of lines cost one
+    /// [`flush`](Self::flush).
     #[inline]
     pub fn record_in(&mut self, record: &Record<'_>, only: Option<&[u64]>) {
         let only = self.known(only);
@@ -75,14 +78,15 @@ impl LogSink {
         }
     }
 
-    /// Whether there is any log; if not, there is no need to keep anything for one.
+    /// Returns whether there is any log; if not, callers need not keep data for one.
     #[must_use]
     #[inline]
     pub fn is_on(&self) -> bool {
         !self.lines.is_empty()
     }
 
-    /// Whether a log with one of these keys, or a usual one, takes lines; if not, there is no need to make a record.
+    /// Returns whether a log with one of these keys, or a default log, takes lines; if not, callers need not
+    /// make a record.
     #[must_use]
     #[inline]
     pub fn takes(&self, only: Option<&[u64]>) -> bool {
@@ -92,34 +96,35 @@ impl LogSink {
         }
     }
 
-    /// Whether a log shows fields of responses.
+    /// Returns whether a log shows fields of responses.
     #[must_use]
     pub fn is_of_responses(&self) -> bool {
         self.of_responses
     }
 
-    /// The keys, unless no log has any of them: the configuration has changed since the request began, and the usual logs take
-    /// its line.
+    /// Returns the keys, unless no log has any of them. Then the configuration changed after the request
+    /// began, and the default logs take its line.
     #[inline]
     fn known<'k>(&self, only: Option<&'k [u64]>) -> Option<&'k [u64]> {
         only.filter(|keys| keys.is_empty() || self.lines.iter().any(|lines| keys.contains(&lines.rules.key)))
     }
 
-    /// Whether there is nothing to flush.
+    /// Returns whether there is nothing to flush.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.lines.iter().all(|lines| lines.count == 0)
     }
 
-    /// Hands the lines to the writer threads. Never waits: while a writer is behind, they stay here and more
-    /// are added; once a buffer is full too, its lines are dropped and counted.
+    /// Hands the lines to the writer threads. Never waits: if a writer is behind, lines stay here and more
+    /// are added. When the buffer is also full, its lines are dropped and counted.
     pub fn flush(&mut self) {
         self.lines.iter_mut().for_each(Lines::hand_over);
     }
 }
 
-/// A worker that ends leaves no line behind.
+/// Hands over the remaining lines when the worker ends; lines that do not fit into the queue count as
+/// dropped.
 impl Drop for LogSink {
     fn drop(&mut self) {
         for lines in &mut self.lines {
@@ -132,7 +137,7 @@ impl Drop for LogSink {
 impl Lines {
     pub(super) fn new(rules: Arc<Rules>, queue: SyncSender<Message>, counts: Arc<LogCounts>) -> Self {
         let (home, emptied) = sync_channel(KEPT);
-        // Few routes have a log of their own: it gets its buffer with its first line.
+        // Few routes have a log of their own: such a log allocates its buffer with its first line.
         let room = if rules.usual { CAPACITY } else { 0 };
         let seed = RandomState::new().hash_one(rules.key) as u32 | 1;
         Self {
@@ -177,7 +182,7 @@ impl Lines {
             home: self.home.clone(),
             under_way: self.under_way.clone(),
         };
-        // Before the writer can count it down.
+        // Before the send, because the writer decrements the count.
         self.under_way.fetch_add(1, Ordering::Relaxed);
         match self.queue.try_send(Message::Lines(batch)) {
             Ok(()) => self.count = 0,
@@ -185,7 +190,7 @@ impl Lines {
                 if let Message::Lines(mut batch) = message {
                     let empty = std::mem::replace(&mut self.bytes, std::mem::take(&mut batch.bytes));
                     let _ = self.home.try_send(empty);
-                    // They are this sink's again.
+                    // These lines belong to the sink again, so the batch must not count them as dropped.
                     batch.lines = 0;
                 }
                 self.keep_or_drop();

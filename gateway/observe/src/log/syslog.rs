@@ -1,7 +1,9 @@
-//! Lines to a syslog server (RFC 5424), over UDP (RFC 5426), TCP with octet counting (RFC 6587, section 3.4.1) or a Unix socket.
+//! Sends lines to a syslog server (RFC 5424), over UDP (RFC 5426), TCP with octet counting (RFC 6587, section
+//! 3.4.1) or a Unix socket.
 //!
-//! The writer's thread owns it. No call waits longer than [`WAIT`], but for opening a TCP connection. Messages for a server that
-//! is away or too slow wait, up to [`PENDING`] bytes; past that they are dropped and counted.
+//! The writer thread owns it. No call waits longer than [`WAIT`], except to open a TCP connection. While a
+//! server is unreachable or too slow, up to [`PENDING`] bytes of messages wait; further messages are dropped
+//! and counted.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,29 +19,29 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::clock::{WallClock, digits};
 use super::writer::LogCounts;
 
-/// Bytes of messages that wait for the server.
+/// Bound of the messages that wait for the server, in bytes.
 const PENDING: usize = 4 << 20;
 
-/// Bytes of one datagram: UDP over IPv4 carries 65,507.
+/// Bound of one datagram, in bytes: UDP over IPv4 carries 65,507.
 const DATAGRAM: usize = 60_000;
 
-/// How long a full socket is waited for at once.
+/// How long one call waits for a full socket.
 const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// How long opening a TCP connection may take.
+/// Time limit for opening a TCP connection.
 const CONNECT: Duration = Duration::from_secs(2);
 
-/// A server that takes no byte for so long gets a new connection.
+/// A server that accepts no byte for this long gets a new connection.
 const STALL: Duration = Duration::from_secs(10);
 
-/// The wait before the second try to reach a server; it doubles up to `LONGEST_WAIT`.
+/// The wait before the second attempt to reach a server. It doubles up to `LONGEST_WAIT`.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 
-/// A syslog server, and what its messages say of themselves.
+/// A syslog server, and the header fields of its messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyslogTarget {
-    /// How it is reached.
+    /// The transport and address.
     pub transport: SyslogTransport,
     /// The facility, 0 to 23 (RFC 5424, table 1).
     pub facility: u8,
@@ -49,14 +51,14 @@ pub struct SyslogTarget {
     pub app_name: String,
 }
 
-/// How a syslog server is reached.
+/// The transport to a syslog server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SyslogTransport {
     /// `host:port`.
     Udp(String),
     /// `host:port`.
     Tcp(String),
-    /// The path of a socket of datagrams or of streams.
+    /// Path of a datagram or stream socket.
     Unix(PathBuf),
 }
 
@@ -70,7 +72,7 @@ impl fmt::Display for SyslogTransport {
     }
 }
 
-/// An open way to the server.
+/// An open socket to the server.
 enum Link {
     Udp(UdpSocket),
     Tcp(TcpStream),
@@ -78,20 +80,20 @@ enum Link {
     Stream(UnixStream),
 }
 
-/// The messages on their way to a server.
+/// The queue of messages to a server.
 pub(super) struct Syslog {
     transport: SyslogTransport,
-    /// What each message begins with, up to the time.
+    /// The part of each message before the time.
     begin: String,
-    /// What follows the time.
+    /// The part of each message after the time.
     middle: String,
     clock: WallClock,
     link: Option<Link>,
     pending: VecDeque<Vec<u8>>,
     pending_bytes: usize,
-    /// Bytes of the first pending message that have gone into a stream.
+    /// Bytes of the first pending message that a stream has accepted, with its length prefix.
     sent: usize,
-    /// When the stream took a byte for the last time.
+    /// Time at which the stream last accepted a byte.
     progress: Instant,
     retry_at: Option<Instant>,
     wait: Duration,
@@ -118,7 +120,7 @@ impl Syslog {
         }
     }
 
-    /// Takes a line, and sends what the server takes now.
+    /// Queues a line, and sends as much as the server accepts now.
     pub(super) fn take(&mut self, line: &[u8], counts: &LogCounts) {
         let message = self.message(line);
         if self.pending_bytes + message.len() > PENDING {
@@ -128,12 +130,12 @@ impl Syslog {
         self.pending.push_back(message);
     }
 
-    /// Whether messages wait.
+    /// Returns whether messages wait.
     pub(super) fn waits(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Sends what the server takes.
+    /// Sends as much as the server accepts.
     pub(super) fn flush(&mut self, counts: &LogCounts) {
         while let Some(message) = self.pending.front() {
             let now = Instant::now();
@@ -164,7 +166,7 @@ impl Syslog {
                     }
                     return;
                 }
-                // The server, or the network, takes no datagram of this size.
+                // The server, or the network, accepts no datagram of this size.
                 Err(error) if is_too_long(&error) => {
                     self.pending_bytes -= message.len();
                     self.pending.pop_front();
@@ -192,7 +194,8 @@ impl Syslog {
     fn failed(&mut self, error: &io::Error, counts: &LogCounts) {
         counts.set_problem(Some(format!("{}: {error}", self.transport)));
         self.link = None;
-        // A part of a message that a stream has got is lost with its connection: the next one gets all of it.
+        // A stream loses a partly sent message with its connection: the next connection sends the whole
+        // message.
         self.sent = 0;
         self.retry_at = Some(Instant::now() + self.wait);
         self.wait = (self.wait * 2).min(LONGEST_WAIT);
@@ -254,7 +257,7 @@ impl Link {
         }
     }
 
-    /// Sends a message, or what a stream has not got of it.
+    /// Sends a message, or the part of it that the stream has not accepted yet.
     fn send(&mut self, message: &[u8], sent: &mut usize) -> io::Result<()> {
         match self {
             Self::Udp(socket) => socket.send(&message[..message.len().min(DATAGRAM)]).map(drop),
@@ -264,7 +267,7 @@ impl Link {
         }
     }
 
-    /// Waits a moment until it takes more.
+    /// Waits up to [`WAIT`] until the socket accepts more; returns whether it does.
     fn is_writable(&self) -> bool {
         let socket = self.as_fd();
         let polled = poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::OUT)], Some(&WAIT));
@@ -293,10 +296,11 @@ fn each(address: &str, open: impl Fn(SocketAddr) -> io::Result<Link>) -> io::Res
     Err(last)
 }
 
-/// Writes a message behind its length. `sent` counts what the stream has taken of both, and is kept from call to call.
+/// Writes a message after its length. `sent` counts the accepted bytes of both, and persists between calls.
 fn send_counted(stream: &mut (impl Read + Write), message: &[u8], sent: &mut usize) -> io::Result<()> {
     if *sent == 0 {
-        // A server that has closed the connection would never be noticed by writing alone: what is written next is lost.
+        // Writing alone does not reveal that the server closed the connection: the next message would be
+        // lost.
         match stream.read(&mut [0; 256]) {
             Ok(0) => return Err(ErrorKind::ConnectionReset.into()),
             Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
@@ -334,7 +338,7 @@ mod tests {
         syslog.flush(counts);
     }
 
-    /// The message without its time.
+    /// Splits the header off a message, without its time.
     fn told(message: &str) -> (String, String) {
         let mut words = message.splitn(8, ' ');
         let begin = words.next().unwrap_or_default().to_owned();

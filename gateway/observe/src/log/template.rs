@@ -1,4 +1,4 @@
-//! A line's layout as the user writes it: text with `{field}` in it.
+//! Compiles a line's layout: text with `{field}` in it, as the configuration gives it.
 
 use std::fmt;
 
@@ -17,25 +17,23 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// What a name between braces stands for.
+    /// Returns the part for a name between braces.
     pub(super) fn named(name: &str) -> Option<Self> {
         Field::named(name).map(Self::Field).or_else(|| Named::parse(name).map(Self::Named))
     }
 
-    /// Whether it needs the head of the response.
+    /// Returns whether the part reads the response head.
     pub(super) fn is_of_response(&self) -> bool {
         matches!(self, Self::Named(named) if named.is_of_response())
     }
 }
 
 impl Template {
-    /// Compiles a template. `{name}` stands for a [`Field`], or for a header or cookie
-    /// (`header.NAME`, `response_header.NAME`, `cookie.NAME`); `{{` and `}}` are plain braces. The line's end is
-    /// added by the log.
+    /// Compiles a template. `{name}` is replaced by a [`Field`], or by a header or cookie (`header.NAME`,
+    /// `response_header.NAME`, `cookie.NAME`); `{{` and `}}` are plain braces. The log adds the line feed.
     ///
-    /// # Errors
-    /// A field that there is not, a brace without its other half, or a control character other than a tab:
-    /// the log is read line by line.
+    /// # Errors Fails on an unknown field, an unbalanced brace, or a control character other than a tab,
+    /// because readers split the log into lines.
     pub fn compile(source: &str) -> Result<Template, TemplateError> {
         let mut parts = Vec::new();
         let mut literal = String::new();
@@ -93,13 +91,13 @@ enum Problem {
 }
 
 impl TemplateError {
-    /// Where in the template, in bytes from its start.
+    /// Returns the position of the problem in the template, in bytes from its start.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// The name between the braces, if it is not a field's: for a caller that knows how to suggest one.
+    /// Returns the name between the braces if no field has it, so that a caller can suggest one.
     #[must_use]
     pub fn unknown_field(&self) -> Option<&str> {
         match &self.problem {
@@ -170,7 +168,7 @@ mod tests {
         assert_eq!(Template::compile("{colour}").unwrap_err().unknown_field(), Some("colour"));
     }
 
-    /// The configuration checks templates before they come here; it reads this table in its tests too.
+    /// The configuration checks templates first; its own tests read the same table.
     #[test]
     fn templates_are_read_as_the_configuration_reads_them() {
         let table: serde_json::Value =

@@ -1,4 +1,4 @@
-//! Numbers and addresses as text, without `core::fmt`, whose set-up costs more than the digits.
+//! Appends numbers and addresses as text, without `core::fmt`, whose set-up costs more than the digits.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -10,7 +10,7 @@ pub(super) fn number(line: &mut Vec<u8>, number: u64) {
     line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// Milliseconds with three decimals.
+/// Appends milliseconds with three decimals.
 #[inline]
 pub(super) fn millis(line: &mut Vec<u8>, duration: Duration) {
     let whole = duration.as_secs().saturating_mul(1_000).saturating_add(duration.subsec_millis().into());
@@ -20,7 +20,7 @@ pub(super) fn millis(line: &mut Vec<u8>, duration: Duration) {
     line.extend_from_slice(&fraction);
 }
 
-/// Each byte as two digits of base 16.
+/// Appends each byte as two hexadecimal digits.
 pub(super) fn hexadecimal(line: &mut Vec<u8>, bytes: &[u8]) {
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     line.extend(digits.map(|digit| b"0123456789abcdef"[usize::from(digit)]));
@@ -43,7 +43,8 @@ fn v4(line: &mut Vec<u8>, address: Ipv4Addr) {
     }
 }
 
-/// RFC 5952: lower case, no leading zeros, the longest run of two or more zero groups as `::`.
+/// Appends the form of RFC 5952: lower case, no leading zeros, the longest run of two or more zero groups as
+/// `::`.
 fn v6(line: &mut Vec<u8>, address: Ipv6Addr) {
     if let [0, 0, 0, 0, 0, 0xffff, ..] = address.segments()
         && let Some(mapped) = address.to_ipv4_mapped()
@@ -68,7 +69,7 @@ fn v6(line: &mut Vec<u8>, address: Ipv6Addr) {
     }
 }
 
-/// Start and length of the first longest run of zeros.
+/// Returns start and length of the first longest run of zeros.
 fn longest_zeros(groups: &[u16; 8]) -> (usize, usize) {
     let (mut best, mut start, mut length) = ((0, 0), 0, 0);
     for (index, &group) in groups.iter().enumerate() {

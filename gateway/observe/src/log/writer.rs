@@ -1,4 +1,5 @@
-//! The thread that writes.
+//! The writer thread of a log target. It receives buffers from the sinks and writes them to a file, standard
+//! output, a [`LineTarget`] or a syslog server. It alone waits for a slow target; workers never do.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -16,37 +17,37 @@ use rustix::fs::OFlags;
 use super::access_log::LineTarget;
 use super::syslog::{Syslog, SyslogTarget};
 
-/// A file that failed is opened again no more often than this.
+/// Minimum time between two attempts to reopen a failed file.
 const REOPEN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Messages that wait for a syslog server are sent again no more often than this.
+/// Interval at which waiting messages are sent to a syslog server again.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// How long messages that wait for a syslog server may take at the end.
+/// Time limit for the waiting messages to a syslog server when the writer ends.
 const LAST_MESSAGES: Duration = Duration::from_secs(1);
 
-/// How long to wait at once for a full pipe.
+/// How long one poll waits for a full pipe.
 const PIPE_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// What sinks and the log's owner ask of the writer.
+/// Requests of sinks and of the log's owner to the writer.
 pub(super) enum Message {
     Lines(Batch),
     /// Look at the flags.
     Wake,
-    /// Write what was queued before this, and end.
+    /// Write the messages that were queued before this one, and end.
     Close,
 }
 
-/// A buffer on its way to the file. Its lines are written or, when it is dropped with some left, counted as
-/// dropped: none is forgotten in a queue that nobody reads any more.
+/// A buffer on its way to the target. Dropping it counts its unwritten lines as dropped, so none is lost
+/// uncounted in a queue without a reader.
 pub(super) struct Batch {
     pub(super) bytes: Vec<u8>,
     /// Lines that are neither written nor counted as dropped.
     pub(super) lines: u64,
     pub(super) counts: Arc<LogCounts>,
-    /// Where the empty buffer goes.
+    /// Returns the empty buffer to its sink.
     pub(super) home: SyncSender<Vec<u8>>,
-    /// How many of the sink's buffers are under way.
+    /// Number of the sink's buffers in the queue.
     pub(super) under_way: Arc<AtomicUsize>,
 }
 
@@ -57,19 +58,19 @@ impl Drop for Batch {
     }
 }
 
-/// What the log counts, and what the owner and the writer tell each other.
+/// Counters of a log, and flags between its owner and the writer.
 #[derive(Debug, Default)]
 pub(crate) struct LogCounts {
     written: AtomicU64,
     dropped: AtomicU64,
     pub(super) reopen: AtomicBool,
     problem: Mutex<Option<String>>,
-    /// Who counts what it has lost of what it was told.
+    /// The receiver of the lines, which counts its own losses.
     told: Option<Arc<dyn LineTarget>>,
 }
 
 impl LogCounts {
-    /// Of lines that somebody is told.
+    /// Creates the counters of a log whose lines go to a [`LineTarget`].
     pub(super) fn of(told: Arc<dyn LineTarget>) -> Self {
         Self { told: Some(told), ..Self::default() }
     }
@@ -83,7 +84,8 @@ impl LogCounts {
         self.dropped.load(Ordering::Relaxed) + told
     }
 
-    /// Sinks and the writer both drop, but neither on the path of a request that is served: an ordinary add.
+    /// Counts dropped lines. Sinks and the writer both call it, but never for a request that is served: an
+    /// ordinary atomic add suffices.
     pub(super) fn drop_lines(&self, lines: u64) {
         if lines > 0 {
             self.dropped.fetch_add(lines, Ordering::Relaxed);
@@ -103,25 +105,25 @@ impl LogCounts {
     }
 }
 
-/// Where the lines go.
+/// The target of the lines.
 pub(super) struct Output {
     file: Option<File>,
-    /// None: the process's standard output, which cannot be opened anew.
+    /// `None`: the process's standard output, which cannot be reopened.
     path: Option<PathBuf>,
-    /// The last write ended inside a line.
+    /// Whether the last write ended inside a line.
     torn: bool,
-    /// The path could not be opened anew: `file` is what a rotation has moved away.
+    /// Whether reopening the path failed: `file` is then the old file, which a rotation has moved.
     outdated: bool,
     failed_at: Option<Instant>,
-    /// Who is told every line; there is no file then.
+    /// The receiver of every line; `file` is then `None`.
     told: Option<Arc<dyn LineTarget>>,
-    /// The server that gets every line; there is no file then.
+    /// The server that receives every line; `file` is then `None`.
     syslog: Option<Syslog>,
 }
 
 impl Output {
     pub(super) fn stdout() -> io::Result<Output> {
-        // Not through `io::stdout()`, whose line buffer would make one write of each line.
+        // Not through `io::stdout()`, whose line buffer would write each line separately.
         let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         Ok(Output::new(file, None))
     }
@@ -156,7 +158,7 @@ impl Output {
 }
 
 fn open(path: &PathBuf) -> io::Result<File> {
-    // Not blocking: a named pipe without a reader is an error at once, and a full one can be waited for.
+    // Non-blocking: opening a named pipe without a reader fails at once, and the writer can poll a full pipe.
     OpenOptions::new().append(true).create(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
 }
 
@@ -167,7 +169,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Writes until told to close, or until the log and all sinks are gone.
+    /// Writes until a `Close` message, or until the log and all sinks are dropped.
     pub(super) fn run(mut self) {
         while let Some(message) = self.next() {
             if self.counts.reopen.swap(false, Ordering::Relaxed) {
@@ -192,7 +194,8 @@ impl Writer {
         }
     }
 
-    /// Waits for the next message, and sends messages to the syslog server until it comes. `None`: every sender is gone.
+    /// Waits for the next message, and sends pending syslog messages until then. `None`: every sender is
+    /// dropped.
     fn next(&mut self) -> Option<Message> {
         loop {
             let Some(syslog) = self.output.syslog.as_mut().filter(|syslog| syslog.waits()) else {
@@ -209,7 +212,7 @@ impl Writer {
     fn take(&mut self, mut batch: Batch) {
         let mut written = 0;
         if let Some(syslog) = &mut self.output.syslog {
-            // It counts by itself: lines may wait for the server.
+            // The syslog queue counts its lines itself, because they may wait for the server.
             batch.lines = 0;
             batch.bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).for_each(|line| {
                 syslog.take(line, &self.counts);
@@ -218,18 +221,18 @@ impl Writer {
         } else {
             written = self.write(&batch.bytes).min(batch.lines);
         }
-        // A buffer that one long line made larger than usual is not kept, nor one that its sink has no need of.
+        // A buffer that one long line enlarged is freed, and so is one for which the sink has no room.
         if batch.bytes.capacity() <= super::sink::CAPACITY {
             let mut empty = std::mem::take(&mut batch.bytes);
             empty.clear();
             let _ = batch.home.try_send(empty);
         }
-        // Last: who sees the lines counted finds the buffer at home.
+        // Count last: a caller that sees the lines counted also finds the buffer returned.
         batch.lines -= written;
         self.counts.written.fetch_add(written, Ordering::Release);
     }
 
-    /// Writes a buffer; returns how many whole lines got out.
+    /// Writes a buffer. Returns how many whole lines were written.
     fn write(&mut self, bytes: &[u8]) -> u64 {
         if let Some(told) = &self.output.told {
             let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -252,8 +255,8 @@ impl Writer {
             Err(error) => {
                 self.output.torn |= done > 0 && bytes[done - 1] != b'\n';
                 self.failed(&error);
-                // A full disk may have room again soon, and the file is as good as before; any other error
-                // calls for a fresh descriptor.
+                // A full disk may soon have room again, and the descriptor is still valid; any other error
+                // requires a new descriptor.
                 if self.output.path.is_some() && error.kind() != ErrorKind::StorageFull {
                     self.output.file = None;
                 }
@@ -262,7 +265,7 @@ impl Writer {
         bytes[..done].iter().filter(|&&byte| byte == b'\n').count() as u64
     }
 
-    /// Opens a file that failed, if the last try is long enough ago.
+    /// Reopens a failed file if the last attempt is long enough ago.
     fn heal(&mut self) {
         let waited = self.output.failed_at.is_none_or(|at| at.elapsed() >= REOPEN_INTERVAL);
         if (self.output.file.is_none() || self.output.outdated) && waited {
@@ -270,12 +273,12 @@ impl Writer {
         }
     }
 
-    /// Opens the path anew: after a rotation, a new file. The old one is used on while that fails.
+    /// Reopens the path: after a rotation, this is a new file. If that fails, the old file stays in use.
     fn reopen(&mut self) {
         let Some(path) = &self.output.path else { return };
         match open(path) {
             Ok(file) => {
-                // In a file of its own, nothing is left of the torn line.
+                // An empty file does not contain the torn line.
                 self.output.torn &= file.metadata().is_ok_and(|metadata| metadata.len() > 0);
                 self.output.file = Some(file);
                 self.output.outdated = false;
@@ -297,8 +300,8 @@ impl Writer {
     }
 }
 
-/// As `Write::write_all`, but tells how far it came, and waits for a full pipe. Only this thread waits: what
-/// workers have meanwhile goes into their own buffers, and past those is dropped and counted.
+/// Like `Write::write_all`, but reports in `done` how much was written, and waits for a full pipe. Only this
+/// thread waits: workers continue to fill their own buffers, then drop lines and count them.
 fn write_all(file: &mut File, bytes: &[u8], done: &mut usize) -> io::Result<()> {
     while *done < bytes.len() {
         match file.write(&bytes[*done..]) {
@@ -336,7 +339,7 @@ mod tests {
         assert_eq!(writer.write(b"five\n"), 1);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntw\nthree\nfour\nfive\n");
 
-        // The same file opened anew still holds the torn line; a new file does not.
+        // The same file, reopened, still holds the torn line; a new file does not.
         writer.output.torn = true;
         writer.reopen();
         assert!(writer.output.torn);

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts up; wraps after 2^64.
+/// A counter; wraps at 2^64.
 ///
-/// A relaxed load and a relaxed store, never a read-modify-write: a locked add costs about 20 cycles even on
-/// a line that no other core holds, and nobody else writes. With two writers, counts would be lost.
+/// It uses a relaxed load and a relaxed store, never a read-modify-write. A locked add costs about 20 cycles
+/// even on a cache line that no other core holds, and there is no other writer. With two writers, counts
+/// would be lost.
 #[derive(Debug, Default)]
 pub(super) struct Counter(AtomicU64);
 
@@ -20,7 +21,7 @@ impl Counter {
         self.add(1);
     }
 
-    /// For what is a level rather than a count.
+    /// Sets the value, for a level rather than a count.
     #[inline]
     pub(super) fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The state of endpoints as the metrics have it: within a bound, however many there are.
+//! The state of endpoints for the metrics, in a bounded number of series.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,47 +6,49 @@ use std::time::Duration;
 
 use crate::{AdaptiveStatus, EndpointState, UpstreamStatus};
 
-/// Endpoints that get a series of their own.
+/// Number of endpoints with a series of their own.
 const NAMED: usize = 1000;
 
 /// The state of endpoints at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct EndpointsSnapshot {
-    /// By upstream; those past the bound of labels are added up.
+    /// One entry per upstream; upstreams past the bound of labels are added up.
     pub upstreams: Vec<UpstreamEndpoints>,
     /// The upstream's label, the endpoint's address, and whether it takes requests; the first 1,000.
     pub up: Vec<(Arc<str>, String, bool)>,
 }
 
-/// What is known of the endpoints of one upstream.
+/// The state and counts of one upstream's endpoints.
 #[derive(Clone, Debug)]
 pub struct UpstreamEndpoints {
     /// The label: the upstream's name, or `other`.
     pub name: Arc<str>,
-    /// How many are in each state, in the order of [`EndpointState::ALL`].
+    /// Number of endpoints in each state, in the order of [`EndpointState::ALL`].
     pub states: [u64; EndpointState::ALL.len()],
-    /// Probes by what they came to; empty if none was made.
+    /// Probes by result; empty if there was none.
     pub probes: Vec<(&'static str, u64)>,
-    /// TLS connections that failed, by what was wrong.
+    /// Failed TLS connections, by kind of failure.
     pub tls_failures: Vec<(&'static str, u64)>,
     /// Ejections by cause.
     pub ejections: Vec<(&'static str, u64)>,
-    /// Ejections that were due and would have left too few.
+    /// Ejections that were due but refused, because too few endpoints would have remained.
     pub refused: u64,
-    /// Look-ups of endpoints; `None`: there are none.
+    /// Look-ups of endpoints; `None`: all endpoints are written in the configuration.
     pub lookups: Option<LookupCounts>,
-    /// The adaptive limit; `None`: there is none. Several are added up, with the longest latency.
+    /// The adaptive limit; `None`: there is none. Those under one label are added up, with the longest
+    /// latency.
     pub adaptive: Option<AdaptiveStatus>,
 }
 
-/// Look-ups of the endpoints of an upstream, or of several.
+/// Look-ups of the endpoints of one or several upstreams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LookupCounts {
-    /// Those that have ended.
+    /// Look-ups that ended.
     pub count: u64,
-    /// Those that failed.
+    /// Look-ups that failed.
     pub failures: u64,
-    /// The age of the last good answer, of the oldest one if there are several; `None`: there is none.
+    /// Age of the last successful look-up, or of the oldest one if there are several upstreams; `None`: none
+    /// succeeded.
     pub age: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! The metrics as text, in Prometheus' own format and in OpenMetrics'.
+//! Renders the metrics as text, in the Prometheus format and in OpenMetrics.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ use super::shedding;
 use super::snapshot::Snapshot;
 use crate::{AdminRefusal, EndpointState, Protocol, Reason};
 
-/// The two formats of a scrape. They differ in how counters are declared, and in the end mark.
+/// The two formats of a scrape. They differ in the declaration of counters, and in the end mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exposition {
     /// Prometheus' text format, version 0.0.4.
@@ -30,7 +30,7 @@ pub enum Exposition {
 }
 
 impl Exposition {
-    /// The `Content-Type` of the format.
+    /// Returns the `Content-Type` of the format.
     #[must_use]
     pub const fn content_type(self) -> &'static str {
         match self {
@@ -118,7 +118,7 @@ impl Scrape {
         let sum = &self.snapshot;
         page.gauge("tollgate_client_connections", "Client connections that are open.")?
             .set(sum.client_connections)?;
-        // Without "opened" OpenMetrics would declare two families of one name: it leaves "_total" out.
+        // Without "opened" OpenMetrics would declare two families of one name, because it omits "_total".
         page.counter("tollgate_client_connections_opened_total", "Client connections accepted.")?
             .set(sum.client_connections_opened)?;
         page.counter(
@@ -170,7 +170,7 @@ impl Scrape {
             page.counter("tollgate_upstream_failures_total", "Failed attempts, by upstream and reason.")?;
         for upstream in upstreams {
             for (reason, count) in Reason::ALL.iter().zip(upstream.failures) {
-                // Most reasons never happen to most upstreams.
+                // Most upstreams never have most of the reasons.
                 if count > 0 {
                     family.add(&[("upstream", &*upstream.name), ("reason", reason.as_str())], count)?;
                 }
@@ -342,15 +342,16 @@ impl Scrape {
     }
 }
 
-/// Declares families as the format wants them.
+/// Declares families in the way that the format requires.
 pub(super) struct Page<'a> {
     encoder: DescriptorEncoder<'a>,
     format: Exposition,
 }
 
 impl Page<'_> {
-    /// `name` ends in `_total`. OpenMetrics leaves that out of the declaration and adds it to each sample; the
-    /// older format knows the counter by its whole name, which the encoder writes for a gauge only.
+    /// Declares a counter. `name` ends in `_total`. OpenMetrics omits the suffix from the declaration and adds it
+    /// to each sample. The older format declares the counter by its whole name, which the encoder writes only
+    /// for a gauge.
     pub(super) fn counter(&mut self, name: &'static str, help: &str) -> Result<Family<'_>, fmt::Error> {
         debug_assert!(name.ends_with("_total"), "{name}");
         let (name, suffixed) = match self.format {
@@ -378,7 +379,7 @@ pub(super) struct Family<'a> {
 }
 
 impl Family<'_> {
-    /// The only sample, without labels.
+    /// Writes the only sample, without labels.
     fn set<V: EncodeCounterValue + EncodeGaugeValue>(&mut self, value: V) -> fmt::Result {
         write(&mut self.encoder, self.suffixed, &value)
     }
@@ -525,7 +526,7 @@ mod tests {
             .filter(|name| name.starts_with("tollgate_") || name.starts_with("process_"))
             .collect();
         let registry = busy();
-        // Its metrics are there where it is a source.
+        // The metrics of etcd are exposed only if it is a source.
         registry.update_status(|status| status.etcd = Some(crate::EtcdStatus::default()));
         assert_eq!(documented, declared(&registry.render_as(Exposition::Text)));
     }

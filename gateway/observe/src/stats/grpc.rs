@@ -1,4 +1,4 @@
-//! gRPC calls by how they ended.
+//! Counts of gRPC calls, by route, method and final status.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -8,29 +8,30 @@ use super::counter::Counter;
 use super::exposition::Page;
 use super::snapshot::RouteSnapshot;
 
-/// The codes that there are, 0 to 16, and a place for calls without one.
+/// The status codes 0 to 16, and an index for calls without one.
 const CODES: usize = 18;
-/// Methods with counts of their own. Services have some dozens; past this many all others share one place.
+/// Number of methods with counts of their own. Services have some dozens; all methods past this bound share
+/// one entry.
 const METHODS: usize = 256;
-/// The longest path of one, bytes.
+/// The longest path of a counted method, in bytes.
 const LONGEST: usize = 256;
-/// Stands for all that have no place of their own.
+/// The path under which all other methods are counted.
 const OTHERS: &str = "-/-";
-/// The code of who does not know a method (UNIMPLEMENTED).
+/// The status of an endpoint that does not know the method (UNIMPLEMENTED).
 const UNKNOWN_METHOD: u8 = 12;
-/// As in the label: what `grpc-status` says, or `-`.
+/// The label values: the `grpc-status`, or `-`.
 const LABELS: [&str; CODES] =
     ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "-"];
 
-/// How many calls ended with each code, the last place being for none.
+/// Ended calls by status code; the last entry counts calls without one.
 pub type GrpcSnapshot = [u64; CODES];
 
-/// One worker's counts of one route.
+/// One worker's counts for one route.
 #[derive(Debug, Default)]
 pub(super) struct GrpcCounts([Counter; CODES]);
 
 impl GrpcCounts {
-    /// A code that there is not counts as none: the label has no more values than these.
+    /// Counts a call. An unknown code counts as none, so that the label has no further values.
     pub(super) fn count(&self, status: Option<u8>) {
         let place = status.map_or(CODES - 1, |status| usize::from(status).min(CODES - 1));
         self.0[place].increment();
@@ -43,22 +44,23 @@ impl GrpcCounts {
     }
 }
 
-/// The counts of methods: calls that ended, by the path that names service and method.
+/// Ended calls by method: the key is the path, which names service and method.
 pub type MethodsSnapshot = BTreeMap<Arc<str>, GrpcSnapshot>;
 
-/// One worker's counts by method. Behind a lock that its worker alone takes, but for whoever reads the metrics.
+/// One worker's counts by method. Only that worker and readers of the metrics take the lock.
 #[derive(Debug, Default)]
 pub(super) struct Methods(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
     methods: HashMap<Arc<str>, GrpcCounts>,
-    /// Of calls of methods that nobody is known to have.
+    /// Calls of methods without an entry.
     others: GrpcCounts,
 }
 
 impl Methods {
-    /// A method is known from the first answer of an endpoint that has it: clients cannot make up names that stay.
+    /// Counts a call. A method gets an entry with the first endpoint answer that shows that it exists, so
+    /// clients cannot fill the table with invented names.
     pub(super) fn count(&self, path: &[u8], status: Option<u8>, by_endpoint: bool) {
         let known = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let path = std::str::from_utf8(path).ok().filter(|path| is_method(path));
@@ -81,7 +83,7 @@ impl Methods {
     }
 }
 
-/// Whether a path is that of a method: `/package.Service/Method`.
+/// Returns whether a path has the form of a method: `/package.Service/Method`.
 fn is_method(path: &str) -> bool {
     path.len() <= LONGEST
         && path.bytes().all(|byte| byte.is_ascii_graphic())
@@ -90,7 +92,7 @@ fn is_method(path: &str) -> bool {
         })
 }
 
-/// Calls by method, of which only codes that came up.
+/// Writes the calls by method, with only the codes that occurred.
 pub(super) fn encode_methods(methods: &MethodsSnapshot, page: &mut Page<'_>) -> fmt::Result {
     let mut family = page.counter(
         "tollgate_grpc_method_requests_total",
@@ -104,7 +106,8 @@ pub(super) fn encode_methods(methods: &MethodsSnapshot, page: &mut Page<'_>) -> 
         Ok(())
     };
     let mut others = GrpcSnapshot::default();
-    // Each worker has come to know its own. By name, so that the same ones have a series each time.
+    // Each worker learns methods independently, so the sum may exceed the bound. The order by name keeps the
+    // same methods in each scrape.
     for (place, (path, counts)) in methods.iter().filter(|(path, _)| &***path != OTHERS).enumerate() {
         if place < METHODS {
             add(path, counts)?;
@@ -118,7 +121,7 @@ pub(super) fn encode_methods(methods: &MethodsSnapshot, page: &mut Page<'_>) -> 
     add(OTHERS, &others)
 }
 
-/// Only codes that came up: a route has two or three of them.
+/// Writes the calls by route, with only the codes that occurred: a route has two or three.
 pub(super) fn encode(routes: &[RouteSnapshot], page: &mut Page<'_>) -> fmt::Result {
     let mut family =
         page.counter("tollgate_grpc_requests_total", "gRPC calls that ended, by route and grpc-status.")?;
@@ -167,7 +170,7 @@ mod tests {
             (&one, b"/a.B/C", Some(14), false),
             (&two, b"/a.B/C", Some(5), true),
             (&two, b"/a.B/C", None, false),
-            // Nobody has shown that there are such methods.
+            // No endpoint has shown that these methods exist.
             (&one, b"/a.B/Made-up", Some(12), true),
             (&one, b"/a.B/Made-up", Some(14), false),
             (&one, b"/a.B/Made-up", None, true),
@@ -191,7 +194,7 @@ mod tests {
             assert!(text.contains(&format!("tollgate_grpc_method_requests_total{line}")), "{line}\n{text}");
         }
         assert_eq!(text.matches("tollgate_grpc_method_requests_total{").count(), 8);
-        // Names are bounded, whatever endpoints say to them.
+        // The number of entries is bounded, whatever endpoints answer.
         for worker in [&one, &two] {
             for number in 0..1_000 {
                 let path = format!("/a.B/{}{number}", if std::ptr::eq(worker, &one) { "x" } else { "y" });

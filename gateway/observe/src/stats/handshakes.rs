@@ -1,4 +1,4 @@
-//! How client connections begin: the PROXY protocol's header, the TLS handshake.
+//! Counts of how client connections start: the PROXY protocol header and the TLS handshake.
 
 use std::fmt;
 
@@ -7,24 +7,24 @@ use super::exposition::Page;
 use super::snapshot::Snapshot;
 use super::worker::WorkerStats;
 
-/// What came of waiting for a header of the PROXY protocol.
+/// Result of waiting for a PROXY protocol header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyHeaderResult {
-    /// It says whose the connection is.
+    /// The header names the client's address.
     Proxied,
-    /// It says that the connection is the proxy's own, or nothing of use.
+    /// The header says that the connection is the proxy's own, or names no usable address.
     Local,
-    /// What came is none.
+    /// The received bytes are not a header.
     Malformed,
-    /// The peer closed the connection before it was whole.
+    /// The peer closed the connection before the header was complete.
     Closed,
-    /// It did not come in time.
+    /// The header did not arrive in time.
     Timeout,
 }
 
 const PROXY_HEADERS: [&str; 5] = ["proxied", "local", "malformed", "closed", "timeout"];
 
-/// Why a TLS handshake failed; each is a label of a metric.
+/// Why a TLS handshake failed. Each is a metric label; the last one counts all other failures.
 pub const HANDSHAKE_FAILURES: [&str; 12] = [
     "closed",
     "timeout",
@@ -43,7 +43,7 @@ pub const HANDSHAKE_FAILURES: [&str; 12] = [
 const VERSIONS: [&str; 2] = ["1.2", "1.3"];
 const KINDS: [&str; 2] = ["full", "resumed"];
 
-/// How client connections begin.
+/// One worker's counts of how client connections start.
 #[derive(Debug, Default)]
 pub(super) struct Handshakes {
     done: [[Counter; KINDS.len()]; VERSIONS.len()],
@@ -51,14 +51,14 @@ pub(super) struct Handshakes {
     headers: [Counter; PROXY_HEADERS.len()],
 }
 
-/// The same at one moment.
+/// The counts of all workers at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct HandshakesSnapshot {
-    /// Handshakes of TLS 1.2 and 1.3, each full and resumed.
+    /// Successful handshakes of TLS 1.2 and 1.3, each full and resumed.
     pub done: [[u64; KINDS.len()]; VERSIONS.len()],
-    /// Those that failed, in the order of [`HANDSHAKE_FAILURES`].
+    /// Failed handshakes, in the order of [`HANDSHAKE_FAILURES`].
     pub failed: [u64; HANDSHAKE_FAILURES.len()],
-    /// Headers of the PROXY protocol, in the order of [`ProxyHeaderResult`].
+    /// PROXY protocol headers, in the order of [`ProxyHeaderResult`].
     pub headers: [u64; PROXY_HEADERS.len()],
 }
 
@@ -79,18 +79,18 @@ fn add(sum: &mut [u64], counts: &[Counter]) {
 }
 
 impl WorkerStats {
-    /// A client's handshake is over. `only_13`: it speaks TLS 1.3, else 1.2.
+    /// Counts a successful handshake of a client. `only_13`: TLS 1.3, else 1.2.
     pub fn handshake_done(&self, only_13: bool, resumed: bool) {
         self.count(&self.handshakes.done[usize::from(only_13)][usize::from(resumed)]);
     }
 
-    /// A client's handshake failed, for one of [`HANDSHAKE_FAILURES`].
+    /// Counts a failed handshake of a client, for one of [`HANDSHAKE_FAILURES`].
     pub fn handshake_failed(&self, reason: &str) {
         let known = HANDSHAKE_FAILURES.iter().position(|known| *known == reason);
         self.count(&self.handshakes.failed[known.unwrap_or(HANDSHAKE_FAILURES.len() - 1)]);
     }
 
-    /// A header of the PROXY protocol was waited for.
+    /// Counts the end of the wait for a PROXY protocol header.
     pub fn proxy_header(&self, result: ProxyHeaderResult) {
         self.count(&self.handshakes.headers[result as usize]);
     }

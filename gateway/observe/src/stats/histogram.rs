@@ -1,11 +1,11 @@
-//! Durations in buckets of doubling width.
+//! Histograms of durations, with buckets of doubling width.
 
 use std::time::Duration;
 
 use super::counter::Counter;
 
-/// Finite buckets: upper bounds 100 us, 200 us, ... each twice the one before, up to 104.9 s, so that the
-/// default timeouts of 60 s fall inside. One more bucket takes what is longer.
+/// Number of finite buckets. Their upper bounds are 100 us, 200 us, ... each twice the previous one, up to
+/// 104.9 s, so that the default timeouts of 60 s fall inside. One further bucket counts longer durations.
 pub const BUCKETS: usize = 21;
 
 const FIRST_NANOS: u64 = 100_000;
@@ -34,8 +34,8 @@ impl Histogram {
     }
 }
 
-/// The bucket `k` is the least with `nanos <= 100_000 * 2^k`. Since the bounds double, that is the bit length
-/// of `(nanos - 1) / 100_000`: a multiplication and a count of leading zeros, no search.
+/// Returns the least bucket `k` with `nanos <= 100_000 * 2^k`. Because the bounds double, it is the bit
+/// length of `(nanos - 1) / 100_000`: a multiplication and a count of leading zeros, no search.
 #[inline]
 fn bucket(nanos: u64) -> usize {
     let quotient = nanos.saturating_sub(1) / FIRST_NANOS;
@@ -43,17 +43,17 @@ fn bucket(nanos: u64) -> usize {
     length.min(BUCKETS)
 }
 
-/// A histogram's counts at one moment, added up over the workers.
+/// A histogram at one moment, added up over the workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HistogramSnapshot {
-    /// How many durations fell in each bucket (not cumulative); the last one has no upper bound.
+    /// Durations in each bucket (not cumulative); the last bucket has no upper bound.
     pub counts: [u64; BUCKETS + 1],
     /// Sum of all durations, in nanoseconds.
     pub nanos: u64,
 }
 
 impl HistogramSnapshot {
-    /// Adds the counts of another one.
+    /// Adds the counts of another histogram.
     pub(crate) fn add(&mut self, other: &HistogramSnapshot) {
         for (sum, count) in self.counts.iter_mut().zip(other.counts) {
             *sum += count;
@@ -61,25 +61,26 @@ impl HistogramSnapshot {
         self.nanos = self.nanos.wrapping_add(other.nanos);
     }
 
-    /// How many durations there are.
+    /// Returns the number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Sum of all durations, in seconds.
+    /// Returns the sum of all durations, in seconds.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.nanos as f64 / 1e9
     }
 
-    /// Upper bound of each bucket in seconds, with its count.
+    /// Returns the upper bound of each bucket in seconds, with its count.
     #[must_use]
     pub fn buckets(&self) -> [(f64, u64); BUCKETS + 1] {
         std::array::from_fn(|index| {
             let bound = match index {
                 BUCKETS => f64::INFINITY,
-                // Divides a whole number, so that the bound prints as 0.0002 and not as 0.00019999999999999998.
+                // Divide a whole number, so that the bound prints as 0.0002 and not as
+                // 0.00019999999999999998.
                 _ => ((FIRST_NANOS / 1_000) << index) as f64 / 1e6,
             };
             (bound, self.counts[index])

@@ -1,4 +1,5 @@
-//! What is counted, where, and how it is shown.
+//! Counters. Each worker writes its own [`WorkerStats`]; the [`Registry`] adds them up into a [`Snapshot`],
+//! and [`Exposition`] renders it as metrics.
 
 mod counter;
 mod endpoints;

@@ -1,4 +1,4 @@
-//! What policies count, each at its place.
+//! Events that policies count, each labelled with the place of its policy in the configuration.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,23 +7,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::exposition::Page;
 
-/// Places and events that are told apart; what comes later is counted together, so that a scrape stays within a known size.
+/// Number of separate counters. Further places are counted together as `other`, so that a scrape has a
+/// bounded size.
 const MOST: usize = 1024;
 const OTHER: &str = "other";
 
-/// What policies count: events, by the policy's kind and place. A count lives as long as the process.
+/// Counters of policy events, by the policy's kind and place. A counter lives as long as the process.
 #[derive(Debug, Default)]
 pub struct PolicyEvents(Mutex<BTreeMap<Event, Arc<AtomicU64>>>);
 
 /// Kind, place and event.
 pub type Event = (&'static str, String, &'static str);
 
-/// Counts of events, for a scrape.
+/// The counts of events, for a scrape.
 pub type PolicyEventsSnapshot = Vec<(Event, u64)>;
 
 impl PolicyEvents {
-    /// The count of an event of the policy of this kind at this place (`route/NAME` and the like). Called when a policy becomes
-    /// live, not for a request: it takes a lock.
+    /// Returns the counter of an event for the policy of this kind at this place (`route/NAME` and the like).
+    /// Called when a policy is set up, not for a request: it takes a lock.
     pub fn counter(&self, kind: &'static str, place: &str, event: &'static str) -> Arc<AtomicU64> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut key = (kind, place.to_owned(), event);

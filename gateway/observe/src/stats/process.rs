@@ -1,11 +1,11 @@
-//! What the kernel says of this process.
+//! Figures that the kernel reports about this process.
 
 use std::fs;
 use std::time::Duration;
 
 use crate::process_cpu_time;
 
-/// The process's own figures; what cannot be read is absent.
+/// The process's own figures; unreadable ones are absent.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) cpu: Duration,
@@ -20,7 +20,7 @@ impl Process {
     }
 }
 
-/// Resident memory, by the text of `/proc/PID/status`.
+/// Returns resident memory in bytes, from the text of `/proc/PID/status`.
 pub(crate) fn resident_bytes(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     // The unit is always kB, and means 1024 bytes (proc(5)).
@@ -30,7 +30,7 @@ pub(crate) fn resident_bytes(status: &str) -> Option<u64> {
 
 fn open_fds() -> Option<u64> {
     let entries = fs::read_dir("/proc/self/fd").ok()?;
-    // One of them is the descriptor that reads the list.
+    // One of them is the descriptor that reads the directory.
     Some((entries.count() as u64).saturating_sub(1))
 }
 

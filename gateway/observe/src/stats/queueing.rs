@@ -1,4 +1,5 @@
-//! What caps on upstream connections have done: requests held back, waiting, connections handed over.
+//! Counts of requests that waited because of limits on upstream connections, and of connections handed to
+//! other workers.
 
 use std::fmt;
 
@@ -17,36 +18,38 @@ pub(super) struct Queueing {
     handed_over: Counter,
 }
 
-/// What caps on connections to one upstream have done.
+/// Effects of the connection limits of one upstream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueingSnapshot {
-    /// Requests that found no connection and no place for a new one.
+    /// Requests that found neither a connection nor a permit to open one.
     pub held_back: u64,
-    /// Those of them that waited.
+    /// Of these requests, how many waited.
     pub queued: u64,
-    /// Those that wait now.
+    /// How many wait now.
     pub waiting: u64,
-    /// Idle connections that went to another worker.
+    /// Idle connections handed to another worker.
     pub handed_over: u64,
 }
 
 impl WorkerStats {
-    /// A cap keeps a request from opening a connection.
+    /// Counts a request that a connection limit kept from opening a connection.
     pub fn upstream_held_back(&self, upstream: Slot) {
         self.count_upstream(upstream, |counts| &counts.queueing.held_back);
     }
 
-    /// The request waits. Each call is followed by one of [`upstream_dequeued`](Self::upstream_dequeued).
+    /// Counts a request that starts to wait. [`upstream_dequeued`](Self::upstream_dequeued) must follow each
+    /// call.
     pub fn upstream_queued(&self, upstream: Slot) {
         self.count_upstream(upstream, |counts| &counts.queueing.queued);
     }
 
-    /// A request waits no longer.
+    /// Counts a request that stops waiting.
     pub fn upstream_dequeued(&self, upstream: Slot) {
         self.count_upstream(upstream, |counts| &counts.queueing.dequeued);
     }
 
-    /// An idle connection went to another worker. It counts as open here until it is closed there.
+    /// Counts an idle connection handed to another worker. It counts as open here until that worker closes
+    /// it.
     pub fn upstream_handed_over(&self, upstream: Slot) {
         self.count_upstream(upstream, |counts| &counts.queueing.handed_over);
     }
@@ -54,7 +57,8 @@ impl WorkerStats {
 
 impl Queueing {
     pub(super) fn add_to(&self, sum: &mut QueueingSnapshot) {
-        // In this order: what ends between the two reads counts as waiting, and never below zero.
+        // Read in this order: a request that ends its wait between the two reads counts as waiting, and the
+        // result is never below zero.
         let dequeued = self.dequeued.get();
         let queued = self.queued.get();
         sum.held_back += self.held_back.get();

@@ -1,4 +1,4 @@
-//! The one place that knows every worker's counts.
+//! The registry of all workers' counters.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
@@ -15,11 +15,11 @@ use crate::live::{Columns, History, Totals, Worker};
 use crate::log::LogCounts;
 use crate::{AccessLog, AdminCounts, CostReading, Protocol, Reason, Status, UpstreamSource, UpstreamStatus};
 
-/// Process-wide: hands out label slots, owns the workers' blocks of counts, adds them up.
+/// The process-wide registry: hands out label slots, owns the workers' counters, and adds them up.
 ///
 /// Routes and upstreams have 256 slots each, handed out in order of first mention and kept for the life of
-/// the process; names past that share [`Slot::OTHER`]. So whatever is configured, and however often, one
-/// scrape and one worker stay within a known size.
+/// the process. Names past that share [`Slot::OTHER`]. So the size of a scrape, and the memory of a worker,
+/// stay bounded across any number of configurations.
 #[derive(Debug)]
 pub struct Registry {
     enabled: bool,
@@ -28,7 +28,7 @@ pub struct Registry {
     workers: Mutex<Vec<Arc<WorkerStats>>>,
     cost: Mutex<CostReading>,
     status: Mutex<Status>,
-    /// Of every log that there was: what they counted goes on.
+    /// Counters of every log since the start, so that a reload does not reset the sums.
     logs: Mutex<Vec<Arc<LogCounts>>>,
     source: OnceLock<Arc<dyn UpstreamSource>>,
     history: Mutex<History>,
@@ -37,7 +37,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry without workers. `enabled`: whether more is counted than requests begun and ended.
+    /// Creates a registry without workers. With `enabled` false, only started and ended requests are counted.
     #[must_use]
     pub fn new(enabled: bool) -> Arc<Registry> {
         Arc::new(Registry {
@@ -55,26 +55,26 @@ impl Registry {
         })
     }
 
-    /// Whether metrics are on.
+    /// Returns whether metrics are on.
     #[must_use]
     pub fn enabled(&self) -> bool {
         self.enabled
     }
 
-    /// The slot of the route with this name; [`Slot::NONE`] for an empty name. Called when a plan is made,
-    /// not for a request: it takes a lock.
+    /// Returns the slot of the route with this name; [`Slot::NONE`] for an empty name. Called when a plan is
+    /// built, not for a request: it takes a lock.
     #[must_use]
     pub fn route_slot(&self, name: &str) -> Slot {
         self.routes.get(name)
     }
 
-    /// The slot of the upstream with this name; as [`route_slot`](Self::route_slot).
+    /// Returns the slot of the upstream with this name; see [`route_slot`](Self::route_slot).
     #[must_use]
     pub fn upstream_slot(&self, name: &str) -> Slot {
         self.upstreams.get(name)
     }
 
-    /// A new worker's counts. They stay in the sums when the worker has ended.
+    /// Creates the counters of a new worker. They stay in the sums after the worker ends.
     #[must_use]
     pub fn worker(&self) -> Arc<WorkerStats> {
         let stats = Arc::new(WorkerStats::new(self.enabled));
@@ -82,69 +82,71 @@ impl Registry {
         stats
     }
 
-    /// Shows the log's line counts among the metrics, added to those of the logs before it.
+    /// Adds the log's line counts to the metrics, in addition to those from earlier logs.
     pub fn watch_log(&self, log: &AccessLog) {
         lock(&self.logs).extend(log.counts());
     }
 
-    /// Shows the state of upstreams among the metrics and on the admin listener. Only the first source is taken.
+    /// Sets the source for the state of upstreams in the metrics and on the admin listener. Only the first
+    /// call takes effect.
     pub fn watch_upstreams(&self, source: Arc<dyn UpstreamSource>) {
         let _ = self.source.set(source);
     }
 
-    /// The state of every upstream now.
+    /// Returns the present state of every upstream.
     #[must_use]
     pub fn upstreams(&self) -> Vec<UpstreamStatus> {
         self.source.get().map_or_else(Vec::new, |source| source.upstreams())
     }
 
-    /// What policies count.
+    /// Returns the counters of policy events.
     #[must_use]
     pub fn policy_events(&self) -> Arc<PolicyEvents> {
         self.policies.clone()
     }
 
-    /// What the admin listener counts.
+    /// Returns the counters of the admin listener.
     #[must_use]
     pub fn admin_counts(&self) -> Arc<AdminCounts> {
         self.admin.clone()
     }
 
-    /// Publishes what the cost meter reads, for [`snapshot`](Self::snapshot) and the admin listener.
+    /// Publishes a reading of the cost meter, for [`snapshot`](Self::snapshot) and the admin listener.
     pub fn set_cost(&self, reading: CostReading) {
         *lock(&self.cost) = reading;
     }
 
-    /// What the cost meter read last.
+    /// Returns the last published reading of the cost meter.
     #[must_use]
     pub fn cost(&self) -> CostReading {
         lock(&self.cost).clone()
     }
 
-    /// Changes what the admin listener says of the process.
+    /// Changes the status that the admin listener shows.
     pub fn update_status(&self, change: impl FnOnce(&mut Status)) {
         change(&mut lock(&self.status));
     }
 
-    /// What the process is and runs.
+    /// Returns the state of the process.
     #[must_use]
     pub fn status(&self) -> Status {
         lock(&self.status).clone()
     }
 
-    /// Requests that have ended since the start, over all workers.
+    /// Returns the requests that ended since the start, over all workers.
     #[must_use]
     pub fn requests(&self) -> u64 {
         lock(&self.workers).iter().map(|worker| worker.ended()).sum()
     }
 
-    /// Requests begun and not ended, over all workers: what a drain waits for.
+    /// Returns the requests in flight, over all workers; a drain waits for them.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         lock(&self.workers).iter().map(|worker| worker.in_flight()).sum()
     }
 
-    /// Adds a second to the history of [`live`](Self::live): once a second is meant, after [`set_cost`](Self::set_cost).
+    /// Adds a second to the history of [`live`](Self::live). Callers call it once per second, after
+    /// [`set_cost`](Self::set_cost).
     pub fn remember(&self, now: SystemTime) {
         let mut totals = Totals::default();
         for worker in lock(&self.workers).iter() {
@@ -154,17 +156,17 @@ impl Registry {
         lock(&self.history).add(now, &cost, totals);
     }
 
-    /// The seconds of the history after this time.
+    /// Returns the seconds of the history after this time, in seconds since 1970.
     pub(crate) fn history(&self, after: f64) -> Columns {
         lock(&self.history).columns(after)
     }
 
-    /// What each worker has counted.
+    /// Returns the counts of each worker.
     pub(crate) fn worker_counts(&self) -> Vec<Worker> {
         lock(&self.workers).iter().map(|worker| worker.counts()).collect()
     }
 
-    /// All counts now.
+    /// Returns all counts at this moment.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let logs = lock(&self.logs).clone();
@@ -201,20 +203,21 @@ impl Registry {
         sum
     }
 
-    /// The metrics as OpenMetrics 1.0 text. See [`render_as`](Self::render_as).
+    /// Renders the metrics as OpenMetrics 1.0 text. See [`render_as`](Self::render_as).
     #[must_use]
     pub fn render(&self) -> String {
         self.render_as(Exposition::OpenMetrics)
     }
 
-    /// The metrics in the format asked for. Names and labels are listed in `docs/metrics.md`.
+    /// Renders the metrics in a format. Names and labels are listed in `docs/metrics.md`.
     #[must_use]
     pub fn render_as(&self, format: Exposition) -> String {
         exposition::render(self.snapshot(), format)
     }
 }
 
-/// A panic elsewhere must not take the metrics away: what these locks guard is whole between two statements.
+/// Locks a mutex, also after a panic in another thread: the guarded data is consistent between any two
+/// statements.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

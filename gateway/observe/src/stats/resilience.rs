@@ -1,4 +1,4 @@
-//! What is counted of retries, second attempts and breakers.
+//! Counts of retries, hedged attempts, circuit breakers and fallbacks.
 
 use std::fmt;
 
@@ -22,42 +22,42 @@ pub(super) struct Resilience {
     fallbacks: Counter,
 }
 
-/// A breaker has changed its state.
+/// A change in the state of a circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerTurn {
-    /// It was closed, and lets nothing through now.
+    /// It was closed, and now refuses attempts.
     Opened,
-    /// It was probed in vain.
+    /// Its probes failed, so it stays open.
     OpenedAgain,
-    /// It lets everything through again.
+    /// It admits all attempts again.
     Closed,
 }
 
-/// The counts of all workers for one upstream.
+/// The counts for one upstream, over all workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResilienceSnapshot {
-    /// Attempts that followed a failed one.
+    /// Attempts after a failed one.
     pub retries: u64,
-    /// Attempts that would have followed, but for the budget or the limit.
+    /// Retries and hedged attempts that the budget or the limit prevented.
     pub retries_denied: u64,
-    /// Second attempts beside a slow first one.
+    /// Hedged attempts, started in parallel with a slow first one.
     pub hedges: u64,
-    /// Those of them that gave the answer.
+    /// Hedged attempts that provided the answer.
     pub hedges_won: u64,
-    /// Times that a closed breaker opened.
+    /// How often a closed breaker opened.
     pub opened: u64,
-    /// Times that a breaker opened again after probes.
+    /// How often a breaker stayed open after failed probes.
     pub opened_again: u64,
-    /// Times that a breaker closed.
+    /// How often a breaker closed.
     pub closed: u64,
-    /// Attempts that a breaker did not let through.
+    /// Attempts that a breaker refused.
     pub refused: u64,
-    /// Errors that something else has taken the place of.
+    /// Upstream errors that a fallback replaced.
     pub fallbacks: u64,
 }
 
 impl ResilienceSnapshot {
-    /// Whether the breaker lets nothing through but probes.
+    /// Returns whether the breaker admits only probes.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.opened > self.closed
@@ -65,27 +65,28 @@ impl ResilienceSnapshot {
 }
 
 impl WorkerStats {
-    /// A request is tried again.
+    /// Counts a retry.
     pub fn upstream_retried(&self, upstream: Slot) {
         self.count_upstream(upstream, |counts| &counts.resilience.retries);
     }
 
-    /// A request is not tried again, or gets no second attempt: the budget is spent, or the limit reached.
+    /// Counts a retry or hedged attempt that did not start, because the budget was spent or the limit
+    /// reached.
     pub fn upstream_retry_denied(&self, upstream: Slot) {
         self.count_upstream(upstream, |counts| &counts.resilience.retries_denied);
     }
 
-    /// A second attempt has begun beside a slow first one.
+    /// Counts the start of a hedged attempt.
     pub fn upstream_hedged(&self, upstream: Slot) {
         self.count_upstream(upstream, |counts| &counts.resilience.hedges);
     }
 
-    /// A second attempt has given the answer.
+    /// Counts a hedged attempt that provided the answer.
     pub fn upstream_hedge_won(&self, upstream: Slot) {
         self.count_upstream(upstream, |counts| &counts.resilience.hedges_won);
     }
 
-    /// The upstream's breaker has changed its state, by what happened in this worker.
+    /// Counts a change in the state of the upstream's breaker that an event in this worker caused.
     pub fn upstream_breaker(&self, upstream: Slot, turn: BreakerTurn) {
         self.count_upstream(upstream, |counts| match turn {
             BreakerTurn::Opened => &counts.resilience.opened,
@@ -94,12 +95,12 @@ impl WorkerStats {
         });
     }
 
-    /// Something else takes the place of an error of the upstream.
+    /// Counts an upstream error that a fallback replaces.
     pub fn upstream_fell_back(&self, upstream: Slot) {
         self.count_upstream(upstream, |counts| &counts.resilience.fallbacks);
     }
 
-    /// The upstream's breaker did not let an attempt through.
+    /// Counts an attempt that the upstream's breaker refused.
     pub fn upstream_breaker_refused(&self, upstream: Slot) {
         self.count_upstream(upstream, |counts| &counts.resilience.refused);
     }
@@ -111,7 +112,7 @@ impl Resilience {
         sum.retries_denied += self.retries_denied.get();
         sum.hedges += self.hedges.get();
         sum.hedges_won += self.hedges_won.get();
-        // In this order: what turns between the two reads does not look as if it had closed twice.
+        // Read in this order: a change between the two reads never shows more closings than openings.
         sum.closed += self.closed.get();
         sum.opened += self.opened.get();
         sum.opened_again += self.opened_again.get();
@@ -120,7 +121,7 @@ impl Resilience {
     }
 }
 
-/// The families, a sample for each upstream.
+/// Writes the families, one sample per upstream.
 pub(super) fn encode(upstreams: &[UpstreamSnapshot], page: &mut Page<'_>) -> fmt::Result {
     type Value = fn(&ResilienceSnapshot) -> u64;
     let counters: [(&'static str, &str, Value); 7] = [
@@ -176,7 +177,7 @@ mod tests {
         let sum = || registry.snapshot().upstreams[0].resilience;
         assert_eq!((sum().retries, sum().retries_denied, sum().hedges, sum().hedges_won), (2, 2, 2, 1));
         assert!(!sum().is_open());
-        // One worker opens it, another one's probe fails, a third closes it.
+        // One worker opens it, another worker's probe fails, a third closes it.
         workers[0].upstream_breaker(slot, BreakerTurn::Opened);
         workers[1].upstream_breaker(slot, BreakerTurn::OpenedAgain);
         assert!(sum().is_open());

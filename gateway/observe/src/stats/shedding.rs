@@ -1,4 +1,4 @@
-//! What was turned away because there was too much to do, by priority, and how near the bounds are.
+//! Counts of requests rejected under overload, by priority, and the use of the overload bounds.
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ use super::worker::WorkerStats;
 /// The priorities of routes, the lowest first.
 const PRIORITIES: [&str; 3] = ["low", "normal", "high"];
 
-/// Requests that were turned away, by priority.
+/// One worker's counts of rejected requests, by priority.
 #[derive(Debug, Default)]
 pub(super) struct Shedding([Counter; PRIORITIES.len()]);
 
-/// Requests that were turned away, by priority, the lowest first.
+/// Rejected requests by priority, the lowest first.
 pub type ShedSnapshot = [u64; PRIORITIES.len()];
 
 impl Shedding {
@@ -28,12 +28,13 @@ impl Shedding {
 }
 
 impl WorkerStats {
-    /// An attempt was turned away: the upstream's adaptive limit is reached for its priority (0 is the lowest).
+    /// Counts a rejected attempt: the upstream's adaptive limit is reached for its priority (0 is the
+    /// lowest).
     pub fn upstream_shed(&self, upstream: Slot, priority: usize) {
         self.count_upstream(upstream, |counts| &counts.shedding.0[priority]);
     }
 
-    /// A request was turned away: the process itself is short of something. `priority`: 0 is the lowest.
+    /// Counts a rejected request: the process is short of memory or descriptors. `priority`: 0 is the lowest.
     pub fn shed(&self, priority: usize) {
         self.count(&self.shedding.0[priority]);
     }

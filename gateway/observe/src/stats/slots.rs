@@ -1,20 +1,20 @@
-//! Label slots: a small number for each name, so that a worker counts without comparing texts.
+//! Label slots: a small number for each name, so that a worker counts without comparing strings.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many names get a slot of their own. Bounds the series that one scrape returns, and each worker's memory.
+/// Number of names with a slot of their own. It bounds the series of one scrape, and each worker's memory.
 pub(super) const NAMED: usize = 256;
 
-/// Slots of a table: none, other and the named ones.
+/// Number of slots in a table: none, other and the named ones.
 pub(super) const SLOTS: usize = NAMED + 2;
 
-/// The place where one route's, or one upstream's, counts are kept.
+/// The index under which the counts of one route or one upstream are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Slot(u16);
 
 impl Slot {
-    /// No route matched, or no upstream was asked; the label is `-`.
+    /// No route matched, or no upstream was used; the label is `-`.
     pub const NONE: Slot = Slot(0);
 
     /// Shared by all names past the first 256; the label is `other`.
@@ -26,7 +26,7 @@ impl Slot {
     }
 }
 
-/// Hands out slots by name. A name keeps its slot for the life of the process, across plans.
+/// Assigns slots to names. A name keeps its slot for the life of the process, across plans.
 #[derive(Debug)]
 pub(super) struct Slots(Mutex<Table>);
 
@@ -61,13 +61,13 @@ impl Slots {
         Slot(slot)
     }
 
-    /// The label of a name: its own, or `other` if it has no slot of its own.
+    /// Returns the label of a name: the name itself, or `other` if it has no slot of its own.
     pub(super) fn label(&self, name: &str) -> Arc<str> {
         let slot = self.get(name);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).names[slot.index()].clone()
     }
 
-    /// The names, in order of their slots.
+    /// Returns the names, in order of their slots.
     pub(super) fn names(&self) -> Vec<Arc<str>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).names.clone()
     }

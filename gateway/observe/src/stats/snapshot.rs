@@ -1,4 +1,5 @@
-//! All counts at one moment, added up over the workers.
+//! A snapshot of all counts, added up over the workers. The registry makes one for each scrape and live
+//! document.
 
 use std::sync::Arc;
 
@@ -13,45 +14,46 @@ use super::shedding::ShedSnapshot;
 use super::worker::CODES;
 use crate::{CostReading, Protocol, Reason, Status};
 
-/// All counts at one moment, added up over the workers. Counters keep counting while it is taken, so sums that
+/// All counts at one moment, added up over the workers. Workers keep counting while it is taken, so sums that
 /// should agree may differ by the requests of that instant.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Requests begun and not ended.
+    /// Requests in flight.
     pub in_flight: u64,
-    /// Requests ended.
+    /// Requests that ended.
     pub requests: u64,
-    /// Bytes of request bodies that came from clients.
+    /// Bytes of request bodies received from clients.
     pub bytes_in: u64,
-    /// Bytes of response bodies that went to clients.
+    /// Bytes of response bodies sent to clients.
     pub bytes_out: u64,
     /// Client connections that are open.
     pub client_connections: u64,
     /// Client connections accepted.
     pub client_connections_opened: u64,
-    /// Client connections refused: at the limit, or for want of means.
+    /// Client connections refused: at the limit, or for lack of memory or descriptors.
     pub client_connections_rejected: u64,
     /// Client connections handed to another worker.
     pub client_connections_handed_over: u64,
     /// Messages between workers.
     pub messages: u64,
-    /// Requests turned away because the process is short of something, by priority, the lowest first.
+    /// Requests rejected because the process is short of memory or descriptors, by priority, the lowest
+    /// first.
     pub shed: ShedSnapshot,
-    /// What policies did: kind, place and event, with the count.
+    /// Events that policies counted: kind, place and event, with the count.
     pub policies: PolicyEventsSnapshot,
-    /// What the admin listener counts.
+    /// Counts of the admin listener.
     pub admin: crate::AdminCountsSnapshot,
-    /// How client connections begin.
+    /// Counts of TLS handshakes and PROXY protocol headers.
     pub handshakes: HandshakesSnapshot,
     /// gRPC calls by method.
     pub grpc_methods: MethodsSnapshot,
-    /// Requests ended, by protocol, in the order of [`Protocol::ALL`].
+    /// Requests that ended, by protocol, in the order of [`Protocol::ALL`].
     pub protocols: [u64; Protocol::ALL.len()],
-    /// How many exchanges ended with each reason, in the order of [`Reason::ALL`].
+    /// Exchanges that ended, by reason, in the order of [`Reason::ALL`].
     pub reasons: [u64; Reason::ALL.len()],
-    /// The routes that carried a request.
+    /// The routes that carried at least one request.
     pub routes: Vec<RouteSnapshot>,
-    /// The upstreams that were asked.
+    /// The upstreams that were used.
     pub upstreams: Vec<UpstreamSnapshot>,
     /// Access log lines written.
     pub log_lines: u64,
@@ -59,18 +61,18 @@ pub struct Snapshot {
     pub log_dropped: u64,
     /// The cost meter's last reading.
     pub cost: CostReading,
-    /// What the process is and runs.
+    /// The state of the process.
     pub status: Status,
     /// The state of endpoints.
     pub endpoints: EndpointsSnapshot,
 }
 
-/// One route's counts.
+/// The counts of one route.
 #[derive(Clone, Debug)]
 pub struct RouteSnapshot {
     /// The label: the route's name, `-` (none matched) or `other`.
     pub name: Arc<str>,
-    /// Requests by class of status: none answered, 1xx, ... 5xx.
+    /// Requests by class of status: no answer, 1xx, ... 5xx.
     pub codes: [u64; CODES],
     /// Durations of whole exchanges.
     pub duration: HistogramSnapshot,
@@ -78,14 +80,14 @@ pub struct RouteSnapshot {
     pub grpc: Option<GrpcSnapshot>,
 }
 
-/// One upstream's counts.
+/// The counts of one upstream.
 #[derive(Clone, Debug)]
 pub struct UpstreamSnapshot {
-    /// The label: the upstream's name, `-` (none was asked) or `other`.
+    /// The label: the upstream's name, `-` (none was used) or `other`.
     pub name: Arc<str>,
-    /// From the begin of a request to the head of its response.
+    /// Time from the start of a request to the head of its response.
     pub header: HistogramSnapshot,
-    /// Connections in the pools.
+    /// Idle connections in the pools.
     pub idle: u64,
     /// Connections opened.
     pub opened: u64,
@@ -93,15 +95,15 @@ pub struct UpstreamSnapshot {
     pub closed: u64,
     /// Requests that took a connection from a pool.
     pub reused: u64,
-    /// Connections from a pool that turned out to be closed.
+    /// Pooled connections that turned out to be closed by the endpoint.
     pub stale: u64,
     /// Failed attempts by reason, in the order of [`Reason::ALL`].
     pub failures: [u64; Reason::ALL.len()],
-    /// What caps on connections have done.
+    /// Effects of the connection limits.
     pub queueing: QueueingSnapshot,
-    /// Retries, second attempts and the breaker.
+    /// Retries, hedged attempts and the circuit breaker.
     pub resilience: ResilienceSnapshot,
-    /// Attempts that the adaptive limit turned away, by priority, the lowest first.
+    /// Attempts that the adaptive limit rejected, by priority, the lowest first.
     pub shed: ShedSnapshot,
 }
 
@@ -132,7 +134,7 @@ impl UpstreamSnapshot {
         }
     }
 
-    /// Connections in use.
+    /// Returns the connections in use.
     #[must_use]
     pub fn active(&self) -> u64 {
         self.opened.saturating_sub(self.closed + self.idle)

@@ -1,4 +1,4 @@
-//! One worker's counts.
+//! The counters of one worker.
 
 use std::sync::OnceLock;
 
@@ -14,21 +14,21 @@ use super::snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
 use crate::live::{Totals, Worker};
 use crate::{Protocol, Reason, Tally};
 
-/// How many classes of status there are: none, 1xx, ... 5xx.
+/// Number of status classes: none, 1xx, ... 5xx.
 pub(super) const CODES: usize = 6;
 
 const REASONS: usize = Reason::ALL.len();
 
-/// The counts of one worker: written by its thread alone, read by any.
+/// The counters of one worker: written by its thread alone, readable from any thread.
 ///
-/// Every method but the constructor is for the worker's own thread; a second writer would lose counts (see
-/// the note on single-writer counters in `stats/counter.rs`). With metrics off only requests begun and ended
-/// are counted, which the cost meter and a drain need; all else returns at once.
+/// Every method except the constructor is for the worker's own thread; a second writer would lose counts (see
+/// the note on single-writer counters in `stats/counter.rs`). With metrics off, only started and ended
+/// requests are counted, which the cost meter and a drain need; every other method returns at once.
 ///
-/// A route's and an upstream's counts are allocated when the first request meets them: 0.25 and 0.6 KiB.
+/// The counters of a route and an upstream are allocated with its first request: 0.25 and 0.6 KiB.
 ///
-/// All of it is aligned to 128 bytes, a pair of cache lines, which is what processors fetch ahead: no worker
-/// writes to a line that holds another's counts.
+/// The struct is aligned to 128 bytes, a pair of cache lines, because processors prefetch pairs: no worker
+/// writes to a line that holds another worker's counters.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct WorkerStats {
@@ -56,7 +56,7 @@ pub struct WorkerStats {
 struct RouteCounts {
     codes: [Counter; CODES],
     duration: Histogram,
-    /// Of a route that carried gRPC.
+    /// Present if the route carried gRPC.
     grpc: OnceLock<Box<GrpcCounts>>,
 }
 
@@ -123,18 +123,19 @@ impl WorkerStats {
         }
     }
 
-    /// A request has begun: its first byte was read. Each call is followed by one [`record`](Self::record).
+    /// Counts the start of a request: its first byte was read. One [`record`](Self::record) must follow each
+    /// call.
     #[inline]
     pub fn request_started(&self) {
         self.begun.increment();
     }
 
-    /// What began was no exchange.
+    /// Takes back a [`request_started`](Self::request_started) that turned out not to be a request.
     pub fn request_withdrawn(&self) {
         self.begun.set(self.begun.get().saturating_sub(1));
     }
 
-    /// An exchange has ended.
+    /// Counts the end of an exchange.
     #[inline]
     pub fn record(&self, tally: &Tally) {
         self.ended.increment();
@@ -153,8 +154,8 @@ impl WorkerStats {
         }
     }
 
-    /// A gRPC call of this method's path has ended with this `grpc-status`, 0 to 16; `None`: with none, it was cut or its answer
-    /// is not gRPC. `by_endpoint`: an endpoint has said so.
+    /// Counts the end of a gRPC call with this `grpc-status`, 0 to 16. `None`: it was cut off, or its answer
+    /// is not gRPC. The pair holds the path of the method, and whether an endpoint sent the status.
     pub fn grpc_ended(&self, route: Slot, status: Option<u8>, (path, by_endpoint): (&[u8], bool)) {
         if self.enabled {
             let route = self.routes[route.index()].get_or_init(Box::default);
@@ -163,64 +164,65 @@ impl WorkerStats {
         }
     }
 
-    /// A client's connection was accepted by this worker, or handed to it.
+    /// Counts a client connection that this worker accepted, or that another worker handed to it.
     #[inline]
     pub fn client_opened(&self) {
         self.count(&self.clients_opened);
     }
 
-    /// A client's connection has ended.
+    /// Counts the end of a client connection.
     #[inline]
     pub fn client_closed(&self) {
         self.count(&self.clients_closed);
     }
 
-    /// A client's connection was refused: there are as many as allowed, or as there are means for. Not counted as opened.
+    /// Counts a refused client connection: at the limit, or for lack of memory or descriptors. It does not
+    /// count as opened.
     pub fn client_rejected(&self) {
         self.count(&self.clients_rejected);
     }
 
-    /// A client's connection was handed to another worker before it was registered here: not counted as
-    /// opened here. Counts a message too.
+    /// Counts a client connection handed to another worker before it was registered here. It does not count
+    /// as opened here. Also counts a message.
     pub fn handed_over(&self) {
         self.count(&self.handed_over);
         self.message_sent();
     }
 
-    /// This worker sent a message to another.
+    /// Counts a message to another worker.
     pub fn message_sent(&self) {
         self.count(&self.messages);
     }
 
-    /// A connection to an endpoint of the upstream has opened.
+    /// Counts an opened connection to an endpoint of the upstream.
     #[inline]
     pub fn upstream_opened(&self, upstream: Slot) {
         self.count_upstream(upstream, |counts| &counts.opened);
     }
 
-    /// A connection to an endpoint of the upstream has closed.
+    /// Counts a closed connection to an endpoint of the upstream.
     #[inline]
     pub fn upstream_closed(&self, upstream: Slot) {
         self.count_upstream(upstream, |counts| &counts.closed);
     }
 
-    /// A request took a connection from the pool.
+    /// Counts a request that took a connection from the pool.
     #[inline]
     pub fn upstream_reused(&self, upstream: Slot) {
         self.count_upstream(upstream, |counts| &counts.reused);
     }
 
-    /// A connection from the pool turned out to be closed by the endpoint when a request met it.
+    /// Counts a pooled connection that turned out to be closed by the endpoint when a request used it.
     pub fn upstream_stale(&self, upstream: Slot) {
         self.count_upstream(upstream, |counts| &counts.stale);
     }
 
-    /// An attempt failed, whether another one followed or not.
+    /// Counts a failed attempt, whether or not a retry followed.
     pub fn upstream_failed(&self, upstream: Slot, reason: Reason) {
         self.count_upstream(upstream, |counts| &counts.failures[reason as usize]);
     }
 
-    /// This worker's pool now holds so many idle connections to the upstream.
+    /// Sets the number of idle connections to the upstream in this worker's pool.
     #[inline]
     pub fn upstream_idle(&self, upstream: Slot, connections: usize) {
         if self.enabled {
@@ -228,10 +230,11 @@ impl WorkerStats {
         }
     }
 
-    /// Requests begun and not yet ended in this worker.
+    /// Returns the requests in flight in this worker.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
-        // In this order: what ends between the two reads counts as in flight, and never below zero.
+        // Read in this order: a request that ends between the two reads counts as in flight, and the result
+        // is never below zero.
         let ended = self.ended.get();
         self.begun.get().saturating_sub(ended)
     }
@@ -259,14 +262,14 @@ impl WorkerStats {
         self.upstreams[slot.index()].get_or_init(Box::default)
     }
 
-    /// What it has counted of its own.
+    /// Returns the counts of this worker for the live document.
     pub(super) fn counts(&self) -> Worker {
         let closed = self.clients_closed.get();
         let clients = self.clients_opened.get().saturating_sub(closed);
         Worker { requests: self.ended.get(), in_flight: self.in_flight(), clients }
     }
 
-    /// Adds what the history has of this worker.
+    /// Adds this worker's counts to the totals of the history.
     pub(super) fn add_to_totals(&self, sum: &mut Totals) {
         sum.requests += self.ended.get();
         sum.in_flight += self.in_flight();
@@ -328,8 +331,8 @@ impl RouteCounts {
 impl UpstreamCounts {
     fn add_to(&self, sum: &mut UpstreamSnapshot) {
         self.header.add_to(&mut sum.header);
-        // In this order: what closes between two reads counts as open. One that was handed over was opened by one worker
-        // and is closed by another: only the sums are compared.
+        // Read in this order: a connection that closes between two reads counts as open. One worker may open
+        // a connection and hand it to another worker, which closes it: only the sums are meaningful.
         let (idle, closed, opened) = (self.idle.get(), self.closed.get(), self.opened.get());
         sum.idle += idle;
         sum.closed += closed;
@@ -345,7 +348,7 @@ impl UpstreamCounts {
     }
 }
 
-/// 1 to 5 for the classes of RFC 9110, section 15; 0 for anything else.
+/// Returns 1 to 5 for the classes of RFC 9110, section 15; 0 for anything else.
 #[inline]
 fn code_class(status: u16) -> usize {
     let class = usize::from(status / 100);

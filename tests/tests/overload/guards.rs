@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tollgate_tests::frames::pseudo;
 use tollgate_tests::{Client, Gateway, Origin, Signal, eventually, limit_files};
 
 /// Three routes, one of each priority, and one that the gateway answers itself.
@@ -186,6 +187,39 @@ fn a_request_waits_for_a_descriptor_for_a_while() {
     limit_files(gateway.pid(), 1024);
     assert_eq!(client.response().status, 200);
     assert_eq!(gateway.metrics().sum("tollgate_upstream_connections_opened_total", ""), Some(1.0));
+}
+
+#[test]
+fn a_new_connection_gives_its_descriptor_back_when_its_first_request_finds_none() {
+    let origin =
+        Origin::fixed_then_close("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok");
+    let gateway = Gateway::start(&config(&origin, "{files: 100%}"));
+    let mut old = gateway.client();
+    assert_eq!(old.get("/").status, 200);
+    let mut new = gateway.client();
+    new.send("GET /");
+    let mut http2 = gateway.http2();
+    assert_eq!(http2.get("/healthy").status, 204);
+    let mut new_http2 = gateway.frames(&[]);
+    eventually("the clients to be there", || {
+        gateway.metrics().sum("tollgate_client_connections", "").is_some_and(|open| open >= 4.0)
+    });
+    limit_files(gateway.pid(), 8);
+    new.send(" HTTP/1.1\r\nHost: a\r\n\r\n");
+    let response = new.response();
+    assert_eq!(
+        (response.status, response.reason(), response.header("connection")),
+        (503, "overload", Some("close"))
+    );
+    new.expect_close();
+    assert!(new_http2.ask(1, &pseudo("/")), "an answer");
+    assert_eq!(new_http2.goodbye(), Some(0), "NO_ERROR");
+    for _ in 0..2 {
+        assert_eq!(old.get("/").reason(), "overload", "it was served before");
+        assert_eq!(http2.get("/").status, 503);
+    }
+    limit_files(gateway.pid(), 1024);
+    assert_eq!((old.get("/").status, http2.get("/").status), (200, 200));
 }
 
 #[test]

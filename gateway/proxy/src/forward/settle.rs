@@ -1,9 +1,11 @@
 //! What becomes of the client when the attempts are over.
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tollgate_http::RequestHead;
 use tollgate_observe::Reason;
+use tollgate_plan::RouteStay;
 
 use super::Forwarding;
 use super::retry::Failure;
@@ -65,6 +67,9 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
         self.attempts.failed(None);
         self.scratch.to_upstream.clear();
         self.scratch.to_client.clear();
+        if reason == Reason::Overload && self.client.requests <= 1 {
+            self.give_descriptor_back();
+        }
         let close = close || closes_after(self.settings, self.client, self.scratch);
         if let Some((reason, status, lines, closes)) = self.without_page(reason) {
             let refusal = (reason, Some(status), lines.as_slice());
@@ -79,6 +84,16 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
             .await;
         }
         respond::error(self.client, self.worker, self.scratch, self.settings, reason, close).await
+    }
+
+    /// Ends the client's connection with this answer. The process has no file descriptor for a connection to an endpoint,
+    /// and this client's first request has met that: new connections could otherwise hold all descriptors, and leave none
+    /// for the requests that they carry.
+    #[cold]
+    fn give_descriptor_back(&mut self) {
+        let now = RouteStay { idle: None, age: Some(Duration::ZERO) };
+        self.client.link.stay(&now);
+        self.client.stream.stays(&Arc::new(now));
     }
 }
 

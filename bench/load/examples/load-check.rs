@@ -1,9 +1,10 @@
-//! Measures the generator against its bars: at least wrk's requests a second on one core, at most wrk's CPU time a
-//! request, and constant rates within 0.5 %.
+//! Measures the generator against its bars: at least wrk's requests a second on one core, at most wrk's CPU
+//! time a request, and constant rates within 0.5 %.
 //!
-//! nginx answers two bytes on core 0, the generators take turns on core 1, in alternating order. Needs `nginx`, `wrk`
-//! and `taskset` on the path, two cores, and a quiet machine: `load-check [ROUNDS [SECONDS]]`, 9 rounds of 3 seconds
-//! when left out. With `load-check plan` it runs the one plan that it reads as JSON.
+//! nginx serves two bytes on core 0; the generators take turns on core 1, in alternating order. The program
+//! needs `nginx`, `wrk` and `taskset` on the path, two cores, and a quiet machine. Usage: `load-check [ROUNDS
+//! [SECONDS]]`; the default is 9 rounds of 3 seconds. `load-check plan` runs the one plan that it reads as
+//! JSON from standard input.
 
 use std::env;
 use std::error::Error;
@@ -17,17 +18,17 @@ use std::time::Duration;
 use tollgate_lab_load::{Length, Plan, run};
 use tollgate_lab_record::{LoadModel, LoadResult};
 
-/// Cores of nginx and of the generators.
+/// The cores of nginx and of the generators.
 const SERVER_CORE: u32 = 0;
 const LOAD_CORE: u32 = 1;
 
 /// Connections of each run.
 const CONNECTIONS: u32 = 64;
 
-/// Constant rates that are tried, requests a second.
+/// The constant rates to test, in requests a second.
 const RATES: [f64; 4] = [100.0, 1_000.0, 10_000.0, 50_000.0];
 
-/// Ticks of `/proc` in a second: what Linux calls `USER_HZ`, 100 on x86 and Arm.
+/// Clock ticks of `/proc` in a second: Linux's `USER_HZ`, 100 on x86 and Arm.
 const TICKS: f64 = 100.0;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -83,10 +84,10 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// What a run came to.
+/// The result of a run.
 struct Ran {
     rps: f64,
-    /// CPU time of the generator a request.
+    /// The generator's CPU time for each request, in microseconds.
     cpu_us: f64,
 }
 
@@ -99,7 +100,7 @@ fn plan(server: &Nginx, seconds: u32) -> Plan {
     }
 }
 
-/// Runs a plan in a process of its own, so that its CPU time is its own.
+/// Runs a plan in a child process, so that its CPU time can be read separately.
 fn ran(plan: &Plan) -> Outcome<LoadResult> {
     let mut child =
         Command::new(env::current_exe()?).arg("plan").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -144,7 +145,7 @@ fn wrk(server: &Nginx, seconds: u32) -> Outcome<Ran> {
     Ok(Ran { rps, cpu_us: cpu * 1e6 / count })
 }
 
-/// CPU time of all children that have ended, seconds: fields 16 and 17 of `stat` (proc(5)).
+/// Returns the CPU time in seconds of all children that have ended: fields 16 and 17 of `stat` (proc(5)).
 fn children_cpu() -> Outcome<f64> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     let after_name = stat.rsplit_once(')').ok_or("/proc/self/stat has no name")?.1;
@@ -158,7 +159,7 @@ fn median(values: &mut [f64]) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// nginx with one worker and one answer, until it is dropped.
+/// nginx with one worker and one fixed response; stopped when dropped.
 struct Nginx {
     process: Child,
     folder: PathBuf,
@@ -198,7 +199,7 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // SIGTERM, so that the worker goes too.
+        // SIGTERM makes the master end its worker too.
         if let Some(pid) = i32::try_from(self.process.id()).ok().and_then(rustix::process::Pid::from_raw) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }

@@ -1,23 +1,24 @@
-//! The chunked transfer coding (RFC 9112, section 7.1), read as it comes. The origins read request bodies with it.
+//! A parser of the chunked transfer coding (RFC 9112, section 7.1) that takes input in pieces. The origins
+//! use it for request bodies.
 
 use crate::head::{LONGEST_HEAD, Malformed};
 
-/// Where in the coding the reader stands.
+/// The state of the parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chunked {
-    /// In a chunk's size: the value and digits so far.
+    /// In a chunk's size: the value and the number of digits so far.
     Size(u64, u8),
-    /// In an extension after the size, its bytes so far.
+    /// In an extension after the size: the size, and the bytes of the extension so far.
     Extension(u64, u16),
     /// After the CR of a size line.
     SizeEnd(u64),
-    /// In a chunk's data: bytes left.
+    /// In a chunk's data: the bytes left.
     Data(u64),
-    /// After the data, before CR.
+    /// After the data, before its CR.
     DataCr,
-    /// After the data's CR.
+    /// After the CR that follows the data.
     DataLf,
-    /// At the start of a trailer line; bytes of the trailer so far.
+    /// At the start of a trailer line: the bytes of the trailer so far.
     Trailer(usize),
     /// Within a trailer line.
     TrailerLine(usize),
@@ -27,25 +28,25 @@ pub enum Chunked {
     LastLf,
 }
 
-/// What a call of [`Chunked::step`] found.
+/// The result of [`Chunked::step`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
-    /// So many bytes are data.
+    /// This number of bytes is data.
     Data(usize),
-    /// One byte of the coding itself.
+    /// One byte of the coding itself was consumed.
     Frame,
-    /// One byte, and with it the end.
+    /// The last byte of the coding was consumed.
     End,
 }
 
 impl Chunked {
-    /// Before the first byte.
+    /// The state before the first byte.
     pub const START: Self = Self::Size(0, 0);
 
-    /// Reads on. `input` is not empty.
+    /// Consumes the next part of `input`, which must not be empty.
     ///
     /// # Errors
-    /// [`Malformed`] for bytes that are not in this coding.
+    /// [`Malformed`] for bytes that violate the coding.
     pub fn step(&mut self, input: &[u8]) -> Result<Step, Malformed> {
         if let Self::Data(left) = *self {
             let taken = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
@@ -55,7 +56,7 @@ impl Chunked {
         }
         let byte = input[0];
         *self = match (*self, byte) {
-            // 15 digits: below 2^60, so that no sum can overflow.
+            // At most 15 digits: the size stays below 2^60, so no sum can overflow.
             (Self::Size(size, digits @ 0..15), _) if byte.is_ascii_hexdigit() => {
                 let digit = (byte as char).to_digit(16).unwrap_or(0);
                 Self::Size(size * 16 + u64::from(digit), digits + 1)

@@ -1,4 +1,4 @@
-//! The monotonic clock in nanoseconds, and the timer that wakes a thread by it; the origins use both too.
+//! The monotonic clock in nanoseconds, and a timer on it that wakes a thread. The origins use both as well.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io;
@@ -10,18 +10,18 @@ use rustix::time::{
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
 
-/// Now.
+/// Returns the current time in nanoseconds.
 pub fn now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec as u64 * SECOND + time.tv_nsec as u64
 }
 
-/// A span of seconds in nanoseconds.
+/// Converts seconds to nanoseconds.
 pub fn span(seconds: f64) -> u64 {
     (seconds * SECOND as f64).round() as u64
 }
 
-/// Wakes an epoll at a given time. A `timerfd` rather than epoll's own time-out: that one has a grain of a
+/// Wakes an epoll at a given time. It is a `timerfd` because epoll's own timeout has a resolution of a
 /// millisecond before Linux 5.11, and the kernel may let it run 50 us over (`PR_SET_TIMERSLACK`).
 #[derive(Debug)]
 pub struct Timer {
@@ -30,21 +30,22 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// A timer that is not set.
+    /// Creates a timer that is not set.
     ///
     /// # Errors
-    /// Those of the kernel, such as too many open files.
+    /// If the kernel refuses, for example because too many files are open.
     pub fn new() -> io::Result<Self> {
         let file = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
         Ok(Self { file, set_for: u64::MAX })
     }
 
-    /// Fires at `time`, once; a time in the past fires at once.
+    /// Sets the timer to fire once at `time`. A time in the past fires at once.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// If the kernel refuses.
     pub fn set(&mut self, time: u64) -> io::Result<()> {
-        // A time that is past has fired and may have been seen: only one to come can be left as it is.
+        // A time in the past has fired and that event may already be consumed, so only a pending timer can be
+        // left as it is.
         if self.set_for == time && time > now() {
             return Ok(());
         }

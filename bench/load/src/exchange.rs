@@ -12,30 +12,32 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-/// Flags that mean that a read will tell something.
+/// Epoll flags after which a read returns data, an end or an error.
 pub(crate) const READABLE: EventFlags = EventFlags::from_bits_retain(
     EventFlags::IN.bits() | EventFlags::RDHUP.bits() | EventFlags::HUP.bits() | EventFlags::ERR.bits(),
 );
 
-/// Flags that mean that the server has ended its side.
+/// Epoll flags that mean that the server closed its side.
 const ENDED: EventFlags =
     EventFlags::from_bits_retain(EventFlags::RDHUP.bits() | EventFlags::HUP.bits() | EventFlags::ERR.bits());
 
-/// How long a connection of a closed loop rests after it could not be opened; else a refused loop would spin.
+/// How long (ns) a connection of a closed loop rests after it could not be opened. Without the pause, a
+/// closed loop against a port that refuses connections would spin.
 const REST: u64 = 50_000_000;
 
-/// A request that fits a segment of the smallest usual size leaves at once whatever Nagle's algorithm is set to.
+/// A request of at most this size fits one segment of the smallest usual MTU, so it leaves at once whether
+/// Nagle's algorithm is on or off.
 const ONE_SEGMENT: usize = 1_400;
 
 impl Worker<'_> {
-    /// Starts to connect a slot; false when that failed at once.
+    /// Starts to connect a slot. Returns `false` if that failed at once.
     pub(crate) fn connect(&mut self, at: usize) -> bool {
         let source = match self.plan.sources.len() {
             0 => None,
             count => Some(self.plan.sources[self.next_source % count]),
         };
         self.next_source += 1;
-        // Saves a call for each request where every request has its own connection.
+        // If every request has its own connection, this saves a system call for each.
         let no_delay =
             self.plan.keep_alive || self.requests.iter().any(|request| request.bytes.len() > ONE_SEGMENT);
         self.opened += 1;
@@ -60,16 +62,16 @@ impl Worker<'_> {
         }
     }
 
-    /// Has epoll tell of a slot's socket, edge by edge: what epoll has told once it need not look at again, and no
-    /// call changes the set of events for each request.
+    /// Registers a slot's socket with epoll, edge-triggered. Epoll then reports each event once, and no
+    /// system call changes the event set for each request.
     pub(crate) fn watch(&mut self, at: usize, for_writing: bool) {
         let slot = &mut self.slots[at];
         let Some(socket) = &slot.socket else { return };
         let mut flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
         flags.set(EventFlags::OUT, for_writing);
         let data = EventData::new_u64(at as u64);
-        // Neither fails for a socket that is open and not yet, or already, in the set; a failure would show as a
-        // time-out.
+        // Neither call fails for an open socket that is not yet, or already, in the set. A failure would show
+        // as a timeout.
         let _ = if slot.watched {
             epoll::modify(&self.epoll, socket, data, flags)
         } else {
@@ -79,7 +81,7 @@ impl Worker<'_> {
         slot.for_writing = for_writing;
     }
 
-    /// Begins a request on a slot that has none.
+    /// Begins a request on an idle slot.
     pub(crate) fn begin(&mut self, run: &mut Run, at: usize, intended: u64, time: u64) {
         let request = self.next_request;
         self.next_request = if request + 1 == self.requests.len() { 0 } else { request + 1 };
@@ -98,7 +100,7 @@ impl Worker<'_> {
         self.write(run, at);
     }
 
-    /// Writes what is left of the request.
+    /// Writes the rest of the request.
     fn write(&mut self, run: &mut Run, at: usize) {
         let slot = &mut self.slots[at];
         let bytes = &self.requests[slot.request].bytes;
@@ -112,7 +114,8 @@ impl Worker<'_> {
                     sent => break sent,
                 }
             },
-            // What is put in counts as written: what the handshake and the socket hold up still leaves in order.
+            // Bytes that rustls has accepted count as written. It keeps their order while the handshake or
+            // the socket delays them.
             Some(tls) => {
                 tls.put(&bytes[slot.written..]).map_err(|_| Errno::IO).and_then(|()| tls.flush(socket)).map(
                     |all| {
@@ -130,7 +133,7 @@ impl Worker<'_> {
                 slot.written += count;
             }
             Err(Errno::AGAIN) => {}
-            // A connection that could not be opened tells so at the first write.
+            // A failed connect is reported at the first write.
             Err(Errno::CONNREFUSED | Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH) => {
                 self.fail(run, at, Fault::Connect, time);
                 return;
@@ -146,7 +149,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Acts on what epoll says of a slot.
+    /// Handles the events of a slot.
     pub(crate) fn event(&mut self, run: &mut Run, at: usize, flags: EventFlags) {
         match self.slots[at].state {
             State::Waiting => {
@@ -160,7 +163,7 @@ impl Worker<'_> {
                     self.read(run, at, flags.intersects(ENDED));
                 }
             }
-            // The server ended a kept connection, or sent what nobody asked for: the next request opens another.
+            // The server closed an idle connection or sent unsolicited bytes: the next request opens another.
             State::Idle if flags.intersects(READABLE) => self.slots[at].close(),
             State::Idle | State::Opening => {}
         }
@@ -192,7 +195,7 @@ impl Worker<'_> {
                     }
                     Ok(None) if count < self.buffer.len() && !ended => return,
                     Ok(None) => {}
-                    // Bytes after the response answer nothing that was asked.
+                    // Bytes after the response belong to no request.
                     Ok(Some(_)) | Err(_) => {
                         self.fail(run, at, Fault::Protocol, time);
                         return;
@@ -209,7 +212,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Takes in what stands in the buffer, under TLS. Gives whether the request came to an end.
+    /// Decrypts the received bytes in the buffer. Returns whether the request has ended.
     fn decrypt(&mut self, run: &mut Run, at: usize, count: usize, ended: bool, time: u64) -> bool {
         let slot = &mut self.slots[at];
         let (Some(tls), Some(socket)) = (&mut slot.tls, &slot.socket) else { return true };
@@ -221,7 +224,7 @@ impl Worker<'_> {
                     input = &input[input.len() - left..];
                     let plain = &self.plain[..count];
                     match slot.reader.read(plain, &mut self.last_head) {
-                        // Bytes after the response answer nothing that was asked.
+                        // Bytes after the response belong to no request.
                         Ok(_) if response.is_some() => break Some(Fault::Protocol),
                         Ok(Some((whole, taken))) if taken == plain.len() => response = Some((whole, ended)),
                         Ok(None) => {}
@@ -239,7 +242,7 @@ impl Worker<'_> {
                 Err(_) => break Some(Fault::Protocol),
             }
         };
-        // The handshake's last flight, and with it the request.
+        // Sends the last flight of the handshake and the request after it.
         let flushed = tls.flush(socket);
         match (fault, response) {
             (Some(fault), _) => self.fail(run, at, fault, time),
@@ -261,7 +264,8 @@ impl Worker<'_> {
         let request = &self.requests[slot.request];
         let judged = request.measure.judge(response);
         let moments = run.moments;
-        // A closed loop has no schedule that a late response belongs to: what ends after the end is not counted.
+        // In a closed loop, a response belongs to no schedule, so what completes after the end is not
+        // counted.
         let measured = if run.open_loop || moments.end == u64::MAX {
             slot.times.intended >= moments.start
         } else {
@@ -279,12 +283,13 @@ impl Worker<'_> {
         self.idle.push_back(at as u32);
     }
 
-    /// Ends a slot's request badly, and its connection with it.
+    /// Records a failed request and closes its connection.
     pub(crate) fn fail(&mut self, run: &mut Run, at: usize, fault: Fault, time: u64) {
         let slot = &mut self.slots[at];
         let by_schedule = run.open_loop || run.moments.end == u64::MAX;
         let since = if by_schedule { slot.times.intended } else { time };
-        // What fails after the end of a closed loop began before it, and counts: a hang is a failure.
+        // In a closed loop, a request that fails after the end began before it and counts: a hang is a
+        // failure.
         if since >= run.moments.start {
             run.tally.failure(fault, slot.times, time);
         }

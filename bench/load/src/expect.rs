@@ -1,4 +1,4 @@
-//! What a response must be: given, or learnt from the first one.
+//! Verifies responses against expectations that are given or learnt from the first response.
 
 use crate::plan::Expect;
 use crate::response::Response;
@@ -6,13 +6,13 @@ use std::sync::OnceLock;
 use tollgate_lab_record::{Failures, Verification};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The digest by which bodies are compared: XXH3 with 64 bits. Unlike the workspace's other fast hash it gives the
-/// same value however a body is cut into reads.
+/// Returns the digest by which bodies are compared: XXH3 with 64 bits. Unlike the workspace's other fast
+/// hash, it does not depend on how a body is split into reads.
 pub fn digest(body: &[u8]) -> u64 {
     xxh3_64(body)
 }
 
-/// Which count in [`Failures`] a response belongs to.
+/// The kind of a failure: the counter in [`Failures`] that it increments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     Connect,
@@ -40,7 +40,7 @@ impl Fault {
     }
 }
 
-/// The measure of one request's responses, shared by all threads.
+/// The expected response to one request, shared by all threads.
 #[derive(Debug)]
 pub(crate) struct Measure {
     given: Expect,
@@ -53,7 +53,7 @@ impl Measure {
         Self { given, full: verification == Verification::Full, learnt: OnceLock::new() }
     }
 
-    /// Compares a response; the first with the right status sets what was not given.
+    /// Verifies a response. The first response with the right status sets what was not given.
     pub(crate) fn judge(&self, response: &Response) -> Result<(), Fault> {
         let (status, length, digest) = match self.learnt.get() {
             Some(learnt) => *learnt,

@@ -1,24 +1,24 @@
-//! Why a run could not be made.
+//! The error of a run.
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
-/// Why a run could not be made. What goes wrong with single requests is counted in the result instead.
+/// Why a run could not take place. Failures of single requests are counted in the result instead.
 #[derive(Debug)]
 pub enum Failure {
-    /// The plan asks for something that cannot be.
+    /// The plan asks for something impossible.
     Plan(String),
-    /// Not one connection could be opened before the run.
+    /// No connection could be opened before the run.
     Unreachable(SocketAddr, io::Error),
-    /// The process may not have so many files open.
+    /// The limit of open files is too low.
     OpenFiles {
-        /// Connections asked for.
+        /// Connections that the plan asks for.
         connections: u32,
-        /// Connections that the limit has room for.
+        /// Connections that the limit allows.
         most: u32,
     },
-    /// A call to the kernel failed: what was tried.
+    /// A system call failed; the text says which step.
     System(&'static str, io::Error),
 }
 

@@ -1,22 +1,22 @@
-//! The limit on open files, which is the limit on connections.
+//! The limit of open files, which bounds the number of connections.
 
 use crate::failure::Failure;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Files that a run needs beside its connections: standard streams, an epoll and a timer a thread, and what the
-/// program around it has open.
+/// Descriptors that a run needs besides its connections: standard streams, an epoll and a timer for each
+/// thread, and the descriptors of the surrounding program.
 const BESIDE: u64 = 128;
 
-/// Connections that this process may open, from its hard limit on files.
+/// Returns how many connections this process may open, given its hard limit of open files.
 pub fn most_connections() -> u32 {
     let most = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     u32::try_from(most.saturating_sub(BESIDE)).unwrap_or(u32::MAX)
 }
 
-/// Raises the soft limit to the hard one, for this process and those that it starts.
+/// Raises the soft limit to the hard limit, for this process and the ones it starts.
 ///
 /// # Errors
-/// When the kernel refuses; the limit stays as it was.
+/// If the kernel refuses; the limit then stays as it was.
 pub fn raise_limit() -> std::io::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -25,8 +25,9 @@ pub fn raise_limit() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Makes room for so many connections by raising the soft limit to the hard one, and has the table of open files grow now:
-/// among threads that takes the kernel some 20 ms each time it doubles, in which whoever opens a connection measures that.
+/// Raises the soft limit to the hard limit if `connections` need it, and makes the kernel grow the table of
+/// open files now. In a threaded process each doubling of that table takes some 20 ms, which would be
+/// measured as part of a connect.
 pub(crate) fn make_room(connections: u32) -> Result<(), Failure> {
     let limit = getrlimit(Resource::Nofile);
     let needed = u64::from(connections) + BESIDE;
@@ -36,7 +37,7 @@ pub(crate) fn make_room(connections: u32) -> Result<(), Failure> {
         }
         raise_limit().map_err(|error| Failure::System("raise the limit on open files", error))?;
     }
-    // Whatever has this number is closed again at once.
+    // The duplicated descriptor is closed again at once.
     let last = i32::try_from(needed).unwrap_or(i32::MAX) - 1;
     let _ = rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), last);
     Ok(())

@@ -1,9 +1,9 @@
-//! The head of a response (RFC 9112, sections 2 to 6).
+//! Parses the head of a response (RFC 9112, sections 2 to 6).
 
 use crate::token::is_token;
 use memchr::{memchr, memmem};
 
-/// Longest head taken; servers' own limits are 8 to 64 KiB.
+/// Longest accepted head, in bytes; the limits of servers are 8 to 64 KiB.
 pub(crate) const LONGEST_HEAD: usize = 64 * 1024;
 
 /// How the end of a body is found.
@@ -13,40 +13,39 @@ pub(crate) enum Framing {
     Length(u64),
     /// `Transfer-Encoding: chunked`.
     Chunked,
-    /// The connection's end.
+    /// The end of the connection.
     UntilClose,
 }
 
-/// What the generator needs to know of a head.
+/// The parts of a head that the generator needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// Status code.
     pub(crate) status: u16,
     /// How the body ends, if there is one.
     pub(crate) framing: Framing,
-    /// Whether the server keeps the connection.
+    /// Whether the server keeps the connection open.
     pub(crate) keep_alive: bool,
 }
 
-/// Bytes that are not what HTTP wants at their place; what was wrong.
+/// A violation of HTTP's syntax; the text names the part that was wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
-/// The length of the head that `bytes` begin with, blank line included, when it is whole. `from`: bytes known not to
-/// hold the end.
+/// Returns the length of the head at the start of `bytes`, blank line included, if it is complete. The first
+/// `from` bytes were searched before.
 pub(crate) fn end(bytes: &[u8], from: usize) -> Option<usize> {
     let from = from.saturating_sub(3);
     memmem::find(&bytes[from..], b"\r\n\r\n").map(|at| from + at + 4)
 }
 
-/// Whether the first bytes can still become a status line.
+/// Returns whether the first bytes can still become a status line.
 pub(crate) fn may_begin(bytes: &[u8]) -> bool {
     let known = b"HTTP/1.";
     let shared = known.len().min(bytes.len());
     bytes[..shared] == known[..shared]
 }
 
-/// Reads a whole head, blank line included.
+/// Parses a complete head, blank line included.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Head, Malformed> {
     let [b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor @ (b'0' | b'1'), b' ', a, b, c, rest @ ..] = bytes
     else {
@@ -74,7 +73,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Head, Malformed> {
         if !is_token(name) {
             return Err(Malformed("header name"));
         }
-        // Few fields matter here; the length tells most of the others apart.
+        // Few fields matter here; the length of the name rules out most others.
         match name.len() {
             10 if name.eq_ignore_ascii_case(b"connection") => {
                 for option in value.split(|byte| *byte == b',') {
@@ -112,7 +111,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Head, Malformed> {
     Ok(Head { status, framing, keep_alive })
 }
 
-/// A line without its end, and what follows.
+/// Splits off the first line, without its CR LF.
 fn line(bytes: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     let at = memchr(b'\n', bytes).ok_or(Malformed("line without an end"))?;
     let Some(line) = bytes[..at].strip_suffix(b"\r") else {
@@ -131,8 +130,8 @@ fn decimal(value: &[u8]) -> Result<u64, Malformed> {
     Ok(value.iter().fold(0, |sum, byte| sum * 10 + u64::from(byte - b'0')))
 }
 
-/// The last head that was read. Most servers send the same bytes again until the second in `Date` changes, and to
-/// compare them takes a tenth of the time that reading them takes.
+/// The last head that was parsed. Most servers send the same bytes until the second in `Date` changes, and
+/// comparing them takes a tenth of the time of parsing.
 #[derive(Debug, Default)]
 pub(crate) struct LastHead {
     bytes: Vec<u8>,
@@ -140,13 +139,13 @@ pub(crate) struct LastHead {
 }
 
 impl LastHead {
-    /// The head and its length, if `input` begins with the same bytes.
+    /// Returns the head and its length if `input` begins with the same bytes.
     pub(crate) fn begins(&self, input: &[u8]) -> Option<(Head, usize)> {
         let head = self.head?;
         input.starts_with(&self.bytes).then_some((head, self.bytes.len()))
     }
 
-    /// Remembers a head that was read from these bytes.
+    /// Remembers a head that was parsed from these bytes.
     pub(crate) fn remember(&mut self, bytes: &[u8], head: Head) {
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);

@@ -1,11 +1,11 @@
-//! When requests are to be sent. Times are nanoseconds of one clock; nothing here looks at a real one, so that tests
-//! can run it on a clock of their own.
+//! Decides when requests are sent. Times are nanoseconds of one clock. This module reads no real clock, so
+//! tests run it on a simulated one.
 
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use tollgate_lab_record::LoadModel;
 
-/// The intended send times of one thread in an open loop, one after the other.
+/// The intended send times of one thread in an open loop.
 #[derive(Debug)]
 pub(crate) struct Pace {
     gaps: Gaps,
@@ -16,12 +16,12 @@ pub(crate) struct Pace {
 enum Gaps {
     /// Requests `index`, `index + step`, ... of a sequence that is evenly spaced over all threads.
     Even { start: u64, gap: f64, index: u64, step: u64 },
-    /// Independent streams add up to one with the sum of their rates.
+    /// Independent Poisson streams add up to one with the sum of their rates.
     Poisson { mean: f64, at: f64, start: u64, random: Pcg64Mcg },
 }
 
 impl Pace {
-    /// The schedule of thread `thread` of `threads` from `start` on; `None` for a closed loop.
+    /// Returns the schedule of thread `thread` of `threads`, from `start` on; `None` for a closed loop.
     pub(crate) fn new(model: LoadModel, seed: u64, thread: u32, threads: u32, start: u64) -> Option<Self> {
         let gaps = match model {
             LoadModel::Closed => return None,
@@ -39,12 +39,12 @@ impl Pace {
         Some(pace)
     }
 
-    /// When the next request is to be sent.
+    /// Returns when the next request is due.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Takes the next request, if its time has come: its intended time, however late it is.
+    /// Takes the next request if it is due. Returns its intended time, however late it is.
     pub(crate) fn take(&mut self, now: u64) -> Option<u64> {
         let due = self.next;
         (due <= now).then(|| {
@@ -55,7 +55,7 @@ impl Pace {
 
     fn advance(&mut self) {
         self.next = match &mut self.gaps {
-            // From the index, not by adding up gaps: rounding must not drift.
+            // Computed from the index instead of a sum of gaps, so that rounding does not drift.
             Gaps::Even { start, gap, index, step } => {
                 let at = *start + (*index as f64 * *gap).round() as u64;
                 *index += *step;
@@ -71,30 +71,30 @@ impl Pace {
     }
 }
 
-/// When a request was meant to leave, when it left, and when its response was whole.
+/// The times of a request until its response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Times {
-    /// When the schedule wanted it; in a closed loop the time it was begun.
+    /// When the schedule wanted it sent; in a closed loop, when it was begun.
     pub(crate) intended: u64,
-    /// When its connection had become free.
+    /// When its connection became free.
     pub(crate) free: u64,
     /// When its first byte was written.
     pub(crate) sent: u64,
 }
 
 impl Times {
-    /// What a user who came at the intended time has waited.
+    /// Returns the response time: the wait of a user who arrives at the intended time.
     pub(crate) fn response(self, done: u64) -> u64 {
         done.saturating_sub(self.intended)
     }
 
-    /// What the server took, as the generator saw it.
+    /// Returns the service time: from the first byte sent to the complete response.
     pub(crate) fn service(self, done: u64) -> u64 {
         done.saturating_sub(self.sent)
     }
 
-    /// How late the generator was by its own fault: from the moment when the request was due and a connection was
-    /// free. Waiting for a connection is the server's doing and shows in the response time alone.
+    /// Returns how late the generator was by its own fault, from when the request was due and a connection
+    /// was free. Waiting for a free connection is caused by the server and affects the response time only.
     pub(crate) fn lag(self) -> u64 {
         self.sent.saturating_sub(self.intended.max(self.free))
     }
@@ -150,7 +150,7 @@ mod tests {
         let gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e6).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
-        // Of exponential gaps the standard deviation is the mean.
+        // The standard deviation of exponential gaps equals their mean.
         assert!((variance.sqrt() / mean - 1.0).abs() < 0.02, "{}", variance.sqrt() / mean);
         assert_eq!(taken(model, 7, 2, 1), taken(model, 7, 2, 1));
         assert_ne!(taken(model, 7, 2, 1), taken(model, 8, 2, 1));
@@ -169,8 +169,9 @@ mod tests {
         assert_eq!((times.response(200), times.service(200), times.lag()), (100, 70, 30));
     }
 
-    /// On a clock of its own: a server that takes no time, but stops for the last 500 ms of every 5 s, and a client
-    /// that has `connections` to it. Gives response and service times, each in rising order.
+    /// Simulates, on its own clock, a server that takes no time except that it stops for the last 500 ms of
+    /// every 5 s, and a client with `connections` to it. Returns response and service times, each in
+    /// ascending order.
     fn stalled(connections: usize) -> (Vec<u64>, Vec<u64>) {
         let opens = |time: u64| {
             let into = time % (5 * SECOND);
@@ -196,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_stall_is_charged_in_full_however_few_the_connections() {
-        // What arrives evenly within the stall waits 500 to 0 ms: the tenth of all requests, 1 ms apart.
+        // Requests that arrive evenly during the stall wait 500 to 0 ms: a tenth of all requests, 1 ms apart.
         for connections in [1, 4, 1_000] {
             let (response, service) = stalled(connections);
             let waited: Vec<u64> = response.iter().rev().take(2_000).map(|wait| wait / 1_000_000).collect();
@@ -204,7 +205,8 @@ mod tests {
             assert_eq!(waited, truth, "{connections} connections");
             let p99 = |times: &[u64]| times[times.len() * 99 / 100 - 1];
             assert_eq!(p99(&response), 450_000_000);
-            // Without the correction the stall is all but gone, unless as many connections wait as requests come.
+            // Without the correction the stall nearly vanishes, unless as many connections wait as requests
+            // arrive.
             assert_eq!(p99(&service) == 0, connections < 50, "{connections} connections");
         }
     }

@@ -1,4 +1,4 @@
-//! What a run shall do.
+//! The input of a run: connections, requests, rate and length.
 
 use crate::expect::digest;
 use crate::failure::Failure;
@@ -9,40 +9,40 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use tollgate_lab_record::{LoadModel, Verification};
 
-/// One run of the generator. [`Plan::new`] gives the defaults; each field can also be left out in JSON except
-/// `target`.
+/// One run of the generator. [`Plan::new`] has the defaults. In JSON, every field except `target` may be
+/// omitted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Where to connect.
+    /// The address to connect to.
     pub target: SocketAddr,
-    /// Local addresses, taken in turn by the connections. Each gives as many ports as
-    /// `net.ipv4.ip_local_port_range` holds, about 28,000. Empty: the kernel chooses.
+    /// Local addresses that the connections use in turn. Each provides the ports of
+    /// `net.ipv4.ip_local_port_range`, about 28,000. If empty, the kernel chooses.
     #[serde(default)]
     pub sources: Vec<IpAddr>,
     /// Threads, each with its own share of the connections and of the rate.
     #[serde(default = "one")]
     pub threads: u32,
-    /// Cores for the threads, taken in turn; empty: wherever the kernel puts them.
+    /// Cores that the threads use in turn. If empty, the kernel places the threads.
     #[serde(default)]
     pub cores: Vec<u32>,
-    /// Connections over all threads: exactly so many, at least one a thread.
+    /// Connections over all threads: exactly this number, at least one for each thread.
     #[serde(default = "one")]
     pub connections: u32,
-    /// TLS 1.3 on every connection, with a full handshake; plain text when left out.
+    /// TLS 1.3 on every connection, with a full handshake; plain text if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
-    /// Whether a connection carries request after request. Otherwise each request has one of its own and says
+    /// Whether a connection carries many requests. Otherwise each request has its own connection and sends
     /// `Connection: close`.
     #[serde(default = "yes")]
     pub keep_alive: bool,
-    /// How requests are offered.
+    /// Whether requests are sent in a closed loop or at a rate.
     #[serde(default = "closed")]
     pub model: LoadModel,
-    /// Seed of the Poisson model.
+    /// The seed of the Poisson model.
     #[serde(default)]
     pub seed: u64,
-    /// What is asked for, in turn.
+    /// The requests, sent in turn.
     #[serde(default = "root")]
     pub requests: Vec<Request>,
     /// When the measurement ends.
@@ -51,25 +51,26 @@ pub struct Plan {
     /// Seconds of load before the measurement.
     #[serde(default)]
     pub warm_up: f64,
-    /// Seconds over which connections are opened, evenly, under load; before the warm-up and not measured. With 0
-    /// all are open before the first request.
+    /// Seconds over which connections are opened, evenly, under load. The ramp precedes the warm-up and is
+    /// not measured. With 0, all connections are open before the first request.
     #[serde(default)]
     pub ramp: f64,
-    /// Seconds from the sending of a request after which it counts as timed out; looked at 20 times in that span.
+    /// Seconds after which a request times out, counted from when it begins, connecting included. Checked 20
+    /// times in that span.
     #[serde(default = "two_seconds")]
     pub time_limit: f64,
-    /// How closely each response is looked at: `Full`, or `Status` for answers that differ from each other.
+    /// How closely each response is verified: `Full`, or `Status` for responses that differ from each other.
     #[serde(default = "full")]
     pub verification: Verification,
 }
 
-/// TLS towards the target.
+/// TLS to the target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
-    /// PEM file of the certificate that the target must show: this one and no other.
+    /// PEM file of the only certificate that the target may present.
     pub certificate: PathBuf,
-    /// PEM file of its key, where the client shows the same certificate as its own.
+    /// PEM file of the certificate's private key; if given, the client presents the same certificate.
     #[serde(default)]
     pub key: Option<PathBuf>,
 }
@@ -78,31 +79,31 @@ pub struct Tls {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Length {
-    /// After so many seconds.
+    /// After this number of seconds.
     Seconds(f64),
-    /// After so many requests over all threads.
+    /// After this number of requests over all threads.
     Requests(u64),
 }
 
-/// A request.
+/// A request to send.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Method.
+    /// The method.
     #[serde(default = "get")]
     pub method: String,
     /// Path and query.
     pub path: String,
-    /// Value of `Host`; the target's address when left out.
+    /// Value of `Host`; the target's address if omitted.
     #[serde(default)]
     pub host: Option<String>,
-    /// More header fields, in order.
+    /// Further header fields, in order.
     #[serde(default)]
     pub headers: Vec<(String, String)>,
-    /// Body; `Content-Length` is set from it.
+    /// The body; `Content-Length` is set from it.
     #[serde(default)]
     pub body: Option<Body>,
-    /// What the response must be.
+    /// The expected response.
     #[serde(default)]
     pub expect: Expect,
 }
@@ -113,31 +114,31 @@ pub struct Request {
 pub enum Body {
     /// This text.
     Text(String),
-    /// So many bytes, all `p`.
+    /// This number of bytes, all `p`.
     Bytes(usize),
 }
 
-/// What a response must be. What is left out is learnt from the first response whose status is right.
+/// The expected response. Fields that are omitted are learnt from the first response with the right status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Expect {
-    /// Status; any 2xx, and then always the same, when left out.
+    /// The status; if omitted, the first 2xx sets it.
     pub status: Option<u16>,
-    /// Bytes of the body.
+    /// Length of the body in bytes.
     pub length: Option<u64>,
     /// [`digest`] of the body.
     pub digest: Option<u64>,
 }
 
 impl Expect {
-    /// Exactly this status and body.
+    /// Expects exactly this status and body.
     pub fn exactly(status: u16, body: &[u8]) -> Self {
         Self { status: Some(status), length: Some(body.len() as u64), digest: Some(digest(body)) }
     }
 }
 
 impl Request {
-    /// A `GET` of a path.
+    /// Creates a `GET` of a path.
     pub fn get(path: &str) -> Self {
         Self {
             method: get(),
@@ -151,7 +152,8 @@ impl Request {
 }
 
 impl Plan {
-    /// A closed loop on one keep-alive connection of one thread that gets `/` for ten seconds.
+    /// Creates a plan of a closed loop on one keep-alive connection of one thread, which requests `/` for ten
+    /// seconds.
     pub fn new(target: SocketAddr) -> Self {
         Self {
             target,
@@ -172,7 +174,7 @@ impl Plan {
         }
     }
 
-    /// Looks for what cannot be run.
+    /// Checks the plan.
     ///
     /// # Errors
     /// [`Failure::Plan`] with the field and what it should be.
@@ -217,10 +219,10 @@ impl Plan {
     }
 }
 
-/// Longest span, a day: everything beyond is a slip of the pen.
+/// The longest span, a day; a longer one is surely a mistake.
 const LONGEST: f64 = 86_400.0;
 
-/// Highest rate; far above what sockets of one machine can do.
+/// The highest rate, far above what the sockets of one machine can do.
 const FASTEST: f64 = 1e8;
 
 impl Request {

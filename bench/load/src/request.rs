@@ -1,4 +1,4 @@
-//! Requests, written out once before the run.
+//! Serializes the requests once, before the run.
 
 use crate::expect::Measure;
 use crate::plan::{Body, Plan};
@@ -6,15 +6,15 @@ use crate::plan::{Body, Plan};
 /// A request ready to be sent.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    /// All its bytes.
+    /// The serialized request, head and body.
     pub(crate) bytes: Vec<u8>,
     /// Whether it is a `HEAD` request, whose response has no body.
     pub(crate) to_head: bool,
-    /// What its responses must be.
+    /// Verifies its responses.
     pub(crate) measure: Measure,
 }
 
-/// The plan's requests in order.
+/// Serializes the plan's requests, in order.
 pub(crate) fn prepare(plan: &Plan) -> Vec<Prepared> {
     plan.requests
         .iter()

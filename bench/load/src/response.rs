@@ -1,18 +1,17 @@
-//! Responses, read as they come: however the bytes are cut, the result is the same.
+//! An incremental parser of responses. The result does not depend on how the bytes are split into reads.
 
 use crate::chunked::{Chunked, Step};
 use crate::expect::digest;
 use crate::head::{self, Framing, Head, LONGEST_HEAD, LastHead, Malformed};
 use xxhash_rust::xxh3::Xxh3;
 
-/// A whole response.
+/// A complete response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Response {
-    /// Status code.
     pub(crate) status: u16,
-    /// Bytes of the body, without transfer coding.
+    /// Length of the body in bytes, without transfer coding.
     pub(crate) length: u64,
-    /// [`digest`] of the body; 0 when it was not asked for.
+    /// [`digest`] of the body; 0 if it was not requested.
     pub(crate) digest: u64,
     /// Whether the connection can carry another request.
     pub(crate) keep_alive: bool,
@@ -26,7 +25,7 @@ enum Stage {
     UntilClose,
 }
 
-/// Reads one response after another from a connection.
+/// Parses one response after another from a connection.
 pub(crate) struct Reader {
     stage: Stage,
     /// Whether the request was `HEAD`, whose response has no body.
@@ -36,9 +35,9 @@ pub(crate) struct Reader {
     status: u16,
     keep_alive: bool,
     length: u64,
-    /// A head that did not come in one piece.
+    /// The first part of a head that arrived in several reads.
     stash: Vec<u8>,
-    /// For bodies that did not come in one piece; kept for the next.
+    /// Digests bodies that arrive in several reads; kept for the next response.
     hasher: Option<Box<Xxh3>>,
 }
 
@@ -56,7 +55,7 @@ impl Reader {
         }
     }
 
-    /// Makes ready for the response to a request.
+    /// Prepares for the response to the next request.
     pub(crate) fn expect(&mut self, to_head: bool) {
         self.stage = Stage::Head;
         self.to_head = to_head;
@@ -64,7 +63,8 @@ impl Reader {
         self.stash.clear();
     }
 
-    /// Takes bytes in; gives the response and how many bytes it took when it is whole. Otherwise all were taken.
+    /// Consumes bytes. If the response is complete, returns it and how many bytes it took; otherwise all
+    /// bytes were consumed.
     pub(crate) fn read(
         &mut self,
         input: &[u8],
@@ -109,12 +109,12 @@ impl Reader {
         Ok(None)
     }
 
-    /// The connection ended: the response, if that is how it had to end.
+    /// Handles the end of the connection. Returns the response if the connection's end completes it.
     pub(crate) fn end(&mut self) -> Option<Response> {
         matches!(self.stage, Stage::UntilClose).then(|| self.finished())
     }
 
-    /// A whole head and the bytes of `input` that it took.
+    /// Returns a complete head and the bytes of `input` that it took.
     fn head(&mut self, input: &[u8], last: &mut LastHead) -> Result<Option<(Head, usize)>, Malformed> {
         if self.stash.is_empty() {
             if let Some(known) = last.begins(input) {
@@ -125,7 +125,7 @@ impl Reader {
             }
         }
         let before = self.stash.len();
-        // Beyond the limit nothing can be right any more; the rest of a flood need not be kept.
+        // A head beyond the limit is an error, so the rest of a flood is not kept.
         self.stash.extend_from_slice(&input[..input.len().min(LONGEST_HEAD + 1)]);
         if !head::may_begin(&self.stash) {
             return Err(Malformed("no status line of HTTP/1"));
@@ -151,14 +151,14 @@ impl Reader {
         Ok(head)
     }
 
-    /// Goes on to the body. Gives its digest when it is already whole in `rest`, whose first `self.length` bytes it
-    /// then is.
+    /// Continues with the body. If `rest` already has the whole body, in its first `self.length` bytes,
+    /// returns its digest.
     fn begin(&mut self, head: Head, rest: &[u8]) -> Result<Option<u64>, Malformed> {
         self.status = head.status;
         self.keep_alive = head.keep_alive;
         match head.status {
             101 => return Err(Malformed("switched protocols though nobody asked")),
-            // Interim: the real head follows (RFC 9110, section 15.2).
+            // An interim response: the final head follows (RFC 9110, section 15.2).
             100..200 => return Ok(None),
             _ => {}
         }
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Everything that a connection's bytes come to: responses, then how it ended.
+    /// Returns the outcome of a connection's bytes: the responses, then how it ended.
     fn all(bytes: &[u8], cuts: &[usize], to_head: bool) -> (Vec<Response>, Result<bool, Malformed>) {
         let mut reader = Reader::new(true);
         let mut last = LastHead::default();
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", &[], false), (vec![], Ok(false)));
     }
 
-    /// Text that is a stream of responses, or nearly.
+    /// Generates a stream of responses, some slightly broken.
     fn stream() -> impl Strategy<Value = Vec<u8>> {
         let body = "[a-z\r\n]{0,40}";
         let part = prop_oneof![
@@ -306,7 +306,7 @@ mod tests {
         ];
         (proptest::collection::vec(part, 1..5), any::<u16>(), any::<u8>()).prop_map(|(parts, at, byte)| {
             let mut bytes = parts.concat().into_bytes();
-            // One byte in four streams is spoilt.
+            // One byte in four streams is corrupted.
             if !bytes.is_empty() && byte < 64 {
                 let at = usize::from(at) % bytes.len();
                 bytes[at] = byte;

@@ -1,4 +1,4 @@
-//! A whole run: threads, the common start, and the result.
+//! Runs a plan: starts the threads at a common time and builds the result.
 
 use crate::clock::{SECOND, now, span};
 use crate::failure::Failure;
@@ -20,40 +20,41 @@ use std::time::Duration;
 use tollgate_lab_record::{Distribution, Failures, LoadModel, LoadResult, Tree, Window};
 use tollgate_lab_stats::histogram::Histogram;
 
-/// Between the last thread's being ready and the first request.
+/// Nanoseconds between the moment when the last thread is ready and the first request.
 const HEAD_START: u64 = 2_000_000;
 
-/// A point in a run at which a watcher may want to read its meters.
+/// A point in a run at which a caller may want to read its counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Connections are open; load begins.
     Begun,
-    /// Ramp and warm-up are over; from here on requests count.
+    /// Ramp and warm-up are over; requests count from here on.
     Measuring,
     /// The measurement is over.
     Measured,
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Done {
-    /// What the generator saw.
+    /// The generator's result.
     pub load: LoadResult,
-    /// What its threads used from the measurement's first moment on, by their own clocks; nothing is said of memory.
+    /// CPU time and context switches of its threads since the start of the measurement, from their own
+    /// clocks; memory is not included.
     pub used: Tree,
 }
 
-/// Runs a plan. Returns when the last response is in or given up.
+/// Runs a plan. Returns when the last response has arrived or was given up.
 ///
 /// # Errors
-/// See [`Failure`]. Requests that fail are no error but counts in the result.
+/// See [`Failure`]. Failed requests are no error; the result counts them.
 pub fn run(plan: &Plan) -> Result<LoadResult, Failure> {
     run_with(plan, |_| {}).map(|done| done.load)
 }
 
-/// Runs a plan and calls `watch` at each [`Phase`], within a millisecond or so, from the calling thread. A closed loop
-/// that ends after a number of requests tells of [`Phase::Measured`] when it is over.
+/// Runs a plan and calls `watch` at each [`Phase`] from the calling thread, within about a millisecond. A
+/// closed loop with a fixed number of requests reports [`Phase::Measured`] when it is over.
 ///
 /// # Errors
 /// See [`Failure`].
@@ -91,7 +92,7 @@ pub fn run_with(plan: &Plan, mut watch: impl FnMut(Phase)) -> Result<Done, Failu
             })
             .collect();
         drop(slices);
-        // A thread that could not start would leave the others waiting at the barrier for ever.
+        // A thread that could not start would leave the others at the barrier forever.
         if let Some(Err(error)) = threads.iter().find(|thread| thread.is_err()) {
             let error = io::Error::new(error.kind(), error.to_string());
             let missing = threads.iter().filter(|thread| thread.is_err()).count();
@@ -138,7 +139,7 @@ pub fn run_with(plan: &Plan, mut watch: impl FnMut(Phase)) -> Result<Done, Failu
     })
 }
 
-/// How the opening of connections went.
+/// The outcome of opening the connections.
 #[derive(Debug, Default)]
 struct Opened {
     connections: usize,
@@ -153,7 +154,8 @@ impl Opened {
     }
 }
 
-/// A thread's worker on its core, with its connections open where the plan wants them so.
+/// Creates a thread's worker on its core, with its connections open if the plan requires that before the
+/// start.
 fn prepared<'a>(
     plan: &'a Plan,
     requests: &'a [crate::request::Prepared],
@@ -199,7 +201,7 @@ fn sleep_until(time: u64) {
     thread::sleep(Duration::from_nanos(time.saturating_sub(now())));
 }
 
-/// Takes in what the threads send while they run, and tells the watcher of the phases.
+/// Collects what the threads send while they run, and reports the phases to the watcher.
 fn follow(
     moments: Moments,
     plan: &Plan,
@@ -209,7 +211,7 @@ fn follow(
 ) {
     let end = match plan.length {
         Length::Seconds(_) => moments.end,
-        // Told by the threads' coming to an end.
+        // The end of the threads marks it.
         Length::Requests(_) => u64::MAX,
     };
     let mut phases =
@@ -233,7 +235,7 @@ fn follow(
     }
 }
 
-/// The seconds of a run over all threads.
+/// The seconds of a run, over all threads.
 #[derive(Debug, Default)]
 struct Windows {
     parts: BTreeMap<usize, Slice>,
@@ -253,7 +255,7 @@ impl Windows {
         }
     }
 
-    /// All times of the run.
+    /// Returns the times of the whole run.
     fn merged(&self) -> Histogram {
         let mut all = Histogram::new();
         for part in self.parts.values() {
@@ -262,7 +264,8 @@ impl Windows {
         all
     }
 
-    /// Without gaps, up to the run's last second. What came later (stragglers) belongs to the last.
+    /// Returns the seconds without gaps, up to the run's last second. Later results (stragglers) are added to
+    /// the last second.
     fn listed(mut self, seconds: f64) -> Vec<Window> {
         let count = (seconds.ceil() as usize).max(1);
         for (_, mut late) in self.parts.split_off(&count) {
@@ -286,7 +289,7 @@ impl Windows {
     }
 }
 
-/// All threads together.
+/// The sum over all threads.
 #[derive(Debug, Default)]
 struct Total {
     ok: u64,
@@ -322,7 +325,7 @@ impl Total {
         let open_loop = plan.model != LoadModel::Closed;
         let start = Moments::of(plan, epoch).start;
         let nanos = match plan.length {
-            // A system that did not keep up was offered the last requests later than planned.
+            // If the system did not keep up, the last requests were sent later than planned.
             Length::Seconds(seconds) => span(seconds).max(self.last_sent.saturating_sub(start)),
             Length::Requests(_) => self.span.map_or(0, |(first, last)| last - first),
         };
@@ -354,7 +357,7 @@ impl Total {
 }
 
 fn add(sum: &mut Failures, part: &Failures) {
-    // Taken apart by name, so that a new kind of failure cannot be forgotten here.
+    // Destructured by name, so that the compiler reports a new kind of failure that is missing here.
     let Failures { connect, read, write, timeout, status, length, body, protocol } = part;
     sum.connect += connect;
     sum.read += read;
@@ -366,7 +369,7 @@ fn add(sum: &mut Failures, part: &Failures) {
     sum.protocol += protocol;
 }
 
-/// A histogram as results carry it.
+/// Converts a histogram to the form of the result file.
 pub fn distribution(times: &Histogram) -> Distribution {
     let some = !times.is_empty();
     let us = |nanos: u64| nanos as f64 / 1e3;

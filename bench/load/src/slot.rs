@@ -1,39 +1,39 @@
-//! One connection's place: empty, open or waiting for a response.
+//! A slot: one of the plan's connections, which may be closed, idle or waiting for a response.
 
 use crate::pace::Times;
 use crate::response::Reader;
 use crate::tls::Connection;
 use rustix::fd::OwnedFd;
 
-/// What a slot is doing.
+/// The state of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// No request. There may be a connection, kept from the last one.
+    /// Without a request. The connection of the previous request may still be open.
     Idle,
     /// Connecting before the run.
     Opening,
-    /// A request is being sent or its response awaited.
+    /// Sending a request or waiting for its response.
     Waiting,
 }
 
 /// One of the plan's connections.
 pub(crate) struct Slot {
     pub(crate) socket: Option<OwnedFd>,
-    /// Its TLS, where the plan asks for it; there when the socket is.
+    /// The TLS state, if the plan uses TLS; set together with the socket.
     pub(crate) tls: Option<Box<Connection>>,
     pub(crate) state: State,
     /// Whether epoll watches the socket.
     pub(crate) watched: bool,
-    /// Whether epoll tells when it can be written to.
+    /// Whether epoll reports when the socket is writable.
     pub(crate) for_writing: bool,
-    /// Index of the request.
+    /// Index of the request in the plan.
     pub(crate) request: usize,
-    /// Bytes of the request that are written.
+    /// Bytes of the request that were written.
     pub(crate) written: usize,
-    /// When it was taken up: what the time limit counts from.
+    /// When the request began; the time limit counts from here.
     pub(crate) begun: u64,
     pub(crate) times: Times,
-    /// When its last request ended.
+    /// When the previous request ended.
     pub(crate) freed: u64,
     pub(crate) reader: Reader,
 }

@@ -5,7 +5,7 @@ use rustix::io::{self, Errno};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt};
 use std::net::{IpAddr, SocketAddr};
 
-/// Starts to connect. Over loopback the handshake is done when this returns.
+/// Starts to connect. On loopback, the handshake is complete when this returns.
 pub(crate) fn open(target: SocketAddr, source: Option<IpAddr>, no_delay: bool) -> io::Result<OwnedFd> {
     let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

@@ -1,18 +1,19 @@
-//! Whether to look for responses a little longer before going to sleep.
+//! Decides whether a thread polls for responses before it sleeps.
 
-/// How long to look, nanoseconds: about what it costs both sides when a sleeping thread is woken (a system call and an
-/// interrupt to the other core), so that a look in vain at most doubles that.
+/// How long to poll, in nanoseconds. It is about what waking a sleeping thread costs both sides (a system
+/// call and an interrupt to the other core), so that a fruitless poll at most doubles that cost.
 const LOOK: u64 = 5_000;
 
-/// Successes that are remembered.
+/// The highest score of successful polls.
 const MOST: u32 = 16;
 
-/// How often to try again, in sleeps, after looking was in vain.
+/// How many sleeps pass before another attempt, after polling was given up.
 const PROBE: u32 = 64;
 
-/// Remembers how looking went. A server at its limit sends a response every few microseconds; to be woken for each one
-/// costs that server more than the generator, and it would be measured as slower than it is. Where responses are
-/// further apart, or where the server needs this very core, looking finds nothing and is given up.
+/// Remembers how useful polling was. A server at its limit sends a response every few microseconds. Waking
+/// the generator for each one would cost the server more than the generator, and the server would be measured
+/// as slower than it is. If responses are further apart, or the server needs this core, polling finds nothing
+/// and stops.
 #[derive(Debug)]
 pub(crate) struct Spin {
     level: u32,
@@ -24,7 +25,7 @@ impl Spin {
         Self { level: MOST / 2, slept: 0 }
     }
 
-    /// How long to look now, nanoseconds; `None` to sleep at once.
+    /// Returns how long to poll now, in nanoseconds; `None` means to sleep at once.
     pub(crate) fn look(&mut self) -> Option<u64> {
         if self.level == 0 {
             self.slept += 1;
@@ -36,7 +37,7 @@ impl Spin {
         Some(LOOK)
     }
 
-    /// What came of looking.
+    /// Records whether a poll found events.
     pub(crate) fn looked(&mut self, found: bool) {
         self.level = if found { (self.level + 1).min(MOST) } else { self.level / 2 };
     }

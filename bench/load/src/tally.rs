@@ -1,4 +1,4 @@
-//! What a thread counts while it runs, and how threads add up.
+//! The counters of a thread during a run.
 
 use crate::clock::SECOND;
 use crate::expect::Fault;
@@ -15,31 +15,31 @@ pub(crate) struct Slice {
     pub(crate) index: usize,
     pub(crate) ok: u64,
     pub(crate) failed: u64,
-    /// Response time in an open loop, service time in a closed one.
+    /// Response times in an open loop, service times in a closed one.
     pub(crate) times: Histogram,
 }
 
-/// The counts of one thread.
+/// The counters of one thread.
 #[derive(Debug)]
 pub(crate) struct Tally {
     open_loop: bool,
     start: u64,
     slice: Slice,
     slice_end: u64,
-    /// Gone once the thread has finished: the receiver waits for the last one to go.
+    /// `None` once the thread has finished: the receiver waits until every sender is dropped.
     slices: Option<Sender<Slice>>,
     pub(crate) ok: u64,
     pub(crate) failures: Failures,
-    /// By status.
+    /// Responses by status.
     pub(crate) statuses: Box<[u64; 1000]>,
     pub(crate) body_bytes: u64,
-    /// Service times of an open loop; a closed loop's are in its slices.
+    /// Service times of an open loop; those of a closed loop are in its slices.
     pub(crate) service: Histogram,
-    /// The generator's own lateness.
+    /// The send lag caused by the generator itself.
     pub(crate) lag: Histogram,
-    /// When the first measured request left and the last one ended.
+    /// When the first measured request was sent and the last one ended.
     pub(crate) span: Option<(u64, u64)>,
-    /// When the last measured request left.
+    /// When the last measured request was sent.
     pub(crate) last_sent: u64,
 }
 
@@ -62,7 +62,7 @@ impl Tally {
         }
     }
 
-    /// A response came; `judged` by its measure.
+    /// Counts a response, which was verified as `judged`.
     pub(crate) fn response(
         &mut self,
         response: &Response,
@@ -88,7 +88,7 @@ impl Tally {
         }
     }
 
-    /// A request failed.
+    /// Counts a failed request.
     pub(crate) fn failure(&mut self, fault: Fault, times: Times, done: u64) {
         self.reach(times, done);
         fault.count(&mut self.failures);
@@ -96,7 +96,7 @@ impl Tally {
     }
 
     fn reach(&mut self, times: Times, done: u64) {
-        // A request that never left counts from when it should have.
+        // A request that was never sent counts from its intended time.
         let sent = if times.sent == 0 { times.intended } else { times.sent };
         let (first, last) = self.span.get_or_insert((sent, done));
         *first = sent.min(*first);
@@ -114,12 +114,12 @@ impl Tally {
         let next = Slice { index, ok: 0, failed: 0, times: Histogram::new() };
         let full = std::mem::replace(&mut self.slice, next);
         if let Some(slices) = &self.slices {
-            // Nobody listens any more once the run is given up.
+            // The receiver is gone if the run was given up.
             let _ = slices.send(full);
         }
     }
 
-    /// The thread's last word.
+    /// Sends the last slice and closes the channel.
     pub(crate) fn finish(mut self) -> Self {
         self.close_slice(self.slice_end);
         self.slices = None;

@@ -1,8 +1,10 @@
-//! TLS 1.3 on a connection: full handshakes, one key exchange and one cipher, so that every server has the same to do.
+//! TLS 1.3 for the connections: full handshakes with one key exchange and one cipher, so that every server
+//! does the same work.
 //!
-//! X25519 and TLS_AES_128_GCM_SHA256 (the one that every implementation must have, RFC 8446 section 9.1): with more on
-//! offer a server that knows X25519MLKEM768 would do more work than one that does not, and they could not be compared.
-//! No session is resumed. The server must show exactly the certificate that the plan names, and prove its key.
+//! The key exchange is X25519; the cipher is TLS_AES_128_GCM_SHA256, which every implementation must support
+//! (RFC 8446 section 9.1). If the client offered more, a server that supports X25519MLKEM768 would do more
+//! work than others, and the results would not be comparable. Sessions are not resumed. The server must
+//! present exactly the certificate that the plan names, and prove that it has the key.
 
 use crate::failure::Failure;
 use crate::plan::{Plan, Tls};
@@ -21,10 +23,10 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Plaintext taken out of a connection at once: a record's most.
+/// Bytes of plaintext that are read from a connection at once: the maximum of a record.
 pub(crate) const PLAIN: usize = 16 * 1024;
 
-/// What all connections of a run share.
+/// The TLS configuration that all connections of a run share.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     config: Arc<ClientConfig>,
@@ -32,11 +34,11 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// The client of a plan; `None` where it speaks plain text.
+    /// Returns the client of a plan; `None` if the plan uses plain text.
     pub(crate) fn of(plan: &Plan) -> Result<Option<Self>, Failure> {
         let Some(Tls { certificate, key }) = &plan.tls else { return Ok(None) };
         let config = tls_config(certificate, key.as_deref())?;
-        // The host without its port; an address is not sent as a name (RFC 6066 section 3).
+        // The host without its port. An address is not sent as a name (RFC 6066 section 3).
         let host = plan.requests.iter().find_map(|request| request.host.as_deref());
         let name = host
             .map(|host| host.rsplit_once(':').map_or(host, |(name, _)| name).to_owned())
@@ -45,9 +47,9 @@ impl Client {
         Ok(Some(Self { config, name }))
     }
 
-    /// A connection that has not said anything yet.
+    /// Creates the TLS state of a new connection.
     pub(crate) fn connection(&self) -> Result<Box<Connection>, Errno> {
-        // It fails only for names that cannot be sent, which were looked at.
+        // Fails only for names that cannot be sent; those were excluded above.
         let mut tls =
             ClientConnection::new(Arc::clone(&self.config), self.name.clone()).map_err(|_| Errno::INVAL)?;
         tls.set_buffer_limit(None);
@@ -55,11 +57,11 @@ impl Client {
     }
 }
 
-/// What a client needs that takes the certificate of this file and no other, for HTTP/1.1. With the key of it, the client shows
-/// it as well.
+/// Returns a client configuration for HTTP/1.1 that trusts only the certificate in this file. With `key`, the
+/// client presents the same certificate.
 ///
 /// # Errors
-/// [`Failure::Plan`] where a file does not hold what it should.
+/// [`Failure::Plan`] if a file does not contain a certificate or a key.
 pub fn tls_config(file: &Path, key: Option<&Path>) -> Result<Arc<ClientConfig>, Failure> {
     let wrong = |what: String| Failure::Plan(format!("`tls.certificate` {}: {what}", file.display()));
     let certificate = CertificateDer::from_pem_file(file).map_err(|error| wrong(error.to_string()))?;
@@ -84,7 +86,7 @@ pub fn tls_config(file: &Path, key: Option<&Path>) -> Result<Arc<ClientConfig>, 
     Ok(Arc::new(config))
 }
 
-/// One key exchange, one cipher.
+/// Returns a provider with one key exchange and one cipher.
 fn provider() -> CryptoProvider {
     CryptoProvider {
         cipher_suites: vec![ring::cipher_suite::TLS13_AES_128_GCM_SHA256],
@@ -93,7 +95,7 @@ fn provider() -> CryptoProvider {
     }
 }
 
-/// Takes one certificate and no other.
+/// Accepts one certificate only.
 #[derive(Debug)]
 struct Pinned {
     certificate: CertificateDer<'static>,
@@ -139,33 +141,33 @@ impl ServerCertVerifier for Pinned {
     }
 }
 
-/// The TLS of one connection.
+/// The TLS state of one connection.
 #[derive(Debug)]
 pub(crate) struct Connection(ClientConnection);
 
-/// What a piece of a peer's bytes came to.
+/// The result of consuming received bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Took {
-    /// So many bytes of plaintext; and so many of the peer's that are still to be taken in.
+    /// The number of plaintext bytes, and the number of received bytes that are not consumed yet.
     Plain(usize, usize),
-    /// All was taken in, and nothing more comes of it.
+    /// All bytes were consumed, and no plaintext is left.
     Nothing,
-    /// The peer ended its side, as it should.
+    /// The peer closed its side properly.
     End,
 }
 
 impl Connection {
-    /// Puts a request in; it leaves with [`Self::flush`], after the handshake.
+    /// Queues a request. [`Self::flush`] sends it after the handshake.
     pub(crate) fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.writer().write_all(bytes)
     }
 
-    /// Whether something waits to be sent that could be.
+    /// Returns whether there is data to send.
     pub(crate) fn has_more(&self) -> bool {
         self.0.wants_write()
     }
 
-    /// Sends what the socket takes; false when something is left.
+    /// Sends what the socket accepts. Returns `false` if data is left.
     pub(crate) fn flush(&mut self, socket: &OwnedFd) -> Result<bool, Errno> {
         while self.0.wants_write() {
             match self.0.write_tls(&mut Socket(socket)) {
@@ -178,8 +180,8 @@ impl Connection {
         Ok(true)
     }
 
-    /// Takes bytes of the peer's in until some plaintext comes of them. To be called again with the rest, and with none,
-    /// until it says [`Took::Nothing`] or [`Took::End`].
+    /// Consumes received bytes until there is plaintext. Call it again with the rest, then with no input,
+    /// until it returns [`Took::Nothing`] or [`Took::End`].
     pub(crate) fn take(&mut self, mut input: &[u8], plain: &mut [u8]) -> Result<Took, Error> {
         loop {
             match self.0.reader().read(plain) {

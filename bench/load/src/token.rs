@@ -1,6 +1,6 @@
-//! Bytes of which names are made (RFC 9110, section 5.6.2); the origins use them too.
+//! The token characters of names (RFC 9110, section 5.6.2). The origins use this module too.
 
-/// Those beside letters and digits.
+/// The token characters other than letters and digits.
 const MARKS: &[u8] = b"!#$%&'*+-.^_`|~";
 
 const TOKEN: [bool; 256] = {
@@ -18,12 +18,12 @@ const TOKEN: [bool; 256] = {
     table
 };
 
-/// Whether a byte may stand in a header name or a method.
+/// Returns whether a byte may occur in a header name or a method.
 pub fn may_stand(byte: u8) -> bool {
     TOKEN[usize::from(byte)]
 }
 
-/// Whether these bytes are a header name or a method.
+/// Returns whether these bytes are a valid header name or method.
 pub fn is_token(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().copied().all(may_stand)
 }

@@ -1,7 +1,7 @@
-//! What the generator's threads use while they measure, by their own clocks.
+//! CPU time and context switches of the generator's threads during the measurement, from their own clocks.
 //!
-//! From outside it could only be read from `/proc`, which forgets threads that have ended and then counts in ticks of
-//! 10 ms: a short run would seem to have cost nothing.
+//! Another process could only read `/proc`, which forgets threads that have ended and counts in ticks of 10
+//! ms, so a short run would seem to cost nothing.
 
 use crate::failure::Failure;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
@@ -10,16 +10,16 @@ use rustix::time::{ClockId, clock_gettime};
 use std::time::Instant;
 use tollgate_lab_record::{ThreadShare, Tree};
 
-/// The busiest threads that are listed ([`Tree::threads`]).
+/// How many of the busiest threads are listed ([`Tree::threads`]).
 const LISTED: usize = 8;
 
 /// A thread's clocks at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading {
     at: Instant,
-    /// `CLOCK_THREAD_CPUTIME_ID`, ns: exact also for a thread that has not waited since.
+    /// `CLOCK_THREAD_CPUTIME_ID` in nanoseconds; exact even if the thread has not waited since.
     cpu: u64,
-    /// For the split into user and system, and for the switches.
+    /// For the split into user and system time, and for the context switches.
     usage: Usage,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct ThreadUsed {
 }
 
 impl Reading {
-    /// Those of the calling thread; 2 us.
+    /// Reads the clocks of the calling thread, in about 2 us.
     pub(crate) fn take() -> Result<Self, Failure> {
         let usage = getrusage(UsageWho::RUSAGE_THREAD)
             .map_err(|error| Failure::System("read a thread's CPU time", error.into()))?;
@@ -42,14 +42,15 @@ impl Reading {
         Ok(Self { at: Instant::now(), cpu: cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64, usage })
     }
 
-    /// What the calling thread has used since.
+    /// Returns what the calling thread has used since this reading.
     pub(crate) fn until_now(self) -> Result<ThreadUsed, Failure> {
         let now = Self::take()?;
         let span =
             |of: fn(&Usage) -> TimeVal| (of(&now.usage) - of(&self.usage)).num_microseconds().max(0) as f64;
         let (user, system) = (span(Usage::user_time), span(Usage::system_time));
         let cpu_us = now.cpu.saturating_sub(self.cpu) as f64 / 1e3;
-        // The kernel splits by what its timer interrupts met, so a span without any has no split.
+        // The kernel splits user from system time by sampling at timer interrupts, so a span without an
+        // interrupt has no split.
         let user_us = if user + system > 0.0 { cpu_us * user / (user + system) } else { cpu_us };
         let switches = |of: fn(&Usage) -> i64| u64::try_from(of(&now.usage) - of(&self.usage)).unwrap_or(0);
         Ok(ThreadUsed {
@@ -62,7 +63,7 @@ impl Reading {
     }
 }
 
-/// All threads together, each with its name.
+/// Adds up all threads and lists their shares by name.
 pub(crate) fn together(threads: &[(String, ThreadUsed)]) -> Tree {
     let sum = |of: fn(&ThreadUsed) -> f64| threads.iter().map(|(_, used)| of(used)).sum();
     let count = |of: fn(&ThreadUsed) -> u64| threads.iter().map(|(_, used)| of(used)).sum();
@@ -99,7 +100,7 @@ mod tests {
         let wall = Instant::now();
         let begun = Reading::take().unwrap();
         let mut sum = 0_u64;
-        // Less than a tick of the kernel's, which is all that a short trial may use.
+        // Shorter than a tick of the kernel, as a short trial may be.
         while wall.elapsed() < Duration::from_millis(2) {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }

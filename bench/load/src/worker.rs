@@ -1,4 +1,5 @@
-//! One thread of the generator: one epoll, its share of the connections, no allocation a request.
+//! One thread of the generator: an epoll loop over its share of the connections, without allocation for a
+//! request.
 
 use crate::clock::{Timer, now, span};
 use crate::exchange::READABLE;
@@ -22,42 +23,42 @@ use rustix::time::Timespec;
 use std::collections::VecDeque;
 use tollgate_lab_record::{LoadModel, Verification};
 
-/// Bytes taken from a socket at once.
+/// Bytes read from a socket at once.
 const READ_SIZE: usize = 64 * 1024;
 
 /// Events taken from the kernel at once.
 const EVENTS: usize = 512;
 
-/// Connections that a thread opens at the same time before the run: below the smallest listen queue in use (128), so
-/// that none waits for a second SYN.
+/// Connections that a thread opens at the same time before the run. Less than the smallest listen queue in
+/// use (128), so that no SYN must be repeated.
 const OPENING_AT_ONCE: u32 = 64;
 
-/// How often at most a closed loop looks for more responses before it sends: long bodies would keep coming for as long
-/// as one looks.
+/// How many times, at most, a closed loop polls for more responses before it sends. Without a limit, long
+/// bodies would keep the loop polling.
 const LOOKS: u32 = 4;
 
 /// Marks the timer among the events.
 const TIMER: u64 = u64::MAX;
 
-/// The moments of a run.
+/// The points in time of a run, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moments {
-    /// Load begins.
+    /// When the load begins.
     pub(crate) epoch: u64,
-    /// The measurement begins.
+    /// When the measurement begins.
     pub(crate) start: u64,
-    /// It ends; `u64::MAX` in a closed loop that a number of requests ends.
+    /// When the measurement ends; `u64::MAX` in a closed loop with a fixed number of requests.
     pub(crate) end: u64,
 }
 
 impl Moments {
-    /// Those of a plan whose load begins at `epoch`.
+    /// Returns the points in time of a plan whose load begins at `epoch`.
     pub(crate) fn of(plan: &Plan, epoch: u64) -> Self {
         let start = epoch + span(plan.ramp) + span(plan.warm_up);
         let end = match (plan.length, plan.model.rps()) {
             (Length::Seconds(seconds), _) => start + span(seconds),
             (Length::Requests(_), None) => u64::MAX,
-            // Ten standard deviations of a Poisson process: all are out by then.
+            // Ten standard deviations of a Poisson process: all requests are sent by then.
             (Length::Requests(count), Some(rps)) => {
                 start + span((count as f64 + 10.0 * (count as f64).sqrt()) / rps)
             }
@@ -66,13 +67,14 @@ impl Moments {
     }
 }
 
-/// A part of a whole number, for thread `thread` of `threads`: parts add up and differ by at most one.
+/// Returns the part of `whole` for thread `thread` of `threads`. The parts add up to `whole` and differ by at
+/// most one.
 pub(crate) fn share(whole: u64, thread: u32, threads: u32) -> u64 {
     let threads = u64::from(threads);
     whole / threads + u64::from(u64::from(thread) < whole % threads)
 }
 
-/// A thread's state.
+/// The state of a thread.
 pub(crate) struct Worker<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) requests: &'a [Prepared],
@@ -87,25 +89,25 @@ pub(crate) struct Worker<'a> {
     pub(crate) resting: VecDeque<(u64, u32)>,
     /// The first slot that the ramp has not reached.
     ramped: usize,
-    /// Requests under way.
+    /// Requests in flight.
     pub(crate) waiting: usize,
     pub(crate) next_request: usize,
     pub(crate) next_source: usize,
-    /// Connections that were begun.
+    /// Connections that were started.
     pub(crate) opened: u64,
-    /// Why the last connection could not be opened.
+    /// Why the latest connection failed to open.
     pub(crate) refusal: Option<Errno>,
     pub(crate) last_head: LastHead,
     pub(crate) buffer: Vec<u8>,
-    /// For what comes out of TLS.
+    /// The buffer for decrypted data.
     pub(crate) plain: Vec<u8>,
 }
 
-/// What changes while a thread runs its load.
+/// The state that changes while a thread runs its load.
 pub(crate) struct Run {
     pub(crate) moments: Moments,
     pub(crate) open_loop: bool,
-    /// [`Plan::time_limit`].
+    /// [`Plan::time_limit`] in nanoseconds.
     limit: u64,
     pace: Option<Pace>,
     /// Measured requests that may still begin.
@@ -114,7 +116,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Whether no request begins any more.
+    /// Returns whether no further request begins.
     fn stopped(&self, time: u64) -> bool {
         match &self.pace {
             _ if self.left == 0 => true,
@@ -123,7 +125,7 @@ impl Run {
         }
     }
 
-    /// The intended time of the request to begin now, if there is one.
+    /// Returns the intended time of the request to begin now, if one is due.
     fn take(&mut self, time: u64) -> Option<u64> {
         if self.stopped(time) {
             return None;
@@ -175,7 +177,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Opens all connections, before the run. Gives how many are open.
+    /// Opens all connections before the run. Returns how many are open.
     pub(crate) fn open_all(&mut self) -> Result<usize, Failure> {
         let mut events = Vec::with_capacity(EVENTS);
         let limit = now() + span(self.plan.time_limit);
@@ -216,7 +218,8 @@ impl<'a> Worker<'a> {
         Ok(self.slots.iter().filter(|slot| slot.socket.is_some()).count())
     }
 
-    /// Runs the load from its first moment to its last; with what the thread used from the measurement's first moment on.
+    /// Runs the load from beginning to end. Returns the counters, and what the thread used since the start of
+    /// the measurement.
     pub(crate) fn run(&mut self, moments: Moments, tally: Tally) -> Result<(Tally, ThreadUsed), Failure> {
         let mut run = Run {
             moments,
@@ -260,8 +263,8 @@ impl<'a> Worker<'a> {
                 self.wait(&mut events, next_tick.min(woken).min(due))?;
             }
             self.take_in(&mut run, &events);
-            // A closed loop looks again before it sends: responses that came meanwhile are answered with the others,
-            // so that a busy server gets requests in groups, as from a slower generator.
+            // A closed loop polls again before it sends. It then answers several responses at once, so that a
+            // busy server gets requests in groups, as from a slower generator.
             for _ in 0..LOOKS {
                 if run.open_loop || self.waiting == 0 || events.is_empty() {
                     break;
@@ -274,14 +277,15 @@ impl<'a> Worker<'a> {
         Ok((run.tally.finish(), used.until_now()?))
     }
 
-    /// Begins what is due on connections that are free. Gives when the next is due, if it could begin then.
+    /// Begins the requests that are due on idle connections. Returns when the next is due, if a connection is
+    /// free for it.
     fn dispatch(&mut self, run: &mut Run) -> u64 {
         while let Some(at) = self.idle.front().copied() {
             let time = now();
             let Some(intended) = run.take(time) else {
                 return match &run.pace {
                     Some(pace) if !run.stopped(time) => pace.next(),
-                    // Nothing more begins: what is under way ends by itself or at a tick.
+                    // No further request begins; the ones in flight complete, or time out at a tick.
                     _ => u64::MAX,
                 };
             };
@@ -291,7 +295,7 @@ impl<'a> Worker<'a> {
         u64::MAX
     }
 
-    /// Lets slots take part that the ramp has reached or that have rested. Gives when the next will.
+    /// Adds slots that the ramp has reached or whose rest is over. Returns when the next one follows.
     fn wake_slots(&mut self, epoch: u64, time: u64) -> u64 {
         let (count, ramp) = (self.slots.len() as u64, span(self.plan.ramp));
         let mut next = u64::MAX;
@@ -314,7 +318,7 @@ impl<'a> Worker<'a> {
         next
     }
 
-    /// Ends requests that have waited too long.
+    /// Fails requests that exceed the time limit.
     fn time_out(&mut self, run: &mut Run, time: u64) {
         for at in 0..self.slots.len() {
             let slot = &self.slots[at];
@@ -324,7 +328,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Counts what is still under way or was never sent.
+    /// Counts as timed out what is still in flight or was never sent.
     fn give_up(&mut self, run: &mut Run, time: u64) {
         for at in 0..self.slots.len() {
             if self.slots[at].state == State::Waiting {
@@ -347,7 +351,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Looks for events for a moment, if that has paid lately. Gives whether there are some.
+    /// Polls for events for a short time if recent polls were successful. Returns whether there are events.
     fn look(&self, spin: &mut Spin, events: &mut Vec<Event>) -> Result<bool, Failure> {
         let Some(span) = spin.look() else { return Ok(false) };
         let until = now() + span;
@@ -361,7 +365,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Takes the events that are there already.
+    /// Takes the events that are already there, without waiting.
     fn poll(&self, events: &mut Vec<Event>) -> Result<(), Failure> {
         events.clear();
         match epoll::wait(&self.epoll, spare_capacity(events), Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
@@ -370,7 +374,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Waits for events, at the latest until `wake`.
+    /// Waits for events until `wake` at the latest.
     fn wait(&mut self, events: &mut Vec<Event>, wake: u64) -> Result<(), Failure> {
         self.timer.set(wake).map_err(|error| Failure::System("set a timer", error.into()))?;
         events.clear();

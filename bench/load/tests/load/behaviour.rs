@@ -1,4 +1,4 @@
-//! The generator against servers that behave and servers that do not. Counts only: no timing decides.
+//! Tests the generator against well-behaved and faulty servers. The tests check counts only, never timing.
 
 use crate::server::{self, ok};
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ fn kept_connections_carry_all_requests() {
     assert_eq!(result.service_time.as_ref().unwrap().count, 100);
     assert!(result.response_time.is_none() && result.send_lag.is_none());
     assert_eq!(phases, [Phase::Begun, Phase::Measuring, Phase::Measured]);
-    // However short the run: both threads read their own clocks.
+    // Even in a short run, both threads read their own clocks.
     assert!(used.cpu_us() > 0.0 && used.voluntary_switches > 0, "{used:?}");
     let names: BTreeSet<&str> = used.threads.iter().map(|thread| thread.name.as_str()).collect();
     assert_eq!((used.thread_count, names), (2, BTreeSet::from(["load-0", "load-1"])));

@@ -1,4 +1,4 @@
-//! The generator against real servers.
+//! Tests the generator against real servers.
 
 mod behaviour;
 mod server;

@@ -1,4 +1,5 @@
-//! A server for the generator's tests that does what it is told: a thread a connection, a handler a request.
+//! A scriptable server for the generator's tests: one thread for each connection, one handler call for each
+//! request.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,18 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-/// A request as it came.
+/// A received request.
 pub struct Asked {
-    /// From 1 over all connections.
+    /// From 1, over all connections.
     pub number: u64,
-    /// The head, lines without their ends.
+    /// The lines of the head without their line ends.
     pub head: Vec<String>,
-    /// The body.
     pub body: Vec<u8>,
 }
 
 impl Asked {
-    /// A field's value.
+    /// Returns a field's value.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.head.iter().skip(1).find_map(|line| {
             let (key, value) = line.split_once(':')?;
@@ -26,14 +26,14 @@ impl Asked {
     }
 }
 
-/// What was counted.
+/// The server's counters.
 #[derive(Default)]
 pub struct Counted {
     pub connections: AtomicU64,
     pub requests: AtomicU64,
 }
 
-/// Starts a server whose handler writes the answer; the connection ends when the handler says so, by `false`.
+/// Starts a server whose handler writes the answer. The connection closes when the handler returns `false`.
 pub fn start<H>(handler: H) -> (SocketAddr, Arc<Counted>)
 where
     H: Fn(&Asked, &mut TcpStream) -> bool + Send + Sync + 'static,
@@ -42,7 +42,7 @@ where
     let address = listener.local_addr().unwrap();
     let counted = Arc::new(Counted::default());
     let (handler, counts) = (Arc::new(handler), Arc::clone(&counted));
-    // They end with the test's process.
+    // The threads end with the test's process.
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             counts.connections.fetch_add(1, Relaxed);

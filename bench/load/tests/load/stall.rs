@@ -1,4 +1,4 @@
-//! A server that stalls on a known schedule: what the generator reports against what is true.
+//! Compares the generator's report with the truth for a server that stalls on a known schedule.
 
 use crate::server;
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tollgate_lab_load::{Length, Plan, run};
 use tollgate_lab_record::{LoadModel, LoadResult};
 
-/// Stalls at the end of each period.
+/// A server that stalls at the end of each period.
 #[derive(Clone, Copy)]
 struct Script {
     period: Duration,
@@ -15,13 +15,13 @@ struct Script {
 }
 
 impl Script {
-    /// What a request that comes at a time, counted from the first one, waits.
+    /// Returns how long a request waits that arrives at `time` after the first one.
     fn wait(self, time: Duration) -> Duration {
         let into = Duration::from_nanos((time.as_nanos() % self.period.as_nanos()) as u64);
         if into >= self.period - self.stall { self.period - into } else { Duration::ZERO }
     }
 
-    /// The waits of all requests at a constant rate, in rising order, microseconds.
+    /// Returns the waits of all requests at a constant rate, in microseconds and ascending order.
     fn truth(self, rps: f64, seconds: f64) -> Vec<f64> {
         let waits =
             (0..(rps * seconds) as u64).map(|index| self.wait(Duration::from_secs_f64(index as f64 / rps)));
@@ -31,7 +31,7 @@ impl Script {
     }
 }
 
-/// Runs a constant rate against a server with the script. Gives the result and the true 99th percentile.
+/// Runs a constant rate against a server with the script. Returns the result and the true 99th percentile.
 fn against(script: Script, rps: f64, seconds: f64) -> (LoadResult, f64) {
     let began: OnceLock<Instant> = OnceLock::new();
     let (address, _) = server::start(move |_, stream| {
@@ -40,7 +40,8 @@ fn against(script: Script, rps: f64, seconds: f64) -> (LoadResult, f64) {
         server::ok(stream, "ok")
     });
     let mut plan = Plan::new(address);
-    // Few, so that few requests are on their way when the server stops: a client that waits with them hides the rest.
+    // Few connections, so that few requests are in flight when the server stops. A client that waits for
+    // those hides the delay of the others.
     plan.connections = 4;
     plan.model = LoadModel::Constant { rps };
     plan.length = Length::Seconds(seconds);
@@ -54,7 +55,8 @@ fn p99(times: &Option<tollgate_lab_record::Distribution>) -> f64 {
     times.as_ref().unwrap().percentile(99.0).unwrap()
 }
 
-/// Wide bounds: machines that run tests are busy. A tenth of 2 seconds is stalled, so that the truth is 90 ms.
+/// The bounds are wide, because machines that run tests are busy. A tenth of 2 seconds is stalled, so the
+/// truth is 90 ms.
 #[test]
 fn the_corrected_percentile_shows_a_stall_that_the_uncorrected_one_hides() {
     let script = Script { period: Duration::from_millis(1000), stall: Duration::from_millis(100) };
@@ -63,11 +65,11 @@ fn the_corrected_percentile_shows_a_stall_that_the_uncorrected_one_hides() {
     assert!((truth - 90_000.0).abs() < 2_000.0, "{truth}");
     let corrected = p99(&result.response_time);
     assert!(corrected > 0.8 * truth && corrected < 5.0 * truth, "true {truth} us, corrected {corrected} us");
-    // Eight of 2,000 requests were on their way when it stalled.
+    // Two stalls over four connections: at most eight of 2,000 requests were in flight.
     assert!(p99(&result.service_time) < corrected, "{:?}", result.service_time);
 }
 
-/// The bar: 2 %. Needs a quiet machine and 20 seconds.
+/// The bar is 2 %. Needs a quiet machine and 20 seconds.
 #[test]
 #[ignore = "a measurement: 20 s on a quiet machine"]
 fn the_corrected_percentile_is_within_two_percent_of_the_truth() {

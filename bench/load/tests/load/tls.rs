@@ -1,4 +1,4 @@
-//! The generator over TLS.
+//! Tests the generator over TLS.
 
 use crate::server::{self, ok};
 use rustls::crypto::ring;
@@ -14,14 +14,15 @@ use std::thread;
 use tollgate_lab_load::{Body, Length, Plan, Request, Tls, run};
 use tollgate_lab_record::{Failures, LoadResult};
 
-/// What a server saw of its connections: how each shook hands, and over what.
+/// The connections that a server accepted: the kind and the parameters of each handshake.
 #[derive(Default)]
 struct Seen {
     requests: AtomicU64,
     handshakes: Mutex<Vec<String>>,
 }
 
-/// A server with a certificate of its own, that answers with `length` bytes; the file that has the certificate.
+/// Starts a server with its own certificate that answers with `length` bytes. Returns also the certificate's
+/// file.
 fn start(name: &str, length: usize) -> (SocketAddr, PathBuf, Arc<Seen>) {
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.pem"));

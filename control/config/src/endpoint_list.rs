@@ -1,4 +1,4 @@
-//! A list of endpoints in a file of its own: what `discover: {file: PATH}` names.
+//! Reads a list of endpoints from a file of its own, as in `discover: {file: PATH}`.
 
 use std::fmt::Write as _;
 
@@ -10,24 +10,24 @@ use crate::problem::{Problem, Problems, Severity};
 use crate::read;
 use crate::reader::Reader;
 
-/// Why a list of endpoints is not used.
+/// The reason why a list of endpoints is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadList {
-    /// Whether there is no such file.
+    /// Whether the file does not exist.
     pub is_missing: bool,
-    /// What is wrong, in one line that quotes nothing.
+    /// The reason, on one line, without text from the file.
     pub reason: String,
-    /// Everything that is wrong with it, for people. It quotes the file only where the operator named it.
+    /// All problems, for people. It quotes the file only if the operator named it.
     pub text: String,
 }
 
-/// Reads a file that holds what `endpoints` may hold: YAML or JSON, one endpoint or a list, each an address or a mapping.
-/// Variables are not expanded: such a file is written by a program. Blocks for as long as the file system takes: call it by
-/// [`file_access::start`] or [`file_access::within`].
+/// Reads a file with any value that `endpoints` accepts: YAML or JSON, one endpoint or a list, each an
+/// address or a mapping. Variables are not expanded, because programs write such files. Blocks on the file
+/// system: call it through [`file_access::start`] or [`file_access::within`].
 ///
 /// # Errors
-/// Everything that is wrong with the file. If a document names the file, the error holds places alone and no text of it: a
-/// token that may write documents need not be allowed to read files.
+/// Returns all problems of the file. If a document names the file, the error contains positions and no text
+/// from it: a token that may write documents need not be allowed to read files.
 pub fn load_endpoints(file: &NamedFile) -> Result<Vec<Endpoint>, BadList> {
     let name = file.path.display().to_string();
     let unread = |is_missing: bool, reason: &dyn std::fmt::Display| {
@@ -48,7 +48,7 @@ pub fn load_endpoints(file: &NamedFile) -> Result<Vec<Endpoint>, BadList> {
     })
 }
 
-/// That it is no list, and where the first mistake is.
+/// Returns a short reason with the position of the first error.
 fn reason(problems: &Problems) -> String {
     let first = problems.iter().find(|problem| problem.severity == Severity::Error && problem.at.line > 0);
     match first {
@@ -59,9 +59,9 @@ fn reason(problems: &Problems) -> String {
     }
 }
 
-/// Where the problems are, without a word of the file.
+/// Lists the positions of the errors without any text from the file.
 fn places(problems: &Problems) -> String {
-    /// Places that are told.
+    /// Maximum number of positions listed.
     const MOST: usize = 10;
     let name = problems.files().first().map_or("", |file| &file.name);
     let errors = || problems.iter().filter(|problem| problem.severity == Severity::Error);
@@ -80,10 +80,10 @@ fn places(problems: &Problems) -> String {
     text
 }
 
-/// As [`load_endpoints`], from a text. `name` stands in for the file's.
+/// Works like [`load_endpoints`], from a text. `name` is used as the file name.
 ///
 /// # Errors
-/// As there.
+/// Returns all problems of the text.
 pub fn endpoints_from_text(name: &str, text: &str) -> Result<Vec<Endpoint>, Problems> {
     let parsed = parse(0, text);
     let mut reader = Reader { problems: parsed.problems, complete: parsed.complete };

@@ -1,15 +1,16 @@
-//! `${NAME}` and `${NAME:-default}` in values.
+//! Expands `${NAME}` and `${NAME:-default}` in values.
 //!
-//! Variables are filled in after parsing, so a value cannot add a key, end a quote or become anything but text.
-//! `$${` is a literal `${`. `${1}` stays as it is: it is a group of a replacement, and no variable's name.
+//! Expansion happens after parsing, so a variable's value cannot add a key, end a quote or become anything
+//! but text. `$${` is a literal `${`. `${1}` is left unchanged: it is a capture group of a replacement, not a
+//! variable.
 
 use crate::problem::Problem;
 use crate::tree::{Kind, Node, Scalar};
 
-/// Looks a variable up.
+/// Looks up a variable.
 pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Fills in every value of a tree. A value with a mistake becomes [`Kind::Invalid`].
+/// Expands the variables in every value of a tree. A value with an error becomes [`Kind::Invalid`].
 pub(crate) fn expand(node: &mut Node, lookup: Lookup<'_>, problems: &mut Vec<Problem>) {
     match &mut node.kind {
         Kind::Invalid => {}
@@ -20,7 +21,7 @@ pub(crate) fn expand(node: &mut Node, lookup: Lookup<'_>, problems: &mut Vec<Pro
             Ok(Filled { text, variables: false }) => scalar.text = text,
             Ok(Filled { text, variables: true }) => {
                 let written = std::mem::take(&mut scalar.text);
-                // Quoted: what comes from outside is text, never `true`, a number or nothing.
+                // Quoted: a variable's value is always text, never a boolean, number or null.
                 node.kind = Kind::Scalar(Scalar { text, quoted: true, written: Some(written) });
             }
             Err(faults) => {
@@ -42,7 +43,7 @@ struct Filled {
 
 #[derive(Debug, PartialEq)]
 struct Fault {
-    /// In characters.
+    /// In characters, from the start of the text.
     start: usize,
     length: usize,
     message: String,
@@ -93,7 +94,7 @@ fn fill(text: &str, lookup: Lookup<'_>) -> Result<Filled, Vec<Fault>> {
     if faults.is_empty() { Ok(out) } else { Err(faults) }
 }
 
-/// The value for what stands between the braces; nothing when it is not a variable but a group's number.
+/// Returns the value for the text between the braces; `None` if it is the number of a capture group.
 fn one(inside: &str, lookup: Lookup<'_>) -> Result<Option<String>, (String, String)> {
     let (name, default) = match inside.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
@@ -109,7 +110,7 @@ fn one(inside: &str, lookup: Lookup<'_>) -> Result<Option<String>, (String, Stri
             "variables are written `${NAME}` or `${NAME:-default}`; `$${` is a literal `${`".to_owned(),
         ));
     }
-    // As in a shell, `:-` also replaces a variable that is set to nothing.
+    // As in a shell, `:-` also applies to a variable that is set but empty.
     match (lookup(name), default) {
         (Some(value), None) => Ok(Some(value)),
         (Some(value), Some(_)) if !value.is_empty() => Ok(Some(value)),

@@ -22,16 +22,16 @@ use rustix::fs::OFlags;
 pub(crate) use threads::within_path;
 pub use threads::{PATIENCE, Stalled, start, within};
 
-/// Where a file may lie.
+/// The directories that a file must lie in; the default admits any place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope(Option<Arc<[PathBuf]>>);
 
-/// A file, and where it may lie.
+/// A file, and the directories that it must lie in.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NamedFile {
-    /// Its path.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Where it may lie.
+    /// Directories that the file must lie in.
     pub scope: Scope,
 }
 
@@ -42,20 +42,20 @@ impl std::fmt::Debug for NamedFile {
 }
 
 impl From<&Path> for NamedFile {
-    /// A file that may lie anywhere: the operator's configuration file names it.
+    /// Makes a file that may lie anywhere, for paths in the operator's configuration file.
     fn from(path: &Path) -> Self {
         Self { path: path.to_owned(), scope: Scope::default() }
     }
 }
 
-/// Why a path is refused by a [`Scope`]. It does not tell whether the file exists.
+/// The reason why a [`Scope`] rejects a path. It does not reveal whether the file exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outside {
     is_closed: bool,
 }
 
 impl Outside {
-    /// What is wrong, for a message that begins with the path.
+    /// Returns the reason, for a message that starts with the path.
     #[must_use]
     pub fn message(self) -> &'static str {
         match self.is_closed {
@@ -68,23 +68,23 @@ impl Outside {
 }
 
 impl Scope {
-    /// Files below these directories only; an empty list admits no file.
+    /// Admits only files below these directories; an empty list admits no file.
     #[must_use]
     pub fn below(directories: &[PathBuf]) -> Self {
         Self(Some(directories.into()))
     }
 
-    /// Whether it admits some files only.
+    /// Returns whether the scope admits only some files.
     #[must_use]
     pub fn is_confined(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The real path of a file in this scope. A file that does not exist has the real path of its directory. Blocks on the
-    /// file system: call it by [`within`].
+    /// Returns the real path of a file in this scope. For a file that does not exist, it is the directory's
+    /// real path with the file's name. Blocks on the file system, so call it through [`within`].
     ///
     /// # Errors
-    /// When the file lies elsewhere.
+    /// Fails if the file lies outside the scope.
     pub fn resolve(&self, path: &Path) -> Result<PathBuf, Outside> {
         let Some(directories) = &self.0 else { return Ok(path.to_owned()) };
         let outside = Outside { is_closed: directories.is_empty() };
@@ -99,12 +99,12 @@ impl Scope {
     }
 }
 
-/// The path without symbolic links. The last component need not exist.
+/// Resolves symbolic links. The last component need not exist.
 fn real_path(path: &Path) -> Option<PathBuf> {
     if let Ok(real) = path.canonicalize() {
         return Some(real);
     }
-    // A link that leads nowhere could lead elsewhere later.
+    // A dangling link could point elsewhere later.
     if path.symlink_metadata().is_ok() {
         return None;
     }
@@ -112,12 +112,12 @@ fn real_path(path: &Path) -> Option<PathBuf> {
     Some(path.parent()?.canonicalize().ok()?.join(name))
 }
 
-/// Why a file was not read.
+/// The reason why a file was not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unread {
     /// It does not exist.
     Missing,
-    /// Any other reason, in words.
+    /// Any other reason, as a phrase.
     Because(String),
 }
 
@@ -142,10 +142,10 @@ impl From<io::Error> for Unread {
     }
 }
 
-/// What a regular file of at most `largest` bytes holds. Waits [`PATIENCE`] at most.
+/// Reads a regular file of at most `largest` bytes. Waits at most [`PATIENCE`].
 ///
 /// # Errors
-/// Why it was not read.
+/// Returns the reason why the file was not read.
 pub fn read(file: &NamedFile, largest: usize) -> Result<Vec<u8>, Unread> {
     let job = {
         let file = file.clone();
@@ -154,13 +154,13 @@ pub fn read(file: &NamedFile, largest: usize) -> Result<Vec<u8>, Unread> {
     within_path(&file.path, job).unwrap_or_else(|stalled| Err(Unread::Because(stalled.to_string())))
 }
 
-/// As [`read`], on the present thread, for as long as the file system takes.
+/// Works like [`read`], but on the calling thread and without a time limit.
 ///
 /// # Errors
-/// Why it was not read.
+/// Returns the reason why the file was not read.
 pub fn read_here(file: &NamedFile, largest: usize) -> Result<Vec<u8>, Unread> {
     let mut opened = open(file)?;
-    // A buffer that is outgrown leaves what it held in memory, and that may be a secret.
+    // The buffer must not grow: reallocation leaves a copy in memory, which may be a secret.
     let size = opened.metadata().map_or(0, |metadata| metadata.len());
     let mut bytes =
         Vec::with_capacity(usize::try_from(size).unwrap_or(largest).min(largest).saturating_add(1));
@@ -173,11 +173,11 @@ pub fn read_here(file: &NamedFile, largest: usize) -> Result<Vec<u8>, Unread> {
     Ok(bytes)
 }
 
-/// Opens a regular file that lies in its scope.
+/// Opens a regular file if it lies in its scope.
 fn open(file: &NamedFile) -> Result<File, Unread> {
     let outside = |outside: Outside| Unread::Because(outside.message().to_owned());
     let real = file.scope.resolve(&file.path).map_err(outside)?;
-    // First by the path: to open a device or a pipe can have an effect of its own.
+    // The path is checked first, because opening a device or a pipe can have side effects.
     regular(real.metadata()?.file_type())?;
     let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     if file.scope.is_confined() {
@@ -187,11 +187,11 @@ fn open(file: &NamedFile) -> Result<File, Unread> {
     let opened = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(&real)?;
     regular(opened.metadata()?.file_type())?;
     if file.scope.is_confined() {
-        // A directory of the path may have become a link since.
+        // A directory of the path may have been replaced by a link in the meantime.
         let now = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()));
         let same = match now {
             Ok(now) => now == real,
-            // Without /proc the path is resolved again.
+            // Without /proc, the path is resolved again.
             Err(_) => file.scope.resolve(&file.path).map_err(outside)? == real,
         };
         if !same {
@@ -223,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory of the test's own, removed at the end.
+    /// A temporary directory for one test, removed on drop.
     struct Folder(PathBuf);
 
     impl Folder {

@@ -1,4 +1,4 @@
-//! `include`: other files, by path or pattern, relative to the file that names them.
+//! Follows `include`: other files, by path or pattern, relative to the file that names them.
 
 use std::path::{Path, PathBuf};
 
@@ -9,12 +9,12 @@ use crate::load::{Loader, real_path};
 use crate::problem::Problem;
 use crate::read::Include;
 
-/// Files of one configuration.
+/// Maximum number of files of one configuration.
 const FILES: usize = 10_000;
-/// Includes within includes.
+/// Maximum depth of includes within includes.
 const DEPTH: usize = 16;
 
-/// Reads what one entry of `include` names, in the order of the paths.
+/// Reads the files that one entry of `include` names, in the order of their paths.
 pub(crate) fn follow(loader: &mut Loader<'_>, from: &Path, include: &Include) {
     let at = include.at;
     let text = include.pattern.as_str();
@@ -27,7 +27,7 @@ pub(crate) fn follow(loader: &mut Loader<'_>, from: &Path, include: &Include) {
         one(loader, &base.join(text), include, true);
         return;
     }
-    // The folder's own name may hold characters of patterns; an absolute pattern replaces it.
+    // The folder's own name may contain pattern characters. An absolute pattern replaces the folder.
     let full = if Path::new(text).is_absolute() || base.as_os_str().is_empty() {
         text.to_owned()
     } else {
@@ -41,7 +41,7 @@ pub(crate) fn follow(loader: &mut Loader<'_>, from: &Path, include: &Include) {
             return;
         }
         Ok(Err(error)) => {
-            // The pattern itself may come from a variable, so only the reason is repeated.
+            // The pattern may come from a variable, so the message repeats only the reason.
             loader.lost(Problem::error(at, format!("this is not a pattern of paths: {}", error.msg)));
             return;
         }
@@ -65,10 +65,10 @@ pub(crate) fn follow(loader: &mut Loader<'_>, from: &Path, include: &Include) {
     }
 }
 
-/// Files of one pattern, or why a folder cannot be looked into.
+/// Files that a pattern matches, and the reasons why folders could not be read.
 type Matching = Vec<Result<PathBuf, String>>;
 
-/// The files that a pattern matches; folders are no files.
+/// Returns the files that a pattern matches, without folders.
 fn matching(pattern: &str) -> Result<Matching, glob::PatternError> {
     let found = glob::glob(pattern)?;
     let file = |found: glob::GlobResult| match found {
@@ -88,7 +88,7 @@ fn one(loader: &mut Loader<'_>, path: &Path, include: &Include, by_name: bool) {
     let canonical = real_path(path);
     if let Some(canonical) = &canonical {
         if let Some(start) = loader.open.iter().position(|open| open == canonical) {
-            // `include: "*.yaml"` beside itself is common and harmless.
+            // It is common and harmless that `include: "*.yaml"` matches its own file.
             if by_name {
                 let circle: Vec<String> = loader.open[start..]
                     .iter()

@@ -1,11 +1,13 @@
-//! What people write: parsed to a tree with positions, validated, described by a JSON Schema.
+//! Reads configuration files: parses them to a tree with source positions, validates it, and describes the
+//! format in a JSON Schema.
 //!
-//! [`load`] reads a file and what it includes; [`from_text`] reads a text. Both give every problem at once, each
-//! with its place, and a [`Config`] only when none of them is an error. The way is
+//! [`load`] reads a file and its includes; [`from_text`] reads a string. Both report every problem at once,
+//! each with its source position. They return a [`Config`] only if no problem is an error. The stages are:
 //!
-//! text -> `parse` (YAML, aliases, duplicates) -> `env` (variables) -> `read` (one reader a section) -> [`Config`]
+//! text -> `parse` (YAML, aliases, duplicates) -> `env` (variables) -> `read` (one reader per section) ->
+//! [`Config`]
 //!
-//! and all that is known about keys is one table, `spec`, from which [`schema`] and [`reference()`] are made too.
+//! One table of keys, `spec`, drives the readers' messages, [`schema`] and [`reference()`].
 
 mod documents;
 mod endpoint_list;

@@ -1,4 +1,9 @@
-//! From files, or a text, to a configuration.
+//! Loads a configuration from files or from a string: parses each file, follows includes, runs the readers,
+//! and then makes the checks that need the whole configuration.
+//!
+//! The command line calls [`load`], and the store, the API and tests call [`from_text`]. `Source` uses
+//! `Loader` directly, so that it can later reread only a part. A configuration with an error never leaves
+//! this module as a [`Config`].
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -16,42 +21,42 @@ use crate::read::{self, Draft, Include};
 use crate::reader::Reader;
 use crate::source::Layout;
 
-/// Largest file. 100,000 routes are about 10 MiB.
+/// Maximum size of a file in bytes. 100,000 routes are about 10 MiB.
 pub(crate) const LARGEST: usize = 64 << 20;
-/// Largest file of certificates. All roots that browsers trust are 250 KiB.
+/// Maximum size of a PEM file in bytes. All roots that browsers trust are 250 KiB.
 const LARGEST_PEM: usize = 4 << 20;
 
-/// What came of reading a configuration.
+/// The result of loading a configuration.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// The configuration; nothing when one of the problems is an error.
+    /// The configuration; `None` if one of the problems is an error.
     pub config: Option<Config>,
-    /// What could be read although one of the problems is an error; nothing when the error may change what it
-    /// means.
+    /// The usable part of a configuration with errors; `None` if there is no error, or if an error may change
+    /// the meaning of that part.
     pub readable: Option<Readable>,
-    /// What is wrong, in order of place, and the files it is about.
+    /// The problems in order of position, with the files that they refer to.
     pub problems: Problems,
 }
 
-/// The part of a refused configuration that can still be checked for what is wrong only in combination, so that a
-/// person hears of all problems at once. It is not fit to be run.
+/// The part of a rejected configuration on which checks of combinations still make sense, so that one run
+/// reports all problems. It must not be run.
 #[derive(Clone, Debug)]
 pub struct Readable {
-    /// Routes whose match was read without a mistake; the rest of them may be wrong.
+    /// Routes whose match was read without an error. Their other fields may be wrong.
     pub routes: Vec<Route>,
-    /// What the path's ambiguous bytes mean.
+    /// How ambiguous bytes of the path are treated.
     pub paths: Paths,
 }
 
-/// Reads a file and the files that it includes. Variables come from the process's environment. A file that cannot
-/// be read is a problem like any other. The file itself may be a pipe, `<(command)` of a shell for example: a person waits
-/// for the result and can end the wait.
+/// Reads a file and its includes. Variables come from the process's environment. An unreadable file is
+/// reported as a problem like any other. The file itself may be a pipe, for example a shell's `<(command)`:
+/// the person who waits for the result can interrupt the wait.
 #[must_use]
 pub fn load(path: &Path) -> Loaded {
     load_with(path, &|name| std::env::var(name).ok())
 }
 
-/// As [`load`], with variables from elsewhere.
+/// Works like [`load`], with variables from `variables`.
 #[must_use]
 pub fn load_with(path: &Path, variables: &dyn Fn(&str) -> Option<String>) -> Loaded {
     let mut loader = Loader { takes_pipes: true, ..Loader::new(variables) };
@@ -59,8 +64,9 @@ pub fn load_with(path: &Path, variables: &dyn Fn(&str) -> Option<String>) -> Loa
     loader.finish()
 }
 
-/// Reads a text: of an API, a store or a test. `name` stands in for the file's; `include` is an error, and
-/// `variables` decides which environment a text from outside may see (`&|_| None`: none).
+/// Reads a text that comes from an API, a store or a test. `name` is used as the file name in problems.
+/// `include` is an error. `variables` decides which environment variables the text may use (`&|_| None`:
+/// none).
 #[must_use]
 pub fn from_text(name: &str, text: &str, variables: &dyn Fn(&str) -> Option<String>) -> Loaded {
     let mut loader = Loader::new(variables);
@@ -80,23 +86,24 @@ pub(crate) struct Loader<'a> {
     pub files: Vec<SourceFile>,
     pub problems: Vec<Problem>,
     draft: Draft,
-    /// Files whose includes are being followed, outermost first, by their true paths.
+    /// Real paths of the files whose includes are being followed, outermost first.
     pub open: Vec<PathBuf>,
-    /// All files read so far.
+    /// Real paths of all files read so far.
     pub seen: HashSet<PathBuf>,
-    /// Where the routes of the first file stand.
+    /// Positions of the routes in the first file.
     layout: Option<Layout>,
     /// Whether the first file may be a pipe.
     takes_pipes: bool,
 }
 
-/// What came of reading all, for a source that is read again.
+/// The result of a complete read, for a source that may later reread only a part.
 pub(crate) struct Whole {
-    /// The configuration, and what is known of it; nothing when one of the problems is an error.
+    /// The configuration and the readers' bookkeeping; `None` if one of the problems is an error.
     pub draft: Option<Draft>,
-    /// Where its routes stand, if all of it is in one file in which they can be told apart.
+    /// Positions of the routes, if the configuration is a single file with one block list of routes.
     pub layout: Option<Layout>,
-    /// What was found by reading values, and not by looking at the configuration.
+    /// Warnings found up to the checks of references and timeouts. They exclude the checks that are repeated
+    /// after every partial read.
     pub warnings: Vec<Problem>,
     pub readable: Option<Readable>,
     pub problems: Problems,
@@ -116,14 +123,14 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Reads a file and what it includes.
+    /// Reads a file and its includes.
     pub fn whole(path: &Path, variables: Lookup<'a>) -> Whole {
         let mut loader = Self::new(variables);
         loader.file(path, None, None);
         loader.conclude()
     }
 
-    /// Reads a file and its includes. `by` is the `include` that named it.
+    /// Reads a file and its includes. `by` is the `include` that names it; `None` for the first file.
     pub fn file(&mut self, path: &Path, canonical: Option<PathBuf>, by: Option<&Include>) {
         let main = by.is_none();
         let name = path.display().to_string();
@@ -156,13 +163,13 @@ impl<'a> Loader<'a> {
         self.open.pop();
     }
 
-    /// Reports that a file could not be read, and with it the upstreams that it may name.
+    /// Reports that a file could not be read, and notes that upstreams may therefore be unknown.
     pub fn lost(&mut self, problem: Problem) {
         self.draft.names_lost = true;
         self.problems.push(problem);
     }
 
-    /// Reads one text; gives the patterns of its `include`.
+    /// Reads one text and returns the patterns of its `include`.
     fn text(&mut self, file: u32, text: &str, main: bool) -> Vec<Include> {
         let mut parsed = parse(file, text);
         self.problems.append(&mut parsed.problems);
@@ -197,7 +204,7 @@ impl<'a> Loader<'a> {
         Loaded { config: draft.map(|draft| draft.config), readable, problems }
     }
 
-    /// Finds what can be wrong only in combination.
+    /// Checks what depends on the whole configuration, resolves relative paths and reads PEM files.
     fn conclude(mut self) -> Whole {
         let Draft { references, upstream_names, .. } = &self.draft;
         if !self.draft.torn && !self.draft.names_lost {
@@ -262,7 +269,8 @@ impl<'a> Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// Reads the files of certificates and keys. Their paths are relative to the file that names them.
+    /// Resolves the paths of certificate and key files, relative to the file that names each, and reads the
+    /// files.
     fn pem_files(&mut self) {
         for pem in read::pem_files(&mut self.draft.config) {
             let by = self.files.get(pem.at.file as usize).map(|file| Path::new(&file.name));
@@ -274,7 +282,7 @@ impl Loader<'_> {
     }
 }
 
-/// Reads the files of certificates and keys.
+/// Reads the certificate and key files.
 pub(crate) fn read_pem_files(config: &mut Config, problems: &mut Vec<Problem>) {
     let mut paths = Vec::new();
     let mut told: HashSet<At> = HashSet::new();
@@ -286,7 +294,7 @@ pub(crate) fn read_pem_files(config: &mut Config, problems: &mut Vec<Problem>) {
             Ok(bytes) => pem.bytes = PemBytes(bytes),
             Err(reason) => {
                 let problem = Problem::error(pem.at, format!("cannot read {}: {reason}", pem.shown));
-                // One file may be named twice, and a place be a key's and its certificate's at once.
+                // A file may be named twice, and one position may name both a certificate and its key.
                 if told.insert(pem.at) {
                     problems.push(problem);
                 }
@@ -296,19 +304,23 @@ pub(crate) fn read_pem_files(config: &mut Config, problems: &mut Vec<Problem>) {
     config.pem_files = paths;
 }
 
-/// What such a file holds now, if it can be read; nothing at all if it is none.
+/// Returns the current content of a PEM file. The outer `None` means that the text is inline; the inner one,
+/// that the file cannot be read.
 pub(crate) fn read_pem(pem: &PemFile) -> Option<Option<PemBytes>> {
     let file = NamedFile { path: pem.path.clone()?, scope: pem.scope.clone() };
     Some(file_access::read(&file, LARGEST_PEM).ok().map(PemBytes))
 }
 
-/// The text of a file, or why it has none, in words.
+/// Reads a file as text.
+///
+/// # Errors
+/// Returns the reason as a phrase for a message.
 pub(crate) fn read(path: &Path) -> Result<String, String> {
     let bytes = file_access::read(&NamedFile::from(path), LARGEST).map_err(|unread| unread.to_string())?;
     text_of(bytes)
 }
 
-/// As [`read`], of a file that may be a pipe, for as long as its other end takes.
+/// Works like [`read`], but also accepts a pipe and blocks until its other end closes.
 fn read_any(path: &Path) -> Result<String, String> {
     let is_pipe = std::fs::metadata(path).is_ok_and(|data| data.file_type().is_fifo());
     if !is_pipe {
@@ -324,7 +336,7 @@ fn read_any(path: &Path) -> Result<String, String> {
     text_of(bytes)
 }
 
-/// A text must be UTF-8.
+/// Converts bytes to text. Anything but UTF-8 is an error that names the line.
 pub(crate) fn text_of(bytes: Vec<u8>) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
@@ -333,7 +345,7 @@ pub(crate) fn text_of(bytes: Vec<u8>) -> Result<String, String> {
     })
 }
 
-/// The path of a file without symbolic links, if the file system tells it in time.
+/// Resolves symbolic links; `None` if that fails or the file system does not answer in time.
 pub(crate) fn real_path(path: &Path) -> Option<PathBuf> {
     let path = path.to_owned();
     within(move || path.canonicalize()).ok()?.ok()

@@ -1,8 +1,8 @@
-//! The configuration as data: what every source (file, API, store) produces.
+//! The configuration as data, as every source (file, API, store) produces it.
 //!
-//! What is wrong on its own never gets here, nor does a name in `to` that is not under `upstreams`: the reader
-//! refuses them. Which matches are the same is for the plan's compiler to say, since it knows how requests are
-//! matched; it reports positions through [`Spanned`].
+//! The reader rejects every value that is invalid alone, and every name in `to` that is missing under
+//! `upstreams`; neither reaches these types. The plan's compiler finds routes with the same match, because it
+//! knows how requests are matched. It reports positions through [`Spanned`].
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub use route::*;
 pub use tls::*;
 pub use upstream::*;
 
-/// Where a value was written. `file` indexes [`Config::files`].
+/// Source position of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct At {
     /// Index into [`Config::files`].
@@ -41,21 +41,21 @@ pub struct At {
     pub length: u32,
 }
 
-/// A value and where it was written.
+/// A value and its source position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spanned<T> {
     /// The value.
     pub value: T,
-    /// Where it was written.
+    /// Its source position.
     pub at: At,
 }
 
-/// A file that took part, kept so that a problem can show its line.
+/// A file that was read, kept so that a problem can show the offending line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceFile {
-    /// The name as given or found by an include.
+    /// The name as given on the command line or found by an include.
     pub name: String,
-    /// Its text. It may hold secrets, and is wiped from memory when it is dropped.
+    /// The content. It may hold secrets, so it is wiped from memory on drop.
     pub text: String,
 }
 
@@ -65,60 +65,60 @@ impl Drop for SourceFile {
     }
 }
 
-/// Everything that people write, with defaults filled in.
+/// The whole configuration, with defaults filled in.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The files read: the first is the one named on the command line.
     pub files: Vec<SourceFile>,
-    /// Every file of certificates or keys that it names.
+    /// Every file of certificates or keys that the configuration names.
     pub pem_files: Vec<PathBuf>,
-    /// Where to accept connections; at least one.
+    /// The listeners; at least one.
     pub listen: Vec<Listener>,
     /// Worker threads.
     pub workers: Workers,
     /// The admin listener (`None`: off). Default 127.0.0.1:9901.
     pub admin: Option<AdminSettings>,
-    /// Directories in which files may lie that documents of the API, the store and etcd name. Default none.
+    /// Directories for files that documents of the API, the store and etcd may name. Default none.
     pub document_files: Vec<PathBuf>,
-    /// The access logs of routes that say nothing of their own. Default none.
+    /// The access logs of routes without their own. Default none.
     pub access_log: Vec<AccessLog>,
     /// Request ids: off by default.
     pub request_id: RequestId,
     /// Whether statistics are kept. Default true.
     pub metrics: bool,
-    /// What is said to the upstream about the client.
+    /// Fields that tell the upstream about the client and the proxies between.
     pub forwarded: Forwarded,
     /// Sizes and counts that a peer may not exceed.
     pub limits: Limits,
-    /// How long the gateway waits, and for what.
+    /// Timeouts of the gateway.
     pub timeouts: Timeouts,
-    /// Whether bodies are collected before they are passed on, where no route says otherwise. Default neither.
+    /// Whether bodies are buffered before they are passed on, unless a route says otherwise. Default neither.
     pub buffer: Buffer,
-    /// What the path's ambiguous bytes mean.
+    /// How ambiguous bytes of the path are treated.
     pub paths: Paths,
-    /// Bodies of the gateway's own error answers, when replaced.
+    /// Replacement bodies of the gateway's own error responses.
     pub errors: ErrorBodies,
     /// The routes, in the order written.
     pub routes: Vec<Route>,
     /// Named upstreams, in the order written.
     pub upstreams: Vec<Upstream>,
-    /// The zone that this gateway is in; endpoints of the same zone are preferred. Default none.
+    /// The zone of this gateway; endpoints of the same zone are preferred. Default none.
     pub zone: Option<String>,
-    /// Whether the files are watched, and the config loaded anew when one changes. Default false.
+    /// Whether the gateway watches the files and reloads when one changes. Default false.
     pub watch: bool,
-    /// What of the process's own means is guarded.
+    /// Bounds on the process's own memory and file descriptors.
     pub overload: Overload,
     /// Policies of every route.
     pub policies: Policies,
-    /// Where what the admin API changes is kept. Default nowhere: the API changes nothing then.
+    /// The store that keeps changes made through the admin API. Default none: the API is then read-only.
     pub store: Option<StoreSettings>,
-    /// The etcd that several gateways share their resources in, in place of a store. Default none.
+    /// The etcd that shares resources between several gateways, instead of a store. Default none.
     pub etcd: Option<EtcdSettings>,
-    /// Who is known, and by what.
+    /// Known consumers and their credentials.
     pub consumers: Vec<ConsumerSpec>,
-    /// Certificates for several listeners.
+    /// Certificates that several listeners may use.
     pub certificates: Vec<NamedCertificate>,
-    /// Sets of policies, for whatever uses them.
+    /// Named sets of policies that other places use.
     pub policy_sets: Vec<PolicySet>,
 }
 
@@ -158,7 +158,7 @@ impl Default for Config {
 /// The embedded store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreSettings {
-    /// Its file.
+    /// Path of its file.
     pub path: PathBuf,
     /// How many versions the history keeps. Default 10,000.
     pub history: u64,
@@ -167,25 +167,26 @@ pub struct StoreSettings {
 /// One listening address.
 #[derive(Clone, Debug)]
 pub struct Listener {
-    /// Address to bind. `:8080` is `[::]:8080`, which has to take IPv4 too (`IPV6_V6ONLY` off).
+    /// Address to bind. `:8080` means `[::]:8080`, which must accept IPv4 too (`IPV6_V6ONLY` off).
     pub bind: Spanned<ListenAddress>,
     /// TLS; `None`: plain text.
     pub tls: Option<ListenTls>,
-    /// Whether HTTP/2 is spoken. Default on.
+    /// Whether clients may use HTTP/2. Default on.
     pub http2: Http2,
-    /// Whether requests are sent to `https`. Default none.
+    /// Whether plain-text requests are redirected to `https`. Default none.
     pub redirect_to_https: Option<RedirectToHttps>,
-    /// Whether an HTTP/1 client that has ended its direction still gets its answers. Default false: it has left.
+    /// Whether an HTTP/1 client that closed its sending direction still gets its responses. Default false:
+    /// the gateway treats the close as an abort.
     pub half_close: bool,
-    /// Who begins connections with a header of the PROXY protocol. Default nobody.
+    /// Peers whose connections start with a PROXY protocol header. Default none.
     pub proxy_protocol: Vec<Cidr>,
-    /// What it changes of `timeouts`.
+    /// Overrides of `timeouts`.
     pub timeouts: ListenerTimeouts,
-    /// Policies of the requests that come here.
+    /// Policies of the requests that arrive here.
     pub policies: Policies,
 }
 
-/// Timeouts that a listener changes: `Some(None)` is `off`.
+/// Timeouts that a listener overrides. `Some(None)` is `off`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListenerTimeouts {
     /// As [`Timeouts::idle`].
@@ -194,10 +195,10 @@ pub struct ListenerTimeouts {
     pub age: Option<Option<Duration>>,
 }
 
-/// How requests that come in plain text are sent to `https`.
+/// How plain-text requests are redirected to `https`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedirectToHttps {
-    /// 301, 302, 307 or 308. Default 308: the method stays what it was.
+    /// 301, 302, 307 or 308. Default 308, which keeps the method.
     pub status: u16,
     /// The port of `https`. Default 443.
     pub port: u16,
@@ -209,45 +210,47 @@ impl Default for RedirectToHttps {
     }
 }
 
-/// Whether clients may speak HTTP/2.
+/// Whether clients may use HTTP/2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Http2 {
-    /// They may, beside HTTP/1.
+    /// HTTP/1 and HTTP/2.
     #[default]
     On,
-    /// They may not.
+    /// HTTP/1 only.
     Off,
-    /// They must.
+    /// HTTP/2 only.
     Only,
 }
 
-/// How many workers.
+/// The number of workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Workers {
-    /// The processors that this process may really use (affinity and cgroup quota).
+    /// The number of processors that this process may use (affinity and cgroup quota).
     #[default]
     Auto,
-    /// Exactly so many.
+    /// Exactly this number.
     Count(u16),
 }
 
 /// One access log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AccessLog {
-    /// Where it goes. Default off.
+    /// Destination of its lines. Default off.
     pub to: LogTarget,
-    /// What a line looks like.
+    /// Format of a line.
     pub format: LogFormat,
-    /// Further fields of a line in JSON: each key, and the name of what it holds.
+    /// Additional fields of a JSON line: each key, and the name of the field that supplies its value.
     pub fields: Vec<(String, String)>,
-    /// It has a line of an exchange that one of these keeps. Default every exchange.
+    /// Filters. An exchange is logged if at least one of them keeps it; without filters, every exchange is
+    /// logged.
     pub filter: Vec<LogFilter>,
-    /// Who is told every line, beside that. Default nobody.
+    /// Collector that also receives every line. Default none.
     pub otlp: Option<Collector>,
 }
 
 impl AccessLog {
-    /// A number that tells logs apart, wherever they are written. What a file holds that one names has no part in it.
+    /// Returns a number that identifies the log, wherever in the configuration it is written. The content of
+    /// a CA file does not affect it.
     #[must_use]
     pub fn key(&self) -> u64 {
         let Self { to, format, fields, filter, otlp } = self;
@@ -265,18 +268,18 @@ impl AccessLog {
     }
 }
 
-/// Conditions that must all hold for an exchange to have a line.
+/// Conditions that must all hold for an exchange to be logged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogFilter {
     /// Ranges of statuses, first and last. Default any.
     pub statuses: Vec<(u16, u16)>,
-    /// The exchange took at least so long. Default any time.
+    /// Least duration of the exchange. Default any.
     pub min_duration: Option<Duration>,
-    /// The share of the others that has a line, in millionths; errors always have one. Default all.
+    /// Sampled share of the remaining exchanges, in millionths; errors are always logged. Default all.
     pub sample: Option<u32>,
 }
 
-/// Where the access log goes.
+/// Destination of an access log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LogTarget {
     /// Nowhere.
@@ -299,11 +302,11 @@ pub struct Syslog {
     pub facility: u8,
     /// The severity, 0 to 7. Default `info`, which is 6.
     pub severity: u8,
-    /// The name of the program that messages come from. Default `tollgate`.
+    /// The program name in its messages. Default `tollgate`.
     pub app_name: String,
 }
 
-/// How a syslog server is reached.
+/// Transport and address of a syslog server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SyslogTransport {
     /// UDP: `host:port`.
@@ -314,27 +317,27 @@ pub enum SyslogTransport {
     Unix(PathBuf),
 }
 
-/// What an access log line looks like.
+/// Format of an access log line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// nginx's `combined`.
+    /// nginx's `combined` format.
     #[default]
     Combined,
-    /// One JSON object a line with every field.
+    /// One JSON object per line, with every field.
     Json,
-    /// Text with `{field}` placeholders, which [`access_log_template`](crate::access_log_template) splits; the
-    /// reader has checked it.
+    /// Text with `{field}` placeholders. The reader has checked it;
+    /// [`access_log_template`](crate::access_log_template) splits it.
     Template(Spanned<String>),
 }
 
 /// Request ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestId {
-    /// Whether on. Default false.
+    /// Whether requests get an id. Default false.
     pub enabled: bool,
     /// Header that carries it. Default `X-Request-Id`.
     pub header: String,
-    /// Whether an id that the client sent is passed on (`true`, the default) or replaced.
+    /// Whether an id from the client is passed on (`true`, the default) or replaced.
     pub accept: bool,
 }
 
@@ -344,7 +347,7 @@ impl Default for RequestId {
     }
 }
 
-/// What is said to the upstream about the client.
+/// Fields that tell the upstream about the client and the proxies between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forwarded {
     /// `X-Forwarded-For`, `-Proto`, `-Host`. Default true.
@@ -353,23 +356,25 @@ pub struct Forwarded {
     pub forwarded: bool,
     /// The pseudonym in `Via` (RFC 9110, 7.6.3) on requests and responses. Default none: no `Via`.
     pub via: Option<String>,
-    /// Peers whose own `X-Forwarded-*` and `Forwarded` are appended to rather than replaced.
+    /// Trusted peers. The gateway appends to their `X-Forwarded-*` and `Forwarded`; from other peers it
+    /// replaces these fields.
     pub trusted_proxies: Vec<Cidr>,
-    /// Fields by which services believe a proxy and that are not removed, whoever sends them. Default none.
+    /// Exceptions from the removal of proxy fields that services trust: these fields pass, whoever sends
+    /// them. Default none.
     pub keep: Vec<Spanned<String>>,
-    /// Fields that tell of the certificate that a client has shown. Default none.
+    /// Fields that describe the client's certificate. Default none.
     pub client_certificate: Vec<(String, CertificatePart)>,
-    /// Which requests say in `CDN-Loop` (RFC 8586) that they were here. Default [`CdnLoop::Own`].
+    /// Selection of the requests that get this gateway's mark in `CDN-Loop` (RFC 8586). Default [`CdnLoop::Own`].
     pub cdn_loop: CdnLoop,
 }
 
-/// Which requests say in `CDN-Loop` (RFC 8586) that they were here.
+/// Selection of the requests that get this gateway's mark in `CDN-Loop` (RFC 8586).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CdnLoop {
-    /// Those that go to an address of the gateway itself.
+    /// Requests to one of the gateway's own addresses.
     #[default]
     Own,
-    /// All: a loop over other gateways is found too.
+    /// All requests: this also finds a loop through other gateways.
     Always,
 }
 
@@ -399,29 +404,33 @@ pub struct Cidr {
 /// Sizes and counts that a peer may not exceed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the request line (414 past it). Default 8 KiB.
+    /// Bytes of the request line (414 beyond it). Default 8 KiB.
     pub request_line: usize,
-    /// Bytes of a whole head, request or response (431, or 502 for a response). Default 32 KiB.
+    /// Bytes of a whole message head (431 for a request, 502 for a response). Default 32 KiB.
     pub headers: usize,
-    /// Header fields in a head (431, or 502 for a response). Default 100.
+    /// Header fields in a head (431 for a request, 502 for a response). Default 100.
     pub header_count: usize,
     /// Bytes of a request body (413). Default none.
     pub body: Option<u64>,
-    /// Bytes a second of a request body that a client has to send while the gateway waits for it (408). Default 240.
+    /// Minimum bytes per second of a request body while the gateway waits for the client (408). Default 240.
     pub body_rate: Option<u32>,
-    /// Bytes a second of a response that a client has to take while the gateway waits for it (reset). Default 240.
+    /// Minimum bytes per second of a response that the client must read while the gateway waits to write
+    /// (reset). Default 240.
     pub response_rate: Option<u32>,
-    /// How long a client may fall short of either rate at the start. Default 10 s.
+    /// How long a client may stay below either rate at the start. Default 10 s.
     pub rate_grace: Duration,
-    /// Client connections of the whole process; past it a new one is answered 503 and closed. Default none.
+    /// Client connections of the whole process; beyond it, a new one gets 503 and is closed. Default none.
     pub connections: Option<u64>,
-    /// Requests a client connection before the gateway closes it. Default none.
+    /// Requests per client connection before the gateway closes it. Default none.
     pub requests_per_connection: Option<u64>,
-    /// Streams of an HTTP/2 connection at once (refused past it). Default 100: RFC 9113, 6.5.2 recommends no fewer.
+    /// Concurrent streams of an HTTP/2 connection (refused beyond it). Default 100: RFC 9113, 6.5.2
+    /// recommends no fewer.
     pub http2_streams: u32,
-    /// Bytes of a request body that an HTTP/2 stream may send ahead; its connection may send twice as many. Default 64 KiB.
+    /// Receive window of an HTTP/2 stream, in bytes of request body; the connection's window is twice as
+    /// large. Default 64 KiB.
     pub http2_window: u32,
-    /// Times that a request may come back to this gateway by its own doing (508 past it). Default 2.
+    /// How often one request may return to this gateway through its own forwarding (508 beyond it). Default
+    /// 2.
     pub loops: usize,
 }
 
@@ -444,35 +453,35 @@ impl Default for Limits {
     }
 }
 
-/// How long the gateway waits. `None` is `off`.
+/// Timeouts of the gateway. `None` is `off`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// From the first byte of a request head to its end (408). Default 10 s.
     pub header: Option<Duration>,
     /// Between two reads of a request body (408). Default 60 s.
     pub body: Option<Duration>,
-    /// A keep-alive client connection without a request (closed). Default 75 s.
+    /// Idle time of a keep-alive client connection (closed). Default 75 s.
     pub idle: Option<Duration>,
-    /// The longest age of a client connection: the answer after it is its last. Default off.
+    /// Maximum age of a client connection; its next response is its last. Default off.
     pub age: Option<Duration>,
-    /// A client that takes no byte of a response (connection reset). Default 60 s.
+    /// Time during which a client reads no byte of a response (connection reset). Default 60 s.
     pub write: Option<Duration>,
-    /// Opening a connection to an endpoint (504). Default 5 s.
+    /// Time to open a connection to an endpoint (504). Default 5 s.
     pub connect: Option<Duration>,
     /// From the end of the request to the response head (504). Default 60 s.
     pub response_header: Option<Duration>,
-    /// Between two reads of a response body (504, or a cut response). Default 60 s.
+    /// Between two reads of a response body (504, or a truncated response). Default 60 s.
     pub response_body: Option<Duration>,
-    /// The whole exchange (504, or a cut response). Default off.
+    /// The whole exchange (504, or a truncated response). Default off.
     pub total: Option<Duration>,
-    /// An upgraded connection without a byte in either direction (closed). Default 1 h.
+    /// Idle time of an upgraded connection, both directions (closed). Default 1 h.
     pub upgraded: Option<Duration>,
-    /// From SIGTERM, when readiness ends and every answer tells its connection to close, until the listening sockets close:
-    /// for as long as somebody may still send new clients. Default none.
+    /// From SIGTERM until the listening sockets close. During this time readiness fails and every response
+    /// closes its connection, but load balancers may still send new clients. Default none.
     pub drain_delay: Option<Duration>,
-    /// In-flight requests at SIGTERM. Default 30 s.
+    /// Time for in-flight requests after SIGTERM. Default 30 s.
     pub drain: Option<Duration>,
-    /// A new process that is to take this one's place, until its workers run. Default 30 s.
+    /// Time until the workers of a replacing process must run. Default 30 s.
     pub takeover: Option<Duration>,
     /// A client's TLS handshake (closed). Default 10 s.
     pub handshake: Option<Duration>,
@@ -500,14 +509,14 @@ impl Default for Timeouts {
     }
 }
 
-/// What the path's ambiguous bytes mean: see `docs/paths.md`.
+/// How ambiguous bytes of the path are treated: see `docs/paths.md`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paths {
-    /// `//` becomes `/`. Default true.
+    /// Whether `//` becomes `/`. Default true.
     pub merge_slashes: bool,
-    /// `%2F` and `%5C`. Default [`EncodedSlash::Reject`].
+    /// Treatment of `%2F` and `%5C`. Default [`EncodedSlash::Reject`].
     pub encoded_slash: EncodedSlash,
-    /// `;` and `%3B`. Default [`Semicolon::Keep`].
+    /// Treatment of `;` and `%3B`. Default [`Semicolon::Keep`].
     pub semicolon: Semicolon,
 }
 
@@ -517,27 +526,28 @@ impl Default for Paths {
     }
 }
 
-/// What `%2F` and `%5C` in a path mean.
+/// How `%2F` and `%5C` in a path are treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EncodedSlash {
-    /// The request is refused with 400.
+    /// The gateway rejects the request with 400.
     #[default]
     Reject,
-    /// They are data: kept encoded, and not a separator when matching.
+    /// They are data: they stay encoded, and do not separate segments.
     Keep,
 }
 
-/// What `;` and `%3B` in a path mean.
+/// How `;` and `%3B` in a path are treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Semicolon {
     /// They are data.
     #[default]
     Keep,
-    /// The request is refused with 400.
+    /// The gateway rejects the request with 400.
     Reject,
 }
 
-/// Bodies of the gateway's own error answers; `{status}`, `{title}`, `{reason}` and `{request_id}` are filled in.
+/// Bodies of the gateway's own error responses; `{status}`, `{title}`, `{reason}` and `{request_id}` are
+/// filled in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorBodies {
     /// For clients that accept JSON.

@@ -1,5 +1,7 @@
-//! YAML (and so JSON) to a tree with positions. What a hostile file could make large is bounded here: depth, and
-//! the copies that aliases make.
+//! Parses YAML (and therefore JSON) to a tree with source positions.
+//!
+//! The parser bounds what a hostile file could inflate: the nesting depth, and the values that aliases copy.
+//! `parse` reads a whole file; [`items`] reads some items of a list for a partial reread.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,28 +12,30 @@ use crate::problem::Problem;
 use crate::syntax::{self, Mark};
 use crate::tree::{Entry, Kind, Node, Scalar, shown};
 
-/// Deepest nesting. A full configuration needs 8; the readers recurse, so there has to be an end.
+/// Maximum nesting depth. A full configuration needs 8. The readers recurse, so there must be a limit.
 const DEPTH: usize = 64;
-/// Values that all aliases of a file may copy together: ten aliases of ten, ten times over, are a billion.
+/// Maximum of values that all aliases of a file may copy together. Ten aliases of ten, nested ten deep, would
+/// be ten billion.
 const COPIES: usize = 100_000;
-/// Traps that are stepped over in one file; each costs another pass.
+/// Maximum of traps repaired in one file; each costs another pass.
 const REPAIRS: usize = 64;
 
-/// What came out of a file.
+/// The result of parsing a file.
 pub(crate) struct Parsed {
-    /// The document's value; nothing when there is none.
+    /// The document's value; `None` if there is none.
     pub root: Option<Node>,
     pub problems: Vec<Problem>,
-    /// Whether the text was read to its end: if not, what seems to be missing may only not have been reached.
+    /// Whether the parser reached the end of the text. If not, a key that seems missing may just not have
+    /// been reached.
     pub complete: bool,
-    /// Whether everything that was written is in the tree: to its end, and no key was dropped.
+    /// Whether the tree holds everything in the text: it was read to the end, and no key was dropped.
     pub whole: bool,
-    /// Whether every value stands for itself: no anchor, alias or tag, and nothing was stepped over.
+    /// Whether every value is independent of others: no anchor, alias or tag, and no repaired trap.
     pub plain: bool,
 }
 
-/// Parses a file's text. Known traps (an unquoted `*.example.com`) are reported and stepped over, so that they do
-/// not hide the problems after them.
+/// Parses a file's text. It reports known traps (an unquoted `*.example.com`) and repairs them, so that they
+/// do not hide the problems after them.
 pub(crate) fn parse(file: u32, text: &str) -> Parsed {
     let mut problems = Vec::new();
     let mut repaired: Option<String> = None;
@@ -70,13 +74,13 @@ pub(crate) fn parse(file: u32, text: &str) -> Parsed {
     Parsed { root: None, problems, complete: false, whole: false, plain: false }
 }
 
-/// Where and why the text stopped making sense.
+/// Position and reason of a syntax error.
 struct Failure {
     mark: Mark,
     info: String,
 }
 
-/// A list or mapping that is not closed yet.
+/// An unfinished list or mapping.
 struct Open {
     at: At,
     /// Whether a bracket opened it.
@@ -92,15 +96,15 @@ enum Content {
     Map { entries: Vec<Entry>, key: Key },
 }
 
-/// The key whose value comes next.
+/// The key that the next value belongs to.
 enum Key {
     None,
     Named(String, At),
-    /// Reported already; its value is dropped.
+    /// A key that was already reported. Its value is dropped.
     Unusable,
 }
 
-/// A finished value with its measures, for the bounds on aliases.
+/// A finished value with its nesting height and its number of values, for the bounds on aliases.
 #[derive(Clone)]
 struct Built {
     node: Node,
@@ -118,13 +122,13 @@ struct Builder<'t> {
     copies: usize,
     root: Option<Node>,
     problems: Vec<Problem>,
-    /// Whether the rest was given up on purpose (too deep, a second document).
+    /// Whether the rest was skipped on purpose (nested too deeply, a second document).
     cut: bool,
-    /// Whether a key and its value were left out.
+    /// Whether a key and its value were dropped.
     dropped: bool,
-    /// Whether there was no anchor, alias or tag yet.
+    /// Whether no anchor, alias or tag has occurred so far.
     plain: bool,
-    /// Added to every line.
+    /// Number that is added to every line of a position.
     offset: u32,
 }
 
@@ -210,7 +214,7 @@ impl<'t> Builder<'t> {
 
     fn at(&self, span: Span) -> At {
         let to = |n: usize| u32::try_from(n).unwrap_or(u32::MAX - 1);
-        // The caret of a value over several lines ends with its first line: the renderer cuts it there.
+        // For a multi-line value the renderer cuts the caret at the end of the first line.
         let length = to(span.end.index().saturating_sub(span.start.index())).max(1);
         let mark = Mark { line: span.start.line(), column: span.start.col() }.min(self.end);
         At {
@@ -221,7 +225,7 @@ impl<'t> Builder<'t> {
         }
     }
 
-    /// Checks a tag; tells whether it makes a text of its value.
+    /// Checks a tag and returns whether it turns its value into a string.
     fn tag(&mut self, tag: Option<&Tag>, span: Span) -> bool {
         let Some(tag) = tag else { return false };
         self.plain = false;
@@ -244,7 +248,7 @@ impl<'t> Builder<'t> {
 
     fn open(&mut self, span: Span, anchor: usize, content: Content) {
         let at = At { length: 1, ..self.at(span) };
-        // What indentation opens has no text of its own.
+        // A collection opened by indentation has no text of its own.
         let bracket = span.end.index() > span.start.index();
         if self.stack.len() >= DEPTH {
             self.problems.push(Problem::error(at, format!("nested more than {DEPTH} levels deep")));
@@ -276,10 +280,10 @@ impl<'t> Builder<'t> {
         self.add(built, false)
     }
 
-    /// Ends everything that is open: what was read before a mistake is still worth checking.
+    /// Closes everything that is open, so that the values before a syntax error are still checked.
     fn close_all(&mut self) {
         while !self.stack.is_empty() {
-            // A key that is no scalar can fail here; the first failure is the one that counts.
+            // A non-scalar key can fail here; only the first failure is reported.
             let _ = self.close();
         }
     }
@@ -299,7 +303,8 @@ impl<'t> Builder<'t> {
                 Key::None => {
                     let at = built.node.at;
                     *key = match built.node.kind {
-                        // A quoted `<<` is a name like any other; an empty prefix keeps it apart from a merge.
+                        // A quoted `<<` is an ordinary name; the quotes in the stored key distinguish it from
+                        // a merge.
                         Kind::Scalar(scalar) if scalar.text == "<<" && !plain => {
                             Key::Named("\"<<\"".to_owned(), at)
                         }
@@ -316,7 +321,7 @@ impl<'t> Builder<'t> {
         Ok(())
     }
 
-    /// A list or mapping stands where a key should: mostly an unquoted `[::]:8080`.
+    /// Reports a list or mapping in the place of a key. Usually it is an unquoted `[::]:8080`.
     fn unusable(&mut self, at: At) -> Result<(), Failure> {
         let mark = Mark { line: at.line as usize, column: at.column as usize - 1 };
         if syntax::bracket(self.text, mark).is_some() {
@@ -388,7 +393,7 @@ impl<'t> Builder<'t> {
         *entries = kept;
     }
 
-    /// `<<: *other` (YAML 1.1's merge key): the keys that are not given themselves are taken over.
+    /// Merges `<<: *other` (YAML 1.1's merge key): keys that the mapping lacks are copied from the other one.
     fn merge(&mut self, entries: &mut Vec<Entry>) {
         let Some(position) = entries.iter().position(|entry| entry.key == "<<") else { return };
         let merge = entries.remove(position);
@@ -415,20 +420,22 @@ impl<'t> Builder<'t> {
     }
 }
 
-/// Where to stop in the items of a list.
+/// The end of a partial parse of a list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stop {
-    /// Before the item, a mapping, that begins in this line.
+    /// Before the item, a mapping, that starts on this line.
     Item(usize),
-    /// Before the key in this line that follows the list.
+    /// Before the key on this line, the first one after the list.
     Key(usize),
     /// At the end of the text.
     End,
 }
 
-/// The items of the list that is the first value of a block mapping, up to a place that has to be what it is taken for:
-/// the parser is then in the state in which it would have come there by any other text. `offset` is added to the lines of
-/// places. Nothing if the text holds anything out of the ordinary.
+/// Parses the items of the list that is the first value of a block mapping, up to `stop`.
+///
+/// Reaching `stop` proves that the parser is there in the same state as after any other text before it.
+/// `offset` is added to the lines of positions. Returns `None` if the text does not reach `stop`, or contains
+/// anything unusual: anchors, aliases, tags, or any problem.
 pub(crate) fn items(file: u32, text: &str, offset: u32, stop: Stop) -> Option<Vec<Node>> {
     let mut builder = Builder::new(file, text, false);
     builder.offset = offset;
@@ -460,7 +467,7 @@ pub(crate) fn items(file: u32, text: &str, offset: u32, stop: Stop) -> Option<Ve
     if matches!(stop, Stop::Item(_))
         && let Some(Open { content: Content::List(items), .. }) = builder.stack.pop()
     {
-        // The same list, and not that of a key in between.
+        // This must be the list itself, and not one under a key in between.
         let first = |open: &Open| matches!(&open.content, Content::Map { entries, .. } if entries.is_empty());
         return builder.stack.last().is_some_and(first).then_some(items);
     }

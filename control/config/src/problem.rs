@@ -1,43 +1,43 @@
-//! What is wrong with a configuration, and where.
+//! Problems of a configuration, with their source positions.
 
 use crate::model::{At, SourceFile};
 use crate::render;
 use crate::source::Lines;
 
-/// How bad a problem is.
+/// Severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Severity {
     /// The configuration cannot be used.
     Error,
-    /// It can be used, but hardly means what was intended.
+    /// The configuration can be used, but probably does not mean what was intended.
     Warning,
 }
 
-/// One thing that is wrong. Text in backquotes is the user's or is to be typed.
+/// One problem. Text in backquotes is the user's own or must be typed as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where; a line of 0 means the file as a whole.
+    /// Source position; line 0 means the file as a whole.
     pub at: At,
-    /// How bad it is.
+    /// Severity of the problem.
     pub severity: Severity,
-    /// What is wrong, in one line without a full stop.
+    /// The problem, on one line without a full stop.
     pub message: String,
-    /// What would have been right.
+    /// A description of valid values.
     pub expected: Option<String>,
-    /// What to do about it.
+    /// Advice, one entry per suggestion.
     pub help: Vec<String>,
-    /// Other places that have to do with it, and how.
+    /// Related source positions, each with its explanation.
     pub related: Vec<(At, String)>,
 }
 
 impl Problem {
-    /// A problem that keeps the configuration from being used.
+    /// Makes an error, which prevents use of the configuration.
     #[must_use]
     pub fn error(at: At, message: impl Into<String>) -> Self {
         Self::new(Severity::Error, at, message.into())
     }
 
-    /// A problem that does not.
+    /// Makes a warning, which does not.
     #[must_use]
     pub fn warning(at: At, message: impl Into<String>) -> Self {
         Self::new(Severity::Warning, at, message.into())
@@ -47,21 +47,21 @@ impl Problem {
         Self { at, severity, message, expected: None, help: Vec::new(), related: Vec::new() }
     }
 
-    /// Says what would have been right: "a size such as `10MiB`".
+    /// Sets what would be valid: "a size such as `10MiB`".
     #[must_use]
     pub fn expected(mut self, what: impl Into<String>) -> Self {
         self.expected = Some(what.into());
         self
     }
 
-    /// Says what to do about it; may be called more than once.
+    /// Adds advice; may be called more than once.
     #[must_use]
     pub fn help(mut self, what: impl Into<String>) -> Self {
         self.help.push(what.into());
         self
     }
 
-    /// Points to another place: `.see(first.at, "first written here")`.
+    /// Adds a related position: `.see(first.at, "first written here")`.
     #[must_use]
     pub fn see(mut self, at: At, why: impl Into<String>) -> Self {
         self.related.push((at, why.into()));
@@ -69,23 +69,23 @@ impl Problem {
     }
 }
 
-/// Problems and the files they are about.
+/// Problems and the files that they refer to.
 #[derive(Clone, Debug, Default)]
 pub struct Problems {
     files: Vec<SourceFile>,
     list: Vec<Problem>,
-    /// What the lines of places are now.
+    /// Maps the lines under which parts were read to the present lines.
     lines: Lines,
 }
 
 impl Problems {
-    /// No problems yet, about these files (see [`Config::files`](crate::Config::files)).
+    /// Makes an empty list of problems for these files (see [`Config::files`](crate::Config::files)).
     #[must_use]
     pub fn new(files: Vec<SourceFile>) -> Self {
         Self { files, ..Self::default() }
     }
 
-    /// No problems yet, of a file of which parts were read before other parts of it moved.
+    /// Makes an empty list for a file whose parts may have moved since they were read.
     pub(crate) fn moved(files: Vec<SourceFile>, lines: Lines) -> Self {
         Self { files, list: Vec::new(), lines }
     }
@@ -95,18 +95,19 @@ impl Problems {
         &self.lines
     }
 
-    /// The same files, and no problem.
+    /// Returns an empty list for the same files.
     #[must_use]
     pub fn without(&self) -> Self {
         Self { files: self.files.clone(), list: Vec::new(), lines: self.lines.clone() }
     }
 
-    /// Brings a problem's places to where they are now.
+    /// Converts a problem's positions to the present lines.
     pub fn settle(&self, problem: &mut Problem) {
         self.lines.settle(problem);
     }
 
-    /// Brings places of files that are not among these to files that are added.
+    /// Adds the files that `file` returns and redirects positions to them. `file` gets a position's file
+    /// index, and returns `None` for files that are already in the list.
     pub(crate) fn adopt(&mut self, mut file: impl FnMut(u32) -> Option<SourceFile>) {
         let mut known = std::collections::HashMap::new();
         for problem in &mut self.list {
@@ -124,60 +125,60 @@ impl Problems {
         }
     }
 
-    /// Adds one. Its [`At::file`] indexes the files given to [`Problems::new`].
+    /// Adds a problem. Its [`At::file`] indexes the files given to [`Problems::new`].
     pub fn push(&mut self, mut problem: Problem) {
         self.lines.settle(&mut problem);
         self.list.push(problem);
     }
 
-    /// Adds many.
+    /// Adds several problems.
     pub fn extend(&mut self, problems: impl IntoIterator<Item = Problem>) {
         problems.into_iter().for_each(|problem| self.push(problem));
     }
 
-    /// The problems, by file, line and column once [`Problems::sort`] was called.
+    /// Iterates over the problems, in order of file, line and column if [`Problems::sort`] was called.
     pub fn iter(&self) -> std::slice::Iter<'_, Problem> {
         self.list.iter()
     }
 
-    /// The files they are about.
+    /// Returns the files that the problems refer to.
     #[must_use]
     pub fn files(&self) -> &[SourceFile] {
         &self.files
     }
 
-    /// How many there are, of either severity.
+    /// Returns the number of problems of both severities.
     #[must_use]
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no problems.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// How many have this severity.
+    /// Returns the number of problems with this severity.
     #[must_use]
     pub fn count(&self, severity: Severity) -> usize {
         self.list.iter().filter(|problem| problem.severity == severity).count()
     }
 
-    /// Whether one of them keeps the configuration from being used.
+    /// Returns whether any problem is an error.
     #[must_use]
     pub fn has_errors(&self) -> bool {
         self.list.iter().any(|problem| problem.severity == Severity::Error)
     }
 
-    /// Orders them by place and drops repetitions (an alias is read once for each use).
+    /// Sorts by position and removes duplicates (an alias is read once per use).
     pub fn sort(&mut self) {
         self.list.sort_by(|a, b| key(a).cmp(&key(b)));
         self.list.dedup();
     }
 
-    /// The problems as text, for people: each with its line and a caret, and a final line that counts them. The
-    /// empty string when there are none. `colour` adds ANSI colours.
+    /// Renders the problems for people: each with its line and a caret, and a final line with the counts.
+    /// Returns the empty string if there are none. `colour` adds ANSI colours.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
         render::render(&self.files, &self.list, colour)

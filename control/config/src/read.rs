@@ -1,4 +1,4 @@
-//! One reader a section.
+//! The readers, one module per section of the configuration.
 
 mod access_log;
 mod admin;

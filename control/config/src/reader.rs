@@ -1,4 +1,8 @@
-//! From the tree to types: what every section's reader is made of.
+//! Building blocks of every section's reader: they turn tree nodes into typed values and collect problems.
+//!
+//! Each method takes a field and the entry for it in the `spec` table, which supplies bounds and the words of
+//! messages. A reader continues after a problem with any value at hand, because a configuration with an error
+//! is never used.
 
 use crate::model::{At, Spanned};
 use crate::problem::{Problem, Severity};
@@ -12,11 +16,10 @@ mod pairs;
 
 pub(crate) use pairs::misnamed;
 
-/// Collects problems while a tree is read. Readers go on after a problem with whatever value is at hand: a
-/// configuration with an error is never used.
+/// Collects problems while a tree is read.
 pub(crate) struct Reader {
     pub problems: Vec<Problem>,
-    /// Whether the text was read to its end; if not, a missing key is no news.
+    /// Whether the text was parsed to its end; if not, missing keys are not reported.
     pub complete: bool,
 }
 
@@ -26,32 +29,32 @@ pub(crate) struct Fields<'t> {
     entries: &'t [Entry],
 }
 
-/// A key that was given, and its value.
+/// A key that is present, with its value.
 #[derive(Clone, Copy)]
 pub(crate) struct Field<'t> {
     pub key: &'static Key,
-    /// Where the key was written.
+    /// Source position of the key.
     pub at: At,
     pub node: &'t Node,
 }
 
-/// How much was said about something that has a switch for its short form.
+/// The value of a key that accepts `on`, `off` or a mapping.
 pub(crate) enum Setting<'t> {
     /// `off`.
     Off,
-    /// `on`: with its defaults.
+    /// `on`, with the defaults.
     On,
-    /// A mapping: on, with what differs from the defaults.
+    /// A mapping: on, with overrides of the defaults.
     Fields(Fields<'t>),
 }
 
 impl<'t> Setting<'t> {
-    /// Whether it is on, with or without more to say.
+    /// Returns whether it is on, with or without overrides.
     pub fn on(&self) -> bool {
         !matches!(self, Setting::Off)
     }
 
-    /// The fields that were given, if any were.
+    /// Returns the mapping's fields; `None` for `on` and `off`.
     pub fn fields(&self) -> Option<&Fields<'t>> {
         match self {
             Setting::Fields(fields) => Some(fields),
@@ -61,12 +64,12 @@ impl<'t> Setting<'t> {
 }
 
 impl<'t> Fields<'t> {
-    /// What the table says of a key.
+    /// Returns the table's entry for a key.
     pub fn key(&self, name: &str) -> Option<&'static Key> {
         self.section.keys.iter().find(|key| key.name == name)
     }
 
-    /// The field of that name, if it was given a value.
+    /// Returns the field with this name, if it has a valid value that is not null.
     pub fn get(&self, name: &str) -> Option<Field<'t>> {
         let key = self.key(name);
         debug_assert!(key.is_some(), "{name} is not in the table of {}", self.section.name);
@@ -79,8 +82,8 @@ impl<'t> Fields<'t> {
 }
 
 impl Reader {
-    /// The fields of a mapping. Reports unknown keys, keys without a value, missing keys and keys that exclude
-    /// each other.
+    /// Returns the fields of a mapping. Reports unknown keys, keys without a value, missing keys and mutually
+    /// exclusive keys.
     pub fn fields<'t>(&mut self, node: &'t Node, section: &'static Section) -> Option<Fields<'t>> {
         let Kind::Map(entries) = &node.kind else {
             if !node.is_invalid() {
@@ -118,7 +121,7 @@ impl Reader {
             Problem::error(entry.at, format!("unknown key {} in {}", shown(&entry.key), section.noun));
         let has = |section: &Section, name: &str| section.keys.iter().any(|key| key.name == name);
         self.problems.push(match suggest::key(&entry.key, section) {
-            // Other gateways have such keys beside the rest of a route.
+            // Some gateways have such keys directly in a route.
             _ if has(section, "policies") && has(&crate::spec::POLICIES, &entry.key) => {
                 problem.help(format!("`{0}` is a policy: write it as `policies: {{{0}: ...}}`", entry.key))
             }
@@ -158,19 +161,19 @@ impl Reader {
         }
     }
 
-    /// Whether one of the problems after the first `start` is an error.
+    /// Returns whether an error was added after the first `start` problems.
     pub fn erred_since(&self, start: usize) -> bool {
         self.problems.iter().skip(start).any(|problem| problem.severity == Severity::Error)
     }
 
-    /// Reports a key that should be there.
+    /// Reports a missing key.
     pub fn missing(&mut self, at: At, message: String, shape: &Shape) {
         if self.complete {
             self.problems.push(Problem::error(at, message).expected(shape.expected()));
         }
     }
 
-    /// Reports that a value has the wrong form (a list where a text should be).
+    /// Reports that a value has the wrong form (a list instead of a text).
     pub fn mismatch(&mut self, node: &Node, what: &str, expected: String) {
         if !node.is_invalid() {
             let problem = Problem::error(node.at, format!("{what} cannot be {}", node.noun()));
@@ -181,7 +184,7 @@ impl Reader {
         }
     }
 
-    /// Reports a fault in a scalar without giving away what a variable held.
+    /// Reports a fault in a scalar without revealing the value of a variable.
     pub fn fault(&mut self, node: &Node, scalar: &Scalar, fault: Fault, expected: String) {
         let at = fault.part.map_or(node.at, |(start, length)| node.part(start, length));
         let mut problem =
@@ -195,7 +198,7 @@ impl Reader {
         self.problems.push(problem);
     }
 
-    /// The text of a node, or a report that it is none.
+    /// Returns the scalar of a node, or reports that it is none.
     pub fn scalar<'t>(&mut self, node: &'t Node, what: &str, shape: &Shape) -> Option<&'t Scalar> {
         match node.scalar() {
             Some(scalar) if !scalar.is_null() => Some(scalar),
@@ -206,7 +209,7 @@ impl Reader {
         }
     }
 
-    /// A scalar through a parser.
+    /// Parses a scalar and reports a fault.
     pub fn parsed<T>(
         &mut self,
         node: &Node,
@@ -224,12 +227,12 @@ impl Reader {
         }
     }
 
-    /// A field through a parser.
+    /// Parses a field's scalar and reports a fault.
     pub fn field<T>(&mut self, field: Field<'_>, parse: impl FnOnce(&str) -> Result<T, Fault>) -> Option<T> {
         self.parsed(field.node, &format!("`{}`", field.key.name), &field.key.shape, parse)
     }
 
-    /// A field through a parser, with its place.
+    /// Parses a field's scalar and adds its source position.
     pub fn spanned<T>(
         &mut self,
         field: Field<'_>,
@@ -238,7 +241,7 @@ impl Reader {
         self.field(field, parse).map(|value| Spanned { value, at: field.node.at })
     }
 
-    /// `on` or `off`.
+    /// Reads `on` or `off`.
     pub fn switch(&mut self, field: Option<Field<'_>>, out: &mut bool) {
         let Some(field) = field else { return };
         let Some(scalar) = self.scalar(field.node, &format!("`{}`", field.key.name), &field.key.shape) else {
@@ -255,7 +258,7 @@ impl Reader {
         }
     }
 
-    /// What may be switched on or off, or be a mapping that says more.
+    /// Reads a value that is `on`, `off` or a mapping with overrides.
     pub fn setting<'t>(&mut self, field: Field<'t>, section: &'static Section) -> Option<Setting<'t>> {
         if matches!(field.node.kind, Kind::Map(_)) {
             return self.fields(field.node, section).map(Setting::Fields);
@@ -272,7 +275,8 @@ impl Reader {
         }
     }
 
-    /// A size, count or percentage within the bounds of its table entry, the last in millionths. `Some(None)` is `off`.
+    /// Reads a size, count or percentage within the bounds of its table entry. A percentage is returned in
+    /// millionths. `Some(None)` is `off`.
     pub fn number(&mut self, field: Option<Field<'_>>) -> Option<Option<u64>> {
         let field = field?;
         let off = match field.key.shape {
@@ -291,7 +295,7 @@ impl Reader {
         .map(Some)
     }
 
-    /// A number that cannot be `off`, into any integer type that its bounds fit.
+    /// Reads a number that cannot be `off` into any integer type that can hold its bounds.
     pub fn number_into<T: TryFrom<u64>>(&mut self, field: Option<Field<'_>>, out: &mut T) {
         if let Some(Some(value)) = self.number(field)
             && let Ok(value) = T::try_from(value)
@@ -300,7 +304,7 @@ impl Reader {
         }
     }
 
-    /// A number or `off`, into any integer type that its bounds fit.
+    /// Reads a number or `off` into any integer type that can hold the bounds.
     pub fn optional_into<T: TryFrom<u64>>(&mut self, field: Option<Field<'_>>, out: &mut Option<T>) {
         match self.number(field) {
             None => {}
@@ -313,7 +317,7 @@ impl Reader {
         }
     }
 
-    /// A duration; `Some(None)` is `off`.
+    /// Reads a duration. `Some(None)` is `off`.
     pub fn duration(&mut self, field: Option<Field<'_>>) -> Option<Option<std::time::Duration>> {
         let field = field?;
         let off = !matches!(field.key.shape, Shape::Time { off: false, .. });
@@ -327,21 +331,21 @@ impl Reader {
         .map(Some)
     }
 
-    /// A duration that cannot be `off`.
+    /// Reads a duration that cannot be `off`.
     pub fn time_into(&mut self, field: Option<Field<'_>>, out: &mut std::time::Duration) {
         if let Some(Some(value)) = self.duration(field) {
             *out = value;
         }
     }
 
-    /// A duration or `off`, over a default.
+    /// Reads a duration or `off`, overwriting a default.
     pub fn duration_into(&mut self, field: Option<Field<'_>>, out: &mut Option<std::time::Duration>) {
         if let Some(value) = self.duration(field) {
             *out = value;
         }
     }
 
-    /// One of a few words, which the table lists.
+    /// Reads one of the words that the table lists.
     pub fn word(&mut self, field: Option<Field<'_>>) -> Option<&'static str> {
         let field = field?;
         let Shape::Word(words) = field.key.shape else { return None };
@@ -357,17 +361,18 @@ impl Reader {
     }
 }
 
-/// Whether an unknown key was a slip for this one: it was reported with the suggestion, and that is enough.
+/// Returns whether an unknown key is a misspelling of `name`. It was reported with that suggestion, so a
+/// report of the missing key would be redundant.
 pub(crate) fn misspelt(entries: &[Entry], section: &Section, name: &str) -> bool {
     let unknown = |key: &str| section.keys.iter().all(|known| known.name != key);
     entries.iter().any(|entry| unknown(&entry.key) && suggest::key(&entry.key, section) == Some(name))
 }
 
-/// Entries of lists that are compared with each other, which costs their square.
+/// Maximum number of entries in a list whose entries are compared pairwise (quadratic cost).
 const MOST: usize = 1000;
 
 impl Reader {
-    /// As [`one_or_many`], for lists that nobody needs to be long.
+    /// Works like [`one_or_many`], for lists that need not be long. Reports entries beyond the limit.
     pub fn few<'t>(&mut self, node: &'t Node, what: &str) -> &'t [Node] {
         let items = one_or_many(node);
         if let Some(extra) = items.get(MOST) {
@@ -377,7 +382,7 @@ impl Reader {
     }
 }
 
-/// One value or a list of them. A list without entries is reported by who needs one.
+/// Returns the items of a list, or the single value as a list of one. The caller reports an empty list.
 pub(crate) fn one_or_many(node: &Node) -> &[Node] {
     match &node.kind {
         Kind::List(items) => items,

@@ -1,4 +1,4 @@
-//! Problems as text, in the manner of rustc.
+//! Renders problems as text, in the style of rustc.
 
 use std::fmt::Write as _;
 
@@ -7,12 +7,12 @@ use unicode_width::UnicodeWidthChar;
 use crate::model::{At, SourceFile};
 use crate::problem::{Problem, Severity};
 
-/// Columns a tab takes on the screen, wherever it stands: carets must not depend on the reader's terminal.
+/// Columns of a tab in the output, at any position: carets must not depend on the reader's terminal.
 const TAB: usize = 4;
-/// Columns of a line that are shown; a longer one (JSON on one line) is cut around the caret.
+/// Columns of a line that are shown; a longer one (JSON on one line) is truncated around the caret.
 const WIDTH: usize = 140;
 
-/// Everything as one text; empty when there is nothing to say.
+/// Renders all problems as one text; empty if there are none.
 pub(crate) fn render(files: &[SourceFile], problems: &[Problem], colour: bool) -> String {
     let paint = Paint(colour);
     let pages: Vec<Page<'_>> = files.iter().map(Page::new).collect();
@@ -79,13 +79,13 @@ fn count(out: &mut String, files: &[SourceFile], problems: &[Problem], paint: Pa
     put(out, format_args!("{}{place}{more}\n", paint.on(if errors > 0 { "1;31" } else { "1;33" }, &text)));
 }
 
-/// `file`, `file:line:column`, or nothing for a file that is not known.
+/// Returns `file`, `file:line:column`, or `None` for an unknown file.
 fn place(pages: &[Page<'_>], at: At) -> Option<String> {
     let name = clean(pages.get(at.file as usize)?.name);
     Some(if at.line == 0 { name } else { format!("{name}:{}:{}", at.line, at.column) })
 }
 
-/// A file with the starts of its lines, so that many problems do not each search it from the top.
+/// A file split into lines once, so that many problems do not each search it from the top.
 struct Page<'a> {
     name: &'a str,
     lines: Vec<&'a str>,
@@ -102,7 +102,8 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Lines as YAML counts them: ended by LF, CR LF or CR. A byte order mark is no part of the first.
+/// Splits a text into lines as YAML does: at LF, CR LF or CR. A byte order mark is not part of the first
+/// line.
 pub(crate) fn lines(text: &str) -> Vec<&str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = Vec::new();
@@ -131,8 +132,8 @@ struct Shown {
     caret: usize,
 }
 
-/// A line as it appears on the screen, and where the caret goes. Only a window of a long line is looked at: a
-/// megabyte of JSON on one line may hold thousands of problems.
+/// Prepares a line and the position of its caret for display. Only a window of a long line is examined: a
+/// megabyte of JSON on one line may have thousands of problems.
 fn show(line: &str, at: At) -> Shown {
     let start = at.column.saturating_sub(1) as usize;
     let from = start.saturating_sub(WIDTH);
@@ -149,7 +150,7 @@ fn show(line: &str, at: At) -> Shown {
     let end = (start - from).saturating_add(at.length.max(1) as usize);
     let caret = columns(start - from..end).clamp(1, WIDTH);
     let total = columns(0..chars.len());
-    // All of a short line, else a stretch that begins a little before the caret.
+    // A short line is shown completely, a long one from a little before the caret.
     let skip = if from == 0 && !more && total <= WIDTH { 0 } else { before.saturating_sub(WIDTH / 4) };
     let mut text = String::new();
     let mut column = 0;
@@ -174,14 +175,14 @@ fn show(line: &str, at: At) -> Shown {
     Shown { text: text.trim_end().to_owned(), before, caret }
 }
 
-/// What follows so many characters.
+/// Returns the text after the first `count` characters.
 fn after(line: &str, count: usize) -> &str {
     if line.is_ascii() {
         return line.get(count..).unwrap_or("");
     }
     let mut chars = line.chars();
     if count > 0 {
-        // `nth` passes over whole words, which matters for a long line.
+        // `nth` skips whole machine words, which matters for a long line.
         let _ = chars.nth(count - 1);
     }
     chars.as_str()
@@ -203,12 +204,14 @@ fn visible(out: &mut String, c: char) {
     }
 }
 
-/// Characters that could drive a terminal or turn the direction of text: a file must not be able to.
+/// Returns whether a character could control a terminal or change the direction of text. Files must not be
+/// able to do either.
 fn hidden(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Text that may hold the user's: on one line, and without what [`hidden`] names.
+/// Replaces [`hidden`] characters, so that the result is on one line. The text may contain parts of the
+/// user's file.
 fn clean(text: &str) -> String {
     text.chars().map(|c| if hidden(c) { '\u{fffd}' } else { c }).collect()
 }

@@ -1,9 +1,9 @@
-//! A file that is read again and again, each time at the cost of what has changed in it.
+//! Rereads a file repeatedly, each time at the cost of the change and not of the whole file.
 //!
-//! Of 10,000 routes one is changed, and 9,999 need not be read again. What has changed between two texts is found by
-//! comparing them; if it lies within items of `routes`, those are read alone and take the place of the ones before. In
-//! every other case, and whenever something is wrong, all is read, by [`load`](crate::load): so a problem is told in one
-//! way only. See `change` for why the result is the same.
+//! If one of 10,000 routes changes, the other 9,999 need not be read again. A comparison of the two texts
+//! finds the change. If it lies within items of `routes`, only those items are read, and they replace the
+//! previous ones. In every other case, and on any error, the whole file is read as by [`load`](crate::load),
+//! so each problem is reported in one way only. The module `change` explains why the result is the same.
 
 mod change;
 mod layout;
@@ -21,33 +21,33 @@ use crate::read::{self, Draft};
 pub(crate) use layout::Layout;
 pub(crate) use lines::Lines;
 
-/// A file, and what it held when it was last read.
+/// A file and the result of its last reading.
 #[derive(Debug)]
 pub struct Source {
     path: PathBuf,
     kept: Option<Kept>,
 }
 
-/// What came of reading it, as [`Loaded`](crate::Loaded) has it.
+/// The result of a reading, like [`Loaded`](crate::Loaded).
 #[derive(Debug)]
 pub struct Reading<'a> {
-    /// The configuration; nothing when one of the problems is an error. Its places are those of the text that each part
-    /// was read from: only `problems` knows what has become of them.
+    /// The configuration; `None` if one of the problems is an error. Its positions are those at which each
+    /// part was read; only `problems` can convert them to the present text.
     pub config: Option<Held<'a>>,
     /// As [`Loaded::readable`](crate::Loaded::readable).
     pub readable: Option<Readable>,
-    /// What is wrong. It brings whatever is added to it to its place.
+    /// The problems. A problem that is added gets its positions converted to the present text.
     pub problems: Problems,
-    /// How many routes were read for it.
+    /// How many routes this reading has read.
     pub anew: usize,
 }
 
-/// A good reading.
+/// A reading without errors.
 pub(crate) struct Kept {
     pub draft: Draft,
     pub layout: Layout,
     pub lines: Lines,
-    /// Of values and of what goes together in one place.
+    /// Warnings about single values and about combinations within one place.
     pub warnings: Vec<Problem>,
 }
 
@@ -57,12 +57,12 @@ impl std::fmt::Debug for Kept {
     }
 }
 
-/// A configuration for as long as it is needed.
+/// Access to a configuration, borrowed or owned.
 #[derive(Debug)]
 pub enum Held<'a> {
-    /// It will be compared with what the file holds the next time.
+    /// Kept by the source, for comparison with the next text.
     Kept(&'a mut Config),
-    /// It will not.
+    /// Not kept by the source.
     Own(Box<Config>),
 }
 
@@ -78,7 +78,7 @@ impl Deref for Held<'_> {
 }
 
 impl Held<'_> {
-    /// All of it but its resources and texts, which can be large.
+    /// Clones the configuration without its files, routes, upstreams and consumers, which can be large.
     pub fn settings(&mut self) -> Config {
         let config = match self {
             Self::Kept(config) => &mut **config,
@@ -94,25 +94,25 @@ impl Held<'_> {
 }
 
 impl Source {
-    /// A file that was not read yet.
+    /// Makes a source for a file, without reading it.
     #[must_use]
     pub fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), kept: None }
     }
 
-    /// Its path.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads what has changed in it; at first, all of it. Variables come from the process's environment, which does not
-    /// change.
+    /// Reads the changed part; the first call reads everything. Variables come from the process's
+    /// environment, which does not change.
     pub fn load(&mut self) -> Reading<'_> {
         self.load_with(&|name| std::env::var(name).ok())
     }
 
-    /// As [`load`](Self::load), with variables from elsewhere: the same ones each time.
+    /// Works like [`load`](Self::load), with variables from `variables`, which must not change between calls.
     pub fn load_with(&mut self, variables: &dyn Fn(&str) -> Option<String>) -> Reading<'_> {
         let kept = self.kept.take().and_then(|mut kept| {
             let anew = change::follow(&mut kept, load::read(&self.path).ok()?, variables)?;

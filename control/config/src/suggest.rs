@@ -1,10 +1,11 @@
-//! "Did you mean ...?"
+//! Suggestions for misspelled names: "did you mean ...?"
 
 use crate::spec::Section;
 
-/// The nearest of some names, when it is near enough to be a slip.
+/// Returns the nearest of the names, if it is near enough to be a misspelling.
 pub fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // Longer texts are no slips of our names, and the distance costs their product.
+    // A longer text is not a misspelling of any name, and the cost of the distance is the product of the
+    // lengths.
     if text.len() > 64 {
         return None;
     }
@@ -12,16 +13,16 @@ pub fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<&
     let text = plain(text);
     let length = text.chars().count();
     names
-        // The distance is at least the difference in length, and that is cheap to know.
+        // The distance is at least the difference in length, which is cheap to compute.
         .filter(|name| name.len() <= text.len() * 2 + 2)
         .map(|name| (strsim::damerau_levenshtein(&text, &plain(name)), name))
-        // One slip in three characters; a name that is begun or has a plural `s` is near too.
+        // Allow one error in three characters; a prefix of a name or a plural `s` is also near.
         .filter(|(distance, name)| *distance <= (length.max(name.len()) / 3).max(1) && *distance < length)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
 }
 
-/// The key of a section that was meant: spelt nearly so, or what other gateways call it.
+/// Returns the key of a section that `text` probably means: a misspelling, or another gateway's name for it.
 pub(crate) fn key(text: &str, section: &Section) -> Option<&'static str> {
     let exact = section.keys.iter().find(|key| key.also.contains(&text)).map(|key| key.name);
     exact.or_else(|| nearest(text, section.keys.iter().map(|key| key.name)))

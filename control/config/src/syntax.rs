@@ -1,13 +1,16 @@
-//! YAML's own errors in words that help, and its traps: texts that are plain to people but not to YAML. A trap is
-//! reported and *stepped over*: the characters that mislead YAML are swapped for private ones of the same
-//! number, the text is read again, and the tree gets the true characters back. So one trap does not hide the rest.
+//! Explains YAML's syntax errors in helpful words, and repairs YAML's traps: texts that look plain to people
+//! but not to YAML.
+//!
+//! To *repair* a trap, the parser swaps the misleading characters for the same number of private-use
+//! characters and reads the text again. The tree then gets the real characters back. So one trap does not
+//! hide the problems after it.
 
 use crate::model::At;
 use crate::problem::Problem;
 use crate::render::lines;
 use crate::tree::shown;
 
-/// Stand-ins from Unicode's private use area, in this order: what they stand for.
+/// Pairs of a real character and its stand-in from Unicode's private use area.
 const STAND_INS: [(char, char); 6] = [
     ('*', '\u{e000}'),
     ('[', '\u{e001}'),
@@ -16,10 +19,10 @@ const STAND_INS: [(char, char); 6] = [
     ('}', '\u{e004}'),
     (',', '\u{e005}'),
 ];
-/// Stands for the `*` of an alias without an anchor: the value is of no use.
+/// Stand-in for the `*` of an alias without an anchor. The value is unusable.
 const LOST: char = '\u{e006}';
 
-/// A place in the text: line from 1, column from 0, in characters.
+/// A position in the text: line from 1, column from 0, in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mark {
     pub line: usize,
@@ -36,7 +39,8 @@ fn line(text: &str, number: usize) -> Vec<char> {
     number.checked_sub(1).and_then(|i| lines.get(i)).map(|line| line.chars().collect()).unwrap_or_default()
 }
 
-/// The true text of a scalar from a repaired source; nothing when the scalar is an alias that leads nowhere.
+/// Returns the real text of a scalar from a repaired source; `None` if the scalar is an alias without an
+/// anchor.
 pub(crate) fn restore(text: &str) -> Option<String> {
     if text.starts_with(LOST) {
         return None;
@@ -52,7 +56,7 @@ fn true_text(text: &str) -> String {
     text.chars().map(back).collect()
 }
 
-/// If the mistake is a known trap: the text with the trap disarmed, and the problem to report.
+/// Repairs a syntax error that is a known trap. Returns the repaired text and the problem to report.
 pub(crate) fn repair(file: u32, text: &str, mark: Mark, info: &str) -> Option<(String, Problem)> {
     let chars = line(text, mark.line);
     let mut trap = if info.contains("anchor") {
@@ -69,7 +73,7 @@ pub(crate) fn repair(file: u32, text: &str, mark: Mark, info: &str) -> Option<(S
         let stand_in = trap.swaps.iter().find(|(place, _)| mark_here && *place == column);
         out.push(stand_in.map_or(c, |(_, stand_in)| *stand_in));
         if c == '\n' && previous == '\r' {
-            // The second half of a CR LF that was counted already.
+            // The LF of a CR LF, which was already counted.
         } else if c == '\n' || c == '\r' {
             number += 1;
             column = 0;
@@ -78,19 +82,19 @@ pub(crate) fn repair(file: u32, text: &str, mark: Mark, info: &str) -> Option<(S
         }
         previous = c;
     }
-    // A second trap of a line has the stand-ins of the first in its messages.
+    // The messages for a second trap on a line may contain stand-ins of the first.
     trap.problem.message = true_text(&trap.problem.message);
     trap.problem.help.iter_mut().for_each(|help| *help = true_text(help));
     (out != text).then_some((out, trap.problem))
 }
 
-/// Whether an address like `[::]:8080` stands at this place, unquoted.
+/// Returns `Some` if there is an unquoted address such as `[::]:8080` at this position.
 pub(crate) fn bracket(text: &str, mark: Mark) -> Option<()> {
     bracket_in(0, &line(text, mark.line), mark).map(|_| ())
 }
 
 struct Trap {
-    /// Columns of the line, and what to put there.
+    /// Columns of the line, and the stand-in for each.
     swaps: Vec<(usize, char)>,
     problem: Problem,
 }
@@ -99,13 +103,13 @@ fn stand_in(c: char) -> Option<char> {
     STAND_INS.iter().find(|(real, _)| *real == c).map(|(_, private)| *private)
 }
 
-/// The text from a place to the next blank or, in a list, comma or bracket.
+/// Returns the text from a column to the next blank, comma or closing bracket.
 fn word(chars: &[char], start: usize) -> String {
     let rest = chars.get(start..).unwrap_or_default();
     rest.iter().take_while(|c| !c.is_whitespace() && !matches!(c, ',' | ']' | '}')).collect()
 }
 
-/// `*.example.com`: YAML reads a leading `*` as an alias.
+/// Detects `*.example.com`: YAML reads a leading `*` as an alias.
 fn star(file: u32, chars: &[char], mark: Mark) -> Option<Trap> {
     if chars.get(mark.column) != Some(&'*') {
         return None;
@@ -126,9 +130,10 @@ fn star(file: u32, chars: &[char], mark: Mark) -> Option<Trap> {
     Some(Trap { swaps: vec![(mark.column, stand_in('*')?)], problem })
 }
 
-/// `[::]:8080`: YAML reads a leading `[` as the start of a list.
+/// Detects `[::]:8080`: YAML reads a leading `[` as the start of a list.
 fn bracket_in(file: u32, chars: &[char], mark: Mark) -> Option<Trap> {
-    // The parser complains at the start, at the end or just past the brackets, and an address is short.
+    // The parser reports the error at the start, at the end or just after the brackets, and an address is
+    // short.
     let near = mark.column.saturating_sub(80)..chars.len().min(mark.column.saturating_add(80));
     for open in near.filter(|i| chars[*i] == '[') {
         let length =
@@ -169,7 +174,7 @@ fn chars_until(chars: &[char], open: usize, close: usize) -> String {
     head + &word(chars, close + 1)
 }
 
-/// `{regex: /v[0-9]+}` or `[${HOST}:80]`: inside brackets, an unquoted text ends at the next bracket.
+/// Detects `{regex: /v[0-9]+}` or `[${HOST}:80]`: inside brackets, a bracket ends an unquoted text.
 fn flow(file: u32, chars: &[char], mark: Mark, info: &str) -> Option<Trap> {
     let open = mark.column;
     let from = *chars.get(open)?;
@@ -183,7 +188,7 @@ fn flow(file: u32, chars: &[char], mark: Mark, info: &str) -> Option<Trap> {
     {
         return None;
     }
-    // The text goes on to a blank, or to a comma or bracket that none of its own brackets encloses.
+    // The text extends to a blank, or to a comma or closing bracket outside its own brackets.
     let mut closers = Vec::new();
     let mut swaps = Vec::new();
     let mut end = open;
@@ -215,8 +220,8 @@ fn flow(file: u32, chars: &[char], mark: Mark, info: &str) -> Option<Trap> {
     Some(Trap { swaps, problem })
 }
 
-/// A syntax error of the YAML parser in this project's words.
-/// `open` is the innermost bracket that is not closed yet.
+/// Explains a syntax error of the YAML parser in this project's words. `open` is the innermost bracket that
+/// is not closed.
 pub(crate) fn explain(file: u32, text: &str, mark: Mark, info: &str, open: Option<Mark>) -> Problem {
     let end = end(text);
     let ended = mark >= end;
@@ -296,14 +301,14 @@ pub(crate) fn explain(file: u32, text: &str, mark: Mark, info: &str, open: Optio
     Problem::error(here, format!("not valid YAML: {info}"))
 }
 
-/// Behind the last character that is not blank: where whatever is missing at the end of a text is missing. The
-/// parser's own place for it is a line further, which may not exist.
+/// Returns the position after the last character that is not blank. Anything missing at the end of a text is
+/// reported there, because the parser's own position is one line further and may not exist.
 pub(crate) fn end(text: &str) -> Mark {
     let lines = lines(text.trim_end());
     Mark { line: lines.len(), column: lines.last().map_or(0, |line| line.chars().count()) }
 }
 
-/// The first tab that indents, at or below the line that the parser stopped in.
+/// Returns the first tab in an indentation, from the line in which the parser stopped to two lines below.
 fn tab(text: &str, mark: Mark) -> Option<Mark> {
     let lines = lines(text);
     (mark.line.max(1)..=lines.len().min(mark.line + 2)).find_map(|number| {

@@ -1,50 +1,52 @@
-//! The tree between text and types: what was written, and where.
+//! The tree between text and types: values with their source positions.
 
 use zeroize::Zeroize;
 
 use crate::model::At;
 
-/// Longest stretch of a user's value that a message repeats, in characters.
+/// Maximum number of characters of a user's value that a message repeats.
 const SHOWN: usize = 60;
 
-/// A value and where it was written.
+/// A value and its source position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
     pub at: At,
     pub kind: Kind,
 }
 
-/// What was written.
+/// The kind of a value, with its content.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
-    /// Something that was reported already; readers pass over it in silence.
+    /// A value whose problem was already reported; readers ignore it silently.
     Invalid,
     Scalar(Scalar),
     List(Vec<Node>),
     Map(Vec<Entry>),
 }
 
-/// One `key: value` of a mapping.
+/// One `key: value` entry of a mapping.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub key: String,
-    /// Where the key was written.
+    /// Source position of the key.
     pub at: At,
     pub value: Node,
 }
 
-/// Text, however it was written.
+/// A scalar of any style.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scalar {
-    /// The text, environment variables filled in.
+    /// The text with environment variables expanded.
     pub text: String,
-    /// Quoted, or of a block (`|`): text even where a number or `true` could stand.
+    /// Whether it was quoted, or a block scalar (`|`): then it is text even where a number or `true` is
+    /// allowed.
     pub quoted: bool,
-    /// As it was written, when an environment variable was filled in. Messages show this: the value may be secret.
+    /// The original text, if an environment variable was expanded. Messages show this, because the value may
+    /// be secret.
     pub written: Option<String>,
 }
 
-/// It may be a secret.
+/// Wipes the text, which may be secret.
 impl Drop for Scalar {
     fn drop(&mut self) {
         self.text.zeroize();
@@ -52,22 +54,22 @@ impl Drop for Scalar {
 }
 
 impl Scalar {
-    /// YAML's null: nothing, `~` or `null`.
+    /// Returns whether this is YAML's null: empty, `~` or `null`.
     pub fn is_null(&self) -> bool {
         !self.quoted && matches!(self.text.as_str(), "" | "~" | "null" | "Null" | "NULL")
     }
 
-    /// `off`, as YAML 1.1 and 1.2 would have it, quoted or not.
+    /// Returns whether this is `off` in any spelling of YAML 1.1 or 1.2, quoted or not.
     pub fn is_off(&self) -> bool {
         self.switch() == Some(false)
     }
 
-    /// `on` or `off` in any of YAML's spellings, quoted or not.
+    /// Parses `on` or `off` in any of YAML's spellings, quoted or not.
     pub fn switch(&self) -> Option<bool> {
         Self::switch_of(&self.text)
     }
 
-    /// The same of a text.
+    /// Parses `on` or `off` like [`switch`](Self::switch), from a string.
     pub fn switch_of(text: &str) -> Option<bool> {
         match text.to_ascii_lowercase().as_str() {
             "on" | "true" | "yes" => Some(true),
@@ -76,19 +78,19 @@ impl Scalar {
         }
     }
 
-    /// A whole number without a sign that was not quoted.
+    /// Parses an unquoted, unsigned whole number.
     pub fn number(&self) -> Option<u64> {
         let digits = !self.quoted && self.text.bytes().all(|b| b.is_ascii_digit());
         if digits { self.text.parse().ok() } else { None }
     }
 
-    /// The value for a message, in backquotes, as it was written.
+    /// Returns the original text for a message, in backquotes.
     pub fn shown(&self) -> String {
         shown(self.written.as_ref().unwrap_or(&self.text))
     }
 }
 
-/// A user's text for a message: in backquotes, cut when long.
+/// Formats a user's text for a message: in backquotes, truncated if long.
 pub(crate) fn shown(text: &str) -> String {
     if text.is_empty() {
         return "the empty text".to_owned();
@@ -118,7 +120,8 @@ impl Node {
         }
     }
 
-    /// The entry of that key, if it is a mapping with one that has a value.
+    /// Returns the entry with this key, if this is a mapping and the entry has a valid value that is not
+    /// null.
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         let Kind::Map(entries) = &self.kind else { return None };
         entries.iter().find(|entry| entry.key == key && !entry.value.is_null() && !entry.value.is_invalid())
@@ -132,7 +135,7 @@ impl Node {
         self.kind == Kind::Invalid
     }
 
-    /// Whether something in it was reported already and is missing.
+    /// Returns whether any part of it is invalid and was already reported.
     pub fn holds_invalid(&self) -> bool {
         match &self.kind {
             Kind::Invalid => true,
@@ -142,7 +145,7 @@ impl Node {
         }
     }
 
-    /// What it is, for a message: "a list".
+    /// Describes the value for a message, for example "a list".
     pub fn noun(&self) -> &'static str {
         match &self.kind {
             Kind::List(_) => "a list",
@@ -152,8 +155,9 @@ impl Node {
         }
     }
 
-    /// Where a stretch of a scalar's text (in characters) was written; the whole when that cannot be told, as with
-    /// escapes, several lines or a filled-in variable.
+    /// Returns the source position of a part of a scalar's text; `start` and `length` are in characters.
+    /// Returns the position of the whole value if the part cannot be located: with escapes, several lines or
+    /// an expanded variable.
     pub fn part(&self, start: usize, length: usize) -> At {
         let Some(scalar) = self.scalar() else { return self.at };
         let chars = scalar.text.chars().count();
@@ -185,7 +189,7 @@ mod tests {
     fn parts_are_found_where_the_text_is_as_written() {
         assert_eq!(node("abcd", false, 4).part(2, 1).column, 12);
         assert_eq!(node("abcd", true, 6).part(2, 1).column, 13);
-        // An escape makes the source longer than the text: the whole is underlined.
+        // An escape makes the source longer than the text, so the whole value is underlined.
         assert_eq!(node("abcd", true, 7).part(2, 1).length, 7);
     }
 

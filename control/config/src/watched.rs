@@ -1,12 +1,13 @@
-//! Which files a configuration was made of.
+//! The files that a configuration was made from, for the file watcher.
 
 use std::path::{Path, PathBuf};
 
 use crate::model::Config;
 
 impl Config {
-    /// Every file that it was read from and every one of certificates and keys that it names, each once; and the folders
-    /// of included files, in which there may be more of them one day.
+    /// Returns every file that the configuration was read from and every certificate or key file that it
+    /// names, without duplicates. The result includes the folders of included files, because further files
+    /// may appear there.
     #[must_use]
     pub fn sources(&self) -> Vec<PathBuf> {
         let read = self.files.iter().map(|file| PathBuf::from(&file.name));
@@ -29,7 +30,7 @@ mod tests {
     fn files_of_policies_and_of_the_admin_listener_are_watched_too() {
         let folder = env::temp_dir().join(format!("tollgate-watched-{}", process::id()));
         fs::create_dir_all(&folder).unwrap();
-        // What they hold is looked at later.
+        // Reading does not check the content of these files.
         for name in ["authority.pem", "admin.pem", "admin.key"] {
             fs::write(folder.join(name), "-----BEGIN\n").unwrap();
         }

@@ -1,7 +1,7 @@
-//! The threads on which file operations run.
+//! The threads that run file operations.
 //!
-//! An operation that hangs keeps its thread. The number of threads is bounded, so a file system that does not answer
-//! costs a known amount of memory; when all threads hang, further operations fail at once.
+//! An operation that hangs occupies its thread. The number of threads is bounded, so a file system that does
+//! not answer costs a known amount of memory. If all threads hang, further operations fail at once.
 
 use std::collections::{HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,12 +13,12 @@ use std::{fmt, thread};
 
 /// How long a caller waits for one file operation.
 pub const PATIENCE: Duration = Duration::from_secs(5);
-/// Threads at most.
+/// Maximum number of threads.
 const THREADS: usize = 32;
 /// How long an idle thread waits for the next operation before it ends.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Why a file operation gave no result.
+/// The reason why a file operation gave no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stalled {
     /// The file system did not answer in time.
@@ -46,7 +46,7 @@ struct Threads {
     waiting: VecDeque<Job>,
     idle: usize,
     all: usize,
-    /// Files for which a caller waited in vain, and whose operation has not ended.
+    /// Files whose operation outlasted its caller's wait and is still running.
     silent: HashSet<PathBuf>,
 }
 
@@ -57,10 +57,10 @@ fn lock() -> MutexGuard<'static, Option<Threads>> {
     THREADS_AND_JOBS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs an operation on a thread of this module. The operation tells its result itself.
+/// Starts an operation on a thread of this module. The operation itself must report its result.
 ///
 /// # Errors
-/// When there is no thread for it.
+/// Fails if no thread is available.
 pub fn start(job: impl FnOnce() + Send + 'static) -> Result<(), Stalled> {
     let mut guard = lock();
     let threads = guard.get_or_insert_default();
@@ -79,14 +79,14 @@ pub fn start(job: impl FnOnce() + Send + 'static) -> Result<(), Stalled> {
     Ok(())
 }
 
-/// Runs an operation and waits for its result, [`PATIENCE`] at most.
+/// Runs an operation and waits at most [`PATIENCE`] for its result.
 ///
 /// # Errors
-/// When there is no result in time.
+/// Fails if there is no result in time.
 pub fn within<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Result<T, Stalled> {
     let (done, answer) = sync_channel(1);
     start(move || {
-        // The caller may have given up.
+        // The caller may no longer be waiting.
         let _ = done.send(job());
     })?;
     answer.recv_timeout(PATIENCE).map_err(|error| match error {
@@ -95,7 +95,7 @@ pub fn within<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Re
     })
 }
 
-/// As [`within`], of one file: while an operation on it hangs, another one fails at once.
+/// Works like [`within`], for one file: while an operation on the file hangs, further ones fail at once.
 pub(crate) fn within_path<T: Send + 'static>(
     path: &Path,
     job: impl FnOnce() -> T + Send + 'static,
@@ -115,7 +115,8 @@ pub(crate) fn within_path<T: Send + 'static>(
     });
     if let Err(Stalled::Silent) = &result {
         let mut guard = lock();
-        // The operation notes its end before it takes this lock, so one that has ended is not noted as silent.
+        // The operation records its end before it takes this lock, so a finished one is never recorded as
+        // silent.
         if !*has_ended.lock().unwrap_or_else(PoisonError::into_inner) {
             guard.get_or_insert_default().silent.insert(path.to_owned());
         }
@@ -123,7 +124,7 @@ pub(crate) fn within_path<T: Send + 'static>(
     result
 }
 
-/// One thread: an operation after the other, until none came for [`IDLE`].
+/// Runs operations on one thread until none arrives for [`IDLE`].
 fn run() {
     let mut guard = lock();
     loop {
@@ -131,7 +132,7 @@ fn run() {
         if let Some(job) = threads.waiting.pop_front() {
             threads.idle -= 1;
             drop(guard);
-            // A panic is told by the sender that the operation drops.
+            // A panic drops the operation's sender, which reports the failure.
             let _ = catch_unwind(AssertUnwindSafe(job));
             guard = lock();
             if let Some(threads) = guard.as_mut() {

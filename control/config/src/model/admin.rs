@@ -1,4 +1,4 @@
-//! The admin listener, and who may do what there.
+//! The admin listener and the rights of its clients.
 
 use std::fmt;
 use std::net::{AddrParseError, SocketAddr};
@@ -10,44 +10,45 @@ use super::{At, Digest, ListenTls, Secret, Spanned};
 /// The admin listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminSettings {
-    /// Where it is. Default 127.0.0.1:9901.
+    /// Address of the listener. Default 127.0.0.1:9901.
     pub bind: Spanned<AdminAddress>,
     /// TLS; `None`: plain text.
     pub tls: Option<ListenTls>,
-    /// Who may do what. With none everybody who reaches the listener may.
+    /// Access tokens and their roles. Without any, every client that reaches the listener has full access.
     pub tokens: Vec<AdminToken>,
-    /// Where who changed what is written. Default nowhere but to standard error.
+    /// File that records every change and its author. Default none: changes are reported only on standard
+    /// error.
     pub audit_log: Option<PathBuf>,
-    /// Host names under which the listener answers, beside IP addresses and `localhost`.
+    /// Host names that the listener answers to, in addition to IP addresses and `localhost`.
     pub hosts: Vec<String>,
-    /// Whether others than this machine may read without a token. Default false.
+    /// Whether clients on other machines may read without a token. Default false.
     pub open: bool,
 }
 
-/// Where clients connect to: as the admin listener's, an address or a Unix socket.
+/// Address of a listener for clients. Like the admin listener's, it is an IP address or a Unix socket.
 pub type ListenAddress = AdminAddress;
 
-/// Where a listener is.
+/// Address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdminAddress {
-    /// An address.
+    /// An IP address and port.
     Tcp(SocketAddr),
     /// A Unix socket.
     Unix(AdminSocket),
 }
 
-/// A Unix socket, and whose it is.
+/// A Unix socket, its mode and its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminSocket {
-    /// Its file.
+    /// Path of the socket.
     pub path: PathBuf,
     /// The file's mode. Default 0600.
     pub mode: u32,
-    /// `USER`, `USER:GROUP` or `:GROUP`, names or numbers. Default: whose the process is.
+    /// `USER`, `USER:GROUP` or `:GROUP`, names or numbers. Default: the owner of the process.
     pub owner: Option<Owner>,
 }
 
-/// Whose a file is to be.
+/// The owner that a file gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// A name, or a number.
@@ -59,29 +60,29 @@ pub struct Owner {
 /// A token of the admin API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminToken {
-    /// What it is called, in the audit log and in the history.
+    /// Its name in the audit log and in the history.
     pub name: String,
-    /// Where it was written.
+    /// Its source position.
     pub at: At,
-    /// What it opens.
+    /// The rights that it grants.
     pub role: Role,
-    /// What is compared.
+    /// The secret that requests are compared with.
     pub token: TokenSecret,
 }
 
-/// What a token opens; each includes those before it.
+/// The rights of a token. Each role includes the previous ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Looking.
+    /// Reads.
     Read,
-    /// Changing resources, and rolling back.
+    /// Changes resources and rolls back.
     Write,
-    /// What touches the gateway's machine: copies of the store.
+    /// Also acts on the gateway's machine: copies the store.
     Admin,
 }
 
 impl Role {
-    /// The word for it.
+    /// Returns the role's name in the configuration.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -92,12 +93,12 @@ impl Role {
     }
 }
 
-/// A token, as it was written.
+/// A token as written in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenSecret {
-    /// Itself.
+    /// The token.
     Plain(Secret),
-    /// Its SHA-256.
+    /// The SHA-256 of the token.
     Digest(Digest),
 }
 
@@ -116,7 +117,7 @@ impl Default for AdminSettings {
 }
 
 impl AdminAddress {
-    /// The address, where it is one.
+    /// Returns the IP address and port; `None` for a Unix socket.
     #[must_use]
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
@@ -127,7 +128,8 @@ impl AdminAddress {
 }
 
 impl AdminAddress {
-    /// Whether both are the same address, or the same file, whoever that belongs to.
+    /// Returns whether both are the same IP address and port, or the same socket file. Owner and mode do not
+    /// count.
     #[must_use]
     pub fn is_same_place(&self, other: &Self) -> bool {
         match (self, other) {
@@ -144,7 +146,8 @@ impl From<SocketAddr> for AdminAddress {
     }
 }
 
-/// As [`Display`](fmt::Display) writes it. Whose the file of a socket is does not stand there.
+/// Parses the form that [`Display`](fmt::Display) writes. That form lacks the mode and the owner of a socket,
+/// so they get their defaults.
 impl FromStr for AdminAddress {
     type Err = AddrParseError;
 
@@ -156,7 +159,7 @@ impl FromStr for AdminAddress {
     }
 }
 
-/// As it is written.
+/// Writes the form used in configuration files.
 impl fmt::Display for AdminAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! Consumers: who is known, and by what.
+//! Consumers and their credentials.
 
 use std::fmt;
 
@@ -6,24 +6,24 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use super::{At, CertificateName, Secret, Spanned};
 
-/// Somebody who is told apart from others by what only they have.
+/// A client identity, recognized by credentials of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConsumerSpec {
-    /// The name.
+    /// Unique name of the consumer.
     pub name: Spanned<String>,
-    /// The groups that it is in.
+    /// Groups that the consumer belongs to.
     pub groups: Vec<String>,
-    /// The SHA-256 of its keys, and where each was written.
+    /// The SHA-256 of each of its API keys, and the key's source position.
     pub api_keys: Vec<(Digest, At)>,
     /// The hash of its password.
     pub password: Option<Spanned<Secret>>,
-    /// What its certificates are told by.
+    /// Names or fingerprints that identify its certificates.
     pub certificates: Vec<CertificateName>,
-    /// The secrets that it signs with, by their ids, and where each id was written.
+    /// Its signing secrets: key id, secret, and the id's source position.
     pub hmac_keys: Vec<(String, HmacKey, At)>,
 }
 
-/// What requests are signed with. It is wiped from memory when it is dropped.
+/// A secret that signs requests. It is wiped from memory on drop.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HmacKey(pub Vec<u8>);
 
@@ -41,7 +41,7 @@ impl fmt::Debug for HmacKey {
     }
 }
 
-/// A SHA-256.
+/// A SHA-256 digest.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Digest(pub [u8; 32]);
 

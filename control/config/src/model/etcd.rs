@@ -1,22 +1,22 @@
-//! `etcd`: where several gateways share their resources.
+//! `etcd`: shares resources between several gateways.
 
 use std::path::PathBuf;
 
 use super::{EndpointAddress, Secret, Spanned, UpstreamTls};
 
-/// The etcd that several gateways share their resources in.
+/// The etcd that shares resources between several gateways.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdSettings {
-    /// Its members; at least one, over TCP.
+    /// The cluster's members; at least one, over TCP.
     pub endpoints: Vec<Spanned<EndpointAddress>>,
-    /// What its keys begin with, without a slash at the end. Default `/tollgate`.
+    /// Prefix of its keys, without a trailing slash. Default `/tollgate`.
     pub prefix: String,
-    /// The file in which the last good state is kept, so that the gateway starts without etcd. Default none.
+    /// The file that keeps the last valid state, so that the gateway starts without etcd. Default none.
     pub cache: Option<PathBuf>,
-    /// What this gateway calls itself there. Default the host's name and the process's number.
+    /// Name of this gateway in etcd. Default the host name and the process id.
     pub name: Option<String>,
-    /// The user, and the password.
+    /// User name and password.
     pub user: Option<(String, Secret)>,
-    /// TLS towards members that are written with `https://`.
+    /// TLS settings for members written with `https://`.
     pub tls: Option<UpstreamTls>,
 }

@@ -7,41 +7,41 @@ use std::fmt;
 pub struct Percent(u32);
 
 impl Percent {
-    /// All.
+    /// 100 %.
     pub const ALL: Self = Self::whole(100);
 
-    /// A whole percentage.
+    /// Makes a whole percentage.
     #[must_use]
     pub const fn whole(percent: u8) -> Self {
         Self(percent as u32 * 10_000)
     }
 
-    /// In millionths: 1 % is 10,000 of them.
+    /// Returns the percentage in millionths: 1 % is 10,000.
     #[must_use]
     pub const fn millionths(self) -> u32 {
         self.0
     }
 
-    /// As a share: 50 % is 0.5.
+    /// Returns the percentage as a fraction: 50 % is 0.5.
     #[must_use]
     pub fn share(self) -> f64 {
         f64::from(self.0) / 1e6
     }
 
-    /// That much of a number, rounded down.
+    /// Returns this percentage of `number`, rounded down.
     #[must_use]
     pub fn of(self, number: u64) -> u64 {
         u64::try_from(u128::from(number) * u128::from(self.0) / 1_000_000).unwrap_or(u64::MAX)
     }
 
-    /// Whether it is 0 %.
+    /// Returns whether the percentage is 0.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 }
 
-/// What a percentage is read as.
+/// Makes a percentage from millionths, the form that the reader produces.
 impl TryFrom<u64> for Percent {
     type Error = std::num::TryFromIntError;
 
@@ -50,7 +50,7 @@ impl TryFrom<u64> for Percent {
     }
 }
 
-/// Without the sign, and with as few decimals as it has.
+/// Writes the number without a percent sign and without trailing zeros.
 impl fmt::Display for Percent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, rest) = (self.0 / 10_000, self.0 % 10_000);

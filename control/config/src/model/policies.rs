@@ -1,4 +1,4 @@
-//! Policies, as they are attached to the gateway, a listener, a route or an upstream.
+//! Policies as attached to the gateway, a listener, a route or an upstream.
 
 use std::sync::Arc;
 
@@ -52,114 +52,117 @@ pub use redis::*;
 pub use security_headers::*;
 pub use trace::*;
 
-/// The policies that are attached to one thing.
+/// The policies attached in one place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policies {
-    /// The sets that are used here, as written: what is in `list` counts over them, and a later one over an earlier.
+    /// The sets used here, in the order written. A policy in `list` overrides the sets, and a later set
+    /// overrides an earlier one.
     pub sets: Vec<UsedSet>,
-    /// As written; at most one of a kind.
+    /// Policies in the order written; at most one of a kind.
     pub list: Vec<Attached>,
 }
 
 impl Policies {
-    /// Whether nothing is said here.
+    /// Returns whether nothing is attached.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sets.is_empty() && self.list.is_empty()
     }
 }
 
-/// A set of policies that is used somewhere. Whether there is one of the name is for the plan's compiler to say: it may be of
-/// another source.
+/// A use of a policy set. The plan's compiler checks that the set exists, because another source may define
+/// it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UsedSet {
-    /// Its name.
+    /// Name of the set.
     pub name: Spanned<String>,
-    /// As it was written, when an environment variable was filled in: the name is then not to be shown.
+    /// The original text, if it contained an environment variable: messages must then not show `name`.
     pub written: Option<String>,
 }
 
-/// Policies with a name, for several places.
+/// A named set of policies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicySet {
-    /// The name.
+    /// Unique name of the set.
     pub name: Spanned<String>,
-    /// The policies; it uses no other sets.
+    /// The policies; they use no other sets.
     pub policies: Policies,
 }
 
-/// A policy that is attached to something, or kept from it.
+/// A policy that is attached or switched off.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attached {
     /// Its kind.
     pub kind: PolicyKind,
-    /// Where its key was written.
+    /// Source position of its key.
     pub at: At,
-    /// What it says; `None`: `off`, what is attached further out does not hold here.
+    /// Its settings. `None` is `off`: a policy inherited from an outer level does not apply here.
     pub spec: Option<Arc<PolicySpec>>,
 }
 
-/// The kinds of policies, in the order in which a request meets them. Each plugin says itself where it stands among them.
+/// The kinds of policies, in the order in which they act on a request. Each plugin declares its own position
+/// in that order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PolicyKind {
-    /// Spans of requests, for a collector.
+    /// Sends spans of requests to a collector.
     Trace,
-    /// Which addresses may come.
+    /// Admits or rejects client addresses.
     Ip,
-    /// Who has shown a certificate may come.
+    /// Admits clients with a verified certificate.
     ClientCertificate,
-    /// Who signs requests may come.
+    /// Admits signed requests.
     Hmac,
-    /// Who shows a key may come.
+    /// Admits requests that carry a consumer's API key.
     ApiKey,
-    /// Who shows a password may come.
+    /// Admits requests with a consumer's name and password.
     Basic,
-    /// Who shows a signed token may come.
+    /// Admits requests with a signed token.
     Jwt,
-    /// A service says who may come.
+    /// Asks an authorization service over HTTP.
     ForwardAuth,
-    /// A service says in gRPC who may come.
+    /// Asks an authorization service over gRPC.
     ExtAuthz,
-    /// Alternatives of such policies.
+    /// Admits a request if one of several alternatives does.
     AnyOf,
-    /// Which of those who are known may come.
+    /// Restricts which identified consumers may proceed.
     Authorize,
-    /// How many requests may come in a time.
+    /// Limits requests per period.
     RateLimit,
-    /// How many requests may come in a day or a month.
+    /// Limits requests per day or month.
     Quota,
-    /// How many requests may be under way at once.
+    /// Limits concurrent requests.
     Concurrency,
-    /// Requests that are late or fail on purpose.
+    /// Delays or fails requests on purpose.
     Fault,
-    /// Which web pages may read the answers.
+    /// Controls which web origins may read responses.
     Cors,
-    /// Requests that are answered before they go anywhere.
+    /// Answers requests before they are forwarded.
     Intercept,
-    /// Which of its route's upstreams a request goes to.
+    /// Chooses one of the route's upstreams.
     Canary,
-    /// Copies of requests for another upstream.
+    /// Sends copies of requests to another upstream.
     Mirror,
-    /// Fields that messages gain and lose.
+    /// Changes header fields of requests and responses.
     Headers,
-    /// Parameters that requests gain and lose.
+    /// Changes query parameters of requests.
     Query,
-    /// What changes in the cookies that responses set.
+    /// Changes the cookies that responses set.
     Cookies,
-    /// Fields by which browsers are told to be careful.
+    /// Adds response fields that restrict browsers.
     SecurityHeaders,
-    /// Bodies of responses become smaller.
+    /// Compresses response bodies.
     Compression,
-    /// Encoded bodies are decoded.
+    /// Decodes encoded bodies.
     Decompression,
-    /// One document of what several upstreams say.
+    /// Combines responses of several upstreams in one document.
     Aggregate,
-    /// What plugins do, each at a place of its own.
+    /// Runs plugins, each at its own position.
     Plugins,
 }
 
 impl PolicyKind {
-    /// All kinds, in the order in which a request meets them; plugins last, since each has a place of its own.
+    /// All kinds, in the order in which they act on a request. Plugins come last because each has its own
+    /// position.
     pub const ALL: [Self; 27] = [
         Self::Trace,
         Self::Ip,
@@ -190,7 +193,7 @@ impl PolicyKind {
         Self::Plugins,
     ];
 
-    /// Its key in the configuration.
+    /// Returns the kind's key in the configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -225,70 +228,70 @@ impl PolicyKind {
     }
 }
 
-/// What a policy says.
+/// The settings of a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PolicySpec {
-    /// Spans of requests, for a collector.
+    /// Sends spans of requests to a collector.
     Trace(Box<Trace>),
-    /// Which addresses may come.
+    /// Admits or rejects client addresses.
     Ip(Ip),
-    /// Who has shown a certificate may come.
+    /// Admits clients with a verified certificate.
     ClientCertificate(ClientCertificate),
-    /// Who signs requests may come.
+    /// Admits signed requests.
     Hmac(Box<Hmac>),
-    /// Who shows a key may come.
+    /// Admits requests that carry a consumer's API key.
     ApiKey(ApiKey),
-    /// Who shows a password may come.
+    /// Admits requests with a consumer's name and password.
     Basic(Basic),
-    /// Who shows a signed token may come.
+    /// Admits requests with a signed token.
     Jwt(Box<Jwt>),
-    /// A service says who may come.
+    /// Asks an authorization service over HTTP.
     ForwardAuth(Box<ForwardAuth>),
-    /// A service says in gRPC who may come.
+    /// Asks an authorization service over gRPC.
     ExtAuthz(Box<ExtAuthz>),
-    /// Alternatives of such policies.
+    /// Admits a request if one of several alternatives does.
     AnyOf(AnyOf),
-    /// Which of those who are known may come.
+    /// Restricts which identified consumers may proceed.
     Authorize(Authorize),
-    /// How many requests may come in a time.
+    /// Limits requests per period.
     RateLimit(Vec<RateLimit>),
-    /// How many requests may come in a day or a month.
+    /// Limits requests per day or month.
     Quota(Vec<Quota>),
-    /// How many requests may be under way at once.
+    /// Limits concurrent requests.
     Concurrency(Vec<Concurrency>),
-    /// Requests that are late or fail on purpose.
+    /// Delays or fails requests on purpose.
     Fault(Fault),
-    /// Requests that are answered before they go anywhere.
+    /// Answers requests before they are forwarded.
     Intercept(Intercept),
-    /// Which of its route's upstreams a request goes to.
+    /// Chooses one of the route's upstreams.
     Canary(Canary),
-    /// Which web pages may read the answers.
+    /// Controls which web origins may read responses.
     Cors(Cors),
-    /// Copies of requests for another upstream.
+    /// Sends copies of requests to another upstream.
     Mirror(Mirror),
-    /// Fields that messages gain and lose.
+    /// Changes header fields of requests and responses.
     Headers(Headers),
-    /// Fields by which browsers are told to be careful.
+    /// Adds response fields that restrict browsers.
     SecurityHeaders(SecurityHeaders),
-    /// Bodies of responses become smaller.
+    /// Compresses response bodies.
     Compression(Compression),
-    /// Encoded bodies are decoded.
+    /// Decodes encoded bodies.
     Decompression(Decompression),
-    /// Parameters that requests gain and lose.
+    /// Changes query parameters of requests.
     Query(Query),
-    /// What changes in the cookies that responses set.
+    /// Changes the cookies that responses set.
     Cookies(Cookies),
-    /// One document of what several upstreams say.
+    /// Combines responses of several upstreams in one document.
     Aggregate(Aggregate),
-    /// What plugins do.
+    /// Runs plugins.
     Plugins(PluginPolicies),
 }
 
-/// `ip`: which addresses may come.
+/// `ip`: admits or rejects client addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ip {
-    /// Who may; empty: everybody whom `deny` does not have.
+    /// Admitted addresses; empty: every address that `deny` does not contain.
     pub allow: Vec<Cidr>,
-    /// Who may not, whatever `allow` says.
+    /// Rejected addresses, even if `allow` contains them.
     pub deny: Vec<Cidr>,
 }

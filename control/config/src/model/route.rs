@@ -1,4 +1,4 @@
-//! Routes: which requests they take, and what becomes of those.
+//! Routes: which requests they match, and how the gateway answers those.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::{AccessLog, At, Policies, Priority, Retry, Spanned};
 
-/// Tells a route that was read from all others: what was made of it once can be found again by it. A clone has the same, so
-/// whoever changes a route gives it a new one.
+/// Identifies a route as it was read, so that results computed for it can be found again. A clone keeps the
+/// identity; code that changes a route must assign a new one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity(u64);
 
-/// Without its number, which says nothing of the route: what is read twice of one text is shown alike.
+/// Omits the number, so that two reads of the same text print alike.
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Identity")
@@ -20,7 +20,7 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// One that no other has.
+    /// Returns an identity that no other route has.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "two defaults would differ")]
     pub fn new() -> Self {
@@ -32,46 +32,46 @@ impl Identity {
 /// One route.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// Which one it is.
+    /// Identity of this reading of the route.
     pub identity: Identity,
-    /// Name in logs, metrics and `explain`; `None`: the match as text stands in.
+    /// Name in logs, metrics and `explain`; `None`: the match as text is used.
     pub name: Option<Spanned<String>>,
-    /// Where the route begins in its file.
+    /// Source position of the route.
     pub at: At,
-    /// Which requests it takes.
+    /// Conditions of the requests that it matches.
     pub matches: Match,
-    /// What it does with them.
+    /// How it answers requests.
     pub action: Action,
-    /// What of the request is rewritten before it is forwarded.
+    /// Changes to the request before it is forwarded.
     pub rewrite: Rewrite,
-    /// Timeouts that differ from the gateway's.
+    /// Overrides of the gateway's timeouts.
     pub timeouts: RouteTimeouts,
-    /// Largest request body in bytes; `None`: the gateway's.
+    /// Maximum request body in bytes; `None`: the gateway's.
     pub body_limit: Option<u64>,
-    /// Rates that differ from the gateway's.
+    /// Overrides of the gateway's minimum rates.
     pub rates: RouteRates,
-    /// Whether bodies are collected before they are passed on, where that differs from the gateway's `buffer`.
+    /// Overrides of the gateway's `buffer`.
     pub buffer: RouteBuffer,
-    /// Protocols that may be asked for with `Upgrade`, lower case. Default `websocket`.
+    /// Protocols that a client may request with `Upgrade`, lower case. Default `websocket`.
     pub upgrade: Vec<String>,
-    /// What is tried again; `None`: as the upstream says.
+    /// Retry rules; `None`: the upstream's.
     pub retry: Option<Retry>,
-    /// How urgent its requests are.
+    /// Priority of its requests under overload.
     pub priority: Priority,
-    /// Whether calls of gRPC-Web are translated to gRPC. Default false.
+    /// Whether gRPC-Web calls are translated to gRPC. Default false.
     pub grpc_web: bool,
     /// Its policies.
     pub policies: Policies,
-    /// Its access logs, in place of the gateway's; `None`: the gateway's.
+    /// Its access logs, which replace the gateway's; `None`: the gateway's.
     pub access_log: Option<Vec<AccessLog>>,
-    /// What takes the place of errors, in the order in which it is tried.
+    /// Replacements for error responses, in the order tried.
     pub fallback: Vec<Fallback>,
-    /// How long its requests keep a client connection.
+    /// Overrides of the time that a client connection is kept.
     pub stay: RouteStay,
 }
 
 impl Route {
-    /// What it is called in logs, metrics and `explain`: its name, or its match.
+    /// Returns the name in logs, metrics and `explain`: the route's name, or its match as text.
     #[must_use]
     pub fn display_name(&self) -> String {
         if let Some(name) = &self.name {
@@ -90,19 +90,19 @@ impl Route {
     }
 }
 
-/// Which requests a route takes. An empty match takes everything.
+/// Conditions for the requests that a route matches. An empty match takes every request.
 #[derive(Clone, Debug, Default)]
 pub struct Match {
-    /// Where the match was written.
+    /// Source position of the match.
     pub at: At,
     /// Host, lower case: exact, or `*.example.com` for every host below; `None`: any. An IPv6 address is in
     /// brackets, as in `Host`, and in its shortest form (RFC 5952).
     pub host: Option<Spanned<String>>,
-    /// Path; `None`: any, as is the prefix of the root (`/*`).
+    /// Path; `None`: any. The root prefix (`/*`) is also read as `None`.
     pub path: Option<Spanned<PathMatch>>,
     /// Methods, upper case; empty: any.
     pub methods: Vec<String>,
-    /// Whether it was written as a call of gRPC.
+    /// Whether the match was written as a gRPC call.
     pub grpc: bool,
     /// Header conditions, all of which must hold.
     pub headers: Vec<FieldMatch>,
@@ -110,13 +110,14 @@ pub struct Match {
     pub query: Vec<FieldMatch>,
 }
 
-/// How a path is matched; texts are in normal form (RFC 3986, section 6.2.2: unreserved characters decoded, all
-/// others that need it encoded, with upper case digits).
+/// How a path is matched. Texts are in normal form (RFC 3986, section 6.2.2): unreserved characters are
+/// decoded, and characters that need encoding are encoded with upper-case digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathMatch {
     /// Exactly this path.
     Exact(String),
-    /// This path and everything below it, by whole segments. Without a trailing slash; the root is the empty string.
+    /// This path and everything below it, by whole segments. Stored without a trailing slash; the root is the
+    /// empty string.
     Prefix(String),
     /// A regular expression that must match the whole path.
     Regex(String),
@@ -125,20 +126,20 @@ pub enum PathMatch {
 /// A condition on a header or a query parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldMatch {
-    /// Its name; header names in lower case.
+    /// Name of the header or parameter; header names in lower case.
     pub name: String,
-    /// What its value must be.
+    /// Condition on its value.
     pub value: ValueMatch,
-    /// Where it was written.
+    /// Source position of the condition.
     pub at: At,
 }
 
-/// What a value must be. Patterns were compiled once as `^(?:...)$` and are valid.
+/// A condition on a value. The reader has checked that patterns compile as `^(?:...)$`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueMatch {
-    /// There, whatever its value (written `true` or `present`, or `{present: true}`).
+    /// Present with any value (written `true` or `present`, or `{present: true}`).
     Present,
-    /// Not there (`{present: false}`).
+    /// Absent (`{present: false}`).
     Absent,
     /// Exactly this (a string, or `{exact: ...}`).
     Exact(String),
@@ -146,7 +147,7 @@ pub enum ValueMatch {
     Regex(String),
 }
 
-/// What a route does.
+/// How a route answers.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Forward to upstreams, chosen by weight.
@@ -157,48 +158,48 @@ pub enum Action {
     Respond(Respond),
 }
 
-/// One place that requests may go to.
+/// A weighted destination of requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// An endpoint or the name of an upstream.
+    /// The destination.
     pub to: TargetKind,
-    /// Share of the requests, relative to its neighbours'. Default 1; 0 takes none.
+    /// Share of the requests, relative to the route's other targets. Default 1; 0 takes none.
     pub weight: u32,
-    /// Where it was written.
+    /// Source position of the target.
     pub at: At,
 }
 
-/// An endpoint or the name of an upstream.
+/// The destination of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetKind {
-    /// An address of its own.
+    /// An endpoint's address, written in the route.
     Endpoint(EndpointAddress),
     /// An entry under `upstreams`.
     Upstream(String),
 }
 
-/// Where an endpoint is and what it speaks.
+/// Address and protocol of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EndpointAddress {
-    /// What it speaks.
+    /// The protocol.
     pub scheme: Scheme,
-    /// Where it is.
+    /// The address.
     pub address: Address,
 }
 
-/// What an endpoint speaks.
+/// Protocol of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// HTTP/1.1 in plain text (`host:port` or `http://host:port`).
     #[default]
     Http,
-    /// HTTP/1.1 over TLS (`https://host:port`), or HTTP/2 where the upstream says so.
+    /// HTTP/1.1 over TLS (`https://host:port`), or HTTP/2 if the upstream's `http2` says so.
     Https,
     /// HTTP/2 by prior knowledge, in plain text (`h2c://host:port`).
     H2c,
 }
 
-/// Where an endpoint is.
+/// Address of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A host name or address, and a port of at least 1.
@@ -212,10 +213,10 @@ pub enum Address {
     Unix(PathBuf),
 }
 
-/// What of the request is rewritten before it is forwarded.
+/// Changes to the request before it is forwarded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rewrite {
-    /// The path.
+    /// The new path; `None`: unchanged.
     pub path: Option<Spanned<PathRewrite>>,
     /// The `Host` sent upstream; `None`: the client's is kept.
     pub host: Option<HostRewrite>,
@@ -224,19 +225,21 @@ pub struct Rewrite {
 /// A new path. The query is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathRewrite {
-    /// This path, whatever it was (`rewrite: {path: /x}`).
+    /// This path replaces the whole path (`rewrite: {path: /x}`).
     Full(String),
-    /// A path with groups of the route's own pattern, which [`path_replacement`](crate::path_replacement) splits
-    /// (`rewrite: {path: '/x/$1'}`); only with a pattern as the route's path.
+    /// A path with capture groups of the route's regular expression, which
+    /// [`path_replacement`](crate::path_replacement) splits (`rewrite: {path: '/x/$1'}`). Only if the route
+    /// matches by a regular expression.
     Groups(String),
-    /// The prefix that matched is replaced (`rewrite: {prefix: /x}`); only with a prefix match.
+    /// Replaces the matched prefix (`rewrite: {prefix: /x}`). Only with a prefix match.
     Prefix(String),
-    /// Every match of a pattern is replaced; `$1`, `${1}` and `${name}` are groups (`rewrite: {regex: ...,
-    /// replace: ...}`), which [`path_replacement`](crate::path_replacement) splits. In a file `${name}` is written `$${name}`, since `${NAME}` is an environment variable there.
+    /// Replaces every match of a pattern (`rewrite: {regex: ..., replace: ...}`). `$1`, `${1}` and `${name}`
+    /// are capture groups; [`path_replacement`](crate::path_replacement) splits the text. In a file `${name}`
+    /// is written `$${name}`, because `${NAME}` is an environment variable there.
     Regex {
         /// The pattern.
         pattern: String,
-        /// What replaces it.
+        /// The replacement.
         replace: String,
     },
 }
@@ -250,13 +253,13 @@ pub enum HostRewrite {
     Endpoint,
 }
 
-/// A redirect: what is not given is kept from the request. A string is a whole `Location`.
+/// A redirect. Parts that are not given are kept from the request. A string is a complete `Location`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
     /// 301, 302, 303, 307 or 308. Default 302.
     pub status: u16,
-    /// A whole `Location`, in which groups of the route's own pattern may stand:
-    /// [`location_replacement`](crate::location_replacement) splits it. The parts below are then unused.
+    /// A complete `Location`, which may refer to capture groups of the route's regular expression:
+    /// [`location_replacement`](crate::location_replacement) splits it. The fields below are then unused.
     pub to: Option<Spanned<String>>,
     /// `http` or `https`.
     pub scheme: Option<String>,
@@ -273,14 +276,15 @@ pub struct Redirect {
 pub struct Respond {
     /// Status, 200 to 599. Default 200.
     pub status: u16,
-    /// Header fields, in order. When there is a body the reader has seen to it that `Content-Type` is among them
-    /// (`text/plain; charset=utf-8`, or `application/json` for `json:`). Never one that frames the message.
+    /// Header fields, in order. If there is a body, the reader ensures that `Content-Type` is among them
+    /// (`text/plain; charset=utf-8`, or `application/json` for `json:`). Fields that frame the message are
+    /// never among them.
     pub headers: Vec<(String, String)>,
     /// Body.
     pub body: Vec<u8>,
 }
 
-/// Timeouts that a route or an upstream changes: `Some(None)` is `off`.
+/// Timeouts that a route or an upstream overrides. `Some(None)` is `off`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteTimeouts {
     /// As [`Timeouts::connect`](super::Timeouts::connect).
@@ -293,36 +297,36 @@ pub struct RouteTimeouts {
     pub total: Option<Option<Duration>>,
 }
 
-/// How long a route's requests keep a client connection, where that differs from the listener's.
+/// Overrides of the time that a client connection is kept, after requests of a route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouteStay {
-    /// As [`Timeouts::idle`](super::Timeouts::idle), after a request of the route; `Some(None)` is `off`.
+    /// As [`Timeouts::idle`](super::Timeouts::idle), after a request of this route. `Some(None)` is `off`.
     pub idle: Option<Option<Duration>>,
-    /// As [`Timeouts::age`](super::Timeouts::age), once the connection has carried a request of the route.
+    /// As [`Timeouts::age`](super::Timeouts::age), once the connection has carried a request of this route.
     pub age: Option<Duration>,
 }
 
-/// What takes the place of an error: an endpoint's answer, or the gateway's own where no endpoint has answered.
+/// A replacement for an error: for an endpoint's response, or for the gateway's own if no endpoint responded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fallback {
-    /// The statuses of such errors, 400 to 599, in order.
+    /// The error statuses that it replaces, 400 to 599, in order.
     pub on: Vec<u16>,
-    /// What takes their place.
+    /// The replacement.
     pub instead: Instead,
-    /// Where it was written.
+    /// Source position of the fallback.
     pub at: At,
 }
 
-/// What takes the place of an error.
+/// A replacement for an error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Instead {
-    /// The answer of another upstream to the same request (`to`).
+    /// The response of another upstream to the same request (`to`).
     Request(Target),
-    /// A page that another upstream has (`to` and `path`).
+    /// A page fetched from another upstream (`to` and `path`).
     Page {
-        /// Where it is.
+        /// The upstream or endpoint that has the page.
         to: Target,
-        /// Its path and query, in which `{status}` stands for the status of the error.
+        /// Path and query of the page; `{status}` is replaced by the status of the error.
         path: String,
         /// The status that the client gets; `None`: the status of the error.
         status: Option<u16>,
@@ -337,7 +341,7 @@ pub enum Instead {
 }
 
 impl Instead {
-    /// The upstream that it asks, if it asks one.
+    /// Returns the target that the replacement is requested from, if any.
     #[must_use]
     pub fn target(&self) -> Option<&Target> {
         match self {
@@ -347,7 +351,7 @@ impl Instead {
     }
 }
 
-/// Least rates that a route changes: `Some(None)` is `off`.
+/// Minimum rates that a route overrides. `Some(None)` is `off`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouteRates {
     /// As [`Limits::body_rate`](super::Limits::body_rate).
@@ -356,7 +360,7 @@ pub struct RouteRates {
     pub response: Option<Option<u32>>,
 }
 
-/// Whether bodies are collected before they are passed on. `None`: streamed.
+/// Whether bodies are buffered before they are passed on. `None`: streamed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Buffer {
     /// The request's (`buffer: {request: true | 10MiB | {memory, file}}`).
@@ -365,7 +369,7 @@ pub struct Buffer {
     pub response: Option<BufferBounds>,
 }
 
-/// What a route changes of [`Buffer`]: `Some(None)` is `off`.
+/// Overrides of [`Buffer`] for a route. `Some(None)` is `off`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteBuffer {
     /// The request's.
@@ -375,7 +379,7 @@ pub struct RouteBuffer {
 }
 
 impl RouteBuffer {
-    /// What holds for the route, where the gateway's is this.
+    /// Returns the route's effective settings, given the gateway's.
     #[must_use]
     pub fn over(&self, gateway: &Buffer) -> Buffer {
         Buffer {
@@ -385,11 +389,12 @@ impl RouteBuffer {
     }
 }
 
-/// How much is collected where.
+/// Bounds of a body's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferBounds {
     /// Bytes kept in memory. Default 64 KiB.
     pub memory: u64,
-    /// Further bytes, kept in a temporary file. Default 1 GiB. A request past both is a 413, a response streams on from there.
+    /// Additional bytes in a temporary file. Default 1 GiB. Beyond both bounds a request gets 413, and a
+    /// response is streamed from there on.
     pub file: u64,
 }

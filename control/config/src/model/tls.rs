@@ -1,4 +1,4 @@
-//! TLS: certificates, keys, and whom to trust, on either side.
+//! TLS towards clients and endpoints: certificates, keys and trusted CAs.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,18 +10,19 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use super::{At, Spanned};
 use crate::file_access::Scope;
 
-/// A file of certificates or keys in PEM (RFC 7468), with what it held when the configuration was read; or the text of one.
+/// Certificates or keys in PEM (RFC 7468): a file with its content at the time of reading, or the text
+/// itself.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct PemFile {
-    /// Where it is; `None`: what it would hold is written in its place.
+    /// Path of the file; `None`: the content is written inline.
     pub path: Option<PathBuf>,
-    /// Where it may lie.
+    /// Directories that the file must lie in.
     pub scope: Scope,
-    /// The path as it was written, for messages; for what is written in its place, words for that.
+    /// How messages name it: the path as written, or a description of the inline text.
     pub shown: String,
-    /// Where it was written.
+    /// Source position of the path or text.
     pub at: At,
-    /// What it held.
+    /// The content when the configuration was read.
     pub bytes: PemBytes,
 }
 
@@ -33,7 +34,7 @@ impl fmt::Debug for PemFile {
     }
 }
 
-/// Bytes that are never shown, and that are wiped from memory when they are dropped: they may be a private key.
+/// Bytes that may be a private key. They are never shown, and are wiped from memory on drop.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct PemBytes(pub Vec<u8>);
 
@@ -54,24 +55,25 @@ impl fmt::Debug for PemBytes {
 /// TLS towards clients (`tls` of a listener).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenTls {
-    /// At least one. The first serves clients that name no host, or one that no other certificate is for.
+    /// At least one. The first serves clients that send no server name, or one that no other certificate
+    /// covers.
     pub certificates: Vec<Certificate>,
-    /// The oldest version that is spoken. Default 1.2.
+    /// The oldest accepted version. Default 1.2.
     pub min_version: TlsVersion,
-    /// Certificates that clients show. Default: they are not asked.
+    /// Verification of client certificates. Default none: the gateway does not request any.
     pub client: Option<ClientCertificates>,
-    /// What browsers are told of `https` (RFC 6797). Default nothing.
+    /// The `Strict-Transport-Security` field of responses (RFC 6797). Default none.
     pub strict_transport_security: Option<StrictTransportSecurity>,
 }
 
-/// That browsers are to use `https` only (RFC 6797, 6.1).
+/// A `Strict-Transport-Security` policy: browsers use only `https` for this host (RFC 6797, 6.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StrictTransportSecurity {
-    /// For how long they remember. Default 365 days.
+    /// How long browsers remember the policy. Default 365 days.
     pub max_age: Duration,
-    /// Whether that holds for every host below this one. Default false.
+    /// Whether the policy covers every host below this one. Default false.
     pub include_subdomains: bool,
-    /// Whether browsers may have it built in (hstspreload.org). Default false.
+    /// Whether browsers may preload the policy (hstspreload.org). Default false.
     pub preload: bool,
 }
 
@@ -81,29 +83,29 @@ impl Default for StrictTransportSecurity {
     }
 }
 
-/// What a field tells of a client's certificate.
+/// A part of a client's certificate that a field passes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificatePart {
-    /// All of it (RFC 9440, 2.2).
+    /// The whole certificate (RFC 9440, 2.2).
     Certificate,
-    /// Those between it and a root (RFC 9440, 2.3).
+    /// The certificates between it and a root (RFC 9440, 2.3).
     Chain,
-    /// All of it in PEM, percent-encoded.
+    /// The whole certificate in PEM, percent-encoded.
     Pem,
-    /// Who it is for.
+    /// Its subject.
     Subject,
-    /// Who has signed it.
+    /// Its issuer.
     Issuer,
-    /// Its number.
+    /// Its serial number.
     Serial,
-    /// Its other names.
+    /// Its subject alternative names.
     Names,
-    /// Its SHA-256.
+    /// Its SHA-256 fingerprint.
     Fingerprint,
 }
 
 impl CertificatePart {
-    /// Every one, by the word for it.
+    /// Every part, with its name in the configuration.
     pub const ALL: [(&'static str, Self); 8] = [
         ("certificate", Self::Certificate),
         ("chain", Self::Chain),
@@ -116,23 +118,23 @@ impl CertificatePart {
     ];
 }
 
-/// A certificate with its key. Which hosts it is for it says itself (RFC 6125: its subject alternative names).
+/// A certificate with its key. The subject alternative names decide which hosts it serves (RFC 6125).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// The certificate, and those between it and a root, in this order.
+    /// The certificate, followed by the certificates between it and a root.
     pub chain: PemFile,
     /// Its private key.
     pub key: PemFile,
 }
 
-/// A certificate with a name, for the listeners that speak TLS, beside their own.
+/// A named certificate for listeners with TLS, in addition to the listeners' own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedCertificate {
-    /// The name.
+    /// Unique name of the certificate.
     pub name: Spanned<String>,
     /// The certificate with its key.
     pub certificate: Certificate,
-    /// The addresses of the listeners that it is for; empty: every one with `tls`.
+    /// Addresses of the listeners that use it; empty: every listener with `tls`.
     pub listeners: Vec<Spanned<SocketAddr>>,
 }
 
@@ -146,28 +148,28 @@ pub enum TlsVersion {
     Tls13,
 }
 
-/// Certificates that clients show.
+/// Verification of client certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificates {
-    /// Who may have signed them.
+    /// The CA that must have signed them.
     pub ca: PemFile,
-    /// Whether a client without one is refused. Default true.
+    /// Whether a client without a certificate is rejected. Default true.
     pub required: bool,
 }
 
-/// TLS towards endpoints (`tls` of an upstream); that it is spoken is what `https://` says.
+/// TLS settings towards endpoints (`tls` of an upstream). The scheme `https://`, not this, turns TLS on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpstreamTls {
-    /// Where it begins in its file.
+    /// Source position of the settings.
     pub at: At,
-    /// Who may have signed their certificates; `None`: whom the system trusts.
+    /// CA for their certificates; `None`: the system's trust store.
     pub ca: Option<PemFile>,
-    /// The name that their certificates must hold, and that they are asked for; `None`: each one's own host.
+    /// The name that their certificates must contain, also sent as SNI; `None`: each endpoint's own host.
     pub server_name: Option<String>,
-    /// The name that they are asked for (SNI), where it is another one; `Some(None)`: none. Default the name above.
+    /// The server name to send (SNI), if it differs; `Some(None)`: none. Default: the name above.
     pub sni: Option<Option<String>>,
-    /// Whether their certificates are accepted whoever has signed them and whatever they are for. Default false.
+    /// Whether any certificate is accepted, whatever its signer and names. Default false.
     pub unverified: bool,
-    /// What the gateway shows them.
+    /// The client certificate that the gateway presents.
     pub certificate: Option<Certificate>,
 }

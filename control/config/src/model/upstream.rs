@@ -1,7 +1,7 @@
-//! Upstreams: their endpoints, how one is chosen, and what happens when one fails.
+//! Upstreams: their endpoints, load balancing, and the handling of failures.
 //!
-//! The plan re-exports these as they are: they are values without a place in a file, but for [`Upstream`] and
-//! [`Endpoint`].
+//! The plan re-exports these types. Except for [`Upstream`] and [`Endpoint`], they are plain values without
+//! source positions.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -16,30 +16,30 @@ use super::{EndpointAddress, Policies, RouteTimeouts, Scheme, Spanned, UpstreamT
 /// A named upstream.
 #[derive(Clone, Debug)]
 pub struct Upstream {
-    /// Its name.
+    /// Unique name of the upstream.
     pub name: Spanned<String>,
     /// Its endpoints; at least one, unless some are discovered.
     pub endpoints: Vec<Endpoint>,
-    /// Where further endpoints are looked up.
+    /// Source of additional endpoints.
     pub discover: Option<Spanned<Discover>>,
-    /// Timeouts that differ from the gateway's; a route's win over these.
+    /// Overrides of the gateway's timeouts; a route's override wins.
     pub timeouts: RouteTimeouts,
-    /// Its connections.
+    /// Settings of its connection pool.
     pub pool: Pool,
-    /// TLS to its endpoints, where it differs from what `https://` alone says.
+    /// TLS settings for its endpoints; `None`: the defaults of `https://`.
     pub tls: Option<UpstreamTls>,
-    /// Whether its endpoints are spoken to in HTTP/2. Default: those that are `h2c://`.
+    /// Whether its endpoints are reached by HTTP/2. Default: only those written `h2c://`.
     pub http2: Option<Spanned<bool>>,
-    /// The PROXY protocol header that connections to its endpoints begin with. Default none.
+    /// The PROXY protocol header that starts connections to its endpoints. Default none.
     pub proxy_protocol: Option<ProxyProtocol>,
-    /// How it copes: everything that a plan takes over unchanged.
+    /// Settings that a plan takes over unchanged.
     pub rules: Rules,
     /// Policies of the requests that go to it.
     pub policies: Policies,
 }
 
 impl Upstream {
-    /// Whether its endpoints are spoken to in HTTP/2.
+    /// Returns whether its endpoints are reached by HTTP/2.
     #[must_use]
     pub fn is_http2(&self) -> bool {
         let prior = |endpoint: &Endpoint| endpoint.address.value.scheme == Scheme::H2c;
@@ -56,46 +56,47 @@ pub enum ProxyProtocol {
     V2,
 }
 
-/// How an upstream chooses among its endpoints and copes when they fail.
+/// How an upstream balances requests and handles failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Which endpoint takes a request.
+    /// Load balancing.
     pub balance: Balance,
-    /// What is never exceeded, over all workers.
+    /// Limits that hold over all workers together.
     pub caps: Caps,
-    /// Where requests wait that a cap holds back.
+    /// The queue for requests that exceed a limit on connections.
     pub queue: Queue,
-    /// When no more requests are sent for a while.
+    /// When requests are rejected for a while because too many fail.
     pub breaker: Option<Breaker>,
-    /// Which requests are tried again.
+    /// Retry rules.
     pub retry: Retry,
-    /// A second attempt beside a slow first one.
+    /// A second attempt alongside a slow first one.
     pub hedge: Option<Hedge>,
-    /// Probes.
+    /// Active health checks.
     pub health: Option<Health>,
-    /// What traffic itself tells of an endpoint.
+    /// Ejection of endpoints whose traffic fails.
     pub outlier: Outlier,
-    /// A limit of concurrent requests that finds its own height.
+    /// A limit of concurrent requests that follows the measured latency.
     pub adaptive: Option<Adaptive>,
 }
 
 /// One endpoint of an upstream.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Where it is.
+    /// Its address and protocol.
     pub address: Spanned<EndpointAddress>,
     /// Share of the requests. Default 1; 0 takes none.
     pub weight: u32,
-    /// Whether it is taken out: new requests go elsewhere. Default false.
+    /// Whether it is drained: new requests go elsewhere. Default false.
     pub drain: bool,
-    /// 0 is used first; a higher one when too few of the lower ones are healthy. Default 0.
+    /// Endpoints with 0 are used first; a higher number is used if too few endpoints with lower numbers are
+    /// healthy. Default 0.
     pub priority: u8,
-    /// The zone that it is in; those in the gateway's own zone (`zone`) are preferred. Default none.
+    /// Its zone; endpoints in the gateway's own zone (`zone`) are preferred. Default none.
     pub zone: Option<String>,
 }
 
 impl Endpoint {
-    /// Its share of the requests: none while it is taken out.
+    /// Returns its share of the requests: 0 while it is drained.
     #[must_use]
     pub fn share(&self) -> u32 {
         if self.drain { 0 } else { self.weight }
@@ -105,17 +106,19 @@ impl Endpoint {
 /// Connections to the endpoints of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
-    /// Idle connections kept for each endpoint by each worker. Default 256.
+    /// Maximum of idle connections that each worker keeps per endpoint. Default 256.
     pub max_idle: u32,
-    /// How long an idle connection is kept. Default 4 s: below the 5 s at which Node.js closes, the shortest common one.
+    /// Maximum idle time of a connection. Default 4 s, below the 5 s of Node.js, the shortest common server
+    /// timeout.
     pub idle_timeout: Option<Duration>,
-    /// Requests a connection may carry. Default none.
+    /// Maximum of requests per connection. Default none.
     pub max_requests: Option<u64>,
-    /// Age at which a connection is no longer used again. Default none.
+    /// Maximum age for reuse of a connection. Default none.
     pub max_age: Option<Duration>,
-    /// Connections that each worker keeps ready to each endpoint before they are asked for. Default 0.
+    /// Connections that each worker opens to each endpoint in advance. Default 0.
     pub warm: u32,
-    /// The address of this machine that connections begin at (`source_address` of the upstream). Default the system's choice.
+    /// Local address that connections are bound to (`source_address` of the upstream). Default the system's
+    /// choice.
     pub source: Option<IpAddr>,
 }
 
@@ -132,22 +135,23 @@ impl Default for Pool {
     }
 }
 
-/// Which endpoint takes a request (`balance: round_robin`, or a mapping with `policy`).
+/// Load balancing (`balance: round_robin`, or a mapping with `policy`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Balance {
-    /// How one is chosen among those that may take it.
+    /// How an endpoint is chosen among the available ones.
     pub policy: Policy,
-    /// A client stays with its endpoint by a cookie (`sticky: {cookie: NAME, ...}`).
+    /// Session affinity by cookie (`sticky: {cookie: NAME, ...}`).
     pub sticky: Option<Sticky>,
-    /// An endpoint that is new or healthy again takes its full share only after this time, growing linearly from a
-    /// tenth of it. Default off.
+    /// How long an endpoint that is new or healthy again takes to reach its full share. The share grows
+    /// linearly from a tenth. Default off.
     pub slow_start: Option<Duration>,
-    /// Percentage of healthy weight below which health is ignored and all endpoints take requests: overloading the few
-    /// that are left helps nobody. Default 50, as Envoy has it; 0 switches it off.
+    /// Percentage of healthy weight below which health is ignored and all endpoints take requests. Otherwise
+    /// the few healthy ones would be overloaded. Default 50, as in Envoy; 0 switches it off.
     pub panic_threshold: Percent,
-    /// Percentage of healthy weight in the gateway's own zone from which on that zone takes all requests; below it, it
-    /// takes the share of them that it has of this, and the rest spills over to other zones. Default 70; 0: the own zone
-    /// takes all as long as one of its endpoints is healthy.
+    /// Percentage of healthy weight in the gateway's own zone at which that zone takes all requests. Below
+    /// it, the zone takes (healthy weight / this percentage) of the requests, and the rest spills over to
+    /// other zones. Default 70; 0: the own zone takes all requests as long as one of its endpoints is
+    /// healthy.
     pub zone_spill: Percent,
 }
 
@@ -169,17 +173,18 @@ pub enum Policy {
     /// Smooth weighted round robin (`round_robin`).
     #[default]
     RoundRobin,
-    /// The fewest requests under way, relative to weight: of two picked at random (`least_requests`).
+    /// Fewest active requests relative to weight, out of two random endpoints (`least_requests`).
     LeastRequests,
-    /// The fewest requests under way, relative to weight: of all (`{policy: least_requests, choices: all}`).
+    /// Fewest active requests relative to weight, out of all endpoints (`{policy: least_requests, choices:
+    /// all}`).
     LeastRequestsOfAll,
-    /// Any, by weight (`random`).
+    /// A random endpoint, by weight (`random`).
     Random,
     /// Maglev consistent hashing (`hash`, with `by`).
     Hash(HashBy),
 }
 
-/// What a request is hashed by. One that lacks it goes to any endpoint.
+/// The part of a request that is hashed. A request without it goes to any endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HashBy {
     /// A header's value; the name in lower case (`by: {header: NAME}`).
@@ -194,20 +199,21 @@ pub enum HashBy {
     Path,
 }
 
-/// A cookie that names the endpoint of a client, as a keyed hash of its address and not the address itself.
+/// A cookie that names a client's endpoint by a keyed hash of its address, not by the address itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sticky {
-    /// Its name (`cookie`). Default none: `tollgate_` and eight digits of a hash of the upstream's name, so that the
-    /// cookies of two upstreams of one host do not overwrite each other.
+    /// Its name (`cookie`). Default none: `tollgate_` and eight digits of a hash of the upstream's name, so
+    /// that the cookies of two upstreams on one host do not overwrite each other.
     pub cookie: Option<String>,
-    /// How long the client keeps it, from when it got it; `None`: until it is closed. Default none.
+    /// Lifetime of the cookie from when it is set; `None`: a session cookie. Default none.
     pub ttl: Option<Duration>,
     /// `Path`. Default `/`.
     pub path: String,
     /// `Secure`. Default false.
     pub secure: bool,
-    /// The key of the hash (`secret`), the same on every gateway that the client may meet; best given as `${VARIABLE}`.
-    /// Default none: a constant, so that who guesses an address can see that the guess was right.
+    /// The key of the hash (`secret`), the same on every gateway that serves the client; best given as
+    /// `${VARIABLE}`. Default none: the key is a constant, so a client that guesses an endpoint's address can
+    /// confirm the guess.
     pub secret: Option<Secret>,
 }
 
@@ -217,7 +223,7 @@ impl Default for Sticky {
     }
 }
 
-/// A text that no message and no log shows, and that is wiped from memory when it is dropped.
+/// A text that no message and no log shows. It is wiped from memory on drop.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -230,7 +236,7 @@ impl Drop for Secret {
 impl ZeroizeOnDrop for Secret {}
 
 impl Secret {
-    /// The text itself, to be used and not to be shown.
+    /// Returns the text, for use only. It must not be shown.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -249,25 +255,26 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// What is never exceeded, summed over all workers (`limits` of an upstream). `None` is `off`, the default of each.
+/// Limits over all workers together (`limits` of an upstream). `None` is `off`, the default of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caps {
-    /// Connections to all endpoints together, idle, upgraded and probing ones included.
+    /// Connections to all endpoints together, including idle, upgraded and probe connections.
     pub connections: Option<u32>,
     /// Connections to one endpoint.
     pub endpoint_connections: Option<u32>,
-    /// Requests under way.
+    /// Active requests.
     pub requests: Option<u32>,
-    /// Retries under way.
+    /// Active retries.
     pub retries: Option<u32>,
 }
 
-/// Where requests wait that a cap on connections holds back (`queue`). A full queue and a passed deadline are 503.
+/// The queue for requests that exceed a limit on connections (`queue`). If the queue is full or the wait is
+/// too long, the request gets 503.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queue {
-    /// Requests that wait at most, over all workers. Default 1024; 0: none waits.
+    /// Maximum of waiting requests over all workers. Default 1024; 0: no request waits.
     pub size: u32,
-    /// How long one waits at most. Default 1 s.
+    /// Maximum wait of a request. Default 1 s.
     pub timeout: Duration,
 }
 
@@ -277,23 +284,23 @@ impl Default for Queue {
     }
 }
 
-/// A rate-based breaker for each upstream, as resilience4j has it: past a ratio of failed or slow calls it opens and
-/// requests are answered 503 at once; after a time a few probe it.
+/// A rate-based circuit breaker per upstream, as in resilience4j. It opens if too large a share of calls
+/// fails or is slow; requests then get 503 at once. After a time, a few calls probe the upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breaker {
     /// Percentage of failed calls (no answer, or 5xx) at which it opens. Default 50.
     pub failures: Percent,
     /// Percentage of slow calls at which it opens. Default 100.
     pub slow: Percent,
-    /// From when on a call is slow: the time to its response's head. Default none: none is.
+    /// Time to the response's head from which a call counts as slow. Default none: no call does.
     pub slow_after: Option<Duration>,
     /// The time over which calls are counted. Default 10 s.
     pub window: Duration,
-    /// Calls in the window below which it does not open. Default 20.
+    /// Minimum of calls in the window for it to open. Default 20.
     pub minimum: u32,
-    /// How long it stays open before calls probe. Default 5 s.
+    /// How long it stays open before it admits probes. Default 5 s.
     pub open: Duration,
-    /// Calls that probe; if their ratios are good it closes, else it opens again. Default 3.
+    /// Number of probe calls. It closes if their ratios are good, and otherwise opens again. Default 3.
     pub probes: u32,
 }
 
@@ -311,26 +318,28 @@ impl Default for Breaker {
     }
 }
 
-/// Which requests are tried again, and how. Never once bytes of a body that cannot be replayed are gone, nor once
-/// the client has got a part of a response.
+/// Retry rules. The gateway never retries after it has sent body bytes that it cannot
+/// replay, nor after the client has received a part of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// Attempts at most, the first included; 1: none is tried again. Default 2.
+    /// Maximum of attempts, including the first; 1: no retries. Default 2.
     pub attempts: u8,
-    /// After what. Default [`RetryOn::default`].
+    /// The failures that are retried. Default [`RetryOn::default`].
     pub on: RetryOn,
-    /// Methods that may be tried again although the endpoint may have acted on them, upper case; empty: the idempotent
-    /// ones (RFC 9110, 9.2.2). A request of which the endpoint has got nothing is always fit to be tried again.
+    /// Methods that are retried even if the endpoint may have acted on the request, upper case; empty: the
+    /// idempotent ones (RFC 9110, 9.2.2). A request of which the endpoint has received nothing may always be
+    /// retried.
     pub methods: Vec<String>,
-    /// From the start of an attempt to its response's head. Default none.
+    /// Time from the start of an attempt to its response's head. Default none.
     pub per_try: Option<Duration>,
-    /// Wait before the first retry; doubled each time, with full jitter. Default 25 ms, as Envoy has it.
+    /// Wait before the first retry; doubled for each further one, with full jitter. Default 25 ms, as in
+    /// Envoy.
     pub backoff: Duration,
-    /// Longest wait. Default 250 ms.
+    /// Maximum wait. Default 250 ms.
     pub backoff_max: Duration,
-    /// Retries at most as a percentage of the requests of the last 10 s. Default 20.
+    /// Maximum of retries as a percentage of the requests of the last 10 s. Default 20.
     pub budget: Percent,
-    /// Retries each second that the budget always allows, so that a quiet upstream has some. Default 3.
+    /// Retries per second that the budget always allows, for upstreams with little traffic. Default 3.
     pub budget_min: u32,
 }
 
@@ -349,7 +358,7 @@ impl Default for Retry {
     }
 }
 
-/// gRPC's codes but `ok`, as they are written in the file: the first is that of `grpc-status: 1`.
+/// The names of gRPC's status codes in the configuration, without `ok`: index 0 is `grpc-status: 1`.
 pub const GRPC_CODES: [&str; 16] = [
     "cancelled",
     "unknown",
@@ -369,18 +378,18 @@ pub const GRPC_CODES: [&str; 16] = [
     "unauthenticated",
 ];
 
-/// After what a request is tried again (`on: [connect_failure, reset, timeout, 502, 503]`).
+/// The failures after which a request is retried (`on: [connect_failure, reset, timeout, 502, 503]`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryOn {
     /// No connection could be opened (`connect_failure`). Default true.
     pub connect_failure: bool,
     /// The connection broke before a response's head (`reset`). Default true.
     pub reset: bool,
-    /// No response's head within its time (`timeout`). Default false.
+    /// The response's head did not arrive in time (`timeout`). Default false.
     pub timeout: bool,
     /// Statuses, sorted (`502`, `5xx`). Default none.
     pub statuses: Vec<u16>,
-    /// `grpc-status` of an answer without a message, sorted (`unavailable` is 14). Default none.
+    /// `grpc-status` of a response without a message, sorted (`unavailable` is 14). Default none.
     pub grpc: Vec<u8>,
 }
 
@@ -390,46 +399,47 @@ impl Default for RetryOn {
     }
 }
 
-/// A second attempt at another endpoint while the first has not answered; whoever answers first counts, and the
-/// other is dropped. Only for requests that are here as a whole, and within the retry budget.
+/// A second attempt at another endpoint while the first has not responded. The first response wins, and the
+/// other attempt is dropped. Only for requests that have arrived completely, and within the retry budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hedge {
-    /// How long the first attempt may take to its response's head before the second starts.
+    /// Time to the first attempt's response head after which the second attempt starts.
     pub after: Duration,
-    /// Methods whose requests may be at two endpoints at a time, upper case; empty: the safe ones (RFC 9110, 9.2.1).
-    /// Not the idempotent ones: of a PUT that was given up one endpoint may still write, after a later one.
+    /// Methods whose requests may reach two endpoints at a time, upper case; empty: the safe ones (RFC 9110,
+    /// 9.2.1). The idempotent ones are excluded: an endpoint may still execute a cancelled PUT, after a later
+    /// one.
     pub methods: Vec<String>,
 }
 
-/// Probes of every endpoint (`health: /healthz`, or a mapping).
+/// Active health checks of every endpoint (`health: /healthz`, or a mapping).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// What a probe is.
+    /// The kind of probe.
     pub probe: Probe,
-    /// From one probe of an endpoint to the next. Default 5 s.
+    /// Time from one probe of an endpoint to the next. Default 5 s.
     pub interval: Duration,
     /// Each interval is shortened by up to this percentage at random. Default 10.
     pub jitter: Percent,
-    /// How long a probe may take. Default 2 s.
+    /// Maximum duration of a probe. Default 2 s.
     pub timeout: Duration,
-    /// Good probes in a row that make an endpoint healthy; the first probe of all decides alone. Default 2.
+    /// Consecutive good probes that make an endpoint healthy; the very first probe decides alone. Default 2.
     pub healthy: u32,
-    /// Bad probes in a row that make it unhealthy. Default 3.
+    /// Consecutive bad probes that make it unhealthy. Default 3.
     pub unhealthy: u32,
-    /// Another port than the endpoint's own. Default none.
+    /// Port of the probes, if it differs from the endpoint's own. Default none.
     pub port: Option<u16>,
 }
 
-/// What a probe is.
+/// The kind of probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// A GET, and what its answer must be (`http: /healthz`).
+    /// A GET, and conditions on its response (`http: /healthz`).
     Http {
         /// Path and query.
         path: String,
         /// `Host`; `None`: the endpoint's address.
         host: Option<String>,
-        /// Further fields. Default none.
+        /// Additional fields. Default none.
         headers: Vec<(String, String)>,
         /// Statuses that are good, as ranges. Default 200-299.
         statuses: Vec<(u16, u16)>,
@@ -438,35 +448,36 @@ pub enum Probe {
     },
     /// A call of `grpc.health.v1.Health/Check` (`grpc: on`, `grpc: my.Service`).
     Grpc {
-        /// The service that is asked for; empty: the server as a whole.
+        /// The service that is queried; empty: the server as a whole.
         service: String,
         /// `:authority`; `None`: the endpoint's address.
         host: Option<String>,
     },
-    /// A connection that opens (`tcp: true`).
+    /// A successful connect (`tcp: true`).
     Tcp,
 }
 
-/// Ejection of endpoints by what traffic tells of them, on by default.
+/// Ejection of endpoints whose traffic fails. On by default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outlier {
-    /// Whether on. Default true.
+    /// Whether ejection is on. Default true.
     pub enabled: bool,
-    /// Responses 5xx (and failures) in a row that eject; `None`: never. Default 5.
+    /// Consecutive 5xx responses (and failures) that eject; `None`: never. Default 5.
     pub consecutive_5xx: Option<u32>,
-    /// Failures of the gateway's own (no connection, reset, timeout) and 502, 503, 504 in a row that eject. Default 5.
+    /// Consecutive failures of the gateway's own (no connection, reset, timeout) and 502, 503, 504 that
+    /// eject. Default 5.
     pub consecutive_gateway_errors: Option<u32>,
-    /// Whether endpoints whose success rate lies 1.9 standard deviations below the mean are ejected (Envoy's rule; at
-    /// least 5 endpoints with 100 requests each in an interval). Default true.
+    /// Whether endpoints are ejected if their success rate is 1.9 standard deviations below the mean. This is
+    /// Envoy's rule; it needs at least 5 endpoints with 100 requests each in an interval. Default true.
     pub success_rate: bool,
-    /// How often success rates are compared and ejected endpoints looked at. Default 10 s.
+    /// How often success rates are compared and ejections reviewed. Default 10 s.
     pub interval: Duration,
-    /// Ejection time, multiplied by how many times in a row the endpoint was ejected. Default 30 s.
+    /// Ejection time, multiplied by the number of consecutive ejections. Default 30 s.
     pub ejection: Duration,
     /// Longest ejection. Default 300 s.
     pub ejection_max: Duration,
-    /// Percentage of an upstream's endpoints that may be out by ejection at a time; at least one may, if there is more
-    /// than one. Default 10.
+    /// Maximum percentage of an upstream's endpoints that may be ejected at a time. If there are several
+    /// endpoints, at least one may. Default 10.
     pub max_ejected: Percent,
 }
 
@@ -485,36 +496,36 @@ impl Default for Outlier {
     }
 }
 
-/// Where endpoints are looked up (`discover`).
+/// Sources of endpoints (`discover`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Discover {
-    /// Addresses of a name (`{dns: NAME, port: N}`, or `dns://NAME:PORT`).
+    /// The addresses of a DNS name (`{dns: NAME, port: N}`, or `dns://NAME:PORT`).
     Dns {
         /// The name.
         name: String,
         /// Port of every endpoint.
         port: u16,
-        /// Bounds and servers of the look-ups.
+        /// Bounds and name servers of the look-ups.
         rules: DnsRules,
     },
-    /// SRV records (`{srv: NAME}`, or `srv://NAME`): they give ports, weights and priorities.
+    /// SRV records (`{srv: NAME}`, or `srv://NAME`), which give ports, weights and priorities.
     Srv {
         /// The name, such as `_http._tcp.orders.internal`.
         name: String,
-        /// Bounds and servers of the look-ups.
+        /// Bounds and name servers of the look-ups.
         rules: DnsRules,
     },
-    /// A YAML or JSON list of endpoints, as under `endpoints`, read again when it changes (`{file: PATH}`). The path is
-    /// relative to the config's file.
+    /// A YAML or JSON list of endpoints, as under `endpoints`, reread when it changes (`{file: PATH}`). The
+    /// path is relative to the configuration file.
     File(NamedFile),
 }
 
-/// Bounds of DNS look-ups.
+/// Bounds and name servers of DNS look-ups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DnsRules {
-    /// A shorter TTL is taken for this. Default 1 s.
+    /// Lower bound of a record's TTL. Default 1 s.
     pub min_ttl: Duration,
-    /// A longer TTL is taken for this. Default 60 s.
+    /// Upper bound of a record's TTL. Default 60 s.
     pub max_ttl: Duration,
     /// Name servers, `ADDRESS` or `ADDRESS:PORT`; empty: those of `/etc/resolv.conf`.
     pub servers: Vec<std::net::SocketAddr>,
@@ -526,20 +537,21 @@ impl Default for DnsRules {
     }
 }
 
-/// A limit of concurrent requests to an upstream that follows the latency (Netflix's gradient, as Envoy's adaptive
-/// concurrency): past it a request is answered 503, those of the lowest priority first.
+/// A limit of concurrent requests to an upstream that follows the latency (Netflix's gradient, as Envoy's
+/// adaptive concurrency). Beyond it requests get 503, lowest priority first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Adaptive {
     /// Lowest limit, over all workers. Default 3.
     pub min: u32,
     /// Highest limit. Default 10,000.
     pub max: u32,
-    /// How often the limit is set anew. Default 100 ms.
+    /// How often the limit is recomputed. Default 100 ms.
     pub interval: Duration,
-    /// How often, at most, only `min` are let through for a moment, to measure the latency without load anew. Default
-    /// 60 s.
+    /// Minimum time between two measurements of the latency without load; during one, only `min` requests are
+    /// admitted. Default 60 s.
     pub probe: Duration,
-    /// Percentage by which latency may lie above that before the limit falls. Default 25.
+    /// Percentage by which the latency may exceed the latency without load before the limit falls. Default
+    /// 25.
     pub tolerance: Percent,
 }
 
@@ -555,7 +567,7 @@ impl Default for Adaptive {
     }
 }
 
-/// How urgent a route's requests are: the last that are let go when there is too much to do.
+/// Priority of a route's requests under overload: the lowest is shed first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
     /// Shed first (`low`).
@@ -567,16 +579,18 @@ pub enum Priority {
     High,
 }
 
-/// What of the process's own means is guarded (`overload` of the gateway). Past a bound new work is shed before old
-/// work breaks.
+/// Bounds on the process's own memory and file descriptors (`overload` of the gateway). Beyond a bound the
+/// gateway sheds new work before old work fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overload {
-    /// Bytes of resident memory; `None`: 90 % of the cgroup's limit if there is one. At the bound all new work is shed.
+    /// Bytes of resident memory; `None`: 90 % of the cgroup's limit if there is one. At the bound all new
+    /// work is shed.
     pub memory: Option<u64>,
-    /// Percentage of the process's file descriptors from which on no new client connection is taken in. Default 95.
+    /// Percentage of the process's file descriptors at which the gateway stops accepting client connections.
+    /// Default 95.
     pub files: Percent,
-    /// Percentage of the bound (memory, files) from which on low-priority requests are shed; those of normal priority are
-    /// from half of the way between that and the bound of memory. Default 90.
+    /// Percentage of the bound (memory, files) at which low-priority requests are shed. Requests of normal
+    /// priority are shed from halfway between that point and the bound of memory. Default 90.
     pub shed_from: Percent,
 }
 

@@ -1,4 +1,4 @@
-//! The table and the readers say the same.
+//! Tests that the table of keys and the readers agree.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -58,7 +58,7 @@ fn the_full_files_have_every_key() {
     assert!(missing.is_empty(), "in none of them: {missing:?}");
 }
 
-/// `{key: default, ...}` as the table has it.
+/// Returns `{key: default, ...}` with the defaults of the table.
 fn defaults(section: &Section) -> String {
     let keys = section.keys.iter().filter_map(|key| Some(format!("{}: {}", key.name, key.default?)));
     format!("{{{}}}", keys.collect::<Vec<_>>().join(", "))
@@ -97,7 +97,7 @@ fn the_defaults_of_the_table_are_those_of_the_types() {
     assert_eq!(config.upstreams[0].pool, Pool::default());
 }
 
-/// One upstream with these keys.
+/// Reads one upstream with these keys.
 fn upstream(keys: &str) -> crate::Upstream {
     read(&format!("listen: :80\nroutes: []\nupstreams: {{a: {{{keys}}}}}\n")).upstreams.remove(0)
 }
@@ -169,7 +169,7 @@ fn nothing_read_is_the_default() {
     assert_eq!(config.routes[0].matches.path, None);
 }
 
-/// The hosts of the routes that can still be compared.
+/// Returns the hosts of the routes that can still be compared.
 fn readable(text: &str) -> Option<Vec<String>> {
     let loaded = from_text("t", text, &|_| None);
     assert!(loaded.config.is_none(), "{text}");

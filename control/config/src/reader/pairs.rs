@@ -1,4 +1,4 @@
-//! Mappings whose keys are names that people choose.
+//! Reads mappings whose keys are names chosen by the user.
 
 use super::{Field, Reader};
 use crate::model::At;
@@ -8,7 +8,7 @@ use crate::spec::Shape;
 use crate::tree::{Kind, shown};
 
 impl Reader {
-    /// The names of a mapping with their values, each through its parser; of what is wrong, nothing.
+    /// Reads names and values of a mapping, each with its parser. Invalid entries are reported and left out.
     pub fn pairs<N, V>(
         &mut self,
         field: Option<Field<'_>>,
@@ -35,7 +35,7 @@ impl Reader {
     }
 }
 
-/// What is wrong with a name.
+/// Makes the problem for an invalid name.
 pub(crate) fn misnamed(at: At, name: &str, fault: Fault) -> Problem {
     let problem = Problem::error(at, fault.message.replacen("{}", &shown(name), 1));
     match fault.help {

@@ -1,11 +1,12 @@
-//! What has changed between two texts of a file, and reading no more than that.
+//! Finds the difference between two texts of a file, and reads only that.
 //!
-//! YAML is read from the front to the back, so two texts that are the same up to a place are in the same state there; what
-//! may look ahead is behind the dash of an item that is the same too. The items that have changed are read by themselves
-//! behind a key of their own, which is the state that they are in in the file: a list in a mapping, at the same
-//! indentation. They are read up to the first item, or key, from which on the texts are the same again. Comes the parser
-//! there to an item of that list, or a key of that mapping, then nothing is open (no quote, no bracket, no block of text),
-//! and what follows is read as it was before. Anchors, aliases and tags would break that: a file with them is read whole.
+//! YAML is parsed from front to back. So the parser is in the same state after an equal prefix of two texts;
+//! its look-ahead is covered because the prefix includes the dash of an item. The changed items are parsed
+//! alone, below a `routes:` key of their own. That recreates their state in the file: a list in a mapping, at
+//! the same indentation. Parsing continues to the first item, or key, from which the texts are equal again.
+//! If the parser arrives there at an item of the same list, or at a key of the same mapping, nothing is open
+//! (no quote, bracket or block scalar). The equal remainder therefore has the same meaning as before.
+//! Anchors, aliases and tags would break this argument, so a file that contains them is read as a whole.
 
 use std::mem::take;
 
@@ -18,17 +19,17 @@ use crate::problem::Severity;
 use crate::read;
 use crate::reader::Reader;
 
-/// Pieces in which a file may have been read; then it is read whole again.
+/// Maximum number of pieces that a file was read in. Beyond it, the whole file is read again.
 const PIECES: usize = 256;
 
-/// What differs between two texts, in bytes.
+/// The difference between two texts, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Change {
-    /// How much is the same at their begin.
+    /// Length of the common prefix.
     from: usize,
-    /// Where the same begins again, to their end, in the old one.
+    /// Start of the common suffix in the old text.
     old_end: usize,
-    /// And in the new one.
+    /// Start of the common suffix in the new text.
     new_end: usize,
 }
 
@@ -44,10 +45,10 @@ impl Change {
     }
 }
 
-/// Bytes that are compared at once.
+/// Number of bytes compared at once.
 const CHUNK: usize = 4096;
 
-/// How many bytes are the same: whole chunks first, then one by one.
+/// Returns the number of equal bytes: compares whole chunks first, then single bytes.
 fn common<'a>(
     chunks: impl Iterator<Item = (&'a [u8], &'a [u8])>,
     bytes: impl Iterator<Item = (&'a u8, &'a u8)>,
@@ -56,14 +57,14 @@ fn common<'a>(
     whole + bytes.skip(whole).take_while(|(one, other)| one == other).count()
 }
 
-/// Reads what has changed, and says how many routes that was. Nothing if all is to be read, and then this is of no use any
-/// more.
+/// Reads the changed part of `new` and returns how many routes that was. `None` means that the whole file
+/// must be read; `kept` is then unusable.
 pub(super) fn follow(kept: &mut Kept, new: String, variables: Lookup<'_>) -> Option<usize> {
     let old = take(&mut kept.draft.config.files.first_mut()?.text);
     let change = Change::between(old.as_bytes(), new.as_bytes());
     let anew = if old == new { 0 } else { take_in(kept, &old, &new, change, variables)? };
     kept.draft.config.files.first_mut()?.text = new;
-    // These may have changed although nothing here has.
+    // These files may have changed even if the text is the same.
     let mut problems = Vec::new();
     read_pem_files(&mut kept.draft.config, &mut problems);
     problems.is_empty().then_some(anew)
@@ -77,7 +78,7 @@ fn take_in(kept: &mut Kept, old: &str, new: &str, change: Change, variables: Loo
     let (first, end) = (layout.last_before(change.from)?, layout.first_from(change.old_end));
     let moved = |place: usize| place - change.old_end + change.new_end;
     let start = layout.items[first];
-    // Where the same begins again that was read already, in the old text.
+    // The end of the changed part and of the item after it, in the old text.
     let (stop, until) = match layout.items.get(end) {
         Some(item) => (item.start, layout.items.get(end + 1).map(|item| item.start).or(layout.after)),
         None => (layout.after.unwrap_or(old.len()), None),

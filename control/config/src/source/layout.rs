@@ -1,33 +1,34 @@
-//! Where each item of `routes` stands in a text.
+//! Positions of the items of `routes` in a text.
 
 use crate::model::{At, Route};
 use crate::tree::{Kind, Node};
 
-/// The items of a block list of routes, in a text that holds nothing out of the ordinary.
+/// Positions of the items of a block list of routes. It exists only for texts without unusual features.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
-    /// Columns before the dash of each item.
+    /// Columns before each item's dash.
     pub indent: usize,
     pub items: Vec<Item>,
-    /// Where the line of the key behind the list begins, in bytes; `None`: the list is the last.
+    /// Byte offset of the line with the key after the list; `None`: the list is last.
     pub after: Option<usize>,
 }
 
-/// One item: the lines from its dash to the next one's.
+/// One item: the lines from its dash to the next dash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
-    /// Where its first line begins, in bytes.
+    /// Byte offset of its first line.
     pub start: usize,
-    /// The number of that line.
+    /// Number of that line.
     pub line: u32,
-    /// How many routes stand before its own: a list of matches makes as many.
+    /// Number of routes before its own. An item with a list of matches makes one route for each.
     pub routes: usize,
 }
 
 impl Layout {
-    /// The layout of a text that was read to this tree; nothing if parts of it do not stand for themselves.
+    /// Returns the layout of a text that was parsed to this tree; `None` if the text has features that a
+    /// partial read does not support.
     pub fn of(root: &Node, text: &str) -> Option<Self> {
-        // A mark at the begin, an end in the middle and line ends of other systems: not worth the thought.
+        // A byte order mark, a NUL and foreign line ends are not worth supporting.
         if text.contains(['\r', '\0', '\u{feff}']) || root.at.column != 1 {
             return None;
         }
@@ -48,7 +49,8 @@ impl Layout {
         Some(Self { indent, items, after })
     }
 
-    /// The item of which the first line begins here, if it has its dash where all have it, and is a mapping.
+    /// Returns the item whose first line starts at `start`, if its dash is in the common column and it is a
+    /// mapping.
     pub fn item(text: &str, start: usize, indent: usize, node: &Node) -> Option<Item> {
         let line = text.get(start..)?;
         let dash = line.get(indent..indent + 2)? == "- " && line[..indent].bytes().all(|byte| byte == b' ');
@@ -56,7 +58,7 @@ impl Layout {
         (dash && mapping).then_some(Item { start, line: node.at.line, routes: 0 })
     }
 
-    /// Takes note of the routes that were made of the items.
+    /// Records how many routes each item produced.
     pub fn count(&mut self, routes: &[Route]) -> Option<()> {
         let mut number = 0;
         for item in &mut self.items {
@@ -67,25 +69,25 @@ impl Layout {
         (number == routes.len()).then_some(())
     }
 
-    /// The last item whose dash stands in the first so many bytes.
+    /// Returns the last item whose dash lies within the first `end` bytes.
     pub fn last_before(&self, end: usize) -> Option<usize> {
         let dash = self.indent + 2;
         self.items.partition_point(|item| item.start + dash <= end).checked_sub(1)
     }
 
-    /// The first item that begins after so many bytes.
+    /// Returns the first item that starts at or after byte `start`.
     pub fn first_from(&self, start: usize) -> usize {
         self.items.partition_point(|item| item.start < start)
     }
 }
 
-/// The column of the dash that begins the item at this place.
+/// Returns the column of the dash that starts the item at this position.
 fn dash(text: &str, at: At) -> Option<usize> {
     let line = text.get(Starts::new(text).of(at.line)?..)?;
     line.bytes().position(|byte| byte != b' ')
 }
 
-/// Finds the begins of lines, one after the other.
+/// Finds the starts of lines in ascending order.
 pub(crate) struct Starts<'t> {
     text: &'t str,
     line: u32,
@@ -97,7 +99,7 @@ impl<'t> Starts<'t> {
         Self { text, line: 1, start: 0 }
     }
 
-    /// Where a line begins that is not above the one asked for last.
+    /// Returns the byte offset of a line, which must not be above the previously requested one.
     pub fn of(&mut self, line: u32) -> Option<usize> {
         while self.line < line {
             self.start += self.text[self.start..].find('\n')? + 1;

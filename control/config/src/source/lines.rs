@@ -1,41 +1,42 @@
-//! Where lines are that were read before a text changed.
+//! Maps the lines under which parts of a text were read to the present lines.
 
 use crate::model::At;
 use crate::problem::Problem;
 
-/// A text's lines by the numbers that they were read under. What is read anew gets numbers that nothing had before, so
-/// that whatever was read keeps its places, however far the text above it moves: a reload need not touch it.
+/// The lines of a text by the numbers under which they were read. Each part that is reread gets unused
+/// numbers. So parts that were read earlier keep their positions when the text above them moves, and a reload
+/// need not touch them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lines {
-    /// In order of their places in the text. None: every line has its own number.
+    /// In the order of the text. Empty: every line has its own number.
     runs: Vec<Run>,
-    /// The next number that nothing had.
+    /// The next unused number.
     next: u32,
 }
 
-/// Lines that follow each other, in the text and by their numbers.
+/// A run of lines that are consecutive in the text and in their numbers.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// The number of the first one, as it was read.
+    /// Number of the first line when it was read.
     read: u32,
-    /// Its number in the text.
+    /// Number of the first line in the text.
     now: u32,
     count: u32,
 }
 
 impl Lines {
-    /// As a text of so many lines is read first.
+    /// Makes the mapping for a text that was read as a whole; `count` is its number of line breaks.
     pub fn new(count: u32) -> Self {
         let count = count.saturating_add(1);
         Self { runs: vec![Run { read: 1, now: 1, count }], next: count.saturating_add(1) }
     }
 
-    /// How many pieces the text was read in.
+    /// Returns the number of pieces that the text was read in.
     pub fn pieces(&self) -> usize {
         self.runs.len()
     }
 
-    /// Other lines take the place of some. Gives the number under which the first of them is to be read.
+    /// Replaces `gone` lines by `new` ones. Returns the number under which the first new line must be read.
     pub fn replace(&mut self, from: u32, gone: u32, new: u32) -> Option<u32> {
         let end = from.checked_add(gone)?;
         let read = self.next;
@@ -46,7 +47,7 @@ impl Lines {
             if run.now < from {
                 runs.push(Run { count: run.count.min(from - run.now), ..*run });
             }
-            // What goes on behind the gap.
+            // The part of the run after the gap.
             if stop > end {
                 let skipped = end.saturating_sub(run.now);
                 let now = (run.now + skipped - gone).checked_add(new)?;
@@ -60,15 +61,15 @@ impl Lines {
         Some(read)
     }
 
-    /// Whether a place is still in the text.
+    /// Returns whether a position is still in the text.
     pub fn has(&self, at: At) -> bool {
         self.now(at.line).is_some()
     }
 
-    /// Brings a problem's places to where they are now.
+    /// Converts a problem's positions to the present lines.
     pub fn settle(&self, problem: &mut Problem) {
         let places = problem.related.iter_mut().map(|(at, _)| at).chain([&mut problem.at]);
-        // Other files, and documents, are read whole.
+        // Other files and documents are always read as a whole.
         for at in places.filter(|at| at.file == 0) {
             at.line = self.now(at.line).unwrap_or_default();
         }

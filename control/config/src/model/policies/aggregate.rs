@@ -4,45 +4,45 @@ use std::time::Duration;
 
 use crate::model::Spanned;
 
-/// One JSON document of what several upstreams say.
+/// Combines responses of several upstreams in one JSON document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Aggregate {
-    /// What it is made of.
+    /// The responses that the document is made of.
     pub parts: Vec<AggregatePart>,
-    /// How it looks.
+    /// The document's layout.
     pub shape: Vec<AggregatePiece>,
-    /// Bytes of all parts together.
+    /// Maximum bytes of all parts together.
     pub limit: usize,
 }
 
 /// A part of the document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AggregatePart {
-    /// Its name.
+    /// Its name, which the layout refers to.
     pub name: String,
-    /// The upstream's name.
+    /// Name of the upstream.
     pub to: Spanned<String>,
     /// A template of the path.
     pub path: Spanned<String>,
     /// A template of the query; empty: none.
     pub query: String,
-    /// The host that it is asked with.
+    /// The `Host` of its request; `None`: the host of the original request.
     pub host: Option<String>,
-    /// How long it may take.
+    /// Maximum time for its response.
     pub timeout: Duration,
-    /// Its bytes.
+    /// Maximum bytes of its response.
     pub limit: usize,
-    /// The JSON that stands in its place when it fails; `None`: it is required.
+    /// JSON that replaces the part if it fails; `None`: the part is required.
     pub fallback: Option<String>,
 }
 
 /// A piece of the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AggregatePiece {
-    /// JSON as it stands.
+    /// Literal JSON.
     Text(String),
-    /// The part of this number.
+    /// The part with this index.
     Part(usize),
-    /// The list of those that failed.
+    /// The list of the parts that failed.
     Failed,
 }

@@ -1,16 +1,17 @@
-//! Policies that say who somebody is, and who may.
+//! Policies that authenticate and authorize requests.
 
 use std::time::Duration;
 
 use super::Attached;
 use crate::model::PemFile;
 
-/// The fields that tell upstream who somebody is; what a client sends there is taken out.
+/// The fields that tell the upstream which consumer sent a request. The gateway removes these fields from
+/// client requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityHeaders {
-    /// The consumer's name. Default `X-Consumer-Name`.
+    /// Field for the consumer's name. Default `X-Consumer-Name`.
     pub consumer: Option<String>,
-    /// Its groups, with commas. Default `X-Consumer-Groups`.
+    /// Field for its groups, separated by commas. Default `X-Consumer-Groups`.
     pub groups: Option<String>,
 }
 
@@ -20,51 +21,51 @@ impl Default for IdentityHeaders {
     }
 }
 
-/// A place in a request where a credential may be.
+/// A part of a request that may carry a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialPlace {
-    /// A field.
+    /// A header field.
     Header {
-        /// Its name.
+        /// Name of the field.
         name: String,
-        /// The text before the credential, without blanks at its end.
+        /// The text before the credential, without trailing blanks.
         prefix: Option<String>,
     },
     /// A cookie of this name.
     Cookie(String),
-    /// A parameter of the query.
+    /// A query parameter of this name.
     Query(String),
 }
 
-/// `body` of an authorisation service: how much of a request's body it gets.
+/// `body` of an authorization service: how much of a request's body the service receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuthBody {
-    /// Bytes of the body.
+    /// Maximum bytes of the body.
     pub max: usize,
-    /// Whether a larger body is cut for the service; else the request is refused. Default false.
+    /// Whether a larger body is truncated for the service; otherwise the request is rejected. Default false.
     pub partial: bool,
-    /// Whether `ext_authz` has it in `raw_body` even if it is text. Default false.
+    /// Whether `ext_authz` sends the body in `raw_body` even if it is text. Default false.
     pub as_bytes: bool,
 }
 
-/// `any_of`: alternatives of policies that let a request in.
+/// `any_of`: admits a request if one of several alternatives does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnyOf {
-    /// The alternatives, in the order in which they are tried; each with its policies in the order in which a request meets
-    /// them. None of the policies is `off`.
+    /// The alternatives, in the order tried. The policies of each are in the order in which they act on a
+    /// request. None of them is `off`.
     pub alternatives: Vec<Vec<Attached>>,
 }
 
-/// `api_key`: who shows a key of one of the consumers may come.
+/// `api_key`: admits requests that carry a consumer's API key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKey {
-    /// Where the key may be. Default: the field `X-Api-Key`.
+    /// Places where the key is looked for. Default: the field `X-Api-Key`.
     pub from: Vec<CredentialPlace>,
-    /// Whether the key goes upstream. Default false.
+    /// Whether the key is forwarded upstream. Default false.
     pub forward: bool,
     /// Whether a request without a key passes. Default false.
     pub optional: bool,
-    /// Who it is, as the upstream hears it.
+    /// Fields that tell the upstream which consumer it is.
     pub identity: IdentityHeaders,
 }
 
@@ -75,40 +76,40 @@ impl Default for ApiKey {
     }
 }
 
-/// `authorize`: which of those who are known may come.
+/// `authorize`: restricts which identified consumers may proceed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Authorize {
-    /// Who may; `None`: everybody who is known.
+    /// Rules that admit; `None`: every identified consumer.
     pub allow: Option<Vec<AuthorizeRule>>,
-    /// Who may not, whatever `allow` says.
+    /// Rules that reject, even if `allow` admits.
     pub deny: Vec<AuthorizeRule>,
 }
 
-/// Has those for whom all of it is true.
+/// A rule that matches if all of its conditions hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthorizeRule {
-    /// It is one of them; empty: whoever it is.
+    /// The consumer is one of these; empty: any.
     pub consumers: Vec<String>,
-    /// It is in one of them; empty: in whichever.
+    /// The consumer is in one of these groups; empty: any.
     pub groups: Vec<String>,
-    /// Each claim has one of its values.
+    /// Each claim has one of the listed values.
     pub claims: Vec<(String, Vec<String>)>,
-    /// The request has one of these methods; empty: whichever.
+    /// The method is one of these; empty: any.
     pub methods: Vec<String>,
 }
 
-/// `basic`: who shows the name and password of a consumer may come.
+/// `basic`: admits requests with a consumer's name and password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Basic {
-    /// What browsers say the password is for. Default `restricted`.
+    /// The realm that browsers show. Default `restricted`.
     pub realm: String,
-    /// Whether it goes upstream. Default false.
+    /// Whether the password is forwarded upstream. Default false.
     pub forward: bool,
-    /// How long one that was right is taken for right; zero: not at all. Default a minute.
+    /// How long a verified password is cached; zero: not at all. Default one minute.
     pub cache: Duration,
     /// Whether a request without a password passes. Default false.
     pub optional: bool,
-    /// Who it is, as the upstream hears it.
+    /// Fields that tell the upstream which consumer it is.
     pub identity: IdentityHeaders,
 }
 
@@ -124,72 +125,72 @@ impl Default for Basic {
     }
 }
 
-/// What a certificate may be told by.
+/// A property that identifies a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CertificateName {
-    /// Who it is for, as RFC 4514 writes names.
+    /// The subject, as RFC 4514 writes names.
     Subject(String),
-    /// One of its other names, such as `DNS:a.example`.
+    /// A subject alternative name, such as `DNS:a.example`.
     Alternative(String),
-    /// Its SHA-256, in lower-case hexadecimal.
+    /// The SHA-256 of the certificate, in lower-case hexadecimal.
     Fingerprint(String),
 }
 
-/// `client_certificate`: who has shown a certificate that was verified may come.
+/// `client_certificate`: admits clients with a verified certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// Which ones may; empty: every one.
+    /// Certificates that are admitted; empty: every verified one.
     pub allow: Vec<CertificateName>,
     /// Whether a request without a certificate passes. Default false.
     pub optional: bool,
-    /// Who it is, as the upstream hears it.
+    /// Fields that tell the upstream which consumer it is.
     pub identity: IdentityHeaders,
 }
 
-/// `forward_auth`: a service says whether a request may go on.
+/// `forward_auth`: an HTTP service decides whether a request may proceed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ForwardAuth {
-    /// Where it is asked.
+    /// URL of the service.
     pub url: String,
-    /// How long it may take. Default 1 s.
+    /// Maximum time for its answer. Default 1 s.
     pub timeout: Duration,
-    /// Fields of the request that it gets; `None`: all of them.
+    /// Request fields that it receives; `None`: all.
     pub request_headers: Option<Vec<String>>,
-    /// How much of the request's body it gets; `None`: nothing. Default none.
+    /// How much of the request's body it receives; `None`: nothing. Default none.
     pub body: Option<AuthBody>,
-    /// Fields of its answer that go upstream.
+    /// Fields of its answer that are copied to the upstream request.
     pub response_headers: Vec<String>,
-    /// The field of its answer that is the consumer's name.
+    /// The field of its answer that holds the consumer's name.
     pub consumer: Option<String>,
-    /// The field of its answer that has the consumer's groups.
+    /// The field of its answer that holds the consumer's groups.
     pub groups: Option<String>,
-    /// How the upstream is told who it is.
+    /// Fields that tell the upstream which consumer it is.
     pub identity: IdentityHeaders,
-    /// Who may have signed its certificate; `None`: whom the system trusts.
+    /// CA for its certificate; `None`: the system's trust store.
     pub ca: Option<PemFile>,
 }
 
-/// `ext_authz`: a service that speaks Envoy's gRPC protocol says whether a request may go on.
+/// `ext_authz`: a service that speaks Envoy's gRPC protocol decides whether a request may proceed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExtAuthz {
-    /// Where it is asked, without the method.
+    /// URL of the service, without the method.
     pub url: String,
-    /// How long it may take. Default 1 s.
+    /// Maximum time for its answer. Default 1 s.
     pub timeout: Duration,
-    /// Whether requests go on when it gives no answer. Default false.
+    /// Whether requests proceed if the service does not answer. Default false.
     pub fail_open: bool,
-    /// How much of the request's body it gets; `None`: nothing. Default none.
+    /// How much of the request's body it receives; `None`: nothing. Default none.
     pub body: Option<AuthBody>,
-    /// Fields that only the service writes.
+    /// Fields that only the service may set.
     pub reserved: Vec<String>,
-    /// What it is told beside the request.
+    /// Additional context that the service receives.
     pub context: Vec<(String, String)>,
-    /// The field of its answer that is the consumer's name.
+    /// The field of its answer that holds the consumer's name.
     pub consumer: Option<String>,
-    /// The field of its answer that has the consumer's groups.
+    /// The field of its answer that holds the consumer's groups.
     pub groups: Option<String>,
-    /// How the upstream is told who it is.
+    /// Fields that tell the upstream which consumer it is.
     pub identity: IdentityHeaders,
-    /// Who may have signed its certificate; `None`: whom the system trusts.
+    /// CA for its certificate; `None`: the system's trust store.
     pub ca: Option<PemFile>,
 }

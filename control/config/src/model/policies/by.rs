@@ -1,31 +1,31 @@
-//! What requests are told apart by.
+//! The keys by which limits count requests.
 
-/// What requests are told apart by where something is counted for each (`by`). All that lack it count as one.
+/// The key by which a limit counts requests (`by`). All requests without the key share one counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// They are not (`all`).
+    /// One counter for all requests (`all`).
     #[default]
     All,
-    /// Who was told apart by an authentication policy (`consumer`).
+    /// The consumer that an authentication policy identified (`consumer`).
     Consumer,
-    /// The client's address, of IPv6 its first 64 bits (`address`).
+    /// The client's address; for IPv6, its first 64 bits (`address`).
     Address,
     /// The route's name (`route`).
     Route,
     /// A header's value; the name in lower case (`header NAME`).
     Header(String),
-    /// A claim of the token that was shown (`claim NAME`).
+    /// A claim of the request's token (`claim NAME`).
     Claim(String),
     /// A cookie's value (`cookie NAME`).
     Cookie(String),
     /// A query parameter's value (`query NAME`).
     Query(String),
-    /// The host that the request names, without its port (`host`).
+    /// The request's host, without its port (`host`).
     Host,
     /// The path in normal form (`path`).
     Path,
     /// The method (`method`).
     Method,
-    /// All of these together (a list of two and more, none of them `all`).
+    /// The combination of these (a list of at least two, none of them `all`).
     Many(Vec<By>),
 }

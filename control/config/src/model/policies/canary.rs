@@ -3,40 +3,41 @@
 use crate::model::Percent;
 use crate::model::Spanned;
 
-/// Which requests go to one of their route's upstreams whatever the weights are: the first rule that a request fits holds.
+/// Sends matching requests to one of their route's upstreams, regardless of weights. The first rule that
+/// matches applies.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Canary {
-    /// In the order in which they are tried.
+    /// The rules, in the order tried.
     pub rules: Vec<CanaryRule>,
 }
 
 /// Requests that go to one upstream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CanaryRule {
-    /// The upstream's name.
+    /// Name of the upstream.
     pub to: Spanned<String>,
-    /// Headers that a request must have, with their values; `None`: any.
+    /// Headers that a request must have, with their values; `None`: any value.
     pub headers: Vec<(String, Option<String>)>,
-    /// Cookies that a request must have, with their values; `None`: any.
+    /// Cookies that a request must have, with their values; `None`: any value.
     pub cookies: Vec<(String, Option<String>)>,
-    /// How many of a hundred.
+    /// Percentage of the matching requests that go to the upstream.
     pub percent: Percent,
-    /// Who stays on the same side.
+    /// The key that keeps a client in the same sample.
     pub by: CanaryBy,
 }
 
-/// What decides whether a request is one of the hundred.
+/// The key that decides whether a request belongs to the percentage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CanaryBy {
-    /// A lot for each request.
+    /// A random sample per request.
     #[default]
     Random,
-    /// Who was told apart; else the address.
+    /// The identified consumer; otherwise the client's address.
     Consumer,
     /// The client's address.
     Address,
-    /// A header; where it is missing the address.
+    /// A header; if it is missing, the client's address.
     Header(String),
-    /// A cookie; where it is missing the address.
+    /// A cookie; if it is missing, the client's address.
     Cookie(String),
 }

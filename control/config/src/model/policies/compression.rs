@@ -1,19 +1,19 @@
 //! `compression`.
 
-/// Which responses become smaller, and how.
+/// Compresses response bodies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compression {
-    /// Encodings by their names in HTTP, the one that is liked best first.
+    /// Encodings by their HTTP names, in order of preference.
     pub encodings: Vec<String>,
-    /// Content types, in lower case; a star at one end stands for anything.
+    /// Content types, in lower case; a star at one end matches any text.
     pub types: Vec<String>,
-    /// Bodies that are known to be shorter stay as they are, in bytes.
+    /// Minimum length in bytes: a body that is known to be shorter stays uncompressed.
     pub min_length: u64,
-    /// How hard each encoding tries.
+    /// Compression level of each encoding.
     pub level: CompressionLevel,
 }
 
-/// How hard each encoding tries, as its library counts that.
+/// Compression level of each encoding, on its library's scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompressionLevel {
     /// 1 to 19. Default 3.
@@ -25,7 +25,7 @@ pub struct CompressionLevel {
 }
 
 impl Default for CompressionLevel {
-    /// Levels at which a core makes 100 MB/s and more.
+    /// Levels at which one core compresses at least 100 MB/s.
     fn default() -> Self {
         Self { zstd: 3, brotli: 4, gzip: 5 }
     }

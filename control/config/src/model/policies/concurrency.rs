@@ -2,21 +2,21 @@
 
 use super::{By, Cost, Exempt};
 
-/// How many requests may be under way at once.
+/// Limits concurrent requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Concurrency {
-    /// So many.
+    /// Maximum of concurrent requests per key.
     pub limit: u64,
-    /// What requests are told apart by.
+    /// The key by which requests are counted.
     pub by: By,
-    /// What a request counts for.
+    /// The cost of a request.
     pub cost: Cost,
     /// Requests that are not counted.
     pub exempt: Exempt,
-    /// What limits at several places have in common that count together.
+    /// Name that limits at several places share in order to count together.
     pub scope: Option<String>,
-    /// The status of what is refused. Default 429.
+    /// Status of rejected requests. Default 429.
     pub status: Option<u16>,
-    /// Whether nothing is refused.
+    /// Whether the limit only reports and rejects nothing.
     pub dry_run: bool,
 }

@@ -2,23 +2,23 @@
 
 use std::time::Duration;
 
-/// Which web pages may read the answers.
+/// Controls which web origins may read responses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cors {
-    /// Whether all may.
+    /// Whether every origin may.
     pub any: bool,
-    /// Origins that may, as written; a host may begin with `*.`.
+    /// Allowed origins, as written; a host may begin with `*.`.
     pub origins: Vec<String>,
-    /// Expressions for whole origins.
+    /// Regular expressions that match whole origins.
     pub regexes: Vec<String>,
-    /// Methods that may be used.
+    /// Methods that pages may use.
     pub methods: Vec<String>,
-    /// Fields of a request that a page may set; `*`: any.
+    /// Request fields that a page may set; `*`: any.
     pub headers: Vec<String>,
-    /// Fields of an answer that a page may read.
+    /// Response fields that a page may read.
     pub expose: Vec<String>,
-    /// Whether cookies and the like may be sent along.
+    /// Whether requests may carry credentials such as cookies.
     pub credentials: bool,
-    /// How long a browser may keep the answer to a preflight.
+    /// How long a browser may cache the response to a preflight.
     pub max_age: Option<Duration>,
 }

@@ -1,29 +1,29 @@
-//! What a request counts for in a limit, and which ones are not counted.
+//! The cost of a request in a limit, and the requests that a limit does not count.
 
 use crate::model::Cidr;
 
-/// What a request counts for (`cost`).
+/// The cost of a request (`cost`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// What says it.
+    /// Source of the cost.
     pub by: CostBy,
-    /// What it is where that says nothing. Default 1.
+    /// The cost if the source gives none. Default 1.
     pub default: u64,
-    /// The most that a header can say; nothing: what the limit lets through at once.
+    /// The highest cost that a header can set; `None`: the most that the limit admits at once.
     pub max: Option<u64>,
 }
 
 impl Default for Cost {
-    /// Each counts for 1.
+    /// Every request costs 1.
     fn default() -> Self {
         Self { by: CostBy::Constant, default: 1, max: None }
     }
 }
 
-/// What says the cost of a request.
+/// Source of a request's cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CostBy {
-    /// Nothing: all cost the same (a number).
+    /// A constant: every request costs the same (a number).
     Constant,
     /// Its method (`methods`).
     Methods(Vec<(String, u64)>),
@@ -33,17 +33,17 @@ pub enum CostBy {
     ResponseHeader(String),
 }
 
-/// Requests that a limit does not count (`exempt`): those of which any of this is true.
+/// Requests that a limit does not count (`exempt`): any one of these conditions is enough.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exempt {
     /// The client's address is in one of these blocks.
     pub addresses: Vec<Cidr>,
-    /// It is one of these consumers.
+    /// The consumer is one of these.
     pub consumers: Vec<String>,
-    /// It is in one of these groups.
+    /// The consumer is in one of these groups.
     pub groups: Vec<String>,
     /// The method is one of these.
     pub methods: Vec<String>,
-    /// One of these fields, by its name in lower case, has this value.
+    /// One of these fields has this value. The names are in lower case.
     pub headers: Vec<(String, String)>,
 }

@@ -1,19 +1,19 @@
 //! `decompression`.
 
-/// Which bodies are decoded.
+/// Decodes encoded bodies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decompression {
-    /// Encodings by their names in HTTP.
+    /// Encodings by their HTTP names.
     pub encodings: Vec<String>,
-    /// Whether bodies of requests are.
+    /// Whether request bodies are decoded.
     pub requests: bool,
-    /// Whether bodies of responses are.
+    /// Whether response bodies are decoded.
     pub responses: bool,
-    /// Bytes of a request's; `None`: `off`.
+    /// Maximum bytes of a decoded request body; `None`: `off`.
     pub limit: Option<u64>,
-    /// Bytes of a response's; `None`: `off`.
+    /// Maximum bytes of a decoded response body; `None`: `off`.
     pub response_limit: Option<u64>,
-    /// Bytes for one of the encoded body.
+    /// Maximum ratio of decoded to encoded bytes.
     pub ratio: u64,
 }
 

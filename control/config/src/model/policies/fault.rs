@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use crate::model::Percent;
 
-/// Requests that are late or fail on purpose.
+/// Delays or fails requests on purpose.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fault {
-    /// A status, and to how many of a hundred requests it is given.
+    /// A status, and the percentage of requests that get it.
     pub abort: Option<(u16, Percent)>,
-    /// A time, and how many of a hundred requests wait for it.
+    /// A delay, and the percentage of requests that wait for it.
     pub delay: Option<(Duration, Percent)>,
-    /// Only requests that have this header, with this value if one is named.
+    /// Restricts the policy to requests with this header, and with this value if there is one.
     pub header: Option<(String, Option<String>)>,
 }

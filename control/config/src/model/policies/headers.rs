@@ -1,21 +1,21 @@
 //! `headers`.
 
-/// Fields that requests gain and lose on their way upstream, and responses on their way back.
+/// Changes the fields of requests on their way upstream and of responses on their way back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers {
-    /// Of requests.
+    /// Changes of requests.
     pub request: HeaderChange,
-    /// Of responses.
+    /// Changes of responses.
     pub response: HeaderChange,
 }
 
-/// What changes in the fields of a message: first some go, then others come.
+/// Changes of a message's fields. Removals come before `set` and `add`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeaderChange {
-    /// Fields that go.
+    /// Fields to remove.
     pub remove: Vec<String>,
-    /// Fields that take the place of those of their name.
+    /// Fields that replace existing fields of the same name.
     pub set: Vec<(String, String)>,
-    /// Fields that come beside those of their name.
+    /// Fields that are added to existing fields of the same name.
     pub add: Vec<(String, String)>,
 }

@@ -4,28 +4,28 @@ use std::time::Duration;
 
 use super::IdentityHeaders;
 
-/// Who signs requests may come.
+/// Admits signed requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hmac {
-    /// What a signature must cover.
+    /// The components that a signature must cover.
     pub components: Vec<String>,
-    /// How old it may be.
+    /// Maximum age of a signature.
     pub max_age: Duration,
-    /// How much clocks may differ.
+    /// Tolerated difference between the clocks.
     pub leeway: Duration,
-    /// How many nonces are remembered; `None`: none is wanted.
+    /// How many nonces are remembered; `None`: signatures need no nonce.
     pub nonces: Option<usize>,
-    /// Bytes of a body that is compared with its digest; `None`: none is.
+    /// Maximum bytes of a body that is compared with its digest; `None`: bodies are not compared.
     pub body: Option<usize>,
-    /// The label of the signature.
+    /// The required label of the signature; `None`: any.
     pub label: Option<String>,
-    /// The tag that it must have.
+    /// The required tag of the signature; `None`: any.
     pub tag: Option<String>,
-    /// Whether it goes upstream.
+    /// Whether the signature is forwarded upstream.
     pub forward: bool,
     /// Whether a request without a signature passes. Default false.
     pub optional: bool,
-    /// The fields that tell who it is.
+    /// Fields that tell the upstream which consumer it is.
     pub identity: IdentityHeaders,
 }
 

@@ -1,33 +1,33 @@
 //! `intercept`.
 
-/// Requests that are answered before they go anywhere: the first rule that a request fits holds.
+/// Answers requests before they are forwarded. The first rule that matches applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Intercept {
-    /// In the order in which they are tried.
+    /// The rules, in the order tried.
     pub rules: Vec<InterceptRule>,
 }
 
-/// Requests that get one answer.
+/// A rule: its conditions and its response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InterceptRule {
-    /// An expression that is found in the path or the query.
+    /// A regular expression that occurs in the path or the query.
     pub uri: Option<String>,
-    /// An expression that is found in the path.
+    /// A regular expression that occurs in the path.
     pub path: Option<String>,
-    /// Whether the client has used TLS.
+    /// Whether the client uses TLS; `None`: either.
     pub secure: Option<bool>,
     /// The methods; empty: any.
     pub methods: Vec<String>,
-    /// The answer's status.
+    /// Status of the response.
     pub status: u16,
-    /// The answer's `Location`, in which parts of the request are filled in.
+    /// `Location` of the response, a template of parts of the request.
     pub location: Option<String>,
-    /// What replaces the match of `path`; the path that comes of it is the answer's `Location`.
+    /// Replacement for the match of `path`; the resulting path is the response's `Location`.
     pub replace: Option<String>,
-    /// Whether the query of the request follows in `Location`.
+    /// Whether the request's query is appended to `Location`.
     pub keep_query: bool,
-    /// The answer's body.
+    /// Body of the response.
     pub body: Vec<u8>,
-    /// The `Content-Type` of the body.
+    /// `Content-Type` of the body.
     pub content_type: String,
 }

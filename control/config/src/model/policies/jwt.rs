@@ -4,64 +4,64 @@ use std::time::Duration;
 
 use crate::model::{CredentialPlace, IdentityHeaders, PemFile, Secret};
 
-/// Who shows a token that somebody trusted has signed may come.
+/// Admits requests with a token that a trusted issuer signed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Jwt {
-    /// The issuers that are trusted; at least one. Of several, each has names of its own.
+    /// The trusted issuers; at least one. If there are several, each lists its own names.
     pub issuers: Vec<JwtIssuer>,
-    /// By how much clocks may differ. Default 30 s.
+    /// Tolerated difference between the clocks. Default 30 s.
     pub leeway: Duration,
-    /// Where the token may be. Default: `Authorization: Bearer`.
+    /// Places where the token is looked for. Default: `Authorization: Bearer`.
     pub from: Vec<CredentialPlace>,
-    /// Whether it goes upstream; one from the query never does. Default true.
+    /// Whether the token is forwarded upstream; a token from the query never is. Default true.
     pub forward: bool,
     /// Whether a request without a token passes. Default false.
     pub optional: bool,
-    /// Fields in which claims go upstream: name and claim.
+    /// Fields that carry claims upstream: name and claim.
     pub headers: Vec<(String, String)>,
-    /// Who it is, as the upstream hears it.
+    /// Fields that tell the upstream which consumer it is.
     pub identity: IdentityHeaders,
-    /// Tokens that are remembered, for each worker. Default 1000.
+    /// Tokens that each worker caches. Default 1000.
     pub cache: usize,
 }
 
 /// An issuer of tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JwtIssuer {
-    /// What its tokens have in `iss`, one of these; empty, of an only issuer: whatever they have.
+    /// Accepted values of `iss`. Empty, allowed only for a single issuer: any value.
     pub names: Vec<String>,
-    /// The keys.
+    /// The keys that verify its tokens.
     pub keys: JwtKeys,
-    /// Which algorithms are taken, as tokens spell them.
+    /// Accepted algorithms, as tokens spell them.
     pub algorithms: Vec<&'static str>,
-    /// For whom a token has to be, one of these; empty: whomever.
+    /// Accepted audiences; a token must name one of them. Empty: any.
     pub audiences: Vec<String>,
-    /// What a token has to say.
+    /// Required claims and their accepted values.
     pub claims: Vec<(String, Vec<String>)>,
-    /// The claim that is the consumer's name. Default `sub`.
+    /// The claim that holds the consumer's name. Default `sub`.
     pub consumer_claim: String,
-    /// The claim that has its groups. Default `groups`.
+    /// The claim that holds the consumer's groups. Default `groups`.
     pub groups_claim: String,
 }
 
 /// The keys that verify tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JwtKeys {
-    /// A set of keys in a file.
+    /// A key set in a file.
     File(PemFile),
     /// A shared secret.
     Secret(Secret),
-    /// A set of keys at an URL.
+    /// A key set at a URL.
     Url {
         /// The URL.
         url: String,
-        /// Who may have signed its certificate; `None`: whom the system trusts.
+        /// CA for its certificate; `None`: the system's trust store.
         ca: Option<PemFile>,
-        /// How long they hold. Default 5 min.
+        /// How long fetched keys are valid. Default 5 min.
         refresh: Duration,
-        /// The least time between two fetches. Default 5 s.
+        /// Minimum time between two fetches. Default 5 s.
         cooldown: Duration,
-        /// How long a fetch may take. Default 5 s.
+        /// Maximum duration of a fetch. Default 5 s.
         timeout: Duration,
     },
 }

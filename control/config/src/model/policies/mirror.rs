@@ -5,21 +5,21 @@ use std::time::Duration;
 use crate::model::Percent;
 use crate::model::Spanned;
 
-/// Copies of requests for another upstream.
+/// Sends copies of requests to another upstream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mirror {
-    /// The upstream's name.
+    /// Name of the upstream.
     pub to: Spanned<String>,
-    /// How many of a hundred requests are copied.
+    /// Percentage of requests that are copied.
     pub percent: Percent,
-    /// Bytes of a body; a request with more is not copied.
+    /// Maximum bytes of a body; a request with a larger one is not copied.
     pub body: usize,
-    /// Copies under way at a time.
+    /// Maximum of concurrent copies.
     pub in_flight: usize,
-    /// How long a copy may take.
+    /// Maximum duration of a copy's exchange.
     pub timeout: Duration,
     /// The field that marks a copy.
     pub header: Option<String>,
-    /// The host that copies are sent with.
+    /// The `Host` of copies; `None`: the host of the original request.
     pub host: Option<String>,
 }

@@ -4,48 +4,50 @@ use serde_json::Value;
 
 use crate::model::{At, Spanned};
 
-/// `plugins`: policies of plugins, each by its name.
+/// `plugins`: policies of plugins, by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PluginPolicies {
-    /// In the order in which they are written.
+    /// The plugins, in the order written.
     pub list: Vec<PluginPolicy>,
 }
 
-/// A plugin that is attached to something, or kept from it.
+/// A plugin that is attached or switched off.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PluginPolicy {
-    /// Its name.
+    /// Name of the plugin.
     pub name: Spanned<String>,
-    /// What it is to do; `None`: `off`, what is attached further out does not hold here.
+    /// Its settings. `None` is `off`: a plugin inherited from an outer level does not apply here.
     pub settings: Option<PluginSettings>,
 }
 
-/// A plugin's settings, as they are written, and where each part of them is. What they mean only the plugin knows.
+/// A plugin's settings as written, with the source position of each part. Only the plugin knows what they
+/// mean.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PluginSettings {
-    /// The settings.
+    /// The settings as JSON.
     pub value: Value,
-    /// The settings as a whole first.
+    /// Source positions; the settings as a whole come first.
     pub(crate) places: Vec<SettingPlace>,
-    /// Texts that hold what variables of the environment do, and how those are written.
+    /// Texts that contain the value of an environment variable, each with the text as written.
     pub(crate) variables: Vec<(String, String)>,
 }
 
-/// Where a part of a plugin's settings is written.
+/// Source position of one part of a plugin's settings.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SettingPlace {
-    /// Which part: a JSON pointer (RFC 6901).
+    /// The part, as a JSON pointer (RFC 6901).
     pub pointer: String,
-    /// Where its key is, if it has one.
+    /// Source position of its key, if it has one.
     pub key: Option<At>,
-    /// Where its value is.
+    /// Source position of its value.
     pub at: At,
-    /// How the variable of the environment is written that it holds.
+    /// The original text, if the value contains an environment variable.
     pub variable: Option<String>,
 }
 
 impl PluginSettings {
-    /// Where the value at a JSON pointer is written, or its `key`; of what is not there, where what should hold it is.
+    /// Returns the source position of the value at a JSON pointer, or of its key if `key` is set. For a value
+    /// that does not exist, returns the position of the closest existing parent.
     #[must_use]
     pub fn at(&self, pointer: &str, key: bool) -> At {
         self.place(pointer).map(|place| place.key.filter(|_| key).unwrap_or(place.at)).unwrap_or_default()
@@ -61,14 +63,15 @@ impl PluginSettings {
         }
     }
 
-    /// How the variable of the environment is written that the value at a JSON pointer holds. Nothing of such a value may be
-    /// shown: it may be secret.
+    /// Returns the original text of the value at a JSON pointer, if it contains an environment variable. The
+    /// value itself must not be shown: it may be secret.
     #[must_use]
     pub fn variable(&self, pointer: &str) -> Option<&str> {
         self.place(pointer)?.variable.as_deref()
     }
 
-    /// A text to be shown: what variables of the environment hold is told by their names.
+    /// Returns `text` in a form that may be shown: values of environment variables are replaced by the
+    /// original text.
     #[must_use]
     pub fn shown(&self, text: &str) -> String {
         self.variables.iter().fold(text.to_owned(), |text, (held, written)| text.replace(held, written))

@@ -1,12 +1,12 @@
 //! `query`.
 
-/// Parameters that requests gain and lose on their way upstream: first some go, then others come.
+/// Changes the query parameters of requests on their way upstream. Removals come before `set` and `add`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// Parameters that go.
+    /// Parameters to remove.
     pub remove: Vec<String>,
-    /// Parameters that take the place of those of their name.
+    /// Parameters that replace existing parameters of the same name.
     pub set: Vec<(String, String)>,
-    /// Parameters that come beside those of their name.
+    /// Parameters that are added to existing parameters of the same name.
     pub add: Vec<(String, String)>,
 }

@@ -2,36 +2,36 @@
 
 use super::{By, Cost, Exempt, Redis};
 
-/// How many requests may come in a day or a month of the calendar, in UTC.
+/// Limits requests per calendar day or month, in UTC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// What clients are told that it is called. Default: what it is `by`.
+    /// Name that clients see. Default: the key in `by`.
     pub name: Option<String>,
-    /// So many.
+    /// Maximum of requests per period and key.
     pub limit: u64,
-    /// In each of these.
+    /// The period.
     pub per: Period,
-    /// What requests are told apart by.
+    /// The key by which requests are counted.
     pub by: By,
-    /// What a request counts for.
+    /// The cost of a request.
     pub cost: Cost,
     /// Requests that are not counted.
     pub exempt: Exempt,
-    /// What limits at several places have in common that count together.
+    /// Name that limits at several places share in order to count together.
     pub scope: Option<String>,
-    /// Keys that are remembered at once.
+    /// Maximum of keys that are remembered.
     pub keys: usize,
-    /// Whether every answer tells how the quota stands.
+    /// Whether every response reports the state of the quota.
     pub headers: bool,
-    /// The status of what is refused. Default 429.
+    /// Status of rejected requests. Default 429.
     pub status: Option<u16>,
-    /// Whether nothing is refused.
+    /// Whether the quota only reports and rejects nothing.
     pub dry_run: bool,
     /// The Redis that counts for several gateways.
     pub redis: Option<Redis>,
 }
 
-/// A stretch of the calendar, in UTC.
+/// A calendar period, in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Period {
     /// From midnight to midnight (`day`).

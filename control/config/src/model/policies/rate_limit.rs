@@ -4,47 +4,47 @@ use std::time::Duration;
 
 use super::{By, Cost, Exempt, Redis};
 
-/// How many requests may come in a time.
+/// Limits requests per period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateLimit {
-    /// What clients are told that it is called. Default: what it is `by`.
+    /// Name that clients see. Default: the key in `by`.
     pub name: Option<String>,
-    /// How many, and in which time.
+    /// Requests per period.
     pub rate: Rate,
-    /// How many at once after a pause. Default: as many as `rate` says in its time.
+    /// Requests admitted at once after a pause. Default: the count of `rate`.
     pub burst: u64,
-    /// What requests are told apart by.
+    /// The key by which requests are counted.
     pub by: By,
-    /// What a request counts for.
+    /// The cost of a request.
     pub cost: Cost,
     /// Requests that are not counted.
     pub exempt: Exempt,
-    /// What limits at several places have in common that count together.
+    /// Name that limits at several places share in order to count together.
     pub scope: Option<String>,
-    /// Keys that are remembered at once.
+    /// Maximum of keys that are remembered.
     pub keys: usize,
-    /// Whether every answer tells how the limit stands.
+    /// Whether every response reports the state of the limit.
     pub headers: bool,
-    /// The status of what is refused. Default 429.
+    /// Status of rejected requests. Default 429.
     pub status: Option<u16>,
-    /// Whether nothing is refused.
+    /// Whether the limit only reports and rejects nothing.
     pub dry_run: bool,
-    /// The Redis by which several gateways hold it together.
+    /// The Redis that lets several gateways share the limit.
     pub redis: Option<Redis>,
-    /// How many are taken of it at once, to be given out within a second.
+    /// Permits that a gateway takes from Redis at once and spends within a second.
     pub lease: u32,
 }
 
 impl RateLimit {
-    /// Keys that are remembered at once, where nothing is said.
+    /// Default of `keys`.
     pub const KEYS: usize = 100_000;
 }
 
-/// So many in a time.
+/// Requests per period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// How many, at least 1.
+    /// Number of requests, at least 1.
     pub count: u64,
-    /// In which time: a second, a minute, an hour or a day.
+    /// The period: a second, a minute, an hour or a day.
     pub period: Duration,
 }

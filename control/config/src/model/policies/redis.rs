@@ -7,67 +7,67 @@ use crate::model::{At, Secret};
 /// The Redis or Valkey that counts for several gateways.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redis {
-    /// Where it is.
+    /// Address of the server, the Sentinels or the cluster.
     pub place: RedisPlace,
-    /// Where that is written.
+    /// Source position of the address.
     pub at: At,
     /// The password, if it is not in the URL.
     pub password: Option<Secret>,
-    /// How long a request waits for an answer. Default 50 ms.
+    /// How long a request waits for Redis. Default 50 ms.
     pub timeout: Duration,
-    /// What becomes of requests without one.
+    /// Treatment of requests while Redis does not answer.
     pub on_failure: OnFailure,
-    /// What its keys begin with. Default `tollgate`.
+    /// Prefix of its keys. Default `tollgate`.
     pub prefix: String,
 }
 
-/// Where a Redis is.
+/// Address of a Redis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RedisPlace {
-    /// One server (`url`); with a password perhaps, so it is shown nowhere.
+    /// One server (`url`). The URL may contain a password, so it is never shown.
     Url(Secret),
-    /// The master that Sentinels name (`sentinel`).
+    /// The master that Sentinels report (`sentinel`).
     Sentinel(RedisSentinel),
-    /// A cluster (`cluster`), by some of its nodes.
+    /// A cluster (`cluster`).
     Cluster {
         /// Some of its nodes, as host and port.
         nodes: Vec<(String, u16)>,
-        /// The user.
+        /// User name.
         user: Option<String>,
-        /// Whether all of them speak TLS.
+        /// Whether all nodes use TLS.
         tls: bool,
     },
 }
 
-/// The master that Sentinels name.
+/// The master that Sentinels report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisSentinel {
-    /// What it is called.
+    /// Name of the master.
     pub master: String,
     /// The Sentinels, as host and port.
     pub addresses: Vec<(String, u16)>,
-    /// The user at the Sentinels.
+    /// User name at the Sentinels.
     pub sentinel_user: Option<String>,
-    /// The password at the Sentinels.
+    /// Password at the Sentinels.
     pub sentinel_password: Option<Secret>,
-    /// Whether the Sentinels speak TLS.
+    /// Whether the Sentinels use TLS.
     pub sentinel_tls: bool,
-    /// The user at the master.
+    /// User name at the master.
     pub user: Option<String>,
-    /// The database at the master.
+    /// Number of the database at the master.
     pub database: u16,
-    /// Whether the master speaks TLS.
+    /// Whether the master uses TLS.
     pub tls: bool,
 }
 
-/// What becomes of requests that a shared count cannot be asked for.
+/// Treatment of requests while the shared counter is unavailable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// Each gateway counts by itself (`local`).
+    /// Each gateway counts on its own (`local`).
     #[default]
     Local,
-    /// They pass (`open`).
+    /// They are admitted (`open`).
     Open,
-    /// They are refused (`closed`).
+    /// They are rejected (`closed`).
     Closed,
 }

@@ -3,49 +3,49 @@
 use crate::model::PemFile;
 use crate::model::Percent;
 
-/// Spans of requests, told to an OpenTelemetry collector, and the trace's context passed on.
+/// Sends spans of requests to an OpenTelemetry collector and propagates the trace context.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
-    /// Where spans go.
+    /// The collector that receives the spans.
     pub collector: Collector,
-    /// The share of new traces that is sampled, in per cent. Default 100.
+    /// Percentage of new traces that is sampled. Default 100.
     pub sample: Percent,
-    /// The forms in which a context is understood and passed on. Default W3C's.
+    /// The formats in which a context is accepted and propagated. Default W3C's.
     pub propagation: Vec<Propagation>,
-    /// Whether a trace that a request says it belongs to goes on. Default true.
+    /// Whether a trace context in the request is continued. Default true.
     pub continues: bool,
 }
 
-/// An OpenTelemetry collector that is told something over OTLP/HTTP.
+/// An OpenTelemetry collector that receives data over OTLP/HTTP.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Collector {
-    /// Its URL for that.
+    /// URL for this kind of data.
     pub url: String,
     /// `service.name`. Default `tollgate`.
     pub service: String,
-    /// Fields that it gets.
+    /// Header fields of requests to the collector.
     pub headers: Vec<(String, String)>,
-    /// Further attributes of the resource that tells it, such as `deployment.environment.name`.
+    /// Additional resource attributes of this gateway, such as `deployment.environment.name`.
     pub resource: Vec<(String, String)>,
-    /// Who may have signed its certificate; `None`: whom the system trusts.
+    /// CA for its certificate; `None`: the system's trust store.
     pub ca: Option<PemFile>,
 }
 
 impl Collector {
-    /// The one at this URL, and everything else by default.
+    /// Makes a collector at this URL, with defaults otherwise.
     pub(crate) fn at(url: String) -> Self {
         let service = "tollgate".to_owned();
         Self { url, service, headers: Vec::new(), resource: Vec::new(), ca: None }
     }
 }
 
-/// A form of a trace's context.
+/// A format of the trace context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
     /// `traceparent` (W3C Trace Context).
     W3c,
     /// `b3`.
     B3,
-    /// `X-B3-TraceId` and others.
+    /// `X-B3-TraceId` and the related fields.
     B3Multi,
 }

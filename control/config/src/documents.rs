@@ -1,10 +1,10 @@
-//! Resources that do not come from a file: documents, each with a kind and a name, which are read one by one.
+//! Documents: resources from the API, the embedded store, etcd and any source but the file. Each has a kind
+//! and a name and is read on its own.
 //!
-//! The API, the embedded store, and every other source beside the file emit documents. Each is read by the same readers
-//! as its like in the file, and kept as it was read, so that a change costs the reading of what changed. [`Parts`] is
-//! what the file and the documents are together.
+//! A document is read by the same readers as the corresponding part of the file. The result is kept, so a
+//! change costs only the reading of the changed documents. [`Parts`] combines the file and the documents.
 //!
-//! A document is JSON. Its problems have a place in it, which is told as a JSON pointer (RFC 6901).
+//! A document is JSON. The positions of its problems are JSON pointers (RFC 6901).
 
 mod files;
 mod kinds;
@@ -37,32 +37,32 @@ pub use parts::Parts;
 pub(crate) use pointer::step;
 pub use value::{FileResource, file_resources, from_yaml, to_yaml};
 
-/// Documents have places of their own: numbers of files from here on are theirs.
+/// File numbers from here on belong to documents, not to files.
 const FIRST: u32 = 1 << 24;
 
 /// The documents of one source.
 #[derive(Debug, Default)]
 pub struct Documents {
-    /// What the source is called in messages.
+    /// The source's name in messages.
     source: String,
-    /// What paths in documents are relative to.
+    /// The folder that paths in documents are relative to.
     folder: PathBuf,
-    /// Where files may lie that documents name.
+    /// Directories that files named by documents must lie in.
     scope: Scope,
     by_kind: Vec<BTreeMap<String, Arc<Document>>>,
-    /// By the numbers under which they were read.
+    /// Documents by the file number under which each was read.
     places: Vec<Option<Arc<Document>>>,
     free: BTreeSet<u32>,
 }
 
-/// One document, read.
+/// A document and the result of reading it.
 #[derive(Debug)]
 pub struct Document {
     /// Its kind.
     pub kind: &'static Kind,
-    /// Its name, unique among its kind over all sources.
+    /// Its name, unique within its kind over all sources.
     pub name: String,
-    /// What it says; a route is without its name.
+    /// The content; a route is stored without its name.
     pub value: Arc<Value>,
     place: u32,
     pub(crate) routes: Vec<Route>,
@@ -70,17 +70,17 @@ pub struct Document {
     pub(crate) consumers: Vec<ConsumerSpec>,
     pub(crate) certificates: Vec<NamedCertificate>,
     pub(crate) policy_sets: Vec<PolicySet>,
-    /// Files that it names, with what they held when it was read.
+    /// Files that it names, with their content when it was read.
     files: Vec<PemFile>,
-    /// Whether it names files or sockets at all.
+    /// Whether it names any files or sockets.
     names_files: bool,
-    /// Where they might lie when it was read.
+    /// Scope of its files when it was read.
     scope: Scope,
     references: Vec<Reference>,
     warnings: Vec<Problem>,
 }
 
-/// A document that was taken in, and what was there before: to be put back if it is not good after all.
+/// A change that was made, with the previous document, so that the change can be undone.
 #[derive(Debug)]
 #[must_use = "a change that is refused is to be undone"]
 pub struct Undo {
@@ -90,48 +90,48 @@ pub struct Undo {
 }
 
 impl Documents {
-    /// None yet. `source` is what messages call it, `folder` what paths in documents are relative to, and `scope` where
-    /// files may lie that documents name.
+    /// Makes an empty collection. `source` is its name in messages, `folder` is the folder that paths in
+    /// documents are relative to, and `scope` bounds the files that documents may name.
     #[must_use]
     pub fn new(source: &str, folder: PathBuf, scope: Scope) -> Self {
         let by_kind = KINDS.iter().map(|_| BTreeMap::new()).collect();
         Self { source: source.to_owned(), folder, scope, by_kind, places: Vec::new(), free: BTreeSet::new() }
     }
 
-    /// The document of this name.
+    /// Returns the document with this name.
     #[must_use]
     pub fn get(&self, kind: &Kind, name: &str) -> Option<&Arc<Document>> {
         self.by_kind[kind.index].get(name)
     }
 
-    /// The documents of a kind, by name.
+    /// Iterates over the documents of a kind, by name.
     pub fn of(&self, kind: &Kind) -> impl Iterator<Item = &Arc<Document>> {
         self.by_kind[kind.index].values()
     }
 
-    /// The documents of a kind whose names come after this one.
+    /// Iterates over the documents of a kind whose names sort after this one.
     pub fn after(&self, kind: &Kind, name: &str) -> impl Iterator<Item = &Arc<Document>> {
         let after = (Bound::Excluded(name), Bound::Unbounded);
         self.by_kind[kind.index].range::<str, _>(after).map(|(_, document)| document)
     }
 
-    /// How many there are.
+    /// Returns the number of documents.
     #[must_use]
     pub fn len(&self) -> usize {
         self.by_kind.iter().map(BTreeMap::len).sum()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no documents.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Reads a document and takes it in, in the place of the one of its name. `known` says whether another source has an
-    /// upstream of a name. Whether it goes together with everything else is for the plan's compiler to say.
+    /// Reads a document and stores it, replacing any document with the same kind and name. Its compatibility
+    /// with everything else is not checked here: the plan's compiler does that.
     ///
     /// # Errors
-    /// What is wrong with it, with its warnings; nothing has changed then.
+    /// Returns the problems of the document, including warnings. Nothing has changed then.
     pub fn put(
         &mut self,
         kind: &'static Kind,
@@ -161,15 +161,16 @@ impl Documents {
         }
     }
 
-    /// Changes where files may lie that documents name, and gives where they might before.
+    /// Replaces the scope of files that documents may name, and returns the previous one.
     pub fn confine(&mut self, scope: Scope) -> Scope {
         std::mem::replace(&mut self.scope, scope)
     }
 
-    /// Reads documents again whose files have changed, or that were read with another scope. A document that cannot be read
-    /// stays as it is.
+    /// Rereads documents whose files have changed, or that were read with another scope. A document that
+    /// cannot be read stays as it is.
     ///
-    /// Returns how to take the changes back, and the problems of the documents that could not be read.
+    /// Returns the changes, so that they can be undone, and the problems of the documents that could not be
+    /// read.
     pub fn renew(&mut self) -> (Vec<Undo>, Vec<Problem>) {
         let all = self.by_kind.iter().flat_map(BTreeMap::values);
         let is_stale = |document: &Arc<Document>| {
@@ -189,20 +190,20 @@ impl Documents {
         (undo, problems)
     }
 
-    /// Takes a document away; `None`: there is none.
+    /// Removes a document; `None`: there is none.
     pub fn remove(&mut self, kind: &'static Kind, name: &str) -> Option<Undo> {
         let before = self.by_kind[kind.index].remove(name)?;
         self.forget_place(Some(&before));
         Some(Undo { kind, name: name.to_owned(), before: Some(before) })
     }
 
-    /// Takes a change back. Those that came after it must have been taken back before.
+    /// Undoes a change. Later changes must have been undone before.
     pub fn undo(&mut self, undo: Undo) {
         let Undo { kind, name, before } = undo;
         let gone = match before {
             None => self.by_kind[kind.index].remove(&name),
             Some(document) => {
-                // Its number may be another one's by now.
+                // Another document may have taken its number in the meantime.
                 let place = (document.place - FIRST) as usize;
                 if self.places[place].is_none() {
                     self.free.remove(&(document.place - FIRST));
@@ -210,7 +211,7 @@ impl Documents {
                     self.by_kind[kind.index].insert(name, document)
                 } else {
                     let value = document.value.clone();
-                    // It was good before.
+                    // It was valid before, so it is valid again.
                     let _ = self.put(kind, &name, value).map(|undo| drop(undo.before));
                     None
                 }
@@ -227,9 +228,9 @@ impl Documents {
         }
     }
 
-    /// References of these documents to upstreams that are not there: told with help, which the plan's compiler has not.
-    /// `file_has` says whether the file has an upstream of a name. What it costs is the number of references, and where
-    /// one leads nowhere the number of upstreams once.
+    /// Finds references of these documents to upstreams that do not exist. Its problems include help, unlike
+    /// those of the plan's compiler. `file_has` returns whether the file defines an upstream. The cost is
+    /// proportional to the number of references; if one is dangling, all upstreams are visited once.
     pub fn unknown<'d, 'p>(
         &self,
         documents: impl IntoIterator<Item = &'d Document>,
@@ -252,8 +253,8 @@ impl Documents {
         unknown(&missing, &names).iter().map(|problem| self.tell(problem, &Problems::default())).collect()
     }
 
-    /// What is wrong with the lists of endpoints that a document names. A list that does not exist yet is only doubtful: a
-    /// program may write it later.
+    /// Checks the lists of endpoints that a document names. A list that does not exist yet is only a warning,
+    /// because a program may write it later.
     #[must_use]
     pub fn check_lists(&self, document: &Document) -> Vec<DocumentProblem> {
         let mut problems = Vec::new();
@@ -275,14 +276,14 @@ impl Documents {
         problems
     }
 
-    /// Warnings about a document.
+    /// Returns the warnings about a document.
     #[must_use]
     pub fn warnings(&self, document: &Document) -> Vec<DocumentProblem> {
         document.warnings.iter().map(|problem| self.tell(problem, &Problems::default())).collect()
     }
 
-    /// A problem of a [`Parts`], which may be about a file or about one of these documents, for whoever asked over the
-    /// API. `places` knows the files.
+    /// Converts a problem of a [`Parts`], which may concern a file or one of these documents, to the API's
+    /// form. `places` knows the files.
     #[must_use]
     pub fn tell(&self, problem: &Problem, places: &Problems) -> DocumentProblem {
         match self.at(problem.at) {
@@ -299,7 +300,7 @@ impl Documents {
         }
     }
 
-    /// The documents that a problem is about: the one in which it is first, then those that it refers to.
+    /// Returns the documents that a problem concerns: first the one it was found in, then those it refers to.
     pub fn about(&self, problem: &Problem) -> impl Iterator<Item = &Arc<Document>> {
         let related = problem.related.iter().map(|(at, _)| *at);
         std::iter::once(problem.at).chain(related).filter_map(|at| self.at(at))
@@ -313,7 +314,7 @@ impl Documents {
         format!("{}: {}/{name}", self.source, kind.name)
     }
 
-    /// Adds the texts of the documents that some of the problems are about.
+    /// Adds the texts of the documents that the problems refer to, and sorts the problems.
     #[must_use]
     pub fn collect(&self, mut problems: Problems) -> Problems {
         problems.adopt(|file| {
@@ -324,7 +325,7 @@ impl Documents {
         problems
     }
 
-    /// What is wrong with these documents and a file together that neither says alone: names that both have.
+    /// Finds names that both these documents and the file define.
     #[must_use]
     pub fn twice(&self, config: &Config) -> Vec<Problem> {
         let mut problems = Vec::new();
@@ -350,7 +351,7 @@ impl Documents {
 }
 
 impl At {
-    /// Whether it is in a document, and not in a file.
+    /// Returns whether the position is in a document, not in a file.
     #[must_use]
     pub fn is_in_document(self) -> bool {
         self.file >= FIRST
@@ -358,7 +359,7 @@ impl At {
 }
 
 impl Config {
-    /// The names of a kind's resources, as metrics call them, and where each is written.
+    /// Returns the names of a kind's resources, as used in metrics, with their source positions.
     pub fn names(&self, kind: &Kind) -> Vec<(String, At)> {
         match kind.index {
             kinds::ROUTES => self.routes.iter().map(|route| (route.display_name(), route.at)).collect(),
@@ -384,7 +385,7 @@ impl Config {
 }
 
 impl Document {
-    /// The text in which the places of problems are, as it may be shown.
+    /// Returns the text that positions of problems refer to, with secrets masked.
     fn text(&self) -> String {
         read::shown(self.kind, &self.value)
     }
@@ -394,27 +395,27 @@ impl Document {
     }
 }
 
-/// Whether a file holds something else than it did.
+/// Returns whether the content of a file has changed.
 fn is_changed(known: &PemFile) -> bool {
     read_pem(known).is_some_and(|now| now.is_none_or(|now| now != known.bytes))
 }
 
-/// A problem as the API tells it.
+/// A problem in the API's form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentProblem {
-    /// How bad it is.
+    /// Severity of the problem.
     pub severity: Severity,
-    /// Which document, as `kind/name`, or which file.
+    /// The document, as `kind/name`, or the name of the file.
     pub place: String,
-    /// Where in the document (RFC 6901); in a file, line and column, as `12:5`.
+    /// JSON pointer into the document (RFC 6901); for a file, line and column, as in `12:5`.
     pub pointer: String,
-    /// What is wrong.
+    /// The problem, in one line.
     pub message: String,
-    /// What would have been right.
+    /// A description of valid values.
     pub expected: Option<String>,
-    /// What to do about it.
+    /// Advice, one entry per suggestion.
     pub help: Vec<String>,
-    /// As `check` tells it, with the line and a caret.
+    /// The rendered problem with its line and a caret, as `check` prints it.
     pub text: String,
 }
 
@@ -422,14 +423,14 @@ impl DocumentProblem {
     fn in_text(kind: &Kind, name: &str, title: &str, text: &str, problem: &Problem) -> Self {
         let pointer = pointer::find(text, problem.at);
         let mut there = problem.clone();
-        // The other places are in other texts.
+        // Related positions refer to other texts.
         there.related = Vec::new();
         there.at.file = 0;
         let file = SourceFile { name: title.to_owned(), text: text.to_owned() };
         Self::new(format!("{}/{name}", kind.name), pointer, problem, &[file], there)
     }
 
-    /// A problem that no reader has found.
+    /// Makes an error that no reader found.
     #[must_use]
     pub fn plain(place: &str, pointer: &str, message: &str) -> Self {
         Self {
@@ -443,7 +444,7 @@ impl DocumentProblem {
         }
     }
 
-    /// A problem of a file, or of a text that is no document yet.
+    /// Converts a problem of a file, or of a text that is not yet a document.
     #[must_use]
     pub fn in_file(problem: &Problem, files: &[SourceFile]) -> Self {
         let place = files.get(problem.at.file as usize).map(|file| file.name.clone()).unwrap_or_default();

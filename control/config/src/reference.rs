@@ -1,10 +1,10 @@
-//! The table as a page for people.
+//! Generates the configuration reference from the table of keys.
 
 use std::fmt::Write as _;
 
 use crate::spec::{Choice, any_of, sections};
 
-/// Every key, its meaning, values and default, as Markdown: one table for each mapping.
+/// Returns every key with its meaning, values and default as Markdown, one table per mapping.
 #[must_use]
 pub fn reference() -> String {
     let mut out = String::from("# Configuration reference\n");

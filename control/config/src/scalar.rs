@@ -1,4 +1,4 @@
-//! Single values: text to types. Each parser is a pure function of the text.
+//! Parsers for single values. Each is a pure function of the text.
 
 pub(crate) mod address;
 mod braces;
@@ -14,19 +14,19 @@ pub(crate) mod status;
 pub(crate) mod template;
 pub(crate) mod value_template;
 
-/// Why a text is not such a value.
+/// The reason why a text is not a valid value.
 ///
-/// The text may hold a secret, so a fault does not repeat it: the reader puts the value, as it was written, in the
-/// place of `{}`, and drops [`Fault::suggestion`] when a variable was filled in.
+/// The text may be a secret, so a fault does not contain it. The reader replaces `{}` by the value as
+/// written, and drops [`Fault::suggestion`] if a variable was expanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// Begins with `{}`, or has it somewhere.
+    /// The message; it contains `{}`, usually at the start.
     pub message: String,
     /// Fixed advice.
     pub help: Option<&'static str>,
-    /// What to write instead, made from the value.
+    /// A replacement to suggest, derived from the value.
     pub suggestion: Option<String>,
-    /// The part that is wrong: start and length in characters.
+    /// The invalid part: start and length in characters.
     pub part: Option<(usize, usize)>,
 }
 
@@ -50,7 +50,7 @@ impl Fault {
         self
     }
 
-    /// Moves the part: the text was a stretch of a longer one that begins there.
+    /// Moves the invalid part by `by` characters, for a text that was part of a longer one.
     pub fn shifted(mut self, by: usize) -> Self {
         if let Some((start, _)) = &mut self.part {
             *start += by;

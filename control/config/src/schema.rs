@@ -1,13 +1,16 @@
-//! The table as a JSON Schema, from which editors complete and check.
+//! Generates the JSON Schema from the table of keys. Editors use it to complete and check configuration
+//! files.
 
 use serde_json::{Map, Value, json};
 
 use crate::spec::{Choice, Key, ROOT, Section, Shape, Text, sections};
 
-/// The JSON Schema (draft 2020-12) of a configuration file, with short and long forms and a description of each key.
+/// Returns the JSON Schema (draft 2020-12) of a configuration file, with short and long forms and a
+/// description of each key.
 ///
-/// It is a little wider than the reader: what a pattern cannot say (a port's range, a regular expression's grammar)
-/// it lets through, and `listen` is not required, since included files are written against it too.
+/// The schema accepts slightly more than the reader. It cannot express some rules, such as a port's range
+/// inside a text or the grammar of regular expressions. It does not require `listen`, because editors also
+/// apply it to included files.
 #[must_use]
 pub fn schema() -> Value {
     let mut definitions = Map::new();
@@ -32,7 +35,7 @@ pub fn schema() -> Value {
     Value::Object(out)
 }
 
-/// The schema of an upstream's value: its definition is not one section.
+/// Returns the schema of an upstream's value, whose definition is more than one section.
 pub(crate) fn upstream_value() -> Value {
     shape(&crate::spec::UPSTREAM_VALUE)
 }
@@ -49,7 +52,7 @@ fn section(section: &Section) -> Value {
     out.insert("type".to_owned(), "object".into());
     out.insert("properties".to_owned(), properties.into());
     out.insert("additionalProperties".to_owned(), false.into());
-    // A merge key is gone when the reader sees it, but not when an editor does.
+    // The parser resolves merge keys before the reader sees them, but an editor sees them.
     out.insert("patternProperties".to_owned(), json!({ "^<<$": {} }));
     if !required.is_empty() {
         out.insert("required".to_owned(), required.into());
@@ -160,7 +163,7 @@ fn off() -> Value {
     switch(&["off", "no", "false"])
 }
 
-/// Words in YAML's three spellings, and as booleans.
+/// Returns the words in YAML's three spellings, and as booleans.
 fn switch(words: &[&str]) -> Value {
     let mut values = Vec::new();
     for word in words {
@@ -241,7 +244,7 @@ mod tests {
             let kind = if name == "long-line" { "json" } else { "yaml" };
             assert!(!validator.is_valid(&instance(&format!("bad/{name}.{kind}"))), "{name}");
         }
-        // One mistake at a time: each has to be seen by itself.
+        // One mistake at a time: the schema must find each on its own.
         for routes in [
             json!([{ "match": "/a" }]),
             json!([{ "to": "a:80", "respond": 204 }]),

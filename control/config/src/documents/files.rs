@@ -1,5 +1,6 @@
-//! Files and sockets that documents name. A document is written by whoever may use the API, who need not be allowed to read
-//! the files of this machine: each path lies in a directory that the operator names.
+//! Restricts the files and sockets that documents name. Users of the API write documents, and they need not
+//! be allowed to read files of this machine. So each path must lie in a directory that the operator
+//! configures.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use crate::read::pem_files;
 
 /// Makes the paths of a document relative to `folder` and bounds them by `scope`.
 ///
-/// Gives whether it names any, and a problem for each path that lies elsewhere.
+/// Returns whether the document names any path, and a problem for each path outside the scope.
 pub(super) fn confine(config: &mut Config, folder: &Path, scope: &Scope) -> (bool, Vec<Problem>) {
     let mut named: Vec<(At, PathBuf)> = Vec::new();
     for pem in pem_files(config) {
@@ -43,7 +44,7 @@ pub(super) fn confine(config: &mut Config, folder: &Path, scope: &Scope) -> (boo
         Ok(outside) => outside.into_iter().map(|(at, outside)| refused(at, outside)).collect(),
         Err(stalled) => vec![Problem::error(At::default(), stalled.to_string())],
     };
-    // One path may be named twice, and a place be a key's and its certificate's at once.
+    // A path may be named twice, and one position may name both a certificate and its key.
     problems.dedup();
     (true, problems)
 }
@@ -54,7 +55,7 @@ fn refused(at: At, outside: Outside) -> Problem {
     )
 }
 
-/// Unix sockets that a document names.
+/// Returns the Unix sockets that a document names.
 fn sockets(config: &Config) -> Vec<(At, PathBuf)> {
     let mut out = Vec::new();
     for endpoint in config.upstreams.iter().flat_map(|upstream| &upstream.endpoints) {
@@ -90,7 +91,7 @@ fn sockets(config: &Config) -> Vec<(At, PathBuf)> {
     out
 }
 
-/// The Redis servers of a policy.
+/// Returns the Redis servers of a policy.
 fn redis(spec: &PolicySpec) -> Vec<&Redis> {
     match spec {
         PolicySpec::RateLimit(limits) => limits.iter().filter_map(|limit| limit.redis.as_ref()).collect(),
@@ -99,10 +100,10 @@ fn redis(spec: &PolicySpec) -> Vec<&Redis> {
     }
 }
 
-/// The path of a socket in a URL such as `redis+unix:///run/redis.sock?db=1`.
+/// Returns the path of a socket in a URL such as `redis+unix:///run/redis.sock?db=1`.
 ///
-/// The library decodes `%XX` and removes `..` before it connects, so a path with these is not the one that is checked here.
-/// It becomes an empty path, which lies nowhere.
+/// The Redis library decodes `%XX` and resolves `..` before it connects, so such a path differs from the
+/// checked one. It is replaced by the empty path, which is outside every scope.
 fn socket_of(redis: &Redis) -> Option<(At, PathBuf)> {
     let RedisPlace::Url(url) = &redis.place else { return None };
     let (scheme, rest) = url.reveal().split_once("://")?;

@@ -1,4 +1,4 @@
-//! The kinds of documents: a row each.
+//! The kinds of documents, one row each.
 
 use serde_json::{Value, json};
 
@@ -9,18 +9,19 @@ use crate::tree::Node;
 
 /// A kind of resource.
 pub struct Kind {
-    /// What it is called in paths: `routes`.
+    /// Its name in paths: `routes`.
     pub name: &'static str,
-    /// The key of the file that has them. It differs from the name where the file has another use for that word.
+    /// Its key in the configuration file. It differs from the name if the file uses that word for something
+    /// else.
     pub key: &'static str,
-    /// What one is called, for messages: `route`.
+    /// The singular, for messages: `route`.
     pub noun: &'static str,
-    /// The definition in the [schema](crate::schema()) that describes one.
+    /// Returns the schema of one resource, usually a reference into the [schema](crate::schema()).
     pub schema: fn() -> Value,
     pub(crate) index: usize,
-    /// Whether its name is a key of the document too.
+    /// Whether the document also contains its name as a key.
     pub(crate) named_inside: bool,
-    /// Reads one as it would be read in the file.
+    /// Reads one resource, as in the file.
     pub(crate) read: fn(&mut Reader, &str, &Node, &mut Draft),
 }
 
@@ -31,7 +32,7 @@ pub(crate) const CERTIFICATES: usize = 3;
 pub(crate) const POLICIES: usize = 4;
 pub(crate) const APISIX: usize = 5;
 
-/// Every kind, in the order in which a transaction's changes may name each other.
+/// Every kind, in the order of the `index` constants above.
 pub static KINDS: [Kind; 6] = [
     Kind {
         name: "routes",
@@ -78,8 +79,8 @@ pub static KINDS: [Kind; 6] = [
         named_inside: false,
         read: read::policy_set_document,
     },
-    // What clients of the APISIX front have written. The gateway does nothing by it: the documents that come of it are of the
-    // other kinds. A file may have it and does not read it.
+    // Objects as clients of the APISIX front wrote them. The gateway only stores them; it acts on the
+    // documents of other kinds that are derived from them. A file may contain this key, but it is not read.
     Kind {
         name: "apisix",
         key: "x-apisix",
@@ -91,14 +92,15 @@ pub static KINDS: [Kind; 6] = [
     },
 ];
 
-/// The kind of this name.
+/// Returns the kind with this name.
 #[must_use]
 pub fn kind(name: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
 
 impl Kind {
-    /// Whether a file has a list of them, each with its name inside; else they are a mapping of names.
+    /// Returns whether the file has a list of them, each with its name inside; otherwise it has a mapping by
+    /// name.
     #[must_use]
     pub fn is_list(&self) -> bool {
         self.named_inside

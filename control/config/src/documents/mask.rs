@@ -1,4 +1,7 @@
-//! Secrets are written, and never read back.
+//! Masks secrets: a client may write them, but never reads them back.
+//!
+//! The API serves [`masked`] documents. If a client writes one back, [`unmasked`] restores the secrets from
+//! the previous document.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{LazyLock, PoisonError, RwLock};
@@ -9,25 +12,25 @@ use super::pointer::step;
 use super::{Kind, kinds};
 use crate::spec::sections;
 
-/// What is shown in a secret's place.
+/// The text shown in place of a secret.
 pub const MASK: &str = "(secret)";
 
-/// The keys whose values are secret, of the whole language.
+/// All keys of the configuration whose values are secret.
 static SECRET: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
     let keys = sections().into_iter().flat_map(|section| section.keys);
     keys.filter(|key| key.secret).map(|key| key.name).collect()
 });
 
-/// Fields of a request that say who sends it (RFC 9110, sections 11.6.2 and 11.7.2): where one is given a value, that is a
-/// secret as well. `Cookie` is not among them: the language has a key of that name, which holds a cookie's name. The last two are keys of APISIX's
-/// plugins.
+/// Request fields that carry credentials (RFC 9110, sections 11.6.2 and 11.7.2); a configured value for one
+/// is also secret. `Cookie` is not included, because the configuration has a key of that name that holds a
+/// cookie's name. The last two are keys of APISIX plugins.
 const CREDENTIALS: [&str; 5] =
     ["authorization", "proxy-authorization", "x-api-key", "redis_password", "sentinel_password"];
 
-/// Plugins' keys whose values are secret, by plugin: said once, by the program that has the plugins.
+/// Secret keys by plugin. The program that registers the plugins sets them once.
 static PLUGINS: LazyLock<RwLock<HashMap<String, HashSet<String>>>> = LazyLock::new(RwLock::default);
 
-/// Has the values of these keys, at any depth of the settings of a plugin, be secret.
+/// Declares the values of these keys secret, at any depth of a plugin's settings.
 pub fn hide_in_plugin(plugin: &str, keys: &[&str]) {
     let mut plugins = PLUGINS.write().unwrap_or_else(PoisonError::into_inner);
     plugins.entry(plugin.to_owned()).or_default().extend(keys.iter().map(|key| (*key).to_owned()));
@@ -38,35 +41,36 @@ fn is_secret_of_plugin(plugin: &str, key: &str) -> bool {
     plugins.get(plugin).is_some_and(|keys| keys.contains(key))
 }
 
-/// What of that which stands under a key is secret.
+/// The part of a key's value that is secret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Secret {
     #[default]
     Nothing,
-    /// Whatever is written there, of secrets by names each of them.
+    /// The whole value; in a mapping, every value.
     Whole,
-    /// A URL, if there is a password in it.
+    /// The URL, if it contains a password.
     Url,
 }
 
-/// Where a value stands: under which key, whether in a plugin's settings, and what of it is secret.
+/// Position of a value: its key, whether it is in a plugin's settings, and its secret part.
 #[derive(Clone, Copy, Default)]
 struct Place<'a> {
     key: &'a str,
-    /// Its keys are names of plugins.
+    /// Whether its keys are names of plugins.
     names: bool,
     plugin: Option<&'a str>,
     secret: Secret,
 }
 
 impl<'a> Place<'a> {
-    /// The root of a document of this kind. That of a set of policies is what stands under `policies` elsewhere.
+    /// Returns the position of a document's root. The root of a policy set corresponds to the value of
+    /// `policies` elsewhere.
     fn root(kind: &Kind) -> Self {
         let key = if kind.index == kinds::POLICIES { "policies" } else { "" };
         Self { key, ..Self::default() }
     }
 
-    /// One mapping deeper.
+    /// Returns the position of the value under `key`.
     fn under(self, key: &'a str) -> Self {
         let names = self.plugin.is_none() && self.key == "policies" && key == "plugins";
         let plugin = self.plugin.or_else(|| self.names.then_some(key));
@@ -92,7 +96,8 @@ impl Secret {
     }
 }
 
-/// A document of this kind with its secrets covered. What names a variable of the environment tells nothing and stays.
+/// Returns a document with its secrets masked. Values that name an environment variable reveal nothing and
+/// are kept.
 #[must_use]
 pub fn masked(kind: &Kind, value: &Value) -> Value {
     covered(value, Place::root(kind))
@@ -111,10 +116,10 @@ fn covered(value: &Value, place: Place<'_>) -> Value {
     }
 }
 
-/// Where private keys are written in their place.
+/// Keys that may hold an inline private key.
 const KEYS: [&str; 2] = ["certificate", "key"];
 
-/// Whether a text is, or is meant to be, PEM with a private key (RFC 7468, sections 10 and 11).
+/// Returns whether a text is, or is meant to be, PEM with a private key (RFC 7468, sections 10 and 11).
 fn holds_key(text: &str) -> bool {
     text.contains("PRIVATE KEY")
 }
@@ -123,11 +128,11 @@ fn is_variable(text: &str) -> bool {
     text.starts_with("${") && text.ends_with('}')
 }
 
-/// A document of this kind with what stands behind its masks: who writes back what was read does not change the secrets. Gives the
-/// pointer to a mask behind which nothing is known.
+/// Restores the secrets behind the masks of a document, so that a client can write back what it read.
+/// `before` is the previous document, which supplies them.
 ///
 /// # Errors
-/// The pointer.
+/// Returns the pointer to a mask for which no secret is known.
 pub fn unmasked(kind: &Kind, value: &mut Value, before: Option<&Value>) -> Result<(), String> {
     uncovered(value, before, Place::root(kind))
 }
@@ -144,7 +149,7 @@ fn uncovered(value: &mut Value, before: Option<&Value>, place: Place<'_>) -> Res
             let known = before.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
             let count = items.len();
             for (index, item) in items.iter_mut().enumerate() {
-                // Each of the others is compared with what was read, and a list of addresses may be long.
+                // Each other item is compared with the previous list, and a list of addresses may be long.
                 if !holds_mask(item) {
                     continue;
                 }
@@ -154,7 +159,7 @@ fn uncovered(value: &mut Value, before: Option<&Value>, place: Place<'_>) -> Res
         }
         Value::String(text) if text == MASK => match before {
             Some(Value::String(known)) if holds_key(known) => *value = Value::from(known.as_str()),
-            // What has no key in it is shown, so nobody has read the mask there.
+            // A value without a private key is shown unmasked, so no client can have read a mask here.
             _ if KEYS.contains(&place.key) => return Err(String::new()),
             before if place.secret != Secret::Nothing => *value = before.cloned().ok_or_else(String::new)?,
             _ => {}
@@ -164,7 +169,7 @@ fn uncovered(value: &mut Value, before: Option<&Value>, place: Place<'_>) -> Res
     Ok(())
 }
 
-/// Whether a mask stands anywhere in a value.
+/// Returns whether a value contains a mask.
 fn holds_mask(value: &Value) -> bool {
     match value {
         Value::String(text) => text == MASK,
@@ -174,8 +179,8 @@ fn holds_mask(value: &Value) -> bool {
     }
 }
 
-/// The entry of a list that was read where `item` is written back now: entries may have been put in another order, or taken
-/// out, and each must keep its own secrets. Nothing if it is not certain which one it was.
+/// Returns the previous entry of a list that corresponds to `item`. A client may have reordered or removed
+/// entries, and each must keep its own secrets. Returns `None` if the correspondence is uncertain.
 fn counterpart<'v>(
     item: &Value,
     (index, count): (usize, usize),
@@ -187,7 +192,8 @@ fn counterpart<'v>(
     if let Some(unchanged) = in_place.filter(same).or_else(|| known.iter().find(same)) {
         return Some(unchanged);
     }
-    // Changed since. An issuer of tokens is the one of its name; anything else the one at its place, if that has its keys.
+    // The entry was edited. A token issuer is matched by its name; any other entry by its index, if no key of
+    // the previous entry is missing.
     let Value::Object(entries) = item else { return in_place };
     if let Some(issuer) = entries.get("issuer") {
         return known.iter().find(|known| known.get("issuer") == Some(issuer));
@@ -239,7 +245,7 @@ mod tests {
         assert_eq!(shown["policies"]["jwt"]["url"], "https://u@h");
         let mut written = shown;
         assert_eq!((unmasked(route(), &mut written, Some(&value)), &written), (Ok(()), &value));
-        // Secrets by names, whatever those are; who writes back without one takes that one away.
+        // Secrets in a mapping by name. A client that omits one removes it.
         let value =
             json!({"hmac_keys": {"ann-1": "0123456789abcdef", "url": "fedcba9876543210"}, "groups": ["a"]});
         let mut written = masked(route(), &value);
@@ -249,7 +255,7 @@ mod tests {
         assert_eq!(written["hmac_keys"], json!({"url": "fedcba9876543210"}));
         let mut new = json!({"hmac_keys": {"b/c": MASK}});
         assert_eq!(unmasked(route(), &mut new, Some(&value)), Err("/hmac_keys/b~1c".to_owned()));
-        // A private key, wherever it is written, but not the path of one.
+        // A private key is masked anywhere, but the path of a key file is not.
         let pem = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
         let chain = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         for (value, shown) in [
@@ -290,7 +296,7 @@ mod tests {
         assert_eq!(back(json!([one("c", MASK)])), Err(pointer.to_owned()));
     }
 
-    /// Compared in pairs these would take minutes.
+    /// A pairwise comparison would take minutes.
     #[test]
     fn a_long_list_without_masks_is_compared_with_nothing() {
         let list = |from: u32| (from..from + 50_000).map(|n| n.to_string()).collect::<Vec<_>>();

@@ -1,13 +1,14 @@
-//! What all sources say together.
+//! Combines the resources of all sources.
 
 use super::{Documents, kinds};
 use crate::model::{Config, ConsumerSpec, NamedCertificate, PolicySet, Route, Upstream};
 
-/// A configuration whose resources come from several sources. The file's come first, then the documents' by
-/// name: where two matches tie, the earlier one wins.
+/// A configuration whose resources come from several sources. The file's resources come first, followed by
+/// the documents' by name. If two matches tie, the earlier route wins.
 #[derive(Clone, Debug)]
 pub struct Parts<'a> {
-    /// What holds for the whole gateway: the file's alone. Its resources count only as far as they are below.
+    /// The gateway's settings, from the file alone. Its lists of resources are superseded by the fields
+    /// below.
     pub config: &'a Config,
     /// All routes.
     pub routes: Vec<&'a Route>,
@@ -15,16 +16,17 @@ pub struct Parts<'a> {
     pub upstreams: Vec<&'a Upstream>,
     /// All consumers.
     pub consumers: Vec<&'a ConsumerSpec>,
-    /// All certificates that have names.
+    /// All named certificates.
     pub certificates: Vec<&'a NamedCertificate>,
-    /// All sets of policies, the file's first.
+    /// All policy sets, the file's first.
     pub policy_sets: Vec<&'a PolicySet>,
-    /// Whether the file names a store that was not looked at: what is put in force has seen all.
+    /// Whether the file names a store that was not read, so that resources may be missing. A plan that takes
+    /// effect is always complete.
     pub unseen: bool,
 }
 
 impl<'a> Parts<'a> {
-    /// A configuration of one source.
+    /// Makes the parts of a single configuration.
     #[must_use]
     pub fn of(config: &'a Config) -> Self {
         Self {
@@ -38,7 +40,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Adds what a source of documents says.
+    /// Adds the resources of a collection of documents.
     #[must_use]
     pub fn with(mut self, documents: &'a Documents) -> Self {
         for document in documents.by_kind.iter().flat_map(|documents| documents.values()) {

@@ -1,15 +1,16 @@
-//! From a place in a document's text to a JSON pointer (RFC 6901).
+//! Converts a position in a document's text to a JSON pointer (RFC 6901).
 
 use crate::model::At;
 use crate::parse::parse;
 use crate::tree::{Kind, Node};
 
-/// One step of a pointer: to what stands under a key.
+/// Returns one step of a pointer, to the value under a key.
 pub(crate) fn step(key: &str) -> String {
     format!("/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
-/// The pointer to the value, or the key, that stands at a place; the whole document if none does.
+/// Returns the pointer to the value or key at a position; the empty pointer (whole document) if there is
+/// none.
 pub(super) fn find(text: &str, at: At) -> String {
     let mut best = String::new();
     if let Some(root) = parse(0, text).root {
@@ -18,7 +19,7 @@ pub(super) fn find(text: &str, at: At) -> String {
     best
 }
 
-/// Goes through the tree in the order of the text: the last that begins at the place or before it is it.
+/// Visits the tree in the order of the text. The last node that starts at or before the position wins.
 fn walk(node: &Node, path: &mut String, at: (u32, u32), best: &mut String) {
     let begins = |place: At| (place.line, place.column) <= at;
     if !begins(node.at) {

@@ -1,4 +1,4 @@
-//! From a document to the parts of a configuration.
+//! Reads a document into the parts of a configuration.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use crate::read::{Draft, pem_files, too_long};
 use crate::reader::Reader;
 use crate::tree::{Entry, Kind as Tree, Node, Scalar};
 
-/// A document that is not good, and its text as it may be shown.
+/// An invalid document: its text with secrets masked, and its problems.
 pub(super) struct Refused {
     pub text: String,
     pub problems: Vec<Problem>,
 }
 
-/// The text of a document: JSON, which is YAML too, and has lines.
+/// Formats a document as indented JSON, which is also YAML, so that problems have lines.
 fn text(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
-/// The same for people: its lines are the same ones, and no secret stands in them.
+/// Formats a document like [`text`] with secrets masked. The lines stay the same.
 pub(super) fn shown(kind: &Kind, value: &Value) -> String {
     text(&masked(kind, value))
 }
@@ -53,8 +53,8 @@ pub(super) fn document(
     if kind.named_inside {
         say_name(&mut reader, &mut node, name);
     }
-    // No variable is known: who may write a document need not be let to see the process's environment.
-    // In an object of the APISIX front `${host}` is a variable of APISIX.
+    // No variable is available: a client that may write documents need not be allowed to read the process's
+    // environment. In an object of the APISIX front, `${host}` is a variable of APISIX.
     if kind.index != kinds::APISIX {
         expand(&mut node, &|_| None, &mut reader.problems);
     }
@@ -65,7 +65,7 @@ pub(super) fn document(
     for route in &draft.config.routes {
         let mut logs = route.access_log.iter().flatten();
         if logs.any(|log| matches!(log.to, LogTarget::File(_))) {
-            // Who may write a document need not be let to write into files of this machine.
+            // A client that may write documents need not be allowed to write files of this machine.
             let problem = Problem::error(route.at, "a document cannot have an access log write a file");
             problems.push(
                 problem.help("write `stdout`, a syslog server or `otlp`, or have the route in the file"),
@@ -73,7 +73,7 @@ pub(super) fn document(
         }
     }
     let (names_files, outside) = confine(&mut draft.config, folder, scope);
-    // A file that may not be named is not read.
+    // A file outside the scope must not be read.
     if outside.is_empty() {
         read_pem_files(&mut draft.config, &mut problems);
     }
@@ -83,7 +83,7 @@ pub(super) fn document(
     if problems.iter().any(|problem| problem.severity == Severity::Error) {
         return Err(Refused { text: shown(kind, &value), problems });
     }
-    // Problems are shown later in the text without the name, so their places must be places in that text.
+    // Problems are later shown in the text without the name, so positions must refer to that text.
     if kind.named_inside
         && value.get("name").is_some()
         && let Value::Object(entries) = Arc::make_mut(&mut value)
@@ -109,7 +109,8 @@ pub(super) fn document(
     })
 }
 
-/// A route says its name in the file; here the document's name is it, and what is written inside must agree.
+/// Inserts the document's name into a route, because routes in the file contain theirs. A name inside the
+/// document must be the same.
 fn say_name(reader: &mut Reader, node: &mut Node, name: &str) {
     let at = node.at;
     let Tree::Map(entries) = &mut node.kind else { return };

@@ -1,4 +1,4 @@
-//! Between the file's language and JSON.
+//! Converts between the configuration file's YAML and JSON.
 
 use std::fmt::Write as _;
 
@@ -12,23 +12,23 @@ use crate::read::{self, Draft};
 use crate::reader::Reader;
 use crate::tree::{Kind as Tree, Node, Scalar};
 
-/// A resource of the file, as it is written there: variables stand for themselves.
+/// A resource of the file as written there, with variables unexpanded.
 #[derive(Clone, Debug)]
 pub struct FileResource {
     /// Its kind.
     pub kind: &'static Kind,
-    /// Its name; a route without one is called by its match, as in metrics.
+    /// Its name; an unnamed route is called by its match, as in metrics.
     pub name: String,
-    /// What it says.
+    /// Its content.
     pub value: Value,
-    /// Where: `file:line`.
+    /// Its source position: `file:line`.
     pub at: String,
 }
 
-/// What YAML says, as JSON.
+/// Converts YAML to JSON.
 ///
 /// # Errors
-/// Everything that is no YAML in it.
+/// Returns all syntax errors.
 pub fn from_yaml(text: &str) -> Result<Value, Vec<DocumentProblem>> {
     let parsed = parse(0, text);
     let file = SourceFile { name: "the request's body".to_owned(), text: text.to_owned() };
@@ -69,12 +69,12 @@ fn of_scalar(scalar: &Scalar) -> Value {
         "false" => return Value::Bool(false),
         _ => {}
     }
-    // Only what is a number in one way: `010` and `1e3` stay what was written.
+    // Only canonical numbers become numbers: `010` and `1e3` stay text.
     let number = text.parse::<Number>().ok().filter(|number| number.to_string() == *text);
     number.map_or_else(|| Value::from(text.as_str()), Value::Number)
 }
 
-/// JSON as YAML, in the file's manner: what needs no quotes has none.
+/// Formats JSON as YAML in the style of configuration files, without unnecessary quotes.
 #[must_use]
 pub fn to_yaml(value: &Value) -> String {
     let mut out = String::new();
@@ -142,7 +142,7 @@ fn flow(value: &Value) -> String {
     }
 }
 
-/// A text: bare if nothing in it could mean something else, else quoted as in JSON, which YAML reads too.
+/// Formats a text: unquoted if it cannot be misread, otherwise quoted as in JSON, which YAML also accepts.
 fn word(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ' ');
     let scalar = Scalar { text: text.to_owned(), quoted: false, written: None };
@@ -154,7 +154,7 @@ fn word(text: &str) -> String {
     if bare { text.to_owned() } else { Value::from(text).to_string() }
 }
 
-/// The resources that files hold, as they are written in these texts, which were read without an error.
+/// Returns the resources as written in these files, which must have been read without an error.
 #[must_use]
 pub fn file_resources(files: &[SourceFile]) -> Vec<FileResource> {
     let mut out = Vec::new();

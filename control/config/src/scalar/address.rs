@@ -1,4 +1,4 @@
-//! Addresses to bind, and endpoints.
+//! Addresses to bind and addresses of endpoints.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use super::{Fault, host};
 use crate::model::{Address, EndpointAddress, Scheme, TargetKind};
 
-/// An address to bind: `127.0.0.1:8080`, `[::1]:8080`, `localhost:8080`, `:8080` (every address).
-/// `alone` is the address that a port by itself stands for.
+/// Parses an address to bind: `127.0.0.1:8080`, `[::1]:8080`, `localhost:8080`, `:8080` (every address).
+/// `alone` is the address for a port without an address.
 pub(crate) fn bind(text: &str, alone: IpAddr) -> Result<SocketAddr, Fault> {
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         return Ok(SocketAddr::new(alone, port(text, 0, 0)?));
@@ -48,12 +48,12 @@ pub(crate) fn bind(text: &str, alone: IpAddr) -> Result<SocketAddr, Fault> {
     Ok(SocketAddr::new(address, port))
 }
 
-/// As it has to be written: quoted when YAML would take the brackets for a list.
+/// Formats an address for a suggestion: quoted if YAML would read the brackets as a list.
 fn quoted(address: SocketAddr) -> String {
     if address.is_ipv6() { format!("\"{address}\"") } else { address.to_string() }
 }
 
-/// `::1:80` is an IPv6 address to a parser; whoever wrote it meant a port.
+/// Suggests brackets: `::1:80` parses as an IPv6 address, although its author meant a port.
 fn bracketed(text: &str) -> Option<String> {
     let (host, port) = text.rsplit_once(':')?;
     let (address, port) = (host.parse::<Ipv6Addr>().ok()?, port.parse::<u16>().ok()?);
@@ -73,7 +73,7 @@ fn port(text: &str, at: usize, min: u16) -> Result<u16, Fault> {
 
 const NO_PATH: &str = "an endpoint has no path: use `rewrite` to change the path of requests";
 
-/// A place to forward to: an endpoint, or the name of an upstream.
+/// Parses the target of a route: an endpoint or the name of an upstream.
 pub(crate) fn target(text: &str) -> Result<TargetKind, Fault> {
     if !text.contains(':') && !text.contains('/') {
         if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() {
@@ -89,7 +89,7 @@ pub(crate) fn target(text: &str) -> Result<TargetKind, Fault> {
     endpoint(text).map(TargetKind::Endpoint)
 }
 
-/// The name of an upstream.
+/// Checks the name of an upstream.
 pub(crate) fn upstream(text: &str) -> Result<String, Fault> {
     let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if let Some(odd) = text.chars().position(|c| !known(c)) {
@@ -107,11 +107,12 @@ pub(crate) fn upstream(text: &str) -> Result<String, Fault> {
     Ok(text.to_owned())
 }
 
-/// `host:port`, `http://host[:port]`, `https://host[:port]`, `h2c://host:port`, `unix:/path`.
+/// Parses an endpoint: `host:port`, `http://host[:port]`, `https://host[:port]`, `h2c://host:port`,
+/// `unix:/path`.
 pub(crate) fn endpoint(text: &str) -> Result<EndpointAddress, Fault> {
     if let Some(path) = text.strip_prefix("unix:") {
         let path = path.strip_prefix("//").unwrap_or(path);
-        // `sun_path` has 108 bytes, one of them the final NUL (unix(7)).
+        // `sun_path` has 108 bytes, including the final NUL (unix(7)).
         if !path.starts_with('/') || path.len() > 107 || path.chars().any(char::is_control) {
             let fault = Fault::new("{} is not the path of a socket");
             return Err(

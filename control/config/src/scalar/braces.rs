@@ -1,12 +1,12 @@
-//! Texts with `{name}`s in them; `{{` and `}}` are braces.
+//! Splits texts that contain `{name}` placeholders; `{{` and `}}` are literal braces.
 
 use super::Fault;
 
-/// Splits such a text. What stands between the names is given to `plain`, each of its characters to `fits` before; each name
-/// to `named`, whose fault is about the name and its braces. `help`: what braces are for.
+/// Splits such a text. Literal text goes to `plain`, after `fits` has checked each of its characters. Each
+/// name goes to `named`; a fault from `named` covers the name and its braces. `help` explains braces.
 ///
 /// # Errors
-/// The first brace that does not pair, and the first fault of the others.
+/// Returns the first unpaired brace, or the first fault of `fits` or `named`.
 pub(super) fn split<T>(
     text: &str,
     help: &'static str,

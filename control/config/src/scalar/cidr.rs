@@ -1,4 +1,4 @@
-//! Blocks of addresses.
+//! Blocks of IP addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,13 +6,14 @@ use super::Fault;
 use crate::model::Cidr;
 use crate::tree::shown;
 
-/// Bits before the IPv4 address in an IPv4-mapped one (RFC 4291, 2.5.5.2).
+/// Bits before the IPv4 address in an IPv4-mapped address (RFC 4291, 2.5.5.2).
 const MAPPED: u8 = 96;
 
-/// `10.0.0.0/8`, or an address alone. The second value tells whether bits past the prefix were set (and cleared).
+/// Parses `10.0.0.0/8`, or a single address. The second value is whether bits after the prefix were set; they
+/// are cleared.
 ///
-/// A block of IPv4-mapped addresses, `::ffff:10.0.0.0/104`, is the one of IPv4: as such the addresses of clients are
-/// compared, on whatever socket they came.
+/// A block of IPv4-mapped addresses, `::ffff:10.0.0.0/104`, becomes the IPv4 block. Client addresses are
+/// compared as IPv4 too, whatever socket they arrive on.
 pub(crate) fn cidr(text: &str) -> Result<(Cidr, bool), Fault> {
     let (address, prefix) = match text.split_once('/') {
         Some((address, prefix)) => (address, Some(prefix)),
@@ -50,10 +51,10 @@ pub(crate) fn cidr(text: &str) -> Result<(Cidr, bool), Fault> {
     Ok((Cidr { address: first, prefix }, first != address))
 }
 
-/// `10.0.0.0/8`, or an address alone, for settings that are read elsewhere.
+/// Parses `10.0.0.0/8`, or a single address, for settings that are read elsewhere.
 ///
 /// # Errors
-/// What is wrong with it: also that bits past the prefix are set.
+/// Returns a message if the text is invalid or if bits after the prefix are set.
 pub fn block(text: &str) -> Result<Cidr, String> {
     match cidr(text) {
         Ok((block, false)) => Ok(block),

@@ -1,8 +1,8 @@
-//! Header fields: names and values.
+//! Names and values of header fields.
 
 use super::Fault;
 
-/// A token (RFC 9110, section 5.6.2).
+/// Returns whether the text is a token (RFC 9110, section 5.6.2).
 pub(crate) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.chars().all(token_char)
 }
@@ -11,7 +11,7 @@ fn token_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
 }
 
-/// The name of a header field, as written.
+/// Checks the name of a header field and returns it as written.
 pub(crate) fn name(text: &str) -> Result<String, Fault> {
     if let Some(odd) = text.chars().position(|c| !token_char(c)) {
         let fault = Fault::new("{} is not the name of a header field").part(odd, 1);
@@ -20,7 +20,8 @@ pub(crate) fn name(text: &str) -> Result<String, Fault> {
     if text.is_empty() || text.len() > 256 {
         return Err(Fault::new("{} is not the name of a header field"));
     }
-    // A token may have one (RFC 9110, section 5.6.2), but no field does, and a pattern would be taken for a name in silence.
+    // A token may contain `*` (RFC 9110, section 5.6.2), but no known field does. Without this check a
+    // pattern would silently be taken for a name.
     if let Some(star) = text.chars().position(|c| c == '*') {
         let fault = Fault::new("{} has a `*`, and one field is to be named here").part(star, 1);
         return Err(fault.help("`remove` of the policy `headers` takes a beginning of names: `X-Debug-*`"));
@@ -28,7 +29,7 @@ pub(crate) fn name(text: &str) -> Result<String, Fault> {
     Ok(text.to_owned())
 }
 
-/// A name, or `BEGIN*` for every field whose name begins so.
+/// Checks a field name, or a pattern `PREFIX*` that matches every field with this prefix.
 pub(crate) fn name_or_begin(text: &str) -> Result<String, Fault> {
     let Some(begin) = text.strip_suffix('*') else { return name(text) };
     if begin.is_empty() {
@@ -37,7 +38,8 @@ pub(crate) fn name_or_begin(text: &str) -> Result<String, Fault> {
     name(begin).map(|begin| format!("{begin}*"))
 }
 
-/// The value of a header field (RFC 9110, section 5.5). Controls would end the field and begin another.
+/// Checks the value of a header field (RFC 9110, section 5.5). Control characters could end the field and
+/// start another.
 pub(crate) fn value(text: &str) -> Result<String, Fault> {
     if let Some(odd) = text.chars().position(|c| c.is_control() && c != '\t') {
         let fault = Fault::new("{} has a line break or another control character").part(odd, 1);
@@ -49,7 +51,8 @@ pub(crate) fn value(text: &str) -> Result<String, Fault> {
     Ok(text.to_owned())
 }
 
-/// Fields that say where a message ends or belong to one connection: only the codecs write them.
+/// Returns whether the field frames the message or belongs to one connection. Only the codecs write such
+/// fields.
 pub(crate) fn is_framing(name: &str) -> bool {
     const FRAMING: [&str; 8] = [
         "connection",

@@ -1,13 +1,13 @@
 //! Paths of files.
 //!
-//! Every key that takes the path of a file reads it here. A text that other programs read as a destination (`syslog:`,
-//! `http://`, `|command`) is never taken for the name of a file.
+//! Every key that takes a file's path uses this parser. A text that other programs read as a destination
+//! (`syslog:`, `http://`, `|command`) is never accepted as a file name.
 
 use std::path::PathBuf;
 
 use super::Fault;
 
-/// The path of a file, as written.
+/// Checks the path of a file and returns it as written.
 pub(crate) fn file_path(text: &str) -> Result<PathBuf, Fault> {
     if text.is_empty() {
         return Err(Fault::new("{} is no path"));
@@ -35,7 +35,8 @@ pub(crate) fn file_path(text: &str) -> Result<PathBuf, Fault> {
     Ok(PathBuf::from(text))
 }
 
-/// The scheme of a text that looks like a URI (RFC 3986, section 3.1): a word and a colon, with no `/` before it.
+/// Returns the scheme of a text that looks like a URI (RFC 3986, section 3.1): a word and a colon, with no
+/// `/` before it.
 pub(crate) fn scheme(text: &str) -> Option<&str> {
     let (scheme, _) = text.split_once(':')?;
     let begins = scheme.starts_with(|c: char| c.is_ascii_alphabetic());

@@ -1,19 +1,19 @@
-//! Host names and addresses.
+//! Host names and IP addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Fault;
 
-/// What a match may name.
+/// The host of a match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HostPattern {
     /// `*`: every host.
     Any,
-    /// A host in lower case, or `*.` and one; an IPv6 address is in brackets, as it is in `Host`.
+    /// A host in lower case, or `*.` and a host. An IPv6 address is in brackets, as in `Host`.
     Name(String),
 }
 
-/// The host of a match: a name, `*.` and a name, an IP address, or `*`.
+/// Parses the host of a match: a name, `*.` and a name, an IP address, or `*`.
 pub(crate) fn pattern(text: &str) -> Result<HostPattern, Fault> {
     if text == "*" {
         return Ok(HostPattern::Any);
@@ -33,7 +33,7 @@ pub(crate) fn pattern(text: &str) -> Result<HostPattern, Fault> {
     literal(text).map(HostPattern::Name)
 }
 
-/// A host without wildcards, in lower case; an IPv6 address in brackets.
+/// Parses a host without wildcards. Returns it in lower case; an IPv6 address is in brackets.
 pub(crate) fn literal(text: &str) -> Result<String, Fault> {
     if let Some(inside) = text.strip_prefix('[') {
         let address = inside.strip_suffix(']').and_then(|inside| inside.parse::<Ipv6Addr>().ok());
@@ -48,7 +48,8 @@ pub(crate) fn literal(text: &str) -> Result<String, Fault> {
     name(text, false)
 }
 
-/// A host of an endpoint, without brackets. Underscores are taken: container platforms make such names.
+/// Parses an endpoint's host, without brackets. Underscores are accepted, because container platforms create
+/// such names.
 pub(crate) fn endpoint(text: &str) -> Result<String, Fault> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Ok(address.to_string());
@@ -56,7 +57,8 @@ pub(crate) fn endpoint(text: &str) -> Result<String, Fault> {
     name(text, true)
 }
 
-/// A name of letters, digits and hyphens (RFC 1123, section 2.1) or an IPv4 address, in lower case.
+/// Checks a name of letters, digits and hyphens (RFC 1123, section 2.1) or an IPv4 address. Returns it in
+/// lower case.
 fn name(text: &str, underscore: bool) -> Result<String, Fault> {
     if text.is_empty() {
         return Err(Fault::new("{} has no host"));
@@ -74,7 +76,7 @@ fn name(text: &str, underscore: bool) -> Result<String, Fault> {
     if let Some(odd) = odd {
         return Err(Fault::new("{} has a character that no host name has").part(odd, 1));
     }
-    // RFC 1035, section 2.3.4: 63 octets a label, 253 as text.
+    // RFC 1035, section 2.3.4: at most 63 octets per label and 253 as text.
     if text.len() > 253 {
         return Err(Fault::new("{} is longer than the 253 characters of a host name"));
     }

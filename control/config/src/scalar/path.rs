@@ -1,8 +1,8 @@
-//! Paths of matches and rewrites, brought to the form that requests are brought to before they are matched.
+//! Paths of matches and rewrites, in the normal form that requests get before they are matched.
 
 use super::Fault;
 
-/// A stretch of a path between groups of a replacement, encoded as [`path`] does; a space becomes `%20`.
+/// Encodes the text between the capture groups of a replacement, as [`path`] does. A space becomes `%20`.
 pub(crate) fn piece(text: &str) -> Result<String, Fault> {
     if let Some(odd) = text.chars().position(char::is_control) {
         return Err(Fault::new("{} has a control character").part(odd, 1));
@@ -17,8 +17,9 @@ pub(crate) fn piece(text: &str) -> Result<String, Fault> {
     encode(text).map(|text| text.replace(' ', "%20"))
 }
 
-/// A path in normal form (RFC 3986, section 6.2.2): unreserved characters decoded, what is not ASCII encoded, hexadecimal
-/// digits in upper case. Every other character stands for itself, as in a request (docs/paths.md): `|` is not `%7C`.
+/// Returns a path in normal form (RFC 3986, section 6.2.2): unreserved characters are decoded, non-ASCII ones
+/// are encoded, and hexadecimal digits are in upper case. Every other character stays as in a request
+/// (docs/paths.md): `|` and `%7C` differ.
 pub(crate) fn path(text: &str) -> Result<String, Fault> {
     if !text.starts_with('/') {
         let fault = Fault::new("{} does not begin with `/`").part(0, 1);

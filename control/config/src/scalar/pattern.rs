@@ -4,15 +4,15 @@ use regex::{Regex, RegexBuilder};
 
 use super::Fault;
 
-/// Most bytes that a compiled pattern may take: `(a{1000}){1000}` must not eat the machine.
+/// Maximum size of a compiled pattern in bytes. Without it, `(a{1000}){1000}` could exhaust the memory.
 const COMPILED: usize = 1 << 20;
 
-/// Checks a pattern as it will be used: against the whole text when `whole`.
+/// Compiles a pattern in the form in which it is used: against the whole text if `whole`.
 pub(crate) fn regex(text: &str, whole: bool) -> Result<Regex, Fault> {
     if text.is_empty() {
         return Err(Fault::new("{} is no pattern").help("leave the condition away to match everything"));
     }
-    // Alone first: `a)(b` is wrong even if a group around it would balance it.
+    // The pattern is compiled alone first: `a)(b` is invalid even if a surrounding group would balance it.
     let alone = RegexBuilder::new(text).size_limit(COMPILED).build().map_err(|error| fault(&error))?;
     if !whole {
         return Ok(alone);
@@ -22,7 +22,8 @@ pub(crate) fn regex(text: &str, whole: bool) -> Result<Regex, Fault> {
 
 fn fault(error: &regex::Error) -> Fault {
     match error {
-        // The last line names the mistake; those before it repeat the pattern, which may hold a secret.
+        // The last line of the error names the mistake. The lines before it repeat the pattern, which may be
+        // a secret.
         regex::Error::Syntax(text) => {
             let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
             let fault = Fault::new(format!("{{}} is not a regular expression: {reason}"));
@@ -39,7 +40,7 @@ fn fault(error: &regex::Error) -> Fault {
     }
 }
 
-/// Whether the pattern has a group of this name or number.
+/// Returns whether the pattern has a capture group with this name or number.
 pub(crate) fn has_group(pattern: &Regex, name: &str) -> bool {
     match name.parse::<usize>() {
         Ok(number) => number < pattern.captures_len(),

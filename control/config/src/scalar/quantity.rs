@@ -1,14 +1,14 @@
-//! Sizes, durations and numbers.
+//! Sizes, durations, counts and percentages.
 
 use std::time::Duration;
 
 use super::Fault;
 
-/// Longest duration: timers count milliseconds, and nobody waits a year.
+/// Maximum duration, about one year. Longer ones are mistakes, and timers count milliseconds.
 const LONGEST: u128 = 366 * 24 * 3600 * NANOS;
 const NANOS: u128 = 1_000_000_000;
 
-/// `512`, `64KiB`, `1.5MiB`, `1GB` (a thousand million), in bytes.
+/// Parses a size in bytes: `512`, `64KiB`, `1.5MiB`, `1GB` (10^9).
 pub(crate) fn size(text: &str, min: u64, max: u64) -> Result<u64, Fault> {
     let (number, unit) = split(text);
     let factor: u128 = match unit.to_ascii_lowercase().as_str() {
@@ -33,7 +33,7 @@ pub(crate) fn size(text: &str, min: u64, max: u64) -> Result<u64, Fault> {
     range(bytes, min, max)
 }
 
-/// `250ms`, `5s`, `1.5s`, `1m30s`, `1h`, `7d`: how long something may take.
+/// Parses a timeout: `250ms`, `5s`, `1.5s`, `1m30s`, `1h`, `7d`.
 pub(crate) fn duration(text: &str) -> Result<Duration, Fault> {
     let total = nanos(text)?;
     if total == 0 {
@@ -45,7 +45,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, Fault> {
     whole(total)
 }
 
-/// A duration within bounds.
+/// Parses a duration within bounds.
 pub(crate) fn time(text: &str, min: Duration, max: Duration) -> Result<Duration, Fault> {
     let total = nanos(text)?;
     if total < min.as_nanos() {
@@ -103,7 +103,7 @@ fn nanos(text: &str) -> Result<u128, Fault> {
 
 const OFF: &str = "write `off` to wait for ever";
 
-/// A whole number within bounds.
+/// Parses a whole number within bounds.
 pub(crate) fn count(text: &str, min: u64, max: u64) -> Result<u64, Fault> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         let signed = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -116,8 +116,8 @@ pub(crate) fn count(text: &str, min: u64, max: u64) -> Result<u64, Fault> {
     }
 }
 
-/// `20%`, `20` or `0.05%`, in millionths of the whole: up to four decimals. `shares`: without a sign a number between 0 and 1
-/// may be meant as a share of 1, and is refused.
+/// Parses `20%`, `20` or `0.05%` into millionths of the whole, with up to four decimals. With `shares`, a
+/// number between 0 and 1 without a percent sign is rejected, because it may mean a share of 1.
 pub(crate) fn percent(text: &str, min: u64, max: u64, shares: bool) -> Result<u64, Fault> {
     let number = text.strip_suffix('%').unwrap_or(text).trim_end();
     let share = number.parse::<f64>().ok().filter(|share| *share > 0.0 && *share < 1.0);
@@ -151,13 +151,14 @@ fn range(number: u128, min: u64, max: u64) -> Result<u64, Fault> {
     }
 }
 
-/// The leading number (digits and a point) and what follows it.
+/// Splits off the leading number (digits and decimal points).
 fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     text.split_at(end)
 }
 
-/// A decimal number times a factor, exactly; nothing when it is no number, too large or not whole.
+/// Multiplies a decimal number by a factor, exactly. Returns `None` if the text is not a number, or the
+/// result is too large or not whole.
 fn scaled(number: &str, factor: u128) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());

@@ -1,20 +1,21 @@
-//! Texts in which groups of a regular expression stand: `$1`, `${1}`, `$name` and `${name}`; `$$` is a dollar sign.
+//! Splits replacement texts with capture groups of a regular expression: `$1`, `${1}`, `$name` and `${name}`;
+//! `$$` is a dollar sign.
 //!
-//! Rewrites and redirects share this one syntax, which is that of the `regex` crate.
+//! Rewrites and redirects share this syntax, which is also the syntax of the `regex` crate.
 
 use super::{Fault, path};
 
-/// One piece of a text in which groups stand.
+/// One piece of a replacement text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplacementPiece {
-    /// Text as it stands.
+    /// Literal text.
     Text(String),
-    /// A group, by its number or its name.
+    /// A capture group, by number or name.
     Group(String),
 }
 
-/// A redirect's whole `Location` in which groups stand. None is in the scheme or the authority: a client would choose
-/// which host the redirect leads to.
+/// A redirect's complete `Location` with capture groups. The scheme and the authority contain none, because a
+/// client could then choose the host that the redirect leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocationReplacement {
     /// Scheme and authority, such as `https://example.com`; empty for a path alone.
@@ -25,14 +26,14 @@ pub struct LocationReplacement {
     pub tail: Vec<ReplacementPiece>,
 }
 
-/// A piece and where it stands in its text, in characters.
+/// A piece and its position in the text, in characters.
 struct Placed {
     piece: ReplacementPiece,
     start: usize,
     length: usize,
 }
 
-/// A reference to a group and where it stands in its text, in characters.
+/// A reference to a capture group and its position in the text, in characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reference {
     pub group: String,
@@ -40,23 +41,23 @@ pub(crate) struct Reference {
     pub length: usize,
 }
 
-/// A path in which groups stand: its text percent-encoded as that of every path is.
+/// Splits a path with capture groups. Its literal text is percent-encoded like any path.
 ///
 /// # Errors
-/// The first character that no path has, in words.
+/// Returns a message about the first character that a path cannot contain.
 pub fn path_replacement(text: &str) -> Result<Vec<ReplacementPiece>, String> {
     in_path(text).map_err(|fault| fault.message.replacen("{}", "the path", 1))
 }
 
-/// A whole `Location` in which groups stand.
+/// Splits a complete `Location` with capture groups.
 ///
 /// # Errors
-/// A group in the authority, or a character that no URL has, in words.
+/// Returns a message about a capture group in the authority, or a character that a URL cannot contain.
 pub fn location_replacement(text: &str) -> Result<LocationReplacement, String> {
     in_location(text).map_err(|fault| fault.message.replacen("{}", "the location", 1))
 }
 
-/// Every reference to a group.
+/// Returns every reference to a capture group.
 pub(crate) fn references(text: &str) -> Vec<Reference> {
     let reference = |placed: Placed| match placed.piece {
         ReplacementPiece::Group(group) => {
@@ -67,7 +68,7 @@ pub(crate) fn references(text: &str) -> Vec<Reference> {
     split(text).into_iter().filter_map(reference).collect()
 }
 
-/// The text without references; `None` if it has some.
+/// Returns the literal text; `None` if there are references.
 pub(crate) fn plain(text: &str) -> Option<String> {
     let pieces = split(text).into_iter().map(|placed| match placed.piece {
         ReplacementPiece::Text(text) => Some(text),
@@ -76,12 +77,12 @@ pub(crate) fn plain(text: &str) -> Option<String> {
     pieces.collect()
 }
 
-/// As [`path_replacement`], with the place of what is wrong.
+/// Works like [`path_replacement`], but returns faults with positions.
 pub(crate) fn in_path(text: &str) -> Result<Vec<ReplacementPiece>, Fault> {
     pieces(split(text), path::piece)
 }
 
-/// As [`location_replacement`], with the place of what is wrong.
+/// Works like [`location_replacement`], but returns faults with positions.
 pub(crate) fn in_location(text: &str) -> Result<LocationReplacement, Fault> {
     let (path_at, tail_at) = parts(text);
     let chars = |bytes: usize| text[..bytes].chars().count();
@@ -100,7 +101,7 @@ pub(crate) fn in_location(text: &str) -> Result<LocationReplacement, Fault> {
     })
 }
 
-/// Where the path of a `Location` begins and ends, in bytes.
+/// Returns the start and the end of the path in a `Location`, in bytes.
 fn parts(text: &str) -> (usize, usize) {
     let authority = match text.find("://") {
         Some(scheme) if !text.starts_with('/') => scheme + 3,
@@ -125,7 +126,8 @@ fn pieces(
     placed.into_iter().map(piece).collect()
 }
 
-/// The pieces of a text. A `$` that begins no reference is itself. `$$` ends a piece, so that places stay exact.
+/// Splits a text into pieces. A `$` that starts no reference is literal. `$$` is a piece of its own, so that
+/// positions stay exact.
 fn split(text: &str) -> Vec<Placed> {
     let mut out: Vec<Placed> = Vec::new();
     let mut done = 0;
@@ -149,7 +151,7 @@ fn split(text: &str) -> Vec<Placed> {
     out
 }
 
-/// What a text that begins with `$` begins with, and how many bytes that takes.
+/// Parses the piece at a `$`. Returns it with its length in bytes.
 fn dollar(text: &str) -> (ReplacementPiece, usize) {
     let literal = |written| (ReplacementPiece::Text("$".to_owned()), written);
     let after = &text[1..];

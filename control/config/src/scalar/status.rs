@@ -1,8 +1,9 @@
-//! Statuses of responses.
+//! Status codes of responses.
 
 use super::Fault;
 
-/// `503`, `5xx` or `502-504`: the first and the last (RFC 9110, section 15: three digits, the first from 1 to 5).
+/// Parses `503`, `5xx` or `502-504` into the first and the last code (RFC 9110, section 15: three digits, the
+/// first from 1 to 5).
 pub(crate) fn range(text: &str) -> Result<(u16, u16), Fault> {
     if let Some((first, last)) = text.split_once('-') {
         let (first, last) = (one(first.trim_end())?, one(last.trim_start())?);

@@ -1,4 +1,4 @@
-//! Texts with `{field}` placeholders.
+//! Templates of access log lines and of error bodies, with `{field}` placeholders.
 
 use super::{Fault, braces, field};
 use crate::suggest;
@@ -50,13 +50,13 @@ pub const ACCESS_LOG_FIELDS: &[&str] = &[
     "body_ms",
 ];
 
-/// What is filled in in the body of an error answer.
+/// The placeholders in the body of an error response.
 pub(crate) const ERROR_FIELDS: &[&str] = &["status", "title", "reason", "request_id"];
 
 /// One piece of an access log template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Text as it stands.
+    /// Literal text.
     Text(String),
     /// One of [`ACCESS_LOG_FIELDS`].
     Field(&'static str),
@@ -64,10 +64,10 @@ pub enum Piece {
     Named(String),
 }
 
-/// Splits an access log template. `{{` and `}}` are braces.
+/// Splits an access log template. `{{` and `}}` are literal braces.
 ///
 /// # Errors
-/// The first unknown field, brace that does not pair, or control character other than a tab, in words.
+/// Returns a message about the first unknown field, unpaired brace, or control character other than a tab.
 pub fn access_log_template(text: &str) -> Result<Vec<Piece>, String> {
     pieces(text).map_err(|fault| fault.message.replacen("{}", "the template", 1))
 }
@@ -88,7 +88,7 @@ pub(crate) fn pieces(text: &str) -> Result<Vec<Piece>, Fault> {
     })
 }
 
-/// The name of a field, or of a header or a cookie.
+/// Checks the name of a log field, header or cookie.
 pub(crate) fn log_field(name: &str) -> Result<String, Fault> {
     let known = ACCESS_LOG_FIELDS.contains(&name).then(|| name.to_owned());
     known.or_else(|| named(name)).ok_or_else(|| {
@@ -102,7 +102,7 @@ pub(crate) fn log_field(name: &str) -> Result<String, Fault> {
     })
 }
 
-/// `header.NAME`, `response_header.NAME` or `cookie.NAME`; names of headers in lower case.
+/// Parses `header.NAME`, `response_header.NAME` or `cookie.NAME`; header names become lower case.
 fn named(text: &str) -> Option<String> {
     let (kind, name) = text.split_once('.').filter(|(_, name)| field::is_token(name))?;
     match kind {
@@ -127,7 +127,7 @@ fn nearest(text: &str) -> Option<String> {
     suggest::nearest(text, ACCESS_LOG_FIELDS.iter().copied()).map(str::to_owned)
 }
 
-/// A line of a log is one line.
+/// Rejects line breaks and other control characters: a log record is one line.
 fn fits(c: char) -> Result<(), Fault> {
     match c {
         '\n' | '\r' => Err(Fault::new("{} has a line break: a request would take several lines")
@@ -139,7 +139,7 @@ fn fits(c: char) -> Result<(), Fault> {
 
 const BRACES: &str = "`{field}` is a field; a brace itself is written twice";
 
-/// A `{word}` that is nearly one of the fields of an error body, and that field.
+/// Finds a `{word}` that is nearly a field of an error body, and returns it with that field.
 pub(crate) fn misspelt(body: &str) -> Option<(String, &'static str)> {
     body.split('{').skip(1).find_map(|rest| {
         let (word, _) = rest.split_once('}')?;
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(fault.suggestion.as_deref(), Some("did you mean `{status}`?"));
     }
 
-    /// The access log reads templates by itself; it reads this table in its tests too.
+    /// The access log has its own parser for templates. Both parsers are tested with this table.
     #[test]
     fn templates_are_read_as_the_access_log_reads_them() {
         let table = include_str!("../../../../gateway/observe/tests/templates.json");

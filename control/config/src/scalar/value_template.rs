@@ -1,16 +1,16 @@
-//! Texts in which parts of a request are filled in: values of headers and of queries.
+//! Templates for values of headers and query parameters, with placeholders for parts of the request.
 
 use super::{Fault, braces, field};
 use crate::suggest;
 
-/// What can be filled in, beside `header.NAME`, `cookie.NAME` and `query.NAME`.
+/// The placeholders, in addition to `header.NAME`, `cookie.NAME` and `query.NAME`.
 pub const REQUEST_FIELDS: [&str; 9] =
     ["client", "host", "method", "path", "query", "scheme", "request_id", "route", "consumer"];
 
-/// One piece of a text in which parts of a request are filled in.
+/// One piece of such a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValuePiece {
-    /// Text as it stands.
+    /// Literal text.
     Text(String),
     /// One of [`REQUEST_FIELDS`].
     Field(&'static str),
@@ -24,15 +24,15 @@ pub enum ValuePiece {
 
 const BRACES: &str = "`{client}` and the like are filled in; a brace itself is written twice";
 
-/// Splits such a text. `{{` and `}}` are braces.
+/// Splits a template. `{{` and `}}` are literal braces.
 ///
 /// # Errors
-/// The first unknown part or brace that does not pair, in words.
+/// Returns a message about the first unknown placeholder or unpaired brace.
 pub fn value_template(text: &str) -> Result<Vec<ValuePiece>, String> {
     pieces(text).map_err(|fault| fault.message.replacen("{}", "the template", 1))
 }
 
-/// The same text, if it is one that can be a value of a header.
+/// Returns the text unchanged if it is a valid template and header value.
 pub(crate) fn header_value(text: &str) -> Result<String, Fault> {
     let value = field::value(text)?;
     pieces(&value).map(|_| value)

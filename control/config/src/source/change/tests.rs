@@ -1,4 +1,4 @@
-//! What a source says is what a reading of all says, whatever was changed.
+//! Tests that a partial reread gives the same result as reading the whole file, after any change.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ fn variables(name: &str) -> Option<String> {
     (name == "X").then(|| "10.0.0.9:80".to_owned())
 }
 
-/// A file that is written over and over.
+/// A temporary file that is overwritten repeatedly.
 struct File {
     path: PathBuf,
 }
@@ -32,12 +32,12 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // It is of no importance if it stays.
+        // A leftover file is harmless.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// A configuration as text, with its lines brought to where they are now.
+/// Formats a configuration as text, with lines converted to the present ones.
 fn shown(config: &Config, now: impl Fn(u32) -> u32) -> String {
     let text = format!("{config:#?}");
     let mut out = String::new();
@@ -55,7 +55,8 @@ fn shown(config: &Config, now: impl Fn(u32) -> u32) -> String {
     out
 }
 
-/// Has the source read what the file holds now, and a reading of all beside it. How many routes were read.
+/// Rereads the file through the source and as a whole, and compares the results. Returns how many routes the
+/// source read.
 fn compare(source: &mut Source) -> usize {
     let whole = load_with(source.path(), &variables);
     let reading = source.load_with(&variables);
@@ -72,7 +73,7 @@ fn compare(source: &mut Source) -> usize {
     anew
 }
 
-/// Plays the texts one after the other, each compared. How many routes were read for each.
+/// Writes the texts in turn and compares after each. Returns how many routes were read for each text.
 fn play(texts: &[&str]) -> Vec<usize> {
     let file = File::new();
     let mut source = Source::new(&file.path);
@@ -99,7 +100,7 @@ fn what_has_changed_is_read_and_nothing_else() {
     let texts = [&first, &first, &changed, &longer, &added, &inserted, &first, &removed, &first];
     let texts: Vec<&str> = texts.iter().map(|text| text.as_str()).collect();
     let anew = play(&texts);
-    // The item beside what was put in is read too: where one ends is known when the next one begins.
+    // The neighbour of an inserted item is read too, because an item ends where the next one starts.
     assert_eq!(anew, [4, 0, 1, 3, 4, 4, 2, 2, 3], "of 4 or 5 routes");
 }
 
@@ -144,7 +145,7 @@ fn what_is_not_an_item_by_itself_has_all_read() {
     }
 }
 
-/// What does damage, or not, to a list of routes.
+/// Fragments that may damage a list of routes.
 const PIECES: &[&str] = &[
     "",
     " ",
@@ -199,7 +200,7 @@ const PIECES: &[&str] = &[
     "0",
 ];
 
-/// An edit: a place, how much goes, what comes.
+/// An edit: position, number of characters to remove, text to insert.
 type Edit = (prop::sample::Index, usize, &'static str);
 
 fn edit() -> impl Strategy<Value = Edit> {
@@ -243,7 +244,7 @@ proptest! {
             let next = edited(&text, &edits);
             file.write(&next);
             compare(&mut source);
-            // What is wrong is seldom worth going on with.
+            // A text with errors is rarely a useful base for further edits.
             if load_with(&file.path, &variables).problems.count(Severity::Error) == 0 {
                 text = next;
             }
@@ -251,7 +252,7 @@ proptest! {
     }
 }
 
-/// The items behind it are another key's.
+/// The items after the key belong to that other key.
 #[test]
 fn a_key_among_the_items_is_seen() {
     let text =

@@ -1,4 +1,4 @@
-//! Picks an endpoint again and again, to be counted by callgrind:
+//! Picks an endpoint repeatedly, for a count of instructions with callgrind:
 //!
 //! ```sh
 //! cargo build --release -p tollgate-upstream --example pick_cost
@@ -7,8 +7,9 @@
 //! done
 //! ```
 //!
-//! The difference, divided by the picks, is what one costs. Policies: `round_robin`, `weighted` (round robin with unequal
-//! weights), `least_requests`, `least_requests_of_all`, `random`, `hash`.
+//! The difference, divided by the number of picks, is the cost of one pick. Policies: `round_robin`,
+//! `weighted` (round robin with unequal weights), `least_requests`, `least_requests_of_all`, `random`,
+//! `hash`.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Reports the outcome of one attempt after the other, to be counted by callgrind:
+//! Reports the outcome of many attempts, for a count of instructions with callgrind:
 //!
 //! ```sh
 //! cargo build --release -p tollgate-upstream --example report_cost
@@ -7,8 +7,8 @@
 //! done
 //! ```
 //!
-//! The difference, divided by the reports, is what one costs; the first word is the status that every attempt has. What
-//! the data path adds to each request that succeeds is what 200 shows.
+//! The difference, divided by the number of reports, is the cost of one report. The first argument is the
+//! status of every attempt; 200 shows what the data path adds to each successful request.
 
 use std::hint::black_box;
 use std::sync::Arc;

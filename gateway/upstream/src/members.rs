@@ -1,4 +1,4 @@
-//! The endpoints of an upstream as one worker has them, and the choice among them.
+//! The endpoints of an upstream on one worker, and the choice among them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -15,33 +15,36 @@ use crate::pool_set::PoolSet;
 use crate::sticky::{StickyValue, Tags};
 use crate::{Pool, Wanted};
 
-/// Slow start goes up in so many steps.
+/// Number of steps of a slow start.
 const STEPS: u32 = 100;
-/// Steps are at least this far apart.
+/// Shortest time between two steps.
 const SHORTEST_STEP: Duration = Duration::from_millis(10);
-/// A whole share, in the unit of [`Standing::readiness`].
+/// A full share, in the unit of [`Standing::readiness`].
 const READY: u64 = 1_000;
 
-/// The endpoints of an upstream as one worker has them: those of the plan, and those that were looked up.
+/// The endpoints of an upstream on one worker: those of the plan, and those that discovery found.
+///
+/// Each request compares the shared [`epoch`](crate::UpstreamState::epoch) with the one it last saw. Only if
+/// they differ does the worker rebuild its balance.
 #[derive(Debug)]
 pub(crate) struct Members {
     set: Rc<PoolSet>,
-    /// How many workers there are.
+    /// The number of workers.
     workers: usize,
-    /// The number of changes that were looked at. While a slow start goes on it is 0, which is never the number: then
-    /// each request looks whether it is time for the next step.
+    /// The epoch that was last processed. During a slow start it is 0, which no epoch is, so each request
+    /// checks whether the next step is due.
     seen: Cell<u64>,
-    /// A new plan has taken over: members neither come nor go any longer.
+    /// A newer plan has replaced these members, so discovery no longer changes them.
     superseded: Cell<bool>,
     rng: RefCell<Rng>,
     now: RefCell<Now>,
 }
 
-/// The members as they stand now.
+/// The current members.
 #[derive(Debug)]
 struct Now {
     epoch: u64,
-    /// When slow start goes on.
+    /// When the next step of slow start is due.
     step: Option<Instant>,
     discovered: Option<Arc<[Endpoint]>>,
     pools: Vec<Rc<Pool>>,
@@ -51,7 +54,8 @@ struct Now {
 }
 
 impl Members {
-    /// The members that a plan and the look-ups name, with the pools and the turns of those before.
+    /// Creates the members that a plan and discovery name. They take over the pools and round-robin credit of
+    /// the old ones.
     pub fn new(set: &Rc<PoolSet>, workers: usize, rng: Rng, planned: &Planned, old: Option<&Self>) -> Self {
         let settings = &planned.rules.balance;
         let empty = Now {
@@ -82,7 +86,7 @@ impl Members {
         new
     }
 
-    /// The pool of an endpoint for a request; `None` if none takes requests.
+    /// Returns the pool of an endpoint for a request; `None` if no endpoint takes requests.
     #[inline]
     pub fn pick(&self, planned: &Planned, wanted: &Wanted<'_>) -> Option<Rc<Pool>> {
         self.look(planned);
@@ -96,7 +100,7 @@ impl Members {
         self.choose(&now, wanted)
     }
 
-    /// The same where more counts than whose turn it is.
+    /// As `pick`, if more than the turn counts.
     fn choose(&self, now: &Now, wanted: &Wanted<'_>) -> Option<Rc<Pool>> {
         if let Some(pool) = now.sticky(wanted) {
             return Some(pool);
@@ -116,20 +120,20 @@ impl Members {
         self.now.borrow().named(cookie).is_some()
     }
 
-    /// The value that a sticky cookie has for an endpoint.
+    /// Returns the value of the sticky cookie for an endpoint; `None` if the upstream is not sticky.
     pub fn sticky_value(&self, pool: &Pool) -> Option<StickyValue> {
         let now = self.now.borrow();
         let at = now.pools.iter().position(|member| std::ptr::eq(&raw const **member, pool))?;
         now.tags.as_ref().map(|tags| tags.value(at))
     }
 
-    /// Nobody needs the idle connections any longer.
+    /// Retires all pools, because the upstream left the plan. Their idle connections are closed.
     pub fn retire(&self) {
         self.superseded.set(true);
         self.now.borrow().pools.iter().for_each(|pool| pool.retire());
     }
 
-    /// Looks whether anything changed that a balancer must know.
+    /// Checks whether the balance must be rebuilt.
     #[inline]
     fn look(&self, planned: &Planned) {
         if self.seen.get() != self.set.shared.epoch() {
@@ -165,12 +169,12 @@ impl Members {
         planned.discover.as_ref().and_then(|_| self.set.shared.discovered())
     }
 
-    /// Makes the list of members anew.
+    /// Builds the list of members.
     fn gather(&self, planned: &Planned, mut before: Before) {
         let set = &self.set;
         let mut goes_on = false;
         let discovered = self.discovered(planned);
-        // What the plan says of an endpoint counts for more than what a look-up says.
+        // What the plan says about an endpoint takes precedence over discovery.
         let mut known: BTreeMap<&Address, (Rc<Pool>, i64)> = BTreeMap::new();
         let (mut pools, mut standings, mut turns) = (Vec::new(), Vec::new(), Vec::new());
         let looked_up = discovered.iter().flat_map(|endpoints| endpoints.iter());
@@ -196,7 +200,8 @@ impl Members {
             pools.push(pool.clone());
         }
         before.pools.values().for_each(|(pool, _)| pool.retire());
-        // Nobody will ask for a connection to what has no share: idle ones need not wait for their time.
+        // An endpoint without a share gets no requests, so its idle connections are closed now instead of at
+        // their timeout.
         for (pool, standing) in pools.iter().zip(&standings) {
             match (standing.weight, pool.is_retired()) {
                 (0, false) => pool.retire(),
@@ -220,10 +225,10 @@ impl Members {
         }
     }
 
-    /// Makes the balance anew: members are as before, what they take may not be.
+    /// Rebuilds the balance. The members stay; their health and readiness may have changed.
     fn weigh(&self, now: &mut Now, settings: &Settings, credit: &Credit) {
         let shared = &self.set.shared;
-        // First: what changes while the members are looked at is seen at the next request.
+        // Read first, so that a change during the loop is seen at the next request.
         now.epoch = shared.epoch();
         let clock = settings.slow_start.map(|duration| (tollgate_net::now(), duration));
         let mut warming = false;
@@ -243,8 +248,8 @@ impl Members {
     }
 }
 
-/// How much of its share a member takes so many milliseconds after it was ready: a tenth at first, then more and more,
-/// and all when the slow start is over.
+/// Returns the share of a member that has been ready for this long: a tenth at first, then linearly more, and
+/// all after `slow_start`.
 fn readiness(milliseconds: u64, slow_start: Duration) -> u64 {
     let whole = u64::try_from(slow_start.as_millis()).unwrap_or(u64::MAX).max(1);
     let begun = READY / 10;
@@ -253,7 +258,7 @@ fn readiness(milliseconds: u64, slow_start: Duration) -> u64 {
 }
 
 impl Now {
-    /// The pool that the request's cookie names, unless it has failed the request.
+    /// Returns the pool that the request's cookie names, unless that endpoint has failed the request.
     fn sticky(&self, wanted: &Wanted<'_>) -> Option<Rc<Pool>> {
         let pool = &self.pools[self.named(wanted.sticky?)?];
         let failed = wanted.avoid.iter().any(|avoided| Rc::ptr_eq(avoided, pool));
@@ -265,10 +270,10 @@ impl Now {
     }
 }
 
-/// What members leave to those that take over.
+/// What old members leave to the members that replace them.
 #[derive(Default)]
 struct Before {
-    /// Pools by address, and how far each is ahead of its turn.
+    /// Pools by address, each with its round-robin credit.
     pools: BTreeMap<Address, (Rc<Pool>, i64)>,
     groups: Vec<((u8, bool), i64)>,
 }

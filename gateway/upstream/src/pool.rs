@@ -21,48 +21,49 @@ use crate::queue::{Grant, Queue};
 use crate::surplus::remove_latest;
 use crate::{ConnectError, Connection, EndpointState, Permit, UpstreamState, proxy_protocol, tls};
 
-/// A connection that nobody needed for so long is surplus (as long as HAProxy's `pool-purge-delay` is by default). Half of a
-/// pool's surplus is closed, and half of what is left [some time later](AGAIN): so a pool follows the need in steps, and a
-/// short lull costs it half at most.
+/// A connection that was idle for this long is surplus; HAProxy's `pool-purge-delay` has the same default.
+/// Half of a pool's surplus is closed, and half of the remainder [some time later](AGAIN). So a pool follows
+/// the demand in steps, and a short lull costs at most half of it.
 const NEED: Duration = Duration::from_secs(5);
-/// How long after one step the next may come.
+/// How long after one step the next may follow.
 const AGAIN: Duration = Duration::from_millis(2_500);
-/// A connection that has been idle for so long is watched. Under load it is not idle that long, and to leave a waker with
-/// the poller and take it away again is dear (300 instructions of a plain request's 10,000: callgrind).
+/// A connection that was idle for this long is watched. Under load, connections are reused earlier.
+/// Registering a waker with the poller and removing it again is expensive: 300 of the 10,000 instructions of
+/// a plain request (callgrind).
 const WATCH: Duration = Duration::from_millis(100);
 
 /// A worker's idle connections to one endpoint.
 ///
-/// A connection here belongs to the pool, and any event on it destroys it: an end, a reset, and above all bytes that
-/// nobody asked for, which must never answer the next client. So whoever takes one asks first whether the poller has
-/// told of an event. And one task a pool waits for such events on all connections that are not taken again at once; that
-/// costs nothing while nothing happens.
+/// The pool owns its connections, and any event on one destroys it: an end, a reset, and above all
+/// unsolicited bytes, which must never answer the next client. So `take` first checks whether the poller
+/// reported an event. In addition, one task per pool waits for events on all connections that are not reused
+/// soon; it costs nothing while nothing happens.
 #[derive(Debug)]
 pub struct Pool {
     address: Address,
-    /// The address as logs and `Host` have it.
+    /// The address as it appears in logs and in `Host`.
     name: String,
     set: Rc<PoolSet>,
-    /// The newest last: it is used first, so that those beyond the need grow old and are closed.
+    /// The newest last. It is used first, so that connections beyond the demand grow old and are closed.
     idle: RefCell<VecDeque<Box<Link>>>,
-    /// When the watcher looks next: soon if there are connections that it does not watch yet, else when the oldest has
-    /// been idle for too long.
+    /// When the watcher runs next: soon if there are connections that it does not watch yet, else when the
+    /// oldest connection has been idle for too long.
     look: Deadline,
-    /// Whether that is soon.
+    /// Whether `look` is set to soon.
     looks_soon: Cell<bool>,
     watcher: RefCell<Option<Waker>>,
     /// The task that opens connections in advance.
     pub(crate) warmer: RefCell<Option<Waker>>,
-    /// Its connections where the endpoint speaks HTTP/2; they are never in `idle`.
+    /// Its connections if the endpoint speaks HTTP/2. These are never in `idle`.
     pub(crate) http2: Lanes,
     /// Requests that wait for a connection of this pool.
     pub(crate) queue: Queue,
-    /// Requests that have a connection or wait for one: what balancing by least requests compares.
+    /// Requests that have a connection or wait for one. Balancing by least requests compares this number.
     in_use: Cell<u32>,
-    /// The endpoint is no longer the upstream's: what comes back is closed.
+    /// The endpoint is no longer a member of the upstream, so returned connections are closed.
     retired: Cell<bool>,
     state: Arc<EndpointState>,
-    /// What became of this worker's requests.
+    /// Outcomes of this worker's requests, for outlier detection.
     traffic: Arc<Traffic>,
 }
 
@@ -90,7 +91,7 @@ impl Pool {
         pool
     }
 
-    /// Counts and shows a failure of the endpoint's TLS, and writes a notice.
+    /// Records a TLS failure of the endpoint in the metrics and the admin API, and sends a notice.
     #[cold]
     pub fn tls_failed(&self, fault: &TlsFault) {
         self.set.shared.tls_failed(&self.state, fault);
@@ -102,26 +103,26 @@ impl Pool {
         &self.name
     }
 
-    /// The slot of the upstream in the counters.
+    /// The upstream's slot in the metrics.
     #[must_use]
     pub fn slot(&self) -> Slot {
         self.set.slot
     }
 
-    /// Whether a connection to it has led to this process itself, so that requests to it come back.
+    /// Whether a connection to the endpoint has led back to this process, so that requests would loop.
     #[must_use]
     #[inline]
     pub fn leads_to_itself(&self) -> bool {
         self.state.is_own()
     }
 
-    /// What all workers know of the endpoint.
+    /// State of the endpoint that all workers share.
     #[must_use]
     pub fn state(&self) -> &Arc<EndpointState> {
         &self.state
     }
 
-    /// What all workers know of its upstream.
+    /// State of the endpoint's upstream that all workers share.
     #[must_use]
     pub fn upstream_state(&self) -> &Arc<UpstreamState> {
         &self.set.shared
@@ -139,7 +140,7 @@ impl Pool {
         &self.set.stats
     }
 
-    /// This worker's requests that have a connection or wait for one.
+    /// Returns how many of this worker's requests have a connection or wait for one.
     #[must_use]
     pub fn in_use(&self) -> u32 {
         self.in_use.get()
@@ -149,7 +150,8 @@ impl Pool {
         self.in_use.set(self.in_use.get().saturating_add_signed(change));
     }
 
-    /// The endpoint is no longer the upstream's: idle connections are closed, and those in use when they end.
+    /// Marks the endpoint as no longer a member of the upstream. Closes idle connections now, and others when
+    /// their requests end.
     pub(crate) fn retire(&self) {
         self.retired.set(true);
         self.close_idle();
@@ -162,7 +164,7 @@ impl Pool {
         self.forget(idle.len());
     }
 
-    /// Whether its connections begin with a header that says whose they are.
+    /// Whether its connections begin with a PROXY protocol header that names the client.
     #[must_use]
     pub fn names_clients(&self) -> bool {
         self.set.proxy_protocol.get().is_some()
@@ -172,13 +174,13 @@ impl Pool {
         self.retired.get()
     }
 
-    /// The endpoint is the upstream's again.
+    /// Marks the endpoint as a member of the upstream again.
     pub(crate) fn unretire(&self) {
         self.retired.set(false);
         self.wake_warmer();
     }
 
-    /// Those that the new settings would not have kept go at the watcher's next turn.
+    /// Makes the watcher run now and close connections that the new settings would not have kept.
     pub(crate) fn settings_changed(&self) {
         self.look_in(tollgate_net::now(), Duration::ZERO);
         self.wake_warmer();
@@ -190,12 +192,12 @@ impl Pool {
         }
     }
 
-    /// The connection that was used last and on which nothing has happened since.
+    /// Takes the connection that was used last and on which nothing has happened since.
     pub fn take(self: &Rc<Self>, now: Instant) -> Option<Connection> {
         self.take_idle(now).map(|connection| self.reuse(connection))
     }
 
-    /// The next request takes it.
+    /// Marks the connection as used by another request.
     fn reuse(&self, mut connection: Connection) -> Connection {
         connection.requests += 1;
         connection.reused = true;
@@ -203,7 +205,7 @@ impl Pool {
         connection
     }
 
-    /// As [`take`](Self::take), but not for a request.
+    /// As [`take`](Self::take), but for another purpose than a request.
     pub(crate) fn take_idle(self: &Rc<Self>, now: Instant) -> Option<Connection> {
         let settings = self.set.settings.borrow();
         let mut idle = self.idle.borrow_mut();
@@ -214,7 +216,7 @@ impl Pool {
             self.count_idle(-1);
             let fresh = settings.idle_timeout.is_none_or(|bound| is_before(now, candidate.since, bound));
             let young = settings.max_age.is_none_or(|bound| is_before(now, candidate.opened, bound));
-            // Makes no system call: the poller has said whether anything happened.
+            // Makes no system call: the poller has already recorded whether anything happened.
             if fresh && young && candidate.stream.peek().is_none() {
                 return Some(Connection { link: candidate, open: OpenGuard::resume(self) });
             }
@@ -223,7 +225,8 @@ impl Pool {
         None
     }
 
-    /// Keeps a connection whose last response has ended, if it may be used again.
+    /// Keeps a connection whose last response has ended, if it may be reused. If requests wait, offers it to
+    /// them.
     pub fn put(connection: Connection, now: Instant) {
         let pool = connection.pool().clone();
         if pool.is_spent(&connection, now) {
@@ -244,7 +247,7 @@ impl Pool {
             || self.retired.get()
     }
 
-    /// Makes it idle, unless something has happened on it.
+    /// Makes the connection idle, unless something happened on it.
     pub(crate) fn keep(&self, connection: Connection, now: Instant) {
         let Connection { mut link, open } = connection;
         if link.stream.peek().is_some() {
@@ -264,7 +267,7 @@ impl Pool {
         self.count_idle(1);
     }
 
-    /// Has the watcher look after that time.
+    /// Makes the watcher run after that time.
     fn look_in(&self, now: Instant, after: Duration) {
         self.looks_soon.set(true);
         self.look.set(now, Some(after));
@@ -274,25 +277,25 @@ impl Pool {
         !self.idle.borrow().is_empty() || self.http2.oldest_since().is_some()
     }
 
-    /// Whether there are fewer idle connections than are to be kept ready.
+    /// Whether there are fewer idle connections than `pool.warm` asks for.
     pub(crate) fn is_cold(&self) -> bool {
         let settings = self.set.settings.borrow();
-        // More than are kept are never there: each would take the place of the one before, without end.
+        // `warm` above `max_idle` would never be reached: each new connection would displace one, endlessly.
         !self.retired.get() && self.ready() < settings.warm.min(settings.max_idle) as usize
     }
 
-    /// Connections that a request can have at once.
+    /// Returns how many connections a request could use at once.
     pub(crate) fn ready(&self) -> usize {
         self.idle.borrow().len() + self.http2.len()
     }
 
-    /// Since when the oldest is idle.
+    /// Returns since when the oldest connection has been idle.
     pub(crate) fn oldest_since(&self) -> Option<Instant> {
         let oldest = self.idle.borrow().front().map(|oldest| oldest.since);
         oldest.or_else(|| self.http2.oldest_since())
     }
 
-    /// Closes the oldest. Its place, if there was one.
+    /// Closes the oldest idle connection and returns its permit; `None` if there is none.
     pub(crate) fn close_oldest(&self) -> Option<Permit> {
         let Some(oldest) = self.idle.borrow_mut().pop_front() else { return self.http2.close_oldest() };
         self.forget(1);
@@ -301,24 +304,25 @@ impl Pool {
         Some(permit)
     }
 
-    /// What a request gets that found no connection to [take](Self::take), or wants a new one: a place for a new one, or
-    /// where a cap is in the way the first connection or place that comes free, here or at another worker.
+    /// Waits for a connection or for a permit to open one. Called if [`take`](Self::take) found none, or if
+    /// the request needs a new connection. If a limit is reached, the request joins the queue. It then gets
+    /// the first connection or permit that becomes free on this or another worker.
     ///
     /// # Errors
-    /// When a cap is in the way and the queue is full or the wait too long.
+    /// Returns an error if a limit is reached and the queue is full, or if the queue timeout passes.
     pub async fn turn(self: &Rc<Self>) -> Result<Granted, ConnectError> {
-        // Counted before it is open: an endpoint that lets connects hang is not one that has nothing to do.
+        // Counted before the connection is open: an endpoint whose connects hang must not look idle.
         let in_use = InUse::new(self);
         loop {
             let permit = match self.set.permit(self) {
                 Some(permit) => permit,
                 None => match self.set.join(self, tollgate_net::now())?.await? {
                     Grant::Permit(permit) => permit,
-                    // Else something has happened on it meanwhile.
+                    // Otherwise something happened on it before this task ran.
                     Grant::Connection(free) if free.stream.peek().is_none() => {
                         return Ok(Granted::Connection(self.reuse(free)));
                     }
-                    // The second, of a plan that has just ended, by which the endpoint spoke HTTP/2.
+                    // A stream comes from an old plan, under which the endpoint still spoke HTTP/2.
                     Grant::Connection(_) | Grant::Stream(_) => continue,
                 },
             };
@@ -326,10 +330,10 @@ impl Pool {
         }
     }
 
-    /// Takes over a connection from another worker, unless something has happened on it.
+    /// Takes over a connection from another worker, unless something happened on it.
     pub(crate) fn adopt(self: &Rc<Self>, handed: HandOver) -> Option<Connection> {
-        // The other worker's poller may have been about to tell it.
-        // It may have been opened under a plan by which connections did not say whose they are.
+        // The other worker's poller may not have reported an event yet, so the socket itself is checked.
+        // The connection may also be from a plan without the PROXY protocol, and then names no client.
         let names_nobody = self.set.proxy_protocol.get().is_some();
         if names_nobody || !handed.socket.is_quiet() || !self.set.is_current(handed.opened) {
             return None;
@@ -340,8 +344,8 @@ impl Pool {
         Some(Connection { link: Box::new(link), open: OpenGuard::resume(self) })
     }
 
-    /// Destroys every idle connection on which something happened, that is too old, or that nobody needs; watches the
-    /// others.
+    /// Closes every idle connection on which something happened, that is too old, or that is surplus. Watches
+    /// the others.
     fn sweep(&self, cx: &mut Context<'_>) {
         let mut idle = self.idle.borrow_mut();
         let before = idle.len();
@@ -351,7 +355,7 @@ impl Pool {
             let next = self.close_unneeded(&mut idle, now);
             self.looks_soon.set(false);
             self.look.set(now, next);
-            // Not passed any longer: this leaves the waker with the deadline.
+            // The deadline is in the future again, so this call only registers the waker.
             let _ = self.look.poll_passed(cx);
         }
         if idle.len() != before {
@@ -363,7 +367,8 @@ impl Pool {
         }
     }
 
-    /// Closes those that are too old, and half of those that nobody has needed for a while. The time to look again.
+    /// Closes connections that are too old, and half of the surplus. Returns how long to wait until the next
+    /// look.
     fn close_unneeded(&self, idle: &mut VecDeque<Box<Link>>, now: Instant) -> Option<Duration> {
         let settings = self.set.settings.borrow();
         let age = |idle: &Link| now.saturating_duration_since(idle.since);
@@ -371,9 +376,9 @@ impl Pool {
         while idle.len() > settings.max_idle as usize || idle.front().is_some_and(|oldest| expired(oldest)) {
             idle.pop_front();
         }
-        // In order of age, since the newest is always used first.
+        // Sorted by idle time, because the newest connection is always used first.
         let unneeded = idle.partition_point(|idle| age(idle) >= NEED);
-        // Rounded down: the last one goes by its timeout alone.
+        // Rounded down, so the last connection is closed only by its timeout.
         let surplus = (unneeded / 2).min(idle.len().saturating_sub(settings.warm as usize));
         remove_latest(idle, unneeded, surplus, |idle| idle.opened);
         let oldest = age(idle.front()?);
@@ -381,7 +386,7 @@ impl Pool {
         Some(settings.idle_timeout.map_or(need, |bound| (bound - oldest).min(need)))
     }
 
-    /// So many idle connections were closed.
+    /// Counts this many idle connections as closed.
     fn forget(&self, connections: usize) {
         self.count_idle(-(connections as isize));
         (0..connections).for_each(|_| self.set.stats.upstream_closed(self.set.slot));
@@ -394,22 +399,23 @@ impl Pool {
     }
 }
 
-/// Whether `now` is less than `bound` after `start`: a sum takes less than half of what a difference does.
+/// Whether `now` is less than `bound` after `start`. The sum takes less than half of the time of a
+/// difference.
 #[inline]
 fn is_before(now: Instant, start: Instant, bound: Duration) -> bool {
     start.checked_add(bound).is_none_or(|end| now < end)
 }
 
-/// What a request gets when it has its turn.
+/// The end of a request's wait for a connection.
 #[derive(Debug)]
 pub enum Granted<C = Connection, O = Opening> {
-    /// A connection that came free.
+    /// A connection that became free.
     Connection(C),
-    /// A place for a new one.
+    /// The right to open a new connection.
     Place(O),
 }
 
-/// The right to open a connection, and the request that wants it.
+/// The right to open a connection, together with the request that needs it.
 #[derive(Debug)]
 #[must_use = "dropping it gives the place back"]
 pub struct Opening {
@@ -418,19 +424,20 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// For the pool, with a place that it has.
+    /// Creates the right from a permit.
     pub(crate) fn new(pool: &Rc<Pool>, permit: Permit) -> Self {
         Self { in_use: InUse::new(pool), permit }
     }
 
-    /// Opens the connection. `whose` it is the endpoint is told where the pool [says so](Pool::names_clients). The place is
-    /// given back, should that fail or be given up. The wait has no bound of its own: the caller's deadline ends it.
+    /// Opens the connection. If the pool [uses the PROXY protocol](Pool::names_clients), the header names
+    /// `whose` connection it is. The permit is returned if the connect fails or is cancelled. The wait has no
+    /// timeout of its own; the caller's deadline ends it.
     ///
     /// # Errors
-    /// When the endpoint cannot be reached.
+    /// Returns an error if the endpoint is unreachable or the TLS handshake fails.
     pub async fn connect(self, whose: ProxyHeader) -> Result<Connection, ConnectError> {
         let Self { in_use, permit } = self;
-        // By the plan of now: where another one comes before it is open, it is not used again.
+        // Taken before the connect. If the plan changes before the connection is open, it is not reused.
         let opened = tollgate_net::now();
         let stream = dial(in_use.pool(), whose).await?;
         let open = OpenGuard::new(in_use);
@@ -439,7 +446,8 @@ impl Opening {
     }
 }
 
-/// Connects to a pool's endpoint, and tells it whose the connection is, and by TLS, if its upstream says so.
+/// Connects to a pool's endpoint, then writes the PROXY protocol header and performs the TLS handshake, if
+/// the upstream has these.
 pub(crate) async fn dial(pool: &Pool, whose: ProxyHeader) -> Result<Stream, ConnectError> {
     let address = &pool.address;
     let source = pool.set.settings.borrow().source;
@@ -475,7 +483,7 @@ impl Drop for Pool {
         self.forget(self.idle.borrow().len());
         self.http2.leave();
         self.set.forget(&self.address);
-        // Their tasks see that it is gone.
+        // The tasks notice that the pool is gone.
         let tasks = [self.watcher.take(), self.warmer.take()];
         tasks.into_iter().flatten().for_each(Waker::wake);
     }

@@ -1,18 +1,20 @@
 //! A worker's connections to one upstream, and the requests that wait for one.
 //!
-//! Without a cap, or below it, all this is idle: a request takes an idle connection of its endpoint, or a
-//! [permit](crate::Permit) for a new one. Where there is no permit it joins the queue, and is granted, in the order of
-//! coming,
+//! Below the limits, most of this is unused: a request takes an idle connection of its endpoint, or a
+//! [permit](crate::Permit) for a new one. If there is no permit, the request joins the queue. In order of
+//! arrival it gets one of these:
 //!
-//! - a connection of its endpoint's that comes free at this worker ([`Pool::put`]);
-//! - a permit that somebody gives back ([`Room`](crate::message::Room));
-//! - an idle connection of its endpoint's at another worker, which hands over the socket with its permit ([`Ask`]);
-//! - the place of an idle connection to another endpoint, if only the cap of the whole upstream is in the way: the
-//!   oldest is closed.
+//! - a connection of its endpoint that becomes free on this worker ([`Pool::put`]);
+//! - a permit that was returned ([`Room`](crate::message::Room));
+//! - an idle connection of its endpoint on another worker, which hands over the socket with its permit
+//!   ([`Ask`]);
+//! - the permit of an idle connection to another endpoint, if only the limit of the whole upstream is
+//!   reached. The oldest idle connection is closed.
 //!
-//! A worker that was asked and has nothing remembers it ([`Waiting`](crate::waiting::Waiting)), and from then
-//! on looks who waits whenever a connection comes free. A worker with a queue of its own gives a connection away only
-//! where a request has waited [much longer](sharing::is_much_longer): sockets do not travel for nothing, and nobody starves.
+//! A worker that had nothing to give remembers that it was asked ([`Waiting`](crate::waiting::Waiting)). From
+//! then on it looks for waiting requests whenever a connection becomes free. A worker with a queue of its own
+//! gives a connection away only if a request elsewhere has waited [much longer](sharing::is_much_longer). So
+//! sockets do not move without need, and no request starves.
 
 mod sharing;
 #[cfg(test)]
@@ -35,7 +37,7 @@ use crate::{ConnectError, EndpointState, Permit, Pool, UpstreamState};
 /// A worker's connections to one upstream, and the requests that wait for one.
 #[derive(Debug)]
 pub(crate) struct PoolSet {
-    /// Which worker this is.
+    /// The number of this worker.
     pub worker: usize,
     pub slot: Slot,
     pub timers: Timers,
@@ -43,32 +45,34 @@ pub(crate) struct PoolSet {
     pub shared: Arc<UpstreamState>,
     pub settings: RefCell<PoolSettings>,
     pub tls: RefCell<Option<Tls>>,
-    /// Whether endpoints are spoken to in HTTP/2.
+    /// Whether the endpoints speak HTTP/2.
     pub http2: Cell<bool>,
-    /// What connections begin with, to say whose they are.
+    /// The version of the PROXY protocol header that connections begin with, if any.
     pub proxy_protocol: Cell<Option<ProxyVersion>>,
-    /// Bytes of the heads that endpoints send by HTTP/2, as the library counts them.
+    /// Upper bound, in bytes, of the field sections that endpoints send over HTTP/2, as the `h2` crate counts
+    /// them.
     pub header_list: Cell<u32>,
-    /// What all HTTP/2 connections read into.
+    /// The read buffer that all HTTP/2 connections share.
     pub receive: Rc<RefCell<Vec<u8>>>,
-    /// When one of these changed: what was opened before is not used again.
+    /// When TLS, HTTP version, PROXY protocol or source address last changed. Connections opened earlier are
+    /// not reused.
     tls_since: Cell<Option<Instant>>,
     queueing: RefCell<QueueSettings>,
-    /// By endpoint; each is removed when it is dropped.
+    /// By endpoint. A pool removes its entry when it is dropped.
     pools: RefCell<BTreeMap<Address, Weak<Pool>>>,
-    /// Idle connections, all endpoints together. Upstreams past the counters' bound share this.
+    /// Idle connections to all endpoints. Upstreams past the metrics' bound share one counter.
     pub idle: Rc<Cell<usize>>,
     queue: Queue,
-    /// Tickets so far.
+    /// Tickets issued so far.
     tickets: Cell<u64>,
-    /// Endpoints for which others have asked in vain.
+    /// Endpoints for which other workers asked and this worker had nothing to give.
     asked: RefCell<Vec<Arc<EndpointState>>>,
     /// There are more connections than a new plan allows.
     shrinking: Cell<bool>,
-    /// A connection that comes free is not simply kept: somebody waits, here or elsewhere, or there are too many. All
-    /// that a plain request looks at.
+    /// A connection that becomes free is not simply kept: a request waits on this or another worker, or there
+    /// are too many connections. A plain request reads only this flag.
     sought: Cell<bool>,
-    /// When the other workers' queues were looked at last, in microseconds from the start.
+    /// When this worker last looked at the other workers' queues, in microseconds since the start.
     looked: Cell<u64>,
 }
 
@@ -107,7 +111,7 @@ impl PoolSet {
         })
     }
 
-    /// The pool of an endpoint, made if nobody has it.
+    /// Returns the pool of an endpoint, and creates it if nothing holds it.
     pub fn pool(self: &Rc<Self>, address: &Address) -> Rc<Pool> {
         if let Some(pool) = self.find(address) {
             pool.unretire();
@@ -122,7 +126,7 @@ impl PoolSet {
         self.pools.borrow().get(address).and_then(Weak::upgrade)
     }
 
-    /// A pool is dropped.
+    /// Removes the entry of a pool that was dropped.
     pub fn forget(&self, address: &Address) {
         let mut pools = self.pools.borrow_mut();
         if pools.get(address).is_some_and(|pool| pool.strong_count() == 0) {
@@ -130,7 +134,7 @@ impl PoolSet {
         }
     }
 
-    /// Takes over a plan's settings.
+    /// Adopts the settings of a plan.
     pub fn change(&self, planned: &Planned) {
         self.shared.usage.limit(&planned.rules.caps);
         *self.queueing.borrow_mut() = planned.rules.queue.clone();
@@ -150,19 +154,19 @@ impl PoolSet {
                 pool.http2.leave();
             });
         }
-        // Lower caps: what is idle goes now, the rest as it comes free.
+        // If the limits fell, idle connections are closed now, others when they become free.
         while self.shared.usage.is_over() && self.close_oldest().is_some() {}
         self.each(
             |pool| while self.shared.usage.is_over_at(pool.state()) && pool.close_oldest().is_some() {},
         );
         self.shrinking.set(true);
         self.note();
-        // Higher ones.
+        // If the limits rose, waiting requests can go on.
         self.serve(None);
         self.make_way();
     }
 
-    /// Whether a connection that was opened then is one that the plan would open now.
+    /// Whether a connection opened at that time equals one that the current plan would open.
     pub fn is_current(&self, opened: Instant) -> bool {
         self.tls_since.get().is_none_or(|since| opened > since)
     }
@@ -172,7 +176,7 @@ impl PoolSet {
         pools.iter().for_each(act);
     }
 
-    /// Whether a connection that comes free is to be [offered](Self::offer) rather than kept.
+    /// Whether a connection that becomes free must be [offered](Self::offer) instead of kept.
     #[inline]
     pub fn is_sought(&self) -> bool {
         self.sought.get()
@@ -182,7 +186,8 @@ impl PoolSet {
         self.sought.set(!self.queue.is_empty() || !self.asked.borrow().is_empty() || self.shrinking.get());
     }
 
-    /// A place for a new connection; `None`: there is none, or others wait for it.
+    /// Takes a permit for a new connection. Returns `None` if there is none, or if other requests wait for
+    /// it.
     pub fn permit(&self, pool: &Pool) -> Option<Permit> {
         if !pool.queue.is_empty() {
             return None;
@@ -190,12 +195,12 @@ impl PoolSet {
         self.place(pool.state())
     }
 
-    /// A place for a connection to an endpoint, at the cost of an idle one if there is no other.
+    /// Takes a permit for a connection to an endpoint. If none is free, closes an idle connection for it.
     fn place(&self, endpoint: &Arc<EndpointState>) -> Option<Permit> {
         Permit::take(&self.shared, endpoint).or_else(|| self.reclaim(endpoint))
     }
 
-    /// The place of an idle connection, closed where that makes room for one to this endpoint.
+    /// Closes an idle connection, if that makes a connection to this endpoint possible. Returns its permit.
     fn reclaim(&self, endpoint: &Arc<EndpointState>) -> Option<Permit> {
         if self.shared.usage.is_full_at(endpoint) {
             self.find(&endpoint.address)?.close_oldest()
@@ -206,15 +211,15 @@ impl PoolSet {
         }
     }
 
-    /// Whether nobody waits for a connection to this upstream, at any worker.
+    /// Whether no request waits for a connection to this upstream, on any worker.
     pub fn is_calm(&self) -> bool {
         self.shared.usage.queued.get() == 0
     }
 
-    /// Joins the queue.
+    /// Adds a request to the queue.
     ///
     /// # Errors
-    /// When it is full.
+    /// Returns [`ConnectError::QueueFull`] if the queue is full.
     pub fn join(&self, pool: &Rc<Pool>, now: Instant) -> Result<Turn, ConnectError> {
         self.stats.upstream_held_back(self.slot);
         let (size, timeout) = {
@@ -230,7 +235,7 @@ impl PoolSet {
         let [first, first_of_all] = [&pool.queue, &self.queue].map(|queue| queue.join(&ticket));
         self.publish(pool, first, first_of_all);
         if first {
-            // Once more, now that whoever gives a place back sees that somebody waits.
+            // Tries once more: from here on, a worker that returns a permit sees that this request waits.
             match Permit::take(&self.shared, pool.state()) {
                 Some(permit) => self.grant(&ticket, Grant::Permit(permit)),
                 None => self.ask(pool),
@@ -241,7 +246,7 @@ impl PoolSet {
         Ok(Turn::new(ticket, deadline))
     }
 
-    /// Leaves the queue, if it is still there.
+    /// Removes a ticket from the queue, if it is still there.
     pub fn leave(&self, ticket: &Ticket) {
         if ticket.leave() {
             let [first, first_of_all] = [&ticket.pool.queue, &self.queue].map(|queue| queue.forget(ticket));
@@ -251,7 +256,8 @@ impl PoolSet {
         }
     }
 
-    /// Tells the others since when requests wait here: for this pool's endpoint, for any, where another is the first now.
+    /// Publishes since when requests wait here, for this endpoint and for the whole upstream, if the first
+    /// ticket changed.
     fn publish(&self, pool: &Pool, first: bool, first_of_all: bool) {
         let usage = &self.shared.usage;
         if first {
@@ -268,16 +274,17 @@ impl PoolSet {
         ticket.grant(grant);
     }
 
-    /// Asks the other workers for as many connections as requests wait for.
+    /// Asks the other workers for as many connections as requests wait.
     fn ask(&self, pool: &Pool) {
         Ask::others(&self.shared, pool.state(), self.worker, pool.queue.len());
     }
 
-    /// Grants places to those that wait, in order, for as long as there are any. Says whether one was granted.
+    /// Gives permits to waiting requests, in order, as long as there are any. Returns whether a request got
+    /// one.
     fn serve(&self, endpoint: Option<&Arc<EndpointState>>) -> bool {
         let mut served = false;
         let mut next = self.queue.first();
-        // Endpoints that have no place.
+        // Endpoints without a free permit.
         let mut full: Vec<Rc<Pool>> = Vec::new();
         while let Some(ticket) = next {
             let pool = &ticket.pool;
@@ -299,8 +306,8 @@ impl PoolSet {
         served
     }
 
-    /// Whether only the cap of the whole upstream keeps a connection to this endpoint from being opened: then it helps
-    /// to close one to another endpoint.
+    /// Whether only the limit of the whole upstream prevents a connection to this endpoint. If so, closing a
+    /// connection to another endpoint helps.
     fn is_in_the_way(&self, endpoint: &EndpointState) -> bool {
         let usage = &self.shared.usage;
         usage.has_cap() && usage.is_full() && !usage.is_full_at(endpoint)
@@ -310,7 +317,7 @@ impl PoolSet {
         self.pools.borrow().values().filter_map(Weak::upgrade).any(|pool| pool.has_idle())
     }
 
-    /// Closes the connection that has been idle the longest. Its place, if there was one.
+    /// Closes the connection that has been idle longest, and returns its permit; `None` if there is none.
     fn close_oldest(&self) -> Option<Permit> {
         let pools: Vec<_> = self.pools.borrow().values().filter_map(Weak::upgrade).collect();
         let oldest = pools

@@ -11,27 +11,28 @@ use crate::hash;
 /// A cookie's value: an endpoint's tag in hexadecimal digits.
 pub type StickyValue = [u8; 16];
 
-/// The name of an upstream's cookie, if the config gives it none.
+/// Returns the name of an upstream's cookie: the configured one, or a name derived from the upstream's.
 pub(crate) fn cookie_name(sticky: &Sticky, upstream: &str) -> String {
     let own = || format!("tollgate_{:08x}", hash(upstream.as_bytes()) >> 32);
     sticky.cookie.clone().unwrap_or_else(own)
 }
 
-/// What stands in a client's cookie for each endpoint: a hash of its address and its upstream's name, keyed with the
-/// configured secret. So the same config gives the same cookies, on every worker, after a reload or a restart, and on
-/// every gateway of a group; a client's session survives all of these, and a change of the upstream's other endpoints.
+/// The cookie value of each endpoint: a hash of its address and its upstream's name, keyed with the
+/// configured secret. The same configuration gives the same cookies on every worker, after a reload or
+/// restart, and on every gateway of a group. A client's session survives all of these, and also changes of
+/// the upstream's other endpoints.
 ///
-/// Without a secret the key is a constant: then who knows the upstream's name and guesses an address can see that the
-/// guess was right.
+/// Without a secret the key is a constant. Then a client that knows the upstream's name and guesses an
+/// address can check its guess.
 #[derive(Debug)]
 pub(crate) struct Tags {
     by_endpoint: Vec<u64>,
-    /// Sorted, with the endpoint's index.
+    /// Sorted by tag, with the endpoint's index.
     sorted: Vec<(u64, usize)>,
 }
 
 impl Tags {
-    /// For the endpoints of an upstream, by their addresses as text.
+    /// Creates the tags of an upstream's endpoints, given by their addresses as text.
     pub fn new<'a>(sticky: &Sticky, upstream: &str, endpoints: impl Iterator<Item = &'a str>) -> Self {
         let mut key = SipHasher24Of128::new();
         key.write(sticky.secret.as_ref().map_or(&[][..], |secret| secret.reveal().as_bytes()));
@@ -50,14 +51,14 @@ impl Tags {
         Self { by_endpoint, sorted }
     }
 
-    /// The endpoint that a cookie's value names.
+    /// Returns the index of the endpoint that a cookie value names.
     pub fn find(&self, value: &[u8]) -> Option<usize> {
         let tag = parse(value)?;
         let at = self.sorted.binary_search_by_key(&tag, |(tag, _)| *tag).ok()?;
         Some(self.sorted[at].1)
     }
 
-    /// The value that names an endpoint.
+    /// Returns the cookie value of an endpoint.
     pub fn value(&self, endpoint: usize) -> StickyValue {
         const DIGITS: [u8; 16] = *b"0123456789abcdef";
         let tag = self.by_endpoint[endpoint];
@@ -114,7 +115,7 @@ mod tests {
         assert_ne!(one, value(None, "sho", &["pa:1"]));
         assert_ne!(one, value(Some("secret"), "shop", &["a:1"]));
         assert_ne!(value(Some("other"), "shop", &["a:1"]), value(Some("secret"), "shop", &["a:1"]));
-        // Another value would cut every client off its session when the gateway is upgraded.
+        // Another value would end every client's session when the gateway is upgraded.
         assert_eq!(one, *b"5b4e17f3f0f5035e");
         assert_eq!(value(Some("secret"), "shop", &["a:1"]), *b"85481933d7513c51");
     }

@@ -1,4 +1,4 @@
-//! A worker's upstreams, kept over changes of plan.
+//! A worker's upstreams, kept across changes of plan.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -20,12 +20,12 @@ use crate::pool_set::PoolSet;
 use crate::sticky::cookie_name;
 use crate::{Outcome, Pool, Shared, StickyValue, UpstreamState};
 
-/// One upstream as a worker has it.
+/// One upstream on one worker.
 #[derive(Debug)]
 pub struct Upstream {
-    /// Its name.
+    /// The name of the upstream in the configuration.
     pub name: String,
-    /// Its slot in the counters.
+    /// Its slot in the metrics.
     pub slot: Slot,
     planned: Arc<Planned>,
     set: Rc<PoolSet>,
@@ -34,68 +34,69 @@ pub struct Upstream {
     members: Members,
     shared: Arc<UpstreamState>,
     detector: Detector,
-    /// Requests that this worker had for it: what retries are a share of.
+    /// Counts this worker's requests for the upstream, of which retries are a share.
     pub(crate) requests: Requests,
     pub(crate) breaker: Option<Rc<WorkerBreaker>>,
     pub(crate) adaptive: Option<Rc<WorkerAdaptive>>,
     pub(crate) stats: Arc<WorkerStats>,
-    /// For the waits between attempts.
+    /// For the delays between attempts.
     pub(crate) rng: RefCell<Rng>,
 }
 
 impl Upstream {
-    /// The pool of an endpoint for a request; `None` if none takes requests.
+    /// Returns the pool of an endpoint for a request; `None` if no endpoint takes requests.
     #[inline]
     pub fn pick(&self, wanted: &Wanted<'_>) -> Option<Rc<Pool>> {
         self.members.pick(&self.planned, wanted)
     }
 
-    /// How one of its endpoints is chosen.
+    /// The rules by which an endpoint is chosen.
     #[must_use]
     pub fn balance(&self) -> &Balance {
         &self.planned.rules.balance
     }
 
-    /// How it copes when endpoints fail.
+    /// The rules for failures: retries, limits, outlier detection and others.
     #[must_use]
     pub fn rules(&self) -> &Rules {
         &self.planned.rules
     }
 
-    /// The name of its sticky cookie, if it is sticky.
+    /// The name of its sticky cookie, if the upstream is sticky.
     #[must_use]
     pub fn cookie(&self) -> Option<&str> {
         self.cookie.as_deref()
     }
 
-    /// Whether a sticky cookie names one of its endpoints, and that takes requests.
+    /// Whether a sticky cookie names an endpoint that takes requests.
     #[must_use]
     pub fn holds(&self, cookie: &[u8]) -> bool {
         self.members.holds(&self.planned, cookie)
     }
 
-    /// The value that a sticky cookie has for an endpoint, if the upstream is sticky.
+    /// Returns the value of the sticky cookie for an endpoint, if the upstream is sticky.
     #[must_use]
     pub fn sticky_value(&self, pool: &Pool) -> Option<StickyValue> {
         self.members.sticky_value(pool)
     }
 
-    /// Whether its endpoints are spoken to in HTTP/2.
+    /// Whether its endpoints speak HTTP/2.
     #[inline]
     #[must_use]
     pub fn is_http2(&self) -> bool {
         self.planned.http2.is_some()
     }
 
-    /// What all workers know of it.
+    /// State of the upstream that all workers share.
     #[must_use]
     pub fn state(&self) -> &Arc<UpstreamState> {
         &self.shared
     }
 
-    /// What became of an attempt at one of its endpoints: for ejection.
+    /// Reports the outcome of an attempt at one of its endpoints, for outlier detection.
     ///
-    /// A success costs a few instructions, and writes nothing that another worker reads or writes while all is well.
+    /// A success costs a few instructions. While all endpoints are well, it writes nothing that another
+    /// worker reads or writes.
     #[inline]
     pub fn report(&self, pool: &Pool, outcome: Outcome) {
         if let Some(cause) = self.detector.saw(outcome, pool.traffic(), pool.state()) {
@@ -104,24 +105,26 @@ impl Upstream {
     }
 }
 
-/// What a request wants of an endpoint.
+/// What a request needs from an endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted<'a> {
-    /// What it is hashed by, where the upstream balances by hash; `None`: it lacks that.
+    /// The hash of the value that the upstream balances by. `None` if the upstream does not balance by hash,
+    /// or if the request has no such value.
     pub hash: Option<u64>,
     /// The value of its sticky cookie.
     pub sticky: Option<&'a [u8]>,
-    /// Endpoints that have failed it: others are preferred.
+    /// Endpoints that have failed it; others are preferred.
     pub avoid: &'a [Rc<Pool>],
 }
 
-/// A worker's upstreams, kept over changes of plan: what did not change keeps its connections and its turn.
+/// A worker's upstreams, kept across changes of plan. An upstream that did not change keeps its connections
+/// and its turn.
 ///
-/// One is made when the first request asks for it, so that a new plan costs a worker what it changes and not what it
-/// holds.
+/// An upstream is created when the first request needs it. So a new plan costs a worker what the plan
+/// changes, not what it contains.
 #[derive(Debug)]
 pub struct Upstreams {
-    /// Which worker this is, of how many, so that not all begin with the same endpoint.
+    /// The number of this worker and the number of all workers, so that not all start with the same endpoint.
     worker: usize,
     workers: usize,
     timers: Timers,
@@ -129,18 +132,19 @@ pub struct Upstreams {
     registry: Arc<Registry>,
     shared: Arc<Shared>,
     rng: Rng,
-    /// Counts the plans: which one the table is of.
+    /// The number of the plan that the table belongs to.
     generation: u64,
-    /// Idle connections by slot: upstreams past the counters' bound share one.
+    /// Idle connections by slot; upstreams past the metrics' bound share one.
     idle: HashMap<Slot, Rc<Cell<usize>>>,
-    /// In an order, as every table that is gone through: what a simulation replays must not depend on a hash's seed.
+    /// A map with an order, like every table that is iterated: a replayed simulation must not depend on a
+    /// hash's seed.
     upstreams: BTreeMap<String, Rc<Upstream>>,
-    /// Those of former plans, as long as requests use them.
+    /// Upstreams of former plans that requests still use.
     former: Vec<Weak<PoolSet>>,
 }
 
 impl Upstreams {
-    /// An empty table for a worker, by its number from 0, of so many.
+    /// Creates an empty table for worker number `worker`, counted from 0, of `workers`.
     #[must_use]
     pub fn new(
         (worker, workers): (usize, usize),
@@ -149,7 +153,7 @@ impl Upstreams {
         registry: Arc<Registry>,
         shared: Arc<Shared>,
     ) -> Self {
-        // Without a secret a worker's number does: nobody's safety hangs on it.
+        // Without a random seed the worker's number is used: security does not depend on it.
         let seed = tollgate_net::secret().map_or(worker as u128, u128::from_le_bytes);
         Self {
             rng: Rng::with_seed(seed as u64),
@@ -166,8 +170,8 @@ impl Upstreams {
         }
     }
 
-    /// From now on the table is that of a new plan, whose number is greater. What it does not name any longer is
-    /// forgotten, and its idle connections closed; exchanges under way end on what they began with.
+    /// Adopts a new plan, whose number is greater. Upstreams that the plan does not name are removed, and
+    /// their idle connections closed. Exchanges in flight finish with the upstream that they began with.
     pub fn change(&mut self, generation: u64, change: &UpstreamChange) {
         self.generation = generation;
         self.former.retain(|set| set.strong_count() > 0);
@@ -178,28 +182,28 @@ impl Upstreams {
             }
         }
         for planned in &change.changed {
-            // One that nobody has asked for yet is made when somebody does.
+            // An upstream that no request has used yet is created at its first request.
             if let Some((name, old)) = self.upstreams.remove_entry(&planned.name) {
                 let upstream = self.make(planned, Some(&old));
                 self.upstreams.insert(name, Rc::new(upstream));
             }
         }
-        // Connections that are kept ready do not wait for the first request.
+        // Warm connections must not wait for the first request.
         for planned in change.changed.iter().chain(&change.added).filter(|planned| planned.pool.warm > 0) {
             self.get(planned, generation);
         }
     }
 
-    /// A message from another worker, about connections to an upstream that are short.
+    /// Processes a message from another worker about the connections of an upstream.
     pub fn receive(&self, message: Message) {
         let upstream = message.upstream();
         let current = self.upstreams.get(&upstream.name).map(|known| known.set.clone());
         let set = current.filter(|set| Arc::ptr_eq(&set.shared, upstream)).or_else(|| self.former(upstream));
         match (set, message.0) {
             (Some(set), kind) => set.receive(kind),
-            // Nothing is left here of the upstream: neither connections nor requests that wait for one.
+            // This worker has nothing left of the upstream: neither connections nor waiting requests.
             (None, Kind::Ask(ask)) => ask.pass_on(),
-            // Whoever sent it counts it no longer.
+            // The sender has ceased to count the connection.
             (None, Kind::HandOver(handed)) => {
                 self.stats.upstream_closed(self.registry.upstream_slot(&handed.permit.upstream().name));
             }
@@ -211,7 +215,8 @@ impl Upstreams {
         self.former.iter().filter_map(Weak::upgrade).find(|set| Arc::ptr_eq(&set.shared, upstream))
     }
 
-    /// The pools of an upstream: those of the one that had its name, or of a former plan if requests still use them.
+    /// Returns the pools of an upstream: those of the previous upstream with its name, or of a former plan if
+    /// requests still use them.
     fn set(&mut self, planned: &Planned, old: Option<&Upstream>) -> Rc<PoolSet> {
         let shared = self.shared.upstream(&planned.name);
         if let Some(known) = old.map(|old| old.set.clone()).or_else(|| self.former(&shared)) {
@@ -223,10 +228,11 @@ impl Upstreams {
         PoolSet::new(self.worker, planned, (slot, idle), self.timers.clone(), self.stats.clone(), shared)
     }
 
-    /// An upstream of the plan with that number, made if need be.
+    /// Returns an upstream of the plan with that number, and creates it if necessary.
     pub fn get(&mut self, planned: &Arc<Planned>, generation: u64) -> Rc<Upstream> {
         match self.upstreams.get(&planned.name) {
-            // For a request that began before the plan changed too: the newer settings hold for all.
+            // Also for a request that began before the plan changed: the newer settings apply to all
+            // requests.
             Some(known) if Arc::ptr_eq(&known.planned, planned) || generation < self.generation => {
                 known.clone()
             }
@@ -236,7 +242,8 @@ impl Upstreams {
                 if generation == self.generation {
                     self.upstreams.insert(planned.name.clone(), upstream.clone());
                 } else {
-                    // It left the plan after the request began: what it opens now is not kept.
+                    // The upstream left the plan after the request began, so its new connections are not
+                    // kept.
                     upstream.members.retire();
                     self.former.push(Rc::downgrade(&upstream.set));
                 }
@@ -245,7 +252,7 @@ impl Upstreams {
         }
     }
 
-    /// An upstream, with all that it can take over from the one that had its name.
+    /// Creates an upstream, which takes over as much as possible from the old one of its name.
     fn make(&mut self, planned: &Arc<Planned>, old: Option<&Upstream>) -> Upstream {
         let set = self.set(planned, old);
         let (slot, shared) = (set.slot, set.shared.clone());

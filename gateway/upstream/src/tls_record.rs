@@ -1,7 +1,7 @@
-//! The TLS failures of an upstream's endpoints, for the admin listener, the metrics and the notices.
+//! Records the TLS failures of an upstream's endpoints, for the admin listener, the metrics and the notices.
 //!
-//! All workers and the health probes write here; the admin listener reads. Invariant: a failure stays until TLS works again, only
-//! a change is news, and notices of one endpoint are few, however often it changes.
+//! All workers and the health probes write here; the admin listener reads. A failure stays until TLS works
+//! again. Only a change causes a notice, and one endpoint causes few notices, however often it changes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use tollgate_net::{TlsFault, TlsFaultClass, TlsFaultKind};
 
-/// After this time without an alert, an endpoint is taken to accept the gateway again.
+/// An endpoint that has sent no alert for this long is assumed to accept the gateway again.
 const QUIET: Duration = Duration::from_secs(600);
-/// A failure of the same kind is news again after this time. An address may stand for several servers, of which one is broken.
+/// After this time a failure of the same kind causes a notice again. Several servers may share an address,
+/// and one of them may be broken.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// Failures of an upstream, by [`TlsFaultKind`].
+/// Counts of an upstream's failures, by [`TlsFaultKind`].
 #[derive(Debug)]
 pub(crate) struct TlsCounts([AtomicU64; TlsFaultKind::COUNT]);
 
@@ -29,7 +30,7 @@ impl TlsCounts {
         self.0[kind as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The kinds that were counted, with their counts.
+    /// Returns the kinds that occurred, with their counts.
     pub(crate) fn words(&self) -> Vec<(&'static str, u64)> {
         let counts = self.0.iter().map(|count| count.load(Ordering::Relaxed));
         let words = TlsFaultKind::ALL.iter().map(|kind| kind.as_str());
@@ -40,7 +41,7 @@ impl TlsCounts {
 /// The last failure at one endpoint. It stays until a handshake succeeds.
 #[derive(Debug, Default)]
 pub(crate) struct TlsRecord {
-    /// Whether there is a failure. A handshake that succeeds reads nothing else.
+    /// Whether there is a failure. A successful handshake reads only this flag.
     is_set: AtomicBool,
     inner: Mutex<Inner>,
 }
@@ -48,15 +49,15 @@ pub(crate) struct TlsRecord {
 #[derive(Debug, Default)]
 struct Inner {
     last: Option<(Instant, TlsFault)>,
-    /// Whether there was a notice of the last failure.
+    /// Whether a notice reported the last failure.
     is_told: bool,
     /// The last notice of each kind of failure.
     notices: Vec<(TlsFaultKind, Instant)>,
 }
 
 impl TlsRecord {
-    /// Notes a failure. Returns whether it is news: there was none, or one of another kind, and the last notice of its kind is
-    /// not [recent](AGAIN).
+    /// Records a failure. Returns whether it needs a notice: there was no failure, or one of another kind,
+    /// and the last notice of its kind is not [recent](AGAIN).
     pub(crate) fn failed(&self, fault: &TlsFault, now: Instant) -> bool {
         let inner = &mut *self.lock();
         let before = inner.last.replace((now, fault.clone()));
@@ -72,10 +73,11 @@ impl TlsRecord {
         inner.is_told
     }
 
-    /// Notes that a handshake has succeeded. Returns whether a notice says so: it ends a failure of which there was one.
+    /// Records a successful handshake. Returns whether it needs a notice: it ends a failure that a notice
+    /// reported.
     ///
-    /// In TLS 1.3 an endpoint refuses the gateway only after the gateway's handshake, so a handshake does not prove that such a
-    /// failure is over. A time without an alert does.
+    /// In TLS 1.3 an endpoint rejects the gateway only after the gateway's handshake, so a handshake does not
+    /// prove that such a failure is over. A time without an alert does.
     pub(crate) fn worked(&self, now: impl FnOnce() -> Instant) -> bool {
         if !self.is_set.load(Ordering::Relaxed) {
             return false;
@@ -87,7 +89,7 @@ impl TlsRecord {
         !self.lock().last.as_ref().is_some_and(is_recent) && self.is_over()
     }
 
-    /// Notes an answer over TLS. Returns whether a notice says so, as [`worked`](Self::worked).
+    /// Records an answer over TLS. Returns whether it needs a notice, as [`worked`](Self::worked) does.
     pub(crate) fn is_over(&self) -> bool {
         self.is_set.load(Ordering::Relaxed) && {
             self.is_set.store(false, Ordering::Relaxed);
@@ -101,7 +103,7 @@ impl TlsRecord {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // No code that holds the lock leaves the record half changed.
+        // A panic under the lock cannot leave the record half changed.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

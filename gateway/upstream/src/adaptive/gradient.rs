@@ -1,27 +1,30 @@
-//! How high a limit of concurrent requests should be, by the latency that it leads to.
+//! Computes how high a limit of concurrent requests should be, from the latencies that it leads to.
 //!
-//! Pure: what was measured and when goes in, a limit comes out.
+//! Pure: [`Adaptive`](super::Adaptive) passes in measurements with their times, and reads the limit.
 
 use std::time::Duration;
 
 use tollgate_plan::Adaptive as Rules;
 
-/// Answers below which nothing is concluded: the mean of fewer is chance (Netflix's `minWindowSize` has as many).
+/// Fewest answers from which anything is concluded; the mean of fewer is chance. Netflix's `minWindowSize`
+/// has the same value.
 const ENOUGH: u64 = 10;
-/// The limit of an upstream of which nothing is known (that of Netflix's `Gradient2Limit`).
+/// The limit of an upstream without measurements, as in Netflix's `Gradient2Limit`.
 const INITIAL: u32 = 20;
-/// Bounds of one step, as Envoy has them: a mean that one stalled answer spoilt does not undo everything.
+/// Bounds of the factor of one step, as in Envoy, so that one stalled answer does not undo everything.
 const STEEPEST: (f64, f64) = (0.5, 2.0);
-/// A measurement of the latency without load ends after this, or after three times that latency, with what it has.
+/// How long a measurement of the base latency may last. On a slow upstream the bound is three times the base
+/// latency, or a tenth of `probe`, if that is longer than this. A measurement that reaches the bound uses the
+/// answers that it has.
 const PROBE_MOST: Duration = Duration::from_secs(1);
-/// How much a new latency without load, met by chance, counts against what was known.
+/// Weight of a new base latency, measured without holding requests back, against the old one.
 const NEWER: f64 = 0.3;
-/// How much an interval counts for how the latency has been lately.
+/// Weight of one interval in the moving average of the strain.
 const RECENT: f64 = 0.1;
-/// Times the latency without load as which a longer one counts: one answer of many that took a minute says little.
+/// Multiple of the base latency above which a latency is cut off: one answer that took a minute says little.
 const CLIP: f64 = 10.0;
 
-/// Latencies of some answers.
+/// The sum of the latencies of some answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sum {
     pub count: u64,
@@ -40,50 +43,52 @@ impl Sum {
         self.micros = self.micros.saturating_add(more.micros);
     }
 
-    /// In microseconds; never 0.
+    /// Returns the mean in microseconds; never 0.
     fn mean(self) -> f64 {
         (self.micros as f64 / self.count.max(1) as f64).max(1.0)
     }
 }
 
-/// What a worker has seen since it told last.
+/// Latencies that a worker measured since its last report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
-    /// Every answer.
+    /// All answers.
     pub all: Sum,
-    /// Those to requests beside which there never were more than `min` under way.
+    /// Answers to requests during which at most `min` requests were in flight at any time.
     pub calm: Sum,
-    /// Which stretch of calm that was.
+    /// The number of the calm period of these answers.
     pub stretch: u32,
 }
 
-/// A limit that follows the latency: the gradient of Envoy's adaptive concurrency. In each interval it is multiplied by
-/// how far the latency without load, and a tolerance, lie above the latency met; a square root of room on top lets it
-/// climb until requests begin to queue up somewhere.
+/// A limit that follows the latency: the gradient of Envoy's adaptive concurrency. In each interval the limit
+/// is multiplied by the ratio of the base latency, plus a tolerance, to the measured latency. The square root
+/// of the limit is added as headroom, so the limit climbs until requests begin to queue somewhere.
 ///
-/// Two things are different. It does not climb where half of it is not used: Netflix's rule, without which a quiet
-/// upstream's limit rises until it is none. And the latency without load is measured on what comes anyway as long as no
-/// more than `min` requests are under way: only an upstream that never is so quiet, and whose latency is not what it is
-/// known for, is held down to `min` for a moment.
+/// Two rules differ from Envoy. The limit does not climb while less than half of it is used. This is
+/// Netflix's rule; without it, the limit of a quiet upstream rises until it limits nothing. And the base
+/// latency is measured on ordinary traffic as long as at most `min` requests are in flight. Only an upstream
+/// that is never so quiet, and whose latency deviates from its base latency, is held down to `min` for a
+/// moment.
 #[derive(Debug)]
 pub(super) struct Gradient {
     rules: Rules,
     limit: f64,
-    /// Latency without load, in microseconds.
+    /// The base latency: the latency without load, in microseconds.
     base: Option<f64>,
-    /// When the interval began, from the start of all.
+    /// When the interval began, since the start of the process.
     began: Duration,
     window: Sum,
     calm: Sum,
-    /// Of these calm answers.
+    /// The number of the calm period of the answers in `calm`.
     stretch: u32,
-    /// When the latency without load was last measured.
+    /// When the base latency was last measured.
     measured_at: Duration,
-    /// Since when it is being measured by holding requests back.
+    /// Since when requests are held back to measure the base latency.
     probing: Option<Duration>,
-    /// How many times the latency without load the latency is, over some intervals.
+    /// Ratio of the latency to the base latency, as a moving average over intervals.
     strain: f64,
-    /// Less than the latency without load was met under load: it is lower by an unknown part.
+    /// A latency below the base latency was measured under load, so the base latency is too high by an
+    /// unknown amount.
     outdated: bool,
 }
 
@@ -104,29 +109,30 @@ impl Gradient {
         }
     }
 
-    /// Takes over the rules of another plan; what is known stays.
+    /// Adopts the rules of another plan. Measurements are kept.
     pub fn change(&mut self, rules: &Rules) {
         self.rules = rules.clone();
         self.limit = self.limit.clamp(rules.min.into(), rules.max.into());
     }
 
-    /// The limit in force.
+    /// Returns the limit in force.
     pub fn limit(&self) -> u32 {
         if self.probing.is_some() { self.rules.min } else { self.limit.round() as u32 }
     }
 
-    /// Latency without load, if it is known.
+    /// Returns the base latency, if it is known.
     pub fn base(&self) -> Option<Duration> {
         self.base.map(|micros| Duration::from_micros(micros as u64))
     }
 
-    /// In microseconds: longer ones are to count as this.
+    /// Returns the latency, in microseconds, to which longer latencies are cut off.
     pub fn clip(&self) -> u64 {
         self.base.map_or(u64::MAX, |base| (base * CLIP) as u64)
     }
 
-    /// Takes in what a worker has seen. `now` is the time from the start of all, `peak` the most that were under way at
-    /// once since the interval began. Says whether another one has begun.
+    /// Adds the measurements of a worker. `now` is the time since the start of the process, and `peak` is the
+    /// highest number of requests in flight since the interval began. Returns whether a new interval has
+    /// begun.
     pub fn see(&mut self, now: Duration, peak: u32, seen: Seen) -> bool {
         self.window.merge(seen.all);
         if seen.calm.count > 0 {
@@ -147,7 +153,8 @@ impl Gradient {
     }
 
     fn see_calm(&mut self, stretch: u32, answers: Sum) {
-        // The latest stretch of calm counts. Numbers may wrap; a worker that tells late tells of one shortly before.
+        // The latest calm period counts. Numbers may wrap; a worker that reports late reports a period
+        // shortly before.
         match stretch.wrapping_sub(self.stretch) {
             0 => self.calm.merge(answers),
             1..=0x7fff_ffff => (self.stretch, self.calm) = (stretch, answers),
@@ -155,7 +162,7 @@ impl Gradient {
         }
     }
 
-    /// An interval is over.
+    /// Ends an interval and adjusts the limit.
     fn turn(&mut self, now: Duration, peak: u32) {
         self.began = now;
         let window = std::mem::take(&mut self.window);
@@ -171,13 +178,13 @@ impl Gradient {
         let Some(base) = self.base else { return };
         let (mean, tolerated) = (window.mean(), 1.0 + self.rules.tolerance.share());
         if mean * tolerated < base {
-            // No load makes an upstream faster: it is.
+            // Load makes no upstream faster, so the upstream itself has become faster.
             self.learn(mean, 0.5);
             self.outdated = true;
         }
         self.strain += (mean / base - self.strain) * RECENT;
         let gradient = base * tolerated / mean;
-        // What is slow with so few under way is not so because of them.
+        // If so few requests are in flight, they are not the cause of the latency.
         if gradient >= 1.0 || !calm {
             self.step(gradient, peak);
         }
@@ -196,19 +203,19 @@ impl Gradient {
         }
     }
 
-    /// Begins to measure the latency without load.
+    /// Starts to measure the base latency by holding requests back.
     fn probe(&mut self, now: Duration) {
         self.probing = Some(now);
         self.calm = Sum::default();
     }
 
-    /// Says whether it is over, and an interval begins.
+    /// Continues the measurement. Returns whether it is finished, so that an interval begins.
     fn go_on_probing(&mut self, now: Duration, since: Duration) -> bool {
-        // Of a slow upstream no more than a tenth of the time.
+        // At most a tenth of the time for a slow upstream.
         let most =
             self.base().map_or(PROBE_MOST, |base| (3 * base).min(self.rules.probe / 10).max(PROBE_MOST));
         let late = now.saturating_sub(since) >= most;
-        // Of an upstream of which nothing is known, one answer at least.
+        // An upstream without a base latency needs at least one answer.
         if self.calm.count < ENOUGH && !(late && (self.calm.count > 0 || self.base.is_some())) {
             return false;
         }
@@ -218,7 +225,7 @@ impl Gradient {
         }
         self.probing = None;
         self.measured(now);
-        // What was met while the load went down says nothing.
+        // Latencies measured while the load went down say nothing.
         self.window = Sum::default();
         self.began = now;
         true
@@ -228,7 +235,7 @@ impl Gradient {
         (self.measured_at, self.strain, self.outdated) = (now, 1.0, false);
     }
 
-    /// Moves the latency without load towards `micros`, by that part of the way.
+    /// Moves the base latency towards `micros` by the given part of the distance.
     fn learn(&mut self, micros: f64, part: f64) {
         self.base = Some(self.base.map_or(micros, |base| base + (micros - base) * part));
     }

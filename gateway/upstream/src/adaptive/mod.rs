@@ -1,4 +1,8 @@
-//! A limit of concurrent requests that finds its own height, one for all workers.
+//! The adaptive limit of concurrent requests of an upstream, common to all workers.
+//!
+//! [`Adaptive`] is the shared state, [`WorkerAdaptive`] one worker's access to it. The proxy calls
+//! [`Upstream::enter`] before an attempt and reports its latency through [`AdaptivePermit`]. [`gradient`]
+//! computes the limit.
 
 mod gradient;
 
@@ -14,58 +18,59 @@ use tollgate_plan::{Adaptive as Rules, Priority};
 use self::gradient::{Gradient, Seen};
 use crate::{Upstream, UpstreamState};
 
-/// How many priorities there are.
+/// The number of priorities.
 const PRIORITIES: usize = 3;
-/// A worker tells what it has seen so many times in an interval at most.
+/// Upper bound of a worker's reports per interval.
 const TELLS: u32 = 4;
-/// For how long after a request of some priority a part of the limit is kept free for the next.
+/// How long after a request of some priority a part of the limit stays reserved for that priority.
 const KEPT: Duration = Duration::from_secs(10);
 
-/// What all workers know of an upstream's adaptive limit.
+/// State of an upstream's adaptive limit that all workers share.
 ///
-/// A request costs two additions that all workers share, so the limit is exact. What answers take is added up by each
-/// worker, and told a few times in an interval.
+/// A request costs two atomic additions that all workers share, so the limit is exact. Each worker adds up
+/// latencies by itself and reports them a few times per interval.
 #[derive(Debug)]
 pub(crate) struct Adaptive {
     start: Instant,
     load: Load,
     gate: Gate,
-    /// `None`: the limit is off.
+    /// `None` if the limit is off.
     inner: Mutex<Option<Inner>>,
 }
 
-/// What every request changes, on a cache line of its own.
+/// Counts that every request changes, on their own cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Load {
     in_flight: AtomicU32,
-    /// The most in the interval.
+    /// Highest `in_flight` of the interval.
     peak: AtomicU32,
 }
 
-/// What every request reads and few change.
+/// Values that every request reads and that rarely change.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Gate {
-    /// The limit for each priority, the lowest first.
+    /// The limit for each priority, the lowest priority first.
     allowed: [AtomicU32; PRIORITIES],
-    /// Up to this many under way are no load.
+    /// Up to this many requests in flight count as no load.
     min: AtomicU32,
-    /// In microseconds: longer answers count as this.
+    /// In microseconds; longer latencies count as this.
     clip: AtomicU64,
-    /// The stretch of time: in an odd one no more than `min` were under way at any time.
+    /// Number of the current period. During a period with an odd number, at most `min` requests were in
+    /// flight at any time: it is calm.
     stretch: AtomicU32,
 }
 
 #[derive(Debug)]
 struct Inner {
     gradient: Gradient,
-    /// When requests of each priority were last told of.
+    /// When a worker last reported a request of each priority.
     wanted: [Option<Duration>; PRIORITIES],
 }
 
 impl Load {
-    /// Takes a place, if that leaves no more than `limit`; says how many are under way with it.
+    /// Counts a request if `in_flight` stays within `limit`. Returns the new `in_flight`.
     fn take(&self, limit: u32) -> Option<u32> {
         let taken = self
             .in_flight
@@ -73,7 +78,7 @@ impl Load {
         taken.ok().map(|before| self.reached(before + 1))
     }
 
-    /// Takes a place whatever the limit is.
+    /// Counts a request regardless of the limit. Returns the new `in_flight`.
     fn take_anyway(&self) -> u32 {
         self.reached(self.in_flight.fetch_add(1, Ordering::Relaxed) + 1)
     }
@@ -91,7 +96,8 @@ impl Load {
 }
 
 impl Gate {
-    /// One more has begun, so that so many are under way: the stretch, if it is a calm one.
+    /// Updates the period after a request began and `in_flight` requests are in flight. Returns the period's
+    /// number if it is calm.
     fn enter(&self, in_flight: u32) -> Option<u32> {
         let calm = in_flight <= self.min.load(Ordering::Relaxed);
         let stretch = self.stretch.load(Ordering::Relaxed);
@@ -109,8 +115,8 @@ fn is_calm(stretch: u32) -> bool {
     stretch % 2 == 1
 }
 
-/// The limit for each priority: a tenth of it is kept free for each higher one that was asked for lately, and whatever
-/// is kept, one request may always be under way.
+/// Computes the limit for each priority. A tenth is reserved for each higher priority that was recently
+/// requested. Each priority may always have one request in flight.
 fn allowed(limit: u32, wanted: [bool; PRIORITIES]) -> [u32; PRIORITIES] {
     let share = (limit / 10).max(1);
     std::array::from_fn(|rank| {
@@ -124,7 +130,7 @@ impl Adaptive {
         Self { start, load: Load::default(), gate: Gate::default(), inner: Mutex::default() }
     }
 
-    /// Takes over the rules of a plan.
+    /// Adopts the rules of a plan.
     fn change(&self, rules: Option<&Rules>) {
         let mut inner = self.lock();
         match (&mut *inner, rules) {
@@ -144,7 +150,7 @@ impl Adaptive {
         now.saturating_duration_since(self.start)
     }
 
-    /// Takes in what a worker has seen.
+    /// Adds the measurements of a worker.
     fn tell(&self, now: Duration, seen: Seen, wanted: [bool; PRIORITIES]) {
         let mut inner = self.lock();
         let Some(inner) = &mut *inner else { return };
@@ -165,7 +171,7 @@ impl Adaptive {
         let wanted = inner.wanted.map(|at| at.is_some_and(lately));
         let limits = allowed(inner.gradient.limit(), wanted);
         for (limit, new) in self.gate.allowed.iter().zip(limits) {
-            // Only what is different: others read this line.
+            // Only if it differs, because other workers read this cache line.
             if limit.load(Ordering::Relaxed) != new {
                 limit.store(new, Ordering::Relaxed);
             }
@@ -176,7 +182,7 @@ impl Adaptive {
         }
     }
 
-    /// How it stands; `None`: it is off.
+    /// Returns the current state for the metrics; `None` if the limit is off.
     pub fn status(&self) -> Option<AdaptiveStatus> {
         let inner = self.lock();
         let gradient = &inner.as_ref()?.gradient;
@@ -185,28 +191,29 @@ impl Adaptive {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Inner>> {
-        // Nothing that holds the lock can leave it half done.
+        // A panic under the lock cannot leave the value half changed.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A worker's hand on the adaptive limit of an upstream.
+/// A worker's access to the adaptive limit of an upstream.
 #[derive(Debug)]
 pub(crate) struct WorkerAdaptive {
     shared: Arc<UpstreamState>,
     stats: Arc<WorkerStats>,
     slot: Slot,
-    /// From one telling to the next.
+    /// Time between two reports.
     pause: Duration,
-    /// What was not told yet.
+    /// Measurements that were not reported yet.
     seen: Cell<Seen>,
     wanted: Cell<[bool; PRIORITIES]>,
-    /// When it is to be told, from the start.
+    /// When the next report is due, since the start.
     due: Cell<Duration>,
 }
 
 impl WorkerAdaptive {
-    /// If the upstream has such a limit.
+    /// Creates the access if the upstream has an adaptive limit. Applies the rules to the shared state either
+    /// way.
     pub fn new(
         rules: Option<&Rules>,
         shared: &Arc<UpstreamState>,
@@ -227,7 +234,7 @@ impl WorkerAdaptive {
         })
     }
 
-    /// Lets a request through, or not, which is counted.
+    /// Admits or rejects a request. A rejection is counted.
     fn enter(self: &Rc<Self>, priority: Priority, now: Instant) -> Option<AdaptivePermit> {
         let Adaptive { load, gate, .. } = &self.shared.adaptive;
         let rank = priority as usize;
@@ -243,7 +250,7 @@ impl WorkerAdaptive {
         Some(AdaptivePermit { hand: self.clone(), began: now, stretch, counted: true })
     }
 
-    /// Notes something, and tells it when that is due.
+    /// Records a measurement, and reports all measurements if a report is due.
     fn saw(&self, now: Instant, note: impl FnOnce(&mut Seen)) {
         let mut seen = self.seen.get();
         note(&mut seen);
@@ -259,7 +266,7 @@ impl WorkerAdaptive {
         let gate = &self.shared.adaptive.gate;
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let micros = micros.min(gate.clip.load(Ordering::Relaxed));
-        // Calm from its begin to its end.
+        // Counts as calm only if the period is still the one in which the request began.
         let stretch = stretch.filter(|stretch| gate.stretch.load(Ordering::Relaxed) == *stretch);
         self.saw(now, |seen| {
             seen.all.add(micros);
@@ -274,10 +281,10 @@ impl WorkerAdaptive {
 }
 
 impl Upstream {
-    /// Lets an attempt through, as far as the adaptive limit goes: `Ok(None)` where there is none.
+    /// Admits an attempt to the adaptive limit. Returns `Ok(None)` if the upstream has no such limit.
     ///
     /// # Errors
-    /// When as many are under way as that allows for this priority, which is counted.
+    /// Returns [`AdaptiveFull`] if the limit for this priority is reached. The rejection is counted.
     #[inline]
     pub fn enter(&self, priority: Priority, now: Instant) -> Result<Option<AdaptivePermit>, AdaptiveFull> {
         match &self.adaptive {
@@ -286,7 +293,7 @@ impl Upstream {
         }
     }
 
-    /// Whether an attempt that began now would be let through.
+    /// Whether an attempt that starts now would be admitted. Changes nothing.
     #[must_use]
     pub fn has_room(&self, priority: Priority) -> bool {
         self.adaptive.as_ref().is_none_or(|adaptive| {
@@ -297,36 +304,36 @@ impl Upstream {
     }
 }
 
-/// The adaptive limit lets nothing more through.
+/// The error of an attempt that the adaptive limit rejects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdaptiveFull;
 
-/// One attempt under way, from when it is let through to the head of its response: what comes after that is a matter of
-/// the client's speed too. Dropped without a result it tells nothing of the upstream.
+/// One attempt in flight, from admission to the head of its response. Later bytes also depend on the client's
+/// speed. If it is dropped without a result, it adds no measurement.
 #[derive(Debug)]
 pub struct AdaptivePermit {
     hand: Rc<WorkerAdaptive>,
-    /// When the upstream could begin to work on it.
+    /// When the upstream could begin to work on the attempt.
     began: Instant,
     stretch: Option<u32>,
     counted: bool,
 }
 
 impl AdaptivePermit {
-    /// The request goes out now: what came before was no work of the upstream's.
+    /// Reports that the request is being sent now. Time before that was not spent by the upstream.
     pub fn sending(&mut self, now: Instant) {
         self.began = now;
     }
 
-    /// The upstream waits for the rest of the body, for which a slow client may take its time: that does not count as
-    /// load, nor as latency.
+    /// Reports that the upstream waits for the rest of the body, which a slow client may delay. This time
+    /// counts neither as load nor as latency.
     pub fn suspend(&mut self) {
         if std::mem::take(&mut self.counted) {
             self.hand.shared.adaptive.load.give_back();
         }
     }
 
-    /// The whole of the request has gone out. From here on it counts, whatever the limit is by now.
+    /// Reports that the whole request was sent. From now on the attempt counts again, even above the limit.
     pub fn resume(&mut self, now: Instant) {
         if !self.counted {
             let Adaptive { load, gate, .. } = &self.hand.shared.adaptive;
@@ -336,7 +343,7 @@ impl AdaptivePermit {
         }
     }
 
-    /// The head of its response is here, or it has waited too long for it.
+    /// Reports that the head of the response arrived, or that the wait for it timed out.
     pub fn done(mut self, now: Instant) {
         if self.counted {
             self.suspend();

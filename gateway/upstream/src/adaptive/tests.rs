@@ -3,7 +3,7 @@ use tollgate_observe::Registry;
 use super::*;
 use crate::Shared;
 
-/// Hands of two workers on the same limit.
+/// Two workers' accesses to the same limit.
 fn hands(rules: &Rules) -> (Arc<UpstreamState>, [Rc<WorkerAdaptive>; 2]) {
     let registry = Registry::new(true);
     let slot = registry.upstream_slot("u");
@@ -108,7 +108,7 @@ fn what_a_slow_client_takes_counts_for_nothing() {
     assert_eq!(in_flight(), 1);
     permit.done(sent + Duration::from_millis(5));
     assert_eq!(in_flight(), 0);
-    // The first was told at once: the next is kept.
+    // The first result was reported at once; the next one is kept.
     let mut permit = one.enter(Priority::Normal, now).expect("a place");
     permit.sending(sent);
     permit.done(sent + Duration::from_millis(7));

@@ -1,4 +1,4 @@
-//! The choice among endpoints that stand side by side: of one priority, and in the own zone or not.
+//! The choice among endpoints of one priority and zone.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -14,12 +14,13 @@ use super::{Rule, Standing, Wish};
 /// A member's full share, in the unit of [`Standing::readiness`].
 pub(super) const FULL: u64 = 1_000;
 
-/// Endpoints that stand side by side. Members are indices of the upstream's endpoints.
+/// Endpoints of one priority that are all in the gateway's own zone, or all outside it. Members are indices
+/// of the upstream's endpoints.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// Their priority, and whether they are in the own zone.
+    /// Their priority, and whether they are in the gateway's own zone.
     place: (u8, bool),
-    /// Those that take requests now.
+    /// The endpoints that take requests now.
     members: Vec<usize>,
     turns: RoundRobin,
     choice: Choice,
@@ -34,11 +35,11 @@ enum Choice {
     Hash(Ring),
 }
 
-/// What hashing looks at: all members with a weight, well or not.
+/// The members for hashing: all that have a weight, healthy or not.
 #[derive(Debug)]
 struct Ring {
     table: Arc<Maglev>,
-    /// By the table's order.
+    /// In the table's order.
     members: Vec<RingMember>,
 }
 
@@ -46,13 +47,13 @@ struct Ring {
 struct RingMember {
     index: usize,
     key: u64,
-    /// How much of its share it takes, of [`FULL`].
+    /// The part of its share that it takes, of [`FULL`].
     takes: u64,
 }
 
 impl Group {
-    /// Of the endpoints that have this place: those that are well, or in a panic all. `credit` is how far each endpoint
-    /// is ahead of its turn.
+    /// Creates the group of the endpoints that have this place. Its members are those that are healthy, or
+    /// all in a panic. `credit` is each endpoint's credit in the round robin.
     pub(super) fn new(
         rule: Rule,
         endpoints: &[Standing],
@@ -81,7 +82,7 @@ impl Group {
         Self { place, turns: RoundRobin::resume(weights, credit), members, choice }
     }
 
-    /// Begins where a worker's share of a round begins.
+    /// Advances the round robin to this worker's starting point.
     pub(super) fn begin_apart(&mut self, worker: usize, workers: usize) {
         self.turns.begin_apart(worker, workers);
     }
@@ -90,19 +91,19 @@ impl Group {
         self.place
     }
 
-    /// Those that take requests now.
+    /// Returns the endpoints that take requests now.
     pub(super) fn members(&self) -> &[usize] {
         &self.members
     }
 
-    /// Writes down how far each member is ahead of its turn.
+    /// Writes the round-robin credit of each member to its index in `credit`.
     pub(super) fn save_credit(&self, credit: &mut [i64]) {
         for (at, member) in self.members.iter().zip(self.turns.credit()) {
             credit[*at] = member;
         }
     }
 
-    /// The next endpoint in turn, where nothing else is asked for.
+    /// Returns the next endpoint in turn, if the policy is round robin.
     #[inline]
     pub(super) fn next_in_turn(&self) -> Option<usize> {
         match self.choice {
@@ -111,10 +112,11 @@ impl Group {
         }
     }
 
-    /// The next endpoint; `None` if none takes requests, or the request avoids them all.
+    /// Returns the endpoint for a request. `None` if no member takes requests, or if the request avoids all
+    /// of them.
     pub(super) fn pick(&self, wish: &Wish<'_>, rng: &RefCell<Rng>) -> Option<usize> {
         let fits = |at: usize| wish.avoid.is_none_or(|avoid| !avoid(self.members[at]));
-        // How busy a member is; compared crosswise, since it is relative to its weight.
+        // Load is relative to weight; the products avoid a division.
         let busier = |one: usize, other: usize| {
             let busy = |at: usize| u128::from((wish.load)(self.members[at]));
             let weight = |at: usize| u128::from(self.turns.weights()[at]);
@@ -123,7 +125,7 @@ impl Group {
         let chosen = match &self.choice {
             Choice::Turns => None,
             Choice::Random(weighted) => weighted.any(&mut rng.borrow_mut()).filter(|at| fits(*at)),
-            // Drawn by weight, so that with nothing to do each gets its share and not only the heaviest.
+            // A random pair by weight, so that idle members get their shares, and not only the heaviest.
             Choice::LeastOfTwo(weighted) => {
                 let drawn = weighted.two(&mut rng.borrow_mut()).map(|(first, second)| {
                     match second.filter(|at| fits(*at)) {
@@ -140,7 +142,7 @@ impl Group {
                         false => least,
                     }
                 });
-                // Those that are equally busy take turns.
+                // Members that are equally loaded take turns.
                 least.and_then(|least| self.turns.pick_of(|at| fits(at) && !busier(at, least)))
             }
             Choice::Hash(ring) => {
@@ -164,7 +166,7 @@ impl Ring {
     ) -> Self {
         all.sort_by_key(|at| (endpoints[*at].key, endpoints[*at].weight));
         let table = all.iter().map(|at| (endpoints[*at].key, u64::from(endpoints[*at].weight))).collect();
-        // Of several that all begin slowly, none is to be passed over for ever.
+        // If all members are in slow start, no key must be rejected by all of them for good.
         let most = all.iter().map(|at| takes(*at)).max().unwrap_or(0).max(1);
         let member = |index: &usize| RingMember {
             index: *index,
@@ -174,14 +176,15 @@ impl Ring {
         Self { table: tables.get(table), members: all.iter().map(member).collect() }
     }
 
-    /// The first member in the order of the hash's preference that takes it.
+    /// Returns the first member, in the order of the hash's preference, that takes the hash.
     fn pick(&self, hash: u64, avoids: impl Fn(usize) -> bool) -> Option<usize> {
         let fits = |member: &RingMember| {
-            // Slow start: it takes some of its keys, and as it gets ready those and more of them.
+            // In slow start a member takes some of its keys. As readiness grows, it keeps those and takes
+            // more.
             let begun = member.takes == FULL || mix(hash ^ member.key) % FULL < member.takes;
             begun && member.takes > 0 && !avoids(member.index)
         };
-        // A look at all the places would be a long one.
+        // Without this check, the search would visit every place of the table.
         if !self.members.iter().any(fits) {
             return None;
         }

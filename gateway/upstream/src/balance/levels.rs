@@ -1,14 +1,14 @@
-//! How much of the requests each priority, and each zone within it, takes.
+//! Distributes requests over priorities, and within a priority over zones.
 
 use tollgate_plan::Percent;
 
-/// A whole share of requests.
+/// The full share of the requests.
 pub(super) const WHOLE: u64 = 10_000;
-/// How much more than its share of healthy weight a level may take, in percent: at 72 % healthy it still takes all.
-/// Envoy's overprovisioning factor.
+/// Factor, in percent, by which a level may exceed its share of healthy weight: a level that is 72 % healthy
+/// still takes all requests. This is Envoy's overprovisioning factor.
 const OVERPROVISIONING: u64 = 140;
 
-/// The weight of some endpoints, and how much of it may take requests.
+/// The total weight of some endpoints, and the weight of those that may take requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Weight {
     pub total: u64,
@@ -16,9 +16,9 @@ pub(super) struct Weight {
 }
 
 impl Weight {
-    /// The available share, of [`WHOLE`].
+    /// Returns the available share, of [`WHOLE`].
     fn share(self) -> u64 {
-        // Rounded up: as long as one is well, however light, there is a share.
+        // Rounded up: one healthy endpoint makes a share, however light it is.
         if self.total == 0 { 0 } else { scaled(self.available, WHOLE, self.total).max(self.available.min(1)) }
     }
 
@@ -27,7 +27,7 @@ impl Weight {
     }
 }
 
-/// The endpoints of one priority: those in the gateway's own zone, and the others.
+/// The endpoints of one priority: those in the gateway's own zone (`near`), and the others (`far`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Level {
     pub near: Weight,
@@ -40,28 +40,28 @@ impl Level {
     }
 }
 
-/// What a level takes.
+/// The share of the requests that a level takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Load {
-    /// Share of the requests that go to the own zone, in no particular unit.
+    /// Share of the requests that go to the gateway's own zone, relative to all other shares.
     pub near: u64,
-    /// Share of the requests that go to the others.
+    /// Share of the requests that go to other zones.
     pub far: u64,
     /// Whether health is ignored.
     pub panic: bool,
 }
 
-/// Shares out requests over levels, the preferred one first. `panic_threshold` and `zone_spill` are percentages, as in
-/// the config.
+/// Distributes requests over levels, the preferred one first. `panic_threshold` and `zone_spill` are
+/// percentages, as in the configuration.
 ///
-/// Each level takes what its available share times 1.4 allows, and the rest goes down, as in Envoy. If all of them
-/// together cannot take everything, they share it in that proportion, and those below the panic threshold ignore
-/// health. Without any available endpoint health tells nothing, and the first level takes all.
+/// As in Envoy, each level takes its available share times 1.4, and the rest goes to the next level. If all
+/// levels together cannot take everything, they share the requests in that proportion, and a level below the
+/// panic threshold ignores health. If no endpoint is available, the first level takes all requests.
 pub(super) fn spread(levels: &[Level], panic_threshold: Percent, zone_spill: Percent) -> Vec<Load> {
     let capacity = |level: &Level| (level.all().share() * OVERPROVISIONING / 100).min(WHOLE);
     let total: u64 = levels.iter().map(capacity).sum();
     let threshold = WHOLE * u64::from(panic_threshold.millionths());
-    // Another level that can take over is better than endpoints that are not well.
+    // Another level that can take over is better than unhealthy endpoints.
     let alone = levels.iter().filter(|level| level.all().total > 0).count() < 2;
     let mut left = WHOLE;
     let mut loads = Vec::with_capacity(levels.len());
@@ -76,17 +76,18 @@ pub(super) fn spread(levels: &[Level], panic_threshold: Percent, zone_spill: Per
                 load
             }
         };
-        // A level without load is only there for requests that failed elsewhere: not for them either.
+        // A level without load serves only requests that failed elsewhere, and these do not justify a panic
+        // either.
         let panic = load > 0 && (total < WHOLE || alone) && level.all().share() * 1_000_000 < threshold;
         loads.push(within(level, load, panic, zone_spill));
     }
     loads
 }
 
-/// Shares out what a level takes over its zones.
+/// Distributes the share of a level over its zones.
 fn within(level: &Level, load: u64, panic: bool, zone_spill: Percent) -> Load {
     let Level { near, far } = *level;
-    // Nor do zones count when health does not: the own zone may be the one that is gone.
+    // If health does not count, zones do not count either: the own zone may be the one that failed.
     let stays = if panic {
         scaled(near.total, WHOLE, level.all().total.max(1))
     } else if near.available == 0 {
@@ -99,7 +100,7 @@ fn within(level: &Level, load: u64, panic: bool, zone_spill: Percent) -> Load {
     Load { near: load * stays, far: load * (WHOLE - stays), panic }
 }
 
-/// `value * by / of` without overflow.
+/// Returns `value * by / of` without overflow.
 fn scaled(value: u64, by: u64, of: u64) -> u64 {
     u64::try_from(u128::from(value) * u128::from(by) / u128::from(of)).unwrap_or(u64::MAX)
 }
@@ -112,7 +113,7 @@ mod tests {
         Level { far: Weight { total: 100, available }, ..Level::default() }
     }
 
-    /// Percent of the requests by level, and who panics.
+    /// Returns the percentage of the requests of each level, and whether it panics.
     fn percent(available: &[u64]) -> Vec<(u64, bool)> {
         let levels: Vec<_> = available.iter().map(|available| far(*available)).collect();
         let loads = spread(&levels, Percent::whole(50), Percent::whole(70));
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn what_a_level_cannot_take_goes_down() {
-        // The table of Envoy's documentation on priority levels.
+        // The table in Envoy's documentation on priority levels.
         assert_eq!(percent(&[100, 100]), [(100, false), (0, false)]);
         assert_eq!(percent(&[72, 72]), [(100, false), (0, false)]);
         assert_eq!(percent(&[71, 71]), [(99, false), (1, false)]);
@@ -138,7 +139,7 @@ mod tests {
     fn without_health_it_is_as_if_all_were_well() {
         assert_eq!(percent(&[0]), [(100, true)]);
         assert_eq!(percent(&[0, 0]), [(100, true), (0, false)]);
-        // Nobody of the first level has a weight.
+        // No endpoint of the first level has a weight.
         let loads = spread(&[Level::default(), far(0)], Percent::whole(50), Percent::whole(70));
         assert_eq!((loads[0].far, loads[1].far > 0, loads[1].panic), (0, true, true));
     }
@@ -156,7 +157,7 @@ mod tests {
         assert_eq!(percent(&[71, 10]), [(99, false), (1, false)], "the next level is there");
     }
 
-    /// Percent of the requests that stay in the own zone, 10 of 20 endpoints being there.
+    /// Returns the percentage of the requests that stay in the own zone, which has 10 of 20 endpoints.
     fn stays(near: u64, far: u64, spill: u8) -> u64 {
         let weight = |available| Weight { total: 10, available };
         let load = spread(

@@ -1,33 +1,35 @@
-//! Consistent hashing with a table.
+//! Consistent hashing with the lookup table of Maglev.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::hash::mix;
 
-/// Sizes of the table, prime, and for how many members each will do. With a hundred places a member, no share differs
-/// from another by more than 1 % ("Maglev: A Fast and Reliable Software Network Load Balancer", NSDI 2016, section
-/// 3.4). The steps are far apart because a table of another size moves nearly every key.
+/// The largest number of members for each table size, which is prime. With a hundred places per member,
+/// shares differ by at most 1 % ("Maglev: A Fast and Reliable Software Network Load Balancer", NSDI 2016,
+/// section 3.4). The sizes are far apart because nearly every key moves when the size changes.
 const SIZES: [(usize, usize); 3] = [(40, 4_093), (655, 65_537), (usize::MAX, 655_373)];
 
-/// Places that are looked at by lot for a key before all are in order: nearly always one of the first two will do.
+/// How many random places are tried for a key before all places in order. Nearly always one of the first two
+/// fits.
 const TRIES: usize = 64;
 
-/// The lookup table of Maglev hashing: places, filled by the members in turn, each in an order of its own. When a
-/// member leaves or comes, nearly all places stay with whom they were.
+/// The lookup table of Maglev hashing: places that the members take in turn, each in its own order. When a
+/// member leaves or joins, nearly all places keep their member.
 ///
-/// Made for all members with a weight, well or not: a key whose member takes no requests goes to another place's, and
-/// comes back with it. So what happens to one member's health moves no other member's keys, and makes no new table.
+/// The table holds all members with a weight, healthy or not. If a key's member takes no requests, the key
+/// uses another place and returns when the member does. So the health of one member moves no other member's
+/// keys and needs no new table.
 #[derive(Debug)]
 pub(super) struct Maglev {
-    /// Who was given which weight.
+    /// The members by key, with their weights.
     members: Vec<(u64, u64)>,
-    /// Index of the member that has each place.
+    /// The index of the member that owns each place.
     places: Vec<u32>,
 }
 
 impl Maglev {
-    /// For members by key and weight, none 0. Their order matters: sorted, so that every worker and every gateway has
-    /// the same table.
+    /// Creates the table of these members, by key and weight; no weight is 0. The order of the members
+    /// matters: they are sorted, so that every worker and every gateway computes the same table.
     fn new(members: Vec<(u64, u64)>) -> Self {
         debug_assert!(members.is_sorted());
         let size = SIZES.iter().find(|(most, _)| members.len() <= *most).map_or(0, |(_, size)| *size);
@@ -37,12 +39,13 @@ impl Maglev {
     fn with_size(members: Vec<(u64, u64)>, size: usize) -> Self {
         const FREE: u32 = u32::MAX;
         let mut places = vec![FREE; size];
-        // The permutation of each member: where it looks next, and how far it steps from there.
+        // The permutation of each member: its next place, and the step from one place to the next.
         let modulus = size as u64;
         let start = |key: u64| ((key % modulus) as usize, (mix(key) % (modulus - 1) + 1) as usize);
         let mut orders: Vec<_> = members.iter().map(|(key, _)| start(*key)).collect();
         let heaviest = members.iter().map(|(_, weight)| *weight).max().unwrap_or(0);
-        // A member takes a place a round, a lighter one only in so many rounds of a heavier one's.
+        // In each round, the heaviest members take one place; a lighter member takes one only in some rounds,
+        // by its weight.
         let mut saved = vec![0; members.len()];
         let mut left = if heaviest == 0 { 0 } else { size };
         while left > 0 {
@@ -65,10 +68,11 @@ impl Maglev {
         Self { members, places }
     }
 
-    /// The members in the order of a hash's preference. A member may come again and again, and each comes at last.
+    /// Returns the members in the order of a hash's preference. A member may occur repeatedly, and each one
+    /// occurs.
     pub(super) fn preferred(&self, hash: u64) -> impl Iterator<Item = usize> {
-        // Places side by side would not do: whose place is next to whose is not even, and one member would inherit
-        // most of another's keys.
+        // Neighbouring places are unsuitable as the second choice: which member owns the next place is not
+        // evenly distributed, so one member would inherit most of another's keys.
         let tries = std::iter::successors(Some(hash), |hash| Some(mix(*hash))).take(TRIES);
         let tried = tries.map(|hash| self.places[self.place(hash)]);
         let (before, behind) = self.places.split_at(self.place(hash));
@@ -86,20 +90,21 @@ fn next(at: usize, step: usize, size: usize) -> usize {
     if next < size { next } else { next - size }
 }
 
-/// The tables that workers have in use: the same members have one table, not one a worker.
+/// The tables in use, which the workers share: equal members have one table, not one for each worker.
 #[derive(Debug, Default)]
 pub(crate) struct Tables(Mutex<Vec<Weak<Maglev>>>);
 
 impl Tables {
-    /// Tables that are known.
+    /// The number of tables in the list.
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
         self.0.lock().expect("no panic").len()
     }
 
-    /// The table for these members, which are sorted.
+    /// Returns the table of these members, which must be sorted.
     pub(super) fn get(&self, members: Vec<(u64, u64)>) -> Arc<Maglev> {
-        // Held while it is made: another worker that wants the same would only make it once more.
+        // The lock is held during the computation. Another worker that wants the same table would only
+        // compute it again.
         let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         tables.retain(|table| table.strong_count() > 0);
         let known = tables.iter().filter_map(Weak::upgrade).find(|table| table.members == members);
@@ -131,7 +136,8 @@ mod tests {
         places
     }
 
-    /// Share of the places that went from one member that stays to another, and share of those that had to move.
+    /// Returns the share of the places that changed from one remaining member to another, and the share that
+    /// had to move.
     fn moved(before: &Maglev, after: &Maglev) -> (f64, f64) {
         let key = |table: &Maglev, place: usize| table.members[table.places[place] as usize].0;
         let stays = |key| after.members.iter().any(|(other, _)| *other == key);
@@ -147,7 +153,7 @@ mod tests {
             let table = Maglev::new(members(count));
             let places = places(&table);
             let (least, most) = (places.iter().min().copied(), places.iter().max().copied());
-            // They take turns: no member has more than one place more than another.
+            // The members take turns, so none has more than one place more than another.
             assert!(most.zip(least).is_some_and(|(most, least)| most - least <= 1), "{count}");
             assert!(table.places.len() >= 100 * count, "at most 1 % apart");
         }
@@ -165,8 +171,8 @@ mod tests {
 
     #[test]
     fn few_keys_move_when_a_member_leaves() {
-        // The paper's setting for this: a table of 65,537, and some of 1,000 members leave at once (section 5.3,
-        // figure 12). What must move is their share; what else moves is the price of even shares.
+        // The paper's setting: a table of 65,537 places, and some of 1,000 members leave at once (section
+        // 5.3, figure 12). The share of those members must move; what else moves is the price of even shares.
         for (count, leave, bound) in [(10, 1, 0.01), (100, 1, 0.01), (1_000, 1, 0.01), (1_000, 50, 0.05)] {
             let before = Maglev::with_size(members(count), 65_537);
             let mut rest = members(count);

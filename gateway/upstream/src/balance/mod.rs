@@ -1,15 +1,15 @@
-//! Which endpoint takes a request.
+//! Load balancing: selects the endpoint of a request.
 //!
-//! | File | What it answers |
+//! | File | Decision |
 //! |---|---|
-//! | `levels.rs` | How much does each priority take, and of it the own zone? |
-//! | `group.rs` | Who among those of one priority and zone? |
-//! | `round_robin.rs` | Whose turn is it? |
-//! | `weighted.rs` | Who, by lot? |
-//! | `maglev.rs`, `hash.rs` | Who, by what the request is hashed by? |
+//! | `levels.rs` | The share of each priority, and within it of the gateway's own zone |
+//! | `group.rs` | The endpoint among those of one priority and zone |
+//! | `round_robin.rs` | Smooth weighted round robin |
+//! | `weighted.rs` | Weighted random choice |
+//! | `maglev.rs`, `hash.rs` | Choice by the hash of a request |
 //!
-//! Nothing here knows connections or time: endpoints are indices, each with its [`Standing`]. When one of these
-//! changes, a new [`Balance`] takes over from the old one where it stood.
+//! This module knows neither connections nor time: an endpoint is an index with a [`Standing`]. When a
+//! standing changes, a new [`Balance`] replaces the old one and continues its turns.
 
 mod group;
 mod hash;
@@ -31,34 +31,34 @@ pub(crate) use maglev::Tables;
 pub use round_robin::RoundRobin;
 pub use weighted::Weighted;
 
-/// Where an endpoint stands.
+/// The state of an endpoint that balancing depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// Its identity, the same everywhere.
+    /// The hash of its address, the same on every worker and gateway.
     pub key: u64,
-    /// Share of the requests; 0 takes none.
+    /// Weight of the endpoint; with 0 it takes no requests.
     pub weight: u32,
-    /// 0 is used first.
+    /// Priority; 0 is used first.
     pub priority: u8,
-    /// Whether it is in the gateway's own zone.
+    /// Whether the endpoint is in the gateway's own zone.
     pub near: bool,
-    /// Whether it is well.
+    /// Whether the endpoint is healthy and not ejected.
     pub available: bool,
-    /// How much of its share it takes, of 1,000: less than all in its slow start, and never 0.
+    /// The part of its share that it takes, of 1,000. Below 1,000 during slow start, and never 0.
     pub readiness: u64,
 }
 
-/// What a request wants, by the indices of endpoints.
+/// What a request needs from the balancer. Endpoints are indices.
 pub(crate) struct Wish<'a> {
-    /// What it is hashed by.
+    /// The hash of the value that the request is balanced by.
     pub hash: Option<u64>,
-    /// Whether an endpoint has failed it; `None`: none has.
+    /// Whether an endpoint has already failed the request; `None` if none has.
     pub avoid: Option<&'a dyn Fn(usize) -> bool>,
     /// How many requests an endpoint has.
     pub load: &'a dyn Fn(usize) -> u32,
 }
 
-/// How one is chosen among those that stand side by side.
+/// The rule by which a group chooses its endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     RoundRobin,
@@ -80,22 +80,23 @@ impl From<&Policy> for Rule {
     }
 }
 
-/// The choice among the endpoints of an upstream, as they stand now.
+/// The choice among the endpoints of an upstream in their current state.
 #[derive(Debug)]
 pub(crate) struct Balance {
-    /// In the order of preference; none is empty.
+    /// Ordered by preference; none is empty.
     groups: Vec<Group>,
-    /// The group that takes all requests, if one does.
+    /// The index of the group that takes all requests, if there is one.
     only: Option<usize>,
-    /// Whose turn it is among the groups, for requests without a hash.
+    /// Round robin over the groups, for requests without a hash.
     turns: RoundRobin,
-    /// The groups by their shares, for requests with a hash.
+    /// The groups by share, for requests with a hash.
     spread: Weighted,
-    /// By endpoint: whether it takes requests.
+    /// Whether each endpoint takes requests.
     takes: Vec<bool>,
 }
 
-/// How far each endpoint is ahead of its turn, and each group of them, by priority and whether it is the own zone.
+/// The round-robin credit of each endpoint and of each group. A group is identified by its priority and by
+/// whether it is in the gateway's own zone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Credit {
     pub endpoints: Vec<i64>,
@@ -103,7 +104,7 @@ pub(crate) struct Credit {
 }
 
 impl Balance {
-    /// For endpoints as they stand. `credit` is what an earlier one left.
+    /// Creates the balance of these endpoints. `credit` comes from the balance that this one replaces.
     pub fn new(settings: &Settings, endpoints: &[Standing], credit: &Credit, tables: &Tables) -> Self {
         let mut priorities: Vec<u8> = endpoints.iter().map(|endpoint| endpoint.priority).collect();
         priorities.sort_unstable();
@@ -132,13 +133,14 @@ impl Balance {
         Self { groups, only, turns, spread, takes }
     }
 
-    /// Begins where a worker's share of a round begins, so that not all workers begin with the same endpoint.
+    /// Advances to this worker's starting point of a round, so that not all workers start with the same
+    /// endpoint.
     pub fn begin_apart(&mut self, worker: usize, workers: usize) {
         self.turns.begin_apart(worker, workers);
         self.groups.iter_mut().for_each(|group| group.begin_apart(worker, workers));
     }
 
-    /// How far each endpoint is ahead of its turn, for the one that takes over.
+    /// Returns the round-robin credit, for the balance that replaces this one.
     pub fn credit(&self) -> Credit {
         let mut endpoints = vec![0; self.takes.len()];
         self.groups.iter().for_each(|group| group.save_credit(&mut endpoints));
@@ -151,13 +153,14 @@ impl Balance {
         self.takes[endpoint]
     }
 
-    /// The endpoint whose turn it is, where turns are all that counts: one group, and round robin. `None` says nothing.
+    /// Returns the next endpoint in turn if nothing but turns matters: one group, and round robin. `None`
+    /// means that [`pick`](Self::pick) must decide.
     #[inline]
     pub fn next_in_turn(&self) -> Option<usize> {
         self.only.and_then(|only| self.groups[only].next_in_turn())
     }
 
-    /// The endpoint for a request; `None` if none takes any.
+    /// Returns the endpoint for a request; `None` if no endpoint takes requests.
     pub fn pick(&self, wish: &Wish<'_>, rng: &RefCell<Rng>) -> Option<usize> {
         let group = match self.only {
             Some(only) => only,
@@ -166,7 +169,7 @@ impl Balance {
         self.groups[group].pick(wish, rng).or_else(|| self.another(group, wish, rng))
     }
 
-    /// The group for a request.
+    /// Returns the group for a request.
     fn group(&self, hash: Option<u64>) -> Option<usize> {
         match hash {
             Some(hash) => self.spread.tied(hash),
@@ -174,7 +177,8 @@ impl Balance {
         }
     }
 
-    /// An endpoint of whatever group that has not failed the request; if all have, one of this group.
+    /// Returns an endpoint of any group that has not failed the request. If all have failed it, returns one
+    /// of this group.
     #[cold]
     fn another(&self, group: usize, wish: &Wish<'_>, rng: &RefCell<Rng>) -> Option<usize> {
         let other = self.groups.iter().find_map(|group| group.pick(wish, rng));
@@ -182,7 +186,7 @@ impl Balance {
     }
 }
 
-/// What the endpoints of a priority weigh.
+/// Adds up the weights of the endpoints of a priority.
 fn level(endpoints: &[Standing], priority: u8) -> Level {
     let mut level = Level::default();
     for endpoint in endpoints.iter().filter(|endpoint| endpoint.priority == priority) {

@@ -2,32 +2,35 @@
 
 use std::cell::{Cell, RefCell};
 
-/// Turns that are skipped at most so that a worker begins elsewhere than another.
+/// Upper bound of the turns that a worker skips to start elsewhere than other workers.
 const MOST_SKIPPED: u64 = 256;
 
-/// Smooth weighted round robin, as nginx has it: each turn every member gains its weight, the richest is picked
-/// and pays the sum of all weights. With weights 5, 1, 1 the order is a a b a c a a, not five times a in a row.
+/// Smooth weighted round robin, as in nginx: in each turn every member gains its weight as credit. The member
+/// with the most credit is picked and pays the sum of all weights. With weights 5, 1, 1 the order is a a b a
+/// c a a, not five times a in a row.
 #[derive(Debug)]
 pub struct RoundRobin {
     weights: Vec<u64>,
-    /// With equal weights the order is plain rotation, and a turn costs the same for any number of members.
+    /// With equal weights the order is a plain rotation, and a turn costs the same for any number of members.
     turn: Cell<usize>,
-    /// How many rotate; 0: weights differ, or nobody takes requests.
+    /// The number of members that rotate; 0 if weights differ or no member takes requests.
     rotating: usize,
     credit: RefCell<Vec<i64>>,
 }
 
 impl RoundRobin {
-    /// For members of these weights; 0 is never picked.
+    /// Creates a round robin over members of these weights; a member of weight 0 is never picked.
     #[must_use]
     pub fn new(weights: Vec<u64>) -> Self {
         let credit = vec![0; weights.len()];
         Self::resume(weights, credit)
     }
 
-    /// Goes on where another one was, whose members these were: with its [`credit`](Self::credit). A new one has 0.
+    /// Continues another round robin of these members from its [`credit`](Self::credit). A new member has
+    /// credit 0.
     pub(crate) fn resume(weights: Vec<u64>, mut credit: Vec<i64>) -> Self {
-        // Only differences count. Members that left took theirs along; without this the rest would drift.
+        // Only differences count. Members that left took their credit along, and without this the rest would
+        // drift.
         let mean = credit.iter().sum::<i64>() / i64::try_from(credit.len()).unwrap_or(1).max(1);
         credit.iter_mut().for_each(|credit| *credit -= mean);
         let equal = weights.windows(2).all(|pair| pair[0] == pair[1]);
@@ -37,8 +40,8 @@ impl RoundRobin {
         Self { turn: Cell::new(richest.unwrap_or(0)), rotating, credit: RefCell::new(credit), weights }
     }
 
-    /// Begins where the share of `worker` of a whole round begins, so that the first requests of several workers do
-    /// not all go to the first member.
+    /// Skips turns to the starting point of `worker` in a round, so that the first requests of several
+    /// workers do not all go to the first member.
     pub fn begin_apart(&mut self, worker: usize, workers: usize) {
         let smallest =
             self.weights.iter().fold(0, |all, weight| greatest_common_divisor(all, *weight)).max(1);
@@ -49,7 +52,7 @@ impl RoundRobin {
         }
     }
 
-    /// The next member, by index; `None` if none takes requests.
+    /// Returns the index of the next member; `None` if no member takes requests.
     #[inline]
     pub fn pick(&self) -> Option<usize> {
         if self.rotating == 0 {
@@ -60,7 +63,7 @@ impl RoundRobin {
         Some(turn)
     }
 
-    /// The next member among those that fit; the others are passed over.
+    /// Returns the next member among those that fit, and skips the others.
     pub(crate) fn pick_of(&self, fits: impl Fn(usize) -> bool) -> Option<usize> {
         if self.rotating == 0 {
             return self.richest(fits);
@@ -89,12 +92,13 @@ impl RoundRobin {
         best
     }
 
-    /// How far each member is ahead of its turn, to go on from with other members or weights.
+    /// Returns how far each member is ahead of its turn, from which a round robin with other members or
+    /// weights continues.
     pub(crate) fn credit(&self) -> Vec<i64> {
         if self.rotating == 0 {
             return self.credit.borrow().clone();
         }
-        // What the general rule would have come to in this round.
+        // The credit that the general rule would have produced in this round.
         let (turn, members, weight) = (self.turn.get() as i64, self.rotating as i64, self.weights[0] as i64);
         (0..members).map(|at| weight * if at < turn { turn - members } else { turn }).collect()
     }
@@ -171,13 +175,13 @@ mod tests {
         picks(&turns, 2);
         let mut credit = turns.credit();
         credit.remove(0);
-        // Of a b c d it was c's turn.
+        // Of a b c d, it was c's turn.
         assert_eq!(picks(&RoundRobin::resume(vec![1; 3], credit), 3), [1, 2, 0]);
     }
 
     #[test]
     fn changing_again_and_again_favours_nobody() {
-        // A member that comes and goes at every turn must not send the others back to their first.
+        // A member that joins and leaves at every turn must not reset the others to the first.
         let mut credit = vec![0; 3];
         let mut seen = [0; 3];
         for _ in 0..300 {

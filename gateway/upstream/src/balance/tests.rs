@@ -7,7 +7,7 @@ use tollgate_plan::HashBy;
 use super::*;
 use tollgate_plan::Percent;
 
-/// Endpoints of weight 1, well, all alike.
+/// Healthy endpoints of weight 1, all alike.
 fn endpoints(count: usize) -> Vec<Standing> {
     let endpoint = |n: usize| Standing {
         key: hash(format!("10.0.0.{n}:80").as_bytes()),
@@ -47,7 +47,7 @@ impl Run {
         self.balance = Balance::new(&self.settings, endpoints, &self.balance.credit(), &self.tables);
     }
 
-    /// A request that nobody has failed, with nothing else going on.
+    /// Picks for a request that no endpoint has failed, with no other request in flight.
     fn pick(&self, hash: Option<u64>) -> Option<usize> {
         self.balance.pick(&Wish { hash, avoid: None, load: &|_| 0 }, &self.rng)
     }
@@ -56,7 +56,7 @@ impl Run {
         self.balance.pick(&Wish { hash, avoid: Some(avoid), load: &|_| 0 }, &self.rng)
     }
 
-    /// Picks for so many requests, each with a hash of its own.
+    /// Counts the picks of this many requests, each with its own hash.
     fn seen(&self, requests: u64) -> Vec<u64> {
         let mut seen = vec![0; self.balance.takes.len()];
         for request in 0..requests {
@@ -66,7 +66,8 @@ impl Run {
     }
 }
 
-/// Within five standard deviations of a binomial distribution (one in 1.7 million lies outside).
+/// Whether `seen` is within five standard deviations of a binomial distribution (one in 1.7 million is
+/// outside).
 fn is_share(seen: u64, requests: u64, share: f64) -> bool {
     let n = requests as f64;
     (seen as f64 - n * share).abs() <= 5.0 * (n * share * (1.0 - share)).sqrt() + 2.0
@@ -102,7 +103,7 @@ fn no_policy_finds_anyone_where_nobody_is() {
     }
 }
 
-/// The load of each endpoint after requests that each stay for a while, more of them than one after the other.
+/// Returns how many requests each endpoint got when requests overlap.
 fn loads(run: &Run, slow: usize) -> Vec<u64> {
     let load: Vec<Cell<u32>> = run.balance.takes.iter().map(|_| Cell::new(0)).collect();
     let mut seen = vec![0; load.len()];
@@ -193,7 +194,7 @@ fn priorities_spill_over() {
     endpoints[4..].iter_mut().for_each(|endpoint| endpoint.priority = 1);
     endpoints[..2].iter_mut().for_each(|endpoint| endpoint.available = false);
     for policy in policies() {
-        // Half of the first level is well: it takes 70 %.
+        // Half of the first level is healthy, so it takes 70 %.
         let seen = Run::new(settings(policy.clone()), &endpoints).seen(20_000);
         for (seen, share) in seen.iter().zip([0.0, 0.0, 0.35, 0.35, 0.075, 0.075, 0.075, 0.075]) {
             assert!(is_share(*seen, 20_000, share), "{policy:?}: {seen} for {share}");
@@ -211,7 +212,7 @@ fn zones_spill_over() {
     }
     endpoints[..2].iter_mut().for_each(|endpoint| endpoint.available = false);
     for policy in policies() {
-        // Half of the zone is well, of 70 %.
+        // Half of the zone is healthy, and it must be 70 % to take all.
         let seen = Run::new(settings(policy.clone()), &endpoints).seen(20_000);
         assert!(is_share(seen[2] + seen[3], 20_000, 50.0 / 70.0), "{policy:?}: {seen:?}");
         assert_eq!(seen[0] + seen[1], 0, "{policy:?}");
@@ -237,7 +238,7 @@ fn who_begins_slowly_takes_less() {
     endpoints[1].readiness = 250;
     for policy in policies() {
         let share = match policy {
-            // By key: of its keys a quarter, and the others go elsewhere.
+            // By key: a quarter of its keys. The others go elsewhere.
             Policy::Hash(_) => 0.125,
             _ => 0.2,
         };
@@ -269,7 +270,7 @@ fn health_moves_only_the_keys_of_whom_it_concerns() {
     }
     assert_eq!(heirs[3], 0);
     assert!(heirs.iter().enumerate().all(|(at, heirs)| at == 3 || *heirs > 75), "shared out: {heirs:?}");
-    // It comes back slowly: some of its keys, and later those and more.
+    // It returns slowly: first some of its keys, later those and more.
     let mut back = 0;
     for readiness in [100, 400, 1_000] {
         endpoints[3].available = true;
@@ -309,7 +310,7 @@ fn turns_outlive_a_change() {
     endpoints[0].available = false;
     run.change(&endpoints);
     assert_eq!((run.pick(None), run.pick(None), run.pick(None)), (Some(1), Some(2), Some(1)));
-    // Among groups too: half of the requests each.
+    // The same holds among groups: half of the requests each.
     endpoints[0] = Standing { priority: 1, ..endpoints[1].clone() };
     endpoints[1].weight = 180;
     (endpoints[2].weight, endpoints[2].available) = (220, false);
@@ -353,12 +354,12 @@ proptest! {
                 None => prop_assert!(!some, "an endpoint that is well takes requests"),
             }
         }
-        // One that failed the request is asked again only if there is no other.
+        // An endpoint that failed the request is picked again only if there is no other.
         let free = (0..endpoints.len()).any(|at| run.balance.takes(at) && !avoid(at));
         if free {
             prop_assert!(run.avoiding(key, &avoid).is_some_and(|at| !avoid(at)));
         }
-        // Who is not well takes requests only in a panic, and is in none while all are well.
+        // An unhealthy endpoint takes requests only in a panic, and there is no panic while all are healthy.
         if panic_threshold == 0 {
             prop_assert!((0..endpoints.len()).all(|at| !run.balance.takes(at) || endpoints[at].available));
         }
@@ -368,7 +369,7 @@ proptest! {
     fn round_robin_is_even_whatever_happens_in_between(
         changes in prop::collection::vec((0_usize..6, 0_usize..40), 1..20),
     ) {
-        // Endpoints go and come back; over any stretch in which none does, no two differ by more than one.
+        // Endpoints leave and return. Over any stretch without a change, no two differ by more than one.
         let mut endpoints = endpoints(6);
         let mut run = Run::new(Settings { panic_threshold: Percent::default(), ..Settings::default() }, &endpoints);
         for (at, requests) in changes {

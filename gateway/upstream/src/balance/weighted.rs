@@ -7,12 +7,12 @@ use super::hash::mix;
 /// Members with weights, of which one is drawn by the throw of a number.
 #[derive(Debug)]
 pub struct Weighted {
-    /// The sum of the weights up to and with each member's.
+    /// The sum of the weights up to and including each member's.
     ends: Vec<u64>,
 }
 
 impl Weighted {
-    /// For members of these weights; 0 is never drawn.
+    /// Creates a choice among members of these weights; a member of weight 0 is never chosen.
     #[must_use]
     pub fn new(weights: &[u64]) -> Self {
         let ends = weights.iter().scan(0, |sum: &mut u64, weight| {
@@ -26,10 +26,11 @@ impl Weighted {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// The member for requests of a hash, always the same while weights stay; `None` if none has a weight.
+    /// Returns the member for a hash; it is the same as long as the weights are. `None` if no member has a
+    /// weight.
     #[must_use]
     pub fn tied(&self, hash: u64) -> Option<usize> {
-        // Mixed once more: which of these and which endpoint behind it must not hang together.
+        // Mixed once more, so that this choice is independent of the choice of the endpoint behind it.
         let point = u64::try_from((u128::from(mix(hash)) * u128::from(self.total())) >> 64).ok()?;
         self.holding(point)
     }
@@ -39,13 +40,13 @@ impl Weighted {
         (at < self.ends.len()).then_some(at)
     }
 
-    /// Any member, by weight.
+    /// Returns a random member by weight.
     pub(super) fn any(&self, rng: &mut Rng) -> Option<usize> {
         let total = self.total();
         if total == 0 { None } else { self.holding(rng.u64(..total)) }
     }
 
-    /// Any two, by weight, if there are two with a weight.
+    /// Returns two different random members by weight. The second is `None` if only one member has a weight.
     pub(super) fn two(&self, rng: &mut Rng) -> Option<(usize, Option<usize>)> {
         let first = self.any(rng)?;
         let start = if first == 0 { 0 } else { self.ends[first - 1] };
@@ -63,7 +64,7 @@ impl Weighted {
 mod tests {
     use super::*;
 
-    /// How often each of three was drawn.
+    /// Returns how often each of three members was chosen.
     fn drawn(mut draw: impl FnMut(&mut Rng) -> Option<usize>) -> [u32; 3] {
         let mut rng = Rng::with_seed(7);
         let mut seen = [0; 3];
@@ -73,7 +74,7 @@ mod tests {
         seen
     }
 
-    /// Within four standard deviations of a binomial distribution.
+    /// Whether `seen` is within four standard deviations of a binomial distribution.
     fn near(seen: u32, share: f64) -> bool {
         let n = 100_000.0;
         (f64::from(seen) - n * share).abs() <= 4.0 * (n * share * (1.0 - share)).sqrt()

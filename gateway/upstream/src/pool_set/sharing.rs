@@ -1,4 +1,4 @@
-//! Connections that come free where somebody waits: who gets them, here or at another worker.
+//! Decides which waiting request gets a connection that becomes free, on this worker or another.
 
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -11,13 +11,14 @@ use crate::{Connection, Pool};
 
 use super::PoolSet;
 
-/// From one look at the other workers' queues to the next, while this one's is not empty: in microseconds.
+/// Microseconds between two looks at the other workers' queues, while this worker's queue is not empty.
 const LOOK: u64 = 1_000;
-/// Requests of this worker give way to one elsewhere that has waited this much longer at least: in microseconds.
+/// A request elsewhere takes precedence over this worker's only if it has waited at least this much longer,
+/// in microseconds.
 const MARGIN: u64 = 10_000;
 
 impl PoolSet {
-    /// A message from another worker, or from this one.
+    /// Processes a message from another worker, or from this one.
     pub fn receive(&self, message: Kind) {
         self.stats.message_sent();
         match message {
@@ -33,12 +34,13 @@ impl PoolSet {
             true => room.used(),
             false => drop(room),
         }
-        // Others may have been quicker to take what became free.
+        // Other workers may have taken the free permit first.
         self.make_way();
     }
 
-    /// Requests here that only the cap of the whole upstream holds back get the places of idle connections to other
-    /// endpoints: closes those, or asks for them. The pool that it asked for.
+    /// Gives requests that only the limit of the whole upstream holds back the permits of idle connections to
+    /// other endpoints. Closes such connections here, or asks other workers for them. Returns the pool for
+    /// which it asked.
     pub(super) fn make_way(&self) -> Option<Rc<Pool>> {
         let mut next = self.queue.first();
         while let Some(ticket) = next {
@@ -58,7 +60,7 @@ impl PoolSet {
         None
     }
 
-    /// Gives what another worker asks for, as far as it is here.
+    /// Gives what another worker asks for, as far as this worker has it.
     fn answer(&self, mut ask: Ask) {
         let now = tollgate_net::now();
         let pool = self.find(&ask.endpoint.address);
@@ -68,7 +70,7 @@ impl PoolSet {
                 self.hand_over(connection, ask.from, more);
             } else if let Some(permit) = self.place(&ask.endpoint) {
                 let more = ask.want > 1 && self.has_idle();
-                // If that worker is gone, the place is given back.
+                // If that worker is gone, the permit is returned.
                 drop(self.shared.usage.peers.post(ask.from, Message(Kind::Place(Place { permit, more }))));
             } else {
                 break;
@@ -85,13 +87,13 @@ impl PoolSet {
                 asked.push(ask.endpoint.clone());
             }
         }
-        // Who has something left is asked again by the next that waits.
+        // A worker that still has something is asked again by the next request that waits.
         ask.endpoint.usage.waiting.set_knows(self.worker, !has_idle);
         self.note();
         ask.pass_on();
     }
 
-    /// Gives a connection to another worker.
+    /// Hands a connection over to another worker.
     fn hand_over(&self, connection: Connection, to: usize, more: bool) {
         let Connection { link, open } = connection;
         open.suspend();
@@ -114,7 +116,7 @@ impl PoolSet {
         let more = handed.more;
         let connection = pool.as_ref().and_then(|pool| pool.adopt(handed));
         let Some(pool) = pool else {
-            // No plan names the endpoint any longer, and the socket is closed.
+            // No plan names the endpoint now, and the socket is closed.
             return self.stats.upstream_closed(self.slot);
         };
         match connection {
@@ -126,7 +128,7 @@ impl PoolSet {
         }
     }
 
-    /// Takes a place over from another worker.
+    /// Takes a permit over from another worker.
     fn take_place(&self, place: Place) {
         let Place { permit, more } = place;
         let Some(pool) = self.find(&permit.endpoint().address) else { return };
@@ -139,7 +141,7 @@ impl PoolSet {
         }
     }
 
-    /// What was asked for has come. Asks again for those that came since.
+    /// Everything that was asked for has arrived. Asks again for requests that joined the queue since.
     fn seek(&self, pool: &Pool) {
         let asked = self.make_way();
         if !pool.queue.is_empty() && asked.is_none_or(|asked| !std::ptr::eq(&*asked, pool)) {
@@ -147,8 +149,8 @@ impl PoolSet {
         }
     }
 
-    /// A connection without a request, where it is [sought](Self::is_sought): for the request that waits the longest,
-    /// here or elsewhere, or to be kept after all.
+    /// Offers a connection that became free while connections are [sought](Self::is_sought). It goes to the
+    /// request that has waited longest, here or on another worker, or it is kept.
     pub fn offer(&self, pool: &Rc<Pool>, connection: Connection, now: Instant) {
         if self.shrinking.get() {
             if self.shared.usage.is_over() || self.shared.usage.is_over_at(pool.state()) {
@@ -164,13 +166,14 @@ impl PoolSet {
         match self.longer_elsewhere(pool, ticket.since, self.shared.usage.peers.microseconds(now)) {
             None => self.grant(&ticket, Grant::Connection(connection)),
             Some(Elsewhere::Worker(worker)) => self.hand_over(connection, worker, false),
-            // Closed: its place goes to that request.
+            // The connection is closed, and its permit goes to that request.
             Some(Elsewhere::Endpoint) => {}
         }
     }
 
-    /// Whether an HTTP/2 connection is to be given up, where one is [sought](Self::is_sought): there are too many, or its
-    /// place goes to a request that has waited for long elsewhere. Such connections never change their worker.
+    /// Whether to give up an HTTP/2 connection while connections are [sought](Self::is_sought): there are too
+    /// many, or a request elsewhere has waited long and needs its permit. HTTP/2 connections never move to
+    /// another worker.
     pub fn is_to_go(&self, pool: &Rc<Pool>, idle: bool) -> bool {
         if self.shrinking.get() {
             if self.shared.usage.is_over() || self.shared.usage.is_over_at(pool.state()) {
@@ -189,7 +192,7 @@ impl PoolSet {
         false
     }
 
-    /// Whether a request elsewhere has waited much longer than the first one here.
+    /// Looks for a request elsewhere that has waited much longer than the first one here.
     fn longer_elsewhere(&self, pool: &Pool, since: u64, now: u64) -> Option<Elsewhere> {
         if now.saturating_sub(self.looked.get()) < LOOK {
             return None;
@@ -211,11 +214,12 @@ impl PoolSet {
         longest.filter(|other| much_longer(*other)).map(|_| Elsewhere::Endpoint)
     }
 
-    /// A connection has become idle while others sought one: they get it, if they still do.
+    /// Called when a connection became idle while other workers sought one. Gives it to them if they still
+    /// need it.
     fn settle(&self) {
         for endpoint in self.asked.take() {
             endpoint.usage.waiting.set_knows(self.worker, false);
-            // Who begins to wait from now on asks; who did before is seen here.
+            // A request that starts to wait from now on asks again; one that waited before is seen here.
             for from in endpoint.usage.waiting.in_order(self.worker) {
                 self.answer(Ask::here(&self.shared, &endpoint, from));
             }
@@ -230,15 +234,15 @@ impl PoolSet {
 
 /// Where a request has waited much longer.
 enum Elsewhere {
-    /// At another worker, for the same endpoint.
+    /// On this worker, for the same endpoint.
     Worker(usize),
-    /// For another endpoint of the upstream.
+    /// On any worker, for another endpoint of the upstream.
     Endpoint,
 }
 
-/// Whether a request that has waited so long elsewhere goes before one that has waited so long here. Handing a
-/// connection over costs some 20 us at each of two workers, so it is done only where it matters: a request waits at
-/// most twice as long at one worker as at another, and a margin.
+/// Whether a request that has waited for `there` elsewhere takes precedence over one that has waited for
+/// `here`. Handing over a connection costs about 20 us on each of two workers, so it is done only if it
+/// matters. A request waits at most twice as long on one worker as on another, plus a margin.
 pub(super) fn is_much_longer(there: u64, here: u64) -> bool {
     there > 2 * here + MARGIN
 }

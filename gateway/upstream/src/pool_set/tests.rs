@@ -1,4 +1,4 @@
-//! Several workers in one thread, whose messages are delivered when a test says so: what happens is the same each time.
+//! Several workers in one thread, whose messages are delivered when a test says so: each run is the same.
 
 mod random;
 
@@ -35,7 +35,7 @@ struct World {
     planned: Planned,
 }
 
-/// A request that wants a connection.
+/// A request that needs a connection.
 type Request = Pin<Box<dyn Future<Output = Result<Connection, ConnectError>>>>;
 
 fn limits(connections: Option<u32>, endpoint_connections: Option<u32>) -> Caps {
@@ -88,7 +88,7 @@ impl World {
         &self.pools[worker][endpoint]
     }
 
-    /// A request of a worker's for a connection to an endpoint, not polled yet.
+    /// Creates a request of a worker for a connection to an endpoint. It was not polled yet.
     fn request(&self, worker: usize, endpoint: usize) -> Request {
         let pool = self.pool(worker, endpoint).clone();
         Box::pin(async move {
@@ -102,13 +102,13 @@ impl World {
         })
     }
 
-    /// A connection that nobody has to wait for.
+    /// Opens a connection without having to wait for a permit.
     async fn open(&self, worker: usize, endpoint: usize) -> Connection {
         let mut request = self.request(worker, endpoint);
         self.until(&mut request).await.expect("connected")
     }
 
-    /// Polls a request until it has its connection, and delivers messages meanwhile.
+    /// Polls a request until it has its connection, and delivers messages in between.
     async fn until(&self, request: &mut Request) -> Result<Connection, ConnectError> {
         for _ in 0..2_000 {
             if let Poll::Ready(result) = poll(request) {
@@ -120,7 +120,7 @@ impl World {
         panic!("no connection");
     }
 
-    /// Lets everything settle: no message is left, and each request that can have a connection has it.
+    /// Delivers all messages and polls the request. Returns whether it still waits.
     async fn waits(&self, request: &mut Request) -> bool {
         for _ in 0..20 {
             self.deliver();
@@ -154,7 +154,7 @@ impl World {
         self.snapshot().upstreams[0].queueing.handed_over
     }
 
-    /// Connections that came to an endpoint since the last call. They stay open.
+    /// Returns how many connections the endpoint accepted since the last call. They stay open.
     fn accepted(&self, endpoint: usize) -> usize {
         let origin = &self.origins[endpoint];
         origin.set_nonblocking(true).expect("non-blocking");
@@ -164,7 +164,7 @@ impl World {
         accepted.len() - before
     }
 
-    /// All is as at the beginning.
+    /// Checks that no message, ticket or published wait remains.
     fn is_calm(&self) {
         self.deliver();
         assert_eq!(self.state.usage.queued.get(), 0);
@@ -212,7 +212,7 @@ fn what_comes_free_goes_to_who_came_first() {
         assert!(poll(&mut b).is_pending(), "a was there before");
         let Poll::Ready(Ok(second)) = poll(&mut a) else { panic!("it is a's turn") };
         assert!(second.is_reused());
-        // Not reusable: its place is as good.
+        // It is not reusable, but its permit serves as well.
         drop(second);
         let third = world.until(&mut b).await.expect("connected");
         assert!(!third.is_reused());
@@ -250,13 +250,13 @@ fn an_idle_connection_changes_its_worker() {
         assert!(three.is_reused(), "it may have been closed meanwhile");
         assert!(Rc::ptr_eq(three.pool(), world.pool(2, 0)));
         assert_eq!((world.accepted(0), world.handed_over()), (2, 1));
-        // One that becomes idle while somebody waits goes the same way.
+        // A connection that becomes idle while a request waits goes the same way.
         let mut waiting = world.request(2, 0);
         assert!(world.waits(&mut waiting).await);
         put(two);
         let four = world.until(&mut waiting).await.expect("handed over");
         assert_eq!((world.accepted(0), world.handed_over()), (0, 2));
-        // Nobody waits any longer: connections stay where they are.
+        // No request waits: connections stay where they are.
         put(three);
         put(four);
         world.is_calm();
@@ -297,7 +297,7 @@ fn what_was_handed_over_in_vain_stays_there() {
         put(world.open(0, 0).await);
         let mut gone = world.request(1, 0);
         assert!(poll(&mut gone).is_pending());
-        // It is asked for, and then nobody waits any more.
+        // The worker asks for it, and then the request is gone.
         let (worker, ask) = world.next_message().expect("a question");
         drop(gone);
         world.sets[worker].receive(ask.0);
@@ -316,7 +316,7 @@ fn a_handed_over_connection_that_is_not_quiet_is_closed() {
         assert!(poll(&mut waiting).is_pending());
         let (worker, ask) = world.next_message().expect("a question");
         world.sets[worker].receive(ask.0);
-        // Meanwhile, on its way, the endpoint says something that nobody asked for.
+        // On the way, the endpoint sends unsolicited bytes.
         let (mut origin, _) = world.origins[0].accept().expect("a connection");
         std::io::Write::write_all(&mut origin, b"HTTP/1.1 200 OK\r\n\r\n").expect("sent");
         let fresh = world.until(&mut waiting).await.expect("connected");
@@ -366,7 +366,7 @@ fn who_leaves_passes_on_what_was_granted() {
         drop(a);
         let second = world.until(&mut b).await.expect("handed over");
         assert!(second.is_reused());
-        // A place.
+        // A permit.
         let (mut a, mut b) = (world.request(0, 0), world.request(1, 0));
         assert!(poll(&mut a).is_pending() && world.waits(&mut b).await);
         drop(second);
@@ -406,14 +406,14 @@ fn who_leaves_from_the_middle_is_forgotten() {
 fn idle_connections_elsewhere_make_room() {
     run(async {
         let world = World::new(2, 3, limits(Some(3), None));
-        // At this worker: the oldest, whichever endpoint it is to.
+        // On this worker: the oldest, whichever endpoint it leads to.
         for endpoint in [0, 1, 2] {
             put(world.open(0, endpoint).await);
         }
         let busy = world.open(0, 2).await;
         let one = world.open(0, 2).await;
         assert!(!world.pool(0, 0).has_idle() && world.pool(0, 1).has_idle());
-        // At another.
+        // On another worker.
         let two = world.open(1, 0).await;
         assert!(!world.pool(0, 1).has_idle());
         assert_eq!((world.state.connections(), world.handed_over()), (3, 0));
@@ -514,7 +514,7 @@ fn caps_change_with_the_plan() {
             all.push(world.open(worker, 0).await);
         }
         put(all.remove(0));
-        // Lower: what is idle goes at once, the rest as it comes free.
+        // Lower: idle connections are closed at once, others when they become free.
         world.planned.rules.caps = limits(Some(2), None);
         world.sets.iter().for_each(|set| set.change(&world.planned));
         assert_eq!(world.state.connections(), 3);
@@ -523,7 +523,7 @@ fn caps_change_with_the_plan() {
         put(all.remove(0));
         assert!(world.pool(1, 0).has_idle(), "there are no more than allowed: it is kept");
         assert!(!world.sets[1].is_sought());
-        // Higher: who waits is served.
+        // Higher: the waiting request gets a connection.
         all.push(world.open(0, 0).await);
         let mut waiting = world.request(0, 0);
         assert!(world.waits(&mut waiting).await);

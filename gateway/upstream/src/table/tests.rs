@@ -10,7 +10,7 @@ fn run(test: impl Future<Output = ()>) {
     Runtime::new().expect("a runtime").run(test);
 }
 
-/// The table of a worker, of one that is alone.
+/// The table of a worker that is the only one.
 fn table(shared: &Arc<Shared>) -> Upstreams {
     let registry = Registry::new(true);
     let stats = registry.worker();
@@ -43,7 +43,7 @@ fn looks_up(planned: &mut Planned) {
     planned.discover = Some(Discover::File(std::path::Path::new("endpoints.yaml").into()));
 }
 
-/// The next plan changes this one upstream.
+/// Adopts a plan that changes this one upstream.
 fn change(table: &mut Upstreams, planned: &Arc<Planned>) -> Rc<Upstream> {
     let generation = table.generation + 1;
     let change = UpstreamChange { changed: vec![planned.clone()], ..UpstreamChange::default() };
@@ -51,7 +51,7 @@ fn change(table: &mut Upstreams, planned: &Arc<Planned>) -> Rc<Upstream> {
     table.get(planned, generation)
 }
 
-/// The endpoints that so many requests go to.
+/// Returns the endpoints that this many requests go to.
 fn picks(upstream: &Upstream, count: usize) -> Vec<String> {
     (0..count).filter_map(|_| upstream.pick(&Wanted::default())).map(|pool| pool.name().to_owned()).collect()
 }
@@ -70,13 +70,13 @@ fn what_did_not_change_keeps_its_pool_and_its_turn() {
         let pools: Vec<_> = (0..3).filter_map(|_| old.pick(&Wanted::default())).collect();
         let more = planned("u", &["h:0", "h:1", "h:2"], |planned| planned.endpoints[1].weight = 2);
         let new = change(&mut table, &more);
-        // Of those that stayed it was the turn of h:2; h:3 has left.
+        // Of the endpoints that stayed it was h:2's turn; h:3 has left.
         let next: Vec<_> = (0..4).filter_map(|_| new.pick(&Wanted::default())).collect();
         assert_eq!(next.iter().filter(|pool| pool.name() == "h:1").count(), 2);
         for pool in next.iter().filter(|pool| pool.name() != "h:0") {
             assert!(pools.iter().any(|known| Rc::ptr_eq(known, pool)), "{} has another pool", pool.name());
         }
-        // An exchange that began before goes on with what it began with.
+        // An exchange that began before continues with its old members.
         assert_eq!(picks(&old, 3).len(), 3);
     });
 }
@@ -106,10 +106,10 @@ fn looked_up_endpoints_come_and_go() {
         upstream.state().discover([endpoint("h:3", 1)].into());
         let seen = picks(&upstream, 10);
         assert!(!seen.contains(&"h:2".to_owned()) && seen.contains(&"h:3".to_owned()), "{seen:?}");
-        // A plan that says that nothing is looked up.
+        // A plan without discovery.
         let fixed = change(&mut table, &planned("u", &["h:1"], |_| {}));
         assert_eq!(picks(&fixed, 2), ["h:1", "h:1"]);
-        // The one before takes no part in what comes later.
+        // The replaced members take no part in later changes.
         upstream.state().discover([endpoint("h:4", 1)].into());
         assert!(!picks(&upstream, 10).contains(&"h:4".to_owned()));
         drop(kept);
@@ -170,7 +170,7 @@ fn slow_start_goes_on_by_itself() {
         let mut shares = vec![share()];
         assert!(shares[0] < 90, "{shares:?}");
         let start = tollgate_net::now();
-        // Nothing is said to have changed: time alone does it.
+        // No change is signalled: time alone continues the slow start.
         while shares.last() != Some(&100) {
             assert!(start.elapsed() < Duration::from_secs(20), "{shares:?}");
             std::thread::sleep(Duration::from_millis(10));
@@ -184,7 +184,7 @@ fn slow_start_goes_on_by_itself() {
 fn nothing_grows_over_thousands_of_reloads() {
     run(async {
         let shared = Shared::new();
-        // Two workers, of which the second takes over each plan after the first has taken over the next one.
+        // The second of two workers adopts each plan after the first has adopted the next one.
         let mut tables = [table(&shared), table(&shared)];
         let hash = |planned: &mut Planned| planned.rules.balance.policy = Policy::Hash(HashBy::Path);
         let plans: Vec<_> = (0..2_000)
@@ -216,7 +216,7 @@ fn nothing_grows_over_thousands_of_reloads() {
             assert!(Arc::ptr_eq(&state, &first(&tables)), "what stays is the same");
             assert!(shared.upstreams().len() <= 4, "{}", shared.upstreams().len());
             assert!(state.endpoints().len() <= 4);
-            // Each worker has one, and makes the next one before it lets go of it.
+            // Each worker has one table, and makes the next one before it drops the old one.
             assert!(table_of_hashes(&state) <= 3);
         }
         tables[1].change(9_999, &UpstreamChange::default());

@@ -5,13 +5,14 @@ use super::*;
 
 const MILLISECOND: u64 = 1000;
 
-/// An upstream in simulated time: so many requests at once it answers in its time, more wait for each other.
+/// An upstream in simulated time. It answers up to `capacity` concurrent requests in `micros` each; more of
+/// them share its time.
 struct Service {
     capacity: u32,
     micros: u64,
 }
 
-/// Clients that each ask again as soon as they are answered, or some time after they were turned away.
+/// Clients that send the next request as soon as they are answered, or some time after they were rejected.
 struct Simulation {
     gradient: Gradient,
     service: Service,
@@ -22,13 +23,13 @@ struct Simulation {
     stretch: u32,
     calm: bool,
     random: fastrand::Rng,
-    /// When which request is answered: its begin, and its stretch if it began calm.
+    /// The requests in flight: when each is answered, when it began, and its period if it began calm.
     answers: BinaryHeap<Reverse<(u64, u64, Option<u32>)>>,
-    /// When clients that were turned away come again.
+    /// When clients that were rejected try again.
     waiting: BinaryHeap<Reverse<u64>>,
     shed: u64,
     answered: u64,
-    /// Answers by tenths of a second.
+    /// Latencies by tenths of a second.
     latencies: BTreeMap<u64, Sum>,
 }
 
@@ -54,13 +55,13 @@ impl Simulation {
         new
     }
 
-    /// That many clients more.
+    /// Adds clients.
     fn come(&mut self, clients: u32) {
         self.clients += clients;
         (0..clients).for_each(|client| self.waiting.push(Reverse(self.now + u64::from(client) * 97)));
     }
 
-    /// That many clients stay.
+    /// Reduces the number of clients.
     fn stay(&mut self, clients: u32) {
         self.clients = clients;
     }
@@ -121,7 +122,7 @@ impl Simulation {
         self.now = end;
     }
 
-    /// The lowest and the highest limit over that time.
+    /// Returns the lowest and the highest limit over that time.
     fn range(&mut self, milliseconds: u64) -> (u32, u32) {
         let (mut low, mut high) = (u32::MAX, 0);
         for _ in 0..milliseconds / 10 {
@@ -215,7 +216,7 @@ fn one_that_is_well_is_not_held_down_again() {
 fn a_latency_that_has_changed_for_good_is_measured_anew() {
     let mut simulation = Simulation::new(&rules(), Service { capacity: 50, micros: 10 * MILLISECOND }, 100);
     simulation.run(10_000);
-    // A release does more for each request.
+    // A new release does more work for each request.
     simulation.service.micros = 25 * MILLISECOND;
     simulation.run(70_000);
     let base = simulation.gradient.base().expect("measured");

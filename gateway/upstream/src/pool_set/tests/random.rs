@@ -1,5 +1,5 @@
-//! Random walks: whatever happens in whatever order, no cap is exceeded, and nobody waits while there is something to
-//! be had. A walk that fails prints its seed.
+//! Random walks: in any order of events no limit is exceeded, and no request waits while a connection or
+//! permit is free. A walk that fails prints its seed.
 
 use super::*;
 
@@ -33,7 +33,7 @@ impl Walk {
                 drop(self.requests.swap_remove(self.random.usize(..self.requests.len())));
             }
             72..90 => {
-                // Messages to one worker keep their order; those to different ones have none.
+                // Messages to one worker keep their order; messages to different workers have none.
                 let mut mail = self.world.mail.lock().expect("mail");
                 let worker = self.random.usize(..WORKERS);
                 let message =
@@ -49,7 +49,7 @@ impl Walk {
         self.check();
     }
 
-    /// In a random order, as a runtime would.
+    /// Polls in a random order, as a runtime would.
     fn poll_all(&mut self) {
         self.random.shuffle(&mut self.requests);
         let mut waiting = Vec::new();
@@ -71,7 +71,7 @@ impl Walk {
         assert!(self.world.state.connections() as usize >= self.held.len());
     }
 
-    /// Nothing moves any longer: then nobody waits for what is there.
+    /// Delivers and polls until nothing moves, then checks that no request waits for something that is free.
     async fn settle(&mut self) {
         for _ in 0..40 {
             self.world.deliver();
@@ -111,7 +111,7 @@ async fn walk(seed: u64) {
         }
         walk.settle().await;
     }
-    // All come to their end.
+    // All requests finish.
     while !(walk.requests.is_empty() && walk.held.is_empty()) {
         let before = walk.requests.len() + walk.held.len();
         walk.held.drain(..).for_each(put);

@@ -1,9 +1,9 @@
-//! The files of the page.
+//! The embedded files of the dashboard.
 
-/// One file.
+/// An embedded file.
 #[derive(Debug)]
 pub(crate) struct File {
-    /// Its path under `/dashboard/`.
+    /// Path under `/dashboard/`.
     pub(crate) name: &'static str,
     pub(crate) content_type: &'static str,
     pub(crate) content: &'static str,
@@ -24,7 +24,7 @@ macro_rules! files {
     };
 }
 
-/// Files of `page/` are at the top, those of `vendor/` under that name.
+/// Returns the path under `/dashboard/`: without `page/`, but with `vendor/`.
 const fn page_name(path: &'static str) -> &'static str {
     match path.as_bytes() {
         [b'p', b'a', b'g', b'e', b'/', ..] => path.split_at("page/".len()).1,
@@ -32,7 +32,7 @@ const fn page_name(path: &'static str) -> &'static str {
     }
 }
 
-/// All that there is.
+/// All embedded files.
 pub(crate) const FILES: &[File] = files! {
     "page/":
         "index.html" HTML, "style.css" CSS, "edit.css" CSS, "icon.svg" SVG,
@@ -62,7 +62,7 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
     }
 
-    /// The names of the files under a folder, with those of its folders.
+    /// Returns the names of all files under a folder, recursively.
     fn names(of: &Path, prefix: &str) -> BTreeSet<String> {
         let mut all = BTreeSet::new();
         for entry in fs::read_dir(of).unwrap().map(Result::unwrap) {
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// Texts by their keys: each that the page asks for is there, in both languages, and none is there for nobody.
+    /// Every text key that the page uses exists in both languages, and the page uses every key.
     #[test]
     fn every_text_is_there_and_asked_for() {
         let scripts = FILES.iter().filter(|file| file.name.ends_with(".js") && !file.name.contains("vendor"));
@@ -116,7 +116,7 @@ mod tests {
             let quotes = texts.matches('\'').count();
             assert!(quotes == 4, "{key} has not two texts: {texts}");
         }
-        // `t('key'`, and `t(`prefix.${...}`)`, which asks for all that begin so.
+        // `t('key'` uses one key; `t(`prefix.${...}`)` uses all keys with that prefix.
         let asked = |begin: &str, end: char| -> BTreeSet<&str> {
             let name = |before: &str| before.ends_with(|last: char| last.is_alphanumeric() || last == '.');
             let found = page.iter().flat_map(|file| {

@@ -1,8 +1,8 @@
 //! The dashboard: one page under `/dashboard/` of the admin listener.
 //!
-//! The page is plain modules and one style sheet in `page/`, and three libraries as their authors released them in
-//! `vendor/`; there is no build step. All of it is in the binary, and the page asks nobody but the listener that it came
-//! from: its Content-Security-Policy lets a browser do nothing else.
+//! `page/` holds plain modules and one style sheet; `vendor/` holds three libraries as their authors released
+//! them. There is no build step. All files are embedded in the binary, and the page sends requests only to
+//! its own listener: its Content-Security-Policy forbids browsers everything else.
 
 mod files;
 
@@ -21,15 +21,15 @@ use axum::routing::get;
 
 use files::{FILES, File};
 
-/// What the page may do: load scripts, styles and pictures from where it came from, and ask there. No inline script, no
-/// frame around it, no form that is sent.
+/// The page's content security policy. It may load scripts, styles and images from its own origin, and send
+/// requests there. It forbids inline scripts, framing and form submission.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The page and its files.
+/// Returns the router of the page and its files.
 pub fn router() -> Router {
     Router::new()
-        // Relative, so that it also holds under a prefix.
+        // The location is relative, so that it also works under a path prefix.
         .route("/dashboard", get(async || moved("dashboard/")))
         .route("/dashboard/", get(async |headers: HeaderMap| answer("index.html", &headers)))
         .route(
@@ -57,7 +57,7 @@ fn answer(name: &str, headers: &HeaderMap) -> Response {
             (CONTENT_SECURITY_POLICY, POLICY),
             (X_CONTENT_TYPE_OPTIONS, "nosniff"),
             (REFERRER_POLICY, "no-referrer"),
-            // Asked for again each time, sent again only after an upgrade.
+            // Browsers revalidate each time, and download again only after an upgrade.
             (CACHE_CONTROL, "no-cache"),
         ],
     );
@@ -80,7 +80,7 @@ fn with(status: StatusCode, body: &'static str, headers: &[(HeaderName, &'static
     response
 }
 
-/// Differs where the content does.
+/// Returns an entity tag: a hash of the content.
 fn tag(content: &str) -> String {
     let mut hasher = DefaultHasher::new();
     content.hash(&mut hasher);

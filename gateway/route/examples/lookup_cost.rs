@@ -1,13 +1,14 @@
-//! What a look-up costs with one route and with many, in nanoseconds; under callgrind, in instructions.
+//! Measures a look-up with one route and with many, in nanoseconds; under callgrind, in instructions.
 //!
 //! ```text
 //! cargo run --release -p tollgate-route --example lookup_cost
 //! valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/lookup_cost 10000 hosts 1000
 //! ```
 //!
-//! Arguments: routes, shape of the table (`paths`: prefixes of one host; `exact`; `hosts`: each its own; `wild`:
-//! each its own wildcard; `regex`; `normalise`: the path's normal form alone) and look-ups. With arguments only
-//! that cell runs, and callgrind's total divided by the look-ups is the figure.
+//! Arguments: routes, shape of the table and look-ups. The shapes are `paths` (prefixes of one host),
+//! `exact`, `hosts` (a host per route), `wild` (a wildcard host per route), `regex`, and `normalise` (only
+//! the path's normal form). With arguments, only that cell runs; callgrind's total divided by the look-ups is
+//! the figure.
 
 use std::hint::black_box;
 use std::io::Write as _;
@@ -44,7 +45,7 @@ impl Request for Get {
 
 const SHAPES: [&str; 6] = ["paths", "exact", "hosts", "wild", "regex", "normalise"];
 
-/// The route with this number, and a request for it.
+/// Returns the route with this number, and a request for it.
 fn route(shape: &str, number: usize) -> (RouteSpec, Get) {
     let host = |name: String| Some(name);
     let (host, path, name, target) = match shape {
@@ -96,7 +97,7 @@ fn measured_normalise(requests: &[Get], rounds: usize) {
     }
 }
 
-/// One cell: nanoseconds to build the table and for each look-up.
+/// Measures one cell: nanoseconds to build the table, and for each look-up.
 fn cell(shape: &str, routes: usize, rounds: usize) -> Result<(f64, f64), String> {
     let specs = (0..routes).map(|number| route(shape, number).0).collect();
     let begin = Instant::now();

@@ -1,8 +1,8 @@
-//! Percent-encoding (RFC 3986, section 2.1), the one reading of it that paths and queries share.
+//! Percent-encoding (RFC 3986, section 2.1), shared by paths and queries.
 
 use std::borrow::Cow;
 
-/// The byte that the escape at the start of `bytes` stands for; `None` when there is no `%XX`.
+/// Returns the byte of the escape at the start of `bytes`; `None` if there is no `%XX`.
 pub(crate) fn decode(bytes: &[u8]) -> Option<u8> {
     match bytes {
         [b'%', high, low, ..] => Some(digit(*high)? << 4 | digit(*low)?),
@@ -10,7 +10,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<u8> {
     }
 }
 
-/// With every escape decoded; a `%` without two hexadecimal digits stays.
+/// Decodes every escape; a `%` without two hexadecimal digits stays.
 #[must_use]
 pub fn percent_decoded(text: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memchr(b'%', text).is_none() {
@@ -25,7 +25,7 @@ pub fn percent_decoded(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// The escape of `byte`, with upper-case digits (RFC 3986, section 6.2.2.1).
+/// Returns the escape of `byte`, with upper-case digits (RFC 3986, section 6.2.2.1).
 pub(crate) fn encode(byte: u8) -> [u8; 3] {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     [b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]

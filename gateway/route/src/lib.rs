@@ -1,21 +1,21 @@
 //! Compiled matching of host, path, method, headers and query.
 //!
-//! A request's path is first brought into its one normal form ([`normalise`]); the same bytes are then
-//! matched ([`Router::find`]), authorised and sent upstream. `docs/paths.md` has the rule of every byte,
-//! `docs/matching.md` the order in which routes win; the examples in both are tests of this crate.
+//! A request's path is first converted to its one normal form ([`normalise`]). The same bytes are then
+//! matched ([`Router::find`]), authorised and sent upstream. `docs/paths.md` has the rule of every byte;
+//! `docs/matching.md` has the order in which routes win. The examples in both are tests of this crate.
 //!
-//! | File | What it answers |
+//! | File | Contents |
 //! |---|---|
-//! | `path/` | What is the normal form of this path, or why has it none? |
-//! | `spec.rs` | What may a route ask for? |
-//! | `request.rs` | What must a request tell? |
-//! | `router.rs` | Which route takes this request? |
-//! | `router/hosts.rs` | Which hosts does a name fall under, most specific first? |
-//! | `router/trie.rs` | Which paths of a host are a beginning of this one? |
-//! | `router/pattern.rs` | What does a regular expression match? |
-//! | `router/conditions.rs`, `router/query.rs` | Do method, headers and query fit? |
-//! | `router/conflicts.rs` | Which routes are the same, and which does only list order tell apart? |
-//! | `router/explain.rs` | Why this route, and why not the others? |
+//! | `path/` | the normal form of a path, and the reasons to refuse one |
+//! | `spec.rs` | the conditions of a route, as data |
+//! | `request.rs` | the view of a request that matching needs |
+//! | `router.rs` | the compiled table: which route takes a request |
+//! | `router/hosts.rs` | the configured hosts that cover a name, most specific first |
+//! | `router/trie.rs` | the configured paths of a host that lead to a request's path |
+//! | `router/pattern.rs` | regular expressions |
+//! | `router/conditions.rs`, `router/query.rs` | conditions on method, headers and query |
+//! | `router/conflicts.rs` | identical routes, and routes that only list order separates |
+//! | `router/explain.rs` | why a route takes a request, and why every other route does not |
 
 mod escape;
 pub mod path;

@@ -1,7 +1,8 @@
-//! The normal form of a path: computed once, before matching and authorisation, and exactly what goes upstream.
+//! The normal form of a path. It is computed once, before matching and authorisation, and sent upstream
+//! unchanged.
 //!
-//! A request is dangerous when the gateway authorises one path and the origin serves another. So every path
-//! that two servers could read in two ways is refused, and every other spelling of a path becomes the same
+//! A request is dangerous if the gateway authorises one path and the origin serves another. So every path
+//! that servers may interpret differently is refused, and all other spellings of a path become the same
 //! bytes. `docs/paths.md` lists the rule of each byte.
 
 mod class;
@@ -13,19 +14,20 @@ pub use error::PathError;
 use crate::escape;
 use class::{CLASS, Class};
 
-/// What the two spellings that servers disagree on mean.
+/// Rules for the spellings on whose meaning servers disagree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathRules {
-    /// `//` becomes `/`. Default true, as in nginx: file servers and most routers do the same.
+    /// Whether `//` becomes `/`. Default true, as in nginx: file servers and most routers do the same.
     pub merge_slashes: bool,
-    /// What `%2F` and `%5C` mean.
+    /// Treatment of `%2F` and `%5C`.
     pub encoded_slash: EncodedSlash,
-    /// What `;` and `%3B` mean.
+    /// Treatment of `;` and `%3B`.
     pub semicolon: Semicolon,
 }
 
 impl PathRules {
-    /// Rules that accept every path that any rules accept. A path that they change is in normal form under no rules.
+    /// The rules that accept every path that any rules accept. A path that they change is not in normal form
+    /// under any rules.
     pub const LENIENT: Self =
         Self { merge_slashes: false, encoded_slash: EncodedSlash::Keep, semicolon: Semicolon::Keep };
 }
@@ -36,7 +38,7 @@ impl Default for PathRules {
     }
 }
 
-/// What `%2F` and `%5C` in a path mean.
+/// Treatment of `%2F` and `%5C` in a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EncodedSlash {
     /// The path is refused.
@@ -46,45 +48,44 @@ pub enum EncodedSlash {
     Keep,
 }
 
-/// What `;` and `%3B` in a path mean.
+/// Treatment of `;` and `%3B` in a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Semicolon {
     /// They are data, and two different characters.
     #[default]
     Keep,
-    /// The path is refused: a servlet container cuts off `;` and what follows it in a segment.
+    /// The path is refused, because a servlet container cuts off `;` and the rest of the segment.
     Reject,
 }
 
-/// Where the normal form of a path is.
+/// Location of the normal form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Normalised {
-    /// The path was in normal form.
+    /// The path itself is in normal form.
     Unchanged,
     /// The normal form was written to `out`.
     Changed,
 }
 
-/// Brings `path`, without query, into its normal form.
+/// Converts `path`, without query, to its normal form.
 ///
-/// A path that is in normal form, as nearly all are, costs one pass over its bytes and writes nothing. For all
-/// others `out` is cleared and takes the normal form; it is never longer than `path`, so a buffer that is used
-/// again stops allocating. After [`Normalised::Unchanged`] and after an error the content of `out` means nothing.
+/// A path that is already in normal form, as nearly all are, costs one pass over its bytes and writes
+/// nothing. For all others, `out` is cleared and receives the normal form. The normal form is never longer
+/// than `path`, so a reused buffer stops allocating. After [`Normalised::Unchanged`] and after an error, the
+/// content of `out` is unspecified.
 ///
 /// Time is linear in the path's length. The result is its own normal form under the same rules.
 ///
-/// # Errors
-/// [`PathError`] when the path could be read in two ways, or is none.
+/// # Errors Returns [`PathError`] if servers could interpret the path differently, or if it is not a path.
 pub fn normalise(path: &[u8], rules: &PathRules, out: &mut Vec<u8>) -> Result<Normalised, PathError> {
     normalise_with(path, rules, Dots::Remove, out)
 }
 
-/// As [`normalise`], for a path that a rewrite or a redirect made. A dot segment in it is an error: the pieces that a
-/// client chose must not climb out of the path that the configuration put around them.
+/// Like [`normalise`], for a path that a rewrite or a redirect produced. A dot segment is an error here: the
+/// parts that a client chose must not climb out of the path that the configuration put around them.
 ///
-/// # Errors
-/// As [`normalise`], and [`PathError::DotSegment`].
+/// # Errors As for [`normalise`], and [`PathError::DotSegment`].
 pub fn normalise_rewritten(
     path: &[u8],
     rules: &PathRules,
@@ -109,7 +110,7 @@ fn normalise_with(
     Ok(if out == path { Normalised::Unchanged } else { Normalised::Changed })
 }
 
-/// How dot segments are treated.
+/// Treatment of dot segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dots {
     /// They are removed (RFC 3986, section 5.2.4).
@@ -118,20 +119,21 @@ enum Dots {
     Refuse,
 }
 
-/// Whether a `;` is in the path, raw or as its escape.
+/// Returns whether the path contains a `;`, raw or escaped.
 fn has_semicolon(path: &[u8]) -> bool {
     memchr::memchr2_iter(b';', b'%', path)
         .any(|at| path[at] == b';' || escape::decode(&path[at..]) == Some(b';'))
 }
 
-/// Whether one pass over the path shows that it is in normal form. `false` says nothing: what is rare (a segment
-/// that begins with a dot, an escaped slash, any error) is left to [`rewrite`], the only place with the rules.
+/// Returns whether one pass over the path proves that it is in normal form. `false` proves nothing: rare
+/// cases (a segment that starts with a dot, an escaped slash, any error) are left to [`rewrite`], the only
+/// implementation of the rules.
 fn is_surely_normal(path: &[u8], rules: &PathRules) -> bool {
     path.first() == Some(&b'/')
         && (plain::is_plain(path, rules.merge_slashes) || is_normal_with_escapes(path, rules))
 }
 
-/// The same for paths that may hold escapes.
+/// Like [`is_surely_normal`], for paths that may hold escapes.
 fn is_normal_with_escapes(path: &[u8], rules: &PathRules) -> bool {
     let mut at = 0;
     while let Some(&byte) = path.get(at) {
@@ -152,12 +154,12 @@ fn is_normal_with_escapes(path: &[u8], rules: &PathRules) -> bool {
     true
 }
 
-/// Whether the escape of `byte` is data under any rules.
+/// Returns whether the escape of `byte` is data under any rules.
 fn stays_escaped(byte: u8) -> bool {
     match CLASS[usize::from(byte)] {
         Class::Unreserved | Class::Slash => false,
         Class::Data | Class::Percent => true,
-        // Its escape is how a byte above 127 and a delimiter are meant to be sent, and a space's too.
+        // Bytes above 127, delimiters and spaces are properly sent as escapes.
         Class::Refused(error) => byte == b' ' || matches!(error, PathError::NonAscii | PathError::Delimiter),
     }
 }
@@ -166,7 +168,8 @@ fn rewrite(path: &[u8], rules: &PathRules, dots: Dots, out: &mut Vec<u8>) -> Res
     out.clear();
     let Some((b'/', mut rest)) = path.split_first() else { return Err(PathError::NotAbsolute) };
     out.push(b'/');
-    // `out` always ends with the slash before the segment that begins at `start`, and with that segment so far.
+    // `out` always ends with the slash before the current segment, which starts at `start`, and the segment
+    // so far.
     let mut start = 1;
     while let Some((&byte, after)) = rest.split_first() {
         match CLASS[usize::from(byte)] {
@@ -181,7 +184,7 @@ fn rewrite(path: &[u8], rules: &PathRules, dots: Dots, out: &mut Vec<u8>) -> Res
                 match end_segment(out, start, dots)? {
                     Segment::Kept => out.push(b'/'),
                     Segment::Empty if !rules.merge_slashes => out.push(b'/'),
-                    // The slash before it remains and stands for both.
+                    // The slash before the segment remains; this one is dropped.
                     Segment::Empty | Segment::Removed => {}
                 }
                 start = out.len();
@@ -207,15 +210,15 @@ fn rewrite_escape(byte: u8, rules: &PathRules, out: &mut Vec<u8>) -> Result<(), 
     Ok(())
 }
 
-/// What became of a segment.
+/// Result of ending a segment.
 enum Segment {
     Empty,
     Kept,
     Removed,
 }
 
-/// Closes the segment `out[start..]`, whose escapes are in normal form: removes it when it is a dot segment
-/// (RFC 3986, section 5.2.4), and refuses it when an origin might take it for one.
+/// Ends the segment `out[start..]`, whose escapes are in normal form. Removes it if it is a dot segment (RFC
+/// 3986, section 5.2.4), and refuses it if an origin might interpret it as one.
 fn end_segment(out: &mut Vec<u8>, start: usize, dots: Dots) -> Result<Segment, PathError> {
     match &out[start..] {
         b"" => Ok(Segment::Empty),
@@ -225,7 +228,7 @@ fn end_segment(out: &mut Vec<u8>, start: usize, dots: Dots) -> Result<Segment, P
             Ok(Segment::Removed)
         }
         b".." => {
-            // `start` is behind a slash; what lies between that and the slash before is the parent.
+            // `start` follows a slash; the text between that slash and the previous one is the parent.
             let parent = memchr::memrchr(b'/', &out[..start - 1]).ok_or(PathError::AboveRoot)?;
             out.truncate(parent + 1);
             Ok(Segment::Removed)
@@ -236,13 +239,14 @@ fn end_segment(out: &mut Vec<u8>, start: usize, dots: Dots) -> Result<Segment, P
     }
 }
 
-/// Whether the segment is `.` or `..` followed by a path parameter (RFC 3986, section 3.3).
+/// Returns whether the segment is `.` or `..` followed by a path parameter (RFC 3986, section 3.3).
 fn are_dots_with_parameters(segment: &[u8]) -> bool {
     let parameters = segment.strip_prefix(b"..").or_else(|| segment.strip_prefix(b"."));
     parameters.is_some_and(|text| text.starts_with(b";") || text.starts_with(b"%3B"))
 }
 
-/// Whether an origin that decodes `%2F` or `%5C` before it removes dot segments would find one in here.
+/// Returns whether an origin that decodes `%2F` or `%5C` before it removes dot segments would find one in
+/// this segment.
 fn has_dots_at_encoded_slash(segment: &[u8]) -> bool {
     let are_dots = |piece: &[u8]| matches!(piece, b"." | b"..") || are_dots_with_parameters(piece);
     let mut begin = 0;
@@ -254,7 +258,7 @@ fn has_dots_at_encoded_slash(segment: &[u8]) -> bool {
             begin = at + 3;
         }
     }
-    // Without an encoded slash the whole segment is one piece, and known not to be dots.
+    // Without an encoded slash the whole segment is one piece, and the caller knows that it is not dots.
     are_dots(&segment[begin..])
 }
 

@@ -1,11 +1,11 @@
-//! The compiled table of routes: which route takes a request.
+//! The compiled table of routes, which finds the route for a request.
 //!
-//! The search goes from the most specific host to the least. For each it walks the host's tree of paths once
-//! and tries exact routes, then regular expressions, then prefixes from the longest. Whatever the client can
-//! choose (length of host and path, number of labels and segments) costs time in proportion to its length at
-//! most; the number of routes changes only how many cache lines are cold. What does cost more with more routes:
-//! those that differ in method, headers or query alone are tried one after the other, and so are the distinct
-//! literal beginnings of the expressions that a path passes.
+//! The search goes from the most specific host to the least. For each host, it walks the tree of paths once
+//! and tries exact routes, then regular expressions, then prefixes from the longest. Everything that the
+//! client chooses (length of host and path, number of labels and segments) costs at most time in proportion
+//! to its length. The number of routes changes only how many cache lines are cold, with two exceptions.
+//! Routes that differ only in method, headers or query are tried in turn, and so are the distinct literal
+//! prefixes of the expressions that a path passes.
 
 pub(crate) mod conditions;
 pub(crate) mod conflicts;
@@ -27,47 +27,47 @@ use conditions::Conditions;
 use hosts::{HostName, HostNames, Hosts};
 use trie::{RegexRoute, Trie};
 
-/// Keys are fixed by the config, so a client cannot fill a bucket; it can only look up what is there, and a
-/// table's longest probe is short. A keyed hash against flooding (SipHash) would buy nothing for some 20 ns a
-/// look-up; foldhash is the default of `hashbrown` and seeded at random all the same.
+/// Keys come from the configuration, so a client cannot fill a bucket. It can only look up existing keys, and
+/// a table's longest probe is short. A keyed hash against flooding (SipHash) would gain nothing, for some 20
+/// ns per look-up; foldhash, the default of `hashbrown`, is randomly seeded anyway.
 type Map<V> = HashMap<Box<[u8]>, V, foldhash::fast::RandomState>;
 
-/// A compiled table of routes. Immutable; share it between threads behind an `Arc`.
+/// A compiled table of routes. Immutable; share it between threads in an `Arc`.
 ///
-/// [`find`](Router::find) allocates nothing, except that a thread's first requests fill the caches of the regular
-/// expressions that they meet.
+/// [`find`](Router::find) allocates nothing, except that a thread's first requests fill the caches of the
+/// regular expressions that they reach.
 pub struct Router {
     routes: Box<[Arc<Prepared>]>,
-    /// Place of each route in the order of precedence among routes of equal host and path; 0 wins.
+    /// Rank of each route among the routes of equal host and path; 0 wins.
     ranks: Box<[u32]>,
     index: Index,
 }
 
-/// What leads from host and path to the few routes that may take a request.
+/// The structures that lead from host and path to the few candidate routes.
 struct Index {
     hosts: Hosts,
     tables: Box<[Table]>,
     trie: Trie,
 }
 
-/// A route by itself, whatever others there are: tables of routes that differ in a few share the rest.
+/// A route compiled independently of all others. Tables that differ in a few routes share the rest.
 pub struct Prepared {
     conditions: Conditions,
     spec: RouteSpec,
     host: HostName,
-    /// The tree of the path, if that is a regular expression.
+    /// The syntax tree of the path, if it is a regular expression.
     hir: Option<Hir>,
     specificity: Specificity,
-    /// A hash of host and path. Routes that could be the same, or whose order could matter, have the same.
+    /// A hash of host and path. Routes that could be identical, or whose order could matter, have the same
+    /// hash.
     key: u64,
 }
 
 impl Prepared {
-    /// Compiles what is the route's own. `route` is its number in the errors.
+    /// Compiles the route itself. `route` is its number in the errors.
     ///
-    /// # Errors
-    /// Everything that is wrong with it alone: a host or a path that no request can have, regular expressions that do
-    /// not compile.
+    /// # Errors Returns every problem of this route alone: a host or a path that no request can have, and
+    /// regular expressions that do not compile.
     pub fn new(route: u32, spec: RouteSpec) -> Result<Self, Vec<BuildError>> {
         let mut errors = Vec::new();
         let host = HostName::parse(spec.host.as_deref()).unwrap_or_else(|message| {
@@ -92,21 +92,20 @@ impl std::fmt::Debug for Prepared {
 
 /// The routes of one host name.
 struct Table {
-    /// Root of its paths.
+    /// Root of its tree of paths.
     root: u32,
-    /// The next less specific host name's table.
+    /// The table of the next less specific host name.
     next: Option<u32>,
 }
 
 impl Router {
     /// Compiles a table. A route's index in `specs` is its number everywhere.
     ///
-    /// Ties are pairs of routes that can both match a request while only their order in the list decides: worth
-    /// a warning.
+    /// Ties are pairs of routes that can both match a request and that only list order separates. They
+    /// deserve a warning.
     ///
-    /// # Errors
-    /// Everything that is wrong, in order of the routes: hosts and paths that no request can have, regular
-    /// expressions that do not compile, and routes identical to one before.
+    /// # Errors Returns every problem, in order of the routes: hosts and paths that no request can have,
+    /// regular expressions that do not compile, and routes identical to an earlier one.
     pub fn build(specs: Vec<RouteSpec>) -> Result<(Router, Vec<Tie>), Vec<BuildError>> {
         let mut errors = Vec::new();
         let mut routes = Vec::with_capacity(specs.len());
@@ -119,10 +118,9 @@ impl Router {
         if errors.is_empty() { Self::of(routes) } else { Err(errors) }
     }
 
-    /// As [`build`](Self::build), of routes that were prepared before: what it costs then is mostly the index.
+    /// Like [`build`](Self::build), from prepared routes: most of the remaining cost is the index.
     ///
-    /// # Errors
-    /// Routes identical to one before, and expressions that are too large together.
+    /// # Errors Returns routes identical to an earlier one, and expressions that are too large together.
     pub fn of(routes: Vec<Arc<Prepared>>) -> Result<(Router, Vec<Tie>), Vec<BuildError>> {
         let close = conflicts::close(&routes);
         let errors = conflicts::identical(&routes, &close);
@@ -139,7 +137,7 @@ impl Router {
         Ok((Router { routes: routes.into(), ranks: ranks.into(), index }, ties))
     }
 
-    /// The number of the route that takes the request; `None`: no route does.
+    /// Returns the number of the route that takes the request; `None`: no route does.
     #[must_use]
     pub fn find<R: Request + ?Sized>(&self, request: &R) -> Option<u32> {
         let mut next = self.index.hosts.most_specific(request.host());
@@ -153,8 +151,8 @@ impl Router {
         None
     }
 
-    /// Which route takes the request, and for every other route why it does not. As slow as it is thorough: for
-    /// people, not for the data path.
+    /// Explains which route takes the request, and for every other route why it does not. It tests every
+    /// route, so it is too slow for the request path.
     #[must_use]
     pub fn explain<R: Request + ?Sized>(&self, request: &R) -> Explanation {
         explain::explain(&self.routes, self.find(request), request)
@@ -168,7 +166,7 @@ impl Router {
         if let Some(&route) = trie.exact(place).iter().find(|&&route| holds(route)) {
             return Some(route);
         }
-        // Expressions are equally specific wherever in the tree they wait, so all of them compete.
+        // Expressions are equally specific at every node of the tree, so all of them compete.
         let matching = trie.regexes(place).filter_map(|regexes| regexes.first(path, holds));
         matching
             .min_by_key(|&route| self.ranks[route as usize])
@@ -185,7 +183,7 @@ impl std::fmt::Debug for Router {
     }
 }
 
-/// Reports a path that no request can have; returns the tree of a regular expression.
+/// Reports a path that no request can have. Returns the syntax tree of a regular expression.
 fn check_path(route: u32, path: &PathSpec, errors: &mut Vec<BuildError>) -> Option<Hir> {
     let mut fail = |message: String| errors.push(BuildError::Path { route, message });
     match path {
@@ -193,7 +191,7 @@ fn check_path(route: u32, path: &PathSpec, errors: &mut Vec<BuildError>) -> Opti
         PathSpec::Prefix(text) if text.is_empty() => {}
         PathSpec::Prefix(text) if text.ends_with('/') => fail("a prefix has no slash at its end".into()),
         PathSpec::Exact(text) | PathSpec::Prefix(text) => {
-            // The most lenient rules: what they change is never in normal form.
+            // The most lenient rules: a path that they change is never in normal form.
             let rules = PathRules::LENIENT;
             let mut normal = Vec::new();
             match crate::normalise(text.as_bytes(), &rules, &mut normal) {
@@ -212,7 +210,7 @@ fn check_path(route: u32, path: &PathSpec, errors: &mut Vec<BuildError>) -> Opti
     None
 }
 
-/// What decides between routes of equal host and path; greater wins.
+/// The criteria between routes of equal host and path, in order; the greater value wins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Specificity {
     has_method: bool,
@@ -226,7 +224,7 @@ impl Specificity {
     }
 }
 
-/// The routes in order of precedence among those of equal host and path.
+/// Returns the routes in order of precedence among routes of equal host and path.
 fn order(routes: &[Arc<Prepared>]) -> Vec<u32> {
     let mut order: Vec<u32> = (0..routes.len() as u32).collect();
     // The sort is stable: list order decides last.
@@ -235,7 +233,7 @@ fn order(routes: &[Arc<Prepared>]) -> Vec<u32> {
 }
 
 impl Index {
-    /// Files the routes, in order of precedence.
+    /// Builds the index from the routes, which `order` lists by precedence.
     fn new(routes: &[Arc<Prepared>], order: &[u32]) -> Result<Self, Vec<BuildError>> {
         let mut trie = Trie::default();
         let mut names = HostNames::default();
@@ -283,7 +281,7 @@ impl Index {
     }
 }
 
-/// Names the expressions of a set that does not compile; all of them when each does alone.
+/// Reports the expressions that make a set too large; if each one compiles alone, all of them.
 fn too_large(routes: &[RegexRoute<'_>], message: &str) -> Vec<BuildError> {
     let error = |route: u32, message: String| BuildError::Regex { route, place: Place::Path, message };
     let alone = routes.iter().filter_map(|route| Some(error(route.route, pattern::one(route.hir).err()?)));

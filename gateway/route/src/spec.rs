@@ -1,22 +1,23 @@
-//! What a route asks of a request, as data.
+//! The conditions of a route, as data. The configuration produces them;
+//! [`Router::build`](crate::Router::build) compiles them.
 
-/// Which requests a route takes: all conditions must hold. [`RouteSpec::default`] takes every request.
+/// The requests that a route takes: all conditions must hold. [`RouteSpec::default`] takes every request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RouteSpec {
     /// An exact host, or `*.example.com` for every name below `example.com`; `None`: any host. Without port.
     pub host: Option<String>,
-    /// The path.
+    /// The condition on the path.
     pub path: PathSpec,
-    /// Methods, of which one must be the request's; empty: any. Case matters (RFC 9110, section 9.1).
+    /// Methods, one of which must be the request's; empty: any method. Case matters (RFC 9110, section 9.1).
     pub methods: Vec<String>,
-    /// Conditions on headers. Of a header that was sent several times the first is looked at.
+    /// Conditions on headers. If a header was sent several times, the first one counts.
     pub headers: Vec<FieldSpec>,
-    /// Conditions on query parameters. Of a parameter that was sent several times the first is looked at.
+    /// Conditions on query parameters. If a parameter was sent several times, the first one counts.
     pub query: Vec<FieldSpec>,
 }
 
-/// How a path is matched. Texts are in normal form: the router refuses any that [`normalise`](crate::normalise)
-/// would change, since no request could match it.
+/// A condition on the path. Texts must be in normal form: the router refuses any that
+/// [`normalise`](crate::normalise) would change, because no request could match it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PathSpec {
     /// Every path; the same as `Prefix("")`.
@@ -33,18 +34,18 @@ pub enum PathSpec {
 /// A condition on a header or a query parameter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldSpec {
-    /// Header names in lower case; query names as they read after decoding.
+    /// Name of the header in lower case, or decoded name of the query parameter.
     pub name: String,
-    /// What the value must be.
+    /// The condition on the value.
     pub value: ValueSpec,
 }
 
-/// What a value must be.
+/// A condition on a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ValueSpec {
-    /// There, also when empty.
+    /// Present, even if empty.
     Present,
-    /// Not there.
+    /// Absent.
     Absent,
     /// Exactly these bytes.
     Exact(String),

@@ -1,7 +1,7 @@
-//! A look-up allocates nothing once the thread's regular-expression caches are warm.
+//! A look-up allocates nothing after the thread's regular-expression caches are warm.
 //!
-//! A program of its own, without the test harness: the counter is the whole process's, and the harness's thread
-//! allocates when it likes.
+//! This is a program without the test harness: the counter covers the whole process, and the harness's thread
+//! allocates at any time.
 
 mod request;
 

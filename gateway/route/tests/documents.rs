@@ -1,4 +1,4 @@
-//! The examples in `docs/paths.md` and `docs/matching.md`, held against the code.
+//! Checks the examples in `docs/paths.md` and `docs/matching.md` against the code.
 
 mod request;
 
@@ -11,7 +11,8 @@ use tollgate_route::{
 const PATHS: &str = include_str!("../../../docs/paths.md");
 const MATCHING: &str = include_str!("../../../docs/matching.md");
 
-/// The tables behind a `<!-- checked: ... -->` mark: the mark's text and the rows, without code quotes.
+/// Returns the tables after a `<!-- checked: ... -->` mark: the mark's text and the rows, without code
+/// quotes.
 fn tables(document: &str) -> Vec<(&str, Vec<Vec<String>>)> {
     let mut tables = Vec::new();
     for part in document.split("<!-- checked: ").skip(1) {

@@ -1,4 +1,4 @@
-//! The compiled router against the rules as `docs/matching.md` states them, read one by one over a plain list.
+//! Compares the compiled router with the rules of `docs/matching.md`, applied one by one to a plain list.
 
 mod request;
 
@@ -9,7 +9,7 @@ use proptest::sample::{select, subsequence};
 use request::Sent;
 use tollgate_route::{BuildError, FieldSpec, PathSpec, Request, RouteSpec, Router, ValueSpec, Why};
 
-/// A regular expression and a plain test of what it matches.
+/// A regular expression, and a plain test for the paths that it matches.
 type Pattern = (&'static str, fn(&str) -> bool);
 
 const PATTERNS: [Pattern; 5] = [
@@ -46,7 +46,7 @@ fn value_matches(spec: &ValueSpec, value: Option<&str>) -> bool {
         ValueSpec::Present => value.is_some(),
         ValueSpec::Absent => value.is_none(),
         ValueSpec::Exact(text) => value == Some(text),
-        // The only one that is generated is `1.*`.
+        // The only generated expression is `1.*`.
         ValueSpec::Regex(_) => value.is_some_and(|value| value.starts_with('1')),
     }
 }
@@ -64,7 +64,7 @@ fn matches(spec: &RouteSpec, sent: &Sent) -> bool {
         && spec.query.iter().all(|field| value_matches(&field.value, query(&field.name)))
 }
 
-/// `Greater`: `one` wins over `other`, whatever their order in the list.
+/// Returns `Greater` if `one` wins over `other`, whatever their order in the list.
 fn precedence(one: &RouteSpec, other: &RouteSpec) -> Ordering {
     let host = |spec: &RouteSpec| match spec.host.as_deref() {
         None => (0, 0),
@@ -164,7 +164,7 @@ proptest! {
         mut specs in specs(),
         requests in prop::collection::vec(requests(), 1..30),
     ) {
-        // Drop what the router calls identical; the rest must compile.
+        // Drop the routes that the router calls identical; the rest must compile.
         let (router, ties) = loop {
             match Router::build(specs.clone()) {
                 Ok(built) => break built,
@@ -195,7 +195,7 @@ proptest! {
                     Why::Host => prop_assert!(!host_matches(spec.host.as_deref(), &sent.host)),
                     Why::Path => prop_assert!(!path_matches(&spec.path, &sent.path)),
                     Why::LessSpecific(_) => {
-                        // A tie that decided a request was announced.
+                        // A tie that decided a request was reported.
                         let best = expected.unwrap();
                         if precedence(spec, &specs[best]) == Ordering::Equal {
                             prop_assert!(ties.iter().any(|tie| tie.second == route), "{:?}", spec);

@@ -1,9 +1,9 @@
-//! Figures for people: three digits that count, and a unit.
+//! Formats figures for people: three significant digits, and a unit.
 
-/// What is not known.
+/// The text for an unknown figure.
 const NOTHING: &str = "-";
 
-/// A count or a rate.
+/// Formats a count or a rate.
 pub fn amount(value: f64) -> String {
     match value {
         1e6.. => format!("{:.2}M", value / 1e6),
@@ -13,7 +13,7 @@ pub fn amount(value: f64) -> String {
     }
 }
 
-/// Seconds, in the unit that suits them.
+/// Formats seconds, in a suitable unit.
 pub fn time(seconds: Option<f64>) -> String {
     let Some(seconds) = seconds else { return NOTHING.to_owned() };
     let (value, unit) = match seconds {
@@ -25,7 +25,7 @@ pub fn time(seconds: Option<f64>) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// A part of a whole. What is not nothing does not look like nothing.
+/// Formats a fraction as a percentage. A small fraction is never shown as zero.
 pub fn percent(part: f64) -> String {
     match part {
         0.0 => "0 %".to_owned(),
@@ -35,7 +35,7 @@ pub fn percent(part: f64) -> String {
     }
 }
 
-/// Bytes.
+/// Formats bytes.
 pub fn bytes(value: Option<u64>) -> String {
     let Some(value) = value else { return NOTHING.to_owned() };
     let (mut left, mut units) = (value as f64, ["B", "KiB", "MiB", "GiB"].into_iter());
@@ -48,7 +48,7 @@ pub fn bytes(value: Option<u64>) -> String {
     if unit == "B" || left >= 100.0 { format!("{left:.0} {unit}") } else { format!("{left:.1} {unit}") }
 }
 
-/// How long something has been.
+/// Formats a duration in whole units, rounded down.
 pub fn age(seconds: f64) -> String {
     match seconds {
         172_800.0.. => format!("{:.0} d", (seconds / 86_400.0).floor()),
@@ -58,7 +58,7 @@ pub fn age(seconds: f64) -> String {
     }
 }
 
-/// A figure that may not be known, with so many decimals.
+/// Formats a figure that may be unknown, with `digits` decimals.
 pub fn known(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| NOTHING.to_owned(), |value| format!("{value:.digits$}"))
 }

@@ -1,8 +1,8 @@
-//! `tollgate top`: what the admin listener's live document says, in a terminal, once a second.
+//! `tollgate top`: shows the admin listener's live document in a terminal, once per second.
 //!
-//! `recent` keeps the documents of the last seconds and tells what happened between them, `rows` makes tables of that,
-//! `view` draws a screen and `text` the same once, for a pipe; `screen` is what keys change, and `terminal` the loop.
-//! Where documents come from is the caller's business.
+//! `recent` keeps the documents of the last seconds and computes rates from them, and `rows` turns the rates
+//! into tables. `view` draws a screen; `text` prints the same once, for a pipe. `screen` holds the state that
+//! keys change, and `terminal` is the loop. The caller fetches the documents.
 
 mod figures;
 mod recent;

@@ -1,13 +1,13 @@
-//! What happened in the last seconds: the difference of two live documents.
+//! Rates over the last seconds, from the difference of two live documents.
 
 use std::collections::{HashMap, VecDeque};
 
 use tollgate_observe::live::{Columns, EndpointLive, Latency, Live, RouteLive, UpstreamLive};
 
-/// Seconds over which rates are taken: one alone is restless.
+/// Seconds over which rates are computed: rates of one second would fluctuate.
 const OVER: f64 = 5.0;
 
-/// Points of the history that are kept.
+/// Bound of history points that are kept.
 const POINTS: usize = 300;
 
 /// The documents of the last seconds.
@@ -16,28 +16,28 @@ pub struct Recent {
     documents: VecDeque<Live>,
     /// Requests in each of the last seconds.
     requests: VecDeque<f64>,
-    /// The last point of the history that came.
+    /// Time of the last received history point.
     after: f64,
 }
 
-/// What something did in the last seconds.
+/// Rates over the last seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
-    /// Requests a second.
+    /// Requests per second.
     pub rate: f64,
-    /// The part of them that failed.
+    /// The fraction of them that failed.
     pub errors: f64,
-    /// Half took at most so long, in seconds.
+    /// The 50th percentile of latency, in seconds.
     pub p50: Option<f64>,
-    /// 99 of 100 did.
+    /// The 99th percentile of latency, in seconds.
     pub p99: Option<f64>,
 }
 
 impl Recent {
-    /// Takes a document that was asked for with [`after`](Self::after).
+    /// Adds a document that was requested with [`after`](Self::after).
     pub fn take(&mut self, mut live: Live) {
         let started = |live: &Live| live.time - live.uptime;
-        // Another process: what was counted before belongs to the old one.
+        // The process was replaced: earlier counts belong to the old one.
         if self.documents.back().is_some_and(|last| started(&live) > started(last) + 5.0) {
             *self = Self::default();
         }
@@ -47,7 +47,7 @@ impl Recent {
         while self.requests.len() > POINTS {
             self.requests.pop_front();
         }
-        // What is needed of it is the last point.
+        // Only the last point of these columns is used.
         let Columns { requests, client_errors, server_errors, .. } = &mut live.history;
         for column in [requests, client_errors, server_errors] {
             column.drain(..column.len().saturating_sub(1));
@@ -58,24 +58,24 @@ impl Recent {
         self.documents.push_back(live);
     }
 
-    /// The time of the last point that is here: only later ones are to be asked for.
+    /// Returns the time of the last history point: the next request asks only for later ones.
     #[must_use]
     pub fn after(&self) -> f64 {
         self.after
     }
 
-    /// The last document.
+    /// Returns the last document.
     #[must_use]
     pub fn now(&self) -> Option<&Live> {
         self.documents.back()
     }
 
-    /// Requests in each of the last seconds.
+    /// Returns the requests in each of the last seconds.
     pub fn requests(&self) -> impl DoubleEndedIterator<Item = f64> + ExactSizeIterator {
         self.requests.iter().copied()
     }
 
-    /// What all requests did.
+    /// Returns the rates of all requests.
     pub fn all(&self) -> Rates {
         let counts =
             |live: &Live| (live.requests.total, live.requests.codes[5], live.requests.latency.clone());
@@ -83,7 +83,7 @@ impl Recent {
         self.now().map_or_else(Rates::default, |live| self.between(counts(live), then))
     }
 
-    /// What each route did, in the order of the document.
+    /// Returns each route with its rates, in the order of the document.
     pub fn routes(&self) -> Vec<(&RouteLive, Rates)> {
         let (Some(now), Some(then)) = (self.now(), self.documents.front()) else { return Vec::new() };
         let counts = |route: &RouteLive| (route.requests, route.codes[5], route.latency.clone());
@@ -97,7 +97,7 @@ impl Recent {
         all
     }
 
-    /// What each endpoint did, in the order of the document, with its upstream.
+    /// Returns each endpoint with its upstream and rates, in the order of the document.
     pub fn endpoints(&self) -> Vec<(&UpstreamLive, &EndpointLive, Rates)> {
         let (Some(now), Some(then)) = (self.now(), self.documents.front()) else { return Vec::new() };
         let counts = |endpoint: &EndpointLive| (endpoint.requests, endpoint.failures, Latency::default());
@@ -118,7 +118,7 @@ impl Recent {
         all
     }
 
-    /// Requests, failures and latency of now and then.
+    /// Computes the rates between two counts of requests, failures and latency.
     fn between(&self, now: (u64, u64, Latency), then: Option<(u64, u64, Latency)>) -> Rates {
         let (Some(last), Some(first)) = (self.documents.back(), self.documents.front()) else {
             return Rates::default();

@@ -1,4 +1,4 @@
-//! The tables: routes and endpoints, each with what it did in the last seconds.
+//! The tables of routes and endpoints, with their rates over the last seconds.
 
 use std::cmp::Ordering;
 
@@ -8,44 +8,43 @@ use crate::figures::{age, amount, percent, time};
 use crate::recent::{Rates, Recent};
 use crate::screen::{Order, Tab};
 
-/// How a cell or a row is to be taken.
+/// The severity of a row, which `view` shows as a colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mood {
-    /// As it should be.
+    /// Normal.
     #[default]
     Well,
-    /// Worth a look.
+    /// Needs attention.
     Doubtful,
-    /// Not well.
+    /// Failing.
     Bad,
 }
 
 /// A table.
 #[derive(Debug)]
 pub struct Rows {
-    /// Its columns; the first ones are texts, the others figures.
+    /// Names of the columns; text columns come first, then figures.
     pub columns: &'static [&'static str],
-    /// How many columns are texts.
+    /// Number of text columns.
     pub texts: usize,
-    /// By which column it is sorted.
+    /// Index of the column by which the table is sorted.
     pub sorted: usize,
-    /// Its rows.
     pub rows: Vec<Row>,
 }
 
-/// A row.
+/// A row of a table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Row {
-    /// A text for each column.
+    /// One cell for each column.
     pub cells: Vec<String>,
-    /// How it is to be taken.
+    /// The severity.
     pub mood: Mood,
 }
 
 const ROUTES: &[&str] = &["route", "req/s", "5xx", "p50", "p99", "total"];
 const ENDPOINTS: &[&str] = &["upstream", "endpoint", "state", "weight", "conns", "req/s", "failed", "total"];
 
-/// What a row is sorted by.
+/// The values by which a row is sorted.
 struct SortKeys<'a> {
     name: (&'a str, &'a str),
     rates: Rates,
@@ -62,12 +61,12 @@ impl SortKeys<'_> {
             Order::Total => self.total.cmp(&other.total),
             Order::Name => other.name.cmp(&self.name),
         };
-        // Equal ones by name, or they would change places from one second to the next.
+        // Rows with equal values are sorted by name; otherwise they would change places every second.
         least_first.reverse().then_with(|| self.name.cmp(&other.name))
     }
 }
 
-/// The rows of a table, in order.
+/// Returns the rows of a table, sorted.
 pub fn rows(recent: &Recent, tab: Tab, order: Order) -> Rows {
     match tab {
         Tab::Routes => routes(recent, order),

@@ -1,4 +1,4 @@
-//! A document for the tests.
+//! A live document for the tests.
 
 use tollgate_observe::live::{
     Columns, CostLive, EndpointLive, Latency, Live, Requests, Resources, RouteLive, UpstreamLive, Worker,
@@ -27,7 +27,8 @@ fn endpoint(address: &str, state: &str, requests: u64) -> EndpointLive {
     }
 }
 
-/// After so many requests: three of four for `items`, the others for `cart`, where one of ten fails.
+/// Returns a document after `total` requests: three quarters to `items`, the others to `cart`, where one of
+/// ten fails.
 pub fn live(time: f64, total: u64) -> Live {
     let (items, cart) = (total * 3 / 4, total / 4);
     let endpoints = vec![

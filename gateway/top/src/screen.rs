@@ -1,24 +1,24 @@
-//! What keys change: which table is shown, how it is sorted, how far it is scrolled.
+//! The state that keys change: the shown table, its order, and how far it is scrolled.
 
-/// The tables.
+/// The shown table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tab {
-    /// Routes.
+    /// The routes.
     #[default]
     Routes,
-    /// Endpoints, by upstream.
+    /// The endpoints, by upstream.
     Endpoints,
 }
 
-/// What a table is sorted by, the largest first, but for names.
+/// The column by which a table is sorted: figures from the largest, names alphabetically.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// Requests a second.
+    /// Requests per second.
     #[default]
     Rate,
-    /// The part that failed.
+    /// The fraction that failed.
     Errors,
-    /// The 99th percentile of latency; of endpoints, their connections.
+    /// The 99th percentile of latency; for endpoints, their connections.
     Slowness,
     /// Requests since the start.
     Total,
@@ -35,43 +35,42 @@ impl Order {
     }
 }
 
-/// What is shown.
+/// The state of the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Screen {
-    /// The table.
     pub tab: Tab,
-    /// Its order.
+    /// Order of its rows.
     pub order: Order,
-    /// Rows that are scrolled away.
+    /// Number of rows scrolled away at the top.
     pub scrolled: usize,
-    /// Whether what is shown stands still.
+    /// Whether the display is frozen.
     pub paused: bool,
 }
 
-/// What a key does.
+/// The action of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// The other table.
+    /// Show the other table.
     Tab,
-    /// Sorted by the next column.
+    /// Sort by the next column.
     Sort,
-    /// One row down, or up.
+    /// Scroll one row down.
     Down,
-    /// One row up.
+    /// Scroll one row up.
     Up,
-    /// A page down.
+    /// Scroll a page down.
     PageDown,
-    /// A page up.
+    /// Scroll a page up.
     PageUp,
-    /// Stand still, or go on.
+    /// Freeze the display, or continue.
     Pause,
 }
 
-/// Rows of a page.
+/// Number of rows in a page.
 const PAGE: usize = 10;
 
 impl Screen {
-    /// Does what a key says. `rows` is how many the table has.
+    /// Performs the action of a key. `rows` is the number of rows in the table.
     pub fn press(&mut self, key: Key, rows: usize) {
         let last = rows.saturating_sub(1);
         match key {

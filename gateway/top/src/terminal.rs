@@ -1,4 +1,4 @@
-//! The loop: documents come, keys are pressed, the screen is drawn.
+//! The loop of `tollgate top`: it receives documents and keys, and draws the screen.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -14,37 +14,36 @@ use crate::rows::rows;
 use crate::screen::{Key, Screen};
 use crate::view::draw;
 
-/// Between two questions.
+/// Interval between two requests.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// How long a key may wait.
+/// Longest delay before a document is shown.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What came of a question: a document, or why there is none.
+/// The result of a request: a document, or the problem.
 pub type Answer = Result<Live, String>;
 
-/// What a pressed key asks for.
+/// The meaning of a terminal event.
 enum Wish {
     Quit,
     Do(Key),
     Nothing,
 }
 
-/// Shows what `ask` brings, once a second, until somebody quits. `ask` is given the time of the last point of the
-/// history that is here, and runs on a thread of its own. `first` is what was asked before.
+/// Shows a document from `ask` once per second, until the user quits. `ask` takes the time of the last known
+/// history point, and runs on a thread of its own. `first` holds the documents received before.
 ///
-/// # Errors
-/// When the terminal cannot be used.
+/// # Errors Returns an error if the terminal cannot be used.
 pub fn run(address: &str, first: Recent, ask: impl FnMut(f64) -> Answer + Send + 'static) -> io::Result<()> {
     let answers = asking(first.after(), ask);
-    // Puts the terminal back as it was, also after a panic.
+    // Restores the terminal, also after a panic.
     let mut terminal = ratatui::try_init()?;
     let result = shown(&mut terminal, address, first, &answers);
     ratatui::try_restore()?;
     result
 }
 
-/// Asks until nobody listens any longer.
+/// Calls `ask` until the receiver is dropped.
 fn asking(mut after: f64, mut ask: impl FnMut(f64) -> Answer + Send + 'static) -> Receiver<Answer> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
@@ -74,7 +73,7 @@ fn shown(
         terminal.draw(|frame| {
             draw(frame, &recent, screen, address, problem.as_deref());
         })?;
-        // A key, another size of the terminal, or a document: whatever comes first.
+        // Wait for a key, a resize of the terminal, or a document.
         while !event::poll(LOOK)? {
             match answers.recv_timeout(Duration::ZERO) {
                 Ok(answer) if screen.paused => drop(answer),

@@ -9,7 +9,7 @@ use crate::rows::{Rows, rows};
 use crate::screen::{Order, Tab};
 use crate::view::{head, summary};
 
-/// What goes on, once: the figures, the routes, the endpoints. Empty before the first document.
+/// Returns the figures, the routes and the endpoints. Empty before the first document.
 #[must_use]
 pub fn text(recent: &Recent) -> String {
     let Some(live) = recent.now() else { return String::new() };
@@ -27,7 +27,7 @@ pub fn text(recent: &Recent) -> String {
     text
 }
 
-/// Figures to the right, texts to the left.
+/// Aligns figures to the right, and texts to the left.
 fn aligned(table: &Rows) -> String {
     let columns: Vec<String> = table.columns.iter().map(|name| name.to_uppercase()).collect();
     let lines = || std::iter::once(&columns).chain(table.rows.iter().map(|row| &row.cells));

@@ -1,4 +1,4 @@
-//! The screen.
+//! Draws the screen.
 
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
@@ -12,22 +12,22 @@ use crate::recent::Recent;
 use crate::rows::{Mood, rows};
 use crate::screen::{Screen, Tab};
 
-/// The keys, at the foot.
+/// The help line at the bottom.
 const KEYS: &str = " q quit  tab routes/endpoints  s sort  arrows scroll  space pause ";
 
-/// Rows of the table of figures.
+/// Rows of the summary.
 const FIGURES: u16 = 7;
 
-/// Rows that the line of requests takes, with its frame.
+/// Rows of the graph of requests, with its frame.
 const SPARK: u16 = 5;
 
-/// What runs, in a line.
+/// Returns the title line: version, state, generation and uptime.
 pub fn head(live: &Live) -> String {
     let Live { version, state, generation, uptime, .. } = live;
     format!("tollgate {version}, {state}, generation {generation}, up {}", age(*uptime))
 }
 
-/// The figures: name and value.
+/// Returns the summary: name and value of each figure.
 pub fn summary(recent: &Recent, live: &Live) -> Vec<(&'static str, String)> {
     let all = recent.all();
     let (cost, requests) = (&live.cost, &live.requests);
@@ -66,7 +66,7 @@ pub fn summary(recent: &Recent, live: &Live) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// Draws it all. `problem`: why the last question was not answered. Returns how many rows the table has.
+/// Draws everything. `problem`: why the last request failed. Returns the number of rows in the table.
 pub fn draw(
     frame: &mut Frame<'_>,
     recent: &Recent,
@@ -85,7 +85,7 @@ pub fn draw(
     };
     title(frame, top, live, address, screen, problem);
     let figures = summary(recent, live);
-    // On a low screen the table is what counts.
+    // On a low screen the table takes precedence over the graph.
     let room = if rest.height < FIGURES + SPARK + 4 { 0 } else { SPARK };
     let height = (figures.len() as u16).min(rest.height / 2);
     let [above, spark, table] =
@@ -129,7 +129,7 @@ fn sparkline(frame: &mut Frame<'_>, area: Rect, recent: &Recent) {
     let width = usize::from(block.inner(area).width);
     let points: Vec<u64> = recent.requests().rev().take(width).map(|rate| rate.round() as u64).collect();
     let most = points.iter().copied().max().unwrap_or_default();
-    // The present is at the right edge, also while there is little to show.
+    // The newest point is at the right edge, even if there are few points.
     let mut data = vec![0; width.saturating_sub(points.len())];
     data.extend(points.into_iter().rev());
     let block = block.title(Line::from(format!("most {most}")).right_aligned());

@@ -1,24 +1,25 @@
-//! What each byte of a path is, as a table.
+//! The class of each byte in a path, as a table.
 
 use super::PathError;
 
-/// What a byte means in a path.
+/// The meaning of a byte in a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Stands for itself and is equal to its escape (RFC 3986, section 2.3).
+    /// Represents itself, and is equal to its escape (RFC 3986, section 2.3).
     Unreserved,
-    /// Stands for itself; its escape is another path (RFC 3986, section 2.2).
+    /// Represents itself; its escape is a different path (RFC 3986, section 2.2).
     Data,
     /// Ends a segment.
     Slash,
-    /// Begins an escape.
+    /// Starts an escape.
     Percent,
-    /// Has no place in a path.
+    /// Not allowed in a path.
     Refused(PathError),
 }
 
-/// The class of every byte. [`Class::Data`] includes the printable characters that RFC 3986 leaves out of
-/// a path (`"<>[]^{|}` and the backtick): browsers send several of them raw, and no server gives them a meaning.
+/// The class of every byte. [`Class::Data`] includes the printable characters that RFC 3986 does not allow in
+/// a path (`"<>[]^{|}` and the backtick): browsers send several of them raw, and no server gives them a
+/// meaning.
 pub(super) const CLASS: [Class; 256] = {
     let mut class = [Class::Data; 256];
     let mut byte = 0;

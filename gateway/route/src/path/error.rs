@@ -1,16 +1,16 @@
-//! Why a path is refused.
+//! The reasons to refuse a path.
 
-/// Why a path is refused: some server on the way could read it in another way than this gateway.
-/// The answer is a 400, and nothing of the request reaches an upstream.
+/// Why a path is refused: some server on the way could interpret it differently from this gateway. The
+/// gateway answers 400, and forwards nothing of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PathError {
-    /// It does not begin with `/` (RFC 9112, section 3.2.1).
+    /// It does not start with `/` (RFC 9112, section 3.2.1).
     NotAbsolute,
     /// NUL, raw or as `%00`: C programs end the path there.
     Nul,
-    /// A space, a control byte (0x01-0x1F, 0x7F) or such a byte's escape.
+    /// A space, a control byte (0x01-0x1F, 0x7F), or the escape of a control byte.
     ControlByte,
-    /// A raw byte of 0x80 or above: its character set is anyone's guess.
+    /// A raw byte of 0x80 or above: its character set is unknown.
     NonAscii,
     /// A raw `\`, which some servers read as `/`.
     Backslash,
@@ -28,16 +28,16 @@ pub enum PathError {
     PathParameterDots,
     /// More `..` than segments before them.
     AboveRoot,
-    /// `.` or `..` in a path that a rewrite or a redirect made.
+    /// `.` or `..` in a path that a rewrite or a redirect produced.
     DotSegment,
-    /// Two slashes at the beginning of a redirect's `Location`, which would name a host (RFC 3986, section 4.2).
+    /// Two slashes at the start of a redirect's `Location`, which would name a host (RFC 3986, section 4.2).
     NetworkPath,
     /// `;` or `%3B`, under [`Semicolon::Reject`](super::Semicolon::Reject).
     Semicolon,
 }
 
 impl PathError {
-    /// Every error, for tables of reasons.
+    /// Every error, in the order of declaration, for tables of reasons.
     pub const ALL: &'static [PathError] = &[
         PathError::NotAbsolute,
         PathError::Nul,
@@ -56,7 +56,7 @@ impl PathError {
         PathError::Semicolon,
     ];
 
-    /// What is wrong, for the log and the answer.
+    /// Returns the description for the log and the answer.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,13 +1,14 @@
-//! The path that nearly every request has: no escape, no dot at the start of a segment.
+//! The fast test for the usual path: no escape, and no dot at the start of a segment.
 
-/// Bytes looked at together: one vector register on every 64-bit target.
+/// Bytes tested together: one vector register on every 64-bit target.
 const WIDTH: usize = 16;
 
-/// Whether a path that begins with `/` holds only bytes that stand for themselves and no segment that begins with
-/// a dot or, when slashes merge, is empty.
+/// Returns whether a path that starts with `/` holds only bytes that represent themselves. No segment may
+/// start with a dot or, if slashes merge, be empty.
 ///
-/// The comparisons have no branch, so that they compile to vector instructions: a path of 33 bytes takes half
-/// the instructions of a loop over a table of classes (147 and 297, `examples/lookup_cost.rs` and its loop included).
+/// The comparisons have no branch, so that they compile to vector instructions. A path of 33 bytes takes half
+/// the instructions of a loop over a table of classes (147 and 297, `examples/lookup_cost.rs` and its loop
+/// included).
 pub(super) fn is_plain(path: &[u8], merge_slashes: bool) -> bool {
     let Some((_, after)) = path.split_first() else { return false };
     let before = &path[..after.len()];
@@ -15,14 +16,14 @@ pub(super) fn is_plain(path: &[u8], merge_slashes: bool) -> bool {
     let (Some(last_before), Some(last_after)) = (before.last_chunk(), after.last_chunk()) else {
         return before.iter().zip(after).all(|(&before, &byte)| !is_odd(before, byte, empty_segment));
     };
-    // What is left behind the whole chunks is in the last one, which overlaps them: looking at bytes twice is
-    // cheaper than looking at a few one by one.
+    // The last chunk covers the bytes after the whole chunks, and overlaps them: testing bytes twice is
+    // cheaper than testing a few one by one.
     let chunks = before.as_chunks::<WIDTH>().0.iter().zip(after.as_chunks::<WIDTH>().0);
     let odd = chunks.fold(0, |odd, (before, after)| odd | oddities(before, after, empty_segment));
     odd | oddities(last_before, last_after, empty_segment) == 0
 }
 
-/// Not 0 when one of the bytes `after`, each with the byte `before` it, needs a closer look.
+/// Returns 0 if none of the bytes `after`, each with the byte `before` it, needs a closer look.
 fn oddities(before: &[u8; WIDTH], after: &[u8; WIDTH], empty_segment: u8) -> u8 {
     let pairs = before.iter().zip(after);
     pairs.fold(0, |odd, (&before, &byte)| odd | u8::from(is_odd(before, byte, empty_segment)))

@@ -192,7 +192,7 @@ fn rules() -> impl Strategy<Value = PathRules> {
     })
 }
 
-/// Paths made of the pieces that matter.
+/// Paths made of the relevant pieces.
 fn paths() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "/", "/", "/", ".", "..", ";", "a", "b", "%2e", "%2E", "%2f", "%5C", "%3b", "%61", "%C3", "%e9",
@@ -201,7 +201,7 @@ fn paths() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..12).prop_map(|pieces| format!("/{}", pieces.concat()))
 }
 
-/// The definition, step by step and without care for cost.
+/// The definition, step by step and without regard to cost.
 fn model(path: &str, rules: PathRules) -> Result<String, PathError> {
     let mut decoded = String::new();
     let mut chars = path.chars();
@@ -254,7 +254,7 @@ proptest! {
         let ours = with(path.as_bytes(), rules).map(|path| String::from_utf8(path).unwrap());
         match (ours, model(&path, rules)) {
             (Ok(ours), Ok(model)) => prop_assert_eq!(ours, model),
-            // Which of several errors is named depends on which is met first.
+            // If there are several errors, the order of the checks decides which is reported.
             (ours, model) => prop_assert_eq!(ours.is_err(), model.is_err()),
         }
     }

@@ -6,7 +6,7 @@ use super::error::{BuildError, Place};
 use super::{pattern, query};
 use crate::{FieldSpec, Request, RouteSpec, ValueSpec};
 
-/// What a request must satisfy beside host and path.
+/// A route's conditions apart from host and path.
 pub(crate) struct Conditions {
     methods: Box<[Box<[u8]>]>,
     headers: Box<[Field]>,
@@ -26,7 +26,7 @@ enum Value {
 }
 
 impl Conditions {
-    /// Compiles the conditions of route number `route`; problems go to `errors`.
+    /// Compiles the conditions of route number `route`; problems are appended to `errors`.
     pub(crate) fn new(route: u32, spec: &RouteSpec, errors: &mut Vec<BuildError>) -> Self {
         let mut fields = |fields: &[FieldSpec], place: fn(usize) -> Place| {
             let compiled = fields.iter().enumerate().filter_map(|(at, field)| {
@@ -53,19 +53,19 @@ impl Conditions {
         }
     }
 
-    /// Whether all hold.
+    /// Returns whether all conditions hold.
     pub(crate) fn hold<R: Request + ?Sized>(&self, request: &R) -> bool {
         self.method_holds(request)
             && (self.headers.is_empty() || self.failing_header(request).is_none())
             && (self.query.is_empty() || self.failing_query(request).is_none())
     }
 
-    /// Whether the method fits.
+    /// Returns whether the method condition holds.
     pub(crate) fn method_holds<R: Request + ?Sized>(&self, request: &R) -> bool {
         self.methods.is_empty() || self.methods.iter().any(|method| **method == *request.method())
     }
 
-    /// The name in the first header condition that does not hold.
+    /// Returns the name in the first header condition that fails.
     pub(crate) fn failing_header<R: Request + ?Sized>(&self, request: &R) -> Option<&str> {
         let fails = |field: &&Field| match request.has_unknown(&field.name) {
             true => matches!(field.value, Value::Absent),
@@ -74,7 +74,7 @@ impl Conditions {
         self.headers.iter().find(fails).map(|field| &*field.name)
     }
 
-    /// The name in the first query condition that does not hold.
+    /// Returns the name in the first query condition that fails.
     pub(crate) fn failing_query<R: Request + ?Sized>(&self, request: &R) -> Option<&str> {
         let sent = request.query().unwrap_or_default();
         let fails = |field: &&Field| !field.value.fits_encoded(query::first(sent, field.name.as_bytes()));

@@ -1,4 +1,4 @@
-//! Routes that are the same, and routes that only their place in the list tells apart.
+//! Finds identical routes, and routes that only their order in the list separates.
 
 use std::collections::HashSet;
 use std::hash::BuildHasher;
@@ -10,14 +10,14 @@ use super::hosts::HostName;
 use super::{Prepared, pattern};
 use crate::{BuildError, FieldSpec, PathSpec, RouteSpec, ValueSpec};
 
-/// Filled and read by a config of many routes, whose texts are long: see [`super::Map`] for the hash.
+/// Keys come from a configuration of many routes with long texts: see [`super::Map`] for the choice of hash.
 type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
 
 /// Two routes of equal precedence that can match the same request, so that list order decides.
 ///
-/// Two different regular expressions are taken to overlap unless their literal beginnings, or other conditions,
-/// keep them apart. For each route that loses, one of those that it loses to is named. A route is compared with
-/// [`COMPARED`] others at most.
+/// Two different regular expressions are assumed to overlap unless their literal prefixes, or other
+/// conditions, exclude it. For each losing route, one of the winners is named. A route is compared with at
+/// most [`COMPARED`] others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tie {
     /// The route that wins: it comes first in the list.
@@ -26,10 +26,10 @@ pub struct Tie {
     pub second: u32,
 }
 
-/// Routes that each route is compared with. A tie is a warning, and a host may have 100,000 regular expressions.
+/// Bound of comparisons per route. A tie is only a warning, and a host may have 100,000 regular expressions.
 const COMPARED: usize = 64;
 
-/// What makes two routes identical: all conditions, in one spelling and order.
+/// The conditions of a route in a canonical spelling and order. Identical routes have equal values.
 #[derive(PartialEq, Eq, Hash)]
 struct Match<'s> {
     host: &'s HostName,
@@ -57,7 +57,7 @@ impl<'s> Match<'s> {
     }
 }
 
-/// `Any` and the empty prefix are the same path.
+/// Returns `Any` for the empty prefix, because both are the same path.
 fn one_spelling(path: &PathSpec) -> &PathSpec {
     match path {
         PathSpec::Prefix(text) if text.is_empty() => &PathSpec::Any,
@@ -65,15 +65,15 @@ fn one_spelling(path: &PathSpec) -> &PathSpec {
     }
 }
 
-/// A hash of host and path, of a path that is a regular expression the kind alone: all expressions of a host are equally
-/// specific.
+/// Returns a hash of host and path. For a regular expression only the kind is hashed, because all expressions
+/// of a host are equally specific.
 pub(super) fn key(host: &HostName, path: &PathSpec) -> u64 {
-    // One seed for the life of the process: keys of different tables are compared.
+    // One seed for the life of the process, because keys of different tables are compared.
     static STATE: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
     STATE.hash_one((host, kind_of(path)))
 }
 
-/// A path where it matters for precedence; nothing for regular expressions.
+/// Returns the path as far as it matters for precedence; `None` for regular expressions.
 fn kind_of(path: &PathSpec) -> Option<&PathSpec> {
     match path {
         PathSpec::Regex(_) => None,
@@ -81,8 +81,8 @@ fn kind_of(path: &PathSpec) -> Option<&PathSpec> {
     }
 }
 
-/// The routes that have their key in common with another one, in order. Mostly these are few, and no others can be the
-/// same or tie.
+/// Returns the routes that share their key with another route, in order. They are few, and only they can be
+/// identical or tie.
 pub(super) fn close(routes: &[Arc<Prepared>]) -> Vec<u32> {
     let mut seen: HashMap<u64, bool> = HashMap::with_capacity_and_hasher(routes.len(), Default::default());
     for route in routes {
@@ -95,7 +95,7 @@ pub(super) fn close(routes: &[Arc<Prepared>]) -> Vec<u32> {
     (0..).zip(routes).filter(|(_, route)| several(route)).map(|(number, _)| number).collect()
 }
 
-/// An error for every route that repeats one before it, of those that are close to another.
+/// Returns an error for every route in `close` that repeats an earlier one.
 pub(super) fn identical(routes: &[Arc<Prepared>], close: &[u32]) -> Vec<BuildError> {
     let mut seen = HashMap::with_capacity_and_hasher(close.len(), Default::default());
     let mut errors = Vec::new();
@@ -108,7 +108,7 @@ pub(super) fn identical(routes: &[Arc<Prepared>], close: &[u32]) -> Vec<BuildErr
     errors
 }
 
-/// A tie for every route that an earlier one of equal precedence can beat, of those that are close to another.
+/// Returns a tie for every route in `close` that an earlier one of equal precedence can beat.
 pub(super) fn ties(routes: &[Arc<Prepared>], close: &[u32]) -> Vec<Tie> {
     let mut groups: HashMap<_, Vec<u32>> = HashMap::default();
     for &number in close {
@@ -125,9 +125,9 @@ pub(super) fn ties(routes: &[Arc<Prepared>], close: &[u32]) -> Vec<Tie> {
     ties
 }
 
-/// Splits a group at the first condition for which every member wants an exact value: routes that want different
-/// ones cannot meet. A thousand tenants told apart by one header are then a thousand small groups, not half a
-/// million pairs.
+/// Splits a group at the first condition for which every member requires an exact value: routes that require
+/// different values cannot match the same request. A thousand tenants with one header each then become a
+/// thousand small groups, not half a million pairs.
 fn by_exact_condition(routes: &[Arc<Prepared>], group: Vec<u32>) -> Vec<Vec<u32>> {
     fn exact<'s>(fields: &'s [FieldSpec], name: &str) -> Option<&'s str> {
         fields.iter().find_map(|field| match &field.value {
@@ -158,7 +158,7 @@ fn ties_among(routes: &[Arc<Prepared>], group: Vec<u32>, ties: &mut Vec<Tie>) {
         |route: u32| routes[route as usize].hir.as_ref().map(pattern::beginning).unwrap_or_default();
     let mut sorted: Vec<(Vec<u8>, u32)> = group.into_iter().map(|route| (beginning(route), route)).collect();
     sorted.sort_unstable();
-    // In sorted order, the routes whose beginning is a prefix of the present one form a stack.
+    // In sorted order, the routes whose literal is a prefix of the present literal form a stack.
     let mut stack: Vec<(Vec<u8>, u32)> = Vec::new();
     let mut losers = HashSet::new();
     let mut expressions = HashMap::default();
@@ -186,10 +186,10 @@ fn ties_among(routes: &[Arc<Prepared>], group: Vec<u32>, ties: &mut Vec<Tie>) {
     }
 }
 
-/// Expressions of fields, each compiled once; nothing for those that cannot be.
+/// Expressions of fields, each compiled once; `None` for an expression that does not compile.
 type Expressions<'s> = HashMap<&'s str, Option<Regex>>;
 
-/// Whether one request can satisfy both routes' methods, headers and query.
+/// Returns whether one request can satisfy both routes' methods, headers and query.
 fn may_meet<'s>(one: &'s RouteSpec, other: &'s RouteSpec, expressions: &mut Expressions<'s>) -> bool {
     let methods = one.methods.is_empty() && other.methods.is_empty()
         || one.methods.iter().any(|method| other.methods.contains(method));
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(tied(&tenants.collect::<Vec<_>>()), []);
     }
 
-    /// Compared in pairs these would take a minute.
+    /// A comparison of all pairs would take a minute.
     #[test]
     fn many_expressions_are_compared_with_a_bounded_number() {
         let exact = (0..5_000).map(|tenant| with(&[("x-tenant", exact(&format!("t{tenant}")))]));

@@ -1,56 +1,56 @@
-//! Why a table of routes does not compile.
+//! Errors of compiling a table of routes.
 
 use std::fmt;
 
-/// Why a table of routes does not compile. Routes are named by their index in the list given to
+/// Why a table of routes does not compile. Errors name a route by its index in the list given to
 /// [`Router::build`](crate::Router::build).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BuildError {
     /// The host is neither a name nor `*.` and a name.
     Host {
-        /// The route.
+        /// Index of the route.
         route: u32,
-        /// What is wrong with it.
+        /// Description of the problem.
         message: &'static str,
     },
-    /// No request could ever match the path.
+    /// No request can ever match the path.
     Path {
-        /// The route.
+        /// Index of the route.
         route: u32,
-        /// What is wrong with it, and what to write instead where that is known.
+        /// Description of the problem, with the text to write instead if that is known.
         message: String,
     },
     /// A regular expression does not compile.
     Regex {
-        /// The route.
+        /// Index of the route.
         route: u32,
-        /// Which of the route's expressions.
+        /// The position of the expression in the route.
         place: Place,
-        /// What is wrong with it.
+        /// Description of the problem.
         message: String,
     },
-    /// Two routes match exactly the same requests: the second would never be reached.
+    /// Two routes match exactly the same requests, so the second one would never be reached.
     Identical {
-        /// The route that comes first.
+        /// Index of the earlier route.
         first: u32,
-        /// The route that repeats it.
+        /// Index of the route that repeats it.
         second: u32,
     },
 }
 
-/// Where in a route something was written.
+/// A position in a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In its path.
+    /// The path.
     Path,
-    /// In the header condition with this index.
+    /// The header condition with this index.
     Header(usize),
-    /// In the query condition with this index.
+    /// The query condition with this index.
     Query(usize),
 }
 
 impl BuildError {
-    /// The route to change; of two identical ones the second.
+    /// Returns the route to change; of two identical routes, the second.
     #[must_use]
     pub fn route(&self) -> u32 {
         match *self {

@@ -1,7 +1,8 @@
-//! Why this route, and why not the others: `tollgate explain`.
+//! Explains why a route takes a request and why the others do not, for `tollgate explain`.
 //!
-//! Every route is tested on its own, from its spec, without the index that [`Router::find`](crate::Router::find)
-//! uses: an explanation that shared the search could not show its mistakes.
+//! Every route is tested separately, from its spec, without the index that
+//! [`Router::find`](crate::Router::find) uses: an explanation that shared the search could not reveal its
+//! mistakes.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,38 +11,39 @@ use std::sync::Arc;
 use super::{Prepared, pattern};
 use crate::{PathSpec, Request};
 
-/// What became of every route.
+/// The result for every route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// The route that takes the request.
+    /// The route that takes the request; `None`: no route does.
     pub winner: Option<u32>,
-    /// Every other route, in list order, and why it does not.
+    /// Every other route, in list order, and why it does not take the request.
     pub others: Vec<(u32, Why)>,
 }
 
 /// Why a route does not take a request: the first condition that fails, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// The host is another.
+    /// The host does not match.
     Host,
-    /// The path is another.
+    /// The path does not match.
     Path,
-    /// The method is another.
+    /// The method does not match.
     Method,
     /// The condition on this header fails.
     Header(String),
     /// The condition on this query parameter fails.
     Query(String),
-    /// It matches, but the winner is more specific; this is what decided.
+    /// It matches, but the winner is more specific by this criterion.
     LessSpecific(Criterion),
 }
 
-/// What decides between two routes that match, in this order.
+/// The criteria between two matching routes, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Criterion {
     /// The winner's host is more specific.
     Host,
-    /// The winner's path is exact where the loser's is a regular expression or a prefix, or it is the longer prefix.
+    /// The winner's path is exact and the loser's a regular expression or a prefix, or it is a regular
+    /// expression and the loser's a prefix, or it is the longer prefix.
     Path,
     /// The winner names methods.
     Method,
@@ -86,7 +88,7 @@ pub(super) fn explain<R: Request + ?Sized>(
 ) -> Explanation {
     let others = (0..).zip(routes).filter(|(number, _)| Some(*number) != winner).map(|(number, route)| {
         let why = failure(route, request).unwrap_or_else(|| {
-            // Without a winner no route matches, so this one failed above.
+            // Without a winner no route matches, so this route failed above.
             let winner = winner.map_or(route, |winner| &routes[winner as usize]);
             Why::LessSpecific(criterion(winner, route))
         });
@@ -124,7 +126,7 @@ fn path_matches(spec: &PathSpec, path: &[u8]) -> bool {
     }
 }
 
-/// Kind of path, then length of prefix.
+/// Returns the rank of the kind of path, then the length of a prefix.
 fn path_specificity(path: &PathSpec) -> (u8, usize) {
     match path {
         PathSpec::Exact(_) => (2, 0),

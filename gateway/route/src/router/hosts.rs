@@ -1,22 +1,22 @@
-//! Host names: which of the configured ones a request falls under, most specific first.
+//! Host names: finds the configured names that cover a request's host, the most specific first.
 
 use std::collections::HashMap;
 
 use super::Map;
 
-/// The longest name there can be, in bytes of text (RFC 1035, section 2.3.4: 255 octets on the wire). A longer
-/// one falls only under routes for any host.
+/// Length of the longest name, in bytes of text (RFC 1035, section 2.3.4: 255 octets on the wire). Only
+/// routes for any host cover a longer one.
 const LONGEST: usize = 253;
 
-/// Names, each with the number of its entry. See [`Map`] for the hash.
+/// Names, each with the number of its entry. See [`Map`] for the choice of hash.
 pub(crate) type HostNames = HashMap<HostName, u32, foldhash::fast::RandomState>;
 
-/// A route's host in its one spelling: lower case, without trailing dot. The order is that of precedence.
+/// A route's host in its canonical spelling: lower case, without trailing dot. The order is the precedence.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum HostName {
     /// Any host.
     Any,
-    /// Every name below this one, however many labels deep.
+    /// Every name below this one, at any depth.
     Below(String),
     /// This name only.
     Exact(String),
@@ -52,7 +52,7 @@ impl HostName {
         Ok(if below { Self::Below(name.to_owned()) } else { Self::Exact(name.to_owned()) })
     }
 
-    /// How specific it is among the names that one request falls under; more is more specific.
+    /// Returns how specific it is among the names that cover a request; more is more specific.
     pub(crate) fn specificity(&self) -> usize {
         match self {
             Self::Any => 0,
@@ -61,7 +61,7 @@ impl HostName {
         }
     }
 
-    /// Whether the request's host falls under it; one comparison, for `explain`.
+    /// Returns whether it covers the request's host, by direct comparison, for `explain`.
     pub(crate) fn covers(&self, host: &[u8]) -> bool {
         let host = without_dot(host).to_ascii_lowercase();
         let is_name = host.len() <= LONGEST;
@@ -76,20 +76,20 @@ impl HostName {
     }
 }
 
-/// Finds the entry of the most specific name for a request's host. Each entry knows the next less specific one,
-/// which depends on the name alone, so that falling through costs one load.
+/// Finds the entry of the most specific name for a request's host. Each entry knows the next less specific
+/// one, which depends on the name alone, so that each further step costs one load.
 #[derive(Default)]
 pub(crate) struct Hosts {
     exact: Map<u32>,
     below: Map<u32>,
     any: Option<u32>,
-    /// Labels of the wildcard name with the most: deeper suffixes of a request's host need no look-up, and a
-    /// client cannot make the search longer than the config did.
+    /// Number of labels of the longest wildcard name. Longer suffixes of a request's host need no look-up, so
+    /// a client cannot make the search longer than the configuration does.
     most_labels: usize,
 }
 
 impl Hosts {
-    /// Takes the names, each with the number of its entry.
+    /// Builds the tables from the names, each with the number of its entry.
     pub(crate) fn new(names: &HostNames) -> Self {
         let mut hosts = Self::default();
         for (name, &entry) in names {
@@ -105,7 +105,7 @@ impl Hosts {
         hosts
     }
 
-    /// The entry that a host falls through to from the entry of `name`.
+    /// Returns the next less specific entry after the entry of `name`.
     pub(crate) fn next(&self, name: &HostName) -> Option<u32> {
         match name {
             HostName::Any => None,
@@ -113,14 +113,15 @@ impl Hosts {
         }
     }
 
-    /// The entry of the most specific name that covers `host`, which may be in any case and end in a dot.
+    /// Returns the entry of the most specific name that covers `host`, which may be in any case and end in a
+    /// dot.
     #[inline]
     pub(crate) fn most_specific(&self, host: &[u8]) -> Option<u32> {
         if self.exact.is_empty() && self.below.is_empty() {
             return self.any;
         }
         let host = without_dot(host);
-        // The table's names are in lower case, so what is found there needs no look at the case.
+        // The table's names are in lower case, so a hit needs no check of the case.
         if let Some(&entry) = self.exact.get(host) {
             return Some(entry);
         }
@@ -133,7 +134,8 @@ impl Hosts {
         }
     }
 
-    /// Apart, and seldom called, so that the usual host pays neither the copy nor the clearing of its space.
+    /// Separate and rarely called, so that the usual host pays neither for the copy nor for clearing its
+    /// space.
     #[cold]
     fn find_in_lower_case(&self, host: &[u8]) -> Option<u32> {
         let mut lower = [0; LONGEST];
@@ -143,12 +145,13 @@ impl Hosts {
         self.exact.get(lower).copied().or_else(|| self.longest_below(lower))
     }
 
-    /// The entry of the longest wildcard name above `host`, else that of any host.
+    /// Returns the entry of the longest wildcard name above `host`, else the entry for any host.
     fn longest_below(&self, host: &[u8]) -> Option<u32> {
         if self.below.is_empty() {
             return self.any;
         }
-        // The dot before the longest suffix that may be in the table. A dot at 0 has no label before it.
+        // The dot before the longest suffix that may be in the table. A dot at index 0 has no label before
+        // it.
         let dots = host.iter().enumerate().skip(1).rev().filter(|&(_, &byte)| byte == b'.');
         let Some((mut dot, _)) = dots.take(self.most_labels).last() else { return self.any };
         loop {
@@ -164,7 +167,7 @@ impl Hosts {
     }
 }
 
-/// A trailing dot only says that the name is complete (RFC 1034, section 3.1).
+/// Removes a trailing dot, which only marks the name as complete (RFC 1034, section 3.1).
 fn without_dot(host: &[u8]) -> &[u8] {
     host.strip_suffix(b".").unwrap_or(host)
 }
@@ -180,7 +183,7 @@ mod tests {
         (Hosts::new(&numbered), names)
     }
 
-    /// All entries for a host, in the order in which they are tried.
+    /// Returns all entries for a host, in the order in which they are tried.
     fn chain(hosts: &(Hosts, Vec<HostName>), host: &str) -> Vec<u32> {
         let mut entry = hosts.0.most_specific(host.as_bytes());
         std::iter::from_fn(|| {

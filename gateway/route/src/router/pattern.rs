@@ -1,7 +1,7 @@
-//! Regular expressions: parsed once, anchored at both ends, compiled alone or as a set.
+//! Regular expressions: parsed once, anchored at both ends, compiled separately or as a set.
 //!
-//! All of them match bytes with Unicode classes off: a path in normal form is ASCII, and `\w` or `(?i)` over
-//! Unicode would compile to automata a hundred times the size for characters that cannot occur.
+//! All of them match bytes, with Unicode classes off. A path in normal form is ASCII, and `\w` or `(?i)` over
+//! Unicode would compile to automata of a hundred times the size, for characters that cannot occur.
 
 use std::cell::Cell;
 
@@ -10,11 +10,11 @@ use regex_automata::util::captures::Captures;
 use regex_automata::{Anchored, Input, MatchKind, PatternID, PatternSet};
 use regex_syntax::hir::{Hir, HirKind, Look};
 
-/// Bytes of automaton that one expression may compile to: the `regex` crate's default. It stops an expression
-/// such as `(.{1000}){1000}` with a message and not with the machine's memory.
+/// Bound of the automaton that one expression compiles to, in bytes: the `regex` crate's default. It turns an
+/// expression such as `(.{1000}){1000}` into an error instead of exhausting memory.
 const SIZE_LIMIT: usize = 10 << 20;
 
-/// Parses an expression. The tree is then anchored, not the text, so no text can break out of the anchors.
+/// Parses an expression. The syntax tree is anchored later, not the text, so no text can escape the anchors.
 pub(crate) fn parse(text: &str) -> Result<Hir, String> {
     let parsed = regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build().parse(text);
     parsed.map_err(|error| match error {
@@ -45,14 +45,14 @@ fn describe(error: &meta::BuildError) -> String {
     }
 }
 
-/// The text that everything the expression matches begins with; may be empty.
+/// Returns the literal prefix of every text that the expression matches; may be empty.
 pub(crate) fn beginning(hir: &Hir) -> Vec<u8> {
     let mut literal = Vec::new();
     collect_beginning(hir, &mut literal);
     literal
 }
 
-/// Appends the literal start of `hir`; false when what follows it may not be appended.
+/// Appends the literal prefix of `hir`. Returns false if the text after `hir` must not be appended.
 fn collect_beginning(hir: &Hir, literal: &mut Vec<u8>) -> bool {
     match hir.kind() {
         HirKind::Empty => true,
@@ -82,7 +82,7 @@ impl PatternsOfWhole {
                 let config = meta::Config::new()
                     .utf8_empty(false)
                     .nfa_size_limit(Some(limit))
-                    // All expressions that match are wanted, not the first one.
+                    // All matching expressions are needed, not only the first one.
                     .match_kind(MatchKind::All);
                 let hirs: Vec<Hir> = hirs.iter().map(|hir| whole(hir)).collect();
                 let built = Regex::builder().configure(config).build_many_from_hir(&hirs);
@@ -94,8 +94,8 @@ impl PatternsOfWhole {
 
     /// Calls `pick` with a test of which expressions match `text`.
     ///
-    /// The set of matches lives in a buffer that the thread keeps, which grows to the largest set and then
-    /// allocates no more. The engine keeps a cache of its own for each thread in the same way.
+    /// The set of matches is stored in a thread-local buffer, which grows to the largest set and then
+    /// allocates no more. The engine keeps a per-thread cache in the same way.
     pub(crate) fn matching<T>(&self, text: &[u8], pick: impl FnOnce(&dyn Fn(u32) -> bool) -> T) -> T {
         thread_local!(static MATCHES: Cell<Option<PatternSet>> = const { Cell::new(None) });
         if self.regex.pattern_len() == 1 {
@@ -112,21 +112,20 @@ impl PatternsOfWhole {
     }
 }
 
-/// The expression of a route's path with the groups that it captures, for rewrites and redirects. The router and this
-/// type read an expression alike, so a path that the route matches always has its groups here.
+/// A route's path expression with its capture groups, for rewrites and redirects. The router and this type
+/// interpret an expression in the same way, so a path that the route matches always has its groups here.
 #[derive(Clone, Debug)]
 pub struct PathPattern(Regex);
 
 impl PathPattern {
     /// Compiles an expression that must match a whole path.
     ///
-    /// # Errors
-    /// What is wrong with it, in words.
+    /// # Errors Returns a description of the problem.
     pub fn new(text: &str) -> Result<Self, String> {
         one(&parse(text)?).map(Self)
     }
 
-    /// The number of the group with this number or name. `0` is the whole path.
+    /// Returns the index of the group with this number or name. `0` is the whole path.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<usize> {
         let groups = self.0.group_info();
@@ -136,7 +135,7 @@ impl PathPattern {
         }
     }
 
-    /// The groups of a path; `None` if the expression does not match all of it.
+    /// Returns the groups of a path; `None` if the expression does not match all of it.
     #[must_use]
     pub fn captures<'p>(&self, path: &'p [u8]) -> Option<PathCaptures<'p>> {
         let mut captures = self.0.create_captures();
@@ -145,7 +144,7 @@ impl PathPattern {
     }
 }
 
-/// The groups of an expression in a path.
+/// The groups that an expression captured in a path.
 #[derive(Debug)]
 pub struct PathCaptures<'p> {
     path: &'p [u8],
@@ -153,7 +152,7 @@ pub struct PathCaptures<'p> {
 }
 
 impl<'p> PathCaptures<'p> {
-    /// The text of a group, by its number; empty if the group took no part in the match.
+    /// Returns the text of a group, by its index; empty if the group took no part in the match.
     #[must_use]
     pub fn get(&self, group: usize) -> &'p [u8] {
         self.captures.get_group(group).map_or(b"", |span| &self.path[span.range()])
@@ -174,7 +173,7 @@ mod tests {
         );
         let captures = pattern.captures(b"/ab/c/d").unwrap();
         assert_eq!([0, 1, 2, 3].map(|group| captures.get(group)), [&b"/ab/c/d"[..], b"ab", b"", b"c/d"]);
-        // The whole path must match, as where the route is found.
+        // The whole path must match, as in the router.
         assert!(PathPattern::new("/a|/ab").unwrap().captures(b"/abc").is_none());
         let captures = PathPattern::new("/(a|ab)").unwrap();
         assert_eq!(captures.captures(b"/ab").unwrap().get(1), b"ab");

@@ -1,10 +1,11 @@
-//! Query parameters: found and compared where they lie, without a decoded copy.
+//! Query parameters: found and compared in place, without a decoded copy.
 
 use std::cell::Cell;
 
 use crate::escape;
 
-/// The value, still encoded, of the first parameter whose decoded name is `name`; empty when it has no `=`.
+/// Returns the value, still encoded, of the first parameter whose decoded name is `name`; empty if it has no
+/// `=`.
 pub(crate) fn first<'q>(query: &'q [u8], name: &[u8]) -> Option<&'q [u8]> {
     query.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()).find_map(|pair| {
         let (key, value) = match memchr::memchr(b'=', pair) {
@@ -15,19 +16,20 @@ pub(crate) fn first<'q>(query: &'q [u8], name: &[u8]) -> Option<&'q [u8]> {
     })
 }
 
-/// What `with` makes of the decoded value of the first parameter of a name, which is decoded too.
+/// Calls `with` with the decoded value of the first parameter whose decoded name is `name`, and returns its
+/// result.
 pub fn query_parameter<T>(query: &[u8], name: &[u8], with: impl FnOnce(&[u8]) -> T) -> Option<T> {
     first(query, name).map(|value| decoded(value, with))
 }
 
-/// Whether `encoded` decodes to `text`, as a form's reader does it: `+` is a blank.
+/// Returns whether `encoded` decodes to `text` as form data, in which `+` is a space.
 #[must_use]
 pub fn is_form_encoding(encoded: &[u8], text: &[u8]) -> bool {
     Decoded(encoded).eq(text.iter().copied())
 }
 
-/// Calls `test` with the decoded form of `encoded`. Without an escape these are the same bytes; else they are
-/// decoded into a buffer that the thread keeps, so only the longest value so far allocates.
+/// Calls `test` with the decoded form of `encoded`. Without escapes it is `encoded` itself. Otherwise it is
+/// decoded into a thread-local buffer, so only the longest value so far allocates.
 pub(crate) fn decoded<T>(encoded: &[u8], test: impl FnOnce(&[u8]) -> T) -> T {
     thread_local!(static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) });
     if memchr::memchr2(b'%', b'+', encoded).is_none() {
@@ -35,7 +37,7 @@ pub(crate) fn decoded<T>(encoded: &[u8], test: impl FnOnce(&[u8]) -> T) -> T {
     }
     let mut buffer = BUFFER.take();
     buffer.clear();
-    // Decoding never lengthens: one reservation, whatever the iterator's lower bound.
+    // Decoding never lengthens: one reservation suffices, whatever the iterator's lower bound.
     buffer.reserve(encoded.len());
     buffer.extend(Decoded(encoded));
     let result = test(&buffer);
@@ -43,8 +45,8 @@ pub(crate) fn decoded<T>(encoded: &[u8], test: impl FnOnce(&[u8]) -> T) -> T {
     result
 }
 
-/// The bytes that a form-encoded text stands for: `+` is a space, `%XX` a byte, and a `%` without two
-/// hexadecimal digits itself (<https://url.spec.whatwg.org/#urlencoded-parsing>).
+/// The decoded bytes of a form-encoded text: `+` is a space, `%XX` a byte, and a `%` without two hexadecimal
+/// digits itself (<https://url.spec.whatwg.org/#urlencoded-parsing>).
 struct Decoded<'q>(&'q [u8]);
 
 impl Iterator for Decoded<'_> {

@@ -1,17 +1,17 @@
-//! Paths as a tree of segments, one tree a host.
+//! Paths as trees of segments, one tree per host.
 //!
-//! A step down is one comparison or one look-up of a segment in a hash map, so its cost depends on neither the
-//! number of routes nor that of siblings. The walk ends at the first segment that no route has: a client cannot make it deeper
-//! than the config did, and each byte of the path is looked at once. What an exact match, the regular
-//! expressions and the prefixes of a path need is found by that one walk: every node knows the nearest node
-//! upwards that has some.
+//! A step down is one comparison or one look-up of a segment in a hash map, so its cost depends neither on
+//! the number of routes nor on the number of siblings. The walk ends at the first segment that no route has:
+//! a client cannot make it deeper than the configuration does. Each byte of the path is read once. That one
+//! walk finds the exact match, the regular expressions and the prefixes of a path, because every node knows
+//! its nearest ancestor that has some.
 
 use regex_syntax::hir::Hir;
 
 use super::Map;
 use super::pattern::{self, PatternsOfWhole};
 
-/// All trees.
+/// The trees of all hosts.
 #[derive(Default)]
 pub(crate) struct Trie {
     nodes: Vec<Node>,
@@ -22,7 +22,7 @@ struct Node {
     children: Children,
     /// Routes for exactly this path.
     exact: Vec<u32>,
-    /// Routes for this path and all below.
+    /// Routes for this path and all paths below it.
     prefix: Vec<u32>,
     regexes: Option<Box<Regexes>>,
     parent: Option<u32>,
@@ -32,17 +32,18 @@ struct Node {
     nearest_regexes: Option<u32>,
 }
 
-/// What a node's children are found by.
+/// The children of a node, by segment.
 #[derive(Default)]
 enum Children {
     #[default]
     None,
-    /// The only one is compared rather than hashed: paths mostly begin with a few segments that all share.
+    /// A single child is compared rather than hashed: paths mostly start with a few segments that all routes
+    /// share.
     One(Box<[u8]>, u32),
     Many(Map<u32>),
 }
 
-/// Expressions whose matches all begin with one path, and their routes.
+/// Expressions whose matches all start with one path, and their routes.
 pub(crate) struct Regexes {
     /// Each distinct expression once.
     patterns: PatternsOfWhole,
@@ -50,45 +51,46 @@ pub(crate) struct Regexes {
     pub(crate) routes: Box<[(u32, u32)]>,
 }
 
-/// A route's expression, to be placed in a tree.
+/// A route's expression, before it is placed in a tree.
 pub(crate) struct RegexRoute<'s> {
     pub(crate) route: u32,
     pub(crate) text: &'s str,
     pub(crate) hir: &'s Hir,
 }
 
-/// Where a walk ended.
+/// The node at which a walk ended.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     node: u32,
-    /// Whether the whole path was used.
+    /// Whether the walk consumed the whole path.
     complete: bool,
 }
 
 impl Trie {
-    /// Plants a new tree and returns its root.
+    /// Adds an empty tree and returns its root.
     pub(crate) fn plant(&mut self) -> u32 {
         self.add(None)
     }
 
-    /// Adds a route for exactly `path`. Among routes of one path those added first are tried first.
+    /// Adds a route for exactly `path`. Among routes of one path, the first added is tried first.
     pub(crate) fn add_exact(&mut self, root: u32, path: &str, route: u32) {
         let node = self.reach(root, path.as_bytes());
         self.nodes[node as usize].exact.push(route);
     }
 
-    /// Adds a route for `path` and all below; likewise.
+    /// Adds a route for `path` and all paths below it. Among routes of one path, the first added is tried
+    /// first.
     pub(crate) fn add_prefix(&mut self, root: u32, path: &str, route: u32) {
         let node = self.reach(root, path.as_bytes());
         self.nodes[node as usize].prefix.push(route);
     }
 
-    /// The node that every path which `hir` matches passes: expressions wait there, so that a request meets only
-    /// those that begin like its path.
+    /// Returns the node that every path matching `hir` passes. Expressions are stored there, so that a
+    /// request tries only the expressions that start like its path.
     pub(crate) fn node_for_regex(&mut self, root: u32, hir: &Hir) -> u32 {
         let literal = pattern::beginning(hir);
         match memchr::memrchr(b'/', &literal) {
-            // Only up to the last slash is a segment known to be whole.
+            // Only up to the last slash is a segment known to be complete.
             Some(end) if literal.starts_with(b"/") => self.reach(root, &literal[..end]),
             _ => root,
         }
@@ -96,8 +98,7 @@ impl Trie {
 
     /// Compiles the expressions of one node, most specific route first.
     ///
-    /// # Errors
-    /// The engine's message when they do not compile.
+    /// # Errors Returns the engine's message if they do not compile.
     pub(crate) fn set_regexes(&mut self, node: u32, routes: &[RegexRoute<'_>]) -> Result<(), String> {
         let mut hirs: Vec<&Hir> = Vec::new();
         let mut numbers = std::collections::HashMap::new();
@@ -114,9 +115,9 @@ impl Trie {
         Ok(())
     }
 
-    /// Links every node to the nearest one upwards with something to match. Call it when all is added.
+    /// Links every node to its nearest ancestors with routes to match. Call it after everything is added.
     pub(crate) fn link(&mut self) {
-        // A parent always comes before its children.
+        // A parent always precedes its children.
         for at in 0..self.nodes.len() {
             let above = self.nodes[at].parent.map(|parent| &self.nodes[parent as usize]);
             let (prefix, regexes) =
@@ -128,7 +129,7 @@ impl Trie {
     }
 
     /// Walks down from `root` along `path` as far as there are nodes. A path without a leading slash stays at
-    /// the root, where only routes for every path are.
+    /// the root, which holds only the routes for every path.
     #[inline]
     pub(crate) fn walk(&self, root: u32, path: &[u8]) -> Place {
         let mut node = root;
@@ -147,7 +148,7 @@ impl Trie {
             };
             let Some((child, after)) = step else { return Place { node, complete: false } };
             node = child;
-            // Behind a segment comes a slash or nothing.
+            // A segment is followed by a slash or by nothing.
             match after.split_first() {
                 Some((_, next)) => rest = next,
                 None => return Place { node, complete: true },
@@ -155,19 +156,19 @@ impl Trie {
         }
     }
 
-    /// Routes for exactly the path that was walked, most specific first.
+    /// Returns the routes for exactly the walked path, most specific first.
     #[inline]
     pub(crate) fn exact(&self, place: Place) -> &[u32] {
         if place.complete { &self.nodes[place.node as usize].exact } else { &[] }
     }
 
-    /// The expressions that may match the path, by node from the deepest upwards.
+    /// Returns the expressions that may match the path, by node from the deepest upwards.
     #[inline]
     pub(crate) fn regexes(&self, place: Place) -> impl Iterator<Item = &Regexes> {
         self.upwards(place, |node| node.nearest_regexes).filter_map(|node| node.regexes.as_deref())
     }
 
-    /// The routes for the path and paths above it, longest prefix first, then most specific first.
+    /// Returns the routes for the path and paths above it, longest prefix first, then most specific first.
     #[inline]
     pub(crate) fn prefixes(&self, place: Place) -> impl Iterator<Item = u32> {
         self.upwards(place, |node| node.nearest_prefix).flat_map(|node| node.prefix.iter().copied())
@@ -186,7 +187,7 @@ impl Trie {
         self.nodes.len() as u32 - 1
     }
 
-    /// The node of `path`, made where missing; the empty path is the root.
+    /// Returns the node of `path`, creating missing ones; the empty path is the root.
     fn reach(&mut self, root: u32, path: &[u8]) -> u32 {
         path.split(|&byte| byte == b'/').skip(1).fold(root, |node, segment| {
             if let Some(child) = self.nodes[node as usize].children.get(segment) {
@@ -221,7 +222,7 @@ impl Children {
 }
 
 impl Regexes {
-    /// The first route whose expression matches the path and for which `holds`.
+    /// Returns the first route whose expression matches the path and for which `holds` returns true.
     pub(crate) fn first(&self, path: &[u8], holds: impl Fn(u32) -> bool) -> Option<u32> {
         self.patterns.matching(path, |matches| {
             let hit = self.routes.iter().find(|(route, pattern)| matches(*pattern) && holds(*route));

@@ -2,7 +2,7 @@
 
 use tollgate_route::Request;
 
-/// A request as plain data; headers in the order of their lines.
+/// A request as plain data, with its headers in the order of their lines.
 #[derive(Clone, Debug, Default)]
 pub struct Sent {
     pub method: String,
@@ -36,7 +36,7 @@ impl Request for Sent {
 }
 
 impl Sent {
-    /// A GET.
+    /// A GET request.
     pub fn get(host: &str, path: &str) -> Self {
         Self { method: "GET".into(), host: host.into(), path: path.into(), ..Self::default() }
     }

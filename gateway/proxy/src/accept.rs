@@ -1,4 +1,8 @@
-//! Connections come in, or go to a less loaded worker.
+//! Accepts connections and places each with a worker: this one, or a less loaded one.
+//!
+//! A worker runs [`accept`] once per listening socket. A connection that goes to another worker is sent to
+//! its mailbox; there, as here, [`admit`] registers it and starts to serve it. On shutdown the task accepts
+//! what the kernel has queued, so that no connected client is reset.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,15 +21,16 @@ use crate::connection::Client;
 use crate::door::{Door, Waiting};
 use crate::worker::{Control, Worker};
 
-/// Connections that a worker takes in one turn, before it looks after those that it has. With as many as wait (tokio would
-/// stop at 128), a flood makes everybody wait for it. Four are about as much work as two requests; nginx takes one
-/// (`multi_accept off`), which costs a poll for each of a burst.
+/// Connections that a worker accepts before its other tasks run. If it accepted everything that waits (tokio
+/// would stop at 128), a flood would delay every other task. Four cost about as much work as two requests.
+/// nginx accepts one (`multi_accept off`), which costs a poll for each connection of a burst.
 pub(crate) const TURN: i32 = 4;
 
 /// How long accepting pauses when the process is out of file descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts until the worker drains or the door closes, and hands each connection to `serve` here or to another worker.
+/// Accepts until the worker drains or the listener closes. Passes each connection to `serve` here, or to
+/// another worker.
 pub(crate) async fn accept(
     worker: Rc<Worker>,
     door: Rc<Door>,
@@ -46,7 +51,7 @@ pub(crate) async fn accept(
             worker.until_told(cx);
             let accepted = listener.poll_accept(cx);
             if accepted.is_pending() {
-                // When this goes on, others have had their turn.
+                // Pending means that other tasks have run when this continues.
                 taken = 0;
             }
             accepted.map(Some)
@@ -57,14 +62,14 @@ pub(crate) async fn accept(
             None => break,
             Some(Ok((stream, peer))) => place(&worker, &door, stream, peer, &serve),
             Some(Err(error)) if is_passing(&error) => {}
-            // Out of something: connections wait in the kernel's queue meanwhile.
+            // A resource is exhausted. Connections wait in the kernel's queue until there is more of it.
             Some(Err(_)) => {
                 pause.set(tollgate_net::now(), Some(PAUSE));
                 poll_fn(|cx| pause.poll_passed(cx)).await;
             }
         }
     }
-    // The kernel has told these clients that they are connected: closing the socket would reset them.
+    // The kernel has completed the handshake with these clients: closing the socket would reset them.
     let queued = if door.closed() == Some(Waiting::Leave) { 0 } else { BACKLOG };
     for number in 1..=queued {
         if number % TURN == 0 {
@@ -80,12 +85,14 @@ pub(crate) async fn accept(
     worker.listening_ended();
 }
 
-/// Errors of one connection that died in the queue (accept(2)): the next one may be fine.
+/// Returns whether the error concerns one connection that died in the queue (accept(2)). The next one may be
+/// fine.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
 }
 
+/// Chooses a worker for a connection, and admits it here or sends it there. Refuses it if no worker has room.
 fn place(
     worker: &Rc<Worker>,
     door: &Rc<Door>,
@@ -104,13 +111,13 @@ fn place(
     worker.stats.handed_over();
     let message = Control::Connection(stream, peer, door.id, listener);
     if let Err(Control::Connection(stream, peer, _, listener)) = worker.mailboxes[other].send(message) {
-        // That worker has ended.
+        // That worker no longer runs.
         worker.take_over(other);
         admit(worker, door.clone(), (stream, peer, listener), serve);
     }
 }
 
-/// Registers a connection, for which this worker has a place, and starts to serve it.
+/// Registers a connection, for which this worker has reserved a place, and starts to serve it.
 pub(crate) fn admit(
     worker: &Rc<Worker>,
     door: Rc<Door>,
@@ -119,16 +126,17 @@ pub(crate) fn admit(
 ) {
     match stream.attach() {
         Ok(stream) => serve(Box::new(Client::new(worker, door, stream, peer, listener))),
-        // A socket that the poller refuses is closed by being dropped.
+        // A socket that the poller refuses is closed when it is dropped.
         Err(_) => worker.release(worker.id),
     }
 }
 
-/// One connection too many: it is told so, as far as it listens, and closed.
+/// Refuses a connection beyond the limit: sends a 503 if the client can read one, and closes it.
 fn refuse(worker: &Worker, stream: Detached, listener: &Listener, full: Full) {
     worker.stats.client_rejected();
     if listener.tls.is_some() || listener.http2 == Http2::Only {
-        // It listens for a handshake only, which is what there is no room for, or would not understand.
+        // The client expects a TLS handshake, for which there is no capacity, or HTTP/2: it would not
+        // understand this response.
         return;
     }
     let reason = match full {

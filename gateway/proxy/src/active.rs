@@ -1,4 +1,8 @@
-//! The plan as one worker runs it: with its own counters' slots, turns and pools.
+//! The plan that a worker runs, together with the worker's own state for it: statistics slots, upstreams and
+//! splits.
+//!
+//! [`request`](crate::request) asks an [`ActivePlan`] for the route and the upstream of a request. An
+//! exchange keeps the plan that it started with, even across a reload.
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -12,22 +16,22 @@ use crate::affinity::Asker;
 use crate::rollout::Rollout;
 use crate::split::{Split, Splits};
 
-/// A plan with the worker's state that belongs to it. An exchange holds on to the one that it began with.
+/// A plan with the worker's state that belongs to it. An exchange keeps the one that it started with.
 ///
-/// To make one is to reserve room: what a route needs is found when its first request comes, so that a worker never
-/// stands still for a plan, however many routes it has.
+/// A new one only allocates empty cells. The state of a route is created with its first request, so a worker
+/// never stalls on a new plan, however many routes it has.
 #[derive(Debug)]
 pub(crate) struct ActivePlan {
     pub plan: Arc<Rollout>,
     table: Rc<RefCell<Upstreams>>,
     upstreams: Box<[OnceCell<Rc<Upstream>>]>,
-    /// How the requests of a route that names several upstreams go to them.
+    /// For each route with several upstreams, how its requests are divided among them.
     splits: Box<[OnceCell<Rc<Split>>]>,
     known_splits: Rc<Splits>,
 }
 
 impl ActivePlan {
-    /// Takes over a plan: the tables become those of this plan.
+    /// Takes over a plan: removes from the worker's tables what the new plan does not have.
     pub fn new(plan: Arc<Rollout>, table: Rc<RefCell<Upstreams>>, known_splits: Rc<Splits>) -> Self {
         table.borrow_mut().change(plan.generation(), plan.change());
         known_splits.change(plan.generation());
@@ -44,12 +48,12 @@ impl ActivePlan {
         self.plan.slot(index)
     }
 
-    /// The worker's splits, for the plan that takes over.
+    /// Returns the worker's splits, for the next plan.
     pub fn splits(&self) -> Rc<Splits> {
         self.known_splits.clone()
     }
 
-    /// The upstream for the next request of a route; `None` if none takes requests.
+    /// Returns the upstream for the next request of a route; `None` if none takes requests.
     pub fn upstream(&self, route: u32, asker: &Asker<'_>) -> Option<&Rc<Upstream>> {
         let Action::Forward(shares) = &self.route(route).action else { return None };
         let share = match shares.as_slice() {
@@ -59,7 +63,7 @@ impl ActivePlan {
         Some(self.get(share))
     }
 
-    /// Which of its upstreams takes the next request of a route, by number; `None` if none does.
+    /// Returns which of its upstreams takes the next request of a route, by number; `None` if none does.
     pub fn next_share(&self, route: u32, asker: &Asker<'_>) -> Option<usize> {
         let Action::Forward(shares) = &self.route(route).action else { return None };
         match shares.as_slice() {
@@ -68,19 +72,19 @@ impl ActivePlan {
         }
     }
 
-    /// The upstream of a route that has this number.
+    /// Returns the upstream that has this number in a route.
     pub fn share(&self, route: u32, number: usize) -> Option<&Rc<Upstream>> {
         let Action::Forward(shares) = &self.route(route).action else { return None };
         shares.get(number).map(|share| self.get(share))
     }
 
-    /// The upstream of a name, whether a route goes there or not.
+    /// Returns the upstream with this name, whether or not a route uses it.
     pub fn by_name(&self, name: &str) -> Option<&Rc<Upstream>> {
         let index = self.plan.upstream_by_name(name)?;
         Some(self.at(index))
     }
 
-    /// The upstream of a number.
+    /// Returns the upstream with this number in the plan.
     pub fn at(&self, index: usize) -> &Rc<Upstream> {
         self.upstreams[index].get_or_init(|| self.make(index))
     }
@@ -94,7 +98,8 @@ impl ActivePlan {
         self.table.borrow_mut().get(&self.plan.upstreams[upstream], self.plan.generation())
     }
 
-    /// The share that takes a request: the one that it is tied to, by a cookie or by its hash, or the next one.
+    /// Chooses the share that takes a request: by its cookie or hash if it has one, or else the next by
+    /// weight.
     fn choose(&self, route: u32, shares: &[UpstreamShare], asker: &Asker<'_>) -> Option<usize> {
         let split = self.splits[route as usize].get_or_init(|| self.split(route, shares));
         let tied = if split.ties { self.tied(split, shares, asker) } else { None };

@@ -1,4 +1,5 @@
-//! What ties a request to an endpoint: what it is hashed by, and the cookie that names one.
+//! Ties requests to endpoints: computes the hash that an upstream balances by, and reads and sets sticky
+//! cookies.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,7 +10,7 @@ use tollgate_upstream::{Pool, Upstream, Wanted, hash};
 use crate::decide::normal_path;
 use crate::scratch::Scratch;
 
-/// A request, as far as an endpoint can be chosen by it.
+/// A request, as far as the choice of an endpoint depends on it.
 #[derive(Clone, Copy)]
 pub(crate) struct Asker<'a> {
     scratch: &'a Scratch,
@@ -17,18 +18,20 @@ pub(crate) struct Asker<'a> {
 }
 
 impl<'a> Asker<'a> {
-    /// The request in `scratch`, which came from `peer`.
+    /// Wraps the request in `scratch`, which came from `peer`.
     pub fn new(scratch: &'a Scratch, peer: &'a SocketAddr) -> Self {
         Self { scratch, peer }
     }
 
-    /// What it wants of an upstream. Costs two looks at the config where that has nothing of the kind.
+    /// Returns the wishes of the request for an upstream. This costs two reads of the configuration if the
+    /// upstream has no affinity.
     #[inline]
     pub fn wanted(&self, upstream: &Upstream) -> Wanted<'a> {
         Wanted { hash: self.hash(upstream), sticky: self.sticky(upstream), avoid: &[] }
     }
 
-    /// The hash of what the upstream balances by; `None`: it does not balance by hash, or the request lacks it.
+    /// Returns the hash of the property that the upstream balances by. `None` if the upstream does not
+    /// balance by hash, or if the request lacks the property.
     #[inline]
     pub fn hash(&self, upstream: &Upstream) -> Option<u64> {
         match &upstream.balance().policy {
@@ -37,7 +40,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// The value of the upstream's sticky cookie.
+    /// Returns the value of the upstream's sticky cookie in the request.
     #[inline]
     pub fn sticky(&self, upstream: &Upstream) -> Option<&'a [u8]> {
         upstream.cookie().and_then(|name| self.scratch.request.head.cookie(name.as_bytes()))
@@ -45,7 +48,8 @@ impl<'a> Asker<'a> {
 
     fn hash_by(&self, by: &HashBy) -> Option<u64> {
         let Scratch { request, path, ledger, .. } = self.scratch;
-        // Nothing is as good as not there: else all that send nothing would meet at one endpoint.
+        // An empty value counts as missing. Otherwise all clients that send an empty value would share one
+        // endpoint.
         let some = |value: &[u8]| (!value.is_empty()).then(|| hash(value));
         match by {
             HashBy::Header(name) => request.head.get_by_text(name.as_bytes()).and_then(some),
@@ -63,8 +67,8 @@ impl<'a> Asker<'a> {
     }
 }
 
-/// Has the client keep to the endpoint that was picked: makes the line that gives it the cookie, if the upstream is
-/// sticky and the client has another one or none. Of several picks for one request the last one counts.
+/// Writes the `Set-Cookie` line that ties the client to the picked endpoint, if the upstream is sticky and
+/// the client does not have that cookie yet. If a request picks several endpoints, the last one counts.
 pub(crate) fn keep(scratch: &mut Scratch, upstream: &Upstream, pool: &Pool) {
     let Scratch { request, set_cookie, .. } = scratch;
     set_cookie.clear();
@@ -74,7 +78,7 @@ pub(crate) fn keep(scratch: &mut Scratch, upstream: &Upstream, pool: &Pool) {
         return;
     }
     let mut add = |pieces: &[&[u8]]| pieces.iter().for_each(|piece| set_cookie.extend_from_slice(piece));
-    // `HttpOnly`: no script of a page has a use for it.
+    // `HttpOnly`: no script of a page needs it.
     add(&[b"Set-Cookie: ", name.as_bytes(), b"=", &value, b"; Path=", sticky.path.as_bytes(), b"; HttpOnly"]);
     if let Some(ttl) = sticky.ttl {
         add(&[b"; Max-Age=", ttl.as_secs().to_string().as_bytes()]);

@@ -60,13 +60,14 @@ struct Chain {
 }
 
 impl Announced {
-    /// Forgets the announcements of the request before.
+    /// Forgets the announcements of the previous request.
     pub fn clear(&mut self) {
         self.trusted = false;
     }
 
-    /// Reads the announcements of `peer`, if it is trusted. Removes a `Forwarded` that contradicts `X-Forwarded-For` from the head
-    /// if the head would carry it on unchanged, so that endpoints and the gateway believe the same.
+    /// Reads the announcements of `peer`, if it is trusted. A `Forwarded` that contradicts `X-Forwarded-For`
+    /// is removed from the head if it would go on unchanged, so that endpoints and the gateway believe the
+    /// same.
     #[inline]
     pub fn read(&mut self, settings: &Forwarded, request: &mut RequestHead, peer: IpAddr) {
         self.trusted = false;
@@ -120,31 +121,31 @@ impl Announced {
         }
     }
 
-    /// Whether the peer is a trusted proxy.
+    /// Returns whether the peer is a trusted proxy.
     #[inline]
     pub fn is_trusted(&self) -> bool {
         self.trusted
     }
 
-    /// The client's address; port 0: the port is not known.
+    /// Returns the client's address. Port 0 means that the port is not known.
     #[inline]
     pub fn client(&self, peer: SocketAddr) -> SocketAddr {
         self.client.filter(|_| self.trusted).unwrap_or(peer)
     }
 
-    /// Whether the client used TLS; `by_tls`: whether the peer did.
+    /// Returns whether the client used TLS. `by_tls` says whether the peer did.
     #[inline]
     pub fn is_secure(&self, by_tls: bool) -> bool {
         self.secure.filter(|_| self.trusted).unwrap_or(by_tls)
     }
 
-    /// The announced host, with its port if it has one. Empty: none was announced.
+    /// Returns the announced host, with its port if it has one; empty if none was announced.
     #[inline]
     pub fn announced_authority(&self) -> &[u8] {
         if self.trusted { &self.authority } else { &[] }
     }
 
-    /// The host that the client asked for, with its port if it has one.
+    /// Returns the host that the client asked for, with its port if it has one.
     #[inline]
     pub fn authority<'a>(&'a self, request: &'a RequestHead) -> &'a [u8] {
         match self.announced_authority() {
@@ -153,7 +154,7 @@ impl Announced {
         }
     }
 
-    /// The authority in two parts: the host, and the colon with the port, or nothing.
+    /// Splits the authority into the host, and the colon with the port if there is one.
     pub fn host_and_port<'a>(&'a self, request: &'a RequestHead) -> (&'a [u8], &'a [u8]) {
         let authority = self.authority(request);
         let length = match self.announced_authority() {
@@ -163,12 +164,13 @@ impl Announced {
         authority.split_at_checked(length).unwrap_or((authority, b""))
     }
 
-    /// Whether `Forwarded` names another client.
+    /// Returns whether `Forwarded` names another client than `X-Forwarded-For`.
     pub fn is_contradicted(&self) -> bool {
         self.trusted && self.contradicted
     }
 
-    /// The port that the client connected to, if [`authority`](Self::authority) has none and it is no scheme's default.
+    /// Returns the port that the client connected to, unless [`authority`](Self::authority) has one or it is
+    /// a scheme's default.
     pub fn port(&self) -> Option<u16> {
         self.port.filter(|_| self.trusted)
     }
@@ -192,7 +194,8 @@ impl Chain {
         chain
     }
 
-    /// The client's element of another list. If both lists are of the same length, it has the same index; else it is the first.
+    /// Returns the client's element of another list: the one at the same index if both lists have the same
+    /// length, else the first.
     fn pick<'a>(&self, head: &'a Head, list: Name) -> Option<&'a [u8]> {
         let at = if head.list(list).count() == self.length { self.at } else { 0 };
         head.list(list).nth(at)
@@ -222,7 +225,7 @@ fn elements<'a>(line: &'a [u8], out: &mut Vec<&'a [u8]>) {
     out.retain(|element| !element.trim_ascii().is_empty());
 }
 
-/// The value of a parameter in an element of `Forwarded`.
+/// Returns the value of a parameter in an element of `Forwarded`.
 fn parameter<'a>(element: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     element.split(|byte| *byte == b';').find_map(|pair| {
         let (found, rest) = pair.trim_ascii().split_at_checked(name.len())?;
@@ -235,8 +238,8 @@ fn unquoted(value: &[u8]) -> &[u8] {
     value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(value)
 }
 
-/// An address as proxies write it: with or without a port, which may be obfuscated (RFC 7239, section 6); IPv6 with or without
-/// brackets and zone.
+/// Parses an address as proxies write it. It may have a port, which may be obfuscated (RFC 7239, section 6).
+/// IPv6 may have brackets and a zone.
 fn address(text: &[u8]) -> Option<SocketAddr> {
     let text = str::from_utf8(unquoted(text)).ok()?;
     let (host, port) = match text.strip_prefix('[') {
@@ -257,13 +260,13 @@ fn address(text: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip.to_canonical(), port))
 }
 
-/// A port. The standard library reads one with a plus sign too.
+/// Parses a port. Unlike the standard library, it refuses a plus sign.
 fn port_of(digits: &[u8]) -> Option<u16> {
     let digits = str::from_utf8(digits).ok()?;
     digits.parse().ok().filter(|_| !digits.starts_with('+'))
 }
 
-/// Whether a scheme is one of TLS. Those of WebSocket count as well.
+/// Returns whether a scheme uses TLS. WebSocket's schemes count as well.
 fn scheme(text: &[u8]) -> Option<bool> {
     let is = |name: &str| unquoted(text).eq_ignore_ascii_case(name.as_bytes());
     match () {
@@ -273,7 +276,7 @@ fn scheme(text: &[u8]) -> Option<bool> {
     }
 }
 
-/// Whether the other fields for the scheme announce TLS.
+/// Returns whether one of the less common scheme fields announces TLS.
 #[cold]
 fn other_scheme(head: &Head) -> Option<bool> {
     let first = |name: &[u8]| {
@@ -301,7 +304,7 @@ fn other_scheme(head: &Head) -> Option<bool> {
         .or_else(|| head.get_by_text(CF_VISITOR).and_then(visitor))
 }
 
-/// The length of the host in `host[:port]`; `None`: it is malformed.
+/// Returns the length of the host in `host[:port]`; `None` if that is malformed.
 fn host_length(text: &[u8]) -> Option<usize> {
     let length = match text {
         [b'[', rest @ ..] => {

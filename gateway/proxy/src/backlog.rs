@@ -1,4 +1,8 @@
-//! What a peer has not taken yet.
+//! The bytes that a peer has not taken yet, and the back-pressure that follows from them.
+//!
+//! Each exchange has a [`Backlog`] for the client and one for the endpoint. A writer offers bytes to the
+//! [`Sink`] first and keeps the rest here. While a backlog is not empty, the exchange reads nothing more for
+//! that peer, unless the body is buffered in a [`Spool`].
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
@@ -9,16 +13,17 @@ use tollgate_observe::Reason;
 use crate::client_side::{Unfit, unfit};
 use crate::spool::Spool;
 
-/// What takes bytes, in its own time. Whoever offers some offers all that were not taken again, whatever follows them: over TLS
-/// they may be encrypted already, and how many are gone is told when they are.
+/// A destination that takes bytes at its own pace. The caller offers all bytes that were not taken again,
+/// before any others: over TLS they may be encrypted already, and they count as taken only when they are
+/// sent.
 pub(crate) trait Sink {
-    /// Takes what it can of the pieces at once and says how many bytes that was. Wakes nobody.
+    /// Takes the part of `pieces` that it can take at once, and returns its length. Registers no waker.
     ///
     /// # Errors
     /// When the peer is gone.
     fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Takes some of the bytes, as soon as it can.
+    /// Takes a part of the bytes as soon as it can.
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
 }
 
@@ -34,12 +39,12 @@ impl Sink for Stream {
     }
 }
 
-/// A backlog that grew past this gives its memory back when it is empty.
+/// A backlog that grew larger frees its memory when it is empty.
 const KEEP: usize = 16 * 1024;
 
-/// What a peer has not taken yet. Bytes are written straight from the worker's shared buffers; only what the kernel
-/// does not take is copied here, and then nothing more is read for this peer until it is gone: that is the
-/// back-pressure. Only a buffered body may pile up, in a [`Spool`] with bounds of its own.
+/// The bytes that a peer has not taken yet. Bytes are written straight from the worker's shared buffers; only
+/// the rest is copied here. As long as there is a rest, nothing more is read for this peer: this is the
+/// back-pressure. Only a buffered body may accumulate, in a [`Spool`] with its own bounds.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     bytes: Vec<u8>,
@@ -52,22 +57,22 @@ impl Backlog {
         self.start == self.bytes.len() && self.spool.as_ref().is_none_or(Spool::is_empty)
     }
 
-    /// Bytes in it.
+    /// Returns the number of bytes kept.
     pub fn len(&self) -> u64 {
         (self.bytes.len() - self.start) as u64 + self.spool.as_ref().map_or(0, Spool::len)
     }
 
-    /// Lets bytes pile up within the spool's bounds.
+    /// Lets bytes accumulate within the spool's bounds.
     pub fn spool_into(&mut self, spool: Spool) {
         self.spool = Some(spool);
     }
 
-    /// Another reader of what was collected, from its first byte.
+    /// Returns another reader of the buffered body, from its first byte.
     pub fn collected(&self) -> Option<Spool> {
         self.spool.as_ref().map(Spool::reader)
     }
 
-    /// Begins again with what was collected, for another peer.
+    /// Starts over with the buffered body, for another peer.
     pub fn rewind(&mut self) {
         self.bytes.clear();
         self.start = 0;
@@ -76,7 +81,7 @@ impl Backlog {
         }
     }
 
-    /// Whether more may be read for this peer.
+    /// Returns whether more may be read for this peer.
     pub fn has_room(&self) -> bool {
         self.is_empty() || self.spool.as_ref().is_some_and(Spool::has_room)
     }
@@ -88,11 +93,11 @@ impl Backlog {
         self.bytes.shrink_to(KEEP);
     }
 
-    /// Writes what it can with one system call and keeps the rest. Whoever calls it polls [`Self::poll_flush`]
-    /// before waiting, so that the task is woken when the peer takes more.
+    /// Writes as much as one system call takes, and keeps the rest. The caller polls [`Self::poll_flush`]
+    /// before it waits, so that the task is woken when the peer takes more.
     ///
     /// # Errors
-    /// When the peer is gone, or the disk refuses a buffered body ([`Self::is_own`]).
+    /// When the peer is gone, or if the disk refuses a buffered body ([`Self::is_own`]).
     pub fn send(&mut self, stream: &mut impl Sink, pieces: &[IoSlice<'_>]) -> io::Result<()> {
         let offered = self.is_empty();
         let mut written = if offered { stream.write(pieces)? } else { 0 };
@@ -103,8 +108,9 @@ impl Backlog {
             let skip = written.min(piece.len());
             written -= skip;
             if offered {
-                // Not into the spool, which gives out a part at a time: over TLS all of it may be encrypted already, and is
-                // told to be gone when that has gone. It has to be offered again as a whole.
+                // These bytes must not enter the spool, which returns them in parts. Over TLS all of them may
+                // be encrypted already, and are reported as written only when all are sent. So they must be
+                // offered again as a whole.
                 self.bytes.extend_from_slice(&piece[skip..]);
             } else {
                 self.keep(&piece[skip..])?;
@@ -113,13 +119,13 @@ impl Backlog {
         Ok(())
     }
 
-    /// Whether it is the gateway's own disk that failed, not the peer.
+    /// Returns whether the gateway's own disk failed, not the peer.
     pub fn is_own(error: &io::Error) -> bool {
-        // No socket call gives this kind.
+        // No socket call returns this kind.
         error.kind() == io::ErrorKind::Other
     }
 
-    /// What an error on the way to a client is called.
+    /// Returns the reason for an error while sending to a client.
     pub fn reason(error: &io::Error) -> Reason {
         match unfit(error) {
             Some(Unfit(reason)) => *reason,
@@ -133,13 +139,13 @@ impl Backlog {
         pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
     }
 
-    /// Keeps bytes that nobody has taken.
+    /// Keeps bytes that the peer has not taken.
     ///
     /// # Errors
-    /// When the disk refuses a buffered body.
+    /// If the disk refuses a buffered body.
     pub fn keep(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.spool {
-            // Once the spool holds anything, order demands that all goes there.
+            // Once the spool holds anything, all later bytes must follow it there, to keep their order.
             Some(spool) if !bytes.is_empty() => spool.push(bytes).map_err(io::Error::other),
             _ => {
                 self.bytes.extend_from_slice(bytes);

@@ -1,4 +1,8 @@
-//! The client's side of an exchange, whatever version of HTTP it speaks.
+//! The client's side of an exchange, independent of the version of HTTP.
+//!
+//! The exchange is generic over [`ClientSide`]. It is implemented by an HTTP/1 connection (`Stream`), a
+//! stream of an HTTP/2 connection ([`Http2Stream`](crate::http2)), the wrapper of [`policy`](crate::policy),
+//! and others that translate bodies. This module also maps errors of request bodies to reasons.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -14,76 +18,79 @@ use tollgate_policy::Transform;
 use crate::backlog::{Backlog, Sink};
 use crate::write_body::write_body;
 
-/// Data up to this length is copied behind the head and goes out with a plain write; more goes with a gathering one.
+/// Data up to this length is copied behind the head and sent with a plain write; more is sent with a vectored
+/// write.
 const COPY: usize = 8 * 1024;
 
-/// What can be read and written, and whose writing has an end of its own: all that a tunnel needs.
+/// A peer that can be read and written, and whose directions end separately: what a tunnel needs.
 pub(crate) trait Duplex: Sink {
     /// Reads once into `buffer`; 0 is the end of the peer's direction.
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
 
-    /// Ends the gateway's direction; reading goes on.
+    /// Ends the gateway's direction. Reading goes on.
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 
-/// The client's side of an exchange: whence the request's body comes, and where the response goes. An HTTP/1 connection
-/// is one, and so is a stream of an HTTP/2 connection.
+/// The client's side of an exchange: the source of the request's body, and the destination of the response.
+/// An HTTP/1 connection is one, and so is a stream of an HTTP/2 connection.
 ///
-/// It is a type parameter of all that deals with a client, so that HTTP/1's code asks nowhere which version it is.
-/// Heads come as the lines of HTTP/1, which is what the message model holds; what they may say is decided before.
+/// It is a type parameter of the code that handles a client, so HTTP/1 code never checks the version at run
+/// time. Heads are passed as HTTP/1 lines, the form that the message model holds; they are validated before.
 pub(crate) trait ClientSide: ClientStream {
-    /// Whether a request can be for its own stream to be switched to another protocol (RFC 8441).
+    /// Whether a request can ask to switch its own stream to another protocol (RFC 8441).
     const EXTENDED: bool;
 
-    /// Whether the request is carried for its [policies](crate::policy), and has met them.
+    /// Whether this client wraps another one for its [policies](crate::policy), which the request has then
+    /// passed.
     const POLICED: bool = false;
 }
 
-/// What can be asked of a client's side whichever it is.
+/// The operations of a client's side. Unlike [`ClientSide`], this trait is usable as a trait object.
 pub(crate) trait ClientStream: Duplex {
-    /// The trailer lines that came with the end of the client's direction, where they come apart from the body.
+    /// Takes the trailer lines that followed the request body, if they arrive separately from it.
     fn take_trailers(&mut self) -> Vec<u8>;
 
-    /// Waits until the client has left, so that it takes no answer. With `half_close` a client that ends its direction has not
-    /// left. Reads nothing.
+    /// Waits until the client has left, so that it takes no response. With `half_close`, a client that ends
+    /// its direction has not left. Reads nothing.
     fn poll_gone(&mut self, cx: &mut Context<'_>, half_close: bool) -> Poll<()>;
 
-    /// Waits until it makes sense to read more of the response, and says how many bytes of it at most: what the client
-    /// does not let through has to be kept.
+    /// Waits until it makes sense to read more of the response. Returns the most bytes to read, because the
+    /// backlog must keep what the client does not take.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<usize>;
 
-    /// Whether the client may send data now: not while the window of its connection is shut.
+    /// Returns whether the client may send data now. It may not while the window of its connection is shut.
     fn may_send(&self) -> bool {
         true
     }
 
-    /// Bytes of the response to read while [`poll_room`](Self::poll_room) is pending and the backlog is empty. 0 if the end of the
-    /// response has no form without data before it.
+    /// Returns how many bytes of the response to read while [`poll_room`](Self::poll_room) is pending and the
+    /// backlog is empty. 0 if this version of HTTP cannot end a response without further data.
     fn read_ahead(&self) -> usize {
         0
     }
 
-    /// Sends an interim head; what is not taken goes into the backlog.
+    /// Sends an interim head. The backlog keeps what is not taken.
     ///
     /// # Errors
     /// When the client is gone.
     fn interim(&mut self, backlog: &mut Backlog, head: &[u8]) -> io::Result<()>;
 
-    /// Sends the head of a response that switches protocols, and behind it the first bytes of the new one.
+    /// Sends the head of a response that switches protocols, followed by the first bytes of the new protocol.
     ///
     /// # Errors
     /// When the client is gone.
     fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes the head of a final response, an upstream's or the gateway's own, what the client understands.
+    /// Adapts the head of a final response to the client. The response may be an upstream's or the gateway's
+    /// own.
     fn translate(&mut self, _: &mut Vec<u8>) {}
 
-    /// Sends a part of the final response: its head, [translated](Self::translate), which may be added to, or nothing of it
-    /// if that has gone; some data; and, when `body` is done, what ends it. `chunked`: data goes in chunks, in a version that
-    /// has them. What is not taken goes into the backlog.
+    /// Sends a part of the final response: its head, some data and, when `body` is done, its end. The head is
+    /// [translated](Self::translate), may be appended to, and is empty if it was sent before. `chunked`: data
+    /// is sent in chunks, if the version has them. The backlog keeps what is not taken.
     ///
     /// # Errors
-    /// When the client is gone, or the disk refuses a buffered body.
+    /// When the client is gone, or if the disk refuses a buffered body.
     fn respond(
         &mut self,
         backlog: &mut Backlog,
@@ -93,37 +100,40 @@ pub(crate) trait ClientStream: Duplex {
         data: &[u8],
     ) -> io::Result<()>;
 
-    /// The same with a whole response, which waits in the backlog until that is flushed.
+    /// Queues a whole response in the backlog, which the caller flushes.
     ///
     /// # Errors
     /// When the client is gone.
     fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> io::Result<()>;
 
-    /// Its request is of a route that says how long the connection stays. HTTP/1 has one request at a time, whose link knows.
+    /// Called for a request whose route bounds the connection's life. HTTP/1 needs nothing here: it has one
+    /// request at a time, and its [`Link`](crate::connection::Link) is updated.
     fn stays(&mut self, _: &Arc<RouteStay>) {}
 
-    /// What its TLS connection has agreed on; `None`: plain text.
+    /// Returns the result of its connection's TLS handshake; `None` for plain text.
     fn tls(&self) -> Option<&Negotiated>;
 
-    /// The address that its connection was opened to, if that is known.
+    /// Returns the address that its connection was opened to, if that is known.
     fn local_address(&self) -> Option<SocketAddr>;
 
-    /// Whether a request of it may be a gRPC call, so that [`Scratch::grpc`](crate::scratch::Scratch::grpc) says which it is.
-    /// A constant, so that HTTP/1 is compiled as if there were no gRPC.
+    /// Returns whether its requests may be gRPC calls, so that
+    /// [`Scratch::grpc`](crate::scratch::Scratch::grpc) is valid. A constant for each type, so HTTP/1 is
+    /// compiled without any gRPC code.
     fn may_be_grpc(&self) -> bool;
 
-    /// Where that is put which makes another body of the response's; nothing: here it stays what it is.
+    /// Returns the slot for a transform of the response's body; `None` if this client's side cannot transform
+    /// it.
     fn transform(&mut self) -> Option<&mut Option<Box<dyn Transform>>> {
         None
     }
 
-    /// Which of its route's upstreams the request was found to go to by its policies, by number.
+    /// Returns the upstream of the route that policies have chosen for the request, by number.
     fn share(&self) -> Option<usize> {
         None
     }
 }
 
-/// What it is called when a part of a request's body could not be read.
+/// Returns the reason for a failed read of a request's body.
 #[cold]
 pub(crate) fn unread(error: &io::Error) -> Reason {
     if let Some(Unfit(reason)) = unfit(error) {
@@ -136,7 +146,7 @@ pub(crate) fn unread(error: &io::Error) -> Reason {
     }
 }
 
-/// The reason for a request's body or trailers that break the grammar or a limit.
+/// Returns the reason for a request's body or trailers that violate the grammar or a limit.
 #[cold]
 pub(crate) fn broken_body(error: BodyError) -> Reason {
     match error {
@@ -145,11 +155,11 @@ pub(crate) fn broken_body(error: BodyError) -> Reason {
     }
 }
 
-/// A body that a policy cannot transform, or that must not be passed on, and the reason.
+/// The error for a body that a policy cannot transform, or that must not be passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unfit(pub Reason);
 
-/// The body is at fault, not the connection.
+/// Returns the [`Unfit`] in an error. If there is one, the body is at fault, not the connection.
 pub(crate) fn unfit(error: &io::Error) -> Option<&Unfit> {
     error.get_ref()?.downcast_ref()
 }
@@ -183,7 +193,7 @@ impl ClientSide for Stream {
     const EXTENDED: bool = false;
 }
 
-/// HTTP/1: the connection carries one exchange at a time, and a message says itself where it ends.
+/// HTTP/1: the connection carries one exchange at a time, and each message marks its own end.
 impl ClientStream for Stream {
     fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> io::Result<()> {
         backlog.send(self, &[IoSlice::new(head), IoSlice::new(bytes)])

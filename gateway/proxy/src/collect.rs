@@ -1,4 +1,5 @@
-//! A request's body, collected before it is sent on.
+//! Collects a request's body before the request is sent upstream. [`forward`](crate::forward) calls it for
+//! routes that buffer requests, so that a slow upload does not occupy an upstream connection.
 
 use std::future::poll_fn;
 use std::task::{Poll, ready};
@@ -14,19 +15,19 @@ use crate::scratch::Scratch;
 use crate::spool::Spool;
 use crate::worker::Worker;
 
-/// A whole body.
+/// A complete request body.
 #[derive(Debug)]
 pub(crate) struct Collected {
-    /// Its bytes.
+    /// Its bytes, in memory or on disk.
     pub spool: Spool,
-    /// How many there are.
+    /// Its length in bytes.
     pub length: u64,
 }
 
-/// Reads the whole body, so that no slow upload pins an upstream connection.
+/// Reads the whole body, within the bounds of the route.
 ///
 /// # Errors
-/// When it is malformed, too long, stalls, or ends too early.
+/// If the body is malformed, too long or incomplete, or if the client is too slow.
 pub(crate) async fn collect<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
@@ -55,7 +56,7 @@ pub(crate) async fn collect<S: ClientSide>(
             let input = if inbox.is_empty() {
                 match client.stream.poll_read(cx, &mut buffer).map_err(|error| unread(&error))? {
                     Poll::Pending => return Poll::Pending,
-                    // Trailers are dropped: the length that is known now leaves no room for them.
+                    // Trailers are dropped: the body is sent with its length, so trailers have no place.
                     Poll::Ready(0) if reader.end_of_stream() => return Poll::Ready(Ok(())),
                     Poll::Ready(0) => return Poll::Ready(Err(Reason::IncompleteRequest)),
                     Poll::Ready(count) => &mut buffer[..count],
@@ -74,7 +75,7 @@ pub(crate) async fn collect<S: ClientSide>(
                 }
             };
             ledger.bytes_in += data.len() as u64;
-            // The next request, which follows this body, goes before the bytes that are still in the inbox.
+            // Bytes after this body belong to the next request, and come before the bytes still in the inbox.
             inbox.splice(..0, input[used..].iter().copied());
             let too_large = route.body_limit.is_some_and(|limit| ledger.bytes_in > limit);
             if too_large || !spool.can_hold(ledger.bytes_in) {

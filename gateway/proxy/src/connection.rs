@@ -1,4 +1,11 @@
-//! One client connection: waits for a request, and holds almost nothing while it waits.
+//! One client connection between its requests.
+//!
+//! `worker` starts [`serve`] for each connection that [`accept`](crate::accept) admits. `serve` handles the
+//! PROXY header and TLS (`preamble`), and passes HTTP/2 connections to [`http2`]. An HTTP/1 connection then
+//! waits for the first byte of a request and holds almost no memory. When that byte arrives, it borrows a
+//! reusable future from a pool for its exchanges and returns it when it is idle again.
+//!
+//! [`Client`] is the connection (or stream) itself; [`Link`] is its listener, worker and age.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -24,7 +31,7 @@ use crate::worker::Worker;
 /// The address of a peer that has none, as on a Unix socket.
 const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
 
-/// One client connection, or one stream of one.
+/// A client connection, or one stream of an HTTP/2 connection.
 #[derive(Debug)]
 pub(crate) struct Client<S = Stream> {
     pub stream: S,
@@ -43,7 +50,8 @@ impl Client {
         peer: SocketAddr,
         listener: Arc<Listener>,
     ) -> Self {
-        // On a dual-stack socket an IPv4 peer comes as ::ffff:a.b.c.d; nobody wants to see that in a header or log.
+        // On a dual-stack socket an IPv4 peer appears as ::ffff:a.b.c.d; headers and logs show it as plain
+        // IPv4.
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let deadline = worker.timers.deadline();
         worker.connection_opened();
@@ -70,7 +78,7 @@ impl Client {
 }
 
 impl<S> Client<S> {
-    /// One stream of a connection, which has carried so many requests with this one.
+    /// Creates the client for one stream. `requests` counts the connection's requests, this one included.
     pub fn of_stream(connection: &Link, stream: S, peer: SocketAddr, requests: u64) -> Self {
         let Link { worker, door, listener, plans, tls, destination, opened, due, .. } = connection;
         let link = Link {
@@ -92,32 +100,33 @@ impl<S> Client<S> {
         self.link.worker()
     }
 
-    /// Whether its next answer is its last: the worker is about to end, or its listen address is gone.
+    /// Returns whether the next response is the last one: the worker is about to end, or the listener is
+    /// closed.
     pub fn is_leaving(&self) -> bool {
         self.link.is_leaving()
     }
 
-    /// Whether it is closed when it has nothing to say.
+    /// Returns whether the connection is closed as soon as it is idle.
     pub fn is_draining(&self) -> bool {
         self.link.is_draining()
     }
 
-    /// Has it no more time for its next request than a drain leaves.
+    /// Shortens the time for the next request to what a drain allows.
     pub fn hurry(&self) {
         let bound = [self.worker().grace.get(), self.link.listener.idle].into_iter().flatten().min();
         self.deadline.set(tollgate_net::now(), bound);
     }
 
-    /// Whether what never ends by itself is to end: the worker's drain comes to its end, or the listen address is gone for
-    /// good.
+    /// Returns whether streams without an end of their own must end: the worker's drain is over, or the
+    /// listener is closed for good.
     pub fn is_parting(&self) -> bool {
         self.link.worker.parting.get() || self.link.door.closed() == Some(Waiting::Take)
     }
 }
 
 impl<S: ClientStream> Client<S> {
-    /// Waits until the client has left, so that it takes no answer. An HTTP/1 client leaves by ending its direction, unless its
-    /// listener has [`half_close`](Listener::half_close).
+    /// Waits until the client has left, so that it takes no response. An HTTP/1 client leaves by ending its
+    /// direction, unless its listener has [`half_close`](Listener::half_close).
     #[inline]
     pub fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.stream.poll_gone(cx, self.link.listener.half_close)
@@ -125,7 +134,8 @@ impl<S: ClientStream> Client<S> {
 }
 
 impl<S: ClientSide> Client<S> {
-    /// What an endpoint is told of it at the begin of a connection; made only where the pool [wants it](Pool::names_clients).
+    /// Returns the PROXY header that names the client to an endpoint. It is computed only if the pool [needs
+    /// it](Pool::names_clients).
     pub fn named_to(&self, pool: &Pool) -> ProxyHeader {
         if !pool.names_clients() {
             return ProxyHeader::Local;
@@ -133,33 +143,35 @@ impl<S: ClientSide> Client<S> {
         let told = self.link.destination.as_deref().copied();
         let destination = match told.or_else(|| self.stream.local_address()) {
             Some(to) => SocketAddr::new(to.ip().to_canonical(), to.port()),
-            // Whose it is counts, whatever else is not known.
+            // Without a destination the source address still counts.
             None => self.link.listener.bind.tcp().unwrap_or(NOWHERE),
         };
         ProxyHeader::Proxied { source: self.peer, destination }
     }
 }
 
-/// Where a connection came in and who serves it. Counts it for as long as it lives.
+/// The listener that a connection arrived at, and the worker that serves it. It counts the connection while
+/// it exists.
 #[derive(Debug)]
 pub(crate) struct Link {
     worker: Rc<Worker>,
     door: Rc<Door>,
-    /// What the plan says of where it came in.
+    /// The configuration of the listener.
     pub listener: Arc<Listener>,
-    /// How many plans the worker had had then.
+    /// The value of the worker's plan counter when `listener` was read.
     plans: u32,
-    /// The TLS of it, once its handshake is over; `None`: plain text.
+    /// The TLS state, once the handshake is complete; `None` for plain text.
     pub tls: Option<Rc<Secured>>,
-    /// Where the client has connected to, where a proxy in front has said so. Behind a pointer, since few have it.
+    /// The address that the client connected to, if a proxy in front has announced it. Boxed, since few
+    /// connections have it.
     pub destination: Option<Rc<SocketAddr>>,
-    /// When its first request was waited for.
+    /// When the wait for its first request started.
     opened: Cell<Option<Instant>>,
-    /// The end of its life by `timeouts.age`; `None`: it has none.
+    /// The age limit from `timeouts.age`; `None` if it has none.
     due: Cell<Option<Instant>>,
-    /// The idle timeout of the route of its last request, where that has one of its own.
+    /// The idle timeout of the route of its last request, if that route has its own.
     idle: Option<Option<Duration>>,
-    /// A stream is counted with its connection.
+    /// Whether it counts in the worker's statistics. A stream counts with its connection.
     counts: bool,
 }
 
@@ -168,7 +180,7 @@ impl Link {
         &self.worker
     }
 
-    /// Before a request: whether it is redirected, and what else its listener says, is as the plan in force says it.
+    /// Called before each request: reads the listener's configuration again if a new plan is in force.
     #[inline]
     pub fn renew(&mut self) {
         if self.plans != self.worker.plans.get() {
@@ -179,7 +191,7 @@ impl Link {
     #[cold]
     fn take_listener(&mut self) {
         self.plans = self.worker.plans.get();
-        // One that no plan knows any more keeps what the last one said.
+        // If no plan contains the listener any more, the last known configuration stays.
         if let Some(listener) = self.door.listener(&self.worker.active.borrow().plan) {
             self.listener = listener;
         }
@@ -189,24 +201,25 @@ impl Link {
         self.worker.leaving.get() || self.door.closed().is_some() || self.is_too_old()
     }
 
-    /// Whether it has reached the greatest age that its listener allows.
+    /// Returns whether the connection has reached its age limit.
     fn is_too_old(&self) -> bool {
         self.due.get().is_some_and(|due| tollgate_net::now() >= due)
     }
 
-    /// Its first request is waited for: its age counts from here where a route bounds it.
+    /// Records when the wait for its first request started. Age limits of routes count from here.
     pub fn open(&self, now: Instant) {
         self.opened.set(self.opened.get().or(Some(now)));
     }
 
-    /// It carries a request of a route that says how long it stays. Whether it gets old sooner by that.
+    /// Called for a request whose route bounds the connection's life. Returns whether its age limit was
+    /// brought forward.
     #[cold]
     pub fn stay(&mut self, stay: &RouteStay) -> bool {
         self.idle = stay.idle;
         self.grow_old(stay)
     }
 
-    /// The same of its age alone, which the routes that it has carried requests of only shorten.
+    /// Shortens the age limit only. Routes never extend it.
     pub fn grow_old(&self, stay: &RouteStay) -> bool {
         let opened = self.opened.get().unwrap_or_else(tollgate_net::now);
         let own = stay.age.and_then(|age| opened.checked_add(age));
@@ -217,8 +230,8 @@ impl Link {
         sooner.is_some()
     }
 
-    /// How long it may be idle from now on: its idle timeout, or the time until it is too old. The idle timeout of a route
-    /// holds until the next request.
+    /// Returns how long the connection may be idle from now on: its idle timeout, or the time until its age
+    /// limit. The idle timeout of a route holds until the next request.
     pub fn idle_bound(&mut self, now: Instant) -> Option<Duration> {
         let idle = self.idle.take().unwrap_or(self.listener.idle);
         match self.age_left(now) {
@@ -227,7 +240,7 @@ impl Link {
         }
     }
 
-    /// The time until it is too old.
+    /// Returns the time until the age limit.
     pub fn age_left(&self, now: Instant) -> Option<Duration> {
         self.due.get().map(|due| due.saturating_duration_since(now))
     }
@@ -245,22 +258,23 @@ impl Drop for Link {
     }
 }
 
-/// What becomes of a connection when its requests do not follow each other any longer.
+/// The state of a connection when a run of exchanges on it ends.
 #[derive(Debug)]
 pub(crate) enum Then {
-    /// It has nothing more to read.
+    /// It has no more input now.
     Idle(Box<Client>),
     /// It is closed.
     Closed,
-    /// It speaks HTTP/2; so much of that has come. Behind a pointer, so that the usual ends are small.
+    /// It speaks HTTP/2; the bytes are what was read of it. Boxed, so that the usual variants stay small.
     Http2(Box<(Box<Client>, Vec<u8>)>),
 }
 
-/// What carries the requests of one connection after the other.
+/// The slot through which a connection borrows a reusable future for its exchanges.
 pub(crate) type ExchangeSeat = Seat<Box<Client>, Then>;
 
-/// Serves a connection to its end. `exchanges` carries requests for as long as they follow each other, and says what
-/// then. The connection goes to and fro in its box: with each request, only a pointer is to move.
+/// Serves a connection to its end. `exchanges` handles requests for as long as one follows another, and
+/// returns the state after that. The connection moves back and forth in its box, so each move copies one
+/// pointer.
 pub(crate) async fn serve<F>(
     mut client: Box<Client>,
     exchanges: impl Fn(Rc<ExchangeSeat>) -> F,
@@ -284,21 +298,21 @@ pub(crate) async fn serve<F>(
         match RoutinePool::run(&*pool, client, |seat| Box::pin(exchanges(seat))).await {
             Then::Idle(back) => client = back,
             Then::Closed => return,
-            // A task of its own: this one is small, for the many connections that are idle.
+            // A task of its own, since this one stays small for the many idle connections.
             Then::Http2(begun) => return http2::start(begun.0, begun.1),
         }
     }
 }
 
-/// Waits for the first byte. Says whether it came: not if the wait took too long, or the worker drains.
+/// Waits for the first byte of a request. Returns `false` if the wait took too long, or if the worker drains.
 ///
-/// A connection that is closed while it is idle may meet a request on its way, which is then lost, whenever it is
-/// closed. Only a client that is told to close with an answer cannot lose one. So an idle connection has a grace when
-/// the drain begins: whoever asks often enough asks once more, and is told.
+/// Closing an idle connection can always lose a request that is on its way. The client loses none only if a
+/// response tells it that the connection closes. So an idle connection has a grace period when the drain
+/// starts: a client that sends requests often enough sends one more, and gets such a response.
 async fn wait_for_request(client: &mut Client) -> bool {
     let mut hurried = false;
     poll_fn(|cx| {
-        // A request that is already here is served even if its time is up, or the worker is draining.
+        // A request that is already here is served even if its time is up or the worker drains.
         if client.stream.poll_readable(cx).is_ready() {
             return Poll::Ready(true);
         }
@@ -325,7 +339,7 @@ mod tests {
     use crate::scratch::Loan;
     use crate::worker::{Mailbox, WorkerSetup};
 
-    /// Panics for the first connection's request, in the middle of its books; gives the others back.
+    /// Panics during the first connection's request, while its ledger is open; closes the other connections.
     async fn panics_once(seat: Rc<ExchangeSeat>, first: u16) -> Infallible {
         loop {
             let client = seat.next().await;
@@ -401,7 +415,7 @@ mod tests {
         assert_eq!(counts.reasons[Reason::ProxyInternalError as usize], 1);
         drop(runtime);
         for client in &mut clients {
-            // An end or a reset: closed in either case.
+            // An end or a reset: both mean closed.
             let _ = client.read(&mut [0]).map(|count| assert_eq!(count, 0));
         }
     }

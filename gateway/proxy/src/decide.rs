@@ -1,4 +1,6 @@
-//! The path is brought to its normal form, and the route found.
+//! Finds the route of a request: normalises the path, then asks the router. [`request`](crate::request) calls
+//! [`decide`] once per request, and `rehearse` does for `tollgate explain`. Matching, policies and the
+//! upstream all use the same normal path.
 
 use tollgate_http::{Method, RequestHead, TargetForm};
 use tollgate_observe::Reason;
@@ -8,12 +10,11 @@ use tollgate_route::{Normalised, Request, normalise};
 use crate::preflight;
 use crate::scratch::Scratch;
 
-/// Finds the route of the request in `scratch`, whose normal path it leaves in `scratch.path`, if that differs from
-/// the path as sent. Matching, authorisation and the upstream all see the same path. `bind` is the listener that it came in
-/// at.
+/// Returns the route of the request in `scratch`. If the normal path differs from the path as sent, leaves it
+/// in `scratch.path`. `bind` is the listener that the request came in at.
 ///
 /// # Errors
-/// When there is none, or the request is one that no route can take.
+/// If there is no route, or if no route can take such a request.
 pub(crate) fn decide(
     plan: &Plan,
     scratch: &mut Scratch,
@@ -23,7 +24,7 @@ pub(crate) fn decide(
     match request.form {
         TargetForm::Authority => return Err(Reason::ConnectRefused),
         TargetForm::Asterisk => {}
-        // RFC 9112, 3.2.4: `OPTIONS http://host` asks for the server as a whole.
+        // RFC 9112, 3.2.4: `OPTIONS http://host` addresses the server as a whole.
         TargetForm::Absolute if request.path.is_empty() => {
             let whole = request.method == Method::Options && request.query.is_none();
             path.push(if whole { b'*' } else { b'/' });
@@ -48,15 +49,15 @@ pub(crate) fn decide(
     plan.router.find(&Routed { request, path }).ok_or(Reason::NoRoute)
 }
 
-/// Rewrites the path as the route says, into `scratch.rewritten`.
+/// Rewrites the path as the route demands, into `scratch.rewritten`.
 ///
 /// # Errors
-/// When the groups of the rewrite make a path that a request would be refused for.
+/// If the captured groups result in a path that would be refused in a request.
 pub(crate) fn rewrite(route: &Route, scratch: &mut Scratch) -> Result<(), Reason> {
     let Some(rewrite) = &route.rewrite.path else { return Ok(()) };
     let Scratch { request, path, rewritten, ledger, .. } = scratch;
     let path = normal_path(request, path);
-    // `OPTIONS *` asks about the server as a whole (RFC 9110, 9.3.7): no path can stand for it.
+    // `OPTIONS *` addresses the server as a whole (RFC 9110, 9.3.7): no path can replace it.
     if path == b"*" {
         return Ok(());
     }
@@ -66,19 +67,19 @@ pub(crate) fn rewrite(route: &Route, scratch: &mut Scratch) -> Result<(), Reason
     })
 }
 
-/// The normal path, wherever it is.
+/// Returns the normal path: `changed`, or the request's own path if that is empty.
 pub(crate) fn normal_path<'a>(request: &'a RequestHead, changed: &'a [u8]) -> &'a [u8] {
     if changed.is_empty() { request.slice(request.path) } else { changed }
 }
 
-/// The path that goes upstream, without its query.
+/// Returns the path that goes upstream, without its query.
 #[inline]
 pub(crate) fn upstream_path(scratch: &Scratch) -> &[u8] {
     let Scratch { request, path, rewritten, .. } = scratch;
     if rewritten.is_empty() { normal_path(request, path) } else { rewritten }
 }
 
-/// A request as the router sees it.
+/// The view of a request that the router gets.
 pub(crate) struct Routed<'a> {
     pub request: &'a RequestHead,
     pub path: &'a [u8],

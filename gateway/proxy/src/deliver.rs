@@ -1,4 +1,5 @@
-//! The client takes what is ready for it.
+//! Writes to a client what is ready for it, and enforces its write timeout, its minimum rate and the
+//! exchange's time limit.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -13,23 +14,24 @@ use crate::connection::Client;
 use crate::pace::Pace;
 use crate::total::Total;
 
-/// How slow a client may be with its response.
+/// How slow a client may be when it takes its response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance<'a> {
-    /// The longest time in which it takes nothing.
+    /// The longest time without progress; `None` is without limit.
     pub bound: Option<Duration>,
-    /// The least rate at which it takes the response.
+    /// The least rates at which it must take the response.
     pub rates: &'a Rates,
     /// Whether no rate applies, because the response is a stream of messages.
     pub is_stream: bool,
-    /// The bound of the whole exchange.
+    /// The time limit of the whole exchange.
     pub total: Total,
 }
 
-/// Waits until the client has taken all of its backlog.
+/// Waits until the client has taken its whole backlog.
 ///
 /// # Errors
-/// When it takes nothing for too long, is too slow, has left, or the whole exchange takes too long.
+/// If the client makes no progress for too long, is too slow, or has left, or if the exchange exceeds its
+/// time limit.
 pub(crate) async fn deliver<S: ClientSide>(
     client: &mut Client<S>,
     backlog: &mut Backlog,

@@ -1,4 +1,8 @@
-//! A listen address as a worker has it: open, or closed while connections that came through it still live.
+//! Listener handles: a listen address as one worker has it, open or closed.
+//!
+//! The control thread numbers listeners; a number that differs is another listener, even on the same address.
+//! Each connection keeps its [`Door`], to learn that the listener has closed and to read the listener's
+//! configuration. [`Doors`] holds the open ones of a worker.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -7,38 +11,39 @@ use std::sync::Arc;
 
 use tollgate_plan::{ListenAddress, Listener, Plan};
 
-/// Names a listen address for all workers. What has another number is another listener, also on the same address.
+/// Identifies a listener across all workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DoorId(pub u32);
 
-/// What becomes of the connections that wait in the kernel's queue when a door closes.
+/// The treatment of connections that wait in the kernel's queue when a listener closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// They are taken: the kernel has told these clients that they are connected, and would reset them.
+    /// They are accepted: the kernel has completed their handshake, and would reset them.
     Take,
     /// They are left to another process that has the same socket.
     Leave,
 }
 
-/// One listen address. Its connections hold on to it, to know when it has closed.
+/// One listener. Its connections keep it, to learn when it has closed.
 #[derive(Debug)]
 pub(crate) struct Door {
     pub id: DoorId,
-    /// Its address as the plan knows it; `None`: another worker let a connection in when this one had closed it, or not opened it
-    /// yet.
+    /// Its address as the plan names it. `None` if another worker accepted a connection here when this worker
+    /// had closed the listener, or had not opened it yet.
     bind: RefCell<Option<ListenAddress>>,
-    /// What the last plan said of it that named it: a plan that does not closes it, and some are still in its queue.
+    /// The configuration in the last plan that named it. A plan without it closes the listener, while
+    /// connections may still wait in the queue.
     listener: RefCell<Option<Arc<Listener>>>,
     closed: Cell<Option<Waiting>>,
 }
 
 impl Door {
-    /// What is to become of those that wait, once it has closed.
+    /// Returns what happens to waiting connections if the listener is closed; `None` while it is open.
     pub fn closed(&self) -> Option<Waiting> {
         self.closed.get()
     }
 
-    /// What is said of a connection that comes in now.
+    /// Returns the configuration for a connection that arrives now.
     pub fn listener(&self, plan: &Plan) -> Option<Arc<Listener>> {
         if let Some(found) = self.bind.borrow().as_ref().and_then(|bind| plan.listener(bind)) {
             *self.listener.borrow_mut() = Some(found.clone());
@@ -52,24 +57,24 @@ impl Door {
     }
 }
 
-/// The doors of a worker.
+/// The listeners of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Doors {
     open: RefCell<HashMap<DoorId, Rc<Door>>>,
-    /// The number that the next new one has at least: they are given in order.
+    /// The lowest number that a new listener can have. Numbers are given in ascending order.
     next: Cell<u32>,
 }
 
 impl Doors {
-    /// The door of that number. One that was never open here is open now.
+    /// Opens the listener with this number, if it is not open here yet.
     pub fn open(&self, id: DoorId, bind: impl Into<ListenAddress>) -> Rc<Door> {
         let door = self.find_or_add(id);
         *door.bind.borrow_mut() = Some(bind.into());
         door
     }
 
-    /// The door through which another worker let a connection in. It may have closed meanwhile; or it has opened there, and this
-    /// worker is about to be told.
+    /// Returns the listener at which another worker accepted a connection. It may have closed since; or it is
+    /// open there, and this worker is about to open it.
     pub fn find(&self, id: DoorId) -> Rc<Door> {
         if id.0 >= self.next.get() {
             return self.find_or_add(id);
@@ -83,7 +88,7 @@ impl Doors {
         self.open.borrow_mut().entry(id).or_insert_with(|| Door::new(id, None)).clone()
     }
 
-    /// Closes a door, for good.
+    /// Closes a listener for good.
     pub fn close(&self, id: DoorId, waiting: Waiting) {
         if let Some(door) = self.open.borrow_mut().remove(&id) {
             door.closed.set(Some(waiting));

@@ -1,10 +1,11 @@
-//! Bodies of the gateway's own error answers: JSON, HTML or text, as the client accepts.
+//! Bodies of the gateway's own error responses, as JSON, HTML or text. [`respond`](crate::respond) calls it,
+//! and uses the bodies of the configuration if there are any.
 
 use tollgate_http::title;
 use tollgate_observe::Reason;
 use tollgate_plan::ErrorBodies;
 
-/// The kind of a body.
+/// The format of an error body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     /// `application/json`.
@@ -16,8 +17,8 @@ pub enum Flavour {
 }
 
 impl Flavour {
-    /// The kind that a client which sent this `Accept` reads best: the first that it names. Weights are not
-    /// looked at; nobody lists HTML before JSON and means JSON. Without a word: text.
+    /// Chooses the first format that `Accept` names. Weights are ignored, since no client in practice lists
+    /// HTML before JSON and prefers JSON. Without a known type, the result is text.
     #[must_use]
     pub fn for_accept(accept: Option<&[u8]>) -> Self {
         let members = accept.unwrap_or_default().split(|byte| *byte == b',');
@@ -39,7 +40,7 @@ impl Flavour {
         kinds.into_iter().next().unwrap_or(Self::Text)
     }
 
-    /// The `Content-Type`.
+    /// Returns the `Content-Type`.
     #[must_use]
     pub const fn content_type(self) -> &'static str {
         match self {
@@ -50,7 +51,7 @@ impl Flavour {
     }
 }
 
-/// The body of an error answer.
+/// Returns the body of an error response.
 #[must_use]
 pub fn error_body(
     flavour: Flavour,
@@ -80,7 +81,7 @@ pub fn error_body(
         .replace("{request_id}", &id)
 }
 
-/// A request id may be the client's own word: nothing but plain characters may go into a page or a document.
+/// Removes characters that could break out of the format, since a request id may come from the client.
 fn escaped(flavour: Flavour, id: &[u8]) -> String {
     let plain =
         |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&' | b'\'');

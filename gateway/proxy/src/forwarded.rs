@@ -1,4 +1,9 @@
-//! What is said to the upstream about the client.
+//! The fields that describe the client to the upstream: `X-Forwarded-*`, `Forwarded` and `Via`.
+//!
+//! The exchange calls [`keeps`] for each field of the client's head and [`write`] for the gateway's own
+//! lines. [`drop_claims`] removes fields by which an untrusted peer could pose as a proxy, before routes and
+//! policies see the request. Invariant: the upstream receives such fields only from the gateway or from a
+//! trusted proxy.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -10,18 +15,19 @@ use tollgate_policy::{Block, Word};
 use crate::announced::Announced;
 use crate::identity::Reserved;
 
-/// Whether the peer's own word on the client before it is believed.
+/// Returns whether the peer is a trusted proxy.
 pub(crate) fn is_trusted(settings: &Forwarded, peer: IpAddr) -> bool {
     settings.trusted_proxies.iter().any(|block| contains(block, peer))
 }
 
-/// Whether an address is in a block.
+/// Returns whether an address is in a block.
 pub(crate) fn contains(block: &Cidr, address: IpAddr) -> bool {
     Block { address: block.address, prefix: block.prefix }.contains(address)
 }
 
-/// Whether a field of the client's goes on as it is. What the gateway says itself, it alone says; an untrusted
-/// client's word on who it is goes no further, also in spellings that the gateway does not write (`X-Real-IP`).
+/// Returns whether a field of the client's head goes on unchanged. Fields that the gateway writes never do.
+/// An untrusted client's claims about its address do not either, also under names that the gateway does not
+/// write (`X-Real-IP`).
 pub(crate) fn keeps(settings: &Forwarded, trusted: bool, name: Name) -> bool {
     match name {
         Name::XForwardedFor | Name::XForwardedHost | Name::XForwardedProto => !settings.x_forwarded,
@@ -30,7 +36,7 @@ pub(crate) fn keeps(settings: &Forwarded, trusted: bool, name: Name) -> bool {
         }
         Name::Forwarded => !settings.forwarded && (trusted || !settings.x_forwarded),
         Name::Via => settings.via.is_none(),
-        // RFC 9440, 3.1: whoever believes these must be able to.
+        // RFC 9440, 3.1: an endpoint must be able to trust these fields.
         Name::ClientCert | Name::ClientCertChain => trusted,
         _ => true,
     }
@@ -54,12 +60,13 @@ pub(crate) fn drop_claims(request: &mut RequestHead, settings: &Forwarded, peer:
     });
 }
 
-/// Whether `forwarded.keep` names a field.
+/// Returns whether `forwarded.keep` names a field.
 fn is_kept(settings: &Forwarded, name: &[u8]) -> bool {
     settings.keep.iter().any(|kept| kept.value.as_bytes().eq_ignore_ascii_case(name))
 }
 
-/// What the services that policies ask hear of the client's word, by the rules for upstreams.
+/// Tells policies which of the client's fields an external service may see. The rules are the same as for
+/// upstreams.
 #[derive(Debug)]
 pub(crate) struct Believed<'a>(pub &'a Settings);
 
@@ -70,7 +77,8 @@ impl Word for Believed<'_> {
     }
 }
 
-/// Writes the gateway's own lines.
+/// Writes the gateway's own lines about a request that arrived from `peer`; `secure` says whether it came
+/// over TLS.
 pub(crate) fn write(
     out: &mut Vec<u8>,
     settings: &Forwarded,
@@ -112,8 +120,8 @@ pub(crate) fn write(
     }
 }
 
-/// Writes `Via`, of a request or a response, behind what others have said in it: the version that the message came in,
-/// and who passed it on (RFC 9110, 7.6.3).
+/// Writes the `Via` of a request or a response: first the entries that the message has, then the version that
+/// it arrived in and the gateway's pseudonym (RFC 9110, 7.6.3).
 pub(crate) fn write_via(out: &mut Vec<u8>, head: &Head, version: Version, pseudonym: &str) {
     out.extend_from_slice(b"Via: ");
     append_all(out, head, Name::Via);
@@ -123,8 +131,8 @@ pub(crate) fn write_via(out: &mut Vec<u8>, head: &Head, version: Version, pseudo
     out.extend_from_slice(b"\r\n");
 }
 
-/// Writes the elements of trusted proxies in a list of addresses, each with a comma after it. If they have named the client in
-/// another field, `write` writes its element.
+/// Writes the elements that trusted proxies have sent in a list of addresses, each followed by a comma. If
+/// they named the client in another field, `write` writes its element.
 fn append_chain(
     out: &mut Vec<u8>,
     announced: &Announced,
@@ -142,7 +150,6 @@ fn append_chain(
     }
 }
 
-/// Writes an element of `Forwarded`.
 fn write_element(out: &mut Vec<u8>, address: IpAddr, host: &[u8], secure: bool) {
     out.extend_from_slice(b"for=");
     let quoted = address.is_ipv6();
@@ -169,7 +176,7 @@ fn append_all(out: &mut Vec<u8>, head: &Head, name: Name) {
     }
 }
 
-/// Each octet in decimal with a dot behind it, and how many bytes that is.
+/// The decimal digits of each octet followed by a dot, with their length.
 static OCTETS: [([u8; 4], usize); 256] = octets();
 
 const fn octets() -> [([u8; 4], usize); 256] {
@@ -192,7 +199,7 @@ const fn octets() -> [([u8; 4], usize); 256] {
 
 fn write_address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
-        // By hand, since it is in every request.
+        // Formatted by hand, because every request needs it.
         IpAddr::V4(address) => {
             let mut text = [0; 16];
             let mut length = 0;

@@ -1,4 +1,4 @@
-//! Requests in plain text that are sent to `https`.
+//! Redirects plain-text requests to HTTPS, if their listener says so.
 
 use tollgate_http::RequestHead;
 use tollgate_plan::{Listener, Plan, Redirect};
@@ -6,22 +6,23 @@ use tollgate_plan::{Listener, Plan, Redirect};
 use crate::decide::normal_path;
 use crate::scratch::Scratch;
 
-/// Where certificates are proved to be asked for by the host's owner (RFC 8555, 8.3): whoever does that may have no
-/// certificate yet, so these paths are served.
+/// The paths of ACME challenges (RFC 8555, 8.3), which are always served: their client may still be waiting
+/// for a certificate.
 const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
 
-/// How the listener sends a request away, whose path is in normal form; `None`: it is served.
+/// Returns the redirect for a request whose path is normal; `None` if it is served here.
 pub(crate) fn redirect<'a>(listener: Option<&'a Listener>, scratch: &Scratch) -> Option<&'a Redirect> {
     let redirect = listener?.redirect.as_ref()?;
     let Scratch { request, path, ledger, .. } = scratch;
     let path = normal_path(request, path);
-    // `OPTIONS *` is for the server, and has no place to be sent to.
+    // `OPTIONS *` addresses the server as a whole, so there is no location to redirect to.
     let served = path.starts_with(CHALLENGES) || !path.starts_with(b"/");
-    // A proxy in front that has the TLS would send the client in a circle.
+    // The proxy in front terminates TLS. A redirect would come back here, and loop.
     (!served && !ledger.announced.is_secure(false)).then_some(redirect)
 }
 
-/// Where a request would come in: at a listener of its kind, that of the port that it names if there is one.
+/// Returns the listener that a rehearsed request would use: one with or without TLS as demanded, preferably
+/// on the port that the request names.
 pub(crate) fn listener<'a>(plan: &'a Plan, request: &RequestHead, secure: bool) -> Option<&'a Listener> {
     let authority = request.slice(request.authority);
     let port = authority

@@ -1,4 +1,7 @@
-//! The certificate that a client has shown, as endpoints are told of it.
+//! The certificate that a client has presented, and the request fields that describe it to endpoints.
+//!
+//! A TLS connection keeps one [`Identity`]. [`Reserved`] names the fields that only the gateway may write, so
+//! that a client cannot forge them.
 
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
@@ -8,11 +11,11 @@ use tollgate_plan::{CertificatePart, Settings};
 use tollgate_policy::looks_like;
 use tollgate_tls::Presented;
 
-/// The fields that tell of a certificate, as the plan has them.
+/// The fields that describe a certificate, in the form of the plan.
 pub(crate) type Fields = Arc<[(String, CertificatePart)]>;
 
-/// The certificate of one connection. What is said of it is worked out once, and again when a reload asks for
-/// something else.
+/// The certificate of one connection. Its field lines are computed once, and again if a reload changes the
+/// fields.
 #[derive(Debug)]
 pub(crate) struct Identity {
     chain: Certificates,
@@ -22,22 +25,22 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Of a client that has shown this one.
+    /// Wraps the chain that a client has presented.
     pub fn new(chain: Certificates) -> Self {
         Self { chain, lines: RefCell::default(), subject: OnceCell::new(), fingerprint: OnceCell::new() }
     }
 
-    /// Who it is for.
+    /// Returns the subject of the certificate; empty if the certificate cannot be parsed.
     pub fn subject(&self) -> &str {
         self.subject.get_or_init(|| self.leaf().map(|leaf| leaf.subject()).unwrap_or_default())
     }
 
-    /// The SHA-256 hash of the certificate.
+    /// Returns the SHA-256 hash of the certificate; empty if the certificate cannot be parsed.
     pub fn fingerprint(&self) -> &str {
         self.fingerprint.get_or_init(|| self.leaf().map(|leaf| leaf.fingerprint()).unwrap_or_default())
     }
 
-    /// Appends the lines that tell of it.
+    /// Appends the field lines that describe the certificate.
     pub fn write(&self, out: &mut Vec<u8>, fields: &Fields) {
         let mut kept = self.lines.borrow_mut();
         let (_, lines) = match kept.take() {
@@ -47,7 +50,7 @@ impl Identity {
         out.extend_from_slice(lines);
     }
 
-    /// The certificate itself, as DER.
+    /// Returns the certificate itself, as DER.
     pub fn der(&self) -> Option<&[u8]> {
         self.chain.first().map(|leaf| leaf.as_ref())
     }
@@ -58,7 +61,7 @@ impl Identity {
 
     fn lines(&self, fields: &Fields) -> Vec<u8> {
         let mut out = Vec::new();
-        // What cannot be read is not told of: an endpoint then sees a client without a certificate.
+        // A certificate that cannot be parsed is not described: an endpoint then sees a client without one.
         let Some(leaf) = self.leaf() else { return out };
         for (name, part) in fields.iter() {
             let value = match part {
@@ -85,12 +88,13 @@ impl Identity {
     }
 }
 
-/// The names that the plan chooses for what the gateway alone says, in heads and in trailers: endpoints may merge these
-/// into the head, for all that RFC 9110, 6.5.1 says.
+/// The configured names of fields that only the gateway may set. They are reserved in trailers too, because
+/// endpoints may merge trailers into the head despite RFC 9110, 6.5.1.
 pub(crate) struct Reserved<'a> {
-    /// Of the request's id.
+    /// The name of the request id's field.
     id: Option<&'a [u8]>,
-    /// Of what is told of the client's certificate. A trusted proxy has clients of its own, of whom it tells itself.
+    /// The fields that describe the client's certificate. `None` for a trusted proxy, which describes the
+    /// certificates of its own clients.
     pub told: Option<&'a Fields>,
 }
 
@@ -108,19 +112,20 @@ impl<'a> Reserved<'a> {
         self.id.is_none() && self.told.is_none()
     }
 
-    /// Whether a field of this name tells of a certificate.
+    /// Returns whether a field of this name describes a certificate.
     pub fn is_certificates(&self, name: &[u8]) -> bool {
         self.told.is_some_and(|told| is_claimed(told, name))
     }
 
-    /// Whether a field of this name is not the client's to send.
+    /// Returns whether a client may not send a field of this name.
     #[inline]
     pub fn has(&self, name: &[u8]) -> bool {
         self.id.is_some_and(|id| name.eq_ignore_ascii_case(id)) || self.is_certificates(name)
     }
 }
 
-/// Whether a field of a client's has a name that only the gateway may write, or looks like one.
+/// Returns whether a client's field has a name that only the gateway may write, or one that frameworks
+/// confuse with it.
 fn is_claimed(fields: &Fields, name: &[u8]) -> bool {
     fields.iter().any(|(own, _)| looks_like(own.as_bytes(), name))
 }

@@ -1,4 +1,6 @@
-//! What bounds the reading of a body that has to be here as a whole before anything else is done.
+//! Bounds the reading of a request body that must be complete before the request goes on. `collect` (buffered
+//! requests) and [`policy`](crate::policy) use it: it enforces the body timeout, the minimum rate and the
+//! total time limit.
 
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -13,17 +15,18 @@ use crate::connection::Client;
 use crate::pace::Pace;
 use crate::total::Total;
 
-/// A body that is being read, and how long the client may take for it.
+/// The time limits of a body that is being read.
 pub(crate) struct Intake {
     total: Total,
-    /// From one piece to the next.
+    /// The longest wait from one piece to the next.
     each: Option<Duration>,
-    /// How slow the client may be.
+    /// The least rate of the client.
     pace: Pace,
 }
 
 impl Intake {
-    /// Begins, for a request that began then. `asks`: the client waits to be told to send it.
+    /// Starts the limits for a request that started at `started`. `asks`: the client waits for `100
+    /// Continue`, which is sent.
     ///
     /// # Errors
     /// When the client is gone.
@@ -40,14 +43,14 @@ impl Intake {
         let mut intake = Self { total, each: route.timeouts.body, pace };
         intake.went_on(client, 0);
         if asks {
-            // The gateway is who asks for the body here, not the origin.
+            // The gateway asks for the body here, not the origin.
             let sent = client.stream.interim(to_client, b"HTTP/1.1 100 Continue\r\n\r\n");
             sent.map_err(|_| Reason::ClientClosed)?;
         }
         Ok(intake)
     }
 
-    /// Notes that `bytes` have come in all, and begins the wait for the next ones.
+    /// Records that `bytes` have arrived in total, and sets the deadline for the next ones.
     pub fn went_on<S>(&mut self, client: &mut Client<S>, bytes: u64) {
         let now = tollgate_net::now();
         self.pace.settle(now, bytes);
@@ -55,7 +58,7 @@ impl Intake {
         client.deadline.set(now, self.total.within(now, bound));
     }
 
-    /// Waits until more may be read: all that was for the client has gone.
+    /// Waits until more may be read: everything queued for the client must be sent first.
     pub fn poll_may_read<S: ClientStream>(
         &mut self,
         client: &mut Client<S>,

@@ -1,4 +1,4 @@
-//! Closing so that the last answer arrives.
+//! Closes an HTTP/1 connection in a way that does not lose the last response.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crate::connection::Client;
 
-/// Bytes that are read and thrown away.
+/// The most bytes that are read and discarded.
 const MAX_BYTES: usize = 1024 * 1024;
-/// How long that goes on.
+/// How long reading goes on.
 const MAX_TIME: Duration = Duration::from_secs(2);
 
-/// Ends the gateway's direction, then reads and throws away what the client still sends. Closing a socket with unread
-/// bytes sends a reset, which can overtake the answer (RFC 9112, 9.6).
+/// Closes the gateway's direction, then reads and discards what the client still sends. Closing a socket with
+/// unread bytes sends a reset, which can overtake the response (RFC 9112, 9.6).
 pub(crate) async fn linger(mut client: Box<Client>) {
     let worker = client.worker().clone();
     client.deadline.set(tollgate_net::now(), Some(MAX_TIME));
@@ -23,7 +23,7 @@ pub(crate) async fn linger(mut client: Box<Client>) {
             match client.stream.poll_shutdown(cx) {
                 Poll::Ready(Ok(())) => ended = true,
                 Poll::Ready(Err(_)) => return Poll::Ready(()),
-                // Over TLS the notice waits behind the answer.
+                // Over TLS, the close notice waits behind the response.
                 Poll::Pending => {}
             }
         }

@@ -1,8 +1,8 @@
 //! The least rate at which a client sends a request's body, or takes a response.
 //!
-//! A client holds an endpoint's connection for as long as its body or its response is under way. A bound between two
-//! bytes does not limit that: one byte every few seconds keeps each wait short. So the time that the gateway waits for the
-//! client is counted, and the bytes that move pay for it.
+//! A client occupies an endpoint's connection for as long as its body or its response is in progress. A bound
+//! between two bytes does not limit that: one byte every few seconds keeps each wait short. So the time that
+//! the gateway waits for the client is counted, and each transferred byte earns some of it back.
 //!
 //! The exchange, the intake of a buffered body and the delivery of the rest of a response use it. Invariant: only time in
 //! which the gateway was ready to read, or had something to write, is counted. A slow endpoint costs the client nothing.
@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use tollgate_http::{Name, RequestHead};
 use tollgate_plan::{Rates, Timeouts};
 
-/// How long a client may still keep the gateway waiting. Each byte that moves adds a second divided by the rate.
+/// How long a client may still keep the gateway waiting. Each byte that moves adds a second divided by the
+/// rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     /// Bytes a second; `None`: there is no least rate.
@@ -20,29 +21,29 @@ pub(crate) struct Pace {
     left: Duration,
     /// The upper bound of `left`.
     most: Duration,
-    /// Since when the gateway waits; `None`: it does not.
+    /// The start of the current wait for the client; `None` if there is none.
     since: Option<Instant>,
     /// The bytes that were counted.
     counted: u64,
 }
 
-/// The paces of an exchange. `None`: the exchange has not waited for the client.
+/// The paces of an exchange; `None` while the exchange has not waited for the client.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Paces {
-    /// Of the request's body.
+    /// The pace of the request's body.
     pub sending: Option<Pace>,
-    /// Of the response.
+    /// The pace of the response.
     pub taking: Option<Pace>,
 }
 
 impl Pace {
-    /// For a request's body, of which `moved` bytes are here already.
+    /// Creates the pace of a request's body, of which `moved` bytes are here already.
     pub fn of_body(rates: &Rates, timeouts: &Timeouts, request: &RequestHead, moved: u64) -> Self {
         let rate = rates.body.filter(|_| !is_stream(request));
         Self::new(rate, rates.grace, timeouts.body, moved)
     }
 
-    /// For a response, of which the client has taken `moved` bytes already.
+    /// Creates the pace of a response, of which the client has taken `moved` bytes already.
     pub fn of_response(rates: &Rates, silence: Option<Duration>, is_stream: bool, moved: u64) -> Self {
         Self::new(rates.response.filter(|_| !is_stream), rates.grace, silence, moved)
     }
@@ -53,7 +54,7 @@ impl Pace {
         Self { rate, left: grace, most, since: None, counted: moved }
     }
 
-    /// `moved` bytes have moved in all by now. The wait for the client, if there was one, is over.
+    /// Records that `moved` bytes have moved in total, and ends the wait for the client if there was one.
     pub fn settle(&mut self, now: Instant, moved: u64) {
         let Some(rate) = self.rate else { return };
         if let Some(since) = self.since.take() {
@@ -67,7 +68,7 @@ impl Pace {
         self.left = (self.left + earned).min(self.most);
     }
 
-    /// The wait for the client begins. Returns its bound: `left`, or `own` if that is shorter.
+    /// Starts a wait for the client. Returns its bound: `left`, or `own` if that is shorter.
     pub fn wait(&mut self, now: Instant, own: Option<Duration>) -> Option<Duration> {
         if self.rate.is_none() {
             return own;
@@ -76,19 +77,19 @@ impl Pace {
         Some(own.map_or(self.left, |own| own.min(self.left)))
     }
 
-    /// The present wait does not count: the client could not help it.
+    /// Ends the current wait without counting it: the client was not able to proceed.
     pub fn excuse(&mut self) {
         self.since = None;
     }
 
-    /// Whether the client has kept the gateway waiting for too long.
+    /// Returns whether the client has kept the gateway waiting for too long.
     pub fn is_over(&self, now: Instant) -> bool {
         self.since.is_some_and(|since| now.saturating_duration_since(since) >= self.left)
     }
 }
 
-/// Whether the body is a stream of messages that may pause for as long as the application likes: gRPC, and Connect's
-/// streaming calls. Their own deadline bounds those, or `timeouts.body`.
+/// Returns whether the body is a stream of messages that may pause for as long as the application likes:
+/// gRPC, and Connect's streaming calls. Their own deadline bounds these, or `timeouts.body`.
 pub(crate) fn is_stream(request: &RequestHead) -> bool {
     let begins = |value: &[u8], with: &[u8]| {
         value.get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with))

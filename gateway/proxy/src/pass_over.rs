@@ -1,4 +1,4 @@
-//! Skips the rest of a request's body when the gateway answers by itself.
+//! Skips the rest of a request's body when the gateway itself answers.
 //!
 //! All code that answers in the endpoint's place calls [`pass_over_body`] or [`pass_over_rest`], which skip the bytes in the inbox
 //! and return whether the connection can carry another request. If only a little of the body is missing, they leave its reader in
@@ -59,7 +59,7 @@ pub(crate) fn pass_over_rest(scratch: &mut Scratch, reason: Reason) -> bool {
     }
 }
 
-/// `waits`: whether the rest may be awaited.
+/// Reads the body's bytes in the inbox. `waits`: whether the rest may be awaited.
 #[cold]
 fn pass_over(scratch: &mut Scratch, mut reader: BodyReader, waits: bool) -> bool {
     let Scratch { request, inbox, ledger, unread, .. } = scratch;

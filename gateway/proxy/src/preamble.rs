@@ -1,4 +1,5 @@
-//! What comes before a connection's first request: a header of the PROXY protocol, then the TLS handshake.
+//! Handles what precedes a connection's first request: a PROXY protocol header, then the TLS handshake.
+//! [`connection::serve`](crate::connection::serve) calls [`preamble`] for listeners that have either.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -12,7 +13,8 @@ use crate::connection::Client;
 use crate::forwarded::contains;
 use crate::secured::Secured;
 
-/// Sees it through; `None`: there is no connection. Both have `timeouts.handshake`.
+/// Handles the header and the handshake, each within `timeouts.handshake`. `None`: one of them failed, and
+/// the connection is dropped.
 pub(crate) async fn preamble(mut client: Box<Client>) -> Option<Box<Client>> {
     let proxies = &client.link.listener.proxy_protocol;
     if proxies.iter().any(|block| contains(block, client.peer.ip())) {
@@ -26,7 +28,7 @@ pub(crate) async fn preamble(mut client: Box<Client>) -> Option<Box<Client>> {
     Some(client)
 }
 
-/// Learns whose the connection is. Who must say so and does not is no client.
+/// Reads the PROXY header, which names the client. A trusted proxy that sends none is refused.
 async fn receive_header(client: &mut Client) -> Option<()> {
     set_deadline(client);
     let mut received = Vec::new();
@@ -55,7 +57,7 @@ fn begin_tls(client: Client) -> Option<Client> {
     Some(Client { stream, peer, deadline, requests, link })
 }
 
-/// Sees the TLS handshake through.
+/// Completes the TLS handshake.
 async fn shake_hands(client: &mut Client) -> Option<()> {
     set_deadline(client);
     let shaken = poll_fn(|cx| match client.stream.poll_handshake(cx) {

@@ -54,8 +54,9 @@ impl Request for Preflight<'_> {
     }
 }
 
-/// The route whose `cors` answers a preflight that came in at the listener `bind`, and the request that it was found for.
-/// `None` if the request is no preflight, or the route that the other request would take has no `cors`.
+/// Returns the route whose `cors` answers a preflight that came in at the listener `bind`, and the request
+/// that it was found for. `None` if the request is no preflight, or if the other request's route has no
+/// `cors`.
 pub(crate) fn route<'a>(
     plan: &Plan,
     request: &'a RequestHead,
@@ -75,7 +76,7 @@ pub(crate) fn route<'a>(
     })
 }
 
-/// Whether every request of the route meets a `cors` policy.
+/// Returns whether every request of the route meets a `cors` policy.
 fn answers(plan: &Plan, route: &Route, bind: Option<&ListenAddress>) -> bool {
     let has_cors = |chain: Option<u32>| {
         let chain = chain.and_then(|chain| plan.chains.get(chain as usize));

@@ -1,4 +1,9 @@
-//! The request's head is read and understood, or refused.
+//! Reads and parses the head of an HTTP/1 request, or refuses it.
+//!
+//! The loop of a connection's exchanges calls [`receive`] once per request. In the usual case the whole head
+//! arrives in one read and is parsed where it lies, in the worker's shared buffer. Otherwise the inbox keeps
+//! the unfinished line, and the request head keeps the whole lines. HTTP/2's preface is recognised only after
+//! the parser has failed, so it costs HTTP/1 nothing.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -13,24 +18,24 @@ use crate::http2::PREFACE_LINE;
 use crate::scratch::Scratch;
 use crate::worker::{MOST_OUTPUT, OUTPUT_BUFFER, Worker};
 
-/// Bytes that the inbox keeps as spare room.
+/// Bytes of spare capacity that the inbox keeps.
 const KEPT: usize = 2048;
 
-/// What came.
+/// The result of waiting for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
-    /// A whole head, in `scratch.request`; what followed it is in `scratch.inbox`.
+    /// A complete head, in `scratch.request`; the bytes after it are in `scratch.inbox`.
     Request,
-    /// Nothing, and nothing will: the connection is to be closed without a word.
+    /// No request, and none will follow: the connection is closed without a response.
     Nothing,
-    /// An HTTP/2 connection begins, with what is in `scratch.inbox`.
+    /// The start of an HTTP/2 connection, in `scratch.inbox`.
     Http2,
-    /// Something that gets an answer, after which the connection is closed. `scratch.request` has the whole lines that
-    /// were understood, for the log.
+    /// A request that is answered with an error, after which the connection is closed. `scratch.request` has
+    /// the whole lines that were parsed, for the log.
     Refused(Reason),
 }
 
-/// Reads one request head. With something in the inbox that is used first.
+/// Reads one request head. Bytes in the inbox are used first.
 pub(crate) async fn receive(
     client: &mut Client,
     worker: &Worker,
@@ -47,9 +52,9 @@ pub(crate) async fn receive(
 
 struct Reading<'a> {
     parser: RequestParser,
-    /// Whether the one empty line that may stand before a request (RFC 9112, 2.2) has been skipped.
+    /// Whether the one empty line that may precede a request (RFC 9112, 2.2) was skipped.
     skipped: bool,
-    /// Whether it was told to come to its request, since the worker drains.
+    /// Whether the deadline was shortened because the worker drains.
     hurried: bool,
     limits: &'a HeadLimits,
 }
@@ -84,7 +89,8 @@ impl Reading<'_> {
                 if !client.stream.is_within_a_record() {
                     return Poll::Ready(Received::Nothing);
                 }
-                // A request has begun, though none of it can be read yet. Half a record holds up no drain.
+                // A request has started, but no byte of it can be decrypted yet. Half a TLS record does not
+                // delay a drain.
                 if !self.hurried {
                     self.hurried = true;
                     client.hurry();
@@ -115,7 +121,7 @@ impl Reading<'_> {
                 continue;
             }
             scratch.ledger.open(worker, tollgate_net::now(), client.peer, client.link.tls.as_ref());
-            // The usual case: the whole head in one read, parsed where it is.
+            // The usual case: the whole head in one read, parsed in place.
             let skip = if bytes.starts_with(b"\r\n") { 2 } else { 0 };
             self.skipped = skip > 0;
             match self.parser.advance(&bytes[skip..], &mut scratch.request, self.limits) {
@@ -137,14 +143,16 @@ impl Reading<'_> {
         }
     }
 
-    /// A part of a head is here: the whole of it has its own time, from the first byte on.
+    /// Called when a part of a head is here: the whole head must arrive within `timeouts.header`, counted
+    /// from its first byte.
     fn wait_for_rest(client: &Client, worker: &Worker, scratch: &mut Scratch) {
         scratch.ledger.in_pieces();
         let bound = worker.active.borrow().plan.settings.timeouts.header;
         client.deadline.set(scratch.ledger.started().unwrap_or_else(tollgate_net::now), bound);
     }
 
-    /// Parses the inbox, which holds the rest of an unfinished head after its whole lines. `None`: more is needed.
+    /// Parses the inbox, which holds the rest of an unfinished head after its whole lines. `None`: more is
+    /// needed.
     fn parse_inbox(&mut self, client: &Client, worker: &Worker, scratch: &mut Scratch) -> Option<Received> {
         if !self.skipped && self.parser.at_start() && scratch.inbox.starts_with(b"\r\n") {
             scratch.inbox.drain(..2);
@@ -155,7 +163,8 @@ impl Reading<'_> {
         let progress = if before == 0 {
             self.parser.advance(&scratch.inbox, &mut scratch.request, self.limits)
         } else {
-            // The parser needs the head from its first byte on. To keep it in one piece would keep its lines twice.
+            // The parser needs the head from its first byte on. Keeping it contiguous would store its lines
+            // twice.
             let output = &mut *worker.output.borrow_mut();
             output.clear();
             output.extend_from_slice(scratch.request.head.bytes());
@@ -187,16 +196,17 @@ impl Reading<'_> {
     }
 }
 
-/// The bytes of an unfinished head that the request head has copied: its whole lines.
+/// Returns how many bytes of an unfinished head the request head has copied: its whole lines.
 fn held_lines(parser: &RequestParser, scratch: &Scratch) -> usize {
     if parser.at_start() { 0 } else { scratch.request.head.bytes().len() }
 }
 
-/// What is no HTTP/1 request may be how HTTP/2 begins (RFC 9113, 3.4), and that is looked at only now: a request in
-/// HTTP/1 pays nothing for it. Only the first of a connection can be that.
+/// Returns the refusal for bytes that are not an HTTP/1 request, or [`Received::Http2`] if they are HTTP/2's
+/// preface (RFC 9113, 3.4). The preface is looked for only here, so requests in HTTP/1 pay nothing for it.
+/// Only the first bytes of a connection can be one.
 ///
-/// `parser` has refused the bytes in the inbox after the first `skip`. The request head has copied `before` bytes that precede
-/// them.
+/// `parser` has refused the bytes in the inbox after the first `skip`. The request head has copied `before`
+/// bytes that precede them.
 #[cold]
 fn refused(
     error: HeadError,
@@ -219,19 +229,20 @@ fn refused(
     Received::Refused(reason(error))
 }
 
-/// Whether a client may begin with HTTP/2 without having asked. By TLS it says so in the handshake, or does not speak it
-/// (RFC 9113, 3.2 and 3.3).
+/// Returns whether a client may start HTTP/2 without negotiation. Over TLS it negotiates HTTP/2 in the
+/// handshake, or does not speak it (RFC 9113, 3.2 and 3.3).
 fn may_speak_http2(client: &Client) -> bool {
     client.link.listener.http2 != Http2::Off && client.link.tls.is_none()
 }
 
-/// Whether nothing has come but the empty line that may stand before a request (RFC 9112, 2.2), or its first half.
-/// Some clients send one behind a body: no request has begun with it, and the connection is as idle as before.
+/// Returns whether nothing has arrived but the empty line that may precede a request (RFC 9112, 2.2), or its
+/// first half. Some clients send one after a body. No request starts with it, and the connection is as idle
+/// as before.
 fn is_empty_line(bytes: &[u8]) -> bool {
     matches!(bytes, b"\r" | b"\r\n")
 }
 
-/// What the client is told of it.
+/// Returns the reason for an error of the parser.
 pub(crate) fn reason(error: HeadError) -> Reason {
     match error {
         HeadError::StartLine => Reason::BadRequestLine,

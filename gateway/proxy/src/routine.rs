@@ -1,4 +1,8 @@
-//! Routines in boxes that are run again and again.
+//! Reusable boxed futures, which run one exchange after another.
+//!
+//! A [`RoutinePool`] lends a future to a connection for a run of exchanges. The connection puts its input
+//! into the [`Seat`], polls the future, and takes the output from there. The future then goes back into the
+//! pool. `worker` has one pool for HTTP/1 connections and one for HTTP/2 streams.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -10,28 +14,29 @@ use std::task::{Context, Poll};
 
 use crate::shelf::Shelf;
 
-/// Where a routine finds what it is to work on next, and leaves what came of it.
+/// The slot through which a pooled future gets its next input and returns its output.
 pub(crate) struct Seat<I, O> {
     input: Cell<Option<I>>,
     output: Cell<Option<O>>,
 }
 
 impl<I, O> Seat<I, O> {
-    /// Waits for the next piece of work. Leaves no waker: whoever brings one has the routine polled.
+    /// Waits for the next input. Registers no waker: the caller that sets the input polls the future itself.
     pub fn next(&self) -> impl Future<Output = I> {
         poll_fn(|_| self.input.take().map_or(Poll::Pending, Poll::Ready))
     }
 
-    /// The present piece of work is done.
+    /// Returns the output for the current input.
     pub fn done(&self, output: O) {
         self.output.set(Some(output));
     }
 }
 
-/// Routines that wait for work, each in its box. A future keeps the size of its largest state for as long as it lives;
-/// an idle connection would hold on to an exchange's several kilobytes. So the exchanges are a future of their own,
-/// lent to a connection for as long as its requests follow each other. It never ends: to put a new one into the box
-/// would be to copy all of it, 250 instructions of a plain request's 10,000 (callgrind).
+/// Pooled futures that wait for input, each in its box. A future keeps the size of its largest state for as
+/// long as it exists, so an idle connection would hold several kilobytes of an exchange. Therefore the
+/// exchanges are a future of their own, lent to a connection for as long as its requests follow each other.
+/// The future never ends, because putting a new one into the box would copy all of it: 250 instructions of a
+/// plain request's 10,000 (callgrind).
 pub(crate) struct RoutinePool<I, O, F: ?Sized>(Shelf<Routine<I, O, F>>);
 
 struct Routine<I, O, F: ?Sized> {
@@ -44,7 +49,7 @@ impl<I, O, F: Future<Output = Infallible> + ?Sized> RoutinePool<I, O, F> {
         Self(Shelf::default())
     }
 
-    /// Has a routine do one piece of work; `start` makes one where none is free.
+    /// Gives `input` to a pooled future; `start` creates one if none is free.
     pub fn run<P: Deref<Target = Self>>(
         this: P,
         input: I,
@@ -58,13 +63,14 @@ impl<I, O, F: Future<Output = Infallible> + ?Sized> RoutinePool<I, O, F> {
         Running { pool: this, routine: Some(routine) }
     }
 
-    /// Drops some of those that are free: see [`Shelf::tidy`].
+    /// Drops some of the free ones; see [`Shelf::tidy`].
     pub fn tidy(&self) -> bool {
         self.0.tidy()
     }
 }
 
-/// A routine at work. Dropped before it is done, by a panic say, it takes its routine with it.
+/// A borrowed future at work. If this is dropped before the output is there, for instance by a panic, the
+/// future is dropped with it.
 pub(crate) struct Running<P, I, O, F: ?Sized> {
     pool: P,
     routine: Option<Routine<I, O, F>>,
@@ -87,7 +93,8 @@ where
         }
         let Some(output) = routine.seat.output.take() else { return Poll::Pending };
         if let Some(routine) = this.routine.take() {
-            // Whoever tidies up does so because of the scratches: each exchange takes one of both.
+            // The return value may be ignored: each exchange uses one scratch and one routine, and tidying
+            // scratches tidies both.
             let _ = this.pool.0.put(routine);
         }
         Poll::Ready(output)

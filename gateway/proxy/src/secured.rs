@@ -1,4 +1,4 @@
-//! The TLS of a client's connection, as the log and endpoints are told of it.
+//! The TLS properties of a client's connection, as the access log and endpoints see them.
 
 use std::rc::Rc;
 
@@ -7,13 +7,13 @@ use tollgate_observe::TlsRecord;
 
 use crate::identity::Identity;
 
-/// The TLS of a client's connection.
+/// The TLS properties of a client's connection.
 #[derive(Debug)]
 pub(crate) struct Secured {
     version: &'static str,
     cipher: &'static str,
     server_name: Option<Box<str>>,
-    /// The certificate that the client has shown.
+    /// The certificate that the client has presented.
     pub identity: Option<Identity>,
 }
 

@@ -1,14 +1,15 @@
-//! Objects that were used and will be again.
+//! A pool of objects that are reused, so that a request allocates nothing. The worker keeps its scratches and
+//! reusable futures in one each.
 
 use std::cell::{Cell, RefCell};
 
-/// How many are kept at least, and at most.
+/// The least and the most objects that are kept.
 const LEAST: usize = 4;
 const MOST: usize = 256;
 
-/// Objects that wait to be used again, so that a request allocates nothing. It has room for as many as were needed of
-/// late: twice as many each time it is full, half as many each time somebody [tidies up](Self::tidy). What a burst of
-/// connections left would else be kept for ever, and with it the pages that it shares with what has been freed.
+/// Objects that wait for reuse. The capacity follows the recent need: it doubles each time the pool is full,
+/// and halves each time [`tidy`](Self::tidy) is called. Without that, the pool would keep the objects of a
+/// burst for ever, and with them the memory pages that they share with freed objects.
 #[derive(Debug)]
 pub(crate) struct Shelf<T> {
     items: RefCell<Vec<T>>,
@@ -22,13 +23,14 @@ impl<T> Default for Shelf<T> {
 }
 
 impl<T> Shelf<T> {
-    /// The one that was put there last.
+    /// Returns the object that was returned last.
     #[inline]
     pub fn take(&self) -> Option<T> {
         self.items.borrow_mut().pop()
     }
 
-    /// Keeps one, if there is room. Says whether it has made room for that, so that it is to be tidied some time.
+    /// Keeps an object, if there is capacity. Returns whether it has doubled the capacity, so that the caller
+    /// must schedule a [`tidy`](Self::tidy).
     #[inline]
     #[must_use = "somebody is to tidy up"]
     pub fn put(&self, item: T) -> bool {
@@ -52,7 +54,7 @@ impl<T> Shelf<T> {
         true
     }
 
-    /// Halves the room and drops what it does not hold. Says whether there is more to give back the next time.
+    /// Halves the capacity and drops the surplus. Returns whether another call would free more.
     pub fn tidy(&self) -> bool {
         let room = (self.room.get() / 2).max(LEAST);
         self.room.set(room);
@@ -60,13 +62,12 @@ impl<T> Shelf<T> {
         let kept = room.min(items.len());
         let surplus = items.split_off(kept);
         items.shrink_to(room);
-        // Whatever they do when they are dropped: nobody holds the shelf meanwhile.
+        // Dropping objects may call back into this pool, so the borrow ends before.
         drop(items);
         drop(surplus);
         room > LEAST
     }
 
-    /// How many it has.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.items.borrow().len()
@@ -80,7 +81,7 @@ mod tests {
     #[test]
     fn it_keeps_what_a_burst_needs_and_gives_it_back() {
         let shelf = Shelf::default();
-        // One at a time: there is nothing to tidy up.
+        // One at a time: there is nothing to tidy.
         for _ in 0..100 {
             let item = shelf.take().unwrap_or_default();
             assert!(!shelf.put(item));

@@ -1,4 +1,4 @@
-//! How the requests of a route go to several upstreams.
+//! Divides the requests of a route among several upstreams, by weight or by hash.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -6,42 +6,43 @@ use std::rc::Rc;
 
 use tollgate_upstream::{RoundRobin, Weighted};
 
-/// How the requests of a route go to several upstreams.
+/// The division of a route's requests among its upstreams.
 #[derive(Debug)]
 pub(crate) struct Split {
     /// The upstreams' names and weights.
     among: Vec<(String, u32)>,
-    /// Whose turn it is.
+    /// Chooses an upstream for requests without affinity.
     pub turns: RoundRobin,
-    /// Who takes requests with a hash.
+    /// Chooses an upstream for requests with a hash.
     pub by_hash: Weighted,
-    /// Whether one of the upstreams ties requests to endpoints: then a request must come to the same upstream again.
+    /// Whether one of the upstreams ties requests to endpoints. Related requests must then reach the same
+    /// upstream.
     pub ties: bool,
 }
 
-/// A worker's splits by route, kept over changes of plan: one that did not change goes on with its turns.
+/// A worker's splits by route. They outlive a change of plan: an unchanged split continues its rotation.
 #[derive(Debug)]
 pub(crate) struct Splits {
     worker: usize,
     workers: usize,
     generation: Cell<u64>,
-    /// With the number of the plan under which each was last asked for.
+    /// Each with the number of the plan under which it was last used.
     known: RefCell<HashMap<String, (Rc<Split>, u64)>>,
 }
 
 impl Splits {
-    /// None yet, for a worker by its number from 0, of so many.
+    /// Creates an empty set for worker number `worker`, counted from 0, of `workers`.
     pub fn new(worker: usize, workers: usize) -> Rc<Self> {
         Rc::new(Self { worker, workers, generation: Cell::new(0), known: RefCell::default() })
     }
 
-    /// From now on a new plan is in force. What nobody asked for under the one before is forgotten.
+    /// Called when a new plan comes into force. Forgets splits that the previous plan did not use.
     pub fn change(&self, generation: u64) {
         let before = self.generation.replace(generation);
         self.known.borrow_mut().retain(|_, (_, used)| *used == before);
     }
 
-    /// The split of a route among these upstreams, by name and weight.
+    /// Returns the split of a route among these upstreams, by name and weight.
     pub fn get(&self, route: &str, among: Vec<(String, u32)>, ties: bool) -> Rc<Split> {
         let mut known = self.known.borrow_mut();
         let same = known.get(route).filter(|(split, _)| split.among == among && split.ties == ties);

@@ -1,8 +1,8 @@
-//! What is different for a gRPC call: a request of HTTP/2 whose `content-type` says so.
+//! The special treatment of gRPC calls: HTTP/2 requests whose `content-type` is gRPC's.
 //!
-//! It goes the way of any other request. What it has beside: a deadline of its client's (`grpc-timeout`), an end that its
-//! trailers tell (`grpc-status`), and errors of the gateway's that are told in the same words. What browsers send in its
-//! place is [translated](translate).
+//! A call takes the same path as any other request. Three things differ: the client's deadline
+//! (`grpc-timeout`), a result in its trailers (`grpc-status`), and errors of the gateway, which are sent as a
+//! gRPC status. Calls of gRPC-Web, from browsers, are [translated](translate).
 
 mod patience;
 pub(crate) mod translate;
@@ -24,35 +24,35 @@ use crate::scratch::Scratch;
 use crate::total::Total;
 use crate::worker::Worker;
 
-/// A gRPC call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grpc {
-    /// How long its client waits, from the begin of the request.
+    /// The time that the client waits, from the start of the request.
     pub timeout: Option<Duration>,
 }
 
 impl Grpc {
-    /// The call that this request is; `None`: it is none.
+    /// Returns the call if the request is one.
     pub fn of(request: &RequestHead) -> Option<Self> {
         let kind = request.head.get(Name::ContentType).and_then(Kind::of);
         (kind == Some(Kind::Native)).then(|| Self::new(request))
     }
 
-    /// A request that is known to be one.
+    /// Returns the call of a request that is known to be one.
     pub fn new(request: &RequestHead) -> Self {
-        // One that is malformed goes on: to refuse it is the endpoint's business.
+        // A malformed timeout goes on: the endpoint refuses it.
         Self { timeout: request.head.get_by_text(b"grpc-timeout").and_then(timeout::parse) }
     }
 }
 
 impl Grpc {
-    /// Whether the client's patience ends before this bound of the gateway's own.
+    /// Returns whether the client's deadline comes before this time limit of the gateway.
     pub fn is_sooner(&self, total: Option<Duration>) -> bool {
         self.timeout.is_some_and(|timeout| total.is_none_or(|total| timeout < total))
     }
 }
 
-/// Tells the endpoint what is left of the time that the client gave: whoever gets a call counts from then on.
+/// Sets `grpc-timeout` for the endpoint to the time that is left, because the endpoint counts from when it
+/// receives the call.
 pub(crate) fn pass_deadline_on(scratch: &mut Scratch, total: Total, now: Instant) {
     let Some(Grpc { timeout: Some(_) }) = scratch.grpc else { return };
     if let Some(left) = total.within(now, None) {
@@ -62,25 +62,26 @@ pub(crate) fn pass_deadline_on(scratch: &mut Scratch, total: Total, now: Instant
     }
 }
 
-/// A call has ended, or a request that was none.
+/// Counts the call, if the request was one, when it ends.
 pub(crate) fn count(worker: &Worker, scratch: &mut Scratch) {
     if scratch.grpc.take().is_some() {
         let route = scratch.ledger.route.as_ref();
         let slot = route.map_or(Slot::NONE, |(active, index)| active.slot(*index));
         let status = scratch.ledger.grpc_status.map(Code::number);
-        // As the endpoint knows it: a client can spell a method in many ways, with escapes.
+        // The path as the endpoint gets it: a client can write the same method in many ways, with
+        // percent-encoding.
         let method = upstream_path(scratch);
         worker.stats.grpc_ended(slot, status, (method, scratch.ledger.reason == Reason::None));
     }
 }
 
-/// The fields of a failure that the gateway tells a gRPC client: an answer that is nothing but a head, which has what
-/// trailers would have.
+/// Returns the fields of an error response to a gRPC client. Such a response is a head without a body, which
+/// holds the trailers' fields.
 pub(crate) fn failure(reason: Reason, bodies: &ErrorBodies, ledger: &mut Ledger) -> Vec<u8> {
     [b"Content-Type: application/grpc\r\n".as_slice(), &failed_trailers(reason, bodies, ledger)].concat()
 }
 
-/// The trailers of a failure after a response has begun.
+/// Returns the trailers that end a response with an error after its head was sent.
 pub(crate) fn failed_trailers(reason: Reason, bodies: &ErrorBodies, ledger: &mut Ledger) -> Vec<u8> {
     let code = code(reason);
     ledger.grpc_status = Some(code);
@@ -96,11 +97,12 @@ pub(crate) fn failed_trailers(reason: Reason, bodies: &ErrorBodies, ledger: &mut
     lines
 }
 
-/// What a reason is to a gRPC client: what it would make of the reason's HTTP status, but where gRPC has a word of its own.
+/// Returns the gRPC status of a reason. This is the status that a client derives from the HTTP status, unless
+/// gRPC has a better one.
 pub(crate) const fn code(reason: Reason) -> Code {
     match reason {
         Reason::RequestTimeout => Code::DeadlineExceeded,
-        // To try again does not help.
+        // A retry does not help.
         Reason::GrpcNeedsHttp2 => Code::Unimplemented,
         // The status of gRPC's own implementations for metadata that is too large. A retry does not help.
         Reason::ResponseTrailersTooLarge | Reason::TrailersTooLarge => Code::ResourceExhausted,

@@ -20,20 +20,21 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// The patience of a client that gave `timeout` from `began` on; `None`: there is no deadline.
+    /// Returns the patience of a client that gave `timeout` from `began` on; `None` if there is no deadline.
     pub fn new(began: Instant, timeout: Option<Duration>) -> Option<Self> {
         let timeout = timeout?;
         let margin = (timeout / MARGIN_SHARE).clamp(MARGIN.0, MARGIN.1);
         began.checked_add(timeout).map(|due| Self { due, margin })
     }
 
-    /// Whether the deadline has passed.
+    /// Returns whether the deadline has passed.
     pub fn is_over(self, now: Instant) -> bool {
         now >= self.due
     }
 
-    /// Whether the deadline explains a failure with this HTTP status. A 504 may be early by the whole margin. Any other status may
-    /// be early by the least margin: the timeout that the endpoint receives is rounded down to a unit of `grpc-timeout`.
+    /// Returns whether the deadline explains a failure with this HTTP status. A 504 may be early by the whole
+    /// margin. Any other status may be early by the least margin: the timeout that the endpoint receives is
+    /// rounded down to a unit of `grpc-timeout`.
     pub fn explains(self, status: u16, now: Instant) -> bool {
         let margin = if status == 504 { self.margin } else { MARGIN.0 };
         status >= 500 && now.checked_add(margin).is_none_or(|now| now >= self.due)

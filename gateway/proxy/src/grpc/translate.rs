@@ -1,4 +1,5 @@
-//! A call of gRPC-Web is forwarded as gRPC.
+//! Forwards a call of gRPC-Web as gRPC. [`request`](crate::request) calls [`forward_web`] if [`is_web`] and
+//! the route allows it.
 
 use std::rc::Rc;
 
@@ -19,12 +20,13 @@ use crate::respond;
 use crate::scratch::Scratch;
 use crate::worker::Worker;
 
-/// Whether it is a call of gRPC-Web. Every call is a POST: behind the answer to a HEAD there would be no room for trailers.
+/// Returns whether the request is a call of gRPC-Web. Every call is a POST: a response to HEAD has no room
+/// for trailers.
 pub(crate) fn is_web(request: &RequestHead) -> bool {
     request.method == Method::Post && kind_of(request).is_some()
 }
 
-/// Forwards it to an upstream, if that speaks HTTP/2.
+/// Translates the call and forwards it to an upstream, if that speaks HTTP/2.
 pub(crate) async fn forward_web<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,
@@ -42,7 +44,7 @@ pub(crate) async fn forward_web<S: ClientSide>(
     let web = match translated {
         Ok(web) => web,
         Err(reason) => {
-            // Chunks may have been moved together, so the end of such a body is not known any more.
+            // Chunks may have been joined, so the end of such a body is no longer known.
             let is_plain = matches!(scratch.request.length, Length::Exactly(_));
             let close = !(is_plain && pass_over_body(scratch)) || ends;
             return respond::error(client, worker, scratch, settings, reason, close).await;
@@ -53,13 +55,13 @@ pub(crate) async fn forward_web<S: ClientSide>(
         let to = (index, upstream);
         let forwarded =
             forward::<Web<'_, S>, EndpointStream>(&mut translated, worker, scratch, active, to).await;
-        // Nothing takes the place of what a call came to.
+        // No fallback replaces the result of a call.
         forwarded.unwrap_or(Next::Close)
     } else {
         let close = !pass_over_body(scratch) || ends;
         respond::error(&mut translated, worker, scratch, settings, Reason::GrpcNeedsHttp2, close).await
     };
-    // The next request may have come with the end of this one.
+    // Bytes of the next request may have arrived with the end of this one.
     scratch.inbox.extend_from_slice(&translated.stream.into_rest());
     super::count(worker, scratch);
     next

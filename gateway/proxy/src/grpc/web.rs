@@ -1,7 +1,7 @@
-//! gRPC-Web: a browser's call, translated to gRPC and back.
+//! Translates a browser's gRPC-Web call to gRPC and back.
 //!
-//! [`Web`] stands between an exchange and its client, whichever version of HTTP that speaks. The exchange sees a gRPC
-//! call; the client sees a body that has the trailers in it, in base64 if it asked in that.
+//! [`Web`] wraps the client's side of an exchange, for any version of HTTP. The exchange sees a gRPC call;
+//! the client receives a body that contains the trailers, in base64 if it asked for that.
 
 use std::io::{self, IoSlice};
 use std::mem;
@@ -22,31 +22,31 @@ use crate::scratch::Scratch;
 /// A client whose call is translated.
 pub(crate) struct Web<'a, S> {
     client: &'a mut S,
-    /// A request's body in base64 that was not here as a whole.
+    /// The decoder of a base64 body that was not here completely.
     request: Option<Decoding>,
-    /// What the response becomes.
+    /// The kind of the response that the client gets.
     kind: Kind,
-    /// Whether the response is gRPC, so that there is something to translate.
+    /// Whether the response is gRPC, so that it must be translated.
     translates: bool,
-    /// Whether it is a head alone, which has the status in it.
+    /// Whether the response is a head alone, which contains the status.
     bare: bool,
-    /// A part of the response as the client gets it.
+    /// The translated part of the response that is sent next.
     out: Vec<u8>,
 }
 
-/// A body in base64, on its way.
+/// A base64 body while it arrives.
 #[derive(Debug)]
 struct Decoding {
-    /// Where the body ends, in the client's version of HTTP.
+    /// Finds the end of the body in the framing of the client's version of HTTP.
     reader: BodyReader,
     decoder: web::Decoder,
-    /// What was decoded and not asked for yet.
+    /// Decoded bytes that were not read yet.
     ready: Vec<u8>,
-    /// What came behind the body.
+    /// Bytes after the body.
     behind: Vec<u8>,
 }
 
-/// The kind of a gRPC-Web request; `None`: it is none.
+/// Returns the kind of a gRPC-Web request; `None` for any other.
 pub(super) fn kind_of(request: &RequestHead) -> Option<Kind> {
     let kind = request.head.get(Name::ContentType).and_then(Kind::of)?;
     matches!(kind, Kind::Web | Kind::WebText).then_some(kind)
@@ -57,7 +57,7 @@ fn invalid() -> io::Error {
 }
 
 impl Decoding {
-    /// Takes bytes from the client; says how many of them belonged to the body.
+    /// Takes bytes from the client. Returns how many of them belong to the body.
     fn take(&mut self, input: &mut [u8]) -> io::Result<usize> {
         let step = self.reader.read(input).map_err(|error| Unfit(broken_body(error)))?;
         self.decoder.decode(&input[step.data], &mut self.ready).map_err(|_| invalid())?;
@@ -69,10 +69,10 @@ impl Decoding {
 }
 
 impl<'a, S: ClientSide> Web<'a, S> {
-    /// Makes a gRPC call of the request in `scratch`, which is of this kind.
+    /// Turns the request in `scratch`, which is of this kind, into a gRPC call.
     ///
     /// # Errors
-    /// When its body is not what it says.
+    /// If its body is not valid.
     pub fn translate(
         client: &'a mut S,
         kind: Kind,
@@ -86,7 +86,7 @@ impl<'a, S: ClientSide> Web<'a, S> {
         }
         request.wants_trailers = true;
         scratch.grpc = Some(Grpc::new(request));
-        // Who accepts one of the two gets that; else it is answered as it asked.
+        // If the client accepts a kind of gRPC-Web, it gets that one; otherwise the kind of its request.
         let wanted = request.head.get(Name::Accept).and_then(Kind::of);
         let answer = wanted.filter(|kind| matches!(kind, Kind::Web | Kind::WebText)).unwrap_or(kind);
         let mut web =
@@ -98,13 +98,13 @@ impl<'a, S: ClientSide> Web<'a, S> {
                 ready: Vec::new(),
                 behind: Vec::new(),
             };
-            // Not what it will be.
+            // The length of the decoded body is not known yet.
             request.remove(b"content-length");
             let used = decoding.take(inbox)?;
             let decoded = decoding.ready.len();
             inbox.splice(..used, decoding.ready.drain(..));
             if decoding.reader.is_done() {
-                // All of it is here, and can be sent again.
+                // The whole body is here, and can be sent again.
                 request.length = Length::Exactly(decoded as u64);
             } else {
                 request.length = Length::UntilClose;
@@ -114,12 +114,12 @@ impl<'a, S: ClientSide> Web<'a, S> {
         Ok(web)
     }
 
-    /// What came behind the request.
+    /// Returns the bytes after the request.
     pub fn into_rest(self) -> Vec<u8> {
         self.request.map(|decoding| decoding.behind).unwrap_or_default()
     }
 
-    /// Rewrites a response's head, and sees what of it is to be translated.
+    /// Translates the content type in a response's head, and decides what of the response must be translated.
     fn head(&mut self, head: &mut Vec<u8>) {
         self.bare = false;
         let mut value = None;
@@ -133,7 +133,7 @@ impl<'a, S: ClientSide> Web<'a, S> {
             self.bare |= name.eq_ignore_ascii_case(b"grpc-status");
             at += line.len();
         }
-        // `HTTP/1.1 204 ...`: behind these is nothing (RFC 9110, 6.4.1), so neither is a part with trailers.
+        // `HTTP/1.1 204 ...`: these have no body (RFC 9110, 6.4.1), and so no part with trailers.
         let is_bodiless = head.get(9..12).is_some_and(|status| status == b"204" || status == b"304");
         let value = value.filter(|_| !is_bodiless);
         self.translates = value.is_some();
@@ -183,7 +183,7 @@ impl<S: ClientSide> ClientSide for Web<'_, S> {
 }
 
 impl<S: ClientSide> ClientStream for Web<'_, S> {
-    /// A call has none.
+    /// A call has none; trailers of the client are dropped.
     fn take_trailers(&mut self) -> Vec<u8> {
         drop(self.client.take_trailers());
         Vec::new()
@@ -230,7 +230,7 @@ impl<S: ClientSide> ClientStream for Web<'_, S> {
             Kind::WebText => web::encode(data, &mut out),
             Kind::Native | Kind::Web => out.extend_from_slice(data),
         }
-        // What ends the client's copy is no longer what ended the endpoint's.
+        // The translated body ends differently from the endpoint's, so it needs its own reader.
         let mut reader = BodyReader::new(Length::UntilClose);
         if body.is_done() {
             reader.end_of_stream();

@@ -1,5 +1,5 @@
-//! Runs an origin whose settings are JSON on standard input, such as
-//! `{"listen": "127.0.0.1:8000", "control": "127.0.0.1:8001"}`, until it is ended.
+//! Runs an origin until a signal ends the process. The settings are JSON on standard input, such as
+//! `{"listen": "127.0.0.1:8000", "control": "127.0.0.1:8001"}`.
 
 use std::io;
 

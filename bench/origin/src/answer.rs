@@ -1,41 +1,41 @@
-//! The answers, written out before the first request.
+//! The responses, serialized before the first request.
 
 use crate::settings::Settings;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// The body that every origin of the laboratory sends: so many bytes, the same on every run.
+/// Returns the body of `bytes` bytes that every origin of the laboratory sends; it is the same in every run.
 pub fn body(bytes: usize) -> Vec<u8> {
     b"0123456789abcdefghijklmnopqrstuvwxyz\n".iter().copied().cycle().take(bytes).collect()
 }
 
-/// Bytes of a body that stand behind the head, so that they leave with it in one call. What is longer is kept once
-/// for all kinds of answers.
+/// Bytes of a body that are stored after the head, so that one call sends both. The rest of a longer body is
+/// stored once for all kinds of answers.
 const WITH_HEAD: usize = 16 * 1024;
 
-/// What the answer says of the connection.
+/// The `Connection` field of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Persistence {
-    /// Nothing: HTTP/1.1 keeps it.
+    /// No field: HTTP/1.1 keeps the connection by default.
     Kept,
-    /// `keep-alive`, to a client of HTTP/1.0 that asked for it.
+    /// `keep-alive`, for a client of HTTP/1.0 that asked for it.
     KeptOnDemand,
     /// `close`.
     Closed,
 }
 
-/// An answer to send.
+/// A response to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// As the settings say; the second field: to `HEAD`, so without the body.
+    /// The response of the settings. The second field is `true` for `HEAD`, which gets no body.
     Usual(Persistence, bool),
-    /// To the ready path.
+    /// The response to the ready path.
     Ready(Persistence),
-    /// The client may send the body (RFC 9110, section 10.1.1).
+    /// `100 Continue`: the client may send the body (RFC 9110, section 10.1.1).
     Continue,
     /// The request is not HTTP/1.
     Malformed,
-    /// Its head is too long.
+    /// The head of the request is too long.
     HeadTooLong,
 }
 
@@ -44,11 +44,11 @@ struct Prepared {
     /// The head and the first [`WITH_HEAD`] bytes of the body.
     bytes: Vec<u8>,
     head: usize,
-    /// Where the value of `Date` stands.
+    /// The offset of the value of `Date`.
     date: Option<usize>,
 }
 
-/// Bytes of a date in the form of RFC 9110, section 5.6.7.
+/// Length of a date in the format of RFC 9110, section 5.6.7.
 const DATE: usize = 29;
 
 impl Prepared {
@@ -57,7 +57,7 @@ impl Prepared {
         let date = text.len();
         text.extend(std::iter::repeat_n(' ', DATE));
         text.push_str("\r\n");
-        // Neither status has a body, and 204 may not even announce one (RFC 9110, section 8.6).
+        // Neither status has a body, and 204 must not have `Content-Length` (RFC 9110, section 8.6).
         if !matches!(status, 204 | 304) {
             text.push_str(&format!("Content-Type: text/plain\r\nContent-Length: {}\r\n", body.len()));
         }
@@ -73,12 +73,13 @@ impl Prepared {
     }
 }
 
-/// Seconds since 1970, as of the kernel's last tick: exact enough for a `Date` field, and cheaper to ask for.
+/// Returns the seconds since 1970 as of the kernel's last tick: exact enough for a `Date` field, and cheaper
+/// to read.
 pub(crate) fn unix_seconds() -> u64 {
     u64::try_from(clock_gettime(ClockId::RealtimeCoarse).tv_sec).unwrap_or(0)
 }
 
-/// All answers of one thread.
+/// All responses of one thread.
 #[derive(Debug)]
 pub(crate) struct Answers {
     usual: [Prepared; 3],
@@ -87,7 +88,7 @@ pub(crate) struct Answers {
     malformed: Prepared,
     head_too_long: Prepared,
     body: Vec<u8>,
-    /// The second that the dates tell.
+    /// The second that the dates show.
     second: u64,
 }
 
@@ -107,8 +108,8 @@ impl Answers {
         }
     }
 
-    /// Writes the time into all answers, if it has changed. An answer of which the kernel took a part that ends within
-    /// the date goes on with the new one; the field keeps its length and form.
+    /// Writes the time into all responses if it has changed. If the kernel took a part of a response that
+    /// ends within the date, the rest has the new date; length and format of the field stay the same.
     pub(crate) fn set_date(&mut self, second: u64) {
         if self.second == second {
             return;
@@ -133,7 +134,8 @@ impl Answers {
         }
     }
 
-    /// A piece of an answer from byte `from` on, and whether it is the last. Empty only past the end.
+    /// Returns a piece of a response from byte `from`, and whether it is the last. The piece is empty only
+    /// past the end.
     pub(crate) fn piece(&self, answer: Answer, from: usize) -> (&[u8], bool) {
         let prepared = self.prepared(answer);
         if let Answer::Usual(_, true) = answer {
@@ -150,7 +152,7 @@ impl Answers {
     }
 }
 
-/// The phrase of a status in RFC 9110, section 15; for others nothing, which that section allows.
+/// Returns the reason phrase of a status (RFC 9110, section 15), or an empty one, which that section allows.
 fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
@@ -188,7 +190,7 @@ mod tests {
         answers
     }
 
-    /// All pieces, taken in steps of `step` bytes.
+    /// Concatenates all pieces, read in steps of `step` bytes.
     fn text(answers: &Answers, answer: Answer, step: usize) -> String {
         let mut bytes = Vec::new();
         loop {

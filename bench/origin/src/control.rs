@@ -1,4 +1,5 @@
-//! The control port: what the origin counted and what arrived. One request a connection, one after the other.
+//! The control port, which serves the origin's counters and recorded requests. It handles one connection at a
+//! time, with one request each.
 
 use crate::failure::Failure;
 use crate::head::{Line, end, split};
@@ -11,13 +12,13 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// How long a client may take to send or receive, since others wait for it.
+/// Timeout of each read and write. It is short because other clients wait for their turn.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Longest request.
+/// Longest request, in bytes.
 const LONGEST: usize = 16 * 1024;
 
-/// Answers until the origin stops.
+/// Serves until the origin stops.
 pub(crate) fn run(shared: &Shared, listener: &OwnedFd) -> Result<(), Failure> {
     loop {
         let mut files = [PollFd::new(listener, PollFlags::IN), PollFd::new(&shared.stop, PollFlags::IN)];
@@ -29,7 +30,7 @@ pub(crate) fn run(shared: &Shared, listener: &OwnedFd) -> Result<(), Failure> {
             return Ok(());
         }
         match accept(listener)? {
-            // A client that goes away or sends nothing sensible is the only one who misses the answer.
+            // A client that disconnects or sends garbage only misses its own answer.
             Accepted::Connection(socket) => drop(converse(shared, socket)),
             Accepted::None => {}
             Accepted::NoRoom => std::thread::sleep(Duration::from_millis(10)),

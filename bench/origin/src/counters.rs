@@ -1,24 +1,24 @@
-//! What an origin counts.
+//! The counters of an origin.
 
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Counts since the start. What the control port was asked is not among them.
+/// Counts since the start. Requests to the control port are not included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Connections accepted.
     pub connections: u64,
-    /// Requests read to their end, those for the ready path too.
+    /// Requests that were read completely, including the ones to the ready path.
     pub requests: u64,
-    /// Those of them that were HTTP/1.0.
+    /// How many of the requests were HTTP/1.0.
     pub http10: u64,
-    /// Those of them after which the connection is closed, since the request says so or its version means so.
+    /// How many requests close their connection, because a field says so or their version does by default.
     pub closed_by_request: u64,
-    /// Requests that were refused because they are not HTTP/1; none of them is in `requests`.
+    /// Requests that were refused because they are not HTTP/1; they are not included in `requests`.
     pub malformed: u64,
 }
 
-/// One thread's counts, on cache lines of their own: others only read.
+/// The counters of one thread, on cache lines of their own; other threads only read them.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Tally {
@@ -29,12 +29,12 @@ pub(crate) struct Tally {
     pub(crate) malformed: Count,
 }
 
-/// A count with one writer, who needs no locked instruction.
+/// A counter with a single writer, which therefore needs no locked instruction.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 
 impl Count {
-    /// Adds one; only the thread that owns the tally may.
+    /// Adds one. Only the thread that owns the tally may call it.
     pub(crate) fn add(&self) {
         self.0.store(self.0.load(Relaxed) + 1, Relaxed);
     }
@@ -45,7 +45,7 @@ impl Count {
 }
 
 impl Counters {
-    /// The sum over all threads.
+    /// Returns the sum over all threads.
     pub(crate) fn sum(tallies: &[Tally]) -> Self {
         tallies.iter().fold(Self::default(), |sum, tally| Self {
             connections: sum.connections + tally.connections.get(),

@@ -1,4 +1,4 @@
-//! What happens on one connection: bytes become requests, requests answers, answers bytes.
+//! Handles one connection: parses requests from received bytes, queues the responses, and writes them.
 
 use crate::answer::{Answer, Persistence};
 use crate::head::{Head, Refusal};
@@ -10,15 +10,16 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use tollgate_lab_load::clock::now;
 
-/// The client has ended its side, or the connection broke: read to the end, since epoll tells of it only once.
+/// The client closed its side or the connection broke. The socket must then be read to the end, since
+/// edge-triggered epoll reports this once.
 const ENDED: EventFlags =
     EventFlags::from_bits_retain(EventFlags::RDHUP.bits() | EventFlags::HUP.bits() | EventFlags::ERR.bits());
 
 impl Worker {
-    /// Acts on what epoll says of a connection.
+    /// Handles an epoll event of a connection.
     pub(crate) fn event(&mut self, told: u64, flags: EventFlags) {
         let at = (told & u64::from(u32::MAX)) as usize;
-        // An earlier event of the same batch may have closed it.
+        // An earlier event of the same batch may have closed the connection.
         if token(&self.slots[at], at) != told || self.slots[at].socket.is_none() {
             return;
         }
@@ -30,14 +31,15 @@ impl Worker {
         }
     }
 
-    /// Writes what may leave, and reads what was left unread for want of room for answers.
+    /// Writes what may be sent. Then resumes reading, if it had stopped because too many answers were queued.
     pub(crate) fn go_on(&mut self, at: usize) {
         if self.write(at) && self.slots[at].unread && self.slots[at].reads() {
             self.read(at, true);
         }
     }
 
-    /// Reads until the socket is empty, or `to_end` until it says that it is.
+    /// Reads until a read does not fill the buffer, or, if `to_end`, until the socket reports that it is
+    /// empty.
     fn read(&mut self, at: usize, to_end: bool) {
         loop {
             let slot = &mut self.slots[at];
@@ -49,7 +51,7 @@ impl Worker {
             match recv(socket, &mut self.buffer[..], RecvFlags::empty()) {
                 Ok((_, 0)) => {
                     slot.ended = true;
-                    // Those who only end their side still get their answers.
+                    // A client that only closed its sending side still gets its responses.
                     if slot.answers.is_empty() {
                         self.close(at);
                     }
@@ -70,7 +72,7 @@ impl Worker {
         }
     }
 
-    /// Takes in bytes that were read. Says whether the connection is still open.
+    /// Processes received bytes. Returns whether the connection is still open.
     fn take(&mut self, at: usize, count: usize) -> bool {
         let mut from = 0;
         while from < count && self.slots[at].ending == Ending::Open {
@@ -103,7 +105,7 @@ impl Worker {
         self.write(at)
     }
 
-    /// Counts a request and answers it.
+    /// Counts a request and queues its response.
     fn request(&mut self, at: usize, head: Head) {
         let tally = &self.shared.tallies[self.thread];
         tally.requests.add();
@@ -126,7 +128,7 @@ impl Worker {
         }
     }
 
-    /// Queues an answer. One that is not `timed` leaves at once, unless others wait before it.
+    /// Queues a response. If it is not `timed`, it may be sent at once, unless others are queued before it.
     fn answer(&mut self, at: usize, answer: Answer, timed: bool) {
         let slot = &mut self.slots[at];
         let first = slot.free == slot.answers.len();
@@ -144,7 +146,7 @@ impl Worker {
         }
     }
 
-    /// Writes what may leave. Says whether the connection is still open.
+    /// Writes the responses that may be sent. Returns whether the connection is still open.
     fn write(&mut self, at: usize) -> bool {
         loop {
             let slot = &mut self.slots[at];
@@ -184,7 +186,7 @@ impl Worker {
         self.end_if_done(at)
     }
 
-    /// Strikes out what the kernel took.
+    /// Removes the bytes that the kernel accepted from the queue.
     fn left(&mut self, at: usize, mut count: usize) {
         let slot = &mut self.slots[at];
         while count > 0 {
@@ -202,13 +204,13 @@ impl Worker {
         }
     }
 
-    /// Closes a connection that has nothing more to do. Says whether it is still open.
+    /// Closes a connection that has nothing left to do. Returns whether it is still open.
     fn end_if_done(&mut self, at: usize) -> bool {
         let slot = &mut self.slots[at];
         let done = slot.answers.is_empty();
         match slot.ending {
             Ending::Draining if done && !slot.ended => {
-                // Fails only if the client has broken the connection, which reading will tell.
+                // Fails only if the client broke the connection, which the next read reports.
                 let _ = slot.socket.as_ref().map(|socket| shutdown(socket, Shutdown::Write));
                 true
             }
@@ -226,7 +228,7 @@ impl Worker {
         let (false, Some(socket)) = (slot.for_writing, &slot.socket) else { return };
         slot.for_writing = true;
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        // Fails only for a file that is not in the set, and the socket is.
+        // Fails only for a descriptor that is not in the set; the socket is in it.
         let _ = epoll::modify(&self.epoll, socket, EventData::new_u64(token(slot, at)), flags);
     }
 }

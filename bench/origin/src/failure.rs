@@ -1,22 +1,22 @@
-//! Why a server of the laboratory could not run.
+//! The error of an origin or a relay.
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
-/// Why an origin or a relay could not run. What goes wrong with single connections ends these and nothing else.
+/// Why an origin or a relay could not run. A failure of a single connection only ends that connection.
 #[derive(Debug)]
 pub enum Failure {
-    /// The settings ask for something that cannot be.
+    /// The settings ask for something impossible.
     Settings(String),
-    /// No socket could listen there.
+    /// The address could not be bound.
     Listen(SocketAddr, io::Error),
-    /// A call to the kernel failed: what was tried.
+    /// A system call failed; the text says which step.
     System(&'static str, io::Error),
 }
 
 impl Failure {
-    /// For `map_err` on a call to the kernel.
+    /// Returns a function for `map_err` on a system call.
     pub(crate) fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Self {
         move |error| Self::System(what, error.into())
     }

@@ -1,7 +1,8 @@
-//! The least that a proxy can be: bytes pass from one socket to another, and nobody reads them.
+//! The minimal proxy: copies bytes from one socket to another without reading them.
 //!
-//! What it costs is what the kernel takes for two connections: two reads, two writes and the wait, so that it tells how much
-//! of a gateway's toll is the gateway's. What shares few connections to the origin among many clients' may save some of it.
+//! It costs what the kernel takes for two connections: two reads, two writes and a wait. The difference to a
+//! gateway's toll is the gateway's own part. A gateway that shares few connections to the origin among many
+//! clients may save some of the kernel's part.
 
 use crate::failure::Failure;
 use crate::place::Place;
@@ -26,21 +27,22 @@ const ACCEPTS: usize = 64;
 /// Most bytes read at once.
 const READ_SIZE: usize = 64 * 1024;
 
-/// Reads of one side in a row: then others have their turn.
+/// Reads of one side in a row, before other connections get their turn.
 const READS: usize = 16;
 
-/// How long accepting rests when there is no room for more files. Others than this thread may make some.
+/// How long accepting pauses if no more descriptors may be opened. Other threads of the process may close
+/// some.
 const REST: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// What a socket is watched for.
+/// The epoll flags of each socket.
 const WATCHED: EventFlags =
     EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
 
-/// Marks the listening socket and the call to stop among the events.
+/// Mark the listening socket and the stop event among the events.
 const LISTENER: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
 
-/// Forwards on threads of this process until it is dropped.
+/// Forwards connections on threads of this process until it is dropped.
 #[derive(Debug)]
 pub struct Forwarder {
     address: SocketAddr,
@@ -48,13 +50,14 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Starts it: a connection to `to` for each that comes to `listen`, on so many threads, over which the kernel spreads
-    /// them. When this returns it listens. Each connection takes two of the files that the process may open.
+    /// Starts the forwarder: it opens a connection to `to` for each connection to `listen`. The kernel
+    /// spreads connections over the threads. The forwarder listens when this returns. Each connection takes
+    /// two descriptors.
     ///
     /// # Errors
     /// See [`Failure`].
     pub fn start(listen: SocketAddr, to: SocketAddr, threads: u32) -> Result<Self, Failure> {
-        // With less than the most, connections beyond wait in the listen queue.
+        // The result is ignored: with a low limit, further connections wait in the listen queue.
         let _ = tollgate_lab_load::raise_limit();
         let (mut all, mut address) = (Threads::new()?, listen);
         for thread in 0..threads.max(1) {
@@ -66,13 +69,13 @@ impl Forwarder {
         Ok(Self { address, threads: all })
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-/// Forwards for the rest of this process, which a signal (SIGTERM) ends.
+/// Forwards until a signal (SIGTERM) ends the process.
 ///
 /// # Errors
 /// See [`Failure`]; it returns for no other reason.
@@ -80,23 +83,23 @@ pub fn forward(listen: SocketAddr, to: SocketAddr, threads: u32) -> Result<Infal
     Forwarder::start(listen, to, threads)?.threads.wait()
 }
 
-/// A client's connection, and the one that was opened for it.
+/// A client's connection and the connection that was opened for it.
 #[derive(Debug, Default)]
 struct Pair {
     generation: u32,
     sockets: Option<[OwnedFd; 2]>,
-    /// What a side has not taken yet. While there is any, nothing more is read from the other side.
+    /// Bytes that a side has not accepted yet. While there are any, the other side is not read.
     waiting: [Vec<u8>; 2],
-    /// Whether a side has ended what it sends.
+    /// Whether a side has closed its sending direction.
     ended: [bool; 2],
 }
 
 struct Worker {
     to: SocketAddr,
     listener: OwnedFd,
-    /// Whether epoll tells of connections to accept.
+    /// Whether epoll reports connections to accept.
     accepting: bool,
-    /// Held open for as long as epoll watches it.
+    /// Keeps the stop event open as long as epoll watches it.
     _stop: Arc<OwnedFd>,
     epoll: OwnedFd,
     pairs: Vec<Pair>,
@@ -139,7 +142,7 @@ impl Worker {
     fn accept(&mut self) -> Result<(), Failure> {
         for _ in 0..ACCEPTS {
             match accept(&self.listener)? {
-                // One that cannot be connected is closed.
+                // A client is dropped if its connection to the server fails.
                 Accepted::Connection(client) => match connect_to(self.to) {
                     Ok(server) => self.open([client, server]),
                     Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
@@ -154,7 +157,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Turns accepting off when this process has no room for more files, and on again a moment later.
+    /// Turns accepting off if no more descriptors may be opened, and on again after a pause.
     fn set_accepting(&mut self, on: bool) -> Result<(), Failure> {
         self.accepting = on;
         watch_for_accept(&self.epoll, &self.listener, LISTENER, on)
@@ -189,10 +192,10 @@ impl Worker {
             return;
         }
         let over = flags.intersects(EventFlags::RDHUP | EventFlags::HUP);
-        // What was reset takes no more, and nobody wants what it has sent.
+        // A side that was reset accepts no more data, and the data it sent is discarded.
         let mut passed = if flags.contains(EventFlags::ERR) { Err(Errno::CONNRESET) } else { Ok(()) };
         if flags.contains(EventFlags::OUT) && !pair.waiting[place.side].is_empty() {
-            // What waited was in the way of the other side.
+            // The queued bytes had stopped reads from the other side.
             passed = passed
                 .and_then(|()| pair.flush(place.side))
                 .and_then(|()| pair.pass(place.opposite(), true, &mut self.buffer, &self.epoll));
@@ -207,8 +210,8 @@ impl Worker {
 }
 
 impl Pair {
-    /// Passes on what a side has sent. A read that does not fill the buffer was the last, unless the side has ended: then
-    /// nothing will tell of it once more (`to_the_end`).
+    /// Forwards what a side has sent. A read that does not fill the buffer is the last one. The exception is
+    /// a side that has closed (`to_the_end`), which epoll does not report again.
     fn pass(
         &mut self,
         from: Place,
@@ -231,7 +234,7 @@ impl Pair {
             };
             if count == 0 {
                 self.ended[side] = true;
-                // A connection that is not there yet has nothing to end; its own end is seen.
+                // Fails if the connection is not established yet; its end is reported as an event later.
                 let _ = shutdown(target, Shutdown::Write);
                 return Ok(());
             }
@@ -245,11 +248,11 @@ impl Pair {
                 return Ok(());
             }
         }
-        // There may be more, of which the kernel tells once more when it is asked anew.
+        // There may be more data. Rearming makes epoll report it again.
         epoll::modify(epoll, source, EventData::new_u64(from.word()), WATCHED)
     }
 
-    /// Sends what a side has not taken yet.
+    /// Sends the bytes that a side has not accepted yet.
     fn flush(&mut self, to: usize) -> Result<(), Errno> {
         let Some(sockets) = &self.sockets else { return Ok(()) };
         match send(&sockets[to], &self.waiting[to], SendFlags::NOSIGNAL) {
@@ -299,7 +302,7 @@ mod tests {
         let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let forwarder = Forwarder::start(SocketAddr::from(([127, 0, 0, 1], 0)), gone, 1).unwrap();
         let mut client = TcpStream::connect(forwarder.address()).unwrap();
-        // An end, or a reset.
+        // Either an end of stream or a reset.
         assert!(matches!(client.read(&mut [0; 8]), Ok(0) | Err(_)));
     }
 }

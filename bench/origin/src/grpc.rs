@@ -1,7 +1,7 @@
-//! An origin of gRPC: HTTP/2 in plain text, and unary calls that are answered with one message of a known length.
+//! A gRPC origin: HTTP/2 in plain text, with unary calls that get one message of a known length.
 //!
-//! It stands on the `h2` library and a runtime of its own for each thread; what it costs is not the systems' and is the same
-//! for all of them.
+//! It uses the `h2` library and one runtime for each thread. Its cost does not count as the systems' and is
+//! the same for all of them.
 
 use crate::answer::body;
 use crate::failure::Failure;
@@ -22,19 +22,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 use tokio::task::{LocalSet, spawn_blocking, spawn_local};
 
-/// Streams at once on a connection.
+/// Concurrent streams of a connection.
 const STREAMS: u32 = 1_000;
 
-/// Bytes that a client may send before they are read, of a stream and of a connection.
+/// Flow-control windows of a stream and of a connection, in bytes.
 const WINDOWS: (u32, u32) = (1 << 20, 16 << 20);
 
-/// A message as it travels: not compressed, its length, its bytes (gRPC over HTTP/2, "Length-Prefixed-Message").
+/// Returns a message as it is transferred: not compressed, its length, its bytes (gRPC over HTTP/2,
+/// "Length-Prefixed-Message").
 pub fn message(bytes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     [&[0], &length.to_be_bytes()[..], bytes].concat()
 }
 
-/// One thread of such an origin.
+/// One thread of a gRPC origin.
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) thread: usize,
@@ -42,7 +43,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Answers until the origin stops.
+    /// Serves until the origin stops.
     pub(crate) fn run(self) -> Result<(), Failure> {
         let built = Builder::new_current_thread().enable_io().build();
         let runtime = built.map_err(Failure::system("start a runtime"))?;
@@ -53,7 +54,8 @@ impl Worker {
                 failed = self.accept() => failed,
             }
         });
-        // Without it, a failure would wait for the order to stop.
+        // Dropping the runtime would wait for the blocking task, and so a failure would only return at the
+        // stop.
         runtime.shutdown_background();
         end
     }
@@ -69,7 +71,7 @@ impl Worker {
                     answers.shared.tallies[answers.thread].connections.add();
                     spawn_local(answers.clone().converse(stream));
                 }
-                // No room for another file: those that are open go on and give some back.
+                // No more descriptors may be opened: open connections continue and will free some.
                 Err(error)
                     if matches!(
                         error.raw_os_error().map(Errno::from_raw_os_error),
@@ -85,7 +87,7 @@ impl Worker {
     }
 }
 
-/// Returns when all threads shall end.
+/// Returns when all threads must stop.
 fn stopped(stop: &OwnedFd) {
     let mut files = [PollFd::new(stop, PollFlags::IN)];
     while poll(&mut files, None) == Err(Errno::INTR) {}
@@ -109,7 +111,7 @@ impl Answers {
         Self { shared, thread, message, ready }
     }
 
-    /// What goes wrong on a connection ends it and nothing else.
+    /// Serves a connection. An error ends only this connection.
     async fn converse(self: Rc<Self>, stream: TcpStream) {
         let _ = stream.set_nodelay(true);
         let mut settings = server::Builder::new();
@@ -127,7 +129,7 @@ impl Answers {
         }
     }
 
-    /// Reads the message to its end, then answers.
+    /// Reads the request message to its end, then responds.
     async fn collect(self: Rc<Self>, mut request: Request<RecvStream>, respond: SendResponse<Bytes>) {
         let body = request.body_mut();
         while let Some(piece) = body.data().await {

@@ -1,12 +1,12 @@
-//! The head of a request: its line and its fields (RFC 9112, sections 3 and 5).
+//! Parses the head of a request: its line and its fields (RFC 9112, sections 3 and 5).
 
 use memchr::{memchr, memmem};
 use tollgate_lab_load::token::{self, is_token};
 
-/// Longest head taken, as long as the longest that common servers take.
+/// Longest accepted head in bytes; no common server accepts a longer one.
 pub(crate) const LONGEST_HEAD: usize = 64 * 1024;
 
-/// What an answer depends on.
+/// The parts of a head on which the response depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     /// Whether the method is `HEAD`.
@@ -15,18 +15,18 @@ pub(crate) struct Head {
     pub(crate) to_ready: bool,
     /// Whether the version is HTTP/1.0.
     pub(crate) http10: bool,
-    /// Whether the connection stays.
+    /// Whether the connection stays open.
     pub(crate) keep_alive: bool,
-    /// Whether the client waits for word before it sends the body.
+    /// Whether the client waits for `100 Continue` before it sends the body.
     pub(crate) waits: bool,
-    /// What follows.
+    /// How the body ends.
     pub(crate) body: Body,
 }
 
 /// How the end of a request's body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Body {
-    /// After so many bytes; 0 where there is none.
+    /// After this number of bytes; 0 if there is no body.
     Length(u64),
     /// By the chunked transfer coding.
     Chunked,
@@ -51,13 +51,14 @@ pub(crate) struct Line<'a> {
     pub(crate) http10: bool,
 }
 
-/// Where the head ends that `bytes` begin with, blank line included. None of the first `known` bytes end it.
+/// Returns the end of the head at the start of `bytes`, blank line included. The first `known` bytes were
+/// searched before.
 pub(crate) fn end(bytes: &[u8], known: usize) -> Option<usize> {
     let from = known.saturating_sub(3);
     memmem::find(&bytes[from..], b"\r\n\r\n").map(|at| from + at + 4)
 }
 
-/// The request line and the fields' bytes of a whole head.
+/// Splits a complete head into the request line and the bytes of the fields.
 pub(crate) fn split(head: &[u8]) -> Result<(Line<'_>, Fields<'_>), Refusal> {
     let mut fields = Fields { rest: head };
     let line = fields.line()?;
@@ -68,7 +69,8 @@ pub(crate) fn split(head: &[u8]) -> Result<(Line<'_>, Fields<'_>), Refusal> {
         b" HTTP/1.0" => true,
         _ => return Err(Malformed),
     };
-    // Bytes above ASCII are no part of a URI, but some clients send them and every common server takes them.
+    // Bytes above ASCII are not allowed in a URI, but some clients send them and every common server accepts
+    // them.
     let printable = |byte: &u8| *byte > b' ' && *byte != 0x7f;
     if !is_token(method) || target.is_empty() || !target.iter().all(printable) {
         return Err(Malformed);
@@ -79,7 +81,7 @@ pub(crate) fn split(head: &[u8]) -> Result<(Line<'_>, Fields<'_>), Refusal> {
 /// A field's name and value.
 pub(crate) type Field<'a> = (&'a [u8], &'a [u8]);
 
-/// The fields of a head, one after the other: name and value, the value without the space around it.
+/// Iterates over the fields of a head. Values have no surrounding white space.
 #[derive(Debug)]
 pub(crate) struct Fields<'a> {
     rest: &'a [u8],
@@ -93,7 +95,7 @@ impl<'a> Fields<'a> {
         Ok(line)
     }
 
-    /// The next field; `None` at the blank line.
+    /// Returns the next field; `None` at the blank line.
     pub(crate) fn next(&mut self) -> Result<Option<Field<'a>>, Refusal> {
         let line = self.line()?;
         if line.is_empty() {
@@ -108,7 +110,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Reads a whole head, blank line included.
+/// Parses a complete head, blank line included.
 pub(crate) fn parse(bytes: &[u8], ready_path: &[u8]) -> Result<Head, Refusal> {
     let (Line { method, target, http10 }, mut fields) = split(bytes)?;
     let mut keep_alive = !http10;
@@ -130,7 +132,8 @@ pub(crate) fn parse(bytes: &[u8], ready_path: &[u8]) -> Result<Head, Refusal> {
                 let first = length.replace(decimal(value)?).is_none();
                 first.then_some(()).ok_or(Malformed)?;
             }
-            // Codings other than chunked would have to be undone to find the end, and nothing sends them.
+            // Other codings would have to be decoded to find the end, and no client of the laboratory sends
+            // them.
             17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
                 let known = !chunked && value.eq_ignore_ascii_case(b"chunked");
                 known.then_some(()).ok_or(Malformed)?;
@@ -139,7 +142,8 @@ pub(crate) fn parse(bytes: &[u8], ready_path: &[u8]) -> Result<Head, Refusal> {
             _ => {}
         }
     }
-    // RFC 9112, sections 3.2 and 6.1: a request with two lengths, or with none that can be trusted, is an attack.
+    // RFC 9112, sections 3.2 and 6.1: a request with two lengths, or without a length that can be trusted, is
+    // an attack.
     let one_host = hosts == 1 || (hosts == 0 && http10);
     if !one_host || (chunked && (length.is_some() || http10)) {
         return Err(Malformed);
@@ -155,7 +159,7 @@ pub(crate) fn parse(bytes: &[u8], ready_path: &[u8]) -> Result<Head, Refusal> {
     })
 }
 
-/// Whether a request may begin with this byte.
+/// Returns whether a request may begin with this byte.
 pub(crate) fn may_begin(byte: u8) -> bool {
     token::may_stand(byte)
 }
@@ -168,8 +172,8 @@ fn decimal(value: &[u8]) -> Result<u64, Refusal> {
     Ok(value.iter().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')))
 }
 
-/// Reads heads, and knows the last one again: most clients send the same bytes each time, and comparing them costs a
-/// tenth of reading them.
+/// Parses heads and recognizes the previous one. Most clients send the same bytes each time, and comparing
+/// them costs a tenth of parsing.
 #[derive(Debug)]
 pub(crate) struct Heads {
     ready_path: Vec<u8>,
@@ -182,13 +186,13 @@ impl Heads {
         Self { ready_path: ready_path.into(), bytes: Vec::new(), last: None }
     }
 
-    /// The head that `input` begins with, and its length, if it is the last one again.
+    /// Returns the head at the start of `input` and its length, if it equals the previous one.
     pub(crate) fn again(&self, input: &[u8]) -> Option<(Head, usize)> {
         let head = self.last?;
         input.starts_with(&self.bytes).then_some((head, self.bytes.len()))
     }
 
-    /// Reads a whole head.
+    /// Parses a complete head.
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<Head, Refusal> {
         let head = parse(bytes, &self.ready_path)?;
         self.bytes.clear();

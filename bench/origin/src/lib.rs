@@ -1,20 +1,20 @@
-//! What stands behind the systems under test: origins whose every answer is known, to the byte and to the moment. And
-//! what stands before them: a link that is long and narrow.
+//! The servers around the systems under test: origins whose every response is known to the byte and to the
+//! moment, and a slow link in front of a system.
 //!
-//! [`serve`] runs an origin as [`Settings`] say until a signal ends the process; [`Origin::start`] runs one inside a
-//! process. A thread is one epoll loop with a listening socket of its own; a request costs one read, one write and no
-//! allocation. On the way of a request:
+//! [`serve`] runs an origin with its [`Settings`] until a signal ends the process; [`Origin::start`] runs one
+//! within a process. Each thread is one epoll loop with its own listening socket. A request costs one read,
+//! one write and no allocation. The modules, in the order in which a request passes them:
 //!
-//! - `worker` is a thread's loop, `slot` one connection, `exchange` what happens on it;
-//! - `reader`, with `head`, reads requests; `recorded` keeps the last ones;
-//! - `answer` holds the answers, written out before the first; `stall` says when none may leave;
-//! - `grpc` is a thread of the other kind, which speaks HTTP/2 and answers unary calls;
-//! - `counters` counts; `control` tells the counts on a port of its own.
+//! - `worker` is the loop of a thread, `slot` one connection, `exchange` the handling of its requests;
+//! - `reader`, with `head`, parses requests; `recorded` keeps the last ones;
+//! - `answer` has the responses, serialized in advance; `stall` decides when none may be sent;
+//! - `grpc` is the alternative kind of thread, which speaks HTTP/2 and answers unary calls;
+//! - `counters` counts; `control` serves the counters on a separate port.
 //!
-//! [`relay`] and [`Relay::start`] run the link that a [`Link`] describes: `link::traffic` is its loop, `link::pipe` one
-//! direction of one connection, `link::bottleneck` the rate that all connections share.
+//! [`relay`] and [`Relay::start`] run the link that a [`Link`] describes: `link::traffic` is its loop,
+//! `link::pipe` one direction of one connection, `link::bottleneck` the rate that all connections share.
 //!
-//! [`forward`] and [`Forwarder::start`] run the least that a proxy can be: what passes bytes on and reads none of them.
+//! [`forward`] and [`Forwarder::start`] run a minimal proxy, which copies bytes without parsing them.
 
 mod answer;
 mod control;

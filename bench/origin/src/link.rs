@@ -1,4 +1,4 @@
-//! A link that is long and narrow, between a client and a system: a relay for TCP.
+//! A TCP relay that simulates a link with high latency and low bandwidth between a client and a system.
 
 mod bottleneck;
 mod pipe;
@@ -12,41 +12,43 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use traffic::Traffic;
 
-/// A link.
+/// A simulated link.
 ///
-/// Bytes arrive half a round trip after the relay took them, in either direction; so do the ends of streams, each
-/// direction by itself. A direction of a connection holds up to 256 KiB on the way, as a TCP window of that size would
-/// allow; beyond that the sender has to wait.
+/// Bytes arrive half a round trip after the relay read them, in both directions. The end of a stream is
+/// delayed in the same way, for each direction separately. Each direction of a connection holds up to 256 KiB
+/// in transit, as a TCP window of that size would allow; beyond that the sender has to wait.
 ///
-/// The handshake: the client's kernel completes it with the relay at once, which a long link would not. The relay
-/// therefore reads nothing from the client until a whole round trip after it accepted the connection, and only then
-/// connects to the system. A request that is sent at once is answered two round trips later, and a connection that
-/// has been idle for a while costs one: both as on the real link. Not as there: the system sees the connection half a
-/// round trip later, the client's `connect` itself takes no time, nothing is lost, and no window grows slowly.
+/// The handshake: the client's kernel completes it with the relay at once, which a long link would not. The
+/// relay therefore reads nothing from the client until a full round trip after it accepted the connection,
+/// and only then connects to the system. A request that is sent at once gets its response two round trips
+/// later, and a request on an established connection one round trip later; both as on the real link. The
+/// simulation differs from a real link in these points: the system sees the connection half a round trip
+/// later, the client's `connect` itself takes no time, no packet is lost, and there is no slow start.
 ///
-/// Towards the client all connections share the rate, in turn, some milliseconds' worth each; what exceeds it waits in
-/// the system's sockets and holds the system up there. Counted are the bytes that TCP carries, without headers.
+/// All connections share the rate towards the client in turn, with some milliseconds' worth each. Data beyond
+/// the rate waits in the system's sockets and delays the system there. The rate counts the bytes that TCP
+/// carries, without headers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
-    /// Where clients connect. Port 0: the kernel chooses, and [`Relay::address`] tells.
+    /// The address for clients. With port 0 the kernel chooses; see [`Relay::address`].
     pub listen: SocketAddr,
-    /// Where the relay connects to.
+    /// The address that the relay connects to.
     pub to: SocketAddr,
-    /// What the way there and back adds, milliseconds; 0 for nothing.
+    /// The added round-trip time in milliseconds; 0 adds none.
     pub round_trip_ms: f64,
     /// Bytes a second towards the client, over all connections.
     pub bytes_per_second: f64,
 }
 
-/// Longest round trip, a minute.
+/// Longest round trip: a minute.
 const LONGEST_MS: f64 = 60_000.0;
 
-/// Lowest and highest rate. At the upper end it is no limit any more.
+/// Lowest and highest rate in bytes a second. The highest is no limit in practice.
 const RATES: std::ops::RangeInclusive<f64> = 1_000.0..=1e12;
 
 impl Link {
-    /// Looks for what cannot be.
+    /// Checks the values.
     ///
     /// # Errors
     /// [`Failure::Settings`] with the field and what it should be.
@@ -77,13 +79,13 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Starts one. When this returns it listens. Each connection takes two of the files that the process may open.
+    /// Starts a relay, which listens when this returns. Each connection takes two descriptors.
     ///
     /// # Errors
     /// See [`Failure`].
     pub fn start(link: &Link) -> Result<Self, Failure> {
         link.check()?;
-        // With less than the most, connections beyond wait in the listen queue.
+        // The result is ignored: with a low limit, further connections wait in the listen queue.
         let _ = tollgate_lab_load::raise_limit();
         let mut threads = Threads::new()?;
         let (listener, address) = listen_on(link.listen, false)?;
@@ -92,13 +94,13 @@ impl Relay {
         Ok(Self { address, threads })
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-/// Runs a relay for the rest of this process, which a signal (SIGTERM) ends.
+/// Runs a relay until a signal (SIGTERM) ends the process.
 ///
 /// # Errors
 /// See [`Failure`]; it returns for no other reason.

@@ -1,4 +1,4 @@
-//! A running origin: its threads, and what they share.
+//! A running origin: its threads and their shared state.
 
 use crate::control;
 use crate::counters::{Counters, Tally};
@@ -15,49 +15,50 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What the threads of an origin share.
+/// The state that the threads of an origin share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
-    /// One a thread.
+    /// One for each thread.
     pub(crate) tallies: Vec<Tally>,
-    /// Connections so far, for their numbers.
+    /// Connections so far; numbers them.
     pub(crate) connections: AtomicU64,
     pub(crate) recorder: Recorder,
-    /// When the script of stalls began; 0 while it has not.
+    /// When the script of stalls began, in nanoseconds; 0 before its first request.
     begun: AtomicU64,
-    /// Readable when all threads shall end.
+    /// Becomes readable when all threads must stop.
     pub(crate) stop: Arc<OwnedFd>,
 }
 
 impl Shared {
-    /// Whether answers can have to wait at all.
+    /// Returns whether responses can be delayed at all.
     pub(crate) fn holds(&self) -> bool {
         self.settings.delay_ms > 0 || !self.settings.stalls.is_empty()
     }
 
-    /// When the answer to a request of this time may leave. A later request's answer never leaves earlier, unless a
-    /// reset comes between them.
+    /// Returns when the response to a request at `time` may be sent. A later request's response is never sent
+    /// earlier, unless a reset happens between them.
     pub(crate) fn leaves(&self, time: u64) -> u64 {
         let due = time + self.settings.delay_ms * MILLISECOND;
         if self.settings.stalls.is_empty() {
             return due;
         }
         let begun = match self.begun.load(Relaxed) {
-            // Of two threads that see the first request, one wins, and both go by its time.
+            // If two threads see the first request, one wins and both use its time.
             0 => self.begun.compare_exchange(0, time, Relaxed, Relaxed).err().unwrap_or(time),
             begun => begun,
         };
         begun + self.settings.stalls.leaves(due.saturating_sub(begun))
     }
 
-    /// Forgets what arrived, and lets the script of stalls begin anew with the next request. What waits keeps its time.
+    /// Clears the recorded requests and restarts the script of stalls with the next request. Responses that
+    /// are already delayed keep their time.
     pub(crate) fn reset(&self) {
         self.recorder.clear();
         self.begun.store(0, Relaxed);
     }
 
-    /// All counts together.
+    /// Returns the sum of all counters.
     pub(crate) fn counters(&self) -> Counters {
         Counters::sum(&self.tallies)
     }
@@ -73,13 +74,13 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Starts one. When this returns it listens.
+    /// Starts an origin, which listens when this returns.
     ///
     /// # Errors
     /// See [`Failure`].
     pub fn start(settings: &Settings) -> Result<Self, Failure> {
         settings.check()?;
-        // With less than the most, connections beyond wait in the listen queue.
+        // The result is ignored: with a low limit, further connections wait in the listen queue.
         let _ = tollgate_lab_load::raise_limit();
         let mut threads = Threads::new()?;
         let shared = Arc::new(Shared {
@@ -111,35 +112,35 @@ impl Origin {
         Ok(Self { address, control, shared, threads })
     }
 
-    /// Where it answers.
+    /// Returns the address for requests.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it tells what it counted.
+    /// Returns the address of the control port.
     pub fn control(&self) -> SocketAddr {
         self.control
     }
 
-    /// What it counted since its start; also `GET /counters` on the control port.
+    /// Returns the counters since the start, as `GET /counters` on the control port does.
     pub fn counters(&self) -> Counters {
         self.shared.counters()
     }
 
-    /// The heads of the last requests, the oldest first; also `GET /recorded` on the control port.
+    /// Returns the heads of the last requests, the oldest first, as `GET /recorded` on the control port does.
     pub fn recorded(&self) -> Vec<Recorded> {
         self.shared.recorder.all()
     }
 
-    /// Forgets what was recorded, and lets the script of stalls begin anew with the next request; also `POST /reset` on
-    /// the control port. Counters go on.
+    /// Clears the recorded requests and restarts the script of stalls with the next request, as `POST /reset`
+    /// on the control port does. Counters are not reset.
     pub fn reset(&self) {
         self.shared.reset();
     }
 }
 
-/// Runs an origin for the rest of this process, which a signal (SIGTERM) ends: it holds nothing that would have to be
-/// put away.
+/// Runs an origin until a signal (SIGTERM) ends the process. It has no state that would need an orderly
+/// shutdown.
 ///
 /// # Errors
 /// See [`Failure`]; it returns for no other reason.

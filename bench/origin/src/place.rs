@@ -1,13 +1,13 @@
-//! A side of a pair of sockets, as epoll names it.
+//! The epoll key of one side of a pair of sockets.
 
-/// A side of a pair, in a word that epoll keeps.
+/// One side of a pair, packed into the word that epoll stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Which pair.
+    /// The index of the pair.
     pub(crate) at: usize,
-    /// Which of its sockets: 0 or 1.
+    /// The side: 0 or 1.
     pub(crate) side: usize,
-    /// Which of the connections that the place has had, so that what was meant for one does not reach the next. 31 bits.
+    /// The number of the connection within its slot, so that a late event of one does not affect the next. 31 bits.
     pub(crate) generation: u32,
 }
 
@@ -20,7 +20,7 @@ impl Place {
         Self { at: (word as u32 >> 1) as usize, side: (word & 1) as usize, generation: (word >> 32) as u32 }
     }
 
-    /// The other side of the same pair.
+    /// Returns the other side of the same pair.
     pub(crate) fn opposite(self) -> Self {
         Self { side: 1 - self.side, ..self }
     }

@@ -1,13 +1,13 @@
-//! Requests, read as they come: however the bytes are cut, the result is the same.
+//! An incremental parser of requests. The result does not depend on how the bytes are split into reads.
 
 use crate::head::{self, Body, Head, Heads, LONGEST_HEAD, Refusal};
 use tollgate_lab_load::chunked::{Chunked, Step};
 
-/// Reads one request after another from a connection.
+/// Parses one request after another from a connection.
 #[derive(Debug)]
 pub(crate) struct Reader {
     stage: Stage,
-    /// A head that did not come in one piece.
+    /// The first part of a head that arrived in several reads.
     stash: Vec<u8>,
 }
 
@@ -18,12 +18,12 @@ enum Stage {
     Chunked(Head, Chunked),
 }
 
-/// What [`Reader::read`] came to.
+/// The result of [`Reader::read`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// All bytes were taken, and the request is not whole.
+    /// All bytes were consumed, and the request is incomplete.
     More,
-    /// So do all bytes, but the client waits for word before it sends the body.
+    /// All bytes were consumed, and the client waits for `100 Continue` before it sends the body.
     Waits,
     /// A request with its body, and how many bytes it took.
     Whole(Head, usize),
@@ -34,13 +34,13 @@ impl Reader {
         Self { stage: Stage::Head, stash: Vec::new() }
     }
 
-    /// Makes ready for another connection.
+    /// Prepares for another connection.
     pub(crate) fn reset(&mut self) {
         self.stage = Stage::Head;
         self.stash.clear();
     }
 
-    /// Takes bytes in. `seen` gets the bytes of each head, blank line included.
+    /// Consumes bytes. Calls `seen` with the bytes of each head, blank line included.
     pub(crate) fn read(
         &mut self,
         input: &[u8],
@@ -97,7 +97,7 @@ impl Reader {
         Read::Whole(head, taken)
     }
 
-    /// A whole head and how many bytes of `input` it took.
+    /// Returns a complete head and how many bytes of `input` it took.
     fn head(
         &mut self,
         input: &[u8],
@@ -105,7 +105,7 @@ impl Reader {
         seen: &mut impl FnMut(&[u8]),
     ) -> Result<Option<(Head, usize)>, Refusal> {
         if self.stash.is_empty() {
-            // Blank lines before a request are passed over (RFC 9112, section 2.2).
+            // Skip blank lines before a request (RFC 9112, section 2.2).
             let mut skipped = 0;
             while input[skipped..].starts_with(b"\r\n") {
                 skipped += 2;
@@ -121,7 +121,7 @@ impl Reader {
             return self.stash(input, 0, heads, seen);
         }
         if self.stash == b"\r" {
-            // The first half of such a blank line, if its second follows.
+            // The CR of such a blank line; its LF must follow.
             self.stash.clear();
             return match input {
                 [] => self.stash(b"\r", 0, heads, seen),
@@ -136,7 +136,7 @@ impl Reader {
         self.stash(input, known, heads, seen)
     }
 
-    /// Adds to a head that came in pieces.
+    /// Appends to a head that arrives in several reads.
     fn stash(
         &mut self,
         input: &[u8],
@@ -144,10 +144,11 @@ impl Reader {
         heads: &mut Heads,
         seen: &mut impl FnMut(&[u8]),
     ) -> Result<Option<(Head, usize)>, Refusal> {
-        // One byte past the limit tells that it is passed; the rest of a flood need not be kept.
+        // One byte past the limit shows that the head is too long; the rest of a flood is not kept.
         let room = LONGEST_HEAD + 1 - known;
         self.stash.extend_from_slice(&input[..input.len().min(room)]);
-        // Another protocol, such as TLS, is told at its first byte; its client would else wait for ever.
+        // Another protocol, such as TLS, is detected at its first byte. Its client would otherwise wait
+        // forever.
         if self.stash.first().is_some_and(|first| !head::may_begin(*first)) && self.stash != b"\r" {
             return Err(Refusal::Malformed);
         }
@@ -179,7 +180,8 @@ mod tests {
 
     type Outcome = (Vec<(Head, Vec<u8>)>, Option<Refusal>);
 
-    /// All requests in `bytes` when they come in these pieces, and how the reading ended if it did.
+    /// Returns all requests in `bytes` when they arrive in these pieces, and the error that ended them, if
+    /// any.
     fn requests<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
         let (mut reader, mut heads) = (Reader::new(), Heads::new("/ready"));
         let (mut found, mut seen) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! What arrived: the heads of the last requests.
+//! The recorded heads of the last requests.
 
 use crate::head::{Refusal, split};
 use serde::{Deserialize, Serialize};
@@ -8,20 +8,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A request as it arrived.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recorded {
-    /// Number of its connection, from 1 on, in the order in which the origin accepted them.
+    /// The number of its connection, from 1, in the order in which the origin accepted them.
     pub connection: u64,
     /// `HTTP/1.1` or `HTTP/1.0`.
     pub version: String,
     /// The method.
     pub method: String,
-    /// The request target as it stands there.
+    /// The request target as sent.
     pub target: String,
-    /// Name and value of each field, in order and as they are written; only the space around values is gone. Bytes
-    /// that are not UTF-8 appear as U+FFFD.
+    /// Name and value of each field in their order and spelling. Only the white space around values is
+    /// removed. Bytes that are not UTF-8 appear as U+FFFD.
     pub headers: Vec<(String, String)>,
 }
 
-/// The last heads.
+/// The last request heads.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     most: usize,
@@ -29,12 +29,12 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// One that keeps the last `most`.
+    /// Creates a recorder that keeps the last `most` heads.
     pub(crate) fn new(most: usize) -> Self {
         Self { most, heads: Mutex::new(VecDeque::with_capacity(most)) }
     }
 
-    /// Keeps a head, in the place of the oldest if there is no other.
+    /// Keeps a head and drops the oldest one if the recorder is full.
     pub(crate) fn keep(&self, connection: u64, head: &[u8]) {
         if self.most == 0 {
             return;
@@ -47,12 +47,12 @@ impl Recorder {
         heads.push_back((connection, bytes));
     }
 
-    /// Forgets all.
+    /// Drops all heads.
     pub(crate) fn clear(&self) {
         self.heads().clear();
     }
 
-    /// All heads, the oldest first. They are taken apart only here: recording itself is to cost little.
+    /// Returns all heads, the oldest first. They are parsed only here, so that recording costs little.
     pub(crate) fn all(&self) -> Vec<Recorded> {
         let heads = self.heads().clone();
         heads.iter().filter_map(|(connection, head)| taken_apart(*connection, head).ok()).collect()

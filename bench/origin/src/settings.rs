@@ -1,48 +1,49 @@
-//! What an origin shall do.
+//! The settings of an origin.
 
 use crate::failure::Failure;
 use crate::stall::Stalls;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// An origin. In JSON every field but `listen` and `control` can be left out.
+/// The settings of an origin. In JSON, every field except `listen` and `control` may be omitted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Where it answers. Port 0: the kernel chooses, and [`crate::Origin::address`] tells.
+    /// The address for requests. With port 0 the kernel chooses; see [`crate::Origin::address`].
     pub listen: SocketAddr,
-    /// Where it tells what it counted.
+    /// The address of the control port.
     pub control: SocketAddr,
-    /// Threads, each an event loop with a listening socket of its own. The kernel spreads connections over them by
+    /// Threads, each an event loop with its own listening socket. The kernel spreads connections over them by
     /// hash, not evenly.
     #[serde(default = "one")]
     pub threads: u32,
-    /// Bytes of each answer's body, which is [`crate::body`] of that length.
+    /// Length of each response's body, which is [`crate::body`].
     #[serde(default = "two")]
     pub response_bytes: usize,
-    /// Status of each answer.
+    /// Status of each response.
     #[serde(default = "ok")]
     pub status: u16,
-    /// Milliseconds from the last byte of a request to its answer. Each answer waits for itself alone.
+    /// Milliseconds from the last byte of a request to its response. Each response is delayed separately.
     #[serde(default)]
     pub delay_ms: u64,
-    /// A `GET` of this path is answered at once with status 200 and `ready_body`, whatever else is set.
+    /// A `GET` of this path gets status 200 and `ready_body` at once, whatever the other settings.
     #[serde(default = "ready_path")]
     pub ready_path: String,
-    /// The body of the answer there.
+    /// The body of the response to `ready_path`.
     #[serde(default = "ready_body")]
     pub ready_body: String,
-    /// It speaks HTTP/2 in plain text instead of HTTP/1, and answers each gRPC call with one [`crate::message`] of so many
-    /// bytes and the status OK. Nothing is recorded, delayed or held up then.
+    /// Whether the origin speaks HTTP/2 in plain text instead of HTTP/1. It then answers each gRPC call with
+    /// one [`crate::message`] of `response_bytes` bytes and the status OK. Nothing is recorded, delayed or
+    /// stalled in this mode.
     #[serde(default)]
     pub grpc: bool,
-    /// The bytes of that message, where they are not [`crate::body`].
+    /// The bytes of that message; if empty, [`crate::body`] is used.
     #[serde(default)]
     pub message: Vec<u8>,
     /// How many of the last requests' heads are kept, for `GET /recorded` on the control port.
     #[serde(default)]
     pub record: usize,
-    /// When no answers leave.
+    /// When no responses are sent.
     #[serde(default)]
     pub stalls: Stalls,
 }
@@ -70,7 +71,7 @@ fn ready_body() -> String {
     "ready".into()
 }
 
-/// Longest body: each thread holds one in memory.
+/// Longest body, in bytes; each thread has one in memory.
 const LONGEST_BODY: usize = 1 << 30;
 
 /// Longest delay, an hour.
@@ -80,7 +81,7 @@ const LONGEST_DELAY_MS: u64 = 3_600_000;
 const MOST_RECORDED: usize = 100_000;
 
 impl Settings {
-    /// The defaults: one thread, two bytes, status 200, no delay, nothing recorded.
+    /// Returns the defaults: one thread, two bytes, status 200, no delay, no recording.
     pub fn new(listen: SocketAddr, control: SocketAddr) -> Self {
         Self {
             listen,
@@ -98,13 +99,14 @@ impl Settings {
         }
     }
 
-    /// One that lets every request through that Envoy's protocol asks it about: a `CheckResponse` (envoy.service.auth.v3)
-    /// whose first field, the status, is a message without fields, and so OK.
+    /// Returns the settings of an authorizer that allows every request. Its answer is a `CheckResponse` of
+    /// Envoy's protocol (envoy.service.auth.v3) whose first field, the status, is an empty message, which
+    /// means OK.
     pub fn authorizer(listen: SocketAddr, control: SocketAddr) -> Self {
         Self { grpc: true, message: vec![0x0a, 0], ..Self::new(listen, control) }
     }
 
-    /// Looks for what cannot be.
+    /// Checks the values.
     ///
     /// # Errors
     /// [`Failure::Settings`] with the field and what it should be.

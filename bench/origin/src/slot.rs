@@ -1,44 +1,45 @@
-//! A place for one connection; its buffers stay when the connection goes, so that the next one allocates nothing.
+//! A slot for one connection. Its buffers are kept for the next connection, which therefore allocates
+//! nothing.
 
 use crate::answer::Answer;
 use crate::reader::Reader;
 use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
 
-/// Answers that a connection may have waiting before no more is read from it. One read can add some thousand more.
+/// Queued responses at which a connection is no longer read. One read can add some thousand more.
 const MOST_ANSWERS: usize = 1024;
 
 /// How a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Not yet.
+    /// It stays open.
     Open,
-    /// After the answers that wait: what the client may still send is not looked at.
+    /// It closes after the queued responses; further input is ignored.
     AfterAnswers,
-    /// Likewise, but then what the client sent meanwhile is read away: a reset could destroy the refusal before the
-    /// client reads it (RFC 9112, section 9.6).
+    /// As before, but the input that the client still sends is then read and discarded. Otherwise a reset
+    /// could destroy the refusal before the client reads it (RFC 9112, section 9.6).
     Draining,
 }
 
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) socket: Option<OwnedFd>,
-    /// Counts the connections of this slot, so that what was meant for one does not reach the next.
+    /// Counts the connections of this slot, so that a late event of one does not affect the next.
     pub(crate) generation: u32,
-    /// Number of the connection among all of the origin.
+    /// The number of the connection within the origin.
     pub(crate) number: u64,
     pub(crate) reader: Reader,
-    /// Answers in the order of their requests.
+    /// Responses in the order of their requests.
     pub(crate) answers: VecDeque<Answer>,
-    /// How many of them, from the front, may leave.
+    /// How many of them, from the front, may be sent.
     pub(crate) free: usize,
-    /// Bytes of the first that have left.
+    /// Bytes of the first response that were sent.
     pub(crate) sent: usize,
-    /// Whether epoll tells when the socket can be written to.
+    /// Whether epoll reports when the socket is writable.
     pub(crate) for_writing: bool,
-    /// Whether the socket may hold bytes that epoll will not tell of again.
+    /// Whether the socket may hold bytes that epoll will not report again.
     pub(crate) unread: bool,
-    /// Whether the client has ended its side.
+    /// Whether the client has closed its sending side.
     pub(crate) ended: bool,
     pub(crate) ending: Ending,
 }
@@ -60,7 +61,7 @@ impl Slot {
         }
     }
 
-    /// Takes a connection.
+    /// Starts a connection in this slot.
     pub(crate) fn open(&mut self, socket: OwnedFd, number: u64) {
         self.socket = Some(socket);
         self.number = number;
@@ -75,13 +76,13 @@ impl Slot {
     /// Closes the connection.
     pub(crate) fn close(&mut self) {
         self.socket = None;
-        // 31 bits, so that no token is taken for one of the marks.
+        // 31 bits, so that no token equals one of the marks.
         self.generation = (self.generation + 1) & 0x7fff_ffff;
         self.reader.reset();
         self.answers.clear();
     }
 
-    /// Whether to read from the socket now.
+    /// Returns whether to read from the socket now.
     pub(crate) fn reads(&self) -> bool {
         self.answers.len() < MOST_ANSWERS && !self.ended
     }

@@ -1,4 +1,4 @@
-//! Listening sockets and what is accepted from them.
+//! Listening sockets, and connections accepted from them.
 
 use crate::failure::Failure;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -10,12 +10,14 @@ use rustix::net::{
 };
 use std::net::SocketAddr;
 
-/// Length of the listen queue; the kernel cuts it to `net.core.somaxconn`.
+/// Length of the listen queue; the kernel reduces it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// A socket that listens on `address`, and the address with its port if that was 0.
+/// Creates a socket that listens on `address`. Returns also the bound address, which differs if the port was
+/// 0.
 ///
-/// `shared`: other sockets may listen there too (`SO_REUSEPORT`), and the kernel spreads connections over them.
+/// With `shared`, other sockets may listen there too (`SO_REUSEPORT`), and the kernel spreads connections
+/// over them.
 pub(crate) fn listen_on(address: SocketAddr, shared: bool) -> Result<(OwnedFd, SocketAddr), Failure> {
     let open = || -> io::Result<(OwnedFd, SocketAddr)> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -25,7 +27,7 @@ pub(crate) fn listen_on(address: SocketAddr, shared: bool) -> Result<(OwnedFd, S
         if shared {
             sockopt::set_socket_reuseport(&socket, true)?;
         }
-        // Accepted sockets inherit it, which saves a call for each.
+        // Accepted sockets inherit this, which saves a call for each.
         sockopt::set_tcp_nodelay(&socket, true)?;
         bind(&socket, &address)?;
         listen(&socket, BACKLOG)?;
@@ -35,14 +37,14 @@ pub(crate) fn listen_on(address: SocketAddr, shared: bool) -> Result<(OwnedFd, S
     open().map_err(|error| Failure::Listen(address, error.into()))
 }
 
-/// What came of an attempt to accept a connection.
+/// The result of an attempt to accept a connection.
 #[derive(Debug)]
 pub(crate) enum Accepted {
     /// A connection.
     Connection(OwnedFd),
-    /// None is waiting.
+    /// No connection is waiting.
     None,
-    /// One is waiting, but this process may not open more files.
+    /// A connection is waiting, but this process may not open more descriptors.
     NoRoom,
 }
 
@@ -53,14 +55,15 @@ pub(crate) fn accept(listener: impl AsFd) -> Result<Accepted, Failure> {
             Ok(socket) => Ok(Accepted::Connection(socket)),
             Err(Errno::AGAIN) => Ok(Accepted::None),
             Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Ok(Accepted::NoRoom),
-            // The client went away while it waited, or the network told of an error of its own (accept(2)).
+            // The client disconnected before the accept, or the network reported an error of its own
+            // (accept(2)).
             Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::PERM) => continue,
             Err(error) => Err(Failure::System("accept a connection", error.into())),
         };
     }
 }
 
-/// Has epoll tell of connections that wait at a listening socket, which it calls `mark`, or no longer.
+/// Turns the event for waiting connections of a listening socket, whose key is `mark`, on or off.
 pub(crate) fn watch_for_accept(
     epoll: impl AsFd,
     listener: impl AsFd,
@@ -71,7 +74,7 @@ pub(crate) fn watch_for_accept(
     epoll::modify(epoll, listener, EventData::new_u64(mark), flags).map_err(Failure::system("watch a file"))
 }
 
-/// Starts to connect; nothing that is written waits for an acknowledgement.
+/// Starts to connect, with Nagle's algorithm off.
 pub(crate) fn connect_to(address: SocketAddr) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

@@ -1,21 +1,21 @@
-//! Stalls by script: spans in which no answer leaves, and what a client must see of them.
+//! Scripted stalls: spans in which no response is sent, and the latencies that a client must then measure.
 
 use crate::settings::{MILLISECOND, Settings};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tollgate_lab_stats::histogram::Histogram;
 
-/// When an origin stalls: answers that would leave within a stall leave right after it. Times count from the first
-/// request that is not for the ready path, after the start or after a reset.
+/// When an origin stalls. A response that is due within a stall is sent right after it. Times count from the
+/// first request that is not for the ready path, after the start or after a reset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     untagged,
     expecting = "expected stalls as [{\"at_ms\": 500, \"for_ms\": 100}, ...] or as {\"every_ms\": 1000, \"for_ms\": 100}"
 )]
 pub enum Stalls {
-    /// These, in order and apart.
+    /// These stalls, in order and not touching each other.
     At(Vec<Stall>),
-    /// One after each span.
+    /// Stalls in a fixed period.
     Every(Every),
 }
 
@@ -23,19 +23,19 @@ pub enum Stalls {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stall {
-    /// Its begin, milliseconds.
+    /// When it begins, in milliseconds.
     pub at_ms: u64,
-    /// Its length, milliseconds.
+    /// Its length in milliseconds.
     pub for_ms: u64,
 }
 
-/// A stall at each multiple of a span, the first after one span.
+/// A stall at each multiple of the period, first after one period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Every {
-    /// The span, milliseconds.
+    /// The period in milliseconds.
     pub every_ms: u64,
-    /// The length of each, milliseconds; less than the span.
+    /// The length of each stall in milliseconds; less than the period.
     pub for_ms: u64,
 }
 
@@ -49,12 +49,12 @@ impl Default for Stalls {
 const LATEST_MS: u64 = 86_400_000;
 
 impl Stalls {
-    /// Whether there is none.
+    /// Returns whether there are no stalls.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::At(stalls) if stalls.is_empty())
     }
 
-    /// When what would leave at `time` leaves; both in nanoseconds from the first request.
+    /// Returns when a response is sent that is due at `time`. Both are nanoseconds from the first request.
     pub fn leaves(&self, time: u64) -> u64 {
         match self {
             Self::At(stalls) => {
@@ -69,7 +69,7 @@ impl Stalls {
         }
     }
 
-    /// Looks for what cannot be; says what should.
+    /// Checks the values. The error says what was expected.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self {
             Self::At(stalls) => {
@@ -80,7 +80,7 @@ impl Stalls {
                             "`stalls`: {for_ms} ms at {at_ms} ms: expected stalls in order, apart, none empty, within a day"
                         ));
                     }
-                    // Two that touch would be one, and it could not be found by its begin.
+                    // Two stalls that touch would be one, and it could not be found by its start.
                     free = at_ms + for_ms + 1;
                 }
                 Ok(())
@@ -97,9 +97,9 @@ impl Stalls {
     }
 }
 
-/// The response times that a client must see who sends `rate` requests a second, evenly, from the script's first moment
-/// on for `duration`, to an origin with these settings, and has a connection free whenever a request is due. All that
-/// is missing from them is what an undisturbed exchange takes. The delay and the stalls count; nothing else does.
+/// Computes the response times that a client must measure, without the time of an undisturbed exchange; only
+/// the delay and the stalls count. The client sends `rate` requests a second, evenly, for `duration` from the
+/// script's first moment, and always has a free connection.
 pub fn truth(rate: f64, settings: &Settings, duration: Duration) -> Histogram {
     let mut times = Histogram::new();
     let delay = settings.delay_ms * MILLISECOND;
@@ -155,15 +155,16 @@ mod tests {
     fn the_truth_of_a_case_that_can_be_computed_by_hand() {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut settings = Settings::new(any, any);
-        // From 1 s on a fifth of the time is stalled. Of 10 s, nine stalls of 200 ms: 18 % wait, evenly from 0 to
-        // 200 ms. 1 % of all is 5.6 % of those: the 99th percentile is at 200 ms * (1 - 1/18).
+        // From 1 s on, a fifth of the time is stalled. In 10 s, nine stalls of 200 ms delay 18 % of the
+        // requests, evenly by 0 to 200 ms. 1 % of all is 5.6 % of those: the 99th percentile is at 200 ms *
+        // (1 - 1/18).
         settings.stalls = read(r#"{"every_ms":1000,"for_ms":200}"#);
         let times = truth(1_000.0, &settings, Duration::from_secs(10));
         assert_eq!(times.count(), 10_000);
         let p99 = times.percentile(99.0) as f64 / 1e6;
         assert!((p99 / (200.0 * 17.0 / 18.0) - 1.0).abs() < 0.01, "{p99}");
         assert_eq!(times.percentile(80.0), 0);
-        // A delay moves the stalls' begin and adds itself to the rest.
+        // A delay shifts the start of the stalls and is added to the other times.
         settings.delay_ms = 50;
         let times = truth(1_000.0, &settings, Duration::from_secs(10));
         assert!((times.min() as f64 / 1e6 - 50.0).abs() < 0.05, "{}", times.min());

@@ -1,4 +1,4 @@
-//! The threads of a server: how they are told to stop, and how they tell that they failed.
+//! The threads of a server: tells them to stop, and receives their failures.
 
 use crate::failure::Failure;
 use rustix::event::{EventfdFlags, eventfd};
@@ -25,12 +25,12 @@ impl Threads {
         Ok(Self { stop, running: Vec::new(), failed, failures })
     }
 
-    /// What becomes readable when all threads shall end.
+    /// Returns the descriptor that becomes readable when all threads must stop.
     pub(crate) fn stop(&self) -> Arc<OwnedFd> {
         self.stop.clone()
     }
 
-    /// Starts one.
+    /// Starts a thread.
     pub(crate) fn spawn(
         &mut self,
         name: String,
@@ -39,7 +39,7 @@ impl Threads {
         let failed = self.failed.clone();
         let body = move || {
             if let Err(failure) = run() {
-                // Nobody listens any more when the server is being dropped.
+                // The receiver is gone while the server is being dropped.
                 let _ = failed.send(failure);
             }
         };
@@ -47,7 +47,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Waits until a thread fails, which is for ever if all goes well.
+    /// Waits until a thread fails; forever if none does.
     pub(crate) fn wait(&self) -> Result<Infallible, Failure> {
         let lost = |_| Failure::System("wait for threads", std::io::ErrorKind::BrokenPipe.into());
         Err(self.failures.recv().unwrap_or_else(lost))
@@ -56,10 +56,10 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        // An eventfd takes eight bytes, and this one is written to once: it cannot fail.
+        // An eventfd accepts eight bytes, and this one is written once, so the call cannot fail.
         let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
         for thread in self.running.drain(..) {
-            // A thread's panic has been printed, and a second one here would abort.
+            // A thread's panic was already printed, and a second panic here would abort the process.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! One thread of an origin: one epoll over its listening socket and its connections.
+//! One thread of an origin: an epoll loop over its listening socket and its connections.
 
 use crate::answer::{Answers, unix_seconds};
 use crate::failure::Failure;
@@ -16,19 +16,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use tollgate_lab_load::clock::{Timer, now};
 
-/// Bytes taken from a socket at once.
+/// Bytes read from a socket at once.
 const READ_SIZE: usize = 64 * 1024;
 
-/// Bytes of several answers that are put together for one write.
+/// Most bytes of several responses that are combined into one write.
 pub(crate) const WRITE_SIZE: usize = 64 * 1024;
 
 /// Events taken from the kernel at once.
 const EVENTS: usize = 512;
 
-/// Connections accepted in a row, so that a flood of them does not hold up those that are open.
+/// Connections accepted in a row, so that a flood of them does not delay the open ones.
 const ACCEPTS: usize = 64;
 
-/// Marks the listening socket, the timer and the call to stop among the events.
+/// Mark the listening socket, the timer and the stop event among the events.
 const LISTENER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 const STOP: u64 = u64::MAX - 2;
@@ -38,14 +38,14 @@ pub(crate) struct Worker {
     pub(crate) thread: usize,
     pub(crate) epoll: OwnedFd,
     listener: OwnedFd,
-    /// Whether epoll tells of connections to accept.
+    /// Whether epoll reports connections to accept.
     accepting: bool,
     timer: Timer,
     pub(crate) slots: Vec<Slot>,
     /// Slots without a connection.
     pub(crate) vacant: Vec<u32>,
-    /// Answers that may not leave yet: when each may, and the connection's token. The wait is the same for all, so
-    /// that this queue, in the order of the requests, is in the order of times too and no heap is needed.
+    /// Delayed responses: when each may be sent, and the token of its connection. The delay is the same for
+    /// all, so the queue is in order of time and no heap is needed.
     pub(crate) held: VecDeque<(u64, u64)>,
     pub(crate) answers: Answers,
     pub(crate) heads: Heads,
@@ -53,7 +53,7 @@ pub(crate) struct Worker {
     pub(crate) out: Vec<u8>,
 }
 
-/// What epoll calls a connection: its slot, and which of the slot's connections it is.
+/// Returns the key of a connection in epoll: its slot, and its number within the slot.
 pub(crate) fn token(slot: &Slot, at: usize) -> u64 {
     u64::from(slot.generation) << 32 | at as u64
 }
@@ -83,7 +83,7 @@ impl Worker {
         })
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until the stop event.
     pub(crate) fn run(mut self) -> Result<(), Failure> {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
         loop {
@@ -133,14 +133,14 @@ impl Worker {
         let data = EventData::new_u64(token(slot, at));
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
         self.shared.tallies[self.thread].connections.add();
-        // Fails only when the kernel has no memory for it; then the client sees the connection end.
+        // Fails only if the kernel is out of memory; the client then sees the connection close.
         match epoll::add(&self.epoll, &socket, data, flags) {
             Ok(()) => slot.open(socket, number),
             Err(_) => self.vacant.push(at as u32),
         }
     }
 
-    /// Turns accepting off when this process has no room for more files, and on when a connection went.
+    /// Turns accepting off if no more descriptors may be opened, and on when a connection closes.
     fn set_accepting(&mut self, on: bool) -> Result<(), Failure> {
         self.accepting = on;
         watch_for_accept(&self.epoll, &self.listener, LISTENER, on)
@@ -151,12 +151,12 @@ impl Worker {
         self.slots[at].close();
         self.vacant.push(at as u32);
         if !self.accepting {
-            // Fails only for a file that is not in the set, and the listener is.
+            // Fails only for a descriptor that is not in the set; the listener is in it.
             let _ = self.set_accepting(true);
         }
     }
 
-    /// Lets all answers go whose time has come. Says whether more may be due by now.
+    /// Releases the delayed responses that are due. Returns whether more may be due by now.
     fn release(&mut self) -> bool {
         if self.held.is_empty() {
             return false;

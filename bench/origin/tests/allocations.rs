@@ -1,4 +1,4 @@
-//! A request costs the origin no allocation, once its connection has its buffers.
+//! Tests that a request costs the origin no allocation once its connection has its buffers.
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
@@ -9,7 +9,7 @@ use tollgate_lab_origin::{Origin, Settings};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Bytes that are answered with `answer` bytes, so many times.
+/// Sends `text` and reads a response of the length of `answer`, `times` times.
 fn ask(stream: &mut TcpStream, text: &[u8], answer: &mut [u8], times: usize) {
     for _ in 0..times {
         stream.write_all(text).unwrap();
@@ -17,7 +17,7 @@ fn ask(stream: &mut TcpStream, text: &[u8], answer: &mut [u8], times: usize) {
     }
 }
 
-/// One test, since the counts are those of the whole process.
+/// A single test, since the counts are of the whole process.
 #[test]
 fn none_a_request() {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -34,7 +34,7 @@ fn none_a_request() {
         let region = Region::new(ALLOCATOR);
         ask(&mut stream, text, &mut answer, 1_000);
         let change = region.change();
-        // The text of a new date is one, each second.
+        // The text of a new date is one allocation a second.
         assert!(
             change.allocations + change.reallocations < 20,
             "delay {delay_ms}, record {record}: {change:?}"

@@ -1,19 +1,19 @@
-//! A rate that all connections share.
+//! The rate limit that all connections share.
 
 use tollgate_lab_load::clock::SECOND;
 
-/// How far the bottleneck may catch up when its thread ran late, nanoseconds. Without it a busy machine would make the
-/// link slower than it is said to be; with much more of it the link would send in bursts.
+/// How far the bottleneck may catch up if its thread ran late, in nanoseconds. Without it, a busy machine
+/// would make the link slower than configured; with much more, the link would send in bursts.
 const LATE: u64 = 20_000_000;
 
-/// One segment on Ethernet (1,500 bytes less the headers of IP and TCP with time stamps): the least that is passed at
-/// once.
+/// One segment on Ethernet (1,500 bytes less the headers of IP and TCP with time stamps): the smallest
+/// portion.
 const SEGMENT: f64 = 1_448.0;
 
-/// Most that is passed at once.
+/// The largest portion, in bytes.
 const MOST: f64 = 65_536.0;
 
-/// A token bucket, kept as the time at which its debt is paid.
+/// A token bucket, stored as the time at which its debt is paid.
 #[derive(Debug)]
 pub(crate) struct Bottleneck {
     nanos_a_byte: f64,
@@ -31,17 +31,17 @@ impl Bottleneck {
         }
     }
 
-    /// When the next bytes may pass.
+    /// Returns when the next bytes may pass.
     pub(crate) fn free(&self) -> u64 {
         self.free
     }
 
-    /// Most bytes that a connection may pass in its turn: a millisecond's worth, within bounds.
+    /// Returns the most bytes that a connection may pass in its turn: a millisecond's worth, within bounds.
     pub(crate) fn portion(&self) -> usize {
         self.portion
     }
 
-    /// Bytes passed now.
+    /// Accounts for bytes that pass now.
     pub(crate) fn pass(&mut self, bytes: usize, now: u64) {
         let cost = (bytes as f64 * self.nanos_a_byte).round() as u64;
         self.free = self.free.max(now.saturating_sub(LATE)) + cost;
@@ -54,7 +54,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Bytes that pass in a second when somebody looks each `step` nanoseconds.
+    /// Returns the bytes that pass in a second if the bottleneck is polled every `step` nanoseconds.
     fn passed(rate: f64, step: u64) -> usize {
         let mut bottleneck = Bottleneck::new(rate);
         let mut sum = 0;
@@ -72,7 +72,7 @@ mod tests {
         for rate in [50_000.0, 950_000.0, 1e8] {
             for step in [MS / 10, MS, 15 * MS] {
                 let got = passed(rate, step) as f64;
-                // What may catch up at the start, and one portion.
+                // The allowed catch-up at the start, and one portion.
                 let over = rate * 0.02 + SEGMENT.max(rate / 1e3) + rate * 0.016;
                 assert!(got >= rate * 0.98 && got <= rate + over, "{got} of {rate} by {step}");
             }

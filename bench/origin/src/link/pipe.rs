@@ -1,34 +1,34 @@
-//! One direction of one connection: bytes on their way, each portion with the time at which it arrives.
+//! One direction of one connection: bytes in transit, in portions that each have an arrival time.
 
 use rustix::fd::AsFd;
 use rustix::io::{self, Errno};
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use std::collections::VecDeque;
 
-/// Most bytes on the way.
+/// Most bytes in transit.
 const MOST: usize = 256 * 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct Pipe {
     bytes: VecDeque<u8>,
-    /// How many bytes each portion has that has not arrived; 0 for the end of the stream.
+    /// The sizes of the portions in transit; 0 marks the end of the stream.
     portions: VecDeque<usize>,
     /// Bytes that have arrived and can be written.
     arrived: usize,
     /// Whether the sender has ended the stream.
     pub(crate) ended: bool,
-    /// Whether this end has arrived.
+    /// Whether the end of the stream has arrived.
     end_arrived: bool,
-    /// Whether it was passed on.
+    /// Whether the end of the stream was passed on.
     pub(crate) closed: bool,
     /// Whether the sender's socket may hold bytes.
     pub(crate) readable: bool,
-    /// Whether it waits for its turn at the bottleneck.
+    /// Whether the pipe is queued for its turn at the bottleneck.
     pub(crate) queued: bool,
 }
 
 impl Pipe {
-    /// Makes ready for another connection.
+    /// Prepares for another connection; keeps the buffers.
     pub(crate) fn reset(&mut self) {
         let (mut bytes, mut portions) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.portions));
         bytes.clear();
@@ -36,24 +36,24 @@ impl Pipe {
         *self = Self { bytes, portions, ..Self::default() };
     }
 
-    /// How many more bytes it takes.
+    /// Returns how many more bytes the pipe accepts.
     pub(crate) fn room(&self) -> usize {
         MOST - self.bytes.len()
     }
 
-    /// Takes a portion in.
+    /// Adds a portion.
     pub(crate) fn take(&mut self, bytes: &[u8]) {
         self.bytes.extend(bytes);
         self.portions.push_back(bytes.len());
     }
 
-    /// Takes the stream's end in.
+    /// Adds the end of the stream.
     pub(crate) fn end(&mut self) {
         self.ended = true;
         self.portions.push_back(0);
     }
 
-    /// The first portion on the way arrives.
+    /// Marks the first portion in transit as arrived.
     pub(crate) fn arrive(&mut self) {
         match self.portions.pop_front() {
             Some(0) => self.end_arrived = true,
@@ -62,7 +62,7 @@ impl Pipe {
         }
     }
 
-    /// Writes what has arrived. Stops without an error when the socket takes no more.
+    /// Writes the bytes that have arrived. Stops without an error when the socket accepts no more.
     pub(crate) fn deliver(&mut self, to: impl AsFd) -> io::Result<()> {
         while self.arrived > 0 {
             let (first, _) = self.bytes.as_slices();

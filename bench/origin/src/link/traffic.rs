@@ -1,4 +1,4 @@
-//! The relay's loop: accepts, reads, lets time pass, writes.
+//! The relay's loop: accepts, reads, delays and writes.
 
 use crate::failure::Failure;
 use crate::link::Link;
@@ -19,27 +19,27 @@ use tollgate_lab_load::clock::{Timer, now, span};
 /// Events taken from the kernel at once.
 const EVENTS: usize = 512;
 
-/// Steps between two looks at the kernel's events.
+/// Steps of work between two polls of the kernel's events.
 const STEPS: usize = 512;
 
 /// Most bytes read at once.
 const READ_SIZE: usize = 64 * 1024;
 
-/// Marks the listening socket, the timer and the call to stop among the events.
+/// Mark the listening socket, the timer and the stop event among the events.
 const LISTENER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 const STOP: u64 = u64::MAX - 2;
 
-/// The side that connects to the relay. Pipe 0 carries what it sends.
+/// The side that connects to the relay. Pipe 0 carries the bytes that it sends.
 const CLIENT: usize = 0;
 
-/// The side that the relay connects to. Pipe 1 carries what it sends.
+/// The side that the relay connects to. Pipe 1 carries the bytes that it sends.
 const SERVER: usize = 1;
 
-/// One connection through the relay: a socket on either side, and a pipe for what each side sends.
+/// One connection through the relay: two sockets, and a pipe for what each side sends.
 #[derive(Debug, Default)]
 struct Pair {
-    /// Counts the connections of this place, so that what was meant for one does not reach the next.
+    /// Counts the connections that used this slot, so that a late event of one does not affect the next.
     generation: u32,
     sockets: [Option<OwnedFd>; 2],
     pipes: [Pipe; 2],
@@ -50,20 +50,20 @@ pub(crate) struct Traffic {
     round_trip: u64,
     bottleneck: Bottleneck,
     listener: OwnedFd,
-    /// Whether epoll tells of connections to accept.
+    /// Whether epoll reports connections to accept.
     accepting: bool,
-    /// Held open for as long as epoll watches it.
+    /// Keeps the stop event open as long as epoll watches it.
     _stop: Arc<OwnedFd>,
     epoll: OwnedFd,
     timer: Timer,
     pairs: Vec<Pair>,
     vacant: Vec<usize>,
-    /// Connections whose handshake is under way, and when it is over. As all take as long, these are in order; so are
-    /// the arrivals.
+    /// Connections whose simulated handshake is in progress, and when it ends. All take equally long, so this
+    /// queue is in order of time; so is `arrivals`.
     openings: VecDeque<(u64, Place)>,
-    /// Portions on the way, by the side that sent them, and when they arrive.
+    /// Portions in transit, by the side that sent them, and when they arrive.
     arrivals: VecDeque<(u64, Place)>,
-    /// Servers with something to send, in the order of their turns.
+    /// Servers with data to send, in the order of their turns.
     turns: VecDeque<Place>,
     buffer: Vec<u8>,
 }
@@ -94,7 +94,7 @@ impl Traffic {
         })
     }
 
-    /// Relays until it is told to stop.
+    /// Relays until the stop event.
     pub(crate) fn run(mut self) -> Result<(), Failure> {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
         loop {
@@ -117,7 +117,7 @@ impl Traffic {
         }
     }
 
-    /// Does what is due. Gives when the next thing will be.
+    /// Does what is due. Returns when the next step is due.
     fn work(&mut self) -> Option<u64> {
         let mut time = now();
         for _ in 0..STEPS {
@@ -158,7 +158,7 @@ impl Traffic {
         Ok(())
     }
 
-    /// Turns accepting off when this process has no room for more files, and on when a connection went.
+    /// Turns accepting off if no more descriptors may be opened, and on when a connection closes.
     fn set_accepting(&mut self, on: bool) -> Result<(), Failure> {
         self.accepting = on;
         watch_for_accept(&self.epoll, &self.listener, LISTENER, on)
@@ -169,7 +169,7 @@ impl Traffic {
         pair.generation == place.generation && pair.sockets[CLIENT].is_some()
     }
 
-    /// The handshake is over: connects to the server and begins to listen to both.
+    /// Ends the simulated handshake: connects to the server and starts to watch both sides.
     fn open(&mut self, place: Place) {
         if !self.is_open(place) {
             return;
@@ -191,11 +191,11 @@ impl Traffic {
         let pair = &mut self.pairs[at];
         pair.sockets = [None, None];
         pair.pipes.iter_mut().for_each(Pipe::reset);
-        // 31 bits, so that no word is taken for one of the marks.
+        // 31 bits, so that no word equals one of the marks.
         pair.generation = (pair.generation + 1) & 0x7fff_ffff;
         self.vacant.push(at);
         if !self.accepting {
-            // Fails only for a file that is not in the set, and the listener is.
+            // Fails only for a descriptor that is not in the set; the listener is in it.
             let _ = self.set_accepting(true);
         }
     }
@@ -214,7 +214,7 @@ impl Traffic {
         }
     }
 
-    /// Reads what a side sent, while there is room: at once from the client, in its turn from the server.
+    /// Reads what a side sent, while there is room: from the client at once, from the server in its turn.
     fn pull(&mut self, place: Place) {
         if place.side == CLIENT {
             while self.wants(place) && self.read(place, READ_SIZE) > 0 {}
@@ -224,13 +224,13 @@ impl Traffic {
         }
     }
 
-    /// Whether there may be something to read, and room for it.
+    /// Returns whether there may be data to read, and room for it.
     fn wants(&self, place: Place) -> bool {
         let pipe = &self.pairs[place.at].pipes[place.side];
         self.is_open(place) && pipe.readable && !pipe.ended && pipe.room() > 0
     }
 
-    /// A server's turn at the bottleneck.
+    /// Gives a server its turn at the bottleneck.
     fn turn(&mut self, place: Place) {
         if !self.is_open(place) {
             return;
@@ -243,7 +243,7 @@ impl Traffic {
         }
     }
 
-    /// Reads once, and sends what it got on its way. Gives how many bytes that were.
+    /// Reads once and puts the bytes in transit. Returns their number.
     fn read(&mut self, place: Place, most: usize) -> usize {
         let pair = &mut self.pairs[place.at];
         let pipe = &mut pair.pipes[place.side];
@@ -257,7 +257,7 @@ impl Traffic {
                     pipe.readable = false;
                     return 0;
                 }
-                // What breaks on one side breaks on the other.
+                // A connection that breaks on one side is closed on both.
                 Err(_) => {
                     self.close(place.at);
                     return 0;
@@ -273,7 +273,7 @@ impl Traffic {
         count
     }
 
-    /// The first portion that a side sent arrives at the other.
+    /// Delivers the first portion in transit from one side to the other.
     fn arrive(&mut self, place: Place) {
         if self.is_open(place) {
             self.pairs[place.at].pipes[place.side].arrive();
@@ -281,7 +281,7 @@ impl Traffic {
         }
     }
 
-    /// Writes what has arrived from a side to the other one, and reads on.
+    /// Writes what has arrived from a side to the other one, then reads more.
     fn deliver(&mut self, place: Place) {
         let pair = &mut self.pairs[place.at];
         let Some(to) = &pair.sockets[1 - place.side] else { return };

@@ -1,22 +1,22 @@
-//! A client that looks at every byte, and origins to ask.
+//! A client that compares every byte, and helpers that start origins.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use tollgate_lab_origin::{Origin, Settings};
 
-/// Keeps the connection.
+/// A request that keeps the connection open.
 pub const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// Ends it.
+/// A request that closes the connection.
 pub const LAST: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
-/// Any port of this machine.
+/// Returns an address with any port of this machine.
 pub fn any() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-/// An origin that differs from the usual one.
+/// Starts an origin with changed settings.
 pub fn start(change: impl FnOnce(&mut Settings)) -> Origin {
     let mut settings = Settings::new(any(), any());
     change(&mut settings);
@@ -29,21 +29,21 @@ pub fn connect(to: SocketAddr) -> TcpStream {
     stream
 }
 
-/// All that comes back until the server ends the connection.
+/// Sends `text` and returns everything that arrives until the server closes the connection.
 pub fn say(to: SocketAddr, text: &str) -> String {
     let mut stream = connect(to);
     stream.write_all(text.as_bytes()).unwrap();
     rest(&mut stream)
 }
 
-/// All that still comes.
+/// Returns everything that still arrives.
 pub fn rest(stream: &mut TcpStream) -> String {
     let mut got = String::new();
     stream.read_to_string(&mut got).unwrap();
     got
 }
 
-/// The head of one answer on a connection that stays; its body must be `body`.
+/// Reads the head of one response on a kept connection; its body must be `body`.
 pub fn one(stream: &mut TcpStream, body: &str) -> String {
     let mut got = Vec::new();
     let mut byte = [0];

@@ -1,4 +1,4 @@
-//! What the control port tells.
+//! Tests of the control port.
 
 use crate::client::{GET, LAST, connect, one, rest, say, start};
 use std::io::Write;
@@ -21,7 +21,7 @@ fn the_control_port_tells_the_counts_and_is_not_among_them() {
     }
     assert!(ask("GET /weather HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
     assert!(ask("nonsense\r\n\r\n").starts_with("HTTP/1.1 400"));
-    // One who says nothing must not keep the others from theirs for long.
+    // A silent client must not block the others for long.
     let _silent = connect(origin.control());
     assert!(ask("GET /counters HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
 }

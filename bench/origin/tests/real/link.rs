@@ -1,4 +1,5 @@
-//! The slow link. Where time is measured, mostly what was too early fails: a busy machine makes nothing early.
+//! Tests of the slow link. Tests that measure time mostly check that nothing is too early, because a busy
+//! machine never makes anything early.
 
 use crate::client::{GET, LAST, any, connect, one, rest, say, start};
 use std::io::{ErrorKind, Read, Write};
@@ -7,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tollgate_lab_origin::{Failure, Link, Relay, body, relay};
 
-/// No limit that a test would notice.
+/// A rate that no test notices.
 const FAST: f64 = 1e12;
 
 fn link(to: SocketAddr, round_trip_ms: f64, bytes_per_second: f64) -> Relay {
@@ -21,7 +22,7 @@ fn bytes_pass_unchanged_and_each_side_ends_by_itself() {
     let server = thread::spawn(move || {
         let (mut stream, _) = echo.accept().unwrap();
         let mut got = Vec::new();
-        // Only the client's end of its side lets this return.
+        // Returns only after the client closes its sending side.
         stream.read_to_end(&mut got).unwrap();
         stream.write_all(&got).unwrap();
     });
@@ -60,7 +61,7 @@ fn a_connection_that_was_open_before_has_its_handshake_behind_it() {
     let begun = Instant::now();
     stream.write_all(LAST.as_bytes()).unwrap();
     rest(&mut stream);
-    // With the handshake it would be 2 s.
+    // With the handshake it would take 2 s.
     let took = begun.elapsed().as_millis();
     assert!((1_000..1_900).contains(&took), "{took} ms");
 }
@@ -79,7 +80,7 @@ fn the_rate_is_shared_by_all_connections() {
         bytes += rest(stream).len();
     }
     assert!(bytes > 1_000_000);
-    // Less 20 ms that may catch up, and a portion.
+    // Less the 20 ms of catch-up and a portion.
     let least = bytes as f64 / 500_000.0 - 0.025;
     assert!(begun.elapsed().as_secs_f64() >= least, "{bytes} bytes in {:?}", begun.elapsed());
 }
@@ -110,7 +111,7 @@ fn who_does_not_read_holds_up_who_sends() {
     server.set_nonblocking(true).unwrap();
     let piece = vec![0; 64 * 1024];
     let (mut sent, mut refused) = (0, 0);
-    // Beyond the sockets' buffers on both sides, some 6 MB each, only the pipe's 256 KiB may go.
+    // Beyond the sockets' buffers on both sides, some 6 MB each, only the pipe's 256 KiB may be sent.
     while sent < 100 << 20 && refused < 30 {
         match server.write(&piece) {
             Ok(count) => (sent, refused) = (sent + count, 0),
@@ -131,7 +132,7 @@ fn what_cannot_be_reached_ends_the_connection_and_what_cannot_be_says_why() {
     let relay_to_nobody = link(nobody, 10.0, FAST);
     let mut stream = connect(relay_to_nobody.address());
     let mut got = Vec::new();
-    // An end or a reset: either tells.
+    // An end of stream or a reset; either is correct.
     let _ = stream.read_to_end(&mut got);
     assert!(got.is_empty());
     let text = r#"{"listen":"127.0.0.1:0","to":"127.0.0.1:1","round_trip_ms":-1,"bytes_per_second":950000}"#;

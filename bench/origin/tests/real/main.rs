@@ -1,4 +1,4 @@
-//! The origin and the link through real sockets.
+//! Tests the origin and the link through real sockets.
 
 mod client;
 mod control;

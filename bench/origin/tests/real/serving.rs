@@ -1,4 +1,4 @@
-//! Requests and answers.
+//! Tests of requests and responses.
 
 use crate::client::{GET, LAST, any, connect, one, rest, say, start};
 use std::io::Write;
@@ -138,7 +138,7 @@ fn a_delay_holds_up_nobody_else() {
         }
         assert!(begun.elapsed() >= Duration::from_millis(300), "an answer came too early");
     }
-    // One after the other they would take 900 s.
+    // One at a time, they would take 900 s.
     assert!(sent.elapsed() < Duration::from_secs(30), "{:?}", sent.elapsed());
     assert_eq!(origin.counters().requests, 3_000);
 }

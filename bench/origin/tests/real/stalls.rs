@@ -1,4 +1,4 @@
-//! The generator against scripted stalls: what it reports must be what happened.
+//! Tests the generator against scripted stalls: it must report the latencies that the script causes.
 
 use crate::client::{GET, any, connect, one, start};
 use std::io::Write;
@@ -30,7 +30,7 @@ fn no_answer_leaves_in_a_stall_and_a_reset_begins_the_script_anew() {
     one(&mut stream, "ready");
 }
 
-/// What the generator saw at a constant rate, against what it must have seen.
+/// The generator's result at a constant rate, and the expected one.
 struct Outcome {
     result: LoadResult,
     truth_us: f64,
@@ -55,20 +55,20 @@ impl Outcome {
         outcome
     }
 
-    /// Corrected p99 over the true one.
+    /// Returns the corrected p99 relative to the true one.
     fn corrected(&self) -> f64 {
         let times = self.result.response_time.as_ref().unwrap();
         times.percentile(99.0).unwrap() / self.truth_us
     }
 
-    /// Uncorrected p99 over the true one.
+    /// Returns the uncorrected p99 relative to the true one.
     fn uncorrected(&self) -> f64 {
         let times = self.result.service_time.as_ref().unwrap();
         times.percentile(99.0).unwrap() / self.truth_us
     }
 }
 
-/// Below the truth nothing can be, however busy the machine; above it a busy machine may add a lot.
+/// No figure can be below the truth; a busy machine may add a lot above it.
 #[test]
 fn the_generator_sees_the_stalls_that_there_were() {
     let stalls = Stalls::Every(Every { every_ms: 1_000, for_ms: 400 });
@@ -78,7 +78,7 @@ fn the_generator_sees_the_stalls_that_there_were() {
     assert!(uncorrected < 0.5, "uncorrected p99 is {uncorrected} of the truth");
 }
 
-/// The bar of 2 %: for a quiet machine.
+/// The bar of 2 %; needs a quiet machine.
 #[test]
 #[ignore = "needs a quiet machine; run with --release --ignored --nocapture"]
 fn campaign() {
@@ -102,7 +102,7 @@ fn campaign() {
         )
         .unwrap();
         assert!((corrected - 1.0).abs() <= 0.02, "{name}: corrected p99 is {corrected} of the truth");
-        // With few connections the uncorrected times leave out what was held up.
+        // With few connections, the uncorrected times omit the requests that were delayed.
         assert!(
             connections > 4 || uncorrected < 0.1,
             "{name}: uncorrected p99 is {uncorrected} of the truth"

@@ -1,19 +1,19 @@
-//! Where an endpoint is.
+//! The address of an endpoint, and its text form.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-/// Where an endpoint is: the identity under which its connections are kept.
+/// The address of an endpoint. Pooled connections are kept under it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Address {
     /// An IP address and a port.
     Socket(SocketAddr),
-    /// A name to resolve at each connect, and a port.
+    /// A name and a port. The name is resolved at each connect.
     Name {
-        /// Host name.
+        /// The host name.
         host: String,
-        /// Port.
+        /// The port.
         port: u16,
     },
     /// A unix stream socket.
@@ -21,7 +21,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// An address from a host (name or IP address without brackets) and a port.
+    /// Creates an address from a host (a name, or an IP address without brackets) and a port.
     #[must_use]
     pub fn tcp(host: &str, port: u16) -> Self {
         match host.parse::<IpAddr>() {

@@ -1,4 +1,4 @@
-//! The kernel's timer, as an event like any other.
+//! A kernel timer (timerfd) as a pollable event; it drives the timing wheel.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,9 +10,9 @@ use rustix::time::{
 };
 use tokio::io::unix::AsyncFd;
 
-/// One timer of the kernel's. tokio's own would do, but while it is on, every return to the poller asks for the time
-/// and goes through its wheel: 600 instructions each, twice a request (callgrind), for a wheel that never holds
-/// anything but the next tick of ours.
+/// One kernel timer. tokio's timer would do, but while it is enabled, every return to the poller reads the
+/// clock and turns tokio's wheel. That takes 600 instructions, twice a request (callgrind), for a wheel that
+/// would only ever hold the next tick of ours.
 #[derive(Debug)]
 pub(crate) struct Alarm(Kind);
 
@@ -37,7 +37,7 @@ impl Alarm {
         AsyncFd::new(timerfd_create(TimerfdClockId::Monotonic, flags)?).map(|fd| Self(Kind::Kernel(fd)))
     }
 
-    /// Rings after a while, not 0. An earlier setting is forgotten.
+    /// Sets the timer to fire after `after`, which must not be 0. Replaces an earlier setting.
     pub(crate) fn set(&self, after: Duration) {
         match &self.0 {
             Kind::Kernel(fd) => set(fd.get_ref(), after),
@@ -46,7 +46,7 @@ impl Alarm {
         }
     }
 
-    /// Whether it has rung since it was last seen to.
+    /// Whether the timer has fired since the last call; if not, the task is woken when it does.
     pub(crate) fn poll_rung(&self, cx: &mut Context<'_>) -> Poll<()> {
         match &self.0 {
             Kind::Kernel(fd) => poll_rung(fd, cx),
@@ -70,7 +70,7 @@ fn set(timer: &OwnedFd, after: Duration) {
 fn poll_rung(fd: &AsyncFd<OwnedFd>, cx: &mut Context<'_>) -> Poll<()> {
     match fd.poll_read_ready(cx) {
         Poll::Ready(Ok(mut guard)) => {
-            // The edge is what counts; setting it anew clears the count of rings.
+            // Only the edge matters; setting the timer again clears the count of expirations.
             guard.clear_ready();
             Poll::Ready(())
         }

@@ -1,9 +1,10 @@
-//! What time it is, and what nobody can guess.
+//! The clocks and the source of secrets, which a simulation replaces.
 
 use std::io;
 use std::time::{Instant, SystemTime};
 
-/// Now, by the monotonic clock. The data path asks nobody else, so that a simulation can say what time it is.
+/// Returns the time of the monotonic clock. The data path uses no other source, so a simulation controls its
+/// time.
 #[inline]
 #[must_use]
 pub fn now() -> Instant {
@@ -14,7 +15,7 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Now, by the wall clock.
+/// Returns the time of the wall clock.
 #[must_use]
 pub fn wall_clock() -> SystemTime {
     #[cfg(feature = "simulate")]
@@ -24,10 +25,10 @@ pub fn wall_clock() -> SystemTime {
     SystemTime::now()
 }
 
-/// A key that nobody can guess.
+/// Returns a random key from the kernel.
 ///
 /// # Errors
-/// When the kernel gives no random bytes.
+/// If the kernel provides no random bytes.
 pub fn secret() -> io::Result<[u8; 16]> {
     #[cfg(feature = "simulate")]
     if crate::simulated::is_active() {

@@ -1,4 +1,5 @@
-//! Deadlines: one a connection, moved with every step, cheap to move.
+//! Deadlines on a worker's timing wheel. A connection has one and moves it at every step, so moving it is
+//! cheap.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -10,26 +11,26 @@ use std::time::{Duration, Instant};
 use crate::alarm::Alarm;
 use crate::wheel::{NEVER, TICK_MS, Wheel};
 
-/// A worker's timers. Cloning gives another handle to the same.
+/// A worker's timers. Clones are handles to the same timers.
 #[derive(Clone)]
 pub struct Timers(Rc<Inner>);
 
 struct Inner {
     start: Instant,
-    /// The tick that was asked for last. Nearly always it is asked for again: to compare takes a tenth of what a
-    /// difference of two instants does.
+    /// The tick that was looked up last. Nearly every look-up finds it again: a comparison costs a tenth of
+    /// the difference of two instants.
     tick: RefCell<Tick>,
     wheel: RefCell<Wheel>,
-    /// The tick for which the driver sleeps; an earlier deadline wakes it.
+    /// The tick until which the driver sleeps. An earlier deadline wakes it.
     sleeping_until: Cell<u64>,
     driver: RefCell<Option<Waker>>,
 }
 
 impl Timers {
-    /// Timers for this thread; their driver is started on its runtime, and ends when the last handle is gone.
-    ///
+    /// Creates timers for this thread and spawns their driver on its runtime. The driver ends when the last
+    /// handle is dropped.
     /// # Errors
-    /// When the kernel gives no timer.
+    /// If the kernel provides no timer.
     pub fn start() -> io::Result<Self> {
         let alarm = Alarm::new()?;
         let start = crate::now();
@@ -44,14 +45,14 @@ impl Timers {
         Ok(timers)
     }
 
-    /// Wakes every task that waits for a deadline, as if something had happened: to look again at what has changed.
+    /// Wakes every task that waits for a deadline, so that it checks for changes.
     pub fn wake_all(&self) {
         let mut woken = Vec::new();
         self.0.wheel.borrow().wakers(&mut woken);
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// A deadline, not set.
+    /// Creates a deadline that is not set.
     #[must_use]
     pub fn deadline(&self) -> Deadline {
         Deadline { entry: self.0.wheel.borrow_mut().insert(), timers: self.0.clone() }
@@ -64,11 +65,11 @@ impl std::fmt::Debug for Timers {
     }
 }
 
-/// A tick of the wheel, as time.
+/// A tick of the wheel, and its interval of time.
 struct Tick {
     number: u64,
     from: Instant,
-    /// Its end is the next one's.
+    /// Exclusive: it is the start of the next tick.
     to: Instant,
 }
 
@@ -77,7 +78,7 @@ impl Inner {
         milliseconds(at.saturating_duration_since(self.start))
     }
 
-    /// The tick in which this is.
+    /// Returns the tick that contains `at`.
     fn tick(&self, at: Instant) -> u64 {
         let known = self.tick.borrow();
         if known.from <= at && at < known.to {
@@ -96,23 +97,24 @@ impl Inner {
     }
 }
 
-/// [`Duration::as_millis`] without its 128 bits; more than 136 years are as good as those.
+/// As [`Duration::as_millis`], without 128-bit arithmetic. Durations are capped at 136 years.
 fn milliseconds(duration: Duration) -> u64 {
     duration.as_secs().min(u32::MAX.into()) * 1000 + u64::from(duration.subsec_millis())
 }
 
-/// A point in time that ends a wait. Set again and again as an exchange goes from step to step: setting it later
-/// is one store, and only setting it earlier than the wheel has planned for costs more.
+/// A point in time that ends a wait. It is set again and again as an exchange proceeds. Setting it later is
+/// one store; only setting it earlier than the wheel has planned costs more.
 pub struct Deadline {
     timers: Rc<Inner>,
     entry: u32,
 }
 
 impl Deadline {
-    /// Ends the wait `after` from `now`, or never. Never early, and late by at most two ticks of 8 ms.
+    /// Sets the deadline to `after` from `now`; `None` means never. It never passes early, and at most two
+    /// ticks of 8 ms late.
     pub fn set(&self, now: Instant, after: Option<Duration>) {
         let due = match after {
-            // From the end of its tick, and in whole ticks, rounded up: never early.
+            // Counted from the end of the current tick, in whole ticks, rounded up: never early.
             Some(after) => self.timers.tick(now) + 1 + milliseconds(after) / TICK_MS + 1,
             None => NEVER,
         };
@@ -124,12 +126,12 @@ impl Deadline {
         }
     }
 
-    /// There is nothing to wait for: as [`set`](Self::set) with no bound, without a look at the clock.
+    /// Unsets the deadline: as [`set`](Self::set) with `None`, but without reading the clock.
     pub fn clear(&self) {
         let _ = self.timers.wheel.borrow_mut().set(self.entry, NEVER);
     }
 
-    /// Whether it has passed; if not, the task is woken when it does.
+    /// Whether the deadline has passed; if not, the task is woken when it does.
     pub fn poll_passed(&self, cx: &mut Context<'_>) -> Poll<()> {
         match self.timers.wheel.borrow_mut().expired(self.entry, cx.waker()) {
             true => Poll::Ready(()),
@@ -150,9 +152,9 @@ impl std::fmt::Debug for Deadline {
     }
 }
 
-/// Turns the wheel: waits for the next occupied bucket, looks at it, wakes what is due.
+/// The driver: sleeps until the next occupied bucket, visits it, and wakes what is due.
 async fn drive(timers: std::rc::Weak<Inner>, alarm: Alarm) {
-    // Room from the start: no request is to pay for the first of these.
+    // Allocated at the start, so that no request pays for the first wake-up.
     let mut woken = Vec::with_capacity(16);
     poll_fn(|cx| {
         loop {

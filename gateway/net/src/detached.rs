@@ -1,4 +1,4 @@
-//! Connected sockets that no poller knows.
+//! Connected sockets that no poller has registered.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,8 +11,8 @@ use rustix::net::{RecvFlags, recv};
 use crate::Stream;
 use crate::tls::Tls;
 
-/// A connected socket that no poller knows, as it was accepted or taken off one: it can go to another thread, whose
-/// poller takes it.
+/// A connected socket that is registered with no poller, because it was just accepted or detached. It can
+/// move to another thread, whose runtime then registers it.
 #[derive(Debug)]
 pub struct Detached(pub(crate) Socket);
 
@@ -20,48 +20,48 @@ pub struct Detached(pub(crate) Socket);
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
-    /// What lies under it, and the rest.
+    /// The underlying socket, and the state of its TLS session.
     Tls(Box<Socket>, Box<Tls>),
     #[cfg(feature = "simulate")]
     Simulated(crate::simulated::Socket),
 }
 
 impl From<TcpStream> for Detached {
-    /// Of a non-blocking socket.
+    /// The socket must be non-blocking.
     fn from(stream: TcpStream) -> Self {
         Self(Socket::Tcp(stream))
     }
 }
 
 impl From<UnixStream> for Detached {
-    /// Of a non-blocking socket.
+    /// The socket must be non-blocking.
     fn from(stream: UnixStream) -> Self {
         Self(Socket::Unix(stream))
     }
 }
 
 impl Detached {
-    /// Whether nothing has come that was not read: no byte, no end, no error. Asks the kernel.
+    /// Whether nothing unread has arrived: no byte, end or error. Makes a system call.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.0.is_quiet()
     }
 
-    /// Registers it with this thread's runtime.
+    /// Registers the socket with this thread's runtime.
     ///
     /// # Errors
-    /// When the poller refuses the socket, which is closed then.
+    /// If the poller refuses the socket, which is then closed.
     pub fn attach(self) -> io::Result<Stream> {
         Stream::attach(self.0)
     }
 
-    /// Sends a short answer, as far as it is taken at once, and closes. Who is gone already does not read it.
+    /// Writes as much of a short response as the kernel accepts at once, and closes. Errors are ignored.
     pub fn turn_away(self, answer: &[u8]) {
         match self.0 {
-            // It fits any send queue.
+            // The response fits into any send queue.
             Socket::Tcp(stream) => turn_away(&stream, answer, || stream.shutdown(Shutdown::Write)),
             Socket::Unix(stream) => turn_away(&stream, answer, || stream.shutdown(Shutdown::Write)),
-            // In plain text it would be no answer.
+            // A response in plain text would make no sense to a TLS client.
             Socket::Tls(..) => {}
             #[cfg(feature = "simulate")]
             Socket::Simulated(socket) => socket.turn_away(answer),
@@ -88,6 +88,6 @@ fn is_quiet(socket: BorrowedFd<'_>) -> bool {
 fn turn_away<S: Read + Write>(mut stream: S, answer: &[u8], shutdown: impl FnOnce() -> io::Result<()>) {
     let _ = stream.write_all(answer);
     let _ = shutdown();
-    // Closing with unread bytes would send a reset, which can overtake the answer.
+    // Closing with unread bytes sends a reset, which can overtake the response.
     let _ = stream.read(&mut [0; 4096]);
 }

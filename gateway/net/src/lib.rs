@@ -1,8 +1,8 @@
-//! Sockets, time and spawning: the one seam through which the gateway touches the outside.
+//! Sockets, time and spawning: the only crate through which the data path touches the outside.
 //!
-//! Everything the data path does to the world goes through this crate, so that it can be replaced as a whole:
-//! by a simulated network (the feature `simulate`, never in a release), or by a leaner driver than tokio's. It names few
-//! things on purpose.
+//! Everything that the data path does to the world goes through this crate, so the world can be replaced as a
+//! whole: by a simulated network (the feature `simulate`, which no release has), or by a leaner driver than
+//! tokio's. Its interface is small on purpose.
 
 mod address;
 mod alarm;

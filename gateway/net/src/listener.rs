@@ -1,4 +1,4 @@
-//! Listening sockets.
+//! Listening sockets of workers.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use crate::Detached;
 #[cfg(feature = "simulate")]
 use crate::{detached::Socket, simulated::Acceptor};
 
-/// A listening socket that no runtime knows yet.
+/// A listening socket that is not registered with a runtime.
 #[derive(Debug)]
 pub struct Bound(Listening);
 
@@ -24,7 +24,7 @@ enum Listening {
 }
 
 impl From<TcpListener> for Bound {
-    /// Of a bound, non-blocking socket.
+    /// The socket must be bound and non-blocking.
     fn from(listener: TcpListener) -> Self {
         Self(Listening::Real(listener))
     }
@@ -37,10 +37,10 @@ impl Bound {
     }
 }
 
-/// A listening socket, registered with this thread's runtime.
+/// A listening socket that is registered with this thread's runtime.
 ///
-/// tokio's own listener registers what it accepts at once. Here a connection may yet go to another worker, so it is
-/// accepted bare, with one system call that makes it non-blocking too.
+/// tokio's listener registers each accepted socket at once. Here a connection may still be handed to another
+/// worker, so it is accepted unregistered, with one system call that also makes it non-blocking.
 #[derive(Debug)]
 pub struct Listener(Registered);
 
@@ -52,10 +52,10 @@ enum Registered {
 }
 
 impl Listener {
-    /// Registers a listening socket.
+    /// Registers a listening socket with this thread's runtime.
     ///
     /// # Errors
-    /// When the poller refuses the socket.
+    /// If the poller refuses the socket.
     #[expect(
         deprecated,
         reason = "its safe successor demands I/O safety, which std's listener has, through unsafe code"
@@ -71,7 +71,7 @@ impl Listener {
         }
     }
 
-    /// The next connection, not registered, and its peer's address.
+    /// Accepts the next connection. Returns it unregistered, with its peer's address.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Detached, SocketAddr)>> {
         match &self.0 {
             Registered::Real(fd) => loop {
@@ -88,10 +88,10 @@ impl Listener {
         }
     }
 
-    /// A connection that is in the kernel's queue now, whether the poller has told of it or not.
+    /// Accepts a connection that is in the kernel's queue now, whether or not the poller has reported it.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when there is none; else as accept(2).
+    /// [`io::ErrorKind::WouldBlock`] if the queue is empty; otherwise the errors of accept(2).
     pub fn accept_queued(&self) -> io::Result<(Detached, SocketAddr)> {
         match &self.0 {
             Registered::Real(fd) => accept(fd.get_ref()),
@@ -108,7 +108,7 @@ fn accept(listener: &TcpListener) -> io::Result<(Detached, SocketAddr)> {
     let (stream, peer) = acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
     match peer.and_then(|peer| SocketAddr::try_from(peer).ok()) {
         Some(peer) => Ok((TcpStream::from(stream).into(), peer)),
-        // The peer of a Unix socket has no IP address.
+        // The peer of a Unix socket has no IP address, so 0.0.0.0:0 takes its place.
         None => Ok((UnixStream::from(stream).into(), SocketAddr::from(([0, 0, 0, 0], 0)))),
     }
 }

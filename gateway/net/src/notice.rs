@@ -1,10 +1,10 @@
-//! Lines for people on the standard error.
+//! Notices for people on the standard error.
 //!
-//! Not by `eprintln!`, which panics when its line cannot be written: a gateway goes on where the reader of its notices has
-//! ended (`2>&1 | logger`) or the disk with their file is full. Crates that tell people something while requests pass
-//! deny `clippy::print_stderr`.
+//! `eprintln!` panics when its line cannot be written. A gateway must survive the end of the reader of its
+//! notices (`2>&1 | logger`), and a full disk. Crates that write notices while requests pass deny
+//! `clippy::print_stderr`.
 //!
-//! A gateway that runs does not wait for the reader of its notices either: see [`never_wait`].
+//! A running gateway does not wait for the reader of its notices either: see [`never_wait`].
 
 use std::fmt::Arguments;
 use std::io::{self, Write};
@@ -15,17 +15,18 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 
-/// How long a running gateway waits for the reader of its notices. It does not wait again while the reader takes none.
+/// How long a running gateway waits for a stalled reader of its notices. It then does not wait again until
+/// the reader has taken something.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// The bytes that a writable pipe takes without waiting (`PIPE_BUF`, pipe(7)).
+/// Bytes that a writable pipe takes without blocking (`PIPE_BUF`, pipe(7)).
 const PIECE: usize = 4096;
 
-/// Whether lines are lost rather than waited for.
+/// Whether notices may be lost to avoid waiting.
 static MAY_LOSE: AtomicBool = AtomicBool::new(false);
-/// Whether the reader takes nothing at present.
+/// Whether the reader has stalled.
 static IS_STALLED: AtomicBool = AtomicBool::new(false);
 
-/// Writes a line on the standard error; arguments as of [`format!`]. One that cannot be written is lost.
+/// Writes a line on the standard error; arguments as for [`format!`]. A line that cannot be written is lost.
 #[macro_export]
 macro_rules! notice {
     ($($text:tt)*) => {
@@ -33,31 +34,32 @@ macro_rules! notice {
     };
 }
 
-/// Writes a line on the standard error, for [`notice!`].
+/// Writes a line on the standard error. [`notice!`] expands to a call of it.
 pub fn write_notice(line: Arguments<'_>) {
     write_error(&format!("{line}\n"));
 }
 
-/// From now on, a line that the reader of the standard error does not take in time is lost. This is for the running gateway,
-/// whose threads have signals and requests to answer. A command waits for its reader: `tollgate check file 2>&1 | less`.
+/// Makes later notices get lost if the reader of the standard error does not take them in time. A running
+/// gateway calls it, because its threads must answer signals and requests. A command waits for its reader:
+/// `tollgate check file 2>&1 | less`.
 pub fn never_wait() {
     MAY_LOSE.store(true, Ordering::Relaxed);
 }
 
-/// Writes a text on the standard error in one call where that can be, so that lines of two threads or processes do not
-/// mix. What cannot be written is lost.
+/// Writes a text on the standard error, in one call if possible, so that lines of two threads or processes do
+/// not mix. The part that cannot be written is lost.
 pub fn write_error(text: &str) {
     let written = match MAY_LOSE.load(Ordering::Relaxed) {
         false => io::stderr().write_all(text.as_bytes()),
         true => write_in_time(text.as_bytes()),
     };
-    // There is nobody left who could be told.
+    // No channel remains on which to report the error.
     let _ = written;
 }
 
 fn write_in_time(mut bytes: &[u8]) -> io::Result<()> {
     let error = io::stderr();
-    // A file takes all at once.
+    // A regular file takes everything in one write.
     let is_file =
         fstat(&error).is_ok_and(|data| FileType::from_raw_mode(data.st_mode) == FileType::RegularFile);
     let piece = if is_file { bytes.len() } else { PIECE };

@@ -1,8 +1,9 @@
 //! The addresses at which this process listens, and its name in `CDN-Loop`.
 //!
-//! The program sets the addresses whenever it opens or closes a listener; [`Stream::connect`](crate::Stream::connect) compares
-//! each new connection with them. Invariant: a connection to the gateway itself is recognised when it opens, so requests on other
-//! connections cost nothing.
+//! The program sets the addresses whenever it opens or closes a listener.
+//! [`Stream::connect`](crate::Stream::connect) compares each new connection with them. Invariant: a
+//! connection to the gateway itself is recognised when it opens, so requests on other connections cost
+//! nothing.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::Address;
 
 static ADDRESSES: RwLock<Vec<Address>> = RwLock::new(Vec::new());
 
-/// Sets the addresses at which this process accepts connections of clients.
+/// Sets the addresses at which this process accepts client connections.
 pub fn set_own_addresses(addresses: impl IntoIterator<Item = Address>) {
     let addresses = addresses.into_iter().collect();
     *ADDRESSES.write().unwrap_or_else(PoisonError::into_inner) = addresses;
@@ -35,18 +36,18 @@ fn takes(own: SocketAddr, to: SocketAddr, from: &impl Fn() -> Option<IpAddr>) ->
     if own.port() != to.port() {
         return false;
     }
-    // The kernel takes the unspecified address for the loopback one.
+    // The kernel treats the unspecified address as the loopback address.
     let is_local = ip.is_loopback() || ip.is_unspecified();
     own_ip == ip
         || ip.is_unspecified() && own_ip.is_loopback()
         || own_ip.is_unspecified() && (is_local || from().is_some_and(|from| from.to_canonical() == ip))
 }
 
-/// The name of this process in `CDN-Loop` (RFC 8586): no other process has the same.
+/// Returns the name of this process in `CDN-Loop` (RFC 8586). It is random, so no other process shares it.
 pub fn instance_name() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
-        // Without random bytes the process's number is better than nothing.
+        // Without random bytes, fall back to the process id.
         let number = crate::secret().map_or(u128::from(std::process::id()), u128::from_be_bytes);
         format!("tollgate-{:016x}", number as u64)
     })

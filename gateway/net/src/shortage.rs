@@ -1,11 +1,11 @@
-//! Errors that are nobody else's fault.
+//! Recognises errors that are caused by a shortage on this machine.
 
 use std::io;
 
 use rustix::io::Errno;
 
-/// Whether a call failed because this process, or this machine, has no file descriptor or no memory left: then it says
-/// nothing about the peer.
+/// Whether a call failed because this process or machine is out of file descriptors or memory. Such an error
+/// says nothing about the peer.
 #[must_use]
 pub fn is_shortage(error: &io::Error) -> bool {
     const SHORTAGES: [Errno; 4] = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];

@@ -1,4 +1,4 @@
-//! One connected byte stream.
+//! A connected byte stream: TCP, a Unix socket, TLS on either, or simulated.
 
 mod peek;
 
@@ -26,21 +26,23 @@ use crate::simulated;
 use crate::tls::Tls;
 use crate::{Address, Detached, HandshakeError, Negotiated, own};
 
-/// One connected byte stream, polled by hand: the data path owns its buffers and its waits.
+/// A connected byte stream that is polled by hand, because the data path owns its buffers and its waits.
 ///
-/// What is ready is tried at once, and only who has to wait leaves a waker: tokio's own `poll_read` and `poll_write`
-/// ask for both each time, which costs five times as much (callgrind). As they do, a short read or write clears the
-/// readiness: a loop over `try_read` would find that out with one more system call.
+/// It tries a call first if the socket may be ready, and leaves a waker only if it has to wait. tokio's
+/// `poll_read` and `poll_write` do both each time, which costs five times as much (callgrind). As they do, a
+/// short read or write clears the readiness; a loop over `try_read` would need one more system call to find
+/// that out.
 #[derive(Debug)]
 pub struct Stream {
     kind: Kind,
-    /// The task whose waker the poller has, for the next event that is to be read. Nobody but this type leaves one
-    /// there, and the event that takes it away is known to `attempt` before anyone can wait again.
+    /// The task whose waker is with the poller, for the next read event. Only this type leaves wakers there,
+    /// and `attempt` sees the event that takes it away before any task can wait again.
     waiting: Cell<Option<usize>>,
-    /// It was opened to an address at which this process listens.
+    /// Whether the stream was opened to an address at which this process listens.
     to_itself: bool,
-    /// Whether bytes may be in the socket although the poller's readiness is clear: [`Self::poll_gone`] clears it to wait for the
-    /// event after them. The next read makes its system call whatever the readiness is.
+    /// Whether bytes may be in the socket although the poller's readiness is clear. [`Self::poll_gone`]
+    /// clears it to wait for the event after them. The next read makes its system call whatever the readiness
+    /// is.
     unread: Cell<bool>,
 }
 
@@ -48,7 +50,7 @@ pub struct Stream {
 enum Kind {
     Tcp(TcpStream),
     Unix(UnixStream),
-    /// Behind a pointer: plain connections are not to pay for its size.
+    /// Boxed, so that plain connections do not pay for its size.
     Tls(Box<Tls>),
     #[cfg(feature = "simulate")]
     Simulated(simulated::Socket),
@@ -61,20 +63,21 @@ impl From<Kind> for Stream {
 }
 
 impl Stream {
-    /// Connects to an address; a name is resolved first, and its addresses are tried in order.
+    /// Connects to an address. A name is resolved first, and its addresses are tried in order.
     ///
     /// # Errors
-    /// What the resolver or the kernel says of the last address tried; [`io::ErrorKind::NotFound`] if a name
-    /// does not resolve.
+    /// The error of the resolver, or of the last address tried; [`io::ErrorKind::NotFound`] if a name does
+    /// not resolve.
     pub async fn connect(address: &Address) -> io::Result<Self> {
         Self::connect_from(address, None).await
     }
 
-    /// As [`connect`](Self::connect), from an address of this machine. Addresses of the other family are skipped.
+    /// As [`connect`](Self::connect), from an address of this machine. Addresses of the other family are
+    /// skipped.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect); [`io::ErrorKind::AddrNotAvailable`] if this machine does not have the address, or the peer has
-    /// none of its family.
+    /// As [`connect`](Self::connect); [`io::ErrorKind::AddrNotAvailable`] if this machine does not have the
+    /// address, or the peer has none of its family.
     pub async fn connect_from(address: &Address, source: Option<IpAddr>) -> io::Result<Self> {
         #[cfg(feature = "simulate")]
         if simulated::is_active() {
@@ -103,8 +106,8 @@ impl Stream {
         }
     }
 
-    /// Whether it was opened to an address at which this process itself [listens](crate::set_own_addresses). A TLS connection has
-    /// lost this information.
+    /// Whether the stream was opened to an address at which this process itself
+    /// [listens](crate::set_own_addresses). A TLS connection has lost this information.
     #[must_use]
     pub fn leads_to_itself(&self) -> bool {
         self.to_itself
@@ -120,7 +123,7 @@ impl Stream {
             }
             Some(_) => return Err(io::ErrorKind::AddrNotAvailable.into()),
         };
-        // A message is one write: Nagle's algorithm could only delay its last segment.
+        // A message is one write, so Nagle's algorithm could only delay its last segment.
         stream.set_nodelay(true)?;
         let to_itself = own::is_own(address, || stream.local_addr().ok().map(|from| from.ip()));
         Ok(Self { to_itself, ..Kind::Tcp(stream).into() })
@@ -133,7 +136,7 @@ impl Stream {
             Address::Name { host, port } => {
                 simulated::look_up(host).into_iter().map(|ip| SocketAddr::new(ip, *port)).collect()
             }
-            // Nobody listens there.
+            // The simulated world has no Unix sockets.
             Address::Unix(_) => return Err(io::ErrorKind::ConnectionRefused.into()),
         };
         let mut last = io::ErrorKind::NotFound.into();
@@ -160,19 +163,20 @@ impl Stream {
         }
     }
 
-    /// Makes it the server's end of a TLS connection, whose handshake has yet to begin: [`Self::poll_handshake`].
+    /// Wraps the stream as the server side of a TLS connection. [`Self::poll_handshake`] then does the
+    /// handshake.
     ///
     /// # Errors
-    /// When the configuration cannot serve at all.
+    /// If the configuration cannot be used.
     pub fn accept_tls(self, config: Arc<ServerConfig>) -> Result<Self, HandshakeError> {
         Ok(Kind::Tls(Box::new(Tls::server(self, config)?)).into())
     }
 
-    /// Makes it the client's end of a TLS connection, whose handshake has yet to begin: [`Self::poll_handshake`].
-    /// `name` is what the peer's certificate must hold.
+    /// Wraps the stream as the client side of a TLS connection. [`Self::poll_handshake`] then does the
+    /// handshake. The peer's certificate must contain `name`.
     ///
     /// # Errors
-    /// When the configuration cannot do it at all.
+    /// If the configuration cannot be used.
     pub fn connect_tls(
         self,
         config: Arc<ClientConfig>,
@@ -181,10 +185,10 @@ impl Stream {
         Ok(Kind::Tls(Box::new(Tls::client(self, config, name)?)).into())
     }
 
-    /// Goes on with the handshake of a TLS connection. Nothing else may be done with it before that is over.
+    /// Continues the TLS handshake. Until it returns ready, no other method may be called.
     ///
     /// # Errors
-    /// When there will be no connection; the peer has been told why, as far as it listens.
+    /// If the handshake fails. An alert was sent to the peer if possible.
     pub fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HandshakeError>> {
         match &mut self.kind {
             Kind::Tls(tls) => tls.poll_handshake(cx),
@@ -192,7 +196,7 @@ impl Stream {
         }
     }
 
-    /// What the TLS handshake has agreed on; nothing in plain text.
+    /// The parameters that the TLS handshake negotiated; `None` on a plain stream, or before its end.
     #[must_use]
     pub fn tls(&self) -> Option<&Negotiated> {
         match &self.kind {
@@ -201,19 +205,19 @@ impl Stream {
         }
     }
 
-    /// Whether it is a TLS connection, be it in its handshake.
+    /// Whether it is a TLS connection, even before the end of the handshake.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         matches!(self.kind, Kind::Tls(_))
     }
 
-    /// The protocol that ALPN has chosen; nothing in plain text, or where the client has offered none.
+    /// The protocol that ALPN selected; `None` on a plain stream, or if the client offered none.
     #[must_use]
     pub fn alpn(&self) -> Option<&[u8]> {
         self.tls()?.alpn.as_deref()
     }
 
-    /// The address that the peer has connected to; `None`: it has none, as a unix socket.
+    /// The local address, to which the peer has connected; `None` on a Unix socket.
     #[must_use]
     pub fn local_address(&self) -> Option<SocketAddr> {
         match &self.kind {
@@ -242,10 +246,10 @@ impl Stream {
         })
     }
 
-    /// Takes it off this thread's poller.
+    /// Removes the socket from this thread's poller.
     ///
     /// # Errors
-    /// When the poller does not let go of it; it is closed then.
+    /// If the poller cannot release it; the socket is then closed.
     pub fn detach(self) -> io::Result<Detached> {
         Ok(Detached(match self.kind {
             Kind::Tcp(stream) => Socket::Tcp(stream.into_std()?),
@@ -259,8 +263,8 @@ impl Stream {
         }))
     }
 
-    /// Reads once into `buffer`; 0 is the end of the peer's direction. Pending also when the task has had its share for
-    /// now (tokio's cooperative budget): a peer that never pauses must not keep a worker from the others.
+    /// Reads once into `buffer`; 0 is the end of the peer's direction. Also pending if the task has used its
+    /// cooperative budget (tokio's), so that a peer that never pauses cannot keep a worker from others.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         #[cfg(feature = "simulate")]
         if let Kind::Simulated(socket) = &self.kind {
@@ -283,7 +287,7 @@ impl Stream {
         }
     }
 
-    /// Reads what is here, without waiting; `None`: nothing. Of a socket, not of what lies above it.
+    /// Reads without waiting; `None` if nothing is available. Works on the socket itself, below TLS.
     pub(crate) fn read_some(&self, buffer: &mut [u8]) -> Option<io::Result<usize>> {
         #[cfg(feature = "simulate")]
         if let Kind::Simulated(socket) = &self.kind {
@@ -296,8 +300,8 @@ impl Stream {
         self.attempt(Interest::READABLE, wanted, call)
     }
 
-    /// Waits until something is there, and copies what is without taking it; 0: the end. Of a socket, not of what lies above
-    /// it.
+    /// Waits until something is available, and copies it without consuming it; 0 is the end. Works on the
+    /// socket itself, below TLS.
     pub(crate) fn poll_peek_into(
         &mut self,
         cx: &mut Context<'_>,
@@ -308,7 +312,7 @@ impl Stream {
             return Poll::Ready(Err(io::ErrorKind::Unsupported.into()));
         }
         loop {
-            // Nothing is taken, so whatever there is says nothing of what comes next: the readiness stays.
+            // Nothing is consumed, so the result says nothing about readiness.
             let call =
                 |socket: BorrowedFd<'_>| recv(socket, &mut *buffer, RecvFlags::PEEK).map(|(count, _)| count);
             if let Some(peeked) = self.attempt(Interest::READABLE, 0, call) {
@@ -318,7 +322,8 @@ impl Stream {
         }
     }
 
-    /// One system call, if the poller has not told that it would be in vain. `None`: it would, or was.
+    /// Makes one system call unless the poller's readiness says that it would block. Returns `None` if it
+    /// would block or did.
     #[inline]
     fn attempt(
         &self,
@@ -334,11 +339,12 @@ impl Stream {
             if interest.is_readable() {
                 self.waiting.set(None);
             }
-            // tokio takes `WouldBlock` as its cue to forget the readiness.
+            // `WouldBlock` makes tokio clear the readiness.
             match call(socket) {
                 Err(Errno::WOULDBLOCK) => Err(io::ErrorKind::WouldBlock.into()),
                 Ok(count) if 0 < count && count < wanted => {
-                    // All that there was, or all that it takes: the next event tells when there is more.
+                    // The socket is drained, or its send queue is full: the next event tells when there is
+                    // more.
                     done = Some(Ok(count));
                     Err(io::ErrorKind::WouldBlock.into())
                 }
@@ -351,17 +357,17 @@ impl Stream {
         let told: io::Result<()> = match &self.kind {
             Kind::Tcp(stream) => stream.try_io(interest, || call(stream.as_fd())),
             Kind::Unix(stream) => stream.try_io(interest, || call(stream.as_fd())),
-            // It is asked before.
+            // Callers handle TLS before.
             Kind::Tls(_) => return None,
             #[cfg(feature = "simulate")]
             Kind::Simulated(_) => return None,
         };
-        // A mere kind, with nothing to free: dropping it would cost a call all the same.
+        // The error has nothing to free; dropping it would still cost a call.
         std::mem::forget(told);
         done
     }
 
-    /// As [`Self::attempt`], for a read that does not depend on the poller's readiness.
+    /// As [`Self::attempt`], for a read that ignores the poller's readiness.
     #[cold]
     fn attempt_unread(
         &self,
@@ -377,7 +383,7 @@ impl Stream {
             #[cfg(feature = "simulate")]
             Kind::Simulated(_) => return None,
         };
-        // Fewer than asked for: the socket is empty.
+        // Fewer bytes than asked for: the socket is empty.
         self.unread.set(result.is_ok_and(|count| count == 0 || count == wanted));
         match result {
             Err(Errno::WOULDBLOCK) => None,
@@ -385,13 +391,13 @@ impl Stream {
         }
     }
 
-    /// Waits for an event, for as long as none is known that has not been seen to.
+    /// Waits for a read event, unless one was reported that no call has consumed.
     fn poll_read_event(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let task = Some(cx.waker().data().addr());
         if self.waiting.get() == task {
             return Poll::Pending;
         }
-        // Without budget tokio leaves no waker: it has the task polled again.
+        // Without budget, tokio leaves no waker and has the task polled again.
         let leaves_waker = has_budget_remaining();
         let event = match &self.kind {
             Kind::Tcp(stream) => stream.poll_read_ready(cx),
@@ -406,7 +412,8 @@ impl Stream {
         event
     }
 
-    /// Whether a part of a TLS record has come, of which nothing can be read before the rest is here.
+    /// Whether a part of a TLS record has arrived, from which nothing can be read before its remainder
+    /// arrives.
     #[must_use]
     pub fn is_within_a_record(&self) -> bool {
         match &self.kind {
@@ -415,7 +422,7 @@ impl Stream {
         }
     }
 
-    /// Waits until something (bytes, an end, an error) is there to be read. Makes no system call.
+    /// Waits until something (bytes, an end, an error) can be read. Makes no system call.
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         #[cfg(feature = "simulate")]
         if let Kind::Simulated(socket) = &self.kind {
@@ -430,11 +437,11 @@ impl Stream {
         }
     }
 
-    /// Writes the pieces with one system call; fewer bytes than given, down to none, when the send queue is full. Wakes
-    /// nobody: [`Self::poll_write`] waits until it is not.
+    /// Writes the pieces with one system call. Writes fewer bytes than given, possibly none, if the send
+    /// queue is full. Registers no waker: [`Self::poll_write`] waits for room.
     ///
     /// # Errors
-    /// When the connection is broken.
+    /// If the connection is broken.
     pub fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         #[cfg(feature = "simulate")]
         if let Kind::Simulated(socket) = &self.kind {
@@ -444,7 +451,7 @@ impl Stream {
             return tls.write(pieces);
         }
         let wanted = pieces.iter().map(|piece| piece.len()).sum();
-        // NOSIGNAL: a peer that is gone is an error here, not a signal to the process.
+        // With NOSIGNAL, a closed peer is an error here instead of SIGPIPE.
         let written = self.attempt(Interest::WRITABLE, wanted, |socket| match pieces {
             [piece] => send(socket, piece, SendFlags::NOSIGNAL),
             _ => sendmsg(socket, pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL),
@@ -452,7 +459,7 @@ impl Stream {
         written.unwrap_or(Ok(0))
     }
 
-    /// Writes once; fewer bytes than given when the send queue is full.
+    /// Writes once; fewer bytes than given if the send queue is full.
     pub fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match &mut self.kind {
             Kind::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
@@ -463,7 +470,7 @@ impl Stream {
         }
     }
 
-    /// Ends this side's direction (FIN); reading goes on.
+    /// Closes this side's direction (FIN); reading can continue.
     pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.kind {
             Kind::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
@@ -474,11 +481,11 @@ impl Stream {
         }
     }
 
-    /// Has the kernel take no more when it has so many bytes that were not sent. It would take megabytes for a peer that
-    /// reads nothing (`net.ipv4.tcp_wmem`).
+    /// Makes the kernel accept no more data while it holds this many unsent bytes. Otherwise it would accept
+    /// megabytes for a peer that reads nothing (`net.ipv4.tcp_wmem`).
     pub fn limit_unsent(&self, bytes: u32) {
         match &self.kind {
-            // Without it, all is as it was: only more is kept for those who read nothing.
+            // A failure is harmless: the kernel then keeps more for peers that read nothing.
             Kind::Tcp(stream) => drop(socket2::SockRef::from(stream).set_tcp_notsent_lowat(bytes)),
             Kind::Tls(tls) => tls.limit_unsent(bytes),
             Kind::Unix(_) => {}
@@ -487,7 +494,8 @@ impl Stream {
         }
     }
 
-    /// Makes closing send a reset, so that a peer that reads to the end of the stream sees that the message was cut.
+    /// Makes closing send a reset, so that a peer that reads until the end of the stream sees that the
+    /// message was cut.
     pub fn reset_on_close(&self) {
         #[cfg(feature = "simulate")]
         if let Kind::Simulated(socket) = &self.kind {
@@ -497,7 +505,7 @@ impl Stream {
             tls.reset_on_close();
         }
         if let Kind::Tcp(stream) = &self.kind {
-            // A failure only means that the peer sees an orderly end: nothing better can be done here.
+            // On failure the peer sees an orderly end; nothing better can be done here.
             let _ = socket2::SockRef::from(stream).set_linger(Some(std::time::Duration::ZERO));
         }
     }

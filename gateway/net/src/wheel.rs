@@ -1,26 +1,27 @@
 //! A timing wheel in which moving a deadline later costs one store.
 //!
-//! Every connection has one entry. Traffic moves its deadline ahead with each message, so an entry stays in the
-//! bucket where it is, and only when that bucket comes round is it seen that the deadline has moved, and the entry
-//! goes to a later bucket. (nginx re-arms a timer only when it moved by more than 300 ms, for the same reason.)
+//! Every connection has one entry, and traffic moves its deadline ahead with each message. The entry stays in
+//! its bucket until that bucket is visited. Only then does the wheel see that the deadline has moved, and
+//! places the entry in a later bucket. (nginx re-arms a timer only if it moved by more than 300 ms, for the
+//! same reason.)
 
 use std::task::Waker;
 
 /// Length of a tick in milliseconds: the precision of every timeout.
 pub(crate) const TICK_MS: u64 = 8;
-/// Buckets: the wheel turns once in 1,024 x 8 ms = 8.2 s; a later deadline is looked at once a turn.
+/// Number of buckets. The wheel turns once in 1,024 x 8 ms = 8.2 s; a later deadline is visited once a turn.
 const BUCKETS: usize = 1024;
-/// Ends a bucket's list, and marks an entry that is in none.
+/// End of a bucket's list; also marks an entry without a bucket.
 const NIL: u32 = u32::MAX;
-/// After so many entries have become free, those at the end are given back.
+/// Each time this many more entries are free, those at the end are released.
 const SHRINK: usize = 512;
-/// A deadline that never comes.
+/// A deadline that never passes.
 pub(crate) const NEVER: u64 = u64::MAX;
 
 struct Entry {
     /// The tick at which the deadline has passed.
     due: u64,
-    /// The tick whose bucket holds the entry, modulo 2^32: it is never more than a turn away.
+    /// The tick whose bucket holds the entry, modulo 2^32. It is at most one turn away.
     placed: u32,
     next: u32,
     previous: u32,
@@ -30,11 +31,11 @@ struct Entry {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nobody's: it can be given away.
+    /// Free for reuse.
     Free,
     /// In no bucket.
     Loose,
-    /// In its bucket's list.
+    /// In the list of its bucket.
     Linked,
 }
 
@@ -43,9 +44,9 @@ pub(crate) struct Wheel {
     entries: Vec<Entry>,
     free: Vec<u32>,
     heads: Box<[u32; BUCKETS]>,
-    /// One bit a bucket that holds anything: the next one is found without visiting the empty ones.
+    /// One bit for each non-empty bucket, so that the next one is found without visiting empty ones.
     occupied: [u64; BUCKETS / 64],
-    /// All ticks up to this one have been looked at.
+    /// All ticks up to this one were visited.
     now: u64,
 }
 
@@ -60,7 +61,7 @@ impl Wheel {
         }
     }
 
-    /// A new entry, without a deadline.
+    /// Adds an entry without a deadline. Returns its index.
     pub(crate) fn insert(&mut self) -> u32 {
         let state = State::Loose;
         let entry = Entry { due: NEVER, placed: 0, next: NIL, previous: NIL, state, waker: None };
@@ -84,7 +85,7 @@ impl Wheel {
         }
     }
 
-    /// Gives back what a burst of connections needed, as far as it stands at the end.
+    /// Releases memory that a burst of connections needed, as far as the entries at the end are free.
     fn shrink(&mut self) {
         while self.entries.pop_if(|last| last.state == State::Free).is_some() {}
         let length = self.entries.len();
@@ -93,8 +94,8 @@ impl Wheel {
         self.free.shrink_to_fit();
     }
 
-    /// Sets the deadline. Says whether it now is in an earlier bucket than before, so that the driver may have to
-    /// wake sooner.
+    /// Sets the deadline. Returns the tick of its new bucket if the entry was placed, so that the driver can
+    /// wake sooner; `None` if it stays where it is.
     pub(crate) fn set(&mut self, index: u32, due: u64) -> Option<u64> {
         let entry = &mut self.entries[index as usize];
         entry.due = due;
@@ -120,19 +121,19 @@ impl Wheel {
         false
     }
 
-    /// The wakers of all that wait.
+    /// Collects the wakers of all waiting tasks.
     pub(crate) fn wakers(&self, woken: &mut Vec<Waker>) {
         woken.extend(self.entries.iter().filter_map(|entry| entry.waker.clone()));
     }
 
-    /// Looks at every bucket up to and including `tick`; wakes what is due.
+    /// Visits every bucket up to and including `tick`, and collects the wakers that are due.
     pub(crate) fn advance(&mut self, tick: u64, woken: &mut Vec<Waker>) {
         if tick <= self.now {
             return;
         }
         let from = self.now + 1;
         self.now = tick;
-        // After a long sleep one turn visits every bucket: more would visit them again.
+        // After a long sleep, one turn visits every bucket; more would visit them again.
         let last = tick.min(from + BUCKETS as u64 - 1);
         for tick in from..=last {
             let bucket = tick as usize % BUCKETS;
@@ -152,11 +153,12 @@ impl Wheel {
         }
     }
 
-    /// The next tick at which there is something to look at.
+    /// The next tick with a bucket to visit.
     pub(crate) fn next_tick(&self) -> Option<u64> {
         let start = self.now + 1;
         let first = start as usize % BUCKETS;
-        // One word more than there are: the first word is visited twice, its high bits first, its low bits last.
+        // One word more than there are: the first word is visited twice, first its high bits and at the end
+        // its low bits.
         for step in 0..=BUCKETS / 64 {
             let word = (first / 64 + step) % (BUCKETS / 64);
             let mut bits = self.occupied[word];

@@ -1,7 +1,8 @@
-//! The PROXY protocol, versions 1 and 2: what a proxy says about a connection, before all else on it.
+//! The PROXY protocol, versions 1 and 2: the header in which a proxy announces a connection's addresses,
+//! before all other bytes.
 //!
-//! After <https://www.haproxy.org/download/2.8/doc/proxy-protocol.txt>, strictly: what is not exactly a header is none,
-//! since whoever is believed by mistake could take any address.
+//! The parser follows <https://www.haproxy.org/download/2.8/doc/proxy-protocol.txt> strictly and rejects
+//! anything that is not exactly a header. A peer that is believed by mistake could claim any address.
 
 mod receive;
 mod version1;
@@ -12,37 +13,38 @@ use std::net::SocketAddr;
 
 pub use write::ProxyVersion;
 
-/// Bytes of a header at most, with all that version 2 can add to the addresses. nginx reads as many.
+/// Longest header in bytes, including everything that version 2 can add to the addresses. nginx has the same
+/// limit.
 pub const LONGEST_PROXY_HEADER: usize = 4096;
 
-/// What a header says.
+/// The contents of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyHeader {
-    /// The connection is the proxy's own (a check of health), or of a kind that has no addresses: it is from whom it comes
-    /// from.
+    /// The proxy opened the connection for itself (a health check), or the client's connection is of a kind
+    /// without addresses. The socket's own peer address applies.
     Local,
-    /// It is another's.
+    /// The proxy forwards a client's connection.
     Proxied {
-        /// Who has opened it.
+        /// The client's address.
         source: SocketAddr,
-        /// To where.
+        /// The address to which the client connected.
         destination: SocketAddr,
     },
 }
 
-/// Why there is no header.
+/// The reason for which there is no valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyHeaderError {
-    /// The peer has closed the connection before the end of it.
+    /// The peer closed the connection before the end of the header.
     Closed,
-    /// What has come is none.
+    /// The bytes are no header.
     Malformed,
 }
 
-/// Reads a header at the beginning of some bytes; gives it with its length, or `None` where more is needed.
+/// Parses a header at the start of `bytes`. Returns it with its length, or `None` if more bytes are needed.
 ///
 /// # Errors
-/// When it can be none, whatever comes. Never past [`LONGEST_PROXY_HEADER`] bytes does it ask for more.
+/// If no continuation of `bytes` can be a header. It never asks for more than [`LONGEST_PROXY_HEADER`] bytes.
 pub fn parse_proxy_header(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeaderError> {
     if begins(bytes, version2::SIGNATURE) {
         version2::parse(bytes)
@@ -53,7 +55,7 @@ pub fn parse_proxy_header(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, 
     }
 }
 
-/// Whether the bytes begin so, as far as there are any.
+/// Whether `bytes` agrees with the signature, as far as both go.
 fn begins(bytes: &[u8], signature: &[u8]) -> bool {
     let both = bytes.len().min(signature.len());
     bytes[..both] == signature[..both]

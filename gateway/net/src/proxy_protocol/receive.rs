@@ -1,4 +1,4 @@
-//! A header is read from a socket, and nothing that follows it.
+//! Reads a PROXY header from a socket, and nothing after it.
 
 use std::task::{Context, Poll, ready};
 
@@ -6,11 +6,11 @@ use super::{ProxyHeader, ProxyHeaderError, parse_proxy_header};
 use crate::Stream;
 
 impl Stream {
-    /// Reads a header of the PROXY protocol. `received` holds what has come of it so far. What follows it stays in the
-    /// socket: it may be for TLS.
+    /// Reads a PROXY protocol header. `received` holds the bytes read so far, over several calls. The bytes
+    /// after the header stay in the socket, because they may be for TLS.
     ///
     /// # Errors
-    /// When there is none.
+    /// If the peer closes the connection, or sends something else.
     pub fn poll_proxy_header(
         &mut self,
         cx: &mut Context<'_>,
@@ -29,7 +29,7 @@ impl Stream {
                 Err(error) => return Poll::Ready(Err(error)),
             };
             let taken = parsed.map_or(count, |(_, length)| length - before);
-            // It was there a moment ago.
+            // The peek just saw these bytes.
             match self.read_some(&mut buffer[..taken]) {
                 Some(Ok(read)) if read == taken => {}
                 _ => return Poll::Ready(Err(ProxyHeaderError::Closed)),

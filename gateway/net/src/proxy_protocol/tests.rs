@@ -7,7 +7,8 @@ fn proxied(source: &str, destination: &str) -> ProxyHeader {
     }
 }
 
-/// The result must not depend on how the bytes come: nothing is known before the last byte of the header, and all is then.
+/// Parses a header, and checks that the result does not depend on how the bytes arrive: nothing before the
+/// last byte of the header, everything then.
 fn whole(header: &[u8]) -> Result<ProxyHeader, ProxyHeaderError> {
     let mut more = header.to_vec();
     more.extend_from_slice(b"GET / HTTP/1.1\r\n");
@@ -106,7 +107,7 @@ fn binary() {
     ] {
         assert_eq!(parse_proxy_header(&bad), Err(ProxyHeaderError::Malformed), "{bad:?}");
     }
-    // The length counts, not what is here.
+    // The declared length counts, not the number of bytes present.
     for length in [LONGEST_PROXY_HEADER - 15, 0x7fff, 0x8000, 0xffff] {
         let mut bytes = v2(0x21, 0x11, &v4);
         bytes[14..16].copy_from_slice(&u16::try_from(length).expect("16 bits").to_be_bytes());

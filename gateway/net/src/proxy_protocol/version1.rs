@@ -1,4 +1,4 @@
-//! Version 1: a line of text.
+//! Parses version 1: a line of text.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::{ProxyHeader, ProxyHeaderError};
 
 pub(super) const SIGNATURE: &[u8] = b"PROXY ";
-/// Bytes of the line at most, with its end.
+/// Longest line in bytes, including its end.
 const LONGEST: usize = 107;
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeaderError> {
@@ -23,7 +23,7 @@ fn line(line: &[u8]) -> Option<ProxyHeader> {
     match family {
         "TCP4" => addresses::<Ipv4Addr>(rest),
         "TCP6" => addresses::<Ipv6Addr>(rest),
-        // Whatever follows is to be ignored.
+        // The specification says to ignore the rest of the line.
         "UNKNOWN" => Some(ProxyHeader::Local),
         _ => None,
     }
@@ -40,7 +40,7 @@ fn addresses<A: FromStr + Into<IpAddr>>(text: &str) -> Option<ProxyHeader> {
     })
 }
 
-/// Digits without a sign, and without zeros before them.
+/// Parses a port: digits without a sign or leading zeros.
 fn port(text: &str) -> Option<u16> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|_| plain)

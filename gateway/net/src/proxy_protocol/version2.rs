@@ -1,16 +1,17 @@
-//! Version 2: binary.
+//! Parses version 2: a binary header.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{LONGEST_PROXY_HEADER, ProxyHeader, ProxyHeaderError};
 
 pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
-/// The signature, version and command, family and protocol, and the length of what follows.
+/// Bytes of the fixed part: the signature, version and command, family and protocol, and the length of the
+/// remainder.
 const FIXED: usize = 16;
-/// Version 2, and whose the connection is: the proxy's own, or another's.
+/// Version 2, with the command: LOCAL for a connection of the proxy's own, PROXY for a client's.
 pub(super) const LOCAL: u8 = 0x20;
 pub(super) const PROXY: u8 = 0x21;
-/// Families and protocols of the addresses.
+/// Address families and protocols.
 pub(super) const UNSPECIFIED: u8 = 0x00;
 pub(super) const TCP4: u8 = 0x11;
 pub(super) const TCP6: u8 = 0x21;
@@ -27,7 +28,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyH
         PROXY => false,
         _ => return Err(ProxyHeaderError::Malformed),
     };
-    // A family that has addresses must have room for them, also where nobody looks at these. Datagrams do not come by a
+    // The addresses of a family must fit, even if they are not used (UNIX). Datagrams cannot arrive over a
     // connection.
     let addresses = match fixed[13] {
         UNSPECIFIED => 0,
@@ -41,7 +42,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyH
         return Err(ProxyHeaderError::Malformed);
     }
     let Some(rest) = rest.get(..whole - FIXED) else { return Ok(None) };
-    // What follows the addresses (TLVs) says nothing that is needed here.
+    // The TLVs after the addresses hold nothing that is needed here.
     let header = match fixed[13] {
         _ if local => ProxyHeader::Local,
         TCP4 => proxied::<4>(rest).ok_or(ProxyHeaderError::Malformed)?,
@@ -51,7 +52,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyH
     Ok(Some((header, whole)))
 }
 
-/// Two addresses, then two ports.
+/// Reads two addresses, then two ports.
 fn proxied<const N: usize>(bytes: &[u8]) -> Option<ProxyHeader>
 where
     Octets<N>: Into<std::net::IpAddr>,

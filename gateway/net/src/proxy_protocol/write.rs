@@ -1,4 +1,4 @@
-//! A header is written, for a connection to an endpoint.
+//! Writes a PROXY header, for a connection to an endpoint.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -14,7 +14,8 @@ pub enum ProxyVersion {
 }
 
 impl ProxyHeader {
-    /// The header's bytes. An address of IPv4 with one of IPv6 goes as IPv6, since a header has one family.
+    /// Returns the header's bytes. A header has one family, so a mixed pair is written as IPv6, with the IPv4
+    /// address mapped.
     #[must_use]
     pub fn to_bytes(&self, version: ProxyVersion) -> Vec<u8> {
         let addresses = match *self {
@@ -114,7 +115,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_what_is_read(source: SocketAddr, destination: SocketAddr) {
-            // A header has neither a flow nor a scope.
+            // A header has neither a flow label nor a scope.
             let plain = |address: SocketAddr| SocketAddr::new(address.ip(), address.port());
             let (source, destination) = (plain(source), plain(destination));
             let header = ProxyHeader::Proxied { source, destination };

@@ -1,4 +1,4 @@
-//! What a scenario does to its world.
+//! Functions with which a scenario sets up and disturbs its world.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -14,23 +14,23 @@ use super::socket::Acceptor;
 use super::world::{Happening, with};
 use crate::{Bound, Stream};
 
-/// What the network and the machines are like. Ranges are of microseconds or bytes; each new connection draws its own
-/// figures from them.
+/// Properties of the network and the machines. Ranges are in microseconds or bytes; each new connection draws
+/// its own values from them.
 #[derive(Clone, Debug)]
 pub struct Conditions {
-    /// From a send to its arrival.
+    /// From a send to its arrival, in microseconds.
     pub delay: (u64, u64),
     /// Bytes that fit between a writer and its reader.
     pub capacity: (usize, usize),
-    /// One write in so many arrives in several pieces; 0: none.
+    /// One write in this many arrives in several pieces; 0: none does.
     pub pieces: u32,
-    /// One write in so many takes a part only, though there is room; 0: none.
+    /// One write in this many is short, although there is room; 0: none is.
     pub short_writes: u32,
-    /// One read in so many gives a part only; 0: none.
+    /// One read in this many is short; 0: none is.
     pub short_reads: u32,
-    /// One read in so many has to wait for another turn first, as when a task has had its share; 0: none.
+    /// One read in this many returns pending once, as if the task had used its budget; 0: none does.
     pub shares: u32,
-    /// What a poll of a task takes.
+    /// Duration of one poll of a task, in microseconds.
     pub poll: (u64, u64),
 }
 
@@ -49,40 +49,40 @@ impl Default for Conditions {
 }
 
 impl Conditions {
-    /// Makes them those of every connection that begins from now on.
+    /// Applies them to every connection that is opened from now on.
     pub fn set(self) {
         with(|world| world.conditions = self);
     }
 }
 
-/// Tasks that are one thread, process or machine.
+/// A set of tasks that acts as one thread, process or machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Group(pub(super) usize);
 
-/// A new group. What its tasks spawn belongs to it too.
+/// Creates a group. Tasks that its tasks spawn belong to it too.
 #[must_use]
 pub fn new_group() -> Group {
     with(|world| world.tasks.new_group())
 }
 
-/// Starts a task of a group.
+/// Starts a task in a group.
 pub fn spawn_in(group: Group, future: impl Future<Output = ()> + 'static) {
     executor::spawn_in(group, Box::pin(future));
 }
 
-/// Ends a group as `kill -9` ends a process: its tasks are dropped where they stand, and the kernel closes what they
-/// held.
+/// Ends a group as `kill -9` ends a process: its tasks are dropped where they are, and their sockets are
+/// closed.
 pub fn kill(group: Group) {
     executor::kill(group);
 }
 
-/// None of its tasks gets a turn for a while, as on a machine that is busy with something else.
+/// Stops the tasks of a group for a while, as on a machine that is busy with something else.
 pub fn pause(group: Group, time: Duration) {
     with(|world| {
         let until = world.now + time;
         world.record("pause", &[group.0 as u64, time.as_nanos() as u64]);
         world.tasks.pause(group, until);
-        // Somebody must look again then.
+        // An event at that time makes the executor look at the group again.
         world.schedule(until, Happening::Wake(std::task::Waker::noop().clone()));
     });
 }
@@ -93,18 +93,19 @@ pub fn paused(group: Group) -> bool {
     with(|world| world.tasks.is_paused(group, world.now))
 }
 
-/// A listening socket of this task's group. Several on one address share its connections, as with SO_REUSEPORT.
+/// Opens a listening socket for the group of this task. Several sockets on one address share its connections,
+/// as with SO_REUSEPORT.
 #[must_use]
 pub fn listen(address: SocketAddr, backlog: usize) -> Bound {
     Bound::simulated(Acceptor::new(address, backlog))
 }
 
-/// Addresses that a name has from now on; none: it does not resolve.
+/// Sets the addresses to which a name resolves from now on. With an empty list it does not resolve.
 pub fn resolve(name: &str, addresses: Vec<IpAddr>) {
     with(|world| world.names.insert(name.to_owned(), addresses));
 }
 
-/// From or to an address nothing gets through for a while; it is late then, but not lost.
+/// Delays everything from or to an address for a while. Nothing is lost.
 pub fn hold(address: IpAddr, time: Duration) {
     with(|world| {
         let until = world.now.saturating_add(time);
@@ -113,23 +114,23 @@ pub fn hold(address: IpAddr, time: Duration) {
     });
 }
 
-/// Connects from an address of one's own.
+/// Connects from a given local address.
 ///
 /// # Errors
-/// As the kernel's connect(2).
+/// The errors of connect(2).
 pub async fn connect_from(local: SocketAddr, to: SocketAddr) -> io::Result<Stream> {
     network::connect_from(local, to).await.map(Stream::simulated)
 }
 
-/// Sends what the other side has not asked for: dropped if it has written anything meanwhile, so that nobody can take it
-/// for an answer with reason.
+/// Sends bytes that the other side has not asked for. They are dropped if the other side writes anything
+/// before they arrive, so that they can never be mistaken for a legitimate response.
 pub fn say_unasked(stream: &Stream, bytes: &[u8]) {
     if let Some(socket) = stream.as_simulated() {
         with(|world| world.say_unasked(socket.place(), bytes));
     }
 }
 
-/// Waits.
+/// Waits for a span of virtual time.
 pub async fn sleep(time: Duration) {
     let until = elapsed() + time;
     poll_fn(|cx| {
@@ -144,7 +145,7 @@ pub async fn sleep(time: Duration) {
     .await;
 }
 
-/// Time since the simulation began.
+/// Virtual time since the simulation began.
 #[must_use]
 pub fn elapsed() -> Duration {
     with(|world| world.now)
@@ -155,23 +156,23 @@ pub fn with_random<R>(draw: impl FnOnce(&mut fastrand::Rng) -> R) -> R {
     with(|world| draw(&mut world.random))
 }
 
-/// A generator of one's own, which draws the same whatever others draw meanwhile.
+/// Forks a generator from the world's randomness. Later draws by others do not affect its values.
 #[must_use]
 pub fn fork() -> fastrand::Rng {
     with(|world| world.random.fork())
 }
 
-/// Somebody sets the wall clock forward, or back, by so many seconds. The monotonic clock goes on.
+/// Moves the wall clock forward or back by a number of seconds. The monotonic clock is not affected.
 pub fn set_wall_clock(by: i64) {
     with(|world| world.wall_shift = world.wall_shift.saturating_add(by));
 }
 
-/// Writes something down in the trace.
+/// Records a text in the trace.
 pub fn note(text: &str) {
     with(|world| world.record(text, &[]));
 }
 
-/// Sockets that a group has open: listening ones, then connections.
+/// Number of sockets that a group has open: listening sockets, then connections.
 #[must_use]
 pub fn open_sockets(group: Group) -> (usize, usize) {
     with(|world| {
@@ -181,31 +182,32 @@ pub fn open_sockets(group: Group) -> (usize, usize) {
     })
 }
 
-/// Tasks that a group has, the one that has its turn left out.
+/// Number of tasks of a group, without the task that is being polled.
 #[must_use]
 pub fn tasks(group: Group) -> usize {
     with(|world| world.tasks.count(group))
 }
 
-/// How many things are still to happen: 0 where everybody waits for somebody else. Who asks waits for nothing.
+/// Number of pending events that can change anything. 0 means that every task waits for another one; the
+/// calling task itself is not waiting.
 #[must_use]
 pub fn scheduled() -> usize {
     with(|world| world.scheduled())
 }
 
-/// Bounds the connections to a range of ports: who opens more from now on is told of by [`exceeded`]. Another bound of
-/// the same range takes this one's place.
+/// Bounds the number of connections to a range of ports; [`exceeded`] lists later violations. A second bound
+/// for the same range replaces the first.
 pub fn bound(ports: &Range<u16>, bound: ConnectionBound) {
     with(|world| world.meter.bound(ports, bound));
 }
 
-/// Where connections were opened beyond a [`bound`].
+/// Descriptions of all connections that were opened beyond a [`bound`].
 #[must_use]
 pub fn exceeded() -> Vec<String> {
     with(|world| world.meter.exceeded.clone())
 }
 
-/// Connections to a range of ports that are open or being opened.
+/// Number of connections to a range of ports that are open or being opened.
 #[must_use]
 pub fn open_to(ports: &Range<u16>) -> usize {
     with(|world| world.meter.sum((ports.start, ports.end - 1)))

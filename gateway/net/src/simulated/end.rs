@@ -1,4 +1,4 @@
-//! The two ends of a connection, with the manners of Linux' TCP.
+//! The two ends of a connection, modelled on TCP in Linux.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
@@ -11,15 +11,15 @@ use super::trace;
 use super::world::{Happening, World};
 use crate::Peek;
 
-/// Pieces that one write arrives in at most.
+/// Most pieces in which one write arrives.
 const PIECES: usize = 6;
 
-/// A connection: side 0 has opened it.
+/// A connection. Side 0 opened it.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub ends: [End; 2],
     pub delay: (u64, u64),
-    /// Whether, and with what, it was answered; the opener waits for that.
+    /// The result of connecting, once it is known. The opener waits for it.
     pub answer: Option<Result<(), ErrorKind>>,
 }
 
@@ -28,28 +28,28 @@ pub(super) struct Connection {
 pub(super) struct End {
     pub address: Option<SocketAddr>,
     pub owner: Option<Group>,
-    /// What has arrived and was not read.
+    /// Bytes that arrived and were not read.
     incoming: VecDeque<u8>,
-    /// Bytes on their way here.
+    /// Bytes in flight to this end.
     under_way: usize,
-    /// Bytes that may be on their way here or wait here.
+    /// Most bytes in flight to this end or unread.
     pub capacity: usize,
-    /// When the last of what is on its way arrives: order is kept.
+    /// When the last of the bytes in flight arrives; later ones arrive no earlier.
     last_arrival: Duration,
     /// Bytes that its owner has written.
     written: u64,
-    /// The other side has said its last.
+    /// The other side's FIN arrived.
     fin_came: bool,
-    /// This side has.
+    /// This side sent its FIN.
     fin_sent: bool,
-    /// To be told once (`sk_err`), by the next call that finds nothing better to tell.
+    /// An error to report once, as `sk_err`: by the next call that has nothing else to return.
     error: Option<ErrorKind>,
-    /// Reset: nothing goes or comes any more.
+    /// The connection was reset: nothing is sent or received any more.
     dead: bool,
-    /// Its owner has let it go.
+    /// Its owner dropped it.
     pub closed: bool,
     reset_on_close: bool,
-    /// Wakers are one a direction, the last that came, as with the poller.
+    /// Wakers for each direction. As with the poller, only the latest one is kept.
     reader: Option<Waker>,
     writer: Option<Waker>,
 }
@@ -59,12 +59,12 @@ impl End {
         Self { address: Some(address), owner, capacity, ..Self::default() }
     }
 
-    /// Its owner waits for the connection to be there.
+    /// Registers its owner to be woken when the connection is established or fails.
     pub fn wait_for_answer(&mut self, waker: &Waker) {
         self.writer = Some(waker.clone());
     }
 
-    /// It is there, or failed.
+    /// Wakes its owner: the connection is established, or has failed.
     pub fn answered(&mut self, connected: bool) {
         self.dead |= !connected;
         self.wake_writer();
@@ -86,13 +86,13 @@ impl End {
         }
     }
 
-    /// Whether a read would not wait.
+    /// Whether a read would not block.
     fn is_readable(&self) -> bool {
         !self.incoming.is_empty() || self.error.is_some() || self.fin_came || self.dead
     }
 }
 
-/// What the owner of an end does.
+/// Calls by the owner of an end.
 impl World {
     fn end(&mut self, (connection, side): (usize, usize)) -> &mut End {
         &mut self.connections[connection].ends[side]
@@ -127,13 +127,13 @@ impl World {
             *slot = byte;
         }
         self.record("read", &[at.0 as u64, at.1 as u64, count as u64]);
-        // Whoever waits for room hears of it as late as of anything else.
+        // A writer that waits for room learns of it after the usual delay.
         let delay = self.delay(at.0);
         self.schedule(self.now + delay, Happening::Room(at.0, 1 - at.1));
         Poll::Ready(Ok(count))
     }
 
-    /// Reads so much and forgets it.
+    /// Reads and discards at most `most` bytes.
     pub fn throw_away(&mut self, at: (usize, usize), most: usize) {
         let end = self.end(at);
         let count = end.incoming.len().min(most);
@@ -206,7 +206,7 @@ impl World {
         Ok(count)
     }
 
-    /// Sends what is to arrive only if the other side writes nothing until then.
+    /// Sends bytes that arrive only if the other side writes nothing until then.
     pub fn say_unasked(&mut self, at: (usize, usize), bytes: &[u8]) {
         let there = (at.0, 1 - at.1);
         let end = self.end(at);
@@ -255,7 +255,8 @@ impl World {
         self.end(at).reset_on_close = true;
     }
 
-    /// The owner lets go of its end. With something unread, that is a reset (RFC 9293, 3.6.1; RFC 1122, 4.2.2.13).
+    /// Closes the owner's end. If something is unread, that sends a reset (RFC 9293, 3.6.1; RFC 1122,
+    /// 4.2.2.13).
     pub fn close(&mut self, at: (usize, usize)) {
         let end = self.end(at);
         let (dead, reset) = (end.dead, end.reset_on_close || !end.incoming.is_empty());
@@ -278,7 +279,7 @@ impl World {
         }
     }
 
-    /// A reset is on its way to an end. It may overtake what was written before it: that was still in the send queue.
+    /// Sends a reset to an end. It may overtake bytes written before it, which were still in the send queue.
     fn say_reset(&mut self, (connection, side): (usize, usize)) {
         let delay = self.delay(connection);
         let soon = self.held_until(connection).max(self.now) + delay;
@@ -294,14 +295,14 @@ impl World {
         self.between(range)
     }
 
-    /// Until when nothing gets through between its two addresses.
+    /// The time until which nothing passes between the two addresses.
     fn held_until(&self, connection: usize) -> Duration {
         let ends = &self.connections[connection].ends;
         let held = ends.iter().filter_map(|end| self.held.get(&end.address?.ip()));
         held.max().copied().unwrap_or_default()
     }
 
-    /// When what is sent to an end now arrives.
+    /// The arrival time of bytes that are sent to an end now.
     fn arrival(&mut self, (connection, side): (usize, usize)) -> Duration {
         let delay = self.delay(connection);
         let soon = self.now.max(self.held_until(connection)) + delay;
@@ -311,7 +312,7 @@ impl World {
     }
 }
 
-/// What the network does.
+/// Events of the network.
 impl World {
     pub fn arrive(&mut self, connection: usize, side: usize, bytes: Vec<u8>) {
         self.record("arrive", &[connection as u64, side as u64, bytes.len() as u64]);
@@ -321,7 +322,7 @@ impl World {
             return;
         }
         if end.closed {
-            // Nobody will read it, and who sends is told so.
+            // No task will read the bytes; a reset informs the sender.
             end.dead = true;
             return self.say_reset((connection, 1 - side));
         }
@@ -351,7 +352,7 @@ impl World {
             return;
         }
         end.dead = true;
-        // What has arrived can still be read (tcp_reset() leaves the receive queue alone).
+        // Bytes that arrived can still be read: tcp_reset() leaves the receive queue alone.
         let kind = if end.fin_came { ErrorKind::BrokenPipe } else { ErrorKind::ConnectionReset };
         end.error = (!end.closed).then_some(kind);
         end.wake_reader();

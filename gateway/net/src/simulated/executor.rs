@@ -1,4 +1,4 @@
-//! Tasks, and whose turn it is.
+//! The executor: all tasks of a world, and the order in which they run.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -17,21 +17,21 @@ use super::world::{World, begin, end, with};
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Every task of a world.
+/// All tasks of a world.
 #[derive(Default)]
 pub(super) struct Tasks {
     slots: Vec<Slot>,
     groups: Vec<GroupState>,
-    /// Who was woken, in order; wakers have no other way to the world.
+    /// Woken tasks in order. A shared queue, because wakers have no other access to the world.
     woken: Arc<Mutex<Vec<usize>>>,
-    /// The group of the task that has its turn.
+    /// The group of the task that is being polled.
     current: Option<Group>,
     panics: Vec<String>,
 }
 
 struct Slot {
     group: Group,
-    /// `None` while it has its turn, and when it has ended.
+    /// `None` while the task is polled, and after its end.
     task: Option<Task>,
     waker: Waker,
     flag: Arc<Alert>,
@@ -44,7 +44,7 @@ struct GroupState {
     killed: bool,
 }
 
-/// Wakes one task.
+/// The waker of one task.
 #[derive(Debug)]
 struct Alert {
     task: usize,
@@ -83,7 +83,7 @@ impl Tasks {
         self.groups[group.0].paused_until > now
     }
 
-    /// Tasks of a group that have not ended, the one that has its turn left out.
+    /// Number of unfinished tasks of a group, without the task that is being polled.
     pub fn count(&self, group: Group) -> usize {
         self.slots.iter().filter(|slot| slot.group == group && slot.task.is_some()).count()
     }
@@ -102,7 +102,7 @@ impl Tasks {
         None
     }
 
-    /// Those that were woken stand in line.
+    /// Moves woken tasks into the ready queues of their groups.
     fn line_up(&mut self) {
         let woken = std::mem::take(&mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner));
         for task in woken {
@@ -110,7 +110,7 @@ impl Tasks {
         }
     }
 
-    /// Whose turn it is: groups at random, within a group in order.
+    /// Picks the next task: a random group, and within it the first ready task.
     fn next(&mut self, now: Duration, random: &mut fastrand::Rng) -> Option<(usize, Task, Waker)> {
         self.line_up();
         loop {
@@ -120,7 +120,7 @@ impl Tasks {
             let Some(task) = self.groups[index].ready.pop_front() else { continue };
             let slot = &mut self.slots[task];
             slot.flag.woken.store(false, Ordering::Relaxed);
-            // One that has ended may have been woken once more.
+            // A task may be woken once more after its end.
             if let Some(future) = slot.task.take() {
                 self.current = Some(slot.group);
                 return Some((task, future, slot.waker.clone()));
@@ -128,7 +128,7 @@ impl Tasks {
         }
     }
 
-    /// The task had its turn. Gives it back if it is not to stay.
+    /// Puts a task back after its poll. Returns the future if it must be dropped instead.
     fn done(&mut self, task: usize, future: Option<Task>) -> Option<Task> {
         self.current = None;
         let killed = self.groups[self.slots[task].group.0].killed;
@@ -150,51 +150,51 @@ impl Tasks {
     }
 }
 
-/// Bounds of a run.
+/// Limits of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Virtual time.
     pub time: Duration,
-    /// Turns of tasks.
+    /// Number of polls of tasks.
     pub turns: u64,
-    /// Whether the trace is kept as text.
+    /// Whether the trace is recorded as text.
     pub text: bool,
 }
 
-/// Why a run ended before its future did.
+/// The reason for which a run ended before its future did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// Everybody waits, and nothing will happen.
+    /// All tasks wait, and no event is pending.
     Deadlock,
-    /// The virtual time was up.
+    /// The limit of virtual time was reached.
     Time,
-    /// The turns were used up: somebody goes round in circles.
+    /// The limit of polls was reached: some task may be in an endless loop.
     Turns,
 }
 
-/// What is left of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Ended<T> {
-    /// What its future gave.
+    /// Output of the future, or the reason why it did not complete.
     pub output: Result<T, Stopped>,
-    /// The same for the same seed, and for no other run.
+    /// Hash of the trace. It is the same for the same seed, and differs for different runs.
     pub hash: u64,
-    /// Events in the trace.
+    /// Number of events in the trace.
     pub events: u64,
     /// Virtual time that passed.
     pub time: Duration,
-    /// The messages of tasks that panicked. Each ended that task only.
+    /// Messages of tasks that panicked. Each panic ended only its task.
     pub panics: Vec<String>,
-    /// The trace, if it was asked for.
+    /// The trace, if it was requested.
     pub text: Option<String>,
 }
 
-/// Runs a future, and all that it spawns, in a world made from a seed.
+/// Runs a future, and all tasks that it spawns, in a world made from a seed.
 ///
 /// # Panics
-/// When a simulation runs on this thread already.
+/// If a simulation already runs on this thread.
 pub fn run<T: 'static>(seed: u64, limits: Limits, main: impl Future<Output = T> + 'static) -> Ended<T> {
-    // Whoever draws from the thread's own generator draws the same.
+    // Code that draws from the thread's own generator then draws the same values in each run.
     fastrand::seed(seed);
     begin(World::new(seed, limits.text));
     let output = Rc::new(RefCell::new(None));
@@ -207,7 +207,7 @@ pub fn run<T: 'static>(seed: u64, limits: Limits, main: impl Future<Output = T> 
         }),
     );
     let stopped = go(&limits, || output.borrow().is_some());
-    // Tasks that are left are dropped as at the end of a process, in a world that still stands.
+    // Remaining tasks are dropped as at the end of a process, while the world still exists.
     let left = with(|world| world.tasks.take_all());
     let dropped = catch_unwind(AssertUnwindSafe(|| drop(left)));
     if let Err(panic) = dropped {
@@ -225,7 +225,7 @@ pub fn run<T: 'static>(seed: u64, limits: Limits, main: impl Future<Output = T> 
     }
 }
 
-/// Gives turns until it is done.
+/// Polls tasks until `done` returns true.
 fn go(limits: &Limits, done: impl Fn() -> bool) -> Option<Stopped> {
     let mut turns = 0;
     while !done() {
@@ -234,7 +234,7 @@ fn go(limits: &Limits, done: impl Fn() -> bool) -> Option<Stopped> {
             world.tasks.next(world.now, &mut world.random)
         });
         let Some((task, mut future, waker)) = next else {
-            // Nobody has anything to do: time passes.
+            // No task is ready: advance the clock to the next event.
             let jumped = with(|world| world.next_event().map(|at| world.now = at));
             match jumped {
                 None => return Some(Stopped::Deadlock),
@@ -257,7 +257,7 @@ fn go(limits: &Limits, done: impl Fn() -> bool) -> Option<Stopped> {
                     false
                 }
             };
-            // It is dropped outside, as whatever may come back to the world.
+            // Dropped outside `with`, because its destructors may access the world.
             match stays {
                 true => world.tasks.done(task, Some(future)),
                 false => {
@@ -281,14 +281,14 @@ fn message(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or("a panic without a message").to_owned()
 }
 
-/// Starts a task of the group of whoever starts it.
+/// Starts a task in the group of the current task.
 pub(crate) fn spawn(future: impl Future<Output = ()> + 'static) {
     let group = with(|world| world.tasks.current());
     spawn_in(group.expect("a task starts another"), Box::pin(future));
 }
 
 pub(super) fn spawn_in(group: Group, task: Task) {
-    // One of a group that was killed is dropped at once, outside.
+    // A task for a killed group is dropped at once, outside `with`.
     drop(with(|world| world.tasks.add(group, task)));
 }
 
@@ -300,7 +300,7 @@ pub(super) fn kill(group: Group) {
     drop(tasks);
 }
 
-/// Lets others have a turn.
+/// Lets other tasks run.
 pub(crate) async fn yield_now() {
     let mut yielded = false;
     poll_fn(|cx| {

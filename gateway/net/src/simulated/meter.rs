@@ -1,32 +1,32 @@
-//! How many connections are open to whom, and bounds on that which are looked at with every connect.
+//! Counts open connections by destination, and checks bounds on them at every connect.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Connections that are open, or being opened, by where they go to. They count from the first packet until who opened
-/// them has closed the socket: what that one's kernel has in its table.
+/// Connections that are open or being opened, by destination. A connection counts from its first packet until
+/// its opener closes the socket, as in the kernel's table of the opener.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     open: BTreeMap<SocketAddr, usize>,
-    /// By first and last port, both included.
+    /// Keyed by first and last port, both inclusive.
     bounds: BTreeMap<(u16, u16), Bound>,
-    /// What was exceeded when.
+    /// Descriptions of violations, with their times.
     pub exceeded: Vec<String>,
 }
 
-/// What connections to some ports may come to.
+/// Bounds on the connections to a range of ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bound {
-    /// All together; `None`: any number.
+    /// All of them together; `None`: unbounded.
     pub all: Option<usize>,
-    /// To one address; `None`: any number.
+    /// To any one address; `None`: unbounded.
     pub each: Option<usize>,
 }
 
 impl Meter {
-    /// One more.
+    /// Counts a new connection and checks the bounds.
     pub fn opened(&mut self, to: SocketAddr, now: Duration) {
         *self.open.entry(to).or_default() += 1;
         for (ports, bound) in &self.bounds {
@@ -42,19 +42,19 @@ impl Meter {
         }
     }
 
-    /// One less.
+    /// Counts a closed connection.
     pub fn closed(&mut self, to: SocketAddr) {
         if let Some(open) = self.open.get_mut(&to) {
             *open -= 1;
         }
     }
 
-    /// Bounds what is opened from now on.
+    /// Sets a bound for connections that are opened from now on.
     pub fn bound(&mut self, ports: &Range<u16>, bound: Bound) {
         self.bounds.insert((ports.start, ports.end - 1), bound);
     }
 
-    /// Connections to some ports.
+    /// Number of connections to a range of ports.
     pub fn sum(&self, (first, last): (u16, u16)) -> usize {
         self.open.iter().filter(|(to, _)| (first..=last).contains(&to.port())).map(|(_, open)| open).sum()
     }

@@ -1,17 +1,20 @@
-//! The simulated side: a network, a clock, an executor and randomness that all come from a seed.
+//! The simulated backend: a network, a clock, an executor and randomness that all derive from a seed.
 //!
-//! [`run`] makes a world of this thread and runs a future in it. As long as it runs, everything that the data path
-//! asks of this crate ([`Stream`](crate::Stream), [`Listener`](crate::Listener), [`Timers`](crate::Timers),
-//! [`now`](crate::now), [`spawn`](crate::spawn)) is answered by that world, and the same seed gives the same run, event
-//! by event: [`Ended::hash`] says whether it did.
+//! [`run`] creates a world for this thread and runs a future in it. Until it returns, that world answers
+//! everything that the data path asks of this crate ([`Stream`](crate::Stream),
+//! [`Listener`](crate::Listener), [`Timers`](crate::Timers), [`now`](crate::now), [`spawn`](crate::spawn)).
+//! The same seed gives the same run, event by event; [`Ended::hash`] shows whether it did.
 //!
-//! - **Time** stands still while anything is to do, but for a few microseconds a poll, and then jumps to the next event.
-//! - **Tasks** belong to groups: each worker, each origin. Within a group they take turns in order, as on a thread of
-//!   their own; among groups the seed decides who is next, and a group can be paused or killed.
-//! - **Streams** behave as Linux' do, where it matters: bounded buffers, pieces cut anywhere, half-close, a reset where
-//!   unread bytes are thrown away, an error that is told once, a send to who is gone answered by a reset.
+//! - **Time** advances by a few microseconds a poll while any task is ready, and otherwise jumps to the next
+//!   event.
+//! - **Tasks** belong to groups: each worker, each origin. Within a group they take turns in order, as on a
+//!   thread of their own. Among groups the seed decides which is next, and a group can be paused or killed.
+//! - **Streams** behave as Linux TCP does, as far as it matters: bounded buffers, pieces cut anywhere,
+//!   half-close, a reset if unread bytes are discarded, an error that is reported once, and a reset in reply
+//!   to data for a closed socket.
 //!
-//! What is not simulated: threads that run at the same instant (atomics are not torn), the kernel's poller, files.
+//! Not simulated: threads that run at the same instant (atomics are not torn), the kernel's poller, and
+//! files.
 
 mod controls;
 mod end;

@@ -1,4 +1,4 @@
-//! Who listens where, and how a connection comes to be.
+//! Listening sockets, and the establishment of connections.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -12,17 +12,17 @@ use super::end::{Connection, End};
 use super::socket::Socket;
 use super::world::{Happening, World, with};
 
-/// How long the kernel tries to connect to who does not answer (tcp(7), `tcp_syn_retries`).
+/// How long the kernel tries to connect to a host that does not answer (tcp(7), `tcp_syn_retries`).
 const CONNECT: Duration = Duration::from_secs(127);
 
-/// An address that somebody listens on.
+/// An address with at least one listening socket.
 #[derive(Debug, Default)]
 pub(super) struct Port {
-    /// In order of their numbers; those that were closed are `None`.
+    /// By index; `None` for closed ones.
     listeners: Vec<Option<Queue>>,
 }
 
-/// What one listening socket has not given to its owner yet.
+/// Connections in the queue of a listening socket, which its owner has not accepted yet.
 #[derive(Debug)]
 struct Queue {
     owner: Group,
@@ -37,7 +37,7 @@ impl Port {
     }
 }
 
-/// A connection to an address, from any of this side's.
+/// Connects from the default local address, 10.0.0.1.
 pub(crate) async fn connect(to: SocketAddr) -> io::Result<Socket> {
     let local = with(|world| {
         world.next_port = world.next_port.checked_add(1).unwrap_or(20_000);
@@ -46,13 +46,13 @@ pub(crate) async fn connect(to: SocketAddr) -> io::Result<Socket> {
     connect_from(local, to).await
 }
 
-/// The addresses of a name, in their order.
+/// Returns the addresses of a name, in order.
 pub(crate) fn look_up(host: &str) -> Vec<IpAddr> {
     with(|world| world.names.get(host).cloned().unwrap_or_default())
 }
 
 pub(super) async fn connect_from(local: SocketAddr, to: SocketAddr) -> io::Result<Socket> {
-    // From here on the socket exists: who loses patience and drops this future closes it.
+    // The socket exists from here on: dropping this future, after a timeout for example, closes it.
     let socket = with(|world| world.open(local, to));
     poll_fn(|cx| {
         with(|world| {
@@ -114,7 +114,7 @@ impl World {
         let port = self.ports.get_mut(&to).and_then(|port| port.listeners[index].as_mut());
         let Some(queue) = port else { return };
         if queue.waiting.len() >= queue.backlog {
-            // Dropped; who connects tries again, later and later (1 s first, RFC 6298, 2).
+            // Dropped. The client retries with growing delays (1 s first, RFC 6298, 2).
             let again = self.now + Duration::from_secs(1);
             self.schedule(again, Happening::Syn(connection, to));
             return;
@@ -159,7 +159,7 @@ impl World {
         }
     }
 
-    /// Whoever listens takes the listener over.
+    /// Makes the group of the current task the owner of a listener.
     pub fn adopt(&mut self, address: SocketAddr, index: usize) {
         let owner = self.tasks.current();
         let port = self.ports.get_mut(&address).and_then(|port| port.listeners[index].as_mut());
@@ -168,7 +168,7 @@ impl World {
         }
     }
 
-    /// A listening socket closes: the kernel resets what was in its queue.
+    /// Closes a listening socket. The kernel resets the connections in its queue.
     pub fn stop_listening(&mut self, address: SocketAddr, index: usize) {
         self.record("stop listening", &[u64::from(address.port()), index as u64]);
         let queue = self.ports.get_mut(&address).and_then(|port| port.listeners[index].take());

@@ -1,4 +1,5 @@
-//! What stands for the kernel's objects: numbers into the world, closed when they are dropped.
+//! Handles that replace the kernel's objects. They hold indices into the world and close their object when
+//! dropped.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use super::world::{AlarmState, Happening, with, with_if_any};
 use crate::Peek;
 
-/// An end of a connection.
+/// One end of a connection.
 #[derive(Debug)]
 pub(crate) struct Socket {
     connection: usize,
@@ -24,7 +25,7 @@ impl Socket {
         (self.connection, self.side)
     }
 
-    /// From here on it belongs to the group of whoever takes it.
+    /// Makes the group of the current task its owner.
     pub(crate) fn adopt(&self) {
         with(|world| world.connections[self.connection].ends[self.side].owner = world.tasks.current());
     }
@@ -57,7 +58,7 @@ impl Socket {
         with(|world| world.shutdown(self.place()))
     }
 
-    /// Sends a short answer and closes.
+    /// Sends a short response and closes.
     pub(crate) fn turn_away(self, answer: &[u8]) {
         let _ = self.write(&[IoSlice::new(answer)]);
         let _ = self.shutdown();
@@ -87,7 +88,7 @@ impl Acceptor {
         Self { address, index: with(|world| world.listen(address, backlog)) }
     }
 
-    /// From here on it belongs to the group of whoever takes it.
+    /// Makes the group of the current task its owner.
     pub(crate) fn adopt(&self) {
         with(|world| world.adopt(self.address, self.index));
     }
@@ -113,7 +114,7 @@ impl Drop for Acceptor {
     }
 }
 
-/// An alarm clock.
+/// A timer.
 #[derive(Debug)]
 pub(crate) struct Alarm(usize);
 

@@ -1,13 +1,13 @@
-//! What happened, as a number that two runs can be compared by, and as text at need.
+//! The trace of a run: a hash by which two runs are compared, and optionally text.
 
 use std::fmt::Write;
 use std::time::Duration;
 
-/// FNV-1a (Fowler, Noll, Vo): any hash will do that is the same in every run.
+/// FNV-1a (Fowler, Noll, Vo). Any hash would do that is the same in every run.
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// Every event of a run, in order.
+/// All events of a run, in order.
 #[derive(Debug)]
 pub(super) struct Trace {
     pub hash: u64,
@@ -46,7 +46,7 @@ impl Trace {
     }
 }
 
-/// Of some bytes.
+/// Hashes some bytes.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(OFFSET, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME))
 }

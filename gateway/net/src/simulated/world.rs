@@ -1,4 +1,4 @@
-//! The world of a thread: its clock, its randomness, and what is still to happen.
+//! The simulated world of a thread: its clock, its randomness and its pending events.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
@@ -19,15 +19,15 @@ thread_local! {
     static ACTIVE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// When every simulation begins, by the wall clock: 2026-01-01.
+/// The wall-clock time at which every simulation begins: 2026-01-01.
 const EPOCH: Duration = Duration::from_secs(1_767_225_600);
 
-/// Everything that a simulation consists of.
+/// The entire state of a simulation.
 pub(super) struct World {
-    /// What `Instant` the simulation began at. Nobody can see it but as the origin of differences.
+    /// The `Instant` at which the simulation began. Only differences from it are visible.
     base: Instant,
     pub now: Duration,
-    /// Seconds that the wall clock was set forward, or back.
+    /// Seconds by which the wall clock was moved, forward if positive.
     pub wall_shift: i64,
     pub random: fastrand::Rng,
     sequence: u64,
@@ -36,7 +36,7 @@ pub(super) struct World {
     pub connections: Vec<Connection>,
     pub meter: Meter,
     pub ports: BTreeMap<SocketAddr, Port>,
-    /// Addresses to which, until when, nothing gets through.
+    /// Addresses that are held, and until when.
     pub held: BTreeMap<IpAddr, Duration>,
     pub names: BTreeMap<String, Vec<IpAddr>>,
     pub alarms: Vec<AlarmState>,
@@ -45,41 +45,41 @@ pub(super) struct World {
     pub next_port: u16,
 }
 
-/// One alarm clock.
+/// The state of one timer.
 #[derive(Debug, Default)]
 pub(super) struct AlarmState {
-    /// Counts its settings: an earlier one that comes due is forgotten.
+    /// Counts its settings. An event of an earlier setting is ignored.
     pub setting: u64,
     pub rung: bool,
     pub waker: Option<Waker>,
 }
 
-/// Something that will happen.
+/// A pending event.
 struct Event {
     at: Duration,
     sequence: u64,
     what: Happening,
 }
 
-/// What can happen.
+/// The kinds of events.
 pub(super) enum Happening {
-    /// A task that slept wakes.
+    /// Wakes a sleeping task.
     Wake(Waker),
-    /// An alarm, by number and setting, rings.
+    /// Fires a timer, by its index and setting.
     Ring(usize, u64),
     /// Bytes reach an end (connection, side).
     Arrive(usize, usize, Vec<u8>),
-    /// The same, if the end has written no more than so much until then.
+    /// The same, if that end has written no more than this number of bytes by then.
     ArriveUnasked(usize, usize, Vec<u8>, u64),
-    /// The other side's orderly end reaches an end.
+    /// The other side's FIN reaches an end.
     Fin(usize, usize),
     /// A reset reaches an end.
     Reset(usize, usize),
-    /// There is room again for who writes to the other side.
+    /// An end learns that there is room for its writes again.
     Room(usize, usize),
     /// The first packet of a connection reaches its host.
     Syn(usize, SocketAddr),
-    /// Its answer comes back.
+    /// The result of connecting reaches the opener.
     Answer(usize, Result<(), std::io::ErrorKind>),
 }
 
@@ -99,7 +99,7 @@ impl PartialOrd for Event {
 
 impl Ord for Event {
     fn cmp(&self, other: &Self) -> Ordering {
-        // The heap gives its greatest first: that is to be the next.
+        // The heap pops its greatest item first, so the order is reversed.
         (other.at, other.sequence).cmp(&(self.at, self.sequence))
     }
 }
@@ -126,18 +126,18 @@ impl World {
         }
     }
 
-    /// Something will happen `after` from now.
+    /// Schedules an event at a time; a time in the past means now.
     pub fn schedule(&mut self, at: Duration, what: Happening) {
         self.sequence += 1;
         self.events.push(Event { at: at.max(self.now), sequence: self.sequence, what });
     }
 
-    /// When the next thing happens.
+    /// The time of the next event.
     pub fn next_event(&self) -> Option<Duration> {
         self.events.peek().map(|event| event.at)
     }
 
-    /// Lets the next thing happen, if it is due.
+    /// Processes the next event if it is due. Returns whether it did.
     pub fn happen(&mut self) -> bool {
         if self.next_event().is_none_or(|at| at > self.now) {
             return false;
@@ -159,8 +159,8 @@ impl World {
         true
     }
 
-    /// How many things are still to happen that can change anything: an alarm that was set anew, or the end of the wait
-    /// for a connection that was answered, cannot.
+    /// Number of pending events that can change anything. An event of a timer that was set again cannot, nor
+    /// can the connect timeout of a connection that has its answer.
     pub fn scheduled(&self) -> usize {
         let counts = |event: &&Event| match &event.what {
             Happening::Ring(alarm, setting) => self.alarms[*alarm].setting == *setting,
@@ -187,31 +187,31 @@ impl World {
         self.trace.record(self.now, what, fields);
     }
 
-    /// A duration in a range of microseconds.
+    /// A random duration within a range of microseconds.
     pub fn between(&mut self, (least, most): (u64, u64)) -> Duration {
         Duration::from_micros(self.random.u64(least..=most))
     }
 
-    /// One time in `of`; never if that is 0.
+    /// Returns true one time in `of`; never if `of` is 0.
     pub fn one_in(&mut self, of: u32) -> bool {
         of > 0 && self.random.u32(0..of) == 0
     }
 }
 
-/// Whether this thread is simulated.
+/// Whether a simulation runs on this thread.
 pub(crate) fn is_active() -> bool {
     ACTIVE.get()
 }
 
-/// Does something with this thread's world. Never call anything in it that comes back here: no user's future, no drop of
-/// a socket.
+/// Calls `act` with this thread's world. `act` must not call back into it: it must not poll a task or drop a
+/// socket.
 pub(super) fn with<R>(act: impl FnOnce(&mut World) -> R) -> R {
     WORLD.with_borrow_mut(|world| act(world.as_mut().expect("a simulation runs on this thread")))
 }
 
-/// The same, for what may outlive the world.
+/// The same, for destructors that may run after the world is gone.
 pub(super) fn with_if_any(act: impl FnOnce(&mut World)) {
-    // A thread that ends has no world any longer, nor has one whose simulation has ended.
+    // There is no world after the simulation, or while the thread ends.
     let _ = WORLD.try_with(|world| {
         if let Some(world) = world.borrow_mut().as_mut() {
             act(world);
@@ -219,7 +219,7 @@ pub(super) fn with_if_any(act: impl FnOnce(&mut World)) {
     });
 }
 
-/// Begins and ends a world.
+/// Installs a world on this thread.
 pub(super) fn begin(world: World) {
     WORLD.with_borrow_mut(|current| {
         assert!(current.is_none(), "one simulation a thread at a time");

@@ -1,4 +1,5 @@
-//! The state of the peer's direction, without a byte taken: whether there is something to read, and whether the peer has left.
+//! Observes the peer's direction without consuming a byte: whether there is something to read, and whether
+//! the peer has left.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -11,20 +12,20 @@ use tokio::task::coop::{has_budget_remaining, unconstrained};
 
 use super::{Kind, Stream};
 
-/// What waits in a stream's receive queue.
+/// The state of a stream's receive queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peek {
     /// At least one byte.
     Data,
-    /// The peer has ended its direction, and nothing is left to read.
+    /// The peer closed its direction, and nothing is left to read.
     End,
-    /// The peer has reset the connection.
+    /// The peer reset the connection.
     Reset,
 }
 
 impl Stream {
-    /// What is there to be read, without taking it; `None`: nothing. Makes a system call only if the poller has told
-    /// of an event since the last short read.
+    /// Returns what can be read, without consuming it; `None`: nothing. Makes a system call only if the
+    /// poller has reported an event since the last short read.
     #[must_use]
     pub fn peek(&self) -> Option<Peek> {
         #[cfg(feature = "simulate")]
@@ -35,7 +36,7 @@ impl Stream {
             return tls.peek();
         }
         let mut byte = [0];
-        // An event may be over: the last read took all there was, exactly. Trying has cleared it then.
+        // The event may be stale, if the last read took exactly everything. The attempt then clears it.
         let peeked = self.attempt(Interest::READABLE, byte.len(), |socket| {
             recv(socket, &mut byte, RecvFlags::PEEK).map(|(count, _)| count)
         });
@@ -46,10 +47,10 @@ impl Stream {
         })
     }
 
-    /// Waits until something is there to be read, and says what, without taking it, as [`Self::peek`] does.
+    /// Waits until something can be read, and returns what, without consuming it, as [`Self::peek`] does.
     ///
-    /// Pending means that nothing is there, never that the task has had its share (tokio's cooperative budget): a
-    /// pool relies on it.
+    /// Pending means that nothing is available, never that the task has used its cooperative budget
+    /// (tokio's). The pool relies on that.
     pub fn poll_peek(&self, cx: &mut Context<'_>) -> Poll<Peek> {
         #[cfg(feature = "simulate")]
         if let Kind::Simulated(socket) = &self.kind {
@@ -71,8 +72,8 @@ impl Stream {
         }
     }
 
-    /// Waits until the peer has ended its direction or reset the connection. Unread bytes stay in the socket. With `half_close` only
-    /// a reset counts, as far as the poller reports one.
+    /// Waits until the peer has closed its direction or reset the connection. Unread bytes stay in the
+    /// socket. With `half_close` only a reset counts, as far as the poller reports one.
     ///
     /// Makes a system call only after the poller has reported an event.
     pub fn poll_gone(&self, cx: &mut Context<'_>, half_close: bool) -> Poll<()> {
@@ -111,8 +112,9 @@ impl Stream {
         }
     }
 
-    /// Whether the poller has reported this readiness. [`Interest::PRIORITY`] stands for the end of the peer's direction
-    /// (`EPOLLRDHUP`): tokio reports it for that interest, and registers no socket for urgent data.
+    /// Whether the poller has reported this readiness. [`Interest::PRIORITY`] means the end of the peer's
+    /// direction (`EPOLLRDHUP`): tokio reports it under that interest, and no socket is registered for urgent
+    /// data.
     fn has_told(&self, interest: Interest) -> bool {
         let seen = || {
             if interest.is_readable() {
@@ -129,7 +131,7 @@ impl Stream {
         }
     }
 
-    /// Clears the readiness while bytes stay unread, so that the next event can be awaited.
+    /// Clears the readiness although bytes are unread, so that the next event can be awaited.
     fn forget_readiness(&self) {
         self.unread.set(true);
         self.waiting.set(None);

@@ -1,4 +1,4 @@
-//! Streams between tasks and threads.
+//! Tests streams that move between tasks and threads.
 
 use std::future::poll_fn;
 use std::io::Write;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::{Runtime, Timers};
 
-/// A stream, and what its peer writes to.
+/// A stream, and the socket of its peer.
 fn pair() -> (Stream, std::net::TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -19,7 +19,7 @@ fn pair() -> (Stream, std::net::TcpStream) {
     (Detached::from(stream).attach().expect("registered"), peer)
 }
 
-/// Reads, but not for ever: a lost waker is a failure, not a hang.
+/// Reads with a timeout: a lost waker is a failure, not a hang.
 async fn read(stream: &mut Stream, timers: &Timers) -> Vec<u8> {
     let deadline = timers.deadline();
     deadline.set(Instant::now(), Some(Duration::from_secs(20)));
@@ -41,7 +41,7 @@ fn who_waits_again_is_woken_again() {
         let timers = Timers::start().expect("timers");
         let (mut stream, mut peer) = pair();
         for round in 0..5u8 {
-            // Twice, with nothing in between, and a write meanwhile.
+            // Twice without an event between, and with a write in between.
             for _ in 0..2 {
                 let pending = poll_fn(|cx| Poll::Ready(stream.poll_peek(cx).is_pending())).await;
                 assert!(pending && stream.peek().is_none());
@@ -98,7 +98,7 @@ fn a_stream_wakes_the_task_that_has_it_now() {
             crate::yield_now().await;
         }
         let mut stream = Rc::into_inner(stream).expect("the other task has ended");
-        // After this task has begun to wait.
+        // Runs once this task waits.
         crate::spawn(async move {
             crate::yield_now().await;
             peer.write_all(b"late").expect("sent");

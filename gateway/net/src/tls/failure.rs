@@ -1,25 +1,25 @@
-//! Why there is no TLS connection.
+//! Errors of TLS handshakes.
 
 use std::fmt;
 use std::io;
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
-/// Why a handshake failed.
+/// The reason for which a handshake failed.
 #[derive(Debug)]
 pub enum HandshakeError {
-    /// The peer closed or reset the connection, or never spoke.
+    /// The peer closed or reset the connection, or sent nothing.
     Closed,
-    /// What the peer sent is not TLS, or breaks it, or there is nothing that both sides can do.
+    /// The peer's bytes are not TLS or violate it, or the sides have no parameters in common.
     Protocol(Error),
-    /// The peer's certificate was not acceptable, or missing.
+    /// The peer's certificate was missing or not acceptable.
     Certificate(Error),
-    /// The peer refused, and said so.
+    /// The peer refused with an alert.
     Alert(AlertDescription),
 }
 
 impl HandshakeError {
-    /// One of a few words for it, for metrics.
+    /// Returns one of a fixed set of words, for metrics.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ impl fmt::Display for HandshakeError {
     }
 }
 
-/// As an error of reading or writing: the connection cannot be used any more.
+/// Wraps the error for a read or write. The connection can no longer be used.
 pub(super) fn broken(error: Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }

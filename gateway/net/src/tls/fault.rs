@@ -1,8 +1,9 @@
 //! Describes TLS failures of endpoints for people.
 //!
-//! The upstream crate makes a [`TlsFault`] of each failed handshake, and of an alert that comes later: in TLS 1.3 an endpoint
-//! refuses the gateway's certificate only after the gateway's handshake (RFC 8446, 4.4.2.4). The text goes into the log, the
-//! notices and `/upstreams`; the name of its kind goes into the metrics.
+//! The upstream crate makes a [`TlsFault`] of each failed handshake, and of an alert that arrives later: in
+//! TLS 1.3 an endpoint refuses the gateway's certificate only after the gateway's handshake (RFC 8446,
+//! 4.4.2.4). The text goes into the log, the notices and `/upstreams`; the name of its kind goes into the
+//! metrics.
 //!
 //! Invariant: each error of the TLS library maps to one kind, and each kind to one error type of RFC 9209.
 
@@ -16,7 +17,7 @@ use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerInco
 
 use super::HandshakeError;
 
-/// The most names of a certificate that a text lists.
+/// Most names of a certificate that a text lists.
 const NAMES: usize = 5;
 
 macro_rules! kinds {
@@ -37,7 +38,7 @@ macro_rules! kinds {
                 match self { $(Self::$variant => $word,)+ }
             }
 
-            /// The error type of RFC 9209 that it belongs to.
+            /// The error type of RFC 9209 that the kind belongs to.
             #[must_use]
             pub const fn class(self) -> TlsFaultClass {
                 match self { $(Self::$variant => TlsFaultClass::$class,)+ }
@@ -102,13 +103,13 @@ pub enum TlsFaultClass {
 /// A TLS failure of an endpoint, and its description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFault {
-    /// Its kind.
+    /// Selects the metric and the error type.
     pub kind: TlsFaultKind,
     text: Arc<str>,
 }
 
 impl TlsFault {
-    /// A fault that this text describes.
+    /// Creates a fault with this description.
     #[must_use]
     pub fn new(kind: TlsFaultKind, text: impl Into<Arc<str>>) -> Self {
         Self { kind, text: text.into() }
@@ -179,7 +180,7 @@ fn no_application_protocol() -> TlsFault {
     TlsFault::new(TlsFaultKind::ApplicationProtocol, text)
 }
 
-/// RFC 8446, 6.2.
+/// Describes an alert (RFC 8446, 6.2).
 fn of_alert(alert: AlertDescription) -> TlsFault {
     let name = alert_name(alert);
     let (kind, text) = match alert {
@@ -216,7 +217,7 @@ fn of_alert(alert: AlertDescription) -> TlsFault {
     TlsFault::new(kind, text)
 }
 
-/// As RFC 8446 spells it: `certificate_required`.
+/// Returns the name in the spelling of RFC 8446: `certificate_required`.
 fn alert_name(alert: AlertDescription) -> String {
     let mut name = String::new();
     let debug = format!("{alert:?}");
@@ -262,7 +263,7 @@ fn of_certificate(error: &CertificateError) -> TlsFault {
             "certificate is from an issuer that is not trusted (`tls.ca` of the upstream, or the system's list)".to_owned(),
         ),
         CertificateError::Revoked => (TlsFaultKind::CertificateRevoked, "certificate was revoked".to_owned()),
-        // An authority that was replaced under its old name, for example: webpki finds the issuer by its name.
+        // For example an authority that was replaced under the same name: webpki finds the issuer by name.
         CertificateError::BadSignature => (
             TlsFaultKind::CertificateUnknownIssuer,
             "certificate is from an issuer that is not trusted: one of that name is, but has not signed it".to_owned(),
@@ -290,12 +291,12 @@ fn of_certificate(error: &CertificateError) -> TlsFault {
     TlsFault::new(kind, text)
 }
 
-/// The names in a certificate.
+/// Lists the names in a certificate, for a text.
 fn names(presented: &[String]) -> String {
     if presented.is_empty() {
         return "no name".to_owned();
     }
-    // As webpki writes them: `DnsName("a.example")`.
+    // webpki writes them as `DnsName("a.example")`.
     let bare = |name: &String| {
         let inner = name.split_once('(').map_or(name.as_str(), |(_, rest)| rest.trim_end_matches(')'));
         inner.trim_matches('"').to_owned()
@@ -307,7 +308,8 @@ fn names(presented: &[String]) -> String {
     text
 }
 
-/// The time between two moments, and the date of the first one: with the time of day if they are less than two days apart.
+/// Returns the time between two moments, and the date of the first one. The date includes the time of day if
+/// they are less than two days apart.
 fn apart(from: UnixTime, to: UnixTime) -> (String, String) {
     let seconds = to.as_secs().saturating_sub(from.as_secs());
     let text = match Duration::from_secs(seconds).as_secs() {
@@ -319,7 +321,7 @@ fn apart(from: UnixTime, to: UnixTime) -> (String, String) {
     (text, date_of(from, seconds < 2 * 86_400))
 }
 
-/// `2026-11-20`, or `2026-11-20 14:05 UTC`.
+/// Formats a date as `2026-11-20`, or `2026-11-20 14:05 UTC`.
 fn date_of(time: UnixTime, with_time: bool) -> String {
     let seconds = time.as_secs();
     // Days to a civil date, counted from 1 March of the year 0 (Hinnant, "chrono-Compatible Low-Level Date Algorithms").

@@ -1,4 +1,4 @@
-//! The handshake: until it is over, nothing else is done on a connection.
+//! The handshake. Until it ends, nothing else happens on a connection.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use super::session::HEADROOM;
 use super::{HandshakeError, Negotiated, Tls};
 
 thread_local! {
-    /// Of the last `ClientHello` of this thread: rustls tells it to whoever chooses a certificate, and to nobody else
-    /// while no record is buffered.
+    /// Details of the last `ClientHello` on this thread. While no record is buffered, rustls passes them only
+    /// to the certificate resolver.
     static ASKED: RefCell<Option<Asked>> = const { RefCell::new(None) };
 }
 
-/// What a client has asked for, and has got.
+/// The name that a client asked for, and the names of the certificate that it got.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     server_name: Option<Box<str>>,
     hosts: Option<Arc<[String]>>,
 }
 
-/// Tells the connection whose handshake goes on on this thread which name its client asked for, and what the certificate
-/// is for that it gets. Whoever chooses the certificate calls it, from within
+/// Records the name in the client's SNI and the names of the chosen certificate, for the connection whose
+/// handshake runs on this thread. The certificate resolver calls it, from within
 /// [`Stream::poll_handshake`](crate::Stream::poll_handshake).
 pub fn note_server_name(name: Option<&str>, hosts: Arc<[String]>) {
     let server_name = name.map(|name| name.to_ascii_lowercase().into());
@@ -31,7 +31,7 @@ pub fn note_server_name(name: Option<&str>, hosts: Arc<[String]>) {
 }
 
 impl Tls {
-    /// Goes on with the handshake.
+    /// Continues the handshake.
     pub fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HandshakeError>> {
         loop {
             ready!(self.poll_flush(cx))?;
@@ -40,7 +40,7 @@ impl Tls {
                 return Poll::Ready(Ok(()));
             }
             if !std::mem::replace(&mut self.spoken, true) {
-                // A client has the first word.
+                // The client sends the first message.
                 self.advance(&mut [0; HEADROOM])?;
                 continue;
             }
@@ -66,7 +66,7 @@ impl Tls {
         let digested = match digested {
             Ok(digested) => digested,
             Err(error) => {
-                // The alert, as far as the kernel takes it.
+                // Send the alert, as far as the kernel accepts it.
                 let (socket, out) = (self.socket.as_mut().expect(super::ATTACHED), &session.out);
                 let _ = socket.write(&[std::io::IoSlice::new(out)]);
                 return Err(error.into());
@@ -89,7 +89,7 @@ impl Tls {
                     .filter(|chain| !chain.is_empty())
                     .map(|chain| chain.iter().map(|it| it.clone().into_owned()).collect()),
             };
-            // The first and only time.
+            // The handshake completes once, so the cell is empty.
             let _ = self.negotiated.set(negotiated);
         }
         Ok(())

@@ -1,8 +1,8 @@
-//! TLS on a connection: rustls speaks it, the data path's buffers carry it.
+//! TLS on a connection, by rustls.
 //!
-//! rustls' unbuffered interface is driven here, so that a connection that is idle holds its keys and nothing else: what
-//! comes is read into the caller's buffer and decrypted from there, what goes is encrypted into one buffer a thread.
-//! Its buffered interface keeps 4 KiB and more for each connection.
+//! This module drives rustls' unbuffered interface, so an idle connection holds its keys and no buffers.
+//! Received records are read into the caller's buffer and decrypted there; sent data is encrypted into one
+//! buffer for each thread. rustls' buffered interface keeps 4 KiB and more for each connection.
 
 mod failure;
 mod fault;
@@ -29,47 +29,49 @@ use crate::Stream;
 use handshake::Asked;
 use session::Side;
 
-/// One TLS connection: its socket, and what rustls knows of it.
+/// One TLS connection: its socket and its rustls session.
 #[derive(Debug)]
 pub(crate) struct Tls {
-    /// Nothing while the connection goes from one thread to another.
+    /// `None` while the connection moves from one thread to another.
     socket: Option<Stream>,
-    /// Behind a cell: to look what an idle connection has to read is to decrypt it.
+    /// In a cell, because finding out what an idle connection has to read means decrypting it.
     session: RefCell<Session>,
     negotiated: OnceCell<Negotiated>,
-    /// Whether this end has nothing to say before the peer does.
+    /// Whether this side has sent its first message, or waits for the peer's. A client speaks first.
     spoken: bool,
-    /// What the client asks for, and what the certificate is for that it got, until the handshake is over.
+    /// Until the handshake ends: the name in the client's SNI, and the names of the chosen certificate.
     asked: Option<Asked>,
 }
 
-/// What both sides have agreed on.
+/// The parameters that the handshake negotiated.
 #[derive(Clone, Debug)]
 pub struct Negotiated {
     /// TLS 1.2 or 1.3.
     pub version: ProtocolVersion,
-    /// How records are encrypted.
+    /// The cipher suite of the records.
     pub cipher: CipherSuite,
-    /// Whether a session of before was resumed.
+    /// Whether an earlier session was resumed.
     pub resumed: bool,
     /// The protocol chosen by ALPN (RFC 7301), if any.
     pub alpn: Option<Box<[u8]>>,
-    /// The name that the client asked for (SNI; RFC 6066, 3), in lower case; `None` at a client's own end.
+    /// The name in the client's SNI (RFC 6066, 3), in lower case; `None` on the client side.
     pub server_name: Option<Box<str>>,
-    /// What the server's certificate is for, in lower case, with `*.` for one label; `None` at a client's own end.
+    /// The names of the server's certificate, in lower case; `*.` is a wildcard for one label. `None` on the
+    /// client side.
     pub hosts: Option<Arc<[String]>>,
-    /// The certificate that the peer has proved to be its own and that was verified, with those between it and a root.
+    /// The peer's certificate, which was verified and whose key the peer has proved to hold, with the
+    /// intermediates. `None` if the peer presented none.
     pub certificates: Option<Certificates>,
 }
 
 impl Negotiated {
-    /// `1.2` or `1.3`.
+    /// Returns `1.2` or `1.3`.
     #[must_use]
     pub fn version_number(&self) -> &'static str {
         if self.version == ProtocolVersion::TLSv1_3 { "1.3" } else { "1.2" }
     }
 
-    /// The cipher suite, as IANA names it.
+    /// The IANA name of the cipher suite.
     #[must_use]
     pub fn cipher_name(&self) -> &'static str {
         match self.cipher {
@@ -81,16 +83,16 @@ impl Negotiated {
     }
 }
 
-/// A certificate and those between it and a root, in this order; at least one.
+/// A certificate, followed by the intermediates between it and a root; at least one.
 pub type Certificates = Arc<[CertificateDer<'static>]>;
 
 impl Tls {
-    /// The server's end of a handshake that has yet to begin.
+    /// Creates the server side; the handshake has not begun.
     pub fn server(socket: Stream, config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         Ok(Self::new(socket, Side::Server(UnbufferedServerConnection::new(config)?)))
     }
 
-    /// The client's end of a handshake that has yet to begin.
+    /// Creates the client side; the handshake has not begun.
     pub fn client(
         socket: Stream,
         config: Arc<ClientConfig>,
@@ -105,22 +107,22 @@ impl Tls {
         Self { socket: Some(socket), session, negotiated: OnceCell::new(), spoken, asked: None }
     }
 
-    /// What was agreed on; nothing before the handshake's end.
+    /// The negotiated parameters; `None` before the end of the handshake.
     pub fn negotiated(&self) -> Option<&Negotiated> {
         self.negotiated.get()
     }
 
-    /// Takes out what lies under it, for the way to another thread.
+    /// Takes the socket out, to move it to another thread.
     pub fn take_socket(&mut self) -> Option<Stream> {
         self.socket.take()
     }
 
-    /// Puts back what lies under it.
+    /// Puts the socket back.
     pub fn put_socket(&mut self, socket: Stream) {
         self.socket = Some(socket);
     }
 
-    /// Whether nothing has come that was not read, as far as this end has taken it from the socket.
+    /// Whether nothing unread was taken from the socket.
     pub fn is_quiet(&self) -> bool {
         self.session.borrow().is_quiet()
     }
@@ -153,8 +155,8 @@ const ATTACHED: &str = "a TLS connection has its socket while it is on a thread"
 impl Drop for Tls {
     fn drop(&mut self) {
         let Some(socket) = &mut self.socket else { return };
-        // RFC 8446, 6.1: without this the peer cannot tell an end from a cut. What the kernel does not take at once is
-        // lost: nobody waits for it any more.
+        // RFC 8446, 6.1: without this alert the peer cannot tell an end from a truncation. If the kernel does
+        // not accept it at once, it is lost, because no task waits for it any more.
         if let Some(notice) = self.session.get_mut().close_notify() {
             let _ = socket.write(&[std::io::IoSlice::new(&notice)]);
         }

@@ -1,4 +1,4 @@
-//! Data from the peer.
+//! Receives data from the peer.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -8,12 +8,12 @@ use super::failure::broken;
 use super::session::{HEADROOM, Session};
 use crate::{Peek, Stream};
 
-/// The most bytes that are decrypted before they are read, to find a `close_notify` after them.
+/// Most bytes that are decrypted ahead of the reader, to find a `close_notify` after them.
 const MOST_AHEAD: usize = 16 * 1024;
 
 impl Tls {
-    /// As [`Stream::poll_read`]: 0 is the end that the peer has announced; one that it has not is an error, since
-    /// anybody on the way could have cut the connection (RFC 8446, 6.1).
+    /// As [`Stream::poll_read`]. 0 is an end that the peer announced. An unannounced end is an error, because
+    /// an attacker could have cut the connection (RFC 8446, 6.1).
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let session = self.session.get_mut();
         if let Some(count) = session.take_plain(buffer) {
@@ -30,7 +30,7 @@ impl Tls {
             let read = if session.wanted() <= buffer.len() {
                 ready!(session.poll_records(cx, socket, buffer))
             } else {
-                // Too small to decrypt in; those are not on the data path.
+                // The buffer is too small to decrypt in. The data path has no such buffers.
                 let mut own = vec![0; session.wanted()];
                 ready!(session.poll_records(cx, socket, &mut own)).map(|count| {
                     session.plain.extend_from_slice(&own[..count]);
@@ -38,8 +38,9 @@ impl Tls {
                 })
             };
             if session.sent < session.out.len() {
-                // An answer of the protocol's own, or what is wrong. What is not taken goes with the next data. Where
-                // the peer takes nothing more, what it sent before is still to be read: whoever writes hears of it.
+                // Send the protocol's own reply, or an alert. The part that the kernel does not accept goes
+                // with the next data. A failed write is ignored: what the peer sent before can still be read,
+                // and the next writer gets the error.
                 session.untold += session.flush_some(socket).unwrap_or(0);
             }
             let count = read?;
@@ -49,7 +50,7 @@ impl Tls {
         }
     }
 
-    /// As [`Stream::peek`]; records that hold no data, such as tickets, are taken meanwhile.
+    /// As [`Stream::peek`]. Consumes records without data, such as tickets.
     pub fn peek(&self) -> Option<Peek> {
         if self.session.borrow().taken < self.session.borrow().plain.len() {
             return Some(Peek::Data);
@@ -62,8 +63,8 @@ impl Tls {
         }
     }
 
-    /// What the socket has after the data that was decrypted before. Decrypts and keeps data records: after [`Peek::Data`] there may
-    /// be more data, or none.
+    /// Returns what the socket holds after the data that was already decrypted. Decrypts and keeps data
+    /// records: after [`Peek::Data`] there may be more data, or none.
     fn look(&self) -> Option<Peek> {
         let session = &mut *self.session.borrow_mut();
         if session.broken {
@@ -97,8 +98,9 @@ impl Tls {
         }
     }
 
-    /// As [`Stream::poll_gone`]. The peer's `close_notify` is a record that may follow data, so up to [`MOST_AHEAD`] bytes of data are
-    /// decrypted and kept. Beyond that, only the end of the socket is noticed.
+    /// As [`Stream::poll_gone`]. The peer's `close_notify` is a record that may follow data, so up to
+    /// [`MOST_AHEAD`] bytes of data are decrypted and kept. Beyond that, only the end of the socket is
+    /// noticed.
     pub fn poll_gone(&self, cx: &mut Context<'_>, half_close: bool) -> Poll<()> {
         loop {
             let ahead = self.session.borrow().plain.len() - self.session.borrow().taken;
@@ -106,7 +108,7 @@ impl Tls {
                 return self.socket().poll_gone(cx, half_close);
             }
             match self.look() {
-                // `look` leaves no waker. The rest of a record is an event of the socket.
+                // `look` leaves no waker. The remainder of a record is an event of the socket.
                 None => {}
                 Some(Peek::Data) => continue,
                 Some(Peek::End) if half_close => return Poll::Pending,
@@ -126,11 +128,11 @@ impl Tls {
             if let Some(peek) = self.peek() {
                 return Poll::Ready(peek);
             }
-            // It may be a part of a record, of which there is nothing to tell yet: the socket has its event taken, and
-            // the next one wakes.
+            // It may be a part of a record, which means nothing yet. The socket's event is consumed, so the
+            // next one wakes the task.
             match ready!(self.socket().poll_peek(cx)) {
                 Peek::Data => {}
-                // The kernel may tell of it once only.
+                // The kernel may report it only once.
                 gone => return Poll::Ready(gone),
             }
         }
@@ -152,7 +154,7 @@ impl Tls {
 }
 
 impl Session {
-    /// Data that was decrypted before; `None`: there is none.
+    /// Copies data that was decrypted before; `None` if there is none.
     fn take_plain(&mut self, buffer: &mut [u8]) -> Option<usize> {
         let left = &self.plain[self.taken..];
         if left.is_empty() {
@@ -168,7 +170,7 @@ impl Session {
         Some(count)
     }
 
-    /// Reads once, and gives how much data lies at the buffer's beginning then: none, if it was no data that came.
+    /// Reads once. Returns how much data now lies at the start of the buffer: 0 if the records held none.
     fn poll_records(
         &mut self,
         cx: &mut Context<'_>,

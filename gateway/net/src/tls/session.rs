@@ -1,4 +1,4 @@
-//! One TLS connection as rustls sees it, without its socket.
+//! The rustls session of one TLS connection, without its socket.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,20 +12,21 @@ use rustls::unbuffered::{
 };
 use rustls::{CommonState, Error};
 
-/// Bytes of data in a record at most (RFC 8446, 5.1).
+/// Most bytes of data in a record (RFC 8446, 5.1).
 pub(super) const RECORD: usize = 16 * 1024;
-/// Bytes of a whole record at most: the header, and what TLS 1.2 lets encryption add (RFC 5246, 6.2.3).
+/// Most bytes of a whole record: its header, and the expansion that TLS 1.2 allows (RFC 5246, 6.2.3).
 const LONGEST: usize = 5 + RECORD + 2048;
-/// Room before what is read, so that a record's data always fits in front of the record.
+/// Space in front of the bytes read, so that a record's decrypted data always fits before the record.
 pub(super) const HEADROOM: usize = LONGEST;
-/// A buffer is read into directly if at least so much of it is left behind the headroom and what is there already.
+/// A buffer is read into directly if at least this much space remains after the headroom and the partial
+/// record.
 const ROOM: usize = LONGEST;
-/// Bytes that may be held back: a handshake message is 64 KiB at most (rustls), and then a record.
+/// Most undecoded bytes that are kept: a handshake message, which rustls limits to 64 KiB, and then a record.
 const MOST_HELD: usize = 0xffff + LONGEST;
-/// Bytes that encryption adds to a record at most: its header, an explicit nonce, the content's type, the tag.
+/// Most bytes that encryption adds to a record: its header, an explicit nonce, the content type, the tag.
 pub(super) const OVERHEAD: usize = 64;
 
-/// Which end of the connection this is.
+/// The side of the connection.
 pub(super) enum Side {
     Server(UnbufferedServerConnection),
     Client(UnbufferedClientConnection),
@@ -40,38 +41,38 @@ impl fmt::Debug for Side {
     }
 }
 
-/// One TLS connection as rustls sees it.
+/// The rustls session of one TLS connection.
 #[derive(Debug)]
 pub(crate) struct Session {
     side: Side,
-    /// What has come of a record that is not whole yet.
+    /// The received part of an incomplete record.
     pub(super) partial: Vec<u8>,
-    /// Data that was decrypted and not asked for yet, from `taken` on.
+    /// Decrypted data that was not read yet, from `taken` on.
     pub(super) plain: Vec<u8>,
     pub(super) taken: usize,
-    /// Records that the kernel has not taken yet, from `sent` on.
+    /// Encrypted records that the kernel has not accepted yet, from `sent` on.
     pub(super) out: Vec<u8>,
     pub(super) sent: usize,
-    /// The ends in `out` of records with a caller's data, and how much of it each holds.
+    /// The end in `out` of each record with a caller's data, and how much of that data it holds.
     pub(super) ends: VecDeque<(usize, usize)>,
-    /// How much of a caller's data is gone, and the caller was not told: it went while something was read.
+    /// Bytes of a caller's data that were sent during a read. The next write reports them to the caller.
     pub(super) untold: usize,
-    /// The peer has said that its data has ended.
+    /// The peer's `close_notify` arrived.
     pub(super) ended: bool,
-    /// Nothing more can be said or heard.
+    /// The session has failed: nothing more can be sent or received.
     pub(super) broken: bool,
-    /// Whether the handshake is over.
+    /// Whether the handshake is complete.
     pub(super) established: bool,
-    /// This end has said that its data has ended, or must not say so.
+    /// Whether `close_notify` was sent, or must not be.
     closed: bool,
 }
 
-/// What came of bytes from the peer.
+/// The result of processing received bytes.
 #[derive(Debug, Default)]
 pub(super) struct Digested {
-    /// How many of them are used up.
+    /// How many of the bytes were consumed.
     pub used: usize,
-    /// How much data they held: it lies at the buffer's beginning.
+    /// How much data they held. It lies at the start of the buffer.
     pub plain: usize,
 }
 
@@ -93,7 +94,7 @@ impl Session {
         }
     }
 
-    /// What both ends know of it.
+    /// The state that both sides of rustls have in common.
     pub(super) fn common(&self) -> &CommonState {
         match &self.side {
             Side::Server(connection) => connection,
@@ -101,26 +102,26 @@ impl Session {
         }
     }
 
-    /// Whether nothing is here that was not asked for yet.
+    /// Whether no received byte is waiting to be read.
     pub(super) fn is_quiet(&self) -> bool {
         self.taken == self.plain.len() && self.partial.is_empty() && !self.ended && !self.broken
     }
 
-    /// This end is to end without a word.
+    /// Suppresses the `close_notify` at the end.
     pub(super) fn forget_close(&mut self) {
         self.closed = true;
     }
 
-    /// How much a buffer has to hold for the next read.
+    /// The least size of a buffer for the next read.
     pub(super) fn wanted(&self) -> usize {
         HEADROOM + self.partial.len() + ROOM
     }
 
-    /// Makes of records what they are: `buffer` holds them from the headroom on. What this end has to answer goes into
-    /// `out`.
+    /// Processes records, which `buffer` holds after the headroom. Decrypted data goes to the start of the
+    /// buffer, and replies go into `out`.
     ///
     /// # Errors
-    /// When the peer breaks the protocol; what it is to be told of that is in `out`.
+    /// If the peer violates the protocol; the alert for it is in `out`.
     pub(super) fn digest(&mut self, buffer: &mut [u8]) -> Result<Digested, Error> {
         let Self { side, out, ended, established, .. } = self;
         let result = match side {
@@ -131,19 +132,19 @@ impl Session {
         result
     }
 
-    /// Keeps what is not used up of what was read.
+    /// Keeps the received bytes that were not consumed.
     ///
     /// # Errors
-    /// When it is more than a handshake message in pieces can be: each piece costs its record's overhead too.
+    /// If they exceed a handshake message in pieces; each piece also costs its record's overhead.
     pub(super) fn keep(&mut self, rest: &[u8]) -> Result<(), Error> {
         if rest.is_empty() {
-            // Given back: most connections are idle most of the time.
+            // Freed, because most connections are idle most of the time.
             self.partial = Vec::new();
         } else if rest.len() > MOST_HELD {
             self.broken = true;
             return Err(Error::General("a handshake message in too many pieces".to_owned()));
         } else {
-            // Exactly as much as it needs: a peer may leave a record incomplete for long.
+            // Exactly as large as needed: a peer may leave a record incomplete for long.
             self.partial.clear();
             self.partial.reserve_exact(rest.len());
             self.partial.extend_from_slice(rest);
@@ -151,7 +152,7 @@ impl Session {
         Ok(())
     }
 
-    /// Encrypts data to the end of `to`, of whose bytes so many are used; gives how many are used then.
+    /// Encrypts data into `to`, after the first `used` bytes. Returns how many bytes are used then.
     pub(super) fn encrypt(&mut self, data: &[u8], to: &mut [u8], used: usize) -> Result<usize, Error> {
         let free = &mut to[used..];
         let written = match &mut self.side {
@@ -165,7 +166,7 @@ impl Session {
         written.map(|written| used + written)
     }
 
-    /// The message that this end's data has ended, if there is one to send and nothing before it.
+    /// Returns the `close_notify` record, unless it was sent or suppressed, or other records must go first.
     pub(super) fn close_notify(&mut self) -> Option<Vec<u8>> {
         let silent = std::mem::replace(&mut self.closed, true) || self.broken || !self.established;
         if silent || self.sent < self.out.len() {
@@ -187,7 +188,7 @@ impl Session {
     }
 }
 
-/// Either end of rustls' connections.
+/// Either side of rustls' connections.
 trait Engine: Deref<Target = CommonState> {
     type Data;
 
@@ -234,7 +235,8 @@ fn digest<E: Engine>(
                 while let Some(record) = traffic.next_record() {
                     let record = record?;
                     let end = plain + record.payload.len();
-                    // The headroom is a record's, and no record holds more than its own length.
+                    // The data always fits: the headroom is as long as a record, and no record holds more
+                    // data than its own length.
                     front[plain..end].copy_from_slice(record.payload);
                     plain = end;
                     discard += record.discard;
@@ -250,14 +252,14 @@ fn digest<E: Engine>(
             ConnectionState::BlockedHandshake | ConnectionState::Closed => {
                 return Ok(Digested { used: at + discard - HEADROOM, plain });
             }
-            // Early data is not offered, and there is nothing else yet.
+            // Early data is not offered, and rustls has no other states yet.
             _ => return Err(Error::General("an unexpected state of the connection".to_owned())),
         }
         at += discard;
     }
 }
 
-/// After an error: what the peer is to be told of it. Nothing more is read: it would break again.
+/// After an error, writes the alert for the peer. Processes no more records, which would fail again.
 fn farewell<E: Engine>(engine: &mut E, mut rest: &mut [u8], out: &mut Vec<u8>) {
     while engine.wants_write() {
         let UnbufferedStatus { discard, state } = engine.step(rest);
@@ -304,8 +306,9 @@ fn encrypt<E: Engine>(
     written.unwrap_or(Err(Error::HandshakeNotComplete))
 }
 
-/// Has something done that needs an established connection; `None`: it is none, or is over. What rustls itself has to
-/// send before goes into `out`. It is shown what has come in part: of a handshake message in pieces it knows the places.
+/// Calls `act` if the session is established; returns `None` if it is not, or is closed. Messages that rustls
+/// has to send before go into `out`. rustls gets the partial record, because it holds offsets into a
+/// handshake message that arrives in pieces.
 fn with_traffic<E: Engine, R>(
     engine: &mut E,
     partial: &mut Vec<u8>,
@@ -322,7 +325,7 @@ fn with_traffic<E: Engine, R>(
             }
             ConnectionState::EncodeTlsData(message) => encode(message, out)?,
             ConnectionState::TransmitTlsData(message) => message.done(),
-            // Told of once; this end may go on.
+            // rustls reports it once; this side may go on.
             ConnectionState::PeerClosed => {}
             _ => return Ok(None),
         }

@@ -1,4 +1,4 @@
-//! Data for the peer.
+//! Sends data to the peer.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -9,11 +9,12 @@ use super::failure::broken;
 use super::session::{OVERHEAD, RECORD, Session};
 use crate::Stream;
 
-/// Records that go with one system call: a head and a body of 64 KiB, twice.
+/// Records in one system call: a head and a body of 64 KiB, twice.
 const RECORDS: usize = 9;
 
 thread_local! {
-    /// Everybody on this thread encrypts into it; what the kernel does not take at once is copied out.
+    /// All connections of this thread encrypt into it. Bytes that the kernel does not accept at once are
+    /// copied out.
     static OUTPUT: RefCell<Output> = RefCell::new(Output {
         records: vec![0; RECORDS * (RECORD + OVERHEAD)].into_boxed_slice(),
         gathered: Vec::with_capacity(RECORD),
@@ -22,13 +23,13 @@ thread_local! {
 
 struct Output {
     records: Box<[u8]>,
-    /// Data of several pieces that goes into one record.
+    /// Data of several pieces that share one record.
     gathered: Vec<u8>,
 }
 
 impl Tls {
-    /// As [`Stream::write`]. Bytes that are encrypted and not sent count as not written: the caller offers them again,
-    /// as it does with any others, and is told that they are gone when they are.
+    /// As [`Stream::write`]. Bytes that are encrypted but not sent count as not written: the caller offers
+    /// them again, like any others, and a later call counts them when they are sent.
     pub fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let session = self.session.get_mut();
         let socket = self.socket.as_mut().expect(super::ATTACHED);
@@ -67,7 +68,7 @@ impl Tls {
         }
     }
 
-    /// As [`Stream::poll_shutdown`]: the peer is told that the data has ended.
+    /// As [`Stream::poll_shutdown`], after a `close_notify`.
     pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_flush(cx))?;
         if let Some(notice) = self.session.get_mut().close_notify() {
@@ -77,7 +78,7 @@ impl Tls {
         self.socket.as_mut().expect(super::ATTACHED).poll_shutdown(cx)
     }
 
-    /// Waits until the kernel has all records.
+    /// Waits until the kernel has accepted all records.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let session = self.session.get_mut();
         let socket = self.socket.as_mut().expect(super::ATTACHED);
@@ -89,7 +90,8 @@ impl Tls {
 }
 
 impl Session {
-    /// Encrypts and sends, with as few system calls as there are buffers full; gives how many bytes are gone.
+    /// Encrypts and sends, with one system call for each full buffer. Returns how many bytes of data were
+    /// sent.
     fn send(&mut self, socket: &mut Stream, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         OUTPUT.with_borrow_mut(|output| {
             let mut pieces = Pieces { pieces, at: 0 };
@@ -105,7 +107,7 @@ impl Session {
                     self.ends.push_back((used, next.len()));
                     data += next.len();
                     if !self.out.is_empty() {
-                        // The protocol has something of its own to say, which was encrypted before.
+                        // rustls queued a message of its own, which must go first.
                         break;
                     }
                 }
@@ -122,9 +124,9 @@ impl Session {
         })
     }
 
-    /// Keeps records that the kernel has not taken all of; gives how much data is gone all the same.
+    /// Keeps records that the kernel accepted only in part. Returns how much data was sent all the same.
     fn hold_back(&mut self, records: &[u8], sent: usize) -> usize {
-        // Where there was something of the protocol's own before, nothing of these was sent.
+        // If rustls had a message of its own, none of these records was sent.
         let before = self.out.len();
         self.ends.iter_mut().for_each(|(end, _)| *end += before);
         self.out.extend_from_slice(records);
@@ -132,7 +134,7 @@ impl Session {
         self.count_gone()
     }
 
-    /// How much data lies in the records that are gone and were not counted yet.
+    /// Returns how much data was in records that were sent and not counted yet.
     fn count_gone(&mut self) -> usize {
         let mut gone = 0;
         while let Some((end, data)) = self.ends.front().copied()
@@ -148,7 +150,7 @@ impl Session {
         gone
     }
 
-    /// Sends what is left of records, as far as the kernel takes it; gives how much data is gone with it.
+    /// Sends waiting records, as far as the kernel accepts them. Returns how much data was sent with them.
     pub(super) fn flush_some(&mut self, socket: &mut Stream) -> io::Result<usize> {
         self.sent += socket.write(&[IoSlice::new(&self.out[self.sent..])])?;
         Ok(self.count_gone())
@@ -165,10 +167,10 @@ impl Session {
     }
 }
 
-/// Pieces, record by record.
+/// Splits pieces of data into records.
 struct Pieces<'a> {
     pieces: &'a [IoSlice<'a>],
-    /// What is used of the first.
+    /// How much of the first piece was consumed.
     at: usize,
 }
 
@@ -191,7 +193,8 @@ impl<'a> Pieces<'a> {
         part
     }
 
-    /// The data of the next record: a piece as it is if it fills one or is the last, else what follows with it.
+    /// Returns the data of the next record. A piece is used in place if it fills a record or is the last;
+    /// otherwise the next pieces are gathered with it.
     fn next<'b>(&mut self, gathered: &'b mut Vec<u8>) -> Option<&'b [u8]>
     where
         'a: 'b,

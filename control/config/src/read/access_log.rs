@@ -1,4 +1,4 @@
-//! `access_log`, of the gateway and of routes.
+//! Reads `access_log` of the gateway and of routes.
 
 use super::policies::shared::url;
 use super::policies::trace::collector;
@@ -12,10 +12,10 @@ use crate::spec::{ACCESS_LOG, ACCESS_LOG_OTLP, LOG_FILTER, SYSLOG_FACILITIES, SY
 use crate::suggest;
 use crate::tree::{Kind, Node, Scalar};
 
-/// Logs of one place. Each has a buffer in every worker.
+/// Maximum number of logs in one place. Each has a buffer in every worker.
 const MOST: usize = 16;
 
-/// The logs that are written: none, one, or a list of them.
+/// Reads the active logs: none, one, or a list of them. Identical logs are merged.
 pub(super) fn access_log(reader: &mut Reader, field: Field<'_>) -> Vec<AccessLog> {
     let Kind::List(items) = &field.node.kind else {
         return one(reader, field).filter(AccessLog::is_on).into_iter().collect();
@@ -69,7 +69,7 @@ fn one(reader: &mut Reader, field: Field<'_>) -> Option<AccessLog> {
     Some(log)
 }
 
-/// A collector's URL, or more of it.
+/// Reads a collector, given as a URL or a mapping.
 fn otlp(reader: &mut Reader, field: Field<'_>) -> Option<Collector> {
     if field.node.scalar().is_some_and(Scalar::is_off) {
         return None;
@@ -91,7 +91,7 @@ fn target(text: &str) -> Result<LogTarget, Fault> {
         "/dev/log" => Err(Fault::new("{} is a socket of syslog").suggest("write `syslog+unix:/dev/log`")),
         _ if text.starts_with("syslog+") => server(text).map(LogTarget::Syslog),
         _ if file_path::scheme(text).is_some() || text.starts_with('|') => Err(destination(text)),
-        // A bare word is sooner a slip than a file in the working directory.
+        // A bare word is more likely a typing error than a file in the working directory.
         _ if !text.contains(['/', '.']) => {
             let fault = Fault::new("{} is neither `stdout` nor a path");
             Err(match suggest::nearest(text, ["stdout", "off"].into_iter()) {
@@ -103,7 +103,7 @@ fn target(text: &str) -> Result<LogTarget, Fault> {
     }
 }
 
-/// A syslog server: `syslog+udp://host:port`, `syslog+tcp://host:port` or `syslog+unix:/path`.
+/// Parses a syslog server: `syslog+udp://host:port`, `syslog+tcp://host:port` or `syslog+unix:/path`.
 fn server(text: &str) -> Result<Syslog, Fault> {
     let known = Fault::new("{} is not a syslog server");
     let known = known.help("write `syslog+udp://host:port`, `syslog+tcp://host:port` or `syslog+unix:/path`");
@@ -120,7 +120,7 @@ fn server(text: &str) -> Result<Syslog, Fault> {
     Ok(Syslog { transport, facility: 23, severity: 6, app_name: "tollgate".to_owned() })
 }
 
-/// `host`, `host:port`, `[address]` or `[address]:port`.
+/// Parses `host`, `host:port`, `[address]` or `[address]:port`.
 fn host_and_port(text: &str, default: u16) -> Option<String> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -140,7 +140,7 @@ fn host_and_port(text: &str, default: u16) -> Option<String> {
     good.then(|| format!("{host}:{port}"))
 }
 
-/// Why a text that names a destination of another program is no target, and what comes nearest to it here.
+/// Explains why a destination of another program is not a target, and suggests the nearest equivalent.
 fn destination(text: &str) -> Fault {
     let fault = Fault::new("{} is neither `stdout`, the path of a file nor a syslog server");
     let (scheme, rest) = text.split_once(':').unwrap_or(("", text));
@@ -155,7 +155,7 @@ fn destination(text: &str) -> Fault {
     }
 }
 
-/// What is written here for nginx's `syslog:server=HOST:PORT,facility=...,tag=...` and the like.
+/// Suggests the equivalent of nginx's `syslog:server=HOST:PORT,facility=...,tag=...` and similar forms.
 fn nearest_server(scheme: &str, rest: &str) -> String {
     let mut server = rest.trim_start_matches('/');
     let mut settings = String::new();
@@ -183,7 +183,7 @@ fn nearest_server(scheme: &str, rest: &str) -> String {
     }
 }
 
-/// What messages to a syslog server say of themselves.
+/// Reads the facility, severity and program name of messages to a syslog server.
 fn syslog(reader: &mut Reader, fields: &Fields<'_>, to: &mut LogTarget) {
     let place = |words: &[&str], word: Option<&'static str>| {
         let index = words.iter().position(|known| Some(*known) == word)?;
@@ -244,7 +244,7 @@ fn format(reader: &mut Reader, field: Field<'_>) -> Option<LogFormat> {
     Some(LogFormat::Template(Spanned { value: scalar.text.clone(), at: field.node.at }))
 }
 
-/// Further fields of a line in JSON.
+/// Reads additional fields of a JSON line.
 fn further(reader: &mut Reader, field: Field<'_>) -> Vec<(String, String)> {
     let Kind::Map(entries) = &field.node.kind else {
         reader.mismatch(field.node, "`fields`", field.key.shape.expected());
@@ -263,7 +263,7 @@ fn further(reader: &mut Reader, field: Field<'_>) -> Vec<(String, String)> {
     out
 }
 
-/// Conditions of a filter.
+/// Reads the conditions of a filter.
 fn filter(reader: &mut Reader, node: &Node) -> Option<LogFilter> {
     let fields = reader.fields(node, &LOG_FILTER)?;
     let mut out = LogFilter::default();
@@ -280,7 +280,7 @@ fn filter(reader: &mut Reader, node: &Node) -> Option<LogFilter> {
     Some(out)
 }
 
-/// A percentage in millionths.
+/// Parses a percentage into millionths.
 fn share(text: &str) -> Result<u32, Fault> {
     let number = text.strip_suffix('%').unwrap_or(text).trim_end();
     let digits = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');

@@ -1,4 +1,4 @@
-//! `admin`.
+//! Reads `admin`.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -12,16 +12,16 @@ use crate::scalar::{Fault, address, host};
 use crate::spec::{ADMIN, ADMIN_TOKEN, Shape};
 use crate::tree::{Kind, Scalar, shown};
 
-/// A token that is shorter can be guessed.
+/// Minimum length of a token. A shorter one could be guessed.
 const SHORTEST: usize = 16;
-/// The header of a request has to hold it.
+/// Maximum length of a token. It must fit in a header of a request.
 const LONGEST: usize = 1024;
-/// The longest path of a socket: `sun_path` has 108 bytes, one of them the final NUL (unix(7)), and it is made beside its
-/// place first, as `PATH.new`.
+/// Maximum path of a socket: `sun_path` has 108 bytes, including the final NUL (unix(7)). The socket is first
+/// created as `PATH.new`, which takes four more.
 const PATH: usize = 103;
 
-/// The admin listener. A port alone stays on the loopback address: statistics are not for everybody.
-/// `document_files` also holds for documents of etcd, so it is read where the listener is off.
+/// Reads the admin listener. A port alone is bound to the loopback address, because statistics are not
+/// public. `document_files` also applies to documents of etcd, so it is read even if the listener is off.
 pub(super) fn admin(
     reader: &mut Reader,
     field: Field<'_>,
@@ -45,7 +45,7 @@ pub(super) fn admin(
         }
         match reader.spanned(field, bind) {
             Some(bind) => out.bind = bind,
-            // What else is wrong is told too.
+            // Continue, so that other problems are reported too.
             None => is_known = false,
         }
     }
@@ -60,7 +60,7 @@ pub(super) fn admin(
     if let Some(field) = fields.get("tokens") {
         out.tokens = tokens(reader, field);
     }
-    // Tokens that cannot be read are still meant to be there.
+    // Unreadable tokens still show that tokens were intended.
     if !reader.erred_since(start) {
         is_safe(reader, &out);
     }
@@ -75,7 +75,7 @@ fn bind(text: &str) -> Result<AdminAddress, Fault> {
     place(text, IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
-/// An address, of this machine's where only a port is given, or a Unix socket.
+/// Parses an IP address and port, or a Unix socket. `all` is the address for a port alone.
 pub(super) fn place(text: &str, all: IpAddr) -> Result<AdminAddress, Fault> {
     let Some(path) = text.strip_prefix("unix:") else {
         return address::bind(text, all).map(AdminAddress::Tcp);
@@ -92,7 +92,7 @@ pub(super) fn place(text: &str, all: IpAddr) -> Result<AdminAddress, Fault> {
     Ok(AdminAddress::Unix(AdminSocket { path: PathBuf::from(path), mode: 0o600, owner: None }))
 }
 
-/// Directories in which files of documents may lie.
+/// Reads the directories in which files named by documents may lie.
 fn directories(reader: &mut Reader, fields: &Fields<'_>) -> Vec<PathBuf> {
     let Some(field) = fields.get("files") else { return Vec::new() };
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
@@ -106,7 +106,7 @@ fn directories(reader: &mut Reader, fields: &Fields<'_>) -> Vec<PathBuf> {
     items.iter().filter_map(|item| reader.parsed(item, "a directory", one, directory)).collect()
 }
 
-/// Names under which the listener answers.
+/// Reads the host names that the listener answers to.
 fn hosts(reader: &mut Reader, fields: &Fields<'_>) -> Vec<String> {
     let Some(field) = fields.get("hosts") else { return Vec::new() };
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
@@ -114,7 +114,7 @@ fn hosts(reader: &mut Reader, fields: &Fields<'_>) -> Vec<String> {
     items.iter().filter_map(|item| reader.parsed(item, "a host name", one, host::endpoint)).collect()
 }
 
-/// Whose the socket is.
+/// Reads mode and owner of the socket.
 pub(super) fn socket(reader: &mut Reader, fields: &Fields<'_>, bind: &mut AdminAddress, is_known: bool) {
     let mode = fields.get("mode").map(|field| (field, reader.field(field, mode)));
     let owner = fields.get("owner").map(|field| (field, reader.field(field, owner)));
@@ -163,7 +163,7 @@ fn tokens(reader: &mut Reader, field: Field<'_>) -> Vec<AdminToken> {
     };
     let mut out: Vec<AdminToken> = Vec::new();
     for entry in entries {
-        // It goes into logs, and is read there by people and programs.
+        // The name appears in logs, which people and programs read.
         let known = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.@".contains(&byte);
         if !(1..=64).contains(&entry.key.len()) || !entry.key.bytes().all(known) {
             let message = format!("{} cannot be the name of a token", shown(&entry.key));
@@ -190,13 +190,13 @@ fn tokens(reader: &mut Reader, field: Field<'_>) -> Vec<AdminToken> {
         out.push(AdminToken { name: entry.key.clone(), at: entry.at, role, token });
     }
     if entries.is_empty() {
-        // Whoever writes the key wants to be asked for tokens.
+        // An empty `tokens` is probably a mistake: its author intended to require tokens.
         reader.missing(field.node.at, "`tokens` is empty".to_owned(), &field.key.shape);
     }
     out
 }
 
-/// No message repeats it.
+/// Parses a token. No message repeats it.
 fn token(text: &str) -> Result<TokenSecret, Fault> {
     if let Some(digits) = text.strip_prefix("sha256:") {
         let digest = consumers::hexadecimal(digits).ok_or_else(|| Fault::new("this is not a SHA-256"))?;
@@ -206,7 +206,7 @@ fn token(text: &str) -> Result<TokenSecret, Fault> {
         return Err(Fault::new("this token is so short that it can be guessed")
             .help("`openssl rand -base64 32` makes one"));
     }
-    // What a header field can carry (RFC 6750, 2.1, is narrower: base64 and a few signs).
+    // The bytes that a header field can carry. RFC 6750, 2.1 is narrower: base64 and a few signs.
     if text.len() > LONGEST || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(Fault::new("this token cannot be sent in a header field")
             .help("it has at most 1024 letters, digits and signs of ASCII, and no blanks"));
@@ -214,7 +214,8 @@ fn token(text: &str) -> Result<TokenSecret, Fault> {
     Ok(TokenSecret::Plain(text.to_owned().into()))
 }
 
-/// Nobody opens it to everybody by a slip.
+/// Reports a listener that others than this machine can reach without authorization, unless `open` says so.
+/// Also warns of tokens in plain text.
 fn is_safe(reader: &mut Reader, admin: &AdminSettings) {
     let AdminSettings { bind, tls, tokens, open, .. } = admin;
     let Some(address) = bind.value.tcp().filter(|address| !address.ip().is_loopback()) else { return };

@@ -1,4 +1,4 @@
-//! `buffer`.
+//! Reads `buffer`.
 
 use crate::model::{BufferBounds, RouteBuffer};
 use crate::problem::Problem;
@@ -53,7 +53,7 @@ fn bounds(reader: &mut Reader, field: Field<'_>) -> Option<BufferBounds> {
         Some(false) => return None,
         None => {}
     }
-    // One size bounds the whole; the usual share of it stays in memory.
+    // A single size bounds the whole body. Up to `MEMORY` bytes of it stay in memory.
     let most = reader.field(field, |text| quantity::size(text, 1, SIZE_MAX))?;
     let memory = most.min(MEMORY);
     Some(BufferBounds { memory, file: most - memory })

@@ -1,4 +1,4 @@
-//! `certificates`: for several listeners, beside those that each names itself.
+//! Reads `certificates`: for several listeners, in addition to the listeners' own.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -12,12 +12,12 @@ use crate::tree::Node;
 
 use super::consumers::one;
 
-/// Certificates by name.
+/// Reads certificates by name.
 pub(super) fn certificates(reader: &mut Reader, field: Option<Field<'_>>) -> Vec<NamedCertificate> {
     named(reader, field, certificate)
 }
 
-/// A certificate that is a document.
+/// Reads a certificate from a document.
 pub(crate) fn document(reader: &mut Reader, name: &str, node: &Node, draft: &mut Draft) {
     draft.config.certificates.extend(certificate(reader, name, node.at, node));
 }

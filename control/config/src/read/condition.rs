@@ -1,4 +1,4 @@
-//! Conditions on header and query values.
+//! Conditions on values of headers and query parameters.
 
 use crate::model::{FieldMatch, ValueMatch};
 use crate::problem::Problem;
@@ -7,10 +7,10 @@ use crate::scalar::{Fault, field as header, pattern};
 use crate::spec::{CONDITION, Shape, header_name};
 use crate::tree::{Entry, Kind, shown};
 
-/// Conditions of one kind.
+/// Maximum number of conditions of one kind.
 const MOST: usize = 256;
 
-/// The `headers` of a match.
+/// Reads the `headers` of a match.
 pub(super) fn headers(reader: &mut Reader, field: Field<'_>) -> Vec<FieldMatch> {
     let mut out: Vec<FieldMatch> = Vec::new();
     for entry in entries(reader, field) {
@@ -37,7 +37,7 @@ pub(super) fn headers(reader: &mut Reader, field: Field<'_>) -> Vec<FieldMatch> 
     out
 }
 
-/// The `query` of a match.
+/// Reads the `query` of a match.
 pub(super) fn query(reader: &mut Reader, field: Field<'_>) -> Vec<FieldMatch> {
     let mut out = Vec::new();
     for entry in entries(reader, field) {
@@ -51,7 +51,7 @@ pub(super) fn query(reader: &mut Reader, field: Field<'_>) -> Vec<FieldMatch> {
 fn entries<'t>(reader: &mut Reader, field: Field<'t>) -> &'t [Entry] {
     match &field.node.kind {
         Kind::Map(entries) => {
-            // More than any request carries, and they are compared with each other.
+            // No request carries as many, and the conditions are compared with each other.
             if let Some(extra) = entries.get(MOST) {
                 let message = format!("`{}` has more than {MOST} conditions", field.key.name);
                 reader.problems.push(Problem::error(extra.at, message));
@@ -82,7 +82,7 @@ fn value(reader: &mut Reader, entry: &Entry, field: Field<'_>) -> Option<ValueMa
         return Some(if present { ValueMatch::Present } else { ValueMatch::Absent });
     }
     let scalar = reader.scalar(&entry.value, &shown(&entry.key), inner)?;
-    // Bare words that say "there" rather than a value; quotes make a text of them.
+    // Bare words mean presence, not a value; quotes make them text.
     match (scalar.quoted, scalar.text.to_ascii_lowercase().as_str()) {
         (false, "true" | "present") => Some(ValueMatch::Present),
         (false, "false" | "absent") => {

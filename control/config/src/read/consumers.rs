@@ -1,4 +1,4 @@
-//! `consumers`.
+//! Reads `consumers`.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,20 +15,20 @@ use crate::scalar::{Fault, field as header};
 use crate::spec::{CONSUMER, Shape};
 use crate::tree::{Kind, Node, shown};
 
-/// Consumers by name.
+/// Reads consumers by name.
 pub(super) fn consumers(reader: &mut Reader, field: Option<Field<'_>>) -> Vec<ConsumerSpec> {
     let out = named(reader, field, consumer);
     reader.problems.extend(shared_credentials(out.iter()));
     out
 }
 
-/// A consumer that is a document.
+/// Reads a consumer from a document.
 pub(crate) fn document(reader: &mut Reader, name: &str, node: &Node, draft: &mut Draft) {
     draft.config.consumers.extend(consumer(reader, name, node.at, node));
 }
 
-/// A problem for each credential that is written twice: by it nobody could tell who comes. Within one source its reader asks
-/// for it, over several the plan's compiler.
+/// Returns a problem for each credential that several consumers share, because it would not identify one of
+/// them. A source's reader calls it for its own consumers, and the plan's compiler for those of all sources.
 pub fn shared_credentials<'a>(consumers: impl Iterator<Item = &'a ConsumerSpec>) -> Vec<Problem> {
     let (mut api_keys, mut hmac_keys) = (HashMap::new(), HashMap::new());
     let mut problems = Vec::new();
@@ -53,7 +53,7 @@ pub fn shared_credentials<'a>(consumers: impl Iterator<Item = &'a ConsumerSpec>)
 }
 
 fn consumer(reader: &mut Reader, name: &str, at: At, node: &Node) -> Option<ConsumerSpec> {
-    // The name goes upstream in a field.
+    // The name is sent upstream in a field.
     if name.is_empty() || header::value(name).is_err() {
         let message = format!("{} cannot be the name of a consumer", shown(name));
         reader.problems.push(Problem::error(at, message).expected("a name such as `alice`"));
@@ -79,7 +79,7 @@ fn consumer(reader: &mut Reader, name: &str, at: At, node: &Node) -> Option<Cons
     Some(out)
 }
 
-/// Secrets by their ids.
+/// Reads signing secrets by key id.
 fn hmac_keys(reader: &mut Reader, field: Field<'_>, out: &mut ConsumerSpec) {
     let Kind::Map(entries) = &field.node.kind else {
         reader.mismatch(field.node, "`hmac_keys`", field.key.shape.expected());
@@ -87,7 +87,7 @@ fn hmac_keys(reader: &mut Reader, field: Field<'_>, out: &mut ConsumerSpec) {
     };
     let one = if let Shape::MapOf(one) = field.key.shape { one } else { &field.key.shape };
     for entry in entries {
-        // It stands in a field, as a text (RFC 8941, 3.3.3).
+        // The id is sent in a field as a string (RFC 8941, 3.3.3).
         if entry.key.is_empty() || !entry.key.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
             let message = format!("{} cannot be the id of a key", shown(&entry.key));
             reader.problems.push(Problem::error(entry.at, message).expected("an id such as `ann-2026`"));
@@ -98,7 +98,7 @@ fn hmac_keys(reader: &mut Reader, field: Field<'_>, out: &mut ConsumerSpec) {
     }
 }
 
-/// A secret, as it stands or in base64. What is wrong with it is told without it.
+/// Parses a secret, plain or in base64. Messages do not repeat it.
 fn hmac_secret(text: &str) -> Result<HmacKey, Fault> {
     let bytes = match text.strip_prefix("base64:") {
         Some(encoded) => STANDARD.decode(encoded).map_err(|_| Fault::new("this is not base64"))?,
@@ -112,7 +112,7 @@ fn hmac_secret(text: &str) -> Result<HmacKey, Fault> {
     }
 }
 
-/// The hash of a password; whether it can be computed, the plan finds out.
+/// Checks the form of a password's hash. The plan's compiler checks whether it can be computed.
 fn password(text: &str) -> Result<Secret, Fault> {
     match text.starts_with("$argon2") || text.starts_with("$2") {
         true => Ok(Secret::from(text.to_owned())),
@@ -121,7 +121,7 @@ fn password(text: &str) -> Result<Secret, Fault> {
     }
 }
 
-/// What a certificate is told by.
+/// Parses a name or fingerprint that identifies a certificate.
 pub(super) fn certificate_name(text: &str) -> Result<CertificateName, Fault> {
     let fault =
         || Fault::new("{} tells no certificate").help("write `DNS:a.example`, `subject:CN=a` or the like");
@@ -141,7 +141,7 @@ pub(super) fn certificate_name(text: &str) -> Result<CertificateName, Fault> {
     }
 }
 
-/// What each entry of a list looks like.
+/// Returns the shape of each entry of a list.
 pub(super) fn one(field: Field<'_>) -> &'static Shape {
     match field.key.shape {
         Shape::OneOrMany(one) => one,
@@ -149,7 +149,7 @@ pub(super) fn one(field: Field<'_>) -> &'static Shape {
     }
 }
 
-/// One or many texts.
+/// Reads one or several texts.
 pub(super) fn texts<T>(
     reader: &mut Reader,
     field: Option<Field<'_>>,
@@ -160,7 +160,7 @@ pub(super) fn texts<T>(
     one_or_many(field.node).iter().filter_map(|item| reader.parsed(item, &what, one(field), &parse)).collect()
 }
 
-/// The name of a group: they go upstream as a list with commas.
+/// Parses the name of a group. Groups are sent upstream as a comma-separated list.
 pub(super) fn group(text: &str) -> Result<String, Fault> {
     let odd = |c: char| c.is_whitespace() || c.is_control() || c == ',';
     match text.is_empty() || text.chars().any(odd) {
@@ -169,7 +169,7 @@ pub(super) fn group(text: &str) -> Result<String, Fault> {
     }
 }
 
-/// A SHA-256 with its name.
+/// Parses a digest with the prefix `sha256:`.
 fn digest(text: &str) -> Result<Digest, Fault> {
     let Some(digits) = text.strip_prefix("sha256:") else {
         return Err(Fault::new("this key is not hashed")
@@ -178,7 +178,7 @@ fn digest(text: &str) -> Result<Digest, Fault> {
     hexadecimal(digits).map(Digest).ok_or_else(|| Fault::new("this is not a SHA-256"))
 }
 
-/// 32 bytes as hexadecimal digits.
+/// Parses 64 hexadecimal digits into 32 bytes.
 pub(super) fn hexadecimal(digits: &str) -> Option<[u8; 32]> {
     let mut out = [0; 32];
     if digits.len() != 64 || !digits.is_ascii() {

@@ -1,4 +1,4 @@
-//! `etcd`.
+//! Reads `etcd`.
 
 use super::tls;
 use crate::model::{Address, EndpointAddress, EtcdSettings, Scheme, Spanned};
@@ -9,7 +9,7 @@ use crate::scalar::{Fault, address};
 use crate::spec::{ETCD, ETCD_ENDPOINT_SHAPE};
 use crate::tree::{Kind, Node};
 
-/// Where etcd is, and who asks.
+/// Reads addresses and credentials of etcd.
 pub(super) fn etcd(reader: &mut Reader, field: Field<'_>) -> Option<EtcdSettings> {
     let mut out = EtcdSettings {
         endpoints: Vec::new(),
@@ -44,7 +44,7 @@ pub(super) fn etcd(reader: &mut Reader, field: Field<'_>) -> Option<EtcdSettings
             text => Ok(text.to_owned()),
         })
     });
-    // No message repeats it, not even where it stands in the file.
+    // No message repeats the password, even if the file contains it in plain text.
     let password = fields.get("password").and_then(|field| {
         reader.field(field, |text| match text.len() {
             0 => Err(Fault::new("the password is empty")),

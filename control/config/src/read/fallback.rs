@@ -1,4 +1,4 @@
-//! `fallback` of a route.
+//! Reads `fallback` of a route.
 
 use super::{Reference, respond, target};
 use crate::model::{Action, Fallback, Instead, Target, TargetKind};
@@ -8,10 +8,10 @@ use crate::scalar::{Fault, status};
 use crate::spec::{FALLBACK, Shape};
 use crate::tree::{Node, shown};
 
-/// What stands in a page's path for the status of the error.
+/// Placeholder for the error's status in a page's path.
 const STATUS: &str = "{status}";
 
-/// The fallbacks of a route that does `action`.
+/// Reads the fallbacks of a route whose action is `action`.
 pub(super) fn fallbacks(
     reader: &mut Reader,
     field: Field<'_>,
@@ -78,7 +78,7 @@ fn instead(reader: &mut Reader, fields: &Fields<'_>, references: &mut Vec<Refere
     Some(Instead::Page { to: to?, path: path?, status: given })
 }
 
-/// Statuses of errors. An answer below 400 is none.
+/// Reads the statuses of errors. Statuses below 400 are rejected.
 fn on(reader: &mut Reader, field: Field<'_>) -> Vec<u16> {
     let mut out = Vec::new();
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
@@ -114,7 +114,7 @@ fn page_path(text: &str) -> Result<String, Fault> {
     Ok(text.to_owned())
 }
 
-/// Reports a fallback that leads where the request was already.
+/// Reports a fallback to an upstream that the request was already sent to.
 fn loops(reader: &mut Reader, fallback: &Fallback, action: &Action, before: &[Fallback]) {
     let Instead::Request(to) = &fallback.instead else { return };
     if let Action::Forward(targets) = action
@@ -142,7 +142,8 @@ fn loops(reader: &mut Reader, fallback: &Fallback, action: &Action, before: &[Fa
     }
 }
 
-/// Reports a fallback that is never reached: a fixed response before it, which cannot fail, takes all of its statuses.
+/// Warns of a fallback that is never reached, because an earlier fixed response, which cannot fail, handles
+/// all of its statuses.
 fn covered(reader: &mut Reader, fallback: &Fallback, before: &[Fallback]) {
     let fixed = |earlier: &&Fallback| matches!(earlier.instead, Instead::Respond { .. });
     let covers = |earlier: &&Fallback| fallback.on.iter().all(|status| earlier.on.contains(status));

@@ -1,4 +1,4 @@
-//! `grpc` of a match: a service and a method, which are a path.
+//! Reads `grpc` of a match: a service and a method, which form a path.
 
 use crate::model::{PathMatch, Spanned};
 use crate::problem::Problem;
@@ -7,13 +7,13 @@ use crate::scalar::{Fault, pattern};
 use crate::spec::{GRPC, GRPC_NAME};
 use crate::tree::Kind;
 
-/// What a service or a method must be called.
+/// The required name of a service or method.
 enum Name {
     Exact(String),
     Regex(String),
 }
 
-/// The path of the calls.
+/// Reads the path of the calls.
 pub(super) fn call(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<PathMatch>> {
     let at = field.node.at;
     if !matches!(field.node.kind, Kind::Map(_)) {
@@ -36,7 +36,7 @@ pub(super) fn call(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<Path
         (service, method) => {
             let part = |name: Option<Option<Name>>| match name.flatten() {
                 None => "[^/]+".to_owned(),
-                // Its letters, digits, `_` and `.`: only the last means anything in a pattern.
+                // The name has letters, digits, `_` and `.`; only `.` has a meaning in a pattern.
                 Some(Name::Exact(name)) => name.replace('.', r"\."),
                 Some(Name::Regex(regex)) => format!("(?:{regex})"),
             };
@@ -52,7 +52,7 @@ pub(super) fn call(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<Path
     Some(Spanned { value, at })
 }
 
-/// `SERVICE` or `SERVICE/METHOD`.
+/// Parses `SERVICE` or `SERVICE/METHOD`.
 fn short(text: &str) -> Result<PathMatch, Fault> {
     if let Some(rest) = text.strip_prefix('/') {
         let rest = rest.trim_end_matches("/*");
@@ -94,7 +94,7 @@ fn method(text: &str) -> Result<String, Fault> {
     identifier(text, '_', "a method's name is letters, digits and `_`")
 }
 
-/// Letters, digits, `_`, and one character more.
+/// Checks a name of letters, digits, `_` and one additional character.
 fn identifier(text: &str, more: char, help: &'static str) -> Result<String, Fault> {
     let odd = |c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == more);
     if let Some(odd) = text.chars().position(odd) {

@@ -1,4 +1,4 @@
-//! `listen`.
+//! Reads `listen`.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -11,7 +11,8 @@ use crate::reader::{Field, Reader, Setting};
 use crate::spec::{LISTENER, LISTENER_TIMEOUTS, REDIRECT_TO_HTTPS, Shape};
 use crate::tree::{Kind, Node};
 
-/// Clients are often other users' processes, as a web server's is: everybody may connect, as to a port of this machine.
+/// Mode of the sockets that clients connect to. Clients often run as other users, as with a web server's, so
+/// every user may connect, as to a TCP port.
 const SOCKET_MODE: u32 = 0o666;
 
 pub(super) fn listeners(reader: &mut Reader, field: Field<'_>) -> Vec<Listener> {
@@ -45,12 +46,12 @@ pub(super) fn listeners(reader: &mut Reader, field: Field<'_>) -> Vec<Listener> 
     listeners
 }
 
-/// Whether a connection could be meant for both: the same port, and the same address or every one. Port 0 is a
-/// free port, each time another.
+/// Returns whether a connection could match both: the same port, and the same address or an unspecified one.
+/// Port 0 means a free port, a different one each time.
 fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
     let covers = |a: IpAddr, b: IpAddr| match a {
         IpAddr::V4(a) => a.is_unspecified() && b.is_ipv4(),
-        // It takes IPv4 too.
+        // `[::]` accepts IPv4 too.
         IpAddr::V6(a) => a.is_unspecified(),
     };
     let (one, other) = (a.ip(), b.ip());
@@ -140,7 +141,8 @@ fn redirect_to_https(reader: &mut Reader, field: Field<'_>) -> Option<RedirectTo
     setting.on().then_some(out)
 }
 
-/// With `SO_REUSEPORT` two listeners can share an address, and would share its connections at random.
+/// Reports a listener that shares the admin listener's address. With `SO_REUSEPORT` both could bind it, and
+/// the kernel would distribute connections at random.
 pub(super) fn apart(reader: &mut Reader, config: &Config) {
     let Some(admin) = config.admin.as_ref().map(|admin| &admin.bind) else { return };
     let Some(address) = admin.value.tcp() else {

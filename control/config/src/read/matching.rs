@@ -1,4 +1,4 @@
-//! `match`: the short form `host/path` and the mapping.
+//! Reads `match`: the short form `host/path` and the mapping.
 
 use super::{condition, grpc, template};
 use crate::model::{Match, PathMatch, Spanned};
@@ -10,10 +10,10 @@ use crate::spec::{MATCH, PATH, Shape};
 use crate::suggest;
 use crate::tree::{Kind, Node};
 
-/// Methods that are known well enough to notice a slip (RFC 9110, section 9, and RFC 5789).
+/// Standard methods, used to detect misspellings (RFC 9110, section 9, and RFC 5789).
 const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 
-/// Everything that a `match` lists; an empty match when nothing could be made of it.
+/// Reads all matches of a route. An unreadable entry becomes an empty match.
 pub(super) fn matches(reader: &mut Reader, field: Field<'_>) -> Vec<Match> {
     let items = reader.few(field.node, "`match`");
     if items.is_empty() {
@@ -69,7 +69,7 @@ fn name(pattern: Option<HostPattern>, node: &Node) -> Option<Spanned<String>> {
     }
 }
 
-/// `api.example.com/v1/*`, `api.example.com`, `/v1/*`, `*`.
+/// Reads the short form: `api.example.com/v1/*`, `api.example.com`, `/v1/*`, `*`.
 fn short(reader: &mut Reader, node: &Node, shape: &Shape, out: &mut Match) {
     let Some((host_text, path_text)) = reader.parsed(node, "`match`", shape, split) else { return };
     if !host_text.is_empty() {
@@ -90,7 +90,8 @@ fn short(reader: &mut Reader, node: &Node, shape: &Shape, out: &mut Match) {
     out.path = Some(Spanned { value, at: node.part(at, path_text.chars().count()) });
 }
 
-/// Host and path of the short form. What has no place in it is told apart here, with what to write instead.
+/// Splits the short form into host and path. Anything the short form cannot express is rejected with a
+/// suggestion.
 fn split(text: &str) -> Result<(String, String), Fault> {
     if text.is_empty() {
         return Err(Fault::new("{} matches nothing")
@@ -139,7 +140,7 @@ fn no_port(host: &str) -> Result<(), Fault> {
     Err(fault.help("the port that a request names is ignored").suggest(format!("write `{name}`")))
 }
 
-/// `/v1` exactly, `/v1/*` with everything below.
+/// Parses `/v1` as an exact path, and `/v1/*` as a prefix.
 fn short_path(text: &str) -> Result<PathMatch, Fault> {
     let (base, prefix) = match text.strip_suffix("/*") {
         Some(base) => (base, true),
@@ -171,7 +172,7 @@ fn trimmed(path: &str) -> String {
     path.trim_end_matches('/').to_owned()
 }
 
-/// A path that ends in `/` is exact, and people mostly mean everything below it.
+/// Warns of a path that ends in `/`: it is exact, but people mostly mean everything below it.
 fn trailing_slash(reader: &mut Reader, node: &Node, at: usize, text: &str, value: &PathMatch) {
     if !matches!(value, PathMatch::Exact(path) if path.ends_with('/')) {
         return;

@@ -1,10 +1,10 @@
-//! What stands under names of its own.
+//! Reads mappings by name.
 
 use crate::model::At;
 use crate::reader::{Field, Reader};
 use crate::tree::{Kind, Node};
 
-/// The entries of a mapping of names, each as `one` reads it: by its name, and where that stands.
+/// Reads each entry of a mapping by `one`, which gets the name, the name's source position and the value.
 pub(super) fn named<T>(
     reader: &mut Reader,
     field: Option<Field<'_>>,

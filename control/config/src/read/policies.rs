@@ -1,4 +1,4 @@
-//! `policies`: one file a policy.
+//! Reads `policies`; each policy has a file of its own.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ mod security_headers;
 pub(super) mod shared;
 pub(super) mod trace;
 
-/// The policies of the gateway, a listener, a route or an upstream.
+/// Reads the policies of the gateway, a listener, a route or an upstream.
 pub(super) fn policies(reader: &mut Reader, field: Option<Field<'_>>) -> Policies {
     let Some(fields) = field.and_then(|field| reader.fields(field.node, &POLICIES)) else {
         return Policies::default();
@@ -63,7 +63,7 @@ fn attached(reader: &mut Reader, fields: &Fields<'_>) -> Vec<Attached> {
             Some(scalar) if Scalar::is_off(scalar) => None,
             _ => match policy(reader, kind, field) {
                 Some(spec) => Some(Arc::new(spec)),
-                // It was reported.
+                // The reader has reported the problem.
                 None => continue,
             },
         };
@@ -72,7 +72,7 @@ fn attached(reader: &mut Reader, fields: &Fields<'_>) -> Vec<Attached> {
     list
 }
 
-/// Names of sets, each once.
+/// Reads the names of used sets. A repeated name is an error.
 fn used(reader: &mut Reader, field: Field<'_>) -> Vec<UsedSet> {
     let one = if let Shape::OneOrMany(inner) = field.key.shape { inner } else { &field.key.shape };
     let mut out: Vec<UsedSet> = Vec::new();
@@ -92,12 +92,12 @@ fn used(reader: &mut Reader, field: Field<'_>) -> Vec<UsedSet> {
     out
 }
 
-/// Sets of policies by name.
+/// Reads policy sets by name.
 pub(super) fn sets(reader: &mut Reader, field: Option<Field<'_>>) -> Vec<PolicySet> {
     named(reader, field, set)
 }
 
-/// A set that is a document.
+/// Reads a policy set from a document.
 pub(crate) fn document(reader: &mut Reader, name: &str, node: &Node, draft: &mut Draft) {
     draft.config.policy_sets.extend(set(reader, name, node.at, node));
 }
@@ -109,7 +109,7 @@ fn set(reader: &mut Reader, text: &str, at: At, node: &Node) -> Option<PolicySet
     }
     let fields = reader.fields(node, &POLICIES)?;
     if let Some(field) = fields.get("use") {
-        // Chains of sets, or circles, would have to be followed by whoever wants to know what holds.
+        // Nested sets would form chains or circles that readers of the configuration must follow.
         let problem = Problem::error(field.at, "a set uses no other sets");
         reader.problems.push(problem.help("write both names in `use` where they are to hold"));
     }
@@ -117,7 +117,7 @@ fn set(reader: &mut Reader, text: &str, at: At, node: &Node) -> Option<PolicySet
     Some(PolicySet { name: Spanned { value: text.to_owned(), at }, policies })
 }
 
-/// What a set of policies may be called, and a route.
+/// Checks the name of a policy set or a route.
 pub(super) fn name(text: &str) -> Result<String, Fault> {
     let odd = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ' '));
     if let Some(odd) = text.chars().position(odd) {
@@ -131,7 +131,7 @@ pub(super) fn name(text: &str) -> Result<String, Fault> {
     Ok(text.to_owned())
 }
 
-/// The files that policies name.
+/// Returns the files that policies name.
 pub(super) fn files(policies: &mut Policies) -> Vec<&mut PemFile> {
     files_in(policies.list.iter_mut())
 }
@@ -143,7 +143,8 @@ fn files_in<'a>(list: impl Iterator<Item = &'a mut Attached>) -> Vec<&'a mut Pem
         .collect()
 }
 
-/// Asked first: routes of one list share what is written, and part from each other when it is changed.
+/// Returns whether a policy names files. Only then is it made mutable: the routes of one list share their
+/// policies, and a mutable borrow would copy a shared one.
 fn names_files(spec: &PolicySpec) -> bool {
     match spec {
         PolicySpec::Jwt(jwt) => {

@@ -1,4 +1,4 @@
-//! `redirect`.
+//! Reads `redirect`.
 
 use super::rewrite::{self, GroupUse};
 use crate::model::Redirect;
@@ -8,7 +8,7 @@ use crate::scalar::{Fault, host, replacement};
 use crate::spec::REDIRECT;
 use crate::tree::{Kind, Scalar};
 
-/// Statuses with which a client goes elsewhere by itself (RFC 9110, section 15.4).
+/// Statuses that clients follow automatically (RFC 9110, section 15.4).
 const STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
 
 pub(super) fn redirect(reader: &mut Reader, field: Field<'_>, uses: &mut Vec<GroupUse>) -> Option<Redirect> {

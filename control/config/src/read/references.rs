@@ -1,4 +1,4 @@
-//! Names that stand for something elsewhere: known only once all files are read.
+//! References to upstreams. They can be checked only after all files have been read.
 
 use std::collections::HashMap;
 
@@ -7,19 +7,19 @@ use crate::problem::Problem;
 use crate::suggest;
 use crate::tree::shown;
 
-/// Unknown names that get a suggestion; each is compared with every name there is.
+/// How many unknown names get a suggestion; each is compared with every known name.
 const SUGGESTIONS: usize = 20;
 
-/// An upstream's name in a `to`.
+/// A reference to an upstream by name, in a `to`.
 #[derive(Clone, Debug)]
 pub(crate) struct Reference {
     pub name: String,
-    /// As it was written, when an environment variable was filled in: the name is then not to be shown.
+    /// The original text, if it contained an environment variable: messages must then not show `name`.
     pub written: Option<String>,
     pub at: At,
 }
 
-/// A problem for every reference to an upstream that there is not.
+/// Returns a problem for each reference to an unknown upstream.
 pub(crate) fn unknown(references: &[Reference], names: &HashMap<String, At>) -> Vec<Problem> {
     let missing = references.iter().filter(|reference| !names.contains_key(&reference.name));
     missing.enumerate().map(|(number, reference)| one(reference, names, number < SUGGESTIONS)).collect()
@@ -30,7 +30,7 @@ fn one(reference: &Reference, names: &HashMap<String, At>, suggest: bool) -> Pro
     let message = format!("there is no upstream {}", shown(written.as_ref().unwrap_or(name)));
     let problem = Problem::error(*at, message)
         .expected("a name under `upstreams`, or an endpoint such as `10.0.0.1:8080`");
-    // Help that is made from the name would tell what the variable holds.
+    // A suggestion derived from the name would reveal the variable's value.
     if written.is_some() {
         return problem;
     }

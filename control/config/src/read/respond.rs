@@ -1,4 +1,4 @@
-//! `respond`.
+//! Reads `respond`.
 
 use serde_json::Value;
 
@@ -9,14 +9,15 @@ use crate::scalar::{Fault, field as header, quantity};
 use crate::spec::{RESPOND, Shape, header_name};
 use crate::tree::{Kind, Node, Scalar, shown};
 
-/// Largest body that a configuration holds: more is a file server's business.
+/// Maximum bytes of a body in a configuration. A larger one belongs on a file server.
 const BODY: usize = 1 << 20;
 
 pub(super) fn respond(reader: &mut Reader, field: Field<'_>) -> Option<Respond> {
     over(reader, field, 200)
 }
 
-/// As [`respond`], with the status if one is given: an error keeps its own.
+/// Works like [`respond`], and returns the status separately, if one is given: a page for an error otherwise
+/// keeps the error's status.
 pub(super) fn page(reader: &mut Reader, field: Field<'_>) -> Option<(Respond, Option<u16>)> {
     const NONE: u16 = 0;
     let mut out = over(reader, field, NONE)?;
@@ -119,7 +120,7 @@ fn headers(reader: &mut Reader, field: Field<'_>, out: &mut Respond) {
     }
 }
 
-/// YAML's core types as JSON: what is not quoted may be a number, `true`, `false` or null.
+/// Converts YAML's core types to JSON: unquoted text may be a number, `true`, `false` or null.
 pub(crate) fn json(node: &Node) -> Value {
     match &node.kind {
         Kind::Invalid => Value::Null,
@@ -142,7 +143,7 @@ fn plain(scalar: &Scalar) -> Value {
         "false" | "False" | "FALSE" => return Value::Bool(false),
         _ => {}
     }
-    // JSON's own grammar of numbers; `007` and `1_000` stay texts.
+    // JSON's own number grammar; `007` and `1_000` stay text.
     match serde_json::from_str::<Value>(text) {
         Ok(number @ Value::Number(_)) => number,
         _ => Value::from(text),

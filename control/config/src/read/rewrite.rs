@@ -1,4 +1,4 @@
-//! `rewrite`.
+//! Reads `rewrite`.
 
 use crate::model::{At, HostRewrite, Match, PathMatch, PathRewrite, Rewrite, Spanned};
 use crate::problem::Problem;
@@ -7,12 +7,12 @@ use crate::scalar::{Fault, host, path, pattern, quantity, replacement};
 use crate::spec::REWRITE;
 use crate::tree::{Node, shown};
 
-/// A reference to a group of the route's own pattern.
+/// A reference to a capture group of the route's own pattern.
 #[derive(Debug)]
 pub(super) struct GroupUse {
     group: String,
     at: At,
-    /// Whether the name may be shown: a variable may hold a secret.
+    /// Whether messages may show the name. A variable may hold a secret.
     open: bool,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn rewrite(reader: &mut Reader, field: Field<'_>, uses: &mut Vec<Grou
     out
 }
 
-/// `path`, `prefix`, or `regex` with `replace`, of a rewrite or a redirect.
+/// Reads `path`, `prefix`, or `regex` with `replace`, of a rewrite or a redirect.
 pub(super) fn path_rewrite(
     reader: &mut Reader,
     fields: &Fields<'_>,
@@ -63,7 +63,7 @@ pub(super) fn path_rewrite(
 
 const DOLLAR: &str = "groups are `$1`, `$2` and so on, or `$name`; `$$` is a dollar sign";
 
-/// Notes the references to groups in a text.
+/// Collects the references to capture groups in a text.
 pub(super) fn note_uses(node: &Node, uses: &mut Vec<GroupUse>) {
     let Some(scalar) = node.scalar() else { return };
     let open = scalar.written.is_none();
@@ -74,7 +74,7 @@ pub(super) fn note_uses(node: &Node, uses: &mut Vec<GroupUse>) {
     }));
 }
 
-/// Reports references to groups that the pattern of one of the route's matches does not have.
+/// Reports references to capture groups that are missing in the pattern of any of the route's matches.
 pub(super) fn check_uses(reader: &mut Reader, uses: &[GroupUse], matches: &[Match]) {
     if uses.is_empty() {
         return;
@@ -137,7 +137,7 @@ fn regex(reader: &mut Reader, fields: &Fields<'_>) -> Option<Spanned<PathRewrite
     Some(Spanned { value: PathRewrite::Regex { pattern, replace: text }, at: replace.node.at })
 }
 
-/// `host` or `host:port`.
+/// Parses `host` or `host:port`.
 pub(super) fn authority(text: &str) -> Result<String, Fault> {
     let (name, port) = match text.rsplit_once(':') {
         Some((name, port)) if !text.ends_with(']') => (name, Some(port)),

@@ -1,4 +1,4 @@
-//! The top of a file.
+//! Reads the top level of a file.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,41 +13,42 @@ use crate::scalar::file_path::file_path;
 use crate::spec::{ROOT, Shape};
 use crate::tree::{Entry, Kind, Node, Scalar, shown};
 
-/// What an included file may hold.
+/// Keys that an included file may contain.
 const INCLUDED: [&str; 3] = ["include", "routes", "upstreams"];
 
 /// One entry of `include`.
 pub(crate) struct Include {
     pub pattern: String,
-    /// The pattern as it was written, for messages.
+    /// The pattern as written, for messages.
     pub shown: String,
     pub at: At,
 }
 
-/// A configuration in the making, over all of its files.
+/// A configuration under construction, from all files read so far.
 #[derive(Default)]
 pub(crate) struct Draft {
     pub config: Config,
-    /// Names of routes and upstreams, and where they were first given.
+    /// Names of routes and upstreams, with the source position of the first use.
     pub route_names: HashMap<String, At>,
     pub upstream_names: HashMap<String, At>,
-    /// Where `routes` was written, empty or not.
+    /// Source position of `routes`, empty or not.
     pub routes: Option<At>,
-    /// Names of upstreams in `to`.
+    /// References to upstreams in `to`.
     pub references: Vec<Reference>,
-    /// Times of single attempts.
+    /// Timeouts of single attempts.
     pub waits: Vec<Wait>,
-    /// Whether upstreams may be written where they could not be read, so that a name may be known after all.
+    /// Whether some upstreams may have been missed, for example in an unreadable file. Unknown names are then
+    /// not reported.
     pub names_lost: bool,
-    /// Whether something that was written is missing from the tree of a file.
+    /// Whether a part of some file is missing in its tree.
     pub torn: bool,
-    /// Whether `paths` has a mistake.
+    /// Whether `paths` has an error.
     pub paths_unsound: bool,
-    /// Routes, by index, whose match may not be what was meant.
+    /// Indexes of the routes whose match may differ from what was intended.
     pub unsound: HashSet<usize>,
 }
 
-/// Reads a file's tree; gives the patterns of its `include`.
+/// Reads a file's tree and returns the patterns of its `include`.
 pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Draft) -> Vec<Include> {
     let Kind::Map(entries) = &node.kind else {
         draft.names_lost = true;

@@ -1,4 +1,4 @@
-//! `routes`.
+//! Reads `routes`.
 
 use super::rewrite::GroupUse;
 use super::{
@@ -31,7 +31,7 @@ pub(super) fn routes(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) {
     }
 }
 
-/// One item of `routes`.
+/// Reads one item of `routes`.
 pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
     let start = reader.problems.len();
     let Some(fields) = reader.fields(node, &ROUTE) else { return };
@@ -79,7 +79,7 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
     let access_log = fields.get("access_log").map(|field| access_log::access_log(reader, field));
     let mut grpc_web = false;
     reader.switch(fields.get("grpc_web"), &mut grpc_web);
-    // Nothing in its place: an error was reported, and this route's match may still be compared with others'.
+    // A placeholder after a reported error, so that this route's match can still be compared with others.
     let action = action(reader, &fields, &mut draft.references, &mut uses)
         .unwrap_or_else(|| Action::Forward(Vec::new()));
     let fallback = match fields.get("fallback") {
@@ -95,11 +95,11 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
     if !matches!(action, Action::Forward(_)) {
         unused(reader, &fields);
     }
-    // A list of matches is as many routes that share all else.
+    // A list of matches becomes several routes that are otherwise equal.
     for mut matches in matches {
         if grpc_web && matches.grpc {
-            // A page of another origin asks first whether it may call: a CORS preflight, which `cors` answers where it is routed
-            // to.
+            // A page of another origin sends a CORS preflight before the call. Policy `cors` can answer it
+            // only if it reaches this route.
             matches.methods.push("OPTIONS".to_owned());
         }
         if !sound {
@@ -150,7 +150,7 @@ fn path_of(action: &Action) -> Option<&Spanned<PathRewrite>> {
     }
 }
 
-/// A prefix can take the place only of one that the route matches.
+/// Reports a rewrite of the prefix if the route does not match a prefix.
 fn prefix(reader: &mut Reader, path: &Spanned<PathRewrite>, matches: &[Match]) {
     let PathRewrite::Prefix(_) = path.value else { return };
     let mut paths = matches.iter().filter_map(|matches| matches.path.as_ref());
@@ -163,7 +163,7 @@ fn prefix(reader: &mut Reader, path: &Spanned<PathRewrite>, matches: &[Match]) {
     }
 }
 
-/// What only a forwarding route uses.
+/// Warns of keys that only a forwarding route uses.
 fn unused(reader: &mut Reader, fields: &Fields<'_>) {
     for name in ["rewrite", "timeouts", "buffer", "retry", "grpc_web", "upgrade", "fallback"] {
         if let Some(field) = fields.get(name)
@@ -175,7 +175,7 @@ fn unused(reader: &mut Reader, fields: &Fields<'_>) {
     }
 }
 
-/// Whether these timeouts bound nothing but client connections, which every route has.
+/// Returns whether these timeouts concern only client connections, which every route has.
 fn is_of_clients(timeouts: Field<'_>) -> bool {
     match &timeouts.node.kind {
         Kind::Map(entries) => entries.iter().all(|entry| matches!(entry.key.as_str(), "idle" | "age")),
@@ -195,23 +195,23 @@ fn name(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) -> Option<Span
     Some(name)
 }
 
-/// A least rate; `Some(None)` is `off`.
+/// Reads a minimum rate. `Some(None)` is `off`.
 fn rate(reader: &mut Reader, field: Option<Field<'_>>) -> Option<Option<u32>> {
     reader.number(field).map(|rate| rate.and_then(|rate| u32::try_from(rate).ok()))
 }
 
-/// The timeouts of a route, and those of the client connections that carry its requests.
+/// Reads the timeouts of a route's exchanges and of the client connections that carry them.
 fn own_timeouts(reader: &mut Reader, field: Field<'_>) -> (RouteTimeouts, RouteStay) {
     let Some(fields) = reader.fields(field.node, &ROUTE_TIMEOUTS) else { return Default::default() };
     let stay = RouteStay {
         idle: reader.duration(fields.get("idle")),
-        // A route can shorten the age that the listener allows; `off` leaves it as it is.
+        // A route can shorten the listener's maximum age; `off` leaves it unchanged.
         age: reader.duration(fields.get("age")).flatten(),
     };
     (exchange_timeouts(reader, &fields), stay)
 }
 
-/// The timeouts of an upstream.
+/// Reads the timeouts of an upstream.
 pub(super) fn timeouts(reader: &mut Reader, field: Field<'_>) -> RouteTimeouts {
     match reader.fields(field.node, &EXCHANGE_TIMEOUTS) {
         Some(fields) => exchange_timeouts(reader, &fields),

@@ -1,4 +1,4 @@
-//! The sections of the whole gateway that are little more than their table.
+//! Reads the gateway-wide sections that need little beyond their table.
 
 use crate::model::{
     CdnLoop, Cidr, EncodedSlash, ErrorBodies, Forwarded, Limits, Overload, Paths, RequestId, Semicolon,
@@ -41,7 +41,7 @@ pub(super) fn request_id(reader: &mut Reader, field: Field<'_>) -> RequestId {
         reader.switch(Some(field), &mut id.enabled);
         return id;
     }
-    // Who writes the mapping wants ids, unless it says otherwise.
+    // The mapping itself turns ids on, unless `enabled` says otherwise.
     id.enabled = true;
     let Some(fields) = reader.fields(field.node, &REQUEST_ID) else { return id };
     reader.switch(fields.get("enabled"), &mut id.enabled);
@@ -93,7 +93,7 @@ pub(super) fn forwarded(reader: &mut Reader, field: Field<'_>) -> Forwarded {
     out
 }
 
-/// One block of addresses, or a list of them.
+/// Reads one block of addresses or a list of them.
 pub(super) fn blocks(reader: &mut Reader, field: Field<'_>, what: &str) -> Vec<Cidr> {
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
     let mut out = Vec::new();
@@ -175,7 +175,7 @@ pub(super) fn errors(reader: &mut Reader, field: Field<'_>) -> ErrorBodies {
     for (name, body) in [("json", &mut out.json), ("html", &mut out.html), ("text", &mut out.text)] {
         let Some(field) = fields.get(name) else { continue };
         *body = reader.field(field, |text| Ok(text.to_owned()));
-        // The body of a filled-in variable is not looked into: a message would repeat a piece of it.
+        // A body with an expanded variable is not checked, because a message would reveal a part of it.
         let open = field.node.scalar().filter(|scalar| scalar.written.is_none());
         if let Some((word, near)) = open.and_then(|scalar| template::misspelt(&scalar.text)) {
             let message = format!("{} is not filled in", shown(&format!("{{{word}}}")));

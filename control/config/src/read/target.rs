@@ -1,4 +1,4 @@
-//! The `to` of a route.
+//! Reads `to` of a route.
 
 use super::Reference;
 use super::upstream::weights;
@@ -8,7 +8,7 @@ use crate::scalar::address;
 use crate::spec::{Shape, TARGET};
 use crate::tree::{Kind, Node};
 
-/// The `to` of a route.
+/// Reads the targets of a route.
 pub(super) fn targets(
     reader: &mut Reader,
     field: Field<'_>,
@@ -27,7 +27,7 @@ pub(super) fn targets(
     Some(targets)
 }
 
-/// The one target of a fallback.
+/// Reads the single target of a fallback.
 pub(super) fn one(reader: &mut Reader, field: Field<'_>, references: &mut Vec<Reference>) -> Option<Target> {
     target(reader, field.node, &field.key.shape, references)
 }
@@ -38,7 +38,7 @@ fn target(
     shape: &Shape,
     references: &mut Vec<Reference>,
 ) -> Option<Target> {
-    // A fallback's is a text in any case.
+    // The target of a fallback is always a text.
     if !matches!(node.kind, Kind::Map(_)) || matches!(shape, Shape::Text(_)) {
         let to = reader.parsed(node, "`to`", shape, address::target)?;
         if let TargetKind::Upstream(name) = &to {

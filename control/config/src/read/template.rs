@@ -1,9 +1,10 @@
-//! Paths with `{name}` segments, which become regular expressions with a group of each name.
+//! Paths with `{name}` segments. They become regular expressions with one named capture group per segment.
 
 use crate::model::PathMatch;
 use crate::scalar::{Fault, path};
 
-/// The expression for a template: `{name}` takes one segment that is not empty, `/*` at the end everything below.
+/// Converts a template to a regular expression. `{name}` matches one segment that is not empty; `/*` at the
+/// end matches everything below.
 pub(super) fn template(text: &str) -> Result<PathMatch, Fault> {
     let (base, below) = match text.strip_suffix("/*") {
         Some(base) => (base, true),

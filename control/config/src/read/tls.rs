@@ -1,4 +1,4 @@
-//! `tls`, of listeners and of upstreams.
+//! Reads `tls` of listeners and of upstreams.
 
 use crate::model::{
     Certificate, CertificatePart, ClientCertificates, Config, Discover, ListenTls, PemBytes, PemFile, Scheme,
@@ -14,7 +14,7 @@ use crate::spec::{
 use crate::suggest;
 use crate::tree::{Kind, Scalar, shown};
 
-/// The `tls` of a listener.
+/// Reads `tls` of a listener.
 pub(super) fn listen(reader: &mut Reader, field: Field<'_>) -> Option<ListenTls> {
     let fields = reader.fields(field.node, &TLS)?;
     let mut out = ListenTls {
@@ -66,7 +66,7 @@ fn strict_transport_security(reader: &mut Reader, field: Field<'_>) -> Option<St
         reader.time_into(fields.get("max_age"), &mut out.max_age);
         reader.switch(fields.get("include_subdomains"), &mut out.include_subdomains);
         reader.switch(fields.get("preload"), &mut out.preload);
-        // https://hstspreload.org: a year at least, and every host below.
+        // https://hstspreload.org requires at least a year and `includeSubDomains`.
         let preloads = out.include_subdomains && out.max_age >= StrictTransportSecurity::default().max_age;
         if let Some(preload) = fields.get("preload").filter(|_| out.preload && !preloads) {
             let message = "`preload` needs `include_subdomains: on` and a `max_age` of at least 365d";
@@ -76,7 +76,7 @@ fn strict_transport_security(reader: &mut Reader, field: Field<'_>) -> Option<St
     setting.on().then_some(out)
 }
 
-/// The fields that tell of a client's certificate.
+/// Reads the fields that describe the client's certificate.
 pub(super) fn told(reader: &mut Reader, field: Field<'_>) -> Vec<(String, CertificatePart)> {
     let Kind::Map(entries) = &field.node.kind else {
         let mut on = false;
@@ -114,7 +114,7 @@ pub(super) fn told(reader: &mut Reader, field: Field<'_>) -> Vec<(String, Certif
     out
 }
 
-/// The `tls` of an upstream.
+/// Reads `tls` of an upstream.
 pub(super) fn upstream(reader: &mut Reader, field: Field<'_>) -> Option<UpstreamTls> {
     let fields = reader.fields(field.node, &UPSTREAM_TLS)?;
     let certificate = certificate(reader, &fields);
@@ -152,7 +152,7 @@ fn certificate(reader: &mut Reader, fields: &Fields<'_>) -> Option<Certificate> 
     certificate_by(pem, reader, fields)
 }
 
-/// A certificate that may be written in its place.
+/// Reads a certificate that may be written inline.
 pub(super) fn certificate_or_text(reader: &mut Reader, fields: &Fields<'_>) -> Option<Certificate> {
     certificate_by(pem_or_text, reader, fields)
 }
@@ -171,7 +171,7 @@ pub(super) fn pem(reader: &mut Reader, field: Field<'_>) -> Option<PemFile> {
     Some(PemFile { path: Some(path), shown, at: field.node.at, ..PemFile::default() })
 }
 
-/// A file, or what it would hold. What is neither is told without it: it may be a key.
+/// Reads a path or an inline PEM text. An error message does not repeat the text, because it may be a key.
 fn pem_or_text(reader: &mut Reader, field: Field<'_>) -> Option<PemFile> {
     let text = &field.node.scalar()?.text;
     if text.contains("-----BEGIN ") {
@@ -196,7 +196,7 @@ fn version(text: &str) -> Result<TlsVersion, Fault> {
     }
 }
 
-/// What an upstream says of TLS must go with its endpoints.
+/// Reports TLS settings of an upstream without TLS endpoints.
 pub(super) fn agrees(reader: &mut Reader, upstream: &Upstream) {
     let mut schemes = upstream.endpoints.iter().map(|endpoint| endpoint.address.value.scheme);
     let Some(tls) = &upstream.tls else { return };
@@ -210,7 +210,7 @@ pub(super) fn agrees(reader: &mut Reader, upstream: &Upstream) {
     }
 }
 
-/// Every file of certificates or keys that a configuration names.
+/// Returns every file of certificates or keys that a configuration names.
 pub(crate) fn files(config: &mut Config) -> impl Iterator<Item = &mut PemFile> {
     let mut out = super::policies::files(&mut config.policies);
     out.extend(config.access_log.iter_mut().filter_map(|log| log.otlp.as_mut()?.ca.as_mut()));

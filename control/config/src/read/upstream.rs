@@ -1,4 +1,4 @@
-//! `upstreams`: who they are. Each subject has a reader of its own.
+//! Reads `upstreams`: names, endpoints and policies. Each group of settings has a module of its own.
 
 use std::net::IpAddr;
 
@@ -26,7 +26,7 @@ pub(super) use endpoints::{weights, zone};
 pub(crate) use failure::{Wait, too_long};
 pub(super) use failure::{retry, wait};
 
-/// The `upstreams` of a file.
+/// Reads `upstreams` of a file.
 pub(super) fn upstreams(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) {
     let Kind::Map(entries) = &field.node.kind else {
         draft.names_lost = true;
@@ -55,7 +55,7 @@ pub(super) fn upstreams(reader: &mut Reader, field: Field<'_>, draft: &mut Draft
     }
 }
 
-/// A document that is an upstream: what stands under its name in a file.
+/// Reads an upstream from a document, which is the value under the upstream's name in a file.
 pub(crate) fn document(reader: &mut Reader, name: &str, node: &Node, draft: &mut Draft) {
     if let Err(fault) = address::upstream(name) {
         reader.problems.push(misnamed(node.at, name, fault));
@@ -137,7 +137,7 @@ fn upstream(
     }
     out.policies = policies::policies(reader, fields.get("policies"));
     rules(reader, &fields, &mut out.rules);
-    // Of a value that was wrong it is not known what it goes with.
+    // A conflict cannot be judged while one of the values is invalid.
     if !reader.erred_since(start) {
         conflicts::of_upstream(reader, &fields, &out);
     }
@@ -175,7 +175,7 @@ fn rules(reader: &mut Reader, fields: &Fields<'_>, out: &mut Rules) {
     }
 }
 
-/// An upstream has endpoints, unless it looks them up.
+/// Reports an upstream with neither endpoints nor discovery.
 fn no_endpoints(reader: &mut Reader, node: &Node, fields: &Fields<'_>) {
     let Kind::Map(entries) = &node.kind else { return };
     let given =

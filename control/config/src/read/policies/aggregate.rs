@@ -1,4 +1,4 @@
-//! `aggregate`.
+//! Reads `aggregate`.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use crate::spec::{AGGREGATE_PART, AGGREGATE_POLICY};
 use crate::suggest;
 use crate::tree::{Entry, Kind, Node, shown};
 
-/// Parts of one document: all are asked at once.
+/// Maximum number of parts of a document; all are requested at once.
 const PARTS: usize = 16;
-/// What stands for the list of parts that failed.
+/// Placeholder for the list of parts that failed.
 const FAILED: &str = "failed";
 
 pub(super) fn aggregate(reader: &mut Reader, field: Field<'_>) -> Option<Aggregate> {
@@ -75,7 +75,7 @@ fn part(reader: &mut Reader, entry: &Entry, timeout: Duration) -> Option<Aggrega
     Some(AggregatePart { name, to, path, query, host, timeout, limit, fallback })
 }
 
-/// A path and a query with what is filled in.
+/// Splits a part's target into path and query, and checks their placeholders.
 fn target(text: &str) -> Result<(String, String), Fault> {
     if !(text.starts_with('/') || text.starts_with("{path}")) {
         return Err(Fault::new("{} is not a path").help("it begins with `/` or `{path}`"));
@@ -88,7 +88,7 @@ fn target(text: &str) -> Result<(String, String), Fault> {
     Ok((path.to_owned(), query.to_owned()))
 }
 
-/// The document as it is written.
+/// Reads the document's layout. Every part must occur in it.
 fn shape(reader: &mut Reader, field: Field<'_>, names: &[&str]) -> Vec<AggregatePiece> {
     let mut out = Shape { pieces: Vec::new(), used: vec![false; names.len()] };
     out.add(reader, field.node, names);
@@ -101,7 +101,7 @@ fn shape(reader: &mut Reader, field: Field<'_>, names: &[&str]) -> Vec<Aggregate
     out.pieces
 }
 
-/// An object of all parts.
+/// Returns the default layout: an object of all parts.
 fn everything(names: &[&str]) -> Vec<AggregatePiece> {
     let mut out = Shape { pieces: Vec::new(), used: vec![false; names.len()] };
     out.text("{");
@@ -118,7 +118,7 @@ fn everything(names: &[&str]) -> Vec<AggregatePiece> {
 
 struct Shape {
     pieces: Vec<AggregatePiece>,
-    /// Which parts stand in it.
+    /// Whether each part occurs in the layout.
     used: Vec<bool>,
 }
 

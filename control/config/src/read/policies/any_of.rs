@@ -1,4 +1,4 @@
-//! `any_of`.
+//! Reads `any_of`.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::reader::{Field, Reader};
 use crate::spec::ALTERNATIVE;
 use crate::tree::{Kind, Node, Scalar};
 
-/// Alternatives that one `any_of` has at most: a request may have to be held against all of them.
+/// Maximum number of alternatives. A request may be checked against all of them.
 const MOST: usize = 256;
 
 pub(super) fn any_of(reader: &mut Reader, field: Field<'_>) -> Option<AnyOf> {

@@ -1,4 +1,4 @@
-//! `api_key`.
+//! Reads `api_key`.
 
 use super::credential::places;
 use super::shared::{header_name, identity, is_off, optional};
@@ -21,7 +21,7 @@ pub(super) fn api_key(reader: &mut Reader, field: Field<'_>) -> Option<ApiKey> {
     Some(out)
 }
 
-/// What `header` and `query` say.
+/// Reads the places given by `header` and `query`.
 fn usual_places(reader: &mut Reader, at: Field<'_>, fields: &Fields<'_>) -> Vec<CredentialPlace> {
     let mut header = Some("X-Api-Key".to_owned());
     header_name(reader, fields.get("header"), &mut header);

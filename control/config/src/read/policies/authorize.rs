@@ -1,4 +1,4 @@
-//! `authorize`.
+//! Reads `authorize`.
 
 use crate::model::{Authorize, AuthorizeRule};
 use crate::problem::Problem;
@@ -40,7 +40,7 @@ fn rule(reader: &mut Reader, node: &Node, field: Field<'_>) -> Option<AuthorizeR
     Some(out)
 }
 
-/// Claims, each with the values that it may have.
+/// Reads claims, each with its accepted values.
 pub(super) fn claims(reader: &mut Reader, field: Field<'_>) -> Vec<(String, Vec<String>)> {
     let Shape::MapOf(Shape::OneOrMany(one)) = field.key.shape else { return Vec::new() };
     let Kind::Map(entries) = &field.node.kind else {

@@ -1,4 +1,4 @@
-//! `basic`.
+//! Reads `basic`.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) fn basic(reader: &mut Reader, field: Field<'_>) -> Option<Basic> {
     Some(out)
 }
 
-/// What stands between quotes in a header field.
+/// Checks a realm, which is sent between quotes in a header field.
 fn realm(text: &str) -> Result<String, Fault> {
     let plain = |c: char| (c.is_ascii_graphic() || c == ' ') && c != '"' && c != '\\';
     match !text.is_empty() && text.chars().all(plain) {

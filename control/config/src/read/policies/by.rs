@@ -1,4 +1,4 @@
-//! What requests are told apart by.
+//! Reads the key by which requests are counted.
 
 use crate::model::By;
 use crate::problem::Problem;
@@ -8,14 +8,14 @@ use crate::spec::BY_ONE;
 use crate::suggest;
 use crate::tree::Kind;
 
-/// Parts of one key.
+/// Maximum number of parts of a combined key.
 const MOST: usize = 8;
 
-/// The words that need no name, and those that do.
+/// Keys without a name first, then keys that need one.
 const WORDS: [&str; 11] =
     ["all", "consumer", "address", "route", "host", "path", "method", "header", "claim", "cookie", "query"];
 
-/// `by` of a policy.
+/// Reads `by` of a policy.
 pub(super) fn by(reader: &mut Reader, fields: &Fields<'_>) -> By {
     let Some(field) = fields.get("by") else { return By::All };
     let Kind::List(items) = &field.node.kind else { return reader.field(field, parse).unwrap_or_default() };

@@ -1,4 +1,4 @@
-//! `canary`.
+//! Reads `canary`.
 
 use super::shared::cookie;
 use crate::model::Percent;
@@ -33,7 +33,7 @@ fn lower(name: &str) -> Result<String, Fault> {
     header::name(name).map(|name| name.to_ascii_lowercase())
 }
 
-/// The value that there must be; `None`: any.
+/// Parses a required value; `None`: any.
 fn value(text: &str) -> Result<Option<String>, Fault> {
     header::value(text).map(|value| Some(value).filter(|value| value != "*"))
 }

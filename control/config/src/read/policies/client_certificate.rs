@@ -1,4 +1,4 @@
-//! `client_certificate`.
+//! Reads `client_certificate`.
 
 use super::shared::{identity, optional};
 use crate::model::ClientCertificate;
@@ -11,7 +11,7 @@ pub(super) fn client_certificate(reader: &mut Reader, field: Field<'_>) -> Optio
     let mut out = ClientCertificate::default();
     let Some(fields) = optional(reader, field, &CLIENT_CERTIFICATE_POLICY)? else { return Some(out) };
     out.allow = texts(reader, fields.get("allow"), certificate_name);
-    // Nobody allowed must not become everybody allowed.
+    // An empty `allow` would otherwise admit every certificate.
     if let Some(field) = fields.get("allow").filter(|_| out.allow.is_empty() && reader.complete) {
         reader.problems.push(
             Problem::error(field.at, "`allow` has no certificate").help("remove it to let in every one"),

@@ -1,4 +1,4 @@
-//! `compression`.
+//! Reads `compression`.
 
 use super::shared::encoding;
 use crate::model::{Compression, CompressionLevel};
@@ -8,7 +8,7 @@ use crate::scalar::{Fault, quantity};
 use crate::spec::{COMPRESSION_LEVEL, COMPRESSION_POLICY, Shape};
 use crate::tree::Kind;
 
-/// What bodies may be encoded with.
+/// Encodings that the gateway can produce.
 const ENCODINGS: [&str; 3] = ["zstd", "br", "gzip"];
 
 pub(super) fn compression(reader: &mut Reader, field: Field<'_>) -> Option<Compression> {
@@ -33,7 +33,7 @@ pub(super) fn compression(reader: &mut Reader, field: Field<'_>) -> Option<Compr
     Some(out)
 }
 
-/// One number is for every encoding, as far as that goes so high.
+/// Reads levels per encoding, or one number for all. The number is capped at each encoding's maximum.
 fn level(reader: &mut Reader, field: Field<'_>, out: &mut CompressionLevel) {
     if matches!(field.node.kind, Kind::Map(_)) {
         let Some(fields) = reader.fields(field.node, &COMPRESSION_LEVEL) else { return };
@@ -58,7 +58,7 @@ fn list(reader: &mut Reader, field: Field<'_>, parse: impl Fn(&str) -> Result<St
     items.iter().filter_map(|item| reader.parsed(item, &what, one, &parse)).collect()
 }
 
-/// A media type (RFC 9110, 8.3.1), or one with a star at one end.
+/// Parses a media type (RFC 9110, 8.3.1), with an optional star at one end.
 fn media_type(text: &str) -> Result<String, Fault> {
     let inner = text.strip_prefix('*').or(text.strip_suffix('*')).unwrap_or(text);
     let known = |c: char| c.is_ascii_alphanumeric() || "!#$&^_.+-/".contains(c);

@@ -1,4 +1,4 @@
-//! `concurrency`.
+//! Reads `concurrency`.
 
 use super::by::by;
 use super::cost::{cost, exempt, scope};

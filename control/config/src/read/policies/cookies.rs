@@ -1,4 +1,4 @@
-//! `cookies`.
+//! Reads `cookies`.
 
 use super::shared::{cookie, is_off};
 use crate::model::Cookies;
@@ -28,7 +28,7 @@ pub(super) fn cookies(reader: &mut Reader, field: Field<'_>) -> Option<Cookies> 
         let problem = Problem::error(field.at, "`cookies` changes nothing");
         reader.problems.push(problem.help("write `cookies: {secure: on, same_site: lax}`"));
     }
-    // Browsers refuse it (RFC 6265bis, 5.7).
+    // Browsers reject this combination (RFC 6265bis, 5.7).
     if out.same_site == Some(Some("None".to_owned()))
         && out.secure != Some(true)
         && let Some(field) = fields.get("same_site")
@@ -53,7 +53,7 @@ fn switch(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Option<bool> 
     Some(on)
 }
 
-/// An attribute; `Some(None)`: `off`.
+/// Reads an attribute. `Some(None)` is `off`.
 fn text(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Option<Option<String>> {
     let field = fields.get(name)?;
     if is_off(field) {

@@ -1,4 +1,4 @@
-//! `cors`.
+//! Reads `cors`.
 
 use crate::model::Cors;
 use crate::problem::Problem;
@@ -52,7 +52,7 @@ fn list(
     items.iter().filter_map(|item| reader.parsed(item, &what, one, &parse)).collect()
 }
 
-/// An origin as a browser writes it (RFC 6454, 6.2), or one with `*.` before its host.
+/// Parses an origin as browsers write it (RFC 6454, 6.2), with an optional `*.` before its host.
 fn origin(text: &str) -> Result<String, Fault> {
     if matches!(text, "*" | "null") {
         return Ok(text.to_owned());
@@ -71,7 +71,7 @@ fn origin(text: &str) -> Result<String, Fault> {
     Ok(text.to_ascii_lowercase())
 }
 
-/// The name of a field, or `*` for any: the protocol has no other patterns.
+/// Parses the name of a field, or `*` for any. The protocol has no other patterns.
 fn name_or_any(text: &str) -> Result<String, Fault> {
     if text == "*" {
         Ok(text.to_owned())

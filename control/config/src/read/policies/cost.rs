@@ -1,4 +1,4 @@
-//! What a request counts for in a limit, and which ones are not counted.
+//! Reads the cost of a request in a limit, and the requests that a limit does not count.
 
 use super::authorize::{method, word};
 use crate::model::{Cost, CostBy, Exempt};
@@ -10,7 +10,8 @@ use crate::scalar::{Fault, field as header, quantity};
 use crate::spec::{COST, EXEMPT, MOST_COST, Shape};
 use crate::tree::{Entry, Kind, shown};
 
-/// `cost` of a limit that lets `most` through at once, which is what `limit` says.
+/// Reads `cost` of a limit. `most` is what the limit admits at once, and `limit` names that setting in
+/// messages.
 pub(super) fn cost(reader: &mut Reader, fields: &Fields<'_>, most: u64, limit: &str) -> Cost {
     let Some(field) = fields.get("cost") else { return Cost::default() };
     if !matches!(field.node.kind, Kind::Map(_)) {
@@ -54,7 +55,7 @@ pub(super) fn cost(reader: &mut Reader, fields: &Fields<'_>, most: u64, limit: &
     out
 }
 
-/// Reports a cost that no request could ever pay.
+/// Reports a cost that exceeds the limit, so that no such request could ever be admitted.
 fn within(reader: &mut Reader, field: Field<'_>, cost: u64, most: u64, limit: &str) {
     if cost > most && most > 0 {
         let message = format!("a request that costs {cost} never passes: {limit} is {most}");
@@ -62,7 +63,7 @@ fn within(reader: &mut Reader, field: Field<'_>, cost: u64, most: u64, limit: &s
     }
 }
 
-/// What each method costs.
+/// Reads the cost of each method.
 fn methods(reader: &mut Reader, field: Field<'_>, most: u64, limit: &str) -> Vec<(String, u64)> {
     let mut out = Vec::new();
     for (entry, one) in entries(reader, field) {
@@ -82,7 +83,7 @@ fn methods(reader: &mut Reader, field: Field<'_>, most: u64, limit: &str) -> Vec
     out
 }
 
-/// `exempt` of a limit.
+/// Reads `exempt` of a limit.
 pub(super) fn exempt(reader: &mut Reader, fields: &Fields<'_>) -> Exempt {
     let mut out = Exempt::default();
     let Some(field) = fields.get("exempt") else { return out };
@@ -110,7 +111,7 @@ pub(super) fn exempt(reader: &mut Reader, fields: &Fields<'_>) -> Exempt {
     out
 }
 
-/// `scope` of a limit.
+/// Reads `scope` of a limit.
 pub(super) fn scope(reader: &mut Reader, fields: &Fields<'_>) -> Option<String> {
     reader.field(fields.get("scope")?, |text| {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
@@ -121,7 +122,7 @@ pub(super) fn scope(reader: &mut Reader, fields: &Fields<'_>) -> Option<String> 
     })
 }
 
-/// The entries of a mapping with the user's own keys, and the shape of their values.
+/// Returns the entries of a mapping whose keys the user chooses, each with the shape of its value.
 fn entries<'t>(reader: &mut Reader, field: Field<'t>) -> Vec<(&'t Entry, &'static Shape)> {
     let (Kind::Map(entries), Shape::MapOf(one)) = (&field.node.kind, &field.key.shape) else {
         reader.mismatch(field.node, &format!("`{}`", field.key.name), field.key.shape.expected());
@@ -130,7 +131,7 @@ fn entries<'t>(reader: &mut Reader, field: Field<'t>) -> Vec<(&'t Entry, &'stati
     entries.iter().map(|entry| (entry, *one)).collect()
 }
 
-/// Whether a key is what it is to be; else that was reported.
+/// Reports an invalid key. Returns whether the key is valid.
 fn named(reader: &mut Reader, entry: &Entry, read: Result<(), Fault>, expected: &str) -> bool {
     let Err(fault) = read else { return true };
     let message = fault.message.replacen("{}", &shown(&entry.key), 1);

@@ -1,4 +1,4 @@
-//! Where a credential may be.
+//! Reads the places where a credential may be.
 
 use super::api_key::parameter;
 use super::shared::{cookie, own_header};
@@ -9,8 +9,8 @@ use crate::scalar::Fault;
 use crate::spec::CREDENTIAL_PLACE;
 use crate::tree::Node;
 
-/// The places of `from`, if it is written. `others` are keys that exclude it. `bearer`: `Authorization` has the prefix
-/// `Bearer` unless another is written.
+/// Reads the places of `from`; `None` if the key is missing. The keys in `others` exclude it. With `bearer`,
+/// the default prefix of `Authorization` is `Bearer`.
 pub(super) fn places(
     reader: &mut Reader,
     fields: &Fields<'_>,
@@ -43,7 +43,7 @@ pub(super) fn places(
     Some(out)
 }
 
-/// Fields have their names in any case.
+/// Compares two places; names of fields are case-insensitive.
 fn is_same(one: &CredentialPlace, two: &CredentialPlace) -> bool {
     match (one, two) {
         (CredentialPlace::Header { name: one, .. }, CredentialPlace::Header { name: two, .. }) => {
@@ -75,7 +75,7 @@ fn place(reader: &mut Reader, node: &Node, bearer: bool) -> Option<CredentialPla
     cookie.or_else(|| named("query", parameter).map(CredentialPlace::Query))
 }
 
-/// What stands before a credential, without blanks at its end: YAML drops them unless they are quoted.
+/// Parses the text before a credential. Trailing blanks are dropped, as YAML drops them from unquoted text.
 fn prefix(text: &str) -> Result<String, Fault> {
     let text = text.trim_end();
     let plain = |c: char| c.is_ascii_graphic() || c == ' ';

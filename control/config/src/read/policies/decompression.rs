@@ -1,4 +1,4 @@
-//! `decompression`.
+//! Reads `decompression`.
 
 use super::shared::encoding;
 use crate::model::Decompression;
@@ -7,7 +7,7 @@ use crate::read::consumers::texts;
 use crate::reader::{Field, Reader, Setting, one_or_many};
 use crate::spec::DECOMPRESSION_POLICY;
 
-/// What bodies may be encoded with.
+/// Encodings that the gateway can decode.
 const ENCODINGS: [&str; 4] = ["gzip", "br", "zstd", "deflate"];
 
 pub(super) fn decompression(reader: &mut Reader, field: Field<'_>) -> Option<Decompression> {

@@ -1,4 +1,4 @@
-//! `ext_authz`.
+//! Reads `ext_authz`.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub(super) fn ext_authz(reader: &mut Reader, field: Field<'_>) -> Option<ExtAuth
     Some(out)
 }
 
-/// An URL to which the method's path is added.
+/// Parses a URL to which the method's path is appended.
 fn base(text: &str) -> Result<String, Fault> {
     match text.contains('?') {
         true => {

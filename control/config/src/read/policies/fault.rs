@@ -1,4 +1,4 @@
-//! `fault`.
+//! Reads `fault`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `forward_auth`.
+//! Reads `forward_auth`.
 
 use std::time::Duration;
 

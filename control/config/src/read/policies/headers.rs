@@ -1,4 +1,4 @@
-//! `headers`.
+//! Reads `headers`.
 
 use crate::model::{HeaderChange, Headers};
 use crate::problem::Problem;
@@ -6,7 +6,7 @@ use crate::reader::{Field, Fields, Reader, one_or_many};
 use crate::scalar::{Fault, field as header, value_template};
 use crate::spec::{HEADER_CHANGE, HEADERS_POLICY, Shape};
 
-/// Fields that the gateway says itself about the client: see `forwarded`.
+/// Fields in which the gateway describes the client: see `forwarded`.
 const FORWARDED: [&str; 4] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded"];
 
 pub(super) fn headers(reader: &mut Reader, field: Field<'_>) -> Option<Headers> {
@@ -38,12 +38,12 @@ fn change(reader: &mut Reader, fields: &Fields<'_>, of: &str) -> HeaderChange {
     out
 }
 
-/// What a policy takes out: a field, or every one whose name begins so. Of these it spares the fields that it may not change.
+/// Parses a field to remove, or a prefix of names. A prefix spares the fields that a policy may not change.
 fn goes(text: &str, request: bool) -> Result<String, Fault> {
     if text.ends_with('*') { header::name_or_begin(text) } else { name(text, request) }
 }
 
-/// The name of a field that a policy may change.
+/// Checks the name of a field that a policy may change.
 pub(super) fn name(text: &str, request: bool) -> Result<String, Fault> {
     let name = header::name(text)?;
     if header::is_framing(&name) {

@@ -1,4 +1,4 @@
-//! `hmac`.
+//! Reads `hmac`.
 
 use super::shared::{identity, optional};
 use crate::model::Hmac;
@@ -9,7 +9,7 @@ use crate::scalar::{Fault, field as header};
 use crate::spec::HMAC_POLICY;
 use crate::suggest;
 
-/// Components that are no fields.
+/// Derived components, which are not fields.
 const DERIVED: [&str; 7] =
     ["@method", "@target-uri", "@authority", "@scheme", "@request-target", "@path", "@query"];
 

@@ -1,4 +1,4 @@
-//! `intercept`.
+//! Reads `intercept`.
 
 use super::authorize::method;
 use crate::model::{Intercept, InterceptRule};
@@ -8,7 +8,7 @@ use crate::scalar::{Fault, field as header, pattern, replacement, value_template
 use crate::spec::{INTERCEPT, Shape};
 use crate::tree::Node;
 
-/// Bytes that the body of an answer may have: every worker keeps it.
+/// Maximum bytes of a response body; every worker holds a copy.
 const BODY: usize = 64 << 10;
 
 pub(super) fn intercept(reader: &mut Reader, field: Field<'_>) -> Option<Intercept> {
@@ -74,7 +74,7 @@ fn location(text: &str) -> Result<String, Fault> {
     value_template::header_value(text)
 }
 
-/// A replacement whose groups the expression has.
+/// Checks a replacement; the pattern must have the groups that it refers to.
 fn replaced(text: &str, pattern: Option<&regex::Regex>) -> Result<String, Fault> {
     if let Some(odd) = text.chars().position(|c| c.is_whitespace() || c.is_control() || !c.is_ascii()) {
         let fault = Fault::new("{} has a character that no URL has").part(odd, 1);

@@ -1,4 +1,4 @@
-//! `ip`.
+//! Reads `ip`.
 
 use crate::model::Ip;
 use crate::problem::Problem;

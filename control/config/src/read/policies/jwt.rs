@@ -1,4 +1,4 @@
-//! `jwt`.
+//! Reads `jwt`.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub(super) fn jwt(reader: &mut Reader, field: Field<'_>) -> Option<Jwt> {
     Some(out)
 }
 
-/// `Authorization`, and the cookie that `cookie` names.
+/// Returns the default places: `Authorization`, and the cookie that `cookie` names.
 fn usual_places(reader: &mut Reader, fields: &Fields<'_>) -> Vec<CredentialPlace> {
     let bearer =
         CredentialPlace::Header { name: "Authorization".to_owned(), prefix: Some("Bearer".to_owned()) };
@@ -52,7 +52,7 @@ fn usual_places(reader: &mut Reader, fields: &Fields<'_>) -> Vec<CredentialPlace
     std::iter::once(bearer).chain(cookie.map(CredentialPlace::Cookie)).collect()
 }
 
-/// The entries of `issuers`. The audiences and claims of the policy apply to entries that have none.
+/// Reads the entries of `issuers`. The policy's audiences and claims apply to entries without their own.
 fn several(reader: &mut Reader, fields: &Fields<'_>, list: Field<'_>) -> Option<Vec<JwtIssuer>> {
     for name in ["issuer", "algorithms", "refresh", "cooldown", "timeout", "ca"] {
         if let Some(field) = fields.get(name) {
@@ -76,7 +76,7 @@ fn several(reader: &mut Reader, fields: &Fields<'_>, list: Field<'_>) -> Option<
         let at = own.get("issuer").map_or(item.at, |field| field.at);
         for name in &one.names {
             match known.iter().find(|(known, _)| known == name) {
-                // By the keys of which of them would be up to their order.
+                // Otherwise the order would decide which keys verify a token.
                 Some((_, first)) => reader.problems.push(
                     Problem::error(at, "two of `issuers` have the same `issuer`")
                         .see(*first, "first written here"),
@@ -89,7 +89,8 @@ fn several(reader: &mut Reader, fields: &Fields<'_>, list: Field<'_>) -> Option<
     Some(out)
 }
 
-/// An issuer, whose keys are those of the policy or of an entry of `issuers`; `shared` is then the policy.
+/// Reads an issuer from the policy itself or from an entry of `issuers`. In the latter case, `shared` is the
+/// policy.
 fn issuer(reader: &mut Reader, fields: &Fields<'_>, shared: Option<&Fields<'_>>) -> Option<JwtIssuer> {
     let keys = keys(reader, fields)?;
     let secret = matches!(keys, JwtKeys::Secret(_));
@@ -170,7 +171,7 @@ fn only_of_urls(reader: &mut Reader, fields: &Fields<'_>) {
 }
 
 fn secret(text: &str) -> Result<Secret, Fault> {
-    // RFC 7518, 3.2: as long as the hash.
+    // RFC 7518, 3.2: the secret is at least as long as the hash.
     match text.len() < 32 {
         true => {
             Err(Fault::new("the secret is shorter than 32 bytes").help("`openssl rand -base64 48` makes one"))
@@ -189,7 +190,8 @@ fn algorithm(text: &str) -> Result<&'static str, Fault> {
     })
 }
 
-/// The field in which a claim goes upstream. The help of [`own_header`] is left out: it is about changing fields.
+/// Checks the field that carries a claim upstream. The help of [`own_header`] is dropped, because it concerns
+/// changing fields.
 fn claim_header(text: &str) -> Result<String, Fault> {
     own_header(text).map_err(|fault| Fault { help: None, ..fault })
 }

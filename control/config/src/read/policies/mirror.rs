@@ -1,4 +1,4 @@
-//! `mirror`.
+//! Reads `mirror`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `plugins`.
+//! Reads `plugins`.
 
 use super::super::respond::json;
 use crate::documents::step;
@@ -33,12 +33,12 @@ fn plugin(reader: &mut Reader, entry: &Entry) -> Option<PluginPolicy> {
     Some(PluginPolicy { name, settings })
 }
 
-/// What is written, and where. `bare`: it is `on`, which says no more than nothing.
+/// Returns the settings with their source positions. `bare` means `on`, which is the same as no settings.
 fn settings(node: &Node, bare: bool) -> PluginSettings {
     let value = if bare { serde_json::json!({}) } else { json(node) };
     let mut out = PluginSettings { value, places: Vec::new(), variables: Vec::new() };
     walk(&mut out, node, &mut String::new(), None);
-    // The longest first: one may be a part of another.
+    // The longest values come first, because one may contain another.
     out.variables.sort_by_key(|(held, _)| std::cmp::Reverse(held.len()));
     out.variables.dedup();
     out
@@ -50,7 +50,7 @@ fn walk(out: &mut PluginSettings, node: &Node, pointer: &mut String, key: Option
         && !scalar.text.is_empty()
     {
         out.variables.push((scalar.text.clone(), written.clone()));
-        // As texts are shown by programs that put them in quotes.
+        // Messages may also show the text in quoted form, with escapes.
         let escaped = format!("{:?}", scalar.text);
         let escaped = escaped[1..escaped.len() - 1].to_owned();
         if escaped != scalar.text {

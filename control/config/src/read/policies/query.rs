@@ -1,4 +1,4 @@
-//! `query`.
+//! Reads `query`.
 
 use crate::model::Query;
 use crate::problem::Problem;
@@ -24,7 +24,7 @@ pub(super) fn query(reader: &mut Reader, field: Field<'_>) -> Option<Query> {
     Some(out)
 }
 
-/// What is taken out: a parameter, or `BEGIN*` for every one whose name begins so.
+/// Parses a parameter to remove, or `PREFIX*` for every parameter whose name starts with the prefix.
 fn goes(text: &str) -> Result<String, Fault> {
     match text.strip_suffix('*') {
         Some("") => {

@@ -1,4 +1,4 @@
-//! `quota`.
+//! Reads `quota`.
 
 use super::by::by;
 use super::cost::{cost, exempt, scope};

@@ -1,4 +1,4 @@
-//! `rate_limit`.
+//! Reads `rate_limit`.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::scalar::{Fault, quantity};
 use crate::spec::RATE_LIMIT;
 use crate::tree::Node;
 
-/// A bucket that takes longer to fill is a quota.
+/// Maximum time for a bucket to fill. A longer one is the business of a quota.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
 pub(super) fn rate_limit(reader: &mut Reader, field: Field<'_>) -> Option<Vec<RateLimit>> {
@@ -66,7 +66,7 @@ fn limit(reader: &mut Reader, node: &Node) -> Option<RateLimit> {
     Some(out)
 }
 
-/// `1000/s`.
+/// Parses `1000/s`.
 fn rate(text: &str) -> Result<Rate, Fault> {
     let Some((count, unit)) = text.split_once('/') else {
         let number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -74,7 +74,7 @@ fn rate(text: &str) -> Result<Rate, Fault> {
         return Err(if number { fault.suggest(format!("write `{text}/s` for each second")) } else { fault });
     };
     let (count, unit) = (count.trim_end(), unit.trim_start());
-    // `100/30s`: any whole number of them.
+    // `100/30s`: a whole number of units.
     let digits = unit.find(|c: char| !c.is_ascii_digit()).unwrap_or(0);
     let (number, unit) = unit.split_at(digits);
     let number = if number.is_empty() { 1 } else { quantity::count(number, 1, LONGEST.as_secs())? };

@@ -1,4 +1,4 @@
-//! `redis` of policies that count for several gateways.
+//! Reads `redis` of policies that count for several gateways.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::spec::{REDIS, REDIS_SENTINEL, Shape};
 const SCHEMES: [&str; 7] =
     ["redis://", "rediss://", "valkey://", "valkeys://", "unix://", "redis+unix://", "valkey+unix://"];
 
-/// `redis` of a policy.
+/// Reads `redis` of a policy.
 pub(super) fn redis(reader: &mut Reader, fields: &Fields<'_>) -> Option<Redis> {
     let fields = reader.fields(fields.get("redis")?.node, &REDIS)?;
     let mut timeout = Duration::from_millis(50);
@@ -34,7 +34,7 @@ pub(super) fn redis(reader: &mut Reader, fields: &Fields<'_>) -> Option<Redis> {
     Some(Redis { place, at, password, timeout, on_failure, prefix })
 }
 
-/// Where it is, and where that is written.
+/// Reads the address, and returns it with its source position.
 fn place(reader: &mut Reader, fields: &Fields<'_>) -> Option<(RedisPlace, At)> {
     let user = fields.get("user").and_then(|field| reader.field(field, graphic));
     let (mut tls, mut database) = (false, 0);
@@ -57,7 +57,7 @@ fn place(reader: &mut Reader, fields: &Fields<'_>) -> Option<(RedisPlace, At)> {
         return Some((RedisPlace::Cluster { nodes, user, tls }, field.node.at));
     }
     only(&["user", "database", "tls"], "url");
-    // It may have a password in it: no message repeats it either.
+    // The URL may contain a password, so no message repeats it.
     let field = fields.get("url")?;
     let url = reader.field(field, |text| {
         let rest = SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme));
@@ -97,7 +97,7 @@ fn sentinel(
 }
 
 fn password(reader: &mut Reader, fields: &Fields<'_>) -> Option<Secret> {
-    // No message repeats it, not even where it stands in the file.
+    // No message repeats the password, even if the file contains it in plain text.
     reader.field(fields.get("password")?, |text| match text.len() {
         0 => Err(Fault::new("the password is empty")),
         1..=1024 => Ok(text.to_owned().into()),
@@ -113,7 +113,7 @@ fn graphic(text: &str) -> Result<String, Fault> {
     }
 }
 
-/// Hosts and their ports.
+/// Reads a list of hosts with ports.
 fn nodes(reader: &mut Reader, field: Field<'_>) -> Vec<(String, u16)> {
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
     let what = format!("an entry of `{}`", field.key.name);
@@ -128,7 +128,7 @@ fn nodes(reader: &mut Reader, field: Field<'_>) -> Vec<(String, u16)> {
 fn node(text: &str) -> Result<(String, u16), Fault> {
     if let Some((_, rest)) = text.split_once("://") {
         let (rest, fault) = (rest.trim_end_matches('/'), Fault::new("a URL has no place here"));
-        // It may have a password in it.
+        // The text may contain a password.
         let fault = if rest.contains('@') { fault } else { fault.suggest(format!("write `{rest}`")) };
         return Err(fault.help("`user`, `password` and `tls` are keys of their own"));
     }

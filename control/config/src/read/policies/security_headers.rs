@@ -1,4 +1,4 @@
-//! `security_headers`.
+//! Reads `security_headers`.
 
 use super::shared::is_off;
 use crate::model::SecurityHeaders;

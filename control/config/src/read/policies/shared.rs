@@ -1,4 +1,4 @@
-//! What several policies read.
+//! Readers that several policies share.
 
 use crate::model::{AuthBody, IdentityHeaders};
 use crate::reader::{Field, Fields, Reader, Setting};
@@ -7,7 +7,7 @@ use crate::spec::Section;
 use crate::suggest;
 use crate::tree::{Kind, Scalar};
 
-/// `on`, or a mapping. `Some(None)`: `on`.
+/// Reads `on` or a mapping. `Some(None)` is `on`.
 pub(super) fn optional<'t>(
     reader: &mut Reader,
     field: Field<'t>,
@@ -23,7 +23,7 @@ pub(super) fn is_off(field: Field<'_>) -> bool {
     field.node.scalar().is_some_and(Scalar::is_off)
 }
 
-/// How much of a request's body an authorisation service gets: a size, or a mapping that says more.
+/// Reads how much of a request's body an authorization service receives: a size, or a mapping.
 pub(super) fn body(reader: &mut Reader, field: Field<'_>, section: &'static Section) -> Option<AuthBody> {
     let mut out = AuthBody { max: 0, partial: false, as_bytes: false };
     if matches!(field.node.kind, Kind::Map(_)) {
@@ -43,7 +43,7 @@ pub(super) fn body(reader: &mut Reader, field: Field<'_>, section: &'static Sect
     Some(out)
 }
 
-/// An URL of a service.
+/// Parses the URL of a service.
 pub(in crate::read) fn url(text: &str) -> Result<String, Fault> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let Some(rest) = rest else {
@@ -55,11 +55,11 @@ pub(in crate::read) fn url(text: &str) -> Result<String, Fault> {
     if authority.is_empty() || authority.contains('@') || text.chars().any(odd) {
         return Err(Fault::new("{} is not an URL that can be asked for").help("`https://host:port/path`"));
     }
-    // What asks for it wants a path.
+    // The client that requests the URL needs a path.
     Ok(if path.is_empty() { format!("{text}/") } else { text.to_owned() })
 }
 
-/// The fields that tell who somebody is.
+/// Reads the fields that tell the upstream which consumer it is.
 pub(super) fn identity(reader: &mut Reader, fields: &Fields<'_>) -> IdentityHeaders {
     let mut out = IdentityHeaders::default();
     header_name(reader, fields.get("consumer_header"), &mut out.consumer);
@@ -67,7 +67,7 @@ pub(super) fn identity(reader: &mut Reader, fields: &Fields<'_>) -> IdentityHead
     out
 }
 
-/// The name of a field of requests that policies may write, or `off`.
+/// Reads the name of a request field that policies may write, or `off`.
 pub(super) fn header_name(reader: &mut Reader, field: Option<Field<'_>>, out: &mut Option<String>) {
     let Some(field) = field else { return };
     if is_off(field) {
@@ -77,12 +77,12 @@ pub(super) fn header_name(reader: &mut Reader, field: Option<Field<'_>>, out: &m
     }
 }
 
-/// The name of a field that a policy may read and write.
+/// Checks the name of a request field that a policy may read and write.
 pub(super) fn own_header(text: &str) -> Result<String, Fault> {
     super::headers::name(text, true)
 }
 
-/// The name of a cookie: a token (RFC 6265, 4.1.1).
+/// Checks the name of a cookie: a token (RFC 6265, 4.1.1).
 pub(super) fn cookie(text: &str) -> Result<String, Fault> {
     match header::is_token(text) && !text.contains('*') {
         true => Ok(text.to_owned()),
@@ -90,7 +90,7 @@ pub(super) fn cookie(text: &str) -> Result<String, Fault> {
     }
 }
 
-/// A content coding, one of these.
+/// Parses a content coding, one of `names`.
 pub(super) fn encoding(text: &str, names: &[&'static str]) -> Result<String, Fault> {
     if names.contains(&text) {
         return Ok(text.to_owned());
@@ -103,7 +103,7 @@ pub(super) fn encoding(text: &str, names: &[&'static str]) -> Result<String, Fau
     })
 }
 
-/// The name of a limit or quota.
+/// Reads the name of a limit or quota.
 pub(super) fn limit_name(reader: &mut Reader, fields: &Fields<'_>) -> Option<String> {
     reader.field(fields.get("name")?, |text| {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_. ".contains(&byte);

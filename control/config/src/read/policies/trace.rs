@@ -1,4 +1,4 @@
-//! `trace`.
+//! Reads `trace`.
 
 use super::shared::url;
 use crate::model::Percent;
@@ -33,7 +33,7 @@ pub(super) fn trace(reader: &mut Reader, field: Field<'_>) -> Option<Trace> {
     Some(out)
 }
 
-/// Where somebody is told something by OTLP; `key`: that of its URL.
+/// Reads a collector that receives data over OTLP. `key` is the key of its URL.
 pub(crate) fn collector(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<Collector> {
     let found = fields.get(key).and_then(|field| reader.field(field, url));
     let mut out = Collector::at(found.clone().unwrap_or_default());
@@ -41,7 +41,7 @@ pub(crate) fn collector(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> 
     if let Some(field) = fields.get("service") {
         out.service = reader.field(field, |text| Ok(text.to_owned())).unwrap_or_default();
     }
-    // Told without the advice on names.
+    // The advice on names does not apply here.
     let name = |text: &str| header::name(text).map_err(|fault| Fault { help: None, ..fault });
     out.headers = reader.pairs(fields.get("headers"), name, header::value);
     let any = |text: &str| Ok(text.to_owned());
@@ -49,7 +49,7 @@ pub(crate) fn collector(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> 
     found.map(|_| out)
 }
 
-/// The key of an attribute.
+/// Checks the key of an attribute.
 fn attribute(text: &str) -> Result<String, Fault> {
     match text {
         "" => Err(Fault::new("an attribute has no name")),

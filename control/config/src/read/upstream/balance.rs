@@ -1,4 +1,4 @@
-//! `balance`.
+//! Reads `balance`.
 
 use crate::model::{Balance, HashBy, Policy, Sticky};
 use crate::problem::Problem;
@@ -8,7 +8,7 @@ use crate::spec::{BALANCE, HASH_BY, STICKY};
 use crate::suggest;
 use crate::tree::Kind;
 
-/// What other gateways call a policy, and what it is called here.
+/// Names that other gateways use for policies, with the equivalent here.
 const ALSO: &[(&[&str], &str)] = &[
     (&["rr", "wrr", "roundrobin", "weighted_round_robin", "static-rr", "smooth"], "write `round_robin`"),
     (
@@ -84,7 +84,7 @@ fn policy(text: &str, words: &[&'static str]) -> Result<Policy, Fault> {
     })
 }
 
-/// The policy with what belongs to it alone.
+/// Reads the policy with the keys that belong to it alone.
 fn chosen(reader: &mut Reader, fields: &Fields<'_>) -> Policy {
     const HASH: &str = "hash";
     let word = fields.get("policy").and_then(|field| {
@@ -111,7 +111,7 @@ fn chosen(reader: &mut Reader, fields: &Fields<'_>) -> Policy {
             }
             hashed.map_or(Policy::RoundRobin, Policy::Hash)
         }
-        // What was meant is not known, and has been reported.
+        // The policy is unknown, and the error has been reported.
         (Some(_), None) => Policy::RoundRobin,
         (_, word) => {
             let policy = word.flatten().unwrap_or_default();
@@ -131,7 +131,7 @@ fn chosen(reader: &mut Reader, fields: &Fields<'_>) -> Policy {
     }
 }
 
-/// Reports a key that another policy has.
+/// Reports a key that belongs to another policy.
 fn stray(reader: &mut Reader, field: Field<'_>, policy: &str) {
     let problem = Problem::error(field.at, format!("`{}` goes with `policy: {policy}`", field.key.name));
     reader.problems.push(problem.help(format!("write `policy: {policy}` beside it, or remove it")));
@@ -174,7 +174,7 @@ fn hash_by(reader: &mut Reader, field: Field<'_>) -> Option<HashBy> {
     })
 }
 
-/// The name of a cookie is a token (RFC 6265, section 4.1.1).
+/// Checks the name of a cookie: a token (RFC 6265, section 4.1.1).
 fn cookie(text: &str) -> Result<String, Fault> {
     if !header::is_token(text) || text.len() > 128 {
         return Err(
@@ -208,7 +208,7 @@ fn sticky(reader: &mut Reader, field: Field<'_>) -> Option<Sticky> {
     }
     reader.switch(fields.get("secure"), &mut out.secure);
     if let Some(field) = fields.get("secret") {
-        // No message repeats it, not even where it stands in the file.
+        // No message repeats the secret, even if the file contains it in plain text.
         out.secret = reader.field(field, |text| match text.len() {
             16..=1024 => Ok(text.to_owned().into()),
             0..16 => Err(Fault::new("this secret is too short to be one")),

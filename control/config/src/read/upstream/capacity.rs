@@ -1,4 +1,4 @@
-//! `limits`, `queue`, `adaptive` and `pool`.
+//! Reads `limits`, `queue`, `adaptive` and `pool`.
 
 use crate::model::{Adaptive, Caps, Pool, Queue};
 use crate::problem::Problem;
@@ -77,8 +77,8 @@ pub(super) fn adaptive(reader: &mut Reader, field: Field<'_>) -> Option<Adaptive
     Some(out)
 }
 
-/// Reports a value that lies above another one; either may be its default. Values are not repeated: one may come from a
-/// variable.
+/// Reports a lower bound that exceeds its upper bound; either may be a default. The message does not repeat
+/// the values, because one may come from a variable.
 pub(super) fn above(reader: &mut Reader, fields: &Fields<'_>, low: &str, high: &str) {
     let (one, other) = (fields.get(low), fields.get(high));
     let Some(at) = one.or(other).map(|field| field.node.at) else { return };

@@ -1,10 +1,10 @@
-//! What is right by itself and does not go together.
+//! Checks for values that are valid alone but conflict with others.
 
 use crate::model::{Address, Config, Upstream};
 use crate::problem::Problem;
 use crate::reader::{Fields, Reader};
 
-/// Warnings about keys of one upstream that undo each other.
+/// Warns of keys of one upstream that cancel each other out.
 pub(super) fn of_upstream(reader: &mut Reader, fields: &Fields<'_>, upstream: &Upstream) {
     let rules = &upstream.rules;
     let alone = upstream.endpoints.len() == 1 && fields.get("discover").is_none();
@@ -61,7 +61,8 @@ pub(super) fn of_upstream(reader: &mut Reader, fields: &Fields<'_>, upstream: &U
     }
 }
 
-/// A warning when endpoints are in zones and the gateway is in none. Known only once all files are read.
+/// Returns a warning if endpoints have zones and the gateway has none. It can be decided only after all files
+/// have been read.
 pub(crate) fn unplaced(config: &Config) -> Option<Problem> {
     let mut endpoints = config.upstreams.iter().flat_map(|upstream| &upstream.endpoints);
     let placed = endpoints.find(|endpoint| endpoint.zone.is_some()).filter(|_| config.zone.is_none())?;

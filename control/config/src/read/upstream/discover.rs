@@ -1,4 +1,4 @@
-//! `discover`.
+//! Reads `discover`.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -38,7 +38,7 @@ pub(super) fn discover(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<
     Some(Spanned { value, at: field.node.at })
 }
 
-/// Reports keys that have no meaning beside the way that was chosen.
+/// Reports keys that do not apply to the chosen method of discovery.
 fn stray(reader: &mut Reader, fields: &Fields<'_>, names: &[&str], way: &str) {
     for field in names.iter().filter_map(|name| fields.get(name)) {
         let problem = Problem::error(field.at, format!("`{}` does not go with {way}", field.key.name));
@@ -90,7 +90,7 @@ fn short(text: &str) -> Result<Discover, Fault> {
     })
 }
 
-/// A name to look up. Underscores are taken: those of SRV records have them (RFC 2782).
+/// Checks a name to look up. Underscores are accepted, because names of SRV records contain them (RFC 2782).
 fn name(text: &str) -> Result<String, Fault> {
     if text.parse::<IpAddr>().is_ok() {
         return Err(
@@ -100,7 +100,7 @@ fn name(text: &str) -> Result<String, Fault> {
     host::endpoint(text)
 }
 
-/// As [`name`], where a port stands beside it.
+/// Works like [`name`], for a name whose port is a key of its own.
 fn plain_name(text: &str) -> Result<String, Fault> {
     match text.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.contains(':') => {
@@ -131,7 +131,7 @@ fn rules(reader: &mut Reader, fields: &Fields<'_>) -> DnsRules {
     out
 }
 
-/// An address with or without a port.
+/// Parses an IP address with an optional port.
 fn server(text: &str) -> Result<SocketAddr, Fault> {
     // RFC 1035, section 4.2.
     const DNS: u16 = 53;

@@ -1,4 +1,4 @@
-//! `endpoints`.
+//! Reads `endpoints`.
 
 use crate::model::{Endpoint, Scheme, Spanned};
 use crate::problem::Problem;
@@ -7,7 +7,7 @@ use crate::scalar::{Fault, address};
 use crate::spec::{ENDPOINT, ENDPOINT_SHAPE};
 use crate::tree::{Kind, Node};
 
-/// `http2`: what the endpoints are spoken to in.
+/// Reads `http2`: whether the endpoints are reached by HTTP/2.
 pub(super) fn http2(reader: &mut Reader, field: Field<'_>, endpoints: &[Endpoint]) -> Option<Spanned<bool>> {
     let start = reader.problems.len();
     let mut value = true;
@@ -43,7 +43,8 @@ pub(in crate::read) fn weights(
     }
 }
 
-/// The endpoints that are written down; `needed` when there are no others.
+/// Reads the configured endpoints. With `needed`, an empty list is an error, because there is no other source
+/// of endpoints.
 pub(crate) fn endpoints(reader: &mut Reader, node: &Node, needed: bool) -> Vec<Endpoint> {
     let items = one_or_many(node);
     if items.is_empty() && needed {
@@ -89,7 +90,7 @@ fn endpoint(reader: &mut Reader, node: &Node) -> Option<Endpoint> {
     Some(Endpoint { address, weight, drain, priority, zone })
 }
 
-/// The name of a zone: of an endpoint, or the gateway's own.
+/// Checks the name of a zone: an endpoint's, or the gateway's own.
 pub(in crate::read) fn zone(text: &str) -> Result<String, Fault> {
     let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':');
     if let Some(odd) = text.chars().position(|c| !known(c)) {

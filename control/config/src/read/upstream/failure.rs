@@ -1,4 +1,4 @@
-//! `retry`, `hedge` and `breaker`.
+//! Reads `retry`, `hedge` and `breaker`.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::spec::{BREAKER, HEDGE, HEDGE_AFTER, RETRY, Shape};
 use crate::suggest;
 use crate::tree::{Kind, Scalar};
 
-/// `retry` of an upstream or a route.
+/// Reads `retry` of an upstream or a route.
 pub(in crate::read) fn retry(reader: &mut Reader, field: Field<'_>) -> Retry {
     let mut out = Retry::default();
     let open = field.node.scalar().filter(|scalar| scalar.written.is_none());
     if let Some(number) = open.and_then(Scalar::number) {
-        // How many attempts, or how many after the first? Gateways differ.
+        // A bare number is ambiguous: gateways differ on whether it includes the first attempt.
         let message = format!("`retry: {number}` does not say what is counted");
         let problem = Problem::error(field.node.at, message).expected(field.key.shape.expected());
         let all = number.saturating_add(1);
@@ -50,10 +50,10 @@ pub(in crate::read) fn retry(reader: &mut Reader, field: Field<'_>) -> Retry {
     out
 }
 
-/// Reports what does nothing because nothing is tried again.
+/// Warns of settings without effect because no request is retried.
 fn idle(reader: &mut Reader, fields: &Fields<'_>, retry: &Retry) {
     if retry.attempts == 1 {
-        // Not `methods`: they count for a request that met a connection closed while idle, too.
+        // Not `methods`: they also apply to a request that was sent on a stale idle connection.
         let given = ["on", "backoff", "backoff_max", "budget", "budget_min"];
         if let Some(field) = given.iter().find_map(|name| fields.get(name)) {
             let message = format!("`{}` does nothing with one attempt", field.key.name);
@@ -68,7 +68,7 @@ fn idle(reader: &mut Reader, fields: &Fields<'_>, retry: &Retry) {
     }
 }
 
-/// One condition.
+/// A single retry condition.
 enum On {
     ConnectFailure,
     Reset,
@@ -181,15 +181,15 @@ pub(super) fn breaker(reader: &mut Reader, field: Field<'_>) -> Option<Breaker> 
     Some(out)
 }
 
-/// A `per_try`, to be held against the time of the whole exchange.
+/// A `per_try` to be compared with the timeout of the whole exchange.
 pub(crate) struct Wait {
     at: At,
     per_try: Duration,
-    /// `timeouts.total` beside it; `None`: not given there.
+    /// `timeouts.total` of the same upstream or route; `None`: not given there.
     total: Option<Option<Duration>>,
 }
 
-/// The `per_try` of an upstream or a route.
+/// Returns the `per_try` of an upstream or a route.
 pub(in crate::read) fn wait(
     fields: &Fields<'_>,
     per_try: Option<Duration>,
@@ -199,7 +199,8 @@ pub(in crate::read) fn wait(
     Some(Wait { at, per_try: per_try?, total })
 }
 
-/// A warning for each `per_try` that is no shorter than the time of the whole exchange: it ends nothing.
+/// Returns a warning for each `per_try` that is not shorter than the timeout of the whole exchange, and so
+/// never takes effect.
 pub(crate) fn too_long(waits: &[Wait], gateway: Option<Duration>) -> Vec<Problem> {
     let vain = waits.iter().filter(|wait| {
         let total = wait.total.unwrap_or(gateway);

@@ -1,4 +1,4 @@
-//! `health` and `outlier`.
+//! Reads `health` and `outlier`.
 
 use super::capacity::above;
 use crate::model::Percent;
@@ -73,7 +73,7 @@ fn grpc(service: String) -> Probe {
     Probe::Grpc { service, host: None }
 }
 
-/// The service that is asked for; empty: all.
+/// Reads the service to query; empty: the server as a whole.
 fn service(reader: &mut Reader, field: Field<'_>) -> String {
     const LONGEST: usize = 256;
     match field.node.scalar().and_then(Scalar::switch) {
@@ -98,7 +98,7 @@ fn service(reader: &mut Reader, field: Field<'_>) -> String {
     read.unwrap_or_default()
 }
 
-/// Path and query, as they go into the request line.
+/// Checks a path and query as sent in the request line.
 fn path(text: &str) -> Result<String, Fault> {
     if let Some((_, rest)) = text.split_once("://") {
         let path = rest.find('/').map_or("/", |slash| &rest[slash..]);
@@ -115,7 +115,7 @@ fn path(text: &str) -> Result<String, Fault> {
     Ok(text.to_owned())
 }
 
-/// What an answer to an HTTP probe must be, and who is asked.
+/// Reads the host of a probe and, for HTTP, its fields and the conditions on the response.
 fn answer(reader: &mut Reader, fields: &Fields<'_>, probe: &mut Probe) {
     if let (Probe::Grpc { host, .. }, Some(field)) = (&mut *probe, fields.get("host")) {
         *host = reader.field(field, authority);
@@ -159,7 +159,7 @@ fn answer(reader: &mut Reader, fields: &Fields<'_>, probe: &mut Probe) {
     *headers = reader.pairs(fields.get("headers"), probe_field, header::value);
 }
 
-/// A field that a probe may have beside those that it has anyway.
+/// Checks the name of an additional field of a probe.
 fn probe_field(text: &str) -> Result<String, Fault> {
     let name = header::name(text)?;
     if header::is_framing(&name) {

@@ -1,10 +1,11 @@
-//! `proxy_protocol` of an upstream.
+//! Reads `proxy_protocol` of an upstream.
 
 use crate::model::{ProxyProtocol, Scheme, Upstream};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
 
-/// Reads it, and refuses what cannot go with it: a connection tells of one client, and carries its request alone.
+/// Reads the version, and reports settings that conflict with it: a connection then identifies one client and
+/// carries a single request.
 pub(super) fn proxy_protocol(
     reader: &mut Reader,
     field: Field<'_>,

@@ -1,4 +1,4 @@
-//! Endpoints by DNS: the addresses of a name, or SRV records.
+//! Discovery by DNS: the addresses of a name, or SRV records and the addresses of their targets.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -16,18 +16,18 @@ use super::schedule::Schedule;
 use super::srv::{Target, endpoints};
 use super::{Failure, Source};
 
-/// Targets of one SRV name that are looked up beside each other.
+/// How many targets of one SRV name are looked up concurrently.
 const AT_ONCE: usize = 16;
-/// A look-up with everything that it needs: who does not answer within this is asked anew.
+/// Timeout of a lookup with all its questions; after it, the lookup counts as failed and is repeated.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Looks a name up, again and again.
+/// Looks up a name repeatedly.
 #[derive(Debug)]
 pub(super) struct Dns {
     query: Query,
     resolver: Resolver,
     schedule: Schedule,
-    /// How long to wait before the next look-up; `None`: this is the first.
+    /// How long to wait before the next lookup; `None` before the first.
     wait: Option<Duration>,
 }
 
@@ -38,12 +38,12 @@ enum Query {
 }
 
 impl Dns {
-    /// The addresses of a name, all with this port.
+    /// Creates a source of the addresses of a name, all with this port.
     pub(super) fn addresses(name: &str, port: u16, rules: &DnsRules) -> Self {
         Self::new(Query::Addresses { name: name.to_owned(), port, host: Host::default() }, rules)
     }
 
-    /// The targets of SRV records.
+    /// Creates a source of the targets of SRV records.
     pub(super) fn srv(name: &str, rules: &DnsRules) -> Self {
         Self::new(Query::Srv { name: name.to_owned(), hosts: HashMap::new() }, rules)
     }
@@ -93,7 +93,8 @@ impl Source for Dns {
     }
 }
 
-/// SRV records and the addresses of their targets: those that came along, the others asked for.
+/// Returns the endpoints of SRV records. The addresses of targets come from the same answer, or else from
+/// further questions.
 async fn targets(
     servers: &Handle,
     name: &Name,
@@ -129,7 +130,7 @@ async fn targets(
                 (name, host, result)
             });
         }
-        // A defect in a look-up is one in the whole.
+        // A panic in one lookup fails the whole.
         let Some(done) = asked.join_next().await else { break };
         let (name, host, result) = done.map_err(|error| Failure::Other(error.to_string()))?;
         match result {
@@ -138,7 +139,7 @@ async fn targets(
                 known.insert(name.clone(), addresses.all);
             }
             Err(Failure::NoName | Failure::NoRecords) => {}
-            // Nobody says that it has gone. It is asked for again soon.
+            // No server says that the target is gone, so its last addresses stay, and it is asked again soon.
             Err(other) => {
                 ttl = Duration::ZERO;
                 known.insert(name.clone(), host.last());
@@ -157,7 +158,7 @@ async fn targets(
     if endpoints.is_empty() { Err(failure.unwrap_or(Failure::NoRecords)) } else { Ok((endpoints, ttl)) }
 }
 
-/// A target `.` says that there is no such service (RFC 2782).
+/// Returns the SRV record, unless its target is `.`, which means that there is no such service (RFC 2782).
 fn service(record: &RData) -> Option<&SRV> {
     match record {
         RData::SRV(service) if !service.target.is_root() && service.port > 0 => Some(service),
@@ -165,7 +166,7 @@ fn service(record: &RData) -> Option<&SRV> {
     }
 }
 
-/// The addresses of a target among the records that came unasked, with the shortest TTL.
+/// Returns the addresses of a target among the additional records of an answer, with the shortest TTL.
 fn along(records: &[Record], target: &Name) -> Option<(Vec<IpAddr>, Duration)> {
     let own: Vec<&Record> = of_names(records, std::iter::once(target));
     let ttl = own.iter().filter(|record| record.data.ip_addr().is_some()).map(|record| record.ttl).min()?;

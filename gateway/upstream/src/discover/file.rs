@@ -1,6 +1,7 @@
-//! Endpoints from a file that others write.
+//! Discovery by a file that another program writes.
 //!
-//! No file operation runs on the control thread: a file system that does not answer fails this look-up and blocks nothing else.
+//! No file operation runs on the control thread. A file system that does not answer fails this lookup and
+//! blocks nothing else.
 
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
@@ -11,26 +12,26 @@ use tollgate_plan::{Endpoint, read_endpoints};
 
 use super::{Failure, Source};
 
-/// How often the file is looked at. A look is one system call.
+/// Time between two looks at the file. A look is one system call.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// A list of endpoints in a file, read again when it changes.
+/// A list of endpoints in a file, which is read again when it changes.
 ///
-/// Looked at rather than watched: inotify tells of a directory's entries, and says nothing when a mounted volume swaps
-/// what a symbolic link leads to (Kubernetes' ConfigMaps), nor on a network file system. A look costs 4 system calls a
-/// second and sees all of these.
+/// The file is polled, not watched. inotify reports only the entries of a directory. It reports nothing on a
+/// network file system, or if a mounted volume changes the target of a symbolic link (as Kubernetes does for
+/// ConfigMaps). Polling costs 4 system calls a second and notices all of these.
 #[derive(Debug)]
 pub(super) struct File {
     file: NamedFile,
-    /// The state that was read last; `None`: nothing was read yet.
+    /// The state that was read last; `None` before the first read.
     read: Option<Stamp>,
-    /// An operation that did not end in time. The next one waits for its end, so that a file system that does not answer
-    /// holds one thread for this file.
+    /// An operation that did not end in time. The next operation waits for its end, so a file system that
+    /// does not answer holds at most one thread for this file.
     late: Option<oneshot::Receiver<()>>,
 }
 
-/// What tells one state of a file from another. A file renamed into place is another inode, one that is written in
-/// place another time.
+/// Identifies a state of the file. A file renamed into place has another inode, a file written in place
+/// another change time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stamp {
     Missing,
@@ -48,7 +49,7 @@ impl File {
         job: impl FnOnce(&NamedFile) -> T + Send + 'static,
     ) -> Result<T, Failure> {
         if let Some(late) = &mut self.late {
-            // An error means that it has ended too.
+            // An error also means that the operation has ended.
             let _ = late.await;
             self.late = None;
         }
@@ -57,7 +58,7 @@ impl File {
         let file = self.file.clone();
         let failed = |stalled: Stalled| Failure::Other(format!("cannot read the file: {stalled}"));
         file_access::start(move || {
-            // The look-up may have ended.
+            // The lookup may have been aborted.
             let _ = done.send(job(&file));
             let _ = ended.send(());
         })
@@ -85,8 +86,8 @@ impl File {
         .await
     }
 
-    /// Waits for a state that has not been read, and that has stood still between two looks: whoever writes in place
-    /// has a moment in which half of the list is a list.
+    /// Waits for a state that was not read yet and that did not change between two looks. While a program
+    /// writes the file in place, half of the list is a valid list for a moment.
     async fn changed(&mut self) -> Result<Stamp, Failure> {
         let mut before = None;
         loop {
@@ -102,12 +103,13 @@ impl File {
 
 impl Source for File {
     async fn next(&mut self) -> Result<Vec<Endpoint>, Failure> {
-        // The first read does not wait: there are no endpoints yet, and an incomplete list is read again.
+        // The first read does not wait: there are no endpoints yet, and an incomplete list is read again
+        // later.
         let looked = if self.read.is_none() { self.stamp().await } else { self.changed().await };
         let stamp = match looked {
             Ok(stamp) => stamp,
             Err(failure) => {
-                // Without a free thread the failure comes at once.
+                // If no thread is free, the failure comes at once.
                 tokio::time::sleep(LOOK).await;
                 return Err(failure);
             }

@@ -1,4 +1,4 @@
-//! The addresses of one name, of both families.
+//! The IPv4 and IPv6 addresses of one name.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, UdpSocket};
@@ -9,10 +9,10 @@ use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use super::Failure;
 use super::resolver::{Handle, Records};
 
-/// What is known of one name's addresses.
+/// The addresses of one name that are currently known.
 ///
-/// The families are asked for apart and fail apart: there are name servers that answer A rightly and AAAA never, and
-/// an answer that is there must not wait for one that does not come.
+/// The two families are asked for separately and fail separately. Some name servers answer A correctly and
+/// never answer AAAA, and one family's answer must not wait for the other's.
 #[derive(Debug, Default)]
 pub(super) struct Host {
     v4: Vec<IpAddr>,
@@ -22,23 +22,23 @@ pub(super) struct Host {
 /// Addresses, and how long they may be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Addresses {
-    /// In no order that means anything; at least one.
+    /// At least one, in no particular order.
     pub(super) all: Vec<IpAddr>,
     /// The shortest TTL among them.
     pub(super) ttl: Duration,
 }
 
 impl Host {
-    /// Asks for A and AAAA at once.
+    /// Asks for A and AAAA records concurrently.
     ///
     /// # Errors
-    /// When neither family has an address that can be used.
+    /// Returns a failure if neither family has a usable address.
     pub(super) async fn look_up(&mut self, servers: &Handle, name: &Name) -> Result<Addresses, Failure> {
         let (v4, v6) = tokio::join!(servers.ask(name, RecordType::A), servers.ask(name, RecordType::AAAA));
         self.take(v4, v6)
     }
 
-    /// What it had when it was last asked for with success.
+    /// Returns the addresses of the last successful lookup.
     pub(super) fn last(&self) -> Vec<IpAddr> {
         reachable(self.v4.iter().chain(&self.v6).copied().collect())
     }
@@ -56,9 +56,10 @@ impl Host {
         for (known, answer) in [(&mut self.v4, v4), (&mut self.v6, v6)] {
             match answer {
                 Ok(records) => *known = addresses(&records.found),
-                // It says that there is none, and the other family has some: so this one was taken away.
+                // The server denies addresses of this family, and the other family has some: these were
+                // removed.
                 Err(Failure::NoName | Failure::NoRecords) => known.clear(),
-                // It says nothing: what it said last is as good as it was.
+                // The server gave no answer, so this family keeps the addresses of the last one.
                 Err(_) => {}
             }
         }
@@ -67,7 +68,7 @@ impl Host {
     }
 }
 
-/// Of two failures the one that says more: a server that is broken, rather than a family that has no record.
+/// Returns the more important of two failures: a broken server rather than a family without records.
 fn worse(first: &Failure, second: &Failure) -> Failure {
     let says_none = |failure: &Failure| matches!(failure, Failure::NoName | Failure::NoRecords);
     match (says_none(first), says_none(second)) {
@@ -80,20 +81,22 @@ pub(super) fn addresses(records: &[RData]) -> Vec<IpAddr> {
     records.iter().filter_map(RData::ip_addr).filter(is_endpoint).collect()
 }
 
-/// Addresses that blocking name servers answer with, `0.0.0.0` above all, would be this machine.
+/// Whether an address can be an endpoint. Blocking name servers answer with addresses such as `0.0.0.0`,
+/// which would be this machine.
 fn is_endpoint(address: &IpAddr) -> bool {
     let broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
     !(address.is_unspecified() || address.is_multicast() || broadcast)
 }
 
-/// Those to which this machine has a route, if there are any. A name with A and AAAA records is common, a machine
-/// without IPv6 is too: half of its requests would fail. (The first rule by which getaddrinfo sorts, RFC 6724, 5.)
+/// Returns the addresses to which this machine has a route, if there are any, else all. A name with A and
+/// AAAA records is common, and so is a machine without IPv6: half of its requests would fail. This is the
+/// first rule by which getaddrinfo sorts (RFC 6724, 5).
 pub(super) fn reachable(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     let some: Vec<_> = addresses.iter().copied().filter(|address| has_route(*address)).collect();
     if some.is_empty() { addresses } else { some }
 }
 
-/// Whether the kernel knows a way. Connecting a datagram socket asks it, and sends nothing.
+/// Whether the kernel has a route. Connecting a datagram socket asks the kernel and sends nothing.
 fn has_route(address: IpAddr) -> bool {
     let any = match address {
         IpAddr::V4(_) => "0.0.0.0:0",
@@ -101,7 +104,7 @@ fn has_route(address: IpAddr) -> bool {
     };
     match UdpSocket::bind(any).and_then(|socket| socket.connect((address, 9))) {
         Ok(()) => true,
-        // Out of sockets, or forbidden: that says nothing of the address.
+        // Out of sockets, or forbidden: this says nothing about the address.
         Err(error) => !matches!(
             error.kind(),
             ErrorKind::NetworkUnreachable
@@ -130,7 +133,7 @@ mod tests {
     fn both_families_count_and_the_shorter_ttl_holds() {
         let found = Host::default().take(records(&["127.0.0.1"], 30), records(&["::1"], 7)).expect("both");
         assert_eq!(found.ttl, Duration::from_secs(7));
-        // A machine without IPv6 has no way to ::1.
+        // A machine without IPv6 has no route to ::1.
         assert!(found.all.contains(&IpAddr::from([127, 0, 0, 1])), "{found:?}");
     }
 

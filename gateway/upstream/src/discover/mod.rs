@@ -1,12 +1,12 @@
-//! Endpoints that are looked up: by DNS, in a file, and elsewhere later.
+//! Discovery: looks up the endpoints of upstreams, by DNS or in a file.
 //!
-//! A [`Source`] gives all endpoints of an upstream whenever there is something new to know. [`Discovery`] runs the
-//! sources of a plan, one task each, on the control thread's runtime: once for the process, so that workers neither
-//! ask nor wait. What comes is published through [`UpstreamState::discover`], from where the workers take it.
+//! A [`Source`] returns all endpoints of an upstream whenever there is news. [`Discovery`] runs the sources
+//! of a plan on the control thread's runtime, one task each. There is one for the process, so workers neither
+//! ask nor wait. The results are published through [`UpstreamState::discover`], where the workers read them.
 //!
-//! **The last good answer is kept**, whatever follows it: a name server that is dead, SERVFAIL, NXDOMAIN, an empty
-//! answer, a file with a mistake. Sending requests to endpoints that may have gone costs a retry; sending them nowhere
-//! because of a name server's bad minute costs the service.
+//! **The last good answer is kept** whatever follows it: a dead name server, SERVFAIL, NXDOMAIN, an empty
+//! answer, a file with a mistake. A request to an endpoint that may be gone costs a retry; a request without
+//! any endpoint costs the service.
 
 mod dns;
 mod file;
@@ -35,10 +35,10 @@ use file::File;
 pub use source::{Failure, Source};
 pub use state::{LookupReport, Lookups};
 
-/// Told what an operator should know: why a look-up fails, and that it works again.
+/// Receives messages for the operator: why a lookup fails, and that it works again.
 pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The look-ups of the present plan, each a task.
+/// The lookups of the current plan, one task for each upstream.
 pub struct Discovery {
     shared: Arc<Shared>,
     warn: Warn,
@@ -47,22 +47,23 @@ pub struct Discovery {
 
 struct Running {
     source: Discover,
-    /// Kept, so that a worker that comes to the upstream later finds what was looked up.
+    /// Held so that a worker that uses the upstream later finds its endpoints.
     state: Arc<UpstreamState>,
     task: JoinHandle<()>,
-    /// Whether the first look-up has ended.
+    /// Whether the first lookup has ended.
     looked: watch::Receiver<bool>,
 }
 
 impl Discovery {
-    /// Nothing is looked up yet.
+    /// Creates a discovery without lookups. `warn` receives messages for the operator.
     #[must_use]
     pub fn new(shared: Arc<Shared>, warn: Warn) -> Self {
         Self { shared, warn, running: HashMap::new() }
     }
 
-    /// Looks up what a plan's upstreams say, from now on and within the present tokio runtime. What is looked up already
-    /// goes on undisturbed; what is named no longer ends, and is to be forgotten once no worker's plan names it.
+    /// Applies a plan: starts its lookups on the current tokio runtime. Lookups that did not change continue
+    /// undisturbed. Lookups that the plan does not name end. Their endpoints must be
+    /// [forgotten](Gone::forget) once no worker's plan names them.
     pub fn apply(&mut self, upstreams: &[Arc<Upstream>]) -> Gone {
         let wanted: HashMap<&str, &Discover> = upstreams
             .iter()
@@ -80,7 +81,7 @@ impl Discovery {
             if before.is_some_and(|running| running.source == *discover) {
                 continue;
             }
-            // Other bounds or servers for the same name do not make its endpoints another's.
+            // With other bounds or servers, the name still stands for the same endpoints.
             let foreign = before.is_none_or(|running| shown(&running.source) != shown(discover));
             if let Some(running) = before {
                 running.task.abort();
@@ -106,14 +107,14 @@ impl Discovery {
         Running { source: discover.clone(), state, task, looked }
     }
 
-    /// Waits until every upstream has been looked up once, well or badly, but no longer than `bound`. Gives the names
-    /// of those that have not.
+    /// Waits until each upstream was looked up once, successfully or not, but at most for `bound`. Returns
+    /// the names of the upstreams whose first lookup has not ended, sorted.
     pub async fn looked_up(&self, bound: Duration) -> Vec<String> {
         let until = tokio::time::Instant::now() + bound;
         let mut late = Vec::new();
         for (name, running) in &self.running {
             let mut looked = running.looked.clone();
-            // An error means that the task has ended: there is nothing to wait for.
+            // An error means that the task has ended, so there is nothing to wait for.
             if tokio::time::timeout_at(until, looked.wait_for(|looked| *looked)).await.is_err() {
                 late.push(name.clone());
             }
@@ -135,15 +136,15 @@ impl Drop for Discovery {
     }
 }
 
-/// Upstreams that are not looked up any longer, but may still be in a worker's plan.
+/// Upstreams whose lookups ended, and which may still be in a worker's plan.
 #[derive(Debug)]
 #[must_use = "what was looked up is to be forgotten when no plan names it any longer"]
 pub struct Gone(Vec<Arc<UpstreamState>>);
 
 impl Gone {
-    /// No worker's plan looks them up any longer: their endpoints are forgotten.
+    /// Forgets the endpoints of these upstreams. Call it when no worker's plan looks them up.
     pub fn forget(self) {
-        // One that is looked up again has come back with a later plan.
+        // A later plan may look up the same upstream again.
         self.0
             .iter()
             .filter(|state| state.lookups.report().is_none())
@@ -151,7 +152,7 @@ impl Gone {
     }
 }
 
-/// What is looked up, in its short form.
+/// Returns the source in the short form of the configuration.
 fn shown(discover: &Discover) -> String {
     match discover {
         Discover::Dns { name, port, .. } => format!("dns://{name}:{port}"),
@@ -160,18 +161,18 @@ fn shown(discover: &Discover) -> String {
     }
 }
 
-/// One upstream, followed.
+/// The task that follows the source of one upstream.
 struct Followed {
     state: Arc<UpstreamState>,
     warn: Warn,
-    /// Whether the endpoints that are known are another source's: they are kept until this one has been asked once,
-    /// so that a change of config loses no request, and not longer.
+    /// Whether the known endpoints come from another source. They are kept until the new source has answered
+    /// or failed once, so that a change of configuration loses no request.
     foreign: bool,
     looked: watch::Sender<bool>,
 }
 
 impl Followed {
-    /// Follows a source for ever: publishes what is new and keeps what was good.
+    /// Follows a source endlessly: publishes new endpoints, and keeps the last good ones after a failure.
     async fn follow(mut self, mut source: impl Source) {
         loop {
             match source.next().await {
@@ -184,7 +185,7 @@ impl Followed {
     }
 
     fn answered(&self, endpoints: Vec<Endpoint>) {
-        // A name server turns its answer round each time: that is no change.
+        // Name servers rotate their answers; another order is not a change.
         let endpoints = ordered(endpoints);
         if self.state.discovered().as_deref() != Some(&endpoints) {
             self.state.discover(endpoints.into());
@@ -211,8 +212,8 @@ impl Followed {
     }
 }
 
-/// In an order that does not depend on that of the answer, each address once: in its first priority, with the sum of
-/// the weights that it has there.
+/// Sorts endpoints independently of the answer's order, and keeps each address once: with its first priority,
+/// and with the sum of its weights of that priority.
 fn ordered(mut endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
     endpoints.sort_by_cached_key(|endpoint| (endpoint.address.to_string(), endpoint.priority));
     endpoints.dedup_by(|next, kept| {

@@ -1,4 +1,4 @@
-//! The name servers, and what one question to them gives.
+//! The name servers of an upstream, and the answer to one question.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -16,14 +16,14 @@ use tollgate_plan::{DnsRules, file_access};
 
 use super::Failure;
 
-/// The most names of a chain of CNAMEs that are followed.
+/// Upper bound of the names in a chain of CNAMEs.
 const LINKS: usize = 32;
 
-/// One question, its repetitions and all search domains included.
+/// Timeout of one question, including its repetitions and all search domains.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// One try, where `/etc/resolv.conf` does not say otherwise.
+/// Timeout of one try for servers that the configuration names; otherwise `/etc/resolv.conf` decides.
 const TRY: Duration = Duration::from_secs(2);
-/// The files that say which servers are asked, and what need not be asked.
+/// The system files that name the servers, and the names that need no server.
 const SYSTEM_FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 
 /// Records that answer a question, and how long they may be used.
@@ -31,13 +31,13 @@ const SYSTEM_FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 pub(super) struct Records {
     /// Records of the requested type, of the requested name or of a name at the end of a chain of CNAMEs.
     pub(super) found: Vec<RData>,
-    /// Records that came along unasked: addresses of SRV targets.
+    /// Additional records of the answer: addresses of SRV targets.
     pub(super) along: Vec<Record>,
-    /// The shortest TTL of the answer, its CNAMEs included (RFC 2181, 5.2).
+    /// The shortest TTL of the answer, including its CNAMEs (RFC 2181, 5.2).
     pub(super) ttl: Duration,
 }
 
-/// The name servers of one upstream. Keeps no answers: how long they hold is the schedule's affair.
+/// The name servers of one upstream. It caches no answers: the schedule decides how long an answer is used.
 #[derive(Debug)]
 pub(super) struct Resolver {
     rules: DnsRules,
@@ -49,18 +49,18 @@ impl Resolver {
         Self { rules: rules.clone(), built: None }
     }
 
-    /// A handle for the questions of one look-up.
+    /// Returns a handle for the questions of one lookup.
     ///
     /// # Errors
-    /// When no name server is known.
+    /// Returns a failure if no name server is known.
     pub(super) async fn handle(&mut self) -> Result<Handle, Failure> {
-        // The control thread does not wait for the files of the system.
+        // The control thread does not wait for the system's files.
         let (rules, built) = (self.rules.clone(), self.built.clone());
         let (done, made) = oneshot::channel();
         let failed = |error: &dyn std::fmt::Display| Failure::Other(format!("no name server: {error}"));
         file_access::start(move || {
             let made = renewed(&rules, built).map_err(|error| error.to_string());
-            // The look-up may have ended.
+            // The lookup may have been aborted.
             let _ = done.send(made);
         })
         .map_err(|stalled| failed(&stalled))?;
@@ -70,7 +70,7 @@ impl Resolver {
         Ok(Handle(made.0))
     }
 
-    /// The servers did not answer as they should: the next question goes over new sockets.
+    /// Makes the next lookup use new sockets, because the servers did not answer correctly.
     pub(super) fn renew(&mut self) {
         self.built = None;
     }
@@ -79,7 +79,8 @@ impl Resolver {
 /// A resolver, and the modification times of the system's files that it was made from.
 type Built = (TokioResolver, [Option<SystemTime>; 2]);
 
-/// The known resolver, or a new one if the system's files have changed: a machine in another network has other servers.
+/// Returns the known resolver, or a new one if the system's files changed. A machine that moves to another
+/// network has other servers.
 fn renewed(rules: &DnsRules, known: Option<Built>) -> Result<Built, NetError> {
     let stamps = if rules.servers.is_empty() { SYSTEM_FILES.map(changed) } else { [None; 2] };
     match known {
@@ -119,7 +120,7 @@ fn build(rules: &DnsRules) -> Result<TokioResolver, NetError> {
     builder.build()
 }
 
-/// Asks.
+/// A handle for questions to the name servers.
 #[derive(Clone, Debug)]
 pub(super) struct Handle(TokioResolver);
 
@@ -127,7 +128,7 @@ impl Handle {
     /// Asks for the records of a type.
     ///
     /// # Errors
-    /// Why there are none.
+    /// Returns a failure if no server answers, or if there are no such records.
     pub(super) async fn ask(&self, name: &Name, kind: RecordType) -> Result<Records, Failure> {
         let answer = tokio::time::timeout(PATIENCE, self.0.lookup(name.clone(), kind)).await;
         let lookup = answer.map_err(|_| Failure::Timeout)?.map_err(failure)?;
@@ -145,8 +146,8 @@ impl Handle {
     }
 }
 
-/// The records of these names, and of the names that a chain of CNAMEs leads to from them (RFC 1034, 3.6.2). An answer may
-/// hold other records. Those were not asked for, and must not become endpoints.
+/// Returns the records of these names, and of the names to which a chain of CNAMEs leads from them (RFC 1034,
+/// 3.6.2). An answer may hold other records; these were not requested and must not become endpoints.
 pub(super) fn of_names<'r, 'n>(
     answers: &'r [Record],
     asked: impl Iterator<Item = &'n Name>,
@@ -159,14 +160,14 @@ pub(super) fn of_names<'r, 'n>(
     let owned: Vec<(Name, &Record)> = answers.iter().map(|record| (absolute(&record.name), record)).collect();
     let mut names: Vec<Name> = asked.map(absolute).collect();
     let mut at = 0;
-    // An answer has room for thousands of links, and each link takes a pass over all records.
+    // An answer can hold thousands of links, and each link takes a pass over all records.
     while at < names.len() && names.len() <= LINKS {
         for (owner, record) in &owned {
             if let RData::CNAME(target) = &record.data
                 && *owner == names[at]
             {
                 let target = absolute(&target.0);
-                // Each name once, so that a chain that is a circle ends.
+                // Each name once, so that a circular chain ends.
                 if !names.contains(&target) {
                     names.push(target);
                 }
@@ -192,15 +193,15 @@ fn failure(error: NetError) -> Failure {
     }
 }
 
-/// The code by the name that tools print: `SERVFAIL`, `REFUSED`.
+/// Names the code as tools print it: `SERVFAIL`, `REFUSED`.
 fn server(code: ResponseCode) -> Failure {
     Failure::Server(format!("{code:?}").to_uppercase())
 }
 
-/// A name as it was written: `text` is not to be taken for relative or absolute by anything but its final dot.
+/// Parses a name. Only a final dot makes it absolute.
 ///
 /// # Errors
-/// When it is none.
+/// Returns a failure if `text` is not a name.
 pub(super) fn name(text: &str) -> Result<Name, Failure> {
     Name::from_str_relaxed(text).map_err(|error| Failure::Other(format!("`{text}` is not a name: {error}")))
 }

@@ -1,16 +1,16 @@
-//! When a name is looked up again.
+//! Decides when a name is looked up again.
 
 use std::time::Duration;
 
 use tollgate_plan::DnsRules;
 
-/// Longest wait after failures: a name server that is back is noticed within this.
+/// Longest wait after failures. A recovered name server is noticed within this time.
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
-/// Shortest wait after a failure, whatever `min_ttl` says: a failure often comes back at once.
+/// Shortest wait after a failure, whatever `min_ttl` is, because a failure often returns at once.
 const SHORTEST_RETRY: Duration = Duration::from_millis(100);
 
-/// When a name is looked up again: shortly before its answer expires, and after a failure with growing distance. Both
-/// with jitter, so that neither the names of one gateway nor many gateways ask in step.
+/// Decides when a name is looked up again: shortly before its answer expires, or after a failure with a
+/// growing delay. Both have jitter, so neither the names of one gateway nor several gateways ask in step.
 #[derive(Debug)]
 pub(super) struct Schedule {
     min_ttl: Duration,
@@ -24,13 +24,15 @@ impl Schedule {
         Self { min_ttl: rules.min_ttl, max_ttl: rules.max_ttl.max(rules.min_ttl), failures: 0, random }
     }
 
-    /// How long to wait after an answer that is good for `ttl`: between 75 and 95 % of it, within the bounds.
+    /// Returns how long to wait after an answer that is valid for `ttl`: 75 to 95 % of it, within the
+    /// configured bounds.
     pub(super) fn answered(&mut self, ttl: Duration) -> Duration {
         self.failures = 0;
         ttl.clamp(self.min_ttl, self.max_ttl).mul_f64(0.75 + 0.2 * self.random.f64())
     }
 
-    /// How long to wait after a failure: `min_ttl`, doubled each time up to 30 s or `max_ttl`, less up to a half.
+    /// Returns how long to wait after a failure: `min_ttl`, doubled with each further failure up to 30 s or
+    /// `max_ttl`, and reduced by up to a half as jitter.
     pub(super) fn failed(&mut self) -> Duration {
         let first = self.min_ttl.max(SHORTEST_RETRY);
         let longest = self.max_ttl.min(LONGEST_RETRY).max(first);

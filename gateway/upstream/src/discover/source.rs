@@ -1,37 +1,38 @@
-//! The seam behind which endpoints are found.
+//! The trait of all discovery sources.
 
 use std::fmt;
 use std::future::Future;
 
 use tollgate_plan::Endpoint;
 
-/// Where the endpoints of an upstream come from.
+/// A source of the endpoints of an upstream.
 ///
-/// DNS and a file are here; a registry (etcd, Consul, Kubernetes) is one more implementation: its [`next`](Self::next)
-/// waits for an event of its watch and gives all endpoints as they are then. What is done with an answer, that the last
-/// good one is kept, counts and warnings are the same for all and not a source's business.
+/// DNS and files implement it. A registry (etcd, Consul, Kubernetes) would be another implementation, whose
+/// [`next`](Self::next) waits for an event of a watch and returns all endpoints of that moment. The caller
+/// keeps the last good answer, counts and warns; a source does none of these.
 pub trait Source: Send + 'static {
-    /// Waits until it is time to look, or until something has changed, and gives all endpoints of now. The first call
-    /// looks at once. After a failure it is called again: how long to wait then is the source's own affair.
+    /// Waits until it is time to look, or until something changed, and returns all current endpoints. The
+    /// first call looks at once. After a failure the caller calls again at once; the source decides how long
+    /// to wait.
     ///
     /// # Errors
-    /// Why there is no answer. An answer without endpoints is one of these too: an upstream is never emptied by what
-    /// may be a mistake elsewhere.
+    /// Returns why there is no answer. An answer without endpoints is also a failure: a mistake elsewhere
+    /// must never empty an upstream.
     fn next(&mut self) -> impl Future<Output = Result<Vec<Endpoint>, Failure>> + Send;
 }
 
-/// Why a look-up gave no endpoints.
+/// Why a lookup returned no endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The name does not exist (NXDOMAIN).
     NoName,
-    /// The name exists and has no record of the kind asked for, or none that can be used.
+    /// The name exists, but has no record of the requested type, or none that is usable.
     NoRecords,
-    /// A name server answered with this error.
+    /// A name server answered with this error code.
     Server(String),
-    /// Nobody answered in time.
+    /// No answer arrived in time.
     Timeout,
-    /// Anything else: a file with a mistake, no name server at all.
+    /// Any other failure, such as a file with a mistake, or no known name server.
     Other(String),
 }
 

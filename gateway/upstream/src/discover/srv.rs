@@ -1,11 +1,11 @@
-//! SRV records (RFC 2782): hosts with ports, weights and priorities.
+//! Converts SRV records (RFC 2782) to endpoints with weights and priorities.
 
 use std::net::{IpAddr, SocketAddr};
 
 use tollgate_net::Address;
 use tollgate_plan::Endpoint;
 
-/// Most that one endpoint weighs: as in the config, sums of weights stay within 32 bits.
+/// Largest weight of an endpoint. As in the configuration, sums of weights stay within 32 bits.
 const HEAVIEST: u64 = 1_000_000;
 
 /// One SRV record and the addresses of its target.
@@ -17,16 +17,19 @@ pub(super) struct Target {
     pub(super) addresses: Vec<IpAddr>,
 }
 
-/// The endpoints of SRV records.
+/// Returns the endpoints of SRV records.
 ///
-/// - The lowest priority number becomes 0, the next 1: only their order means anything.
-/// - A weight is that of the target: several addresses share it, so that a host with A and AAAA does not count twice.
-/// - Weight 0 means `a very small chance` (RFC 2782) and becomes 1: in the config, 0 would mean none.
+/// - The lowest priority becomes 0, the next 1, and so on, because only their order matters.
+/// - A weight belongs to a target, and its addresses share it. A host with A and AAAA records does not count
+///   twice.
+/// - Weight 0 means `a very small chance` (RFC 2782) and becomes 1. In the configuration, 0 would mean no
+///   requests.
 pub(super) fn endpoints(targets: &[Target]) -> Vec<Endpoint> {
     let mut priorities: Vec<u16> = targets.iter().map(|target| target.priority).collect();
     priorities.sort_unstable();
     priorities.dedup();
-    // So that every share is a whole number; past a bound it is rounded.
+    // Common multiple of the address counts, so that each share is a whole number. Beyond the bound, shares
+    // are rounded.
     let shares = targets
         .iter()
         .map(|target| target.addresses.len() as u64)
@@ -115,7 +118,7 @@ mod tests {
                 rest = others;
             }
             prop_assert!(rest.is_empty());
-            // The heaviest says most exactly what a unit of weight became.
+            // The heaviest target shows most exactly what one unit of weight became.
             let wanted = |target: &Target| f64::from(target.weight.max(1));
             let units = targets.iter().zip(&sums);
             let heaviest = units.clone().max_by(|a, b| wanted(a.0).total_cmp(&wanted(b.0))).expect("some");

@@ -1,31 +1,31 @@
-//! What is known of an upstream's look-ups, for the metrics and the admin listener.
+//! The state of an upstream's lookups, for the metrics and the admin listener.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use tollgate_observe::LookupStatus;
 
-/// The look-ups of one upstream. Written by the look-up alone, read by whoever shows it.
+/// The state of one upstream's lookups. Only the lookup task writes it.
 #[derive(Debug, Default)]
 pub struct Lookups(Mutex<Option<LookupReport>>);
 
-/// What is known of an upstream's look-ups.
+/// A copy of the state of an upstream's lookups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookupReport {
-    /// What is looked up, as the short form in the config: `dns://orders.internal:8080`.
+    /// The source, in the short form of the configuration: `dns://orders.internal:8080`.
     pub source: String,
-    /// Answers and failures so far.
+    /// Number of lookups so far, successful or not.
     pub lookups: u64,
-    /// Failures so far.
+    /// Number of failed lookups so far.
     pub failures: u64,
-    /// When the last good answer came; `None`: none yet.
+    /// When the last lookup succeeded; `None` if none has.
     pub last_good: Option<Instant>,
-    /// Why the last look-up failed; `None`: it did not.
+    /// Why the last lookup failed; `None` if it succeeded.
     pub problem: Option<String>,
 }
 
 impl LookupReport {
-    /// As the admin listener and the metrics have it.
+    /// Converts the report to the form of the admin listener and the metrics.
     #[must_use]
     pub fn status(self, now: Instant) -> LookupStatus {
         LookupStatus {
@@ -39,20 +39,21 @@ impl LookupReport {
 }
 
 impl Lookups {
-    /// What is known now; `None` for an upstream that looks nothing up.
+    /// Returns the current state; `None` if the upstream has no discovery.
     #[must_use]
     pub fn report(&self) -> Option<LookupReport> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on this is looked up. The counts go on: a counter never falls.
+    /// Starts to record lookups of this source. The counts continue, because a counter must not fall.
     pub(super) fn begin(&self, source: String) {
         let mut report = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (lookups, failures) = report.as_ref().map_or((0, 0), |known| (known.lookups, known.failures));
         *report = Some(LookupReport { source, lookups, failures, last_good: None, problem: None });
     }
 
-    /// A look-up has ended, with an answer or with a problem. Gives the problem of the one before.
+    /// Records the end of a lookup, with its problem if it failed. Returns the problem of the previous
+    /// lookup.
     pub(super) fn ended(&self, now: Instant, problem: Option<String>) -> Option<String> {
         let mut report = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let report = report.as_mut()?;
@@ -64,7 +65,7 @@ impl Lookups {
         std::mem::replace(&mut report.problem, problem)
     }
 
-    /// Nothing is looked up any longer.
+    /// Ends the record, because the upstream has no discovery now.
     pub(super) fn end(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

@@ -1,4 +1,4 @@
-//! Look-ups against a name server of our own, and files that change.
+//! Lookups against a name server of our own, and files that change.
 
 mod server;
 
@@ -20,7 +20,7 @@ fn run(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(test);
 }
 
-/// Bounds that make look-ups follow each other quickly, whatever the TTL.
+/// Bounds that make lookups follow each other quickly, whatever the TTL.
 fn rules(server: &Server) -> DnsRules {
     DnsRules {
         min_ttl: Duration::from_millis(20),
@@ -37,7 +37,7 @@ fn shown(endpoints: &[Endpoint]) -> Vec<String> {
     endpoints.iter().map(text).collect()
 }
 
-/// A gateway's look-ups, and what they tell.
+/// A gateway's lookups, and the messages that they send.
 struct Lookups {
     discovery: Discovery,
     state: Arc<UpstreamState>,
@@ -96,7 +96,7 @@ impl Lookups {
         }
     }
 
-    /// Some more look-ups have ended.
+    /// Waits until some more lookups have ended.
     async fn some_more(&self) {
         let (before, _) = self.counts();
         self.until("further look-ups", |this| this.counts().0 >= before + 3).await;
@@ -207,7 +207,7 @@ fn srv_records_give_ports_weights_and_priorities() {
             srv(owner, 60, (20, 0, 8003), "three.test."),
             srv(owner, 60, (5, 0, 8004), "gone.test."),
         ];
-        // The first one's address comes along, the others are asked for.
+        // The first target's address is in the answer; the others are asked for.
         let along = vec![a("one.test.", 5, "127.0.0.1")];
         server.say(owner, RecordType::SRV, Reply::Records(records.clone(), along));
         server.say_a("two.test.", 50, &["127.0.0.2"]);
@@ -219,7 +219,7 @@ fn srv_records_give_ports_weights_and_priorities() {
             ["127.0.0.1:8001/1*3", "127.0.0.2:8002/1*1", "127.0.0.3:8003/2*1"]
         );
         assert_eq!(ttl, Duration::from_secs(5));
-        // One target cannot be asked for: the others still count, and what it had.
+        // One target cannot be looked up: the others still count, and its last addresses.
         server.say("two.test.", RecordType::A, Reply::Code(ResponseCode::ServFail));
         server.say("two.test.", RecordType::AAAA, Reply::Code(ResponseCode::ServFail));
         server.say_a("three.test.", 50, &["127.0.0.33"]);
@@ -229,7 +229,7 @@ fn srv_records_give_ports_weights_and_priorities() {
             ["127.0.0.1:8001/1*3", "127.0.0.2:8002/1*1", "127.0.0.33:8003/2*1"]
         );
         assert_eq!(ttl, Duration::ZERO, "to be asked again soon");
-        // `.` is no target.
+        // `.` is not a target.
         server.say(owner, RecordType::SRV, Reply::Records(vec![srv(owner, 9, (0, 0, 1), ".")], Vec::new()));
         assert_eq!(source.look_up().await, Err(Failure::NoRecords));
     });
@@ -274,19 +274,19 @@ fn a_plan_takes_look_ups_away_and_changes_them() {
         // The same plan again disturbs nothing.
         lookups.apply(Some(&dns(&server)));
         assert_eq!(lookups.endpoints(), ["127.0.0.1:80"]);
-        // Other bounds for the same name, while the server is away: what is known stays.
+        // Other bounds for the same name while the server is away: the known endpoints stay.
         server.say("app.test.", RecordType::A, Reply::Code(ResponseCode::ServFail));
         let mut slower = rules(&server);
         slower.max_ttl = Duration::from_millis(70);
         lookups.apply(Some(&Discover::Dns { name: "app.test.".into(), port: 80, rules: slower }));
         lookups.some_more().await;
         assert_eq!(lookups.endpoints(), ["127.0.0.1:80"]);
-        // Another name: the old endpoints stay until it is known.
+        // Another name: the old endpoints stay until the new ones are known.
         let other = |name: &str| Discover::Dns { name: name.into(), port: 80, rules: rules(&server) };
         lookups.apply(Some(&other("other.test.")));
         assert_eq!(lookups.endpoints(), ["127.0.0.1:80"]);
         lookups.until("the other address", |this| this.endpoints() == ["127.0.0.2:80"]).await;
-        // Not longer, though: they are another name's.
+        // A failure removes them, because they belong to another name.
         lookups.apply(Some(&other("nowhere.test.")));
         lookups.until("nothing", |this| this.state().discovered().is_none()).await;
         lookups.apply(Some(&dns(&server)));
@@ -312,7 +312,7 @@ fn a_file_is_read_again_when_it_changes() {
         let lookups = Lookups::start(&discover);
         lookups.discovery.looked_up(Duration::from_secs(20)).await;
         assert_eq!(lookups.endpoints(), ["127.0.0.1:80"]);
-        // In place, of the same length.
+        // In place, with the same length.
         std::fs::write(&path, "[127.0.0.2:80]").expect("written");
         lookups.until("the second", |this| this.endpoints() == ["127.0.0.2:80"]).await;
         // Renamed into place.
@@ -320,7 +320,7 @@ fn a_file_is_read_again_when_it_changes() {
         std::fs::write(&new, r#"[{"address": "127.0.0.3:80", "weight": 5}]"#).expect("written");
         std::fs::rename(&new, &path).expect("renamed");
         lookups.until("the third", |this| this.endpoints() == ["127.0.0.3:80/0*5"]).await;
-        // A mistake, and then no file at all.
+        // A mistake, and then no file.
         std::fs::write(&path, "[127.0.0.4]").expect("written");
         lookups.until("a failure", |this| this.counts().1 == 1).await;
         std::fs::remove_file(&path).expect("removed");
@@ -361,7 +361,7 @@ fn a_file_that_is_being_written_is_not_read() {
         std::fs::write(&path, "- 127.0.0.1:80\n- 127.0.0.2:80\n- 127.0.0.3:80\n").expect("written");
         let lookups = Lookups::start(&discover);
         lookups.until("the first", |this| this.endpoints().len() == 3).await;
-        // Line by line: each state is a list of its own.
+        // Line by line: each state is a valid list.
         let mut text = String::new();
         for n in 4..40 {
             text.push_str(&format!("- 127.0.0.{n}:80\n"));
@@ -376,7 +376,7 @@ fn a_file_that_is_being_written_is_not_read() {
 
 #[test]
 fn a_source_of_another_kind_needs_nothing_but_the_trait() {
-    /// As a registry with a watch: it waits for events.
+    /// Waits for events, as a registry with a watch does.
     struct Watch(tokio::sync::mpsc::Receiver<Vec<Endpoint>>);
     impl Source for Watch {
         async fn next(&mut self) -> Result<Vec<Endpoint>, Failure> {

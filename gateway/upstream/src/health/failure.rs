@@ -7,34 +7,34 @@ use tollgate_net::TlsFault;
 /// Why a probe failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeFailure {
-    /// The endpoint's name does not resolve.
+    /// The endpoint's host name does not resolve.
     Dns,
     /// No connection could be opened.
     Refused,
-    /// It took longer than `health.timeout`.
+    /// The probe took longer than `health.timeout`.
     Timeout,
-    /// The connection ended before the answer did.
+    /// The connection ended before the answer was complete.
     Closed,
-    /// What came was not HTTP, or more than a probe takes.
+    /// The answer was not HTTP, or its head was longer than a probe reads.
     Protocol,
-    /// A status that is not among the expected ones.
+    /// The answer had this status, which is not an expected one.
     Status(u16),
     /// The expected text is not in the body.
     Body,
-    /// The health service says something else than SERVING.
+    /// The health service reports another state than SERVING.
     NotServing,
     /// The health service answered with this `grpc-status`.
     Grpc(u8),
-    /// There was no TLS connection.
+    /// TLS to the endpoint failed.
     Tls(TlsFault),
 }
 
 impl ProbeFailure {
-    /// How many kinds there are.
+    /// The number of kinds.
     pub const KINDS: usize = 10;
 
-    /// The spelling of each kind in metrics and on the admin listener, by number: those of
-    /// [`Reason`](tollgate_observe::Reason) where one fits.
+    /// The name of each kind in metrics and on the admin listener, indexed by its number. The names are those
+    /// of [`Reason`](tollgate_observe::Reason), if one fits.
     pub const NAMES: [&str; Self::KINDS] = [
         "dns_error",
         "connection_refused",
@@ -48,7 +48,7 @@ impl ProbeFailure {
         "unexpected_grpc_status",
     ];
 
-    /// The number of its kind.
+    /// Returns the number of its kind, below [`KINDS`](Self::KINDS).
     #[must_use]
     pub const fn kind(&self) -> usize {
         match self {
@@ -65,7 +65,7 @@ impl ProbeFailure {
         }
     }
 
-    /// The spelling of its kind.
+    /// Returns the name of its kind.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         Self::NAMES[self.kind()]

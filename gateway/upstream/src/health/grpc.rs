@@ -1,7 +1,8 @@
-//! A probe by gRPC's health checking protocol: one call of `grpc.health.v1.Health/Check` on a connection of its own.
+//! A probe by gRPC's health checking protocol: one call of `grpc.health.v1.Health/Check` on its own
+//! connection.
 //!
-//! Its two messages have a field each, so they are written and read here by hand (protobuf's "Encoding"): a library and
-//! a generator of code would be more than what they replace.
+//! The two messages have one field each, so this module encodes and decodes them by hand (protobuf's
+//! "Encoding"). A library and a code generator would be larger than the code that they replace.
 
 use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
@@ -14,13 +15,13 @@ use super::http::{AGENT, HEAD};
 use super::io::{Io, carried};
 use crate::http2::FaultCell;
 
-/// Room for the answer's message: two bytes are what it has.
+/// Upper bound, in bytes, of the answer's message, which normally has two bytes.
 const MESSAGE: usize = 1024;
 /// `ServingStatus.SERVING`.
 const SERVING: u64 = 1;
 
-/// Asks whether a service is served; of an empty name, whether the server as a whole serves. The time is the caller's to
-/// bound.
+/// Asks whether a service is healthy. An empty name asks about the server as a whole. The caller bounds the
+/// time.
 pub(super) async fn check(
     stream: Stream,
     host: &str,
@@ -46,7 +47,7 @@ async fn call(sender: SendRequest<Bytes>, request: Request<()>, message: Bytes) 
     let (response, mut body) = sender.send_request(request, false).map_err(|error| failure(&error))?;
     body.send_data(message, true).map_err(|error| failure(&error))?;
     let result = judge(response.await.map_err(|error| failure(&error))?).await;
-    // A server is not to go on with what nobody reads.
+    // The server must not continue an answer that no task reads.
     body.send_reset(Reason::CANCEL);
     result
 }
@@ -83,12 +84,12 @@ async fn judge(response: Response<RecvStream>) -> Result<(), ProbeFailure> {
     }
 }
 
-/// The failure that a `grpc-status` other than 0 is.
+/// Returns the failure for a `grpc-status` other than 0.
 fn status(fields: &HeaderMap) -> Option<ProbeFailure> {
     let value = fields.get("grpc-status")?.to_str().ok();
     match value.and_then(|value| value.parse().ok()) {
         Some(0) => None,
-        // What is no number is UNKNOWN.
+        // A value that is not a number counts as UNKNOWN.
         number => Some(ProbeFailure::Grpc(number.unwrap_or(2))),
     }
 }
@@ -100,7 +101,7 @@ fn failure(error: &h2::Error) -> ProbeFailure {
     }
 }
 
-/// `HealthCheckRequest { string service = 1; }`, with the five bytes before a message.
+/// Encodes `HealthCheckRequest { string service = 1; }`, with the five-byte prefix of a message.
 fn question(service: &str) -> Bytes {
     let mut message = Vec::with_capacity(service.len() + 3);
     if !service.is_empty() {
@@ -119,8 +120,8 @@ fn question(service: &str) -> Bytes {
     framed.into()
 }
 
-/// The status of `HealthCheckResponse { ServingStatus status = 1; }`; 0, which is UNKNOWN, if it is left out. `None`: it is
-/// no such message, is compressed, or is not the only one.
+/// Decodes the status of `HealthCheckResponse { ServingStatus status = 1; }`. It is 0, UNKNOWN, if the field
+/// is absent. Returns `None` if the bytes are not one such message, uncompressed.
 fn answer(framed: &[u8]) -> Option<u64> {
     let (prefix, mut message) = framed.split_first_chunk::<5>()?;
     let [0, length @ ..] = *prefix else { return None };
@@ -132,7 +133,7 @@ fn answer(framed: &[u8]) -> Option<u64> {
         let tag = varint(&mut message)?;
         match (tag >> 3, tag & 7) {
             (1, 0) => status = varint(&mut message)?,
-            // Fields that a later version may have.
+            // Fields that a later version may add.
             (_, 0) => drop(varint(&mut message)?),
             (_, 1) => message = message.get(8..)?,
             (_, 2) => {

@@ -1,4 +1,4 @@
-//! An HTTP probe: one request on a connection of its own.
+//! An HTTP/1 probe: one request on its own connection.
 
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Bytes, Incoming};
@@ -13,24 +13,24 @@ use super::ProbeFailure;
 use super::io::{Io, carried};
 use crate::http2::FaultCell;
 
-/// Who asks, for the endpoint's log.
+/// The `User-Agent` of probes, for the endpoint's log.
 pub(super) const AGENT: &str = concat!("tollgate/", env!("CARGO_PKG_VERSION"), " (health probe)");
-/// Room for the answer's head.
+/// Upper bound of the answer's head, in bytes.
 pub(super) const HEAD: u32 = 16 * 1024;
-/// How much of a body is searched.
+/// How many bytes of a body are searched.
 const BODY: usize = 64 * 1024;
 
-/// What an answer must be.
+/// The answer that a probe expects.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expected<'a> {
-    /// Good statuses, as ranges.
+    /// Ranges of good statuses.
     pub(super) statuses: &'a [(u16, u16)],
-    /// A text that must be in the first 64 KiB of the body.
+    /// A text that must occur in the first 64 KiB of the body.
     pub(super) body: Option<&'a str>,
 }
 
-/// Asks for a path and looks at the answer. Takes no more than a head of 16 KiB and 64 KiB of a body; the time is the
-/// caller's to bound.
+/// Requests a path and checks the answer. Reads at most a head of 16 KiB and 64 KiB of the body. The caller
+/// bounds the time.
 pub(super) async fn ask(
     stream: Stream,
     (host, path): (&str, &str),
@@ -52,7 +52,7 @@ pub(super) async fn ask(
     carried(connection, work).await
 }
 
-/// The request with these fields, and with the gateway's `User-Agent` unless they have one.
+/// Adds these fields to the request, and the gateway's `User-Agent` unless they contain one.
 pub(super) fn with_fields(mut request: Builder, fields: &[(String, String)]) -> Builder {
     if !fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("user-agent")) {
         request = request.header(USER_AGENT, AGENT);
@@ -71,7 +71,7 @@ async fn judge(mut response: Response<Incoming>, expected: Expected<'_>) -> Resu
     Err(ProbeFailure::Body)
 }
 
-/// Looks for a text in the first bytes of a body.
+/// Searches a text in the first bytes of a body.
 pub(super) struct Search<'a> {
     text: &'a str,
     finder: memmem::Finder<'a>,
@@ -79,10 +79,10 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Looks at the status; `None`: that is all that is expected.
+    /// Checks the status. Returns `None` if nothing else is expected.
     ///
     /// # Errors
-    /// When it is not a good one.
+    /// Returns a failure if the status is not a good one.
     pub(super) fn begin(status: u16, expected: Expected<'a>) -> Result<Option<Self>, ProbeFailure> {
         if !expected.statuses.iter().any(|(from, to)| (*from..=*to).contains(&status)) {
             return Err(ProbeFailure::Status(status));
@@ -91,9 +91,9 @@ impl<'a> Search<'a> {
         Ok(expected.body.map(search))
     }
 
-    /// Looks at some more of the body; `None`: it may yet come.
+    /// Searches another part of the body. Returns `None` if the text may still follow.
     pub(super) fn see(&mut self, data: &[u8]) -> Option<Result<(), ProbeFailure>> {
-        // From where a match may begin that ends in the new bytes.
+        // The first position at which a match that ends in the new bytes can begin.
         let from = self.seen.len().saturating_sub(self.text.len());
         self.seen.extend_from_slice(&data[..data.len().min(BODY - self.seen.len())]);
         if self.finder.find(&self.seen[from..]).is_some() {

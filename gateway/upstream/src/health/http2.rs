@@ -1,4 +1,4 @@
-//! An HTTP probe in HTTP/2: one request on a connection of its own.
+//! An HTTP/2 probe: one request on its own connection.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use super::http::{Expected, HEAD, Search, with_fields};
 use super::io::carried;
 use crate::http2::{FaultCell, Io};
 
-/// As [`ask`](super::http::ask), of an endpoint that speaks HTTP/2.
+/// As [`ask`](super::http::ask), for an endpoint that speaks HTTP/2.
 pub(super) async fn ask(
     stream: Stream,
     (host, path): (&str, &str),
@@ -49,7 +49,7 @@ async fn judge(
     let body = response.body_mut();
     while let Some(data) = body.data().await {
         let data = data.map_err(|error| failure(&error))?;
-        // An error means that the stream is gone, which the next read tells.
+        // An error means that the stream is gone, which the next read reports.
         let _ = body.flow_control().release_capacity(data.len());
         if let Some(found) = search.see(&data) {
             return found;

@@ -1,4 +1,4 @@
-//! Our stream as hyper and h2 want it, and their connections carried along with a probe's work.
+//! Adapts a stream to hyper and h2, and drives their connections during a probe.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -11,7 +11,7 @@ use tollgate_net::Stream;
 
 use crate::http2::{FaultCell, note};
 
-/// What the work on a connection comes to, while the library's own part of that connection is carried along.
+/// Drives a connection until the work on it has finished, and returns the result of the work.
 pub(super) async fn carried<T>(connection: impl Future, work: impl Future<Output = T>) -> T {
     let (mut work, mut connection) = (pin!(work), pin!(connection));
     let mut ended = false;
@@ -19,7 +19,7 @@ pub(super) async fn carried<T>(connection: impl Future, work: impl Future<Output
         if let Poll::Ready(result) = work.as_mut().poll(cx) {
             return Poll::Ready(result);
         }
-        // What goes wrong on it the work is told.
+        // The work learns of an error of the connection by its own result.
         if !ended && connection.as_mut().poll(cx).is_ready() {
             ended = true;
         }
@@ -28,12 +28,12 @@ pub(super) async fn carried<T>(connection: impl Future, work: impl Future<Output
     .await
 }
 
-/// Our stream as hyper and h2 want it.
+/// A stream with the traits that hyper and h2 need.
 #[derive(Debug)]
 pub(super) struct Io(Stream, FaultCell);
 
 impl Io {
-    /// Leaves a TLS failure of the stream in `fault`.
+    /// Wraps a stream. A TLS failure of the stream is stored in `fault`.
     pub(super) fn new(stream: Stream, fault: &FaultCell) -> Self {
         Self(stream, fault.clone())
     }
@@ -50,7 +50,8 @@ impl Read for Io {
         cx: &mut Context<'_>,
         mut to: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        // One copy more than needed: hyper's buffer is not initialised, which only `unsafe` code may write to.
+        // One more copy than necessary: hyper's buffer is not initialised, and only `unsafe` code may write
+        // to it.
         let mut buffer = [0; 4096];
         let room = to.remaining().min(buffer.len());
         let count = ready!(self.poll_some(cx, &mut buffer[..room]))?;
@@ -65,7 +66,7 @@ impl Write for Io {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Nothing is held back.
+        // Nothing is buffered.
         Poll::Ready(Ok(()))
     }
 

@@ -1,16 +1,17 @@
-//! What the control thread does for endpoints: it probes them, takes ejected ones back, and says what changed.
+//! The control thread's work on endpoints: it runs health probes, ends ejections and reports changes.
 //!
-//! | File | What it holds |
+//! | File | Contents |
 //! |---|---|
-//! | `watched.rs` | an upstream: who is probed, whose ejection is over |
-//! | `target.rs` | an endpoint that is probed again and again, and what a result changes |
-//! | `verdict.rs` | how many in a row make it healthy or unhealthy |
+//! | `watched.rs` | one upstream: its probed endpoints, the ends of ejections |
+//! | `target.rs` | one endpoint that is probed repeatedly, and the effect of a result |
+//! | `verdict.rs` | how many results in a row make it healthy or unhealthy |
 //! | `probe.rs`, `http.rs`, `http2.rs`, `grpc.rs`, `io.rs` | one probe, bounded in time and bytes |
-//! | `view.rs` | what the admin listener shows of all that |
-//! | `failure.rs`, `record.rs` | why a probe failed, and what is known of the last one |
+//! | `view.rs` | the state that the admin listener shows |
+//! | `failure.rs`, `record.rs` | why a probe failed, and the record of the last one |
 //!
-//! One for the process, on any runtime of `tollgate_net`'s kind (tasks that need not be `Send`). Another kind of probe
-//! is another variant of [`Probe`](tollgate_plan::Probe) and another file beside `http.rs`.
+//! There is one [`Health`] for the process, on a runtime of `tollgate_net` (its tasks need not be `Send`).
+//! Another kind of probe needs another variant of [`Probe`](tollgate_plan::Probe) and another file next to
+//! `http.rs`.
 
 mod failure;
 mod grpc;
@@ -43,7 +44,7 @@ pub(crate) use record::{Counts, Record};
 use target::Prober;
 use watched::Watched;
 
-/// What the control thread does for endpoints. It ends when this is dropped.
+/// The control thread's work on endpoints. It ends when this is dropped.
 pub struct Health {
     shared: Arc<Shared>,
     prober: Rc<Prober>,
@@ -52,8 +53,8 @@ pub struct Health {
 }
 
 impl Health {
-    /// Starts it, without upstreams. `seed` decides how intervals are spread; `say` writes a line whenever an endpoint
-    /// changes its state.
+    /// Starts without upstreams. `seed` determines the jitter of intervals. `say` writes a notice whenever an
+    /// endpoint changes its state.
     #[must_use]
     pub fn start(
         shared: Arc<Shared>,
@@ -68,12 +69,12 @@ impl Health {
         health
     }
 
-    /// Begins with these upstreams.
+    /// Starts with these upstreams.
     pub fn begin(&self, upstreams: &[Arc<Upstream>]) {
         self.change(&UpstreamChange { added: upstreams.to_vec(), ..UpstreamChange::default() });
     }
 
-    /// Takes over what a plan changes of the upstreams of the plan before.
+    /// Adopts the changes that a new plan makes to upstreams.
     pub fn change(&self, change: &UpstreamChange) {
         let now = tollgate_net::now();
         let mut upstreams = self.upstreams.borrow_mut();
@@ -89,11 +90,11 @@ impl Health {
             }
         }
         drop(upstreams);
-        // The driver may have to wake earlier than it knows.
+        // The driver may have to wake earlier than it planned.
         self.shared.news.ring();
     }
 
-    /// Does what is due, and returns when the next thing will be.
+    /// Does what is due, and returns when something is next due.
     fn turn(&self, now: Instant) -> Option<Instant> {
         let mut upstreams = self.upstreams.borrow_mut();
         let next = upstreams.values_mut().filter_map(|upstream| upstream.turn(&self.prober, now)).min();
@@ -113,12 +114,12 @@ impl Drop for Health {
     fn drop(&mut self) {
         let now = tollgate_net::now();
         self.upstreams.take().into_iter().for_each(|(_, upstream)| upstream.end(now));
-        // The driver ends.
+        // Wakes the driver, which then ends.
         self.shared.news.ring();
     }
 }
 
-/// Sleeps until something is due or told.
+/// Sleeps until something is due or the news channel signals.
 async fn drive(health: Weak<Health>, news: Arc<News>, due: Deadline) {
     loop {
         let Some(this) = health.upgrade() else { return };

@@ -16,7 +16,7 @@ use crate::http2::FaultCell;
 use crate::proxy_protocol::announce;
 use crate::tls::secured;
 
-/// Where an endpoint is probed.
+/// Returns the address that is probed.
 pub(super) fn place(endpoint: &Address, rules: &Health) -> Address {
     match (endpoint, rules.port) {
         (Address::Socket(address), Some(port)) => Address::Socket(SocketAddr::new(address.ip(), port)),
@@ -26,8 +26,9 @@ pub(super) fn place(endpoint: &Address, rules: &Health) -> Address {
     }
 }
 
-/// Probes an endpoint once; `None`: there was no descriptor or no memory for it, which says nothing about the endpoint.
-/// `deadline` is set for it, and ends it when somebody sets it earlier.
+/// Probes an endpoint once. Returns `None` if the process has no descriptor or memory for it, which says
+/// nothing about the endpoint. The probe sets `deadline` to its timeout. A caller that sets it earlier ends
+/// the probe.
 pub(super) async fn probe(
     endpoint: &Address,
     rules: &Rules,
@@ -53,7 +54,7 @@ async fn attempt(endpoint: &Address, rules: &Rules) -> Option<Result<(), ProbeFa
             return Some(Err(if unknown { ProbeFailure::Dns } else { ProbeFailure::Refused }));
         }
     };
-    // Another port than the endpoint's own speaks what it likes: HTTP/1 in plain text.
+    // Another port than the endpoint's own is assumed to speak HTTP/1 in plain text.
     let own_port = rules.health.port.is_none();
     let http2 = rules.http2 && own_port;
     if let Some(version) = rules.proxy_protocol.filter(|_| own_port)
@@ -68,7 +69,7 @@ async fn attempt(endpoint: &Address, rules: &Rules) -> Option<Result<(), ProbeFa
             Err(fault) => return Some(Err(ProbeFailure::Tls(fault))),
         },
     };
-    // In TLS 1.3 an endpoint may refuse the gateway only now.
+    // In TLS 1.3 an endpoint may reject the gateway only after the handshake.
     let fault = FaultCell::default();
     let asked = questioned(stream, rules, &place, http2, &fault).await;
     Some(match (asked, fault.get()) {
@@ -77,7 +78,7 @@ async fn attempt(endpoint: &Address, rules: &Rules) -> Option<Result<(), ProbeFa
     })
 }
 
-/// Probes over a connection. Leaves a TLS failure in `fault`.
+/// Probes over an open connection. A TLS failure is stored in `fault`.
 async fn questioned(
     stream: Stream,
     rules: &Rules,
@@ -102,7 +103,7 @@ async fn questioned(
     }
 }
 
-/// What an endpoint is called where nothing else is said; a unix socket has no name.
+/// Returns the default `Host` of an endpoint; a unix socket has no name.
 fn own(place: &Address) -> String {
     match place {
         Address::Unix(_) => "localhost".to_owned(),

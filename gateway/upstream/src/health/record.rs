@@ -1,19 +1,19 @@
-//! What probes have told so far.
+//! Records of probe results.
 
 use std::time::{Duration, Instant};
 
 use super::ProbeFailure;
 
-/// What probes have told of one endpoint.
+/// The record of one endpoint's probes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
-    /// Since when it is what it is; `None`: nothing has changed yet.
+    /// Since when the endpoint has its state; `None` if the state never changed.
     pub(crate) since: Option<Instant>,
     /// The last probe.
     pub(crate) last: Option<LastProbe>,
 }
 
-/// A probe's result.
+/// The result of a probe.
 #[derive(Clone, Debug)]
 pub(crate) struct LastProbe {
     /// When it ended.
@@ -23,13 +23,14 @@ pub(crate) struct LastProbe {
     pub(crate) result: Result<(), ProbeFailure>,
 }
 
-/// How many probes of an upstream's endpoints came to what.
+/// Counts of the probes of an upstream's endpoints, by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) good: u64,
-    /// Bad ones, by [`ProbeFailure::kind`].
+    /// Failed probes, by [`ProbeFailure::kind`].
     pub(crate) bad: [u64; ProbeFailure::KINDS],
-    /// Those that were left out because a limit on connections was reached.
+    /// Probes that were skipped because a limit of connections was reached, or the process had no resources
+    /// for one.
     pub(crate) skipped: u64,
 }
 

@@ -1,4 +1,4 @@
-//! One endpoint that is probed, again and again.
+//! One endpoint that is probed repeatedly.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -18,10 +18,11 @@ use super::verdict::Verdict;
 use crate::cap::Permit;
 use crate::{EndpointState, Event, UpstreamState, Wellness};
 
-/// Probes at once; more wait for their turn, so that thousands of endpoints do not take all descriptors at a start.
+/// Upper bound of concurrent probes. More wait for their turn, so that thousands of endpoints do not use all
+/// descriptors at startup.
 const AT_ONCE: usize = 256;
 
-/// What all probes share.
+/// The state that all probes share.
 #[derive(Debug)]
 pub(super) struct Prober {
     timers: Timers,
@@ -35,7 +36,7 @@ impl Prober {
         Self { timers, turns: Semaphore::new(AT_ONCE), random }
     }
 
-    /// From the start of one probe to that of the next.
+    /// Returns the time from the start of one probe to the start of the next.
     fn interval(&self, rules: &Health) -> Duration {
         let shorter = rules.jitter.share() * self.random.borrow_mut().f64();
         rules.interval.mul_f64(1.0 - shorter.min(1.0))
@@ -46,26 +47,26 @@ impl Prober {
 #[derive(Debug, PartialEq)]
 pub(super) struct Rules {
     pub(super) health: Health,
-    /// What its requests go by, if by TLS.
+    /// The TLS settings of its requests; `None` without TLS.
     pub(super) tls: Option<Tls>,
-    /// Whether they are HTTP/2.
+    /// Whether its requests use HTTP/2.
     pub(super) http2: bool,
     /// The local address of its connections.
     pub(super) source: Option<IpAddr>,
-    /// What its connections begin with.
+    /// The PROXY protocol version of its connections.
     pub(super) proxy_protocol: Option<ProxyVersion>,
 }
 
-/// One endpoint that is probed. Its task ends when it is told to [stop](Self::stop).
+/// One endpoint that is probed. Its task ends after [`stop`](Self::stop).
 #[derive(Debug)]
 pub(super) struct Target {
     upstream: Arc<UpstreamState>,
     endpoint: Arc<EndpointState>,
     rules: RefCell<Rc<Rules>>,
     verdict: RefCell<Verdict>,
-    /// Ends the present probe, or the wait for the next one.
+    /// Ends the current probe, or the wait for the next one.
     due: Deadline,
-    /// The rules have changed: a result under the old ones does not count.
+    /// The rules have changed, so the result of a probe under the old rules does not count.
     changed: Cell<bool>,
     stopped: Cell<bool>,
 }
@@ -91,14 +92,14 @@ impl Target {
         target
     }
 
-    /// Goes on under other rules, with a probe at once. What was known stays known.
+    /// Continues with other rules and a probe at once. The endpoint's state is kept.
     pub(super) fn change(&self, rules: Rc<Rules>) {
         self.rules.replace(rules);
         self.changed.set(true);
         self.due.set(tollgate_net::now(), Some(Duration::ZERO));
     }
 
-    /// Ends it. A result that is under way does not count.
+    /// Ends the task. The result of a running probe does not count.
     pub(super) fn stop(&self) {
         self.stopped.set(true);
         self.due.set(tollgate_net::now(), Some(Duration::ZERO));
@@ -125,12 +126,12 @@ impl Target {
             }
             (Wellness::Unhealthy, Ok(())) => {
                 endpoint.set_ready_since(self.upstream.stamp(at));
-                // It has come up anew: what it failed at before does not count.
+                // The endpoint was restarted, so its earlier failures do not count.
                 endpoint.outlier.forgive();
                 self.upstream.ejections().pardon(&endpoint.address, at);
                 self.upstream.tell(endpoint, Event::Healthy);
             }
-            // It was taken to be well all along.
+            // It was assumed to be healthy before.
             (_, Ok(())) => {}
         }
         self.upstream.changed();
@@ -165,10 +166,10 @@ async fn again_and_again(target: Rc<Target>, prober: Rc<Prober>) {
     }
 }
 
-/// One probe; `None`: a limit on connections, or on what the process may open, leaves it no place, which says nothing
-/// about the endpoint.
+/// Runs one probe. Returns `None` if a limit of connections is reached or the process lacks resources, which
+/// says nothing about the endpoint.
 async fn once(target: &Target, rules: &Rules) -> Option<Result<(), ProbeFailure>> {
-    // A connection to another port is none of those that the limits are about.
+    // The limits do not apply to connections to another port.
     let _permit = match rules.health.port {
         None => Some(Permit::take(&target.upstream, &target.endpoint)?),
         Some(_) => None,
@@ -176,7 +177,7 @@ async fn once(target: &Target, rules: &Rules) -> Option<Result<(), ProbeFailure>
     let result = probe(&target.endpoint.address, rules, &target.due).await;
     match &result {
         Some(Err(ProbeFailure::Tls(fault))) => target.upstream.tls_failed(&target.endpoint, fault),
-        // A connection alone does not show that the endpoint accepts the gateway.
+        // A connection alone does not prove that the endpoint accepts the gateway.
         Some(Ok(())) if rules.tls.is_some() && !matches!(rules.health.probe, Probe::Tcp) => {
             target.upstream.tls_is_over(&target.endpoint);
         }

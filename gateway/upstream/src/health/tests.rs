@@ -1,5 +1,5 @@
-//! The whole of it, against services on real sockets. Intervals are either so long that they never end, or so short that
-//! nobody waits for them: no test depends on how fast this machine is.
+//! Tests of the whole module against services on real sockets. Intervals are either so long that they never
+//! end, or so short that no test waits for them: no test depends on the speed of the machine.
 
 use std::future::poll_fn;
 use std::io::{Read, Write};
@@ -21,7 +21,7 @@ use crate::{UpstreamState, Wellness};
 const LONG: Duration = Duration::from_secs(3600);
 const SHORT: Duration = Duration::from_millis(20);
 
-/// A service that answers every request with a status of the test's choice, and counts them.
+/// A service that answers every request with the status that the test sets, and counts the requests.
 struct Service {
     address: SocketAddr,
     status: Arc<AtomicU16>,
@@ -109,7 +109,7 @@ fn upstream(services: &[&Service], health: Option<Probes>) -> Upstream {
     }
 }
 
-/// What the control thread has.
+/// The state of the control thread.
 struct Control {
     shared: Arc<Shared>,
     state: Arc<UpstreamState>,
@@ -222,7 +222,7 @@ fn over_a_reload() {
         control.eventually("the new one to be probed", || comes.asked() == 1).await;
         assert_eq!((stays.asked(), goes.asked()), (1, 1), "nobody else is");
         assert_eq!(control.wellness(&stays), Wellness::Healthy);
-        // Other rules: at once, and what was known stays until they say something else.
+        // Other rules apply at once, and the old state stays until they produce another result.
         let strict = Probe::Http {
             path: "/".into(),
             host: None,
@@ -237,7 +237,7 @@ fn over_a_reload() {
             .eventually("a bad probe", || control.shown().probes.contains(&("unexpected_status", 3)))
             .await;
         assert_eq!(control.wellness(&stays), Wellness::Healthy, "one bad probe");
-        // Nothing changes, nothing happens; without probes, nothing is known.
+        // A plan without changes has no effect. Without probes, health is unknown.
         control.apply(upstream(&[&stays, &comes], Some(strict)));
         control.apply(upstream(&[&stays, &comes], None));
         assert_eq!(control.wellness(&stays), Wellness::Unknown);

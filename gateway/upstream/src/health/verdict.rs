@@ -1,13 +1,13 @@
-//! When probes make an endpoint healthy or unhealthy.
+//! Decides when probes make an endpoint healthy or unhealthy.
 
 use tollgate_plan::Health;
 
 use crate::Wellness;
 
-/// Results in a row that speak against what the endpoint is taken for.
+/// Counts results in a row that contradict the endpoint's current state.
 ///
-/// One good or bad probe among others changes nothing; but the first of all decides alone: until then nothing is known,
-/// and three intervals are a long time to send requests into the void.
+/// A single result among others changes nothing. The first result, however, decides alone: before it the
+/// state is unknown, and three intervals are a long time to send requests to a dead endpoint.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     decided: bool,
@@ -15,7 +15,8 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    /// Takes a result into account; if that changes what the endpoint is: to what, and after how many in a row.
+    /// Evaluates a result. If it changes the endpoint's state, returns the new state and how many results in
+    /// a row led to it.
     pub(super) fn take(&mut self, now_is: Wellness, good: bool, rules: &Health) -> Option<(Wellness, u32)> {
         let says = if good { Wellness::Healthy } else { Wellness::Unhealthy };
         if now_is == says {
@@ -55,7 +56,7 @@ mod tests {
         }
     }
 
-    /// `+` and `-` are results; returns what the endpoint is after each: `h`, `u`.
+    /// Runs probes with these results, `+` or `-`. Returns the state after each: `h` or `u`.
     fn run(start: Wellness, results: &str, rules: &Health) -> String {
         let (mut is, mut verdict) = (start, Verdict::default());
         let mut after = |result| {
@@ -74,7 +75,7 @@ mod tests {
         let cases = [
             (Wellness::Unknown, "+--+---+-++", "hhhhhhuuuuh"),
             (Wellness::Unknown, "-+-+++", "uuuuhh"),
-            // One that came back to the upstream, with what was known of it before.
+            // An endpoint that returned to the upstream and kept its state.
             (Wellness::Unhealthy, "+", "h"),
             (Wellness::Healthy, "-", "u"),
             (Wellness::Unhealthy, "-+", "uu"),

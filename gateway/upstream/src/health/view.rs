@@ -1,4 +1,4 @@
-//! The state of upstreams as the admin listener and the metrics show it.
+//! The state of upstreams, in the form of the admin listener and the metrics.
 
 use tollgate_observe::{
     EndpointHealth, EndpointStatus, ProbeStatus, TlsStatus, UpstreamSource, UpstreamStatus,

@@ -1,4 +1,4 @@
-//! One upstream as the control thread has it.
+//! One upstream, as the control thread maintains it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -12,16 +12,16 @@ use super::record::Record;
 use super::target::{Prober, Rules, Target};
 use crate::{EndpointState, Event, UpstreamState, Wellness};
 
-/// One upstream as the control thread has it.
+/// One upstream, as the control thread maintains it: its probes and its ejections.
 #[derive(Debug)]
 pub(super) struct Watched {
     state: Arc<UpstreamState>,
-    /// `None`: it is new.
+    /// `None` until the first plan.
     planned: Option<Arc<Planned>>,
     probes: Option<Rc<Rules>>,
     targets: BTreeMap<Address, Rc<Target>>,
     discovered: Option<Arc<[Endpoint]>>,
-    /// When the present interval of outlier ejection began.
+    /// When the current interval of outlier detection began.
     interval: Instant,
 }
 
@@ -30,7 +30,7 @@ impl Watched {
         Self { state, planned: None, probes: None, targets: BTreeMap::new(), discovered: None, interval: now }
     }
 
-    /// Takes over what a plan says of it.
+    /// Adopts an upstream's plan.
     pub(super) fn plan(&mut self, planned: &Arc<Planned>, prober: &Rc<Prober>, now: Instant) {
         let health = planned.rules.health.clone();
         let probes = health.map(|health| Rules {
@@ -46,14 +46,14 @@ impl Watched {
                 self.targets.values().for_each(|target| target.change(probes.clone()));
             }
         }
-        // Workers do so when the first request comes: probes come before it.
+        // Workers set the limits at their first request; probes come earlier.
         self.state.usage.limit(&planned.rules.caps);
         self.planned = Some(planned.clone());
         self.discovered = self.discovered();
         self.settle(prober, now);
     }
 
-    /// Does what is due, and returns when the next thing will be.
+    /// Does what is due, and returns when something is next due.
     pub(super) fn turn(&mut self, prober: &Rc<Prober>, now: Instant) -> Option<Instant> {
         let discovered = self.discovered();
         if !same(discovered.as_ref(), self.discovered.as_ref()) {
@@ -81,14 +81,14 @@ impl Watched {
         ejections.next().into_iter().chain(next_interval).min()
     }
 
-    /// It is in no plan any longer.
+    /// Ends the probes and ejections, because no plan has the upstream now.
     pub(super) fn end(self, now: Instant) {
         self.targets.values().for_each(|target| target.stop());
         let rules = self.planned.map(|planned| planned.rules.outlier.clone()).unwrap_or_default();
         self.state.ejections().settle(&rules, std::iter::empty(), now);
     }
 
-    /// Takes over who its endpoints are, and its rules.
+    /// Updates the endpoints and the rules of probes and ejections.
     fn settle(&mut self, prober: &Rc<Prober>, now: Instant) {
         let Some(planned) = self.planned.clone() else { return };
         let members = self.members(&planned);
@@ -118,7 +118,7 @@ impl Watched {
         }
     }
 
-    /// Those of the plan and those that were looked up, each once.
+    /// Returns the endpoints of the plan and of discovery, each once.
     fn members(&self, planned: &Planned) -> Vec<(Endpoint, Arc<EndpointState>)> {
         let mut seen = BTreeSet::new();
         let discovered = self.discovered.iter().flat_map(|endpoints| endpoints.iter());
@@ -132,14 +132,14 @@ impl Watched {
         self.state.discovered().filter(|_| looks_up)
     }
 
-    /// Says who is back; whether anyone is.
+    /// Sends a notice for each endpoint whose ejection ended. Returns whether there was one.
     fn returned(&self, endpoints: &[Arc<EndpointState>]) -> bool {
         endpoints.iter().for_each(|endpoint| self.state.tell(endpoint, Event::Returned));
         !endpoints.is_empty()
     }
 }
 
-/// Whether both are the same list, not one that reads the same.
+/// Whether both are the same allocation, or both are `None`.
 fn same(a: Option<&Arc<[Endpoint]>>, b: Option<&Arc<[Endpoint]>>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => Arc::ptr_eq(a, b),

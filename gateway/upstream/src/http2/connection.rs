@@ -1,4 +1,4 @@
-//! One connection: a task moves its frames, requests have places on it.
+//! One HTTP/2 connection: a task moves its frames, and requests use its streams.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -26,36 +26,37 @@ pub(crate) struct Http2Connection {
     sender: SendRequest<Chunk>,
     gate: Rc<Gate>,
     opened: Instant,
-    /// When something came last.
+    /// When bytes last arrived.
     heard: Rc<Cell<Instant>>,
-    /// Finds responses of which the library drops fields.
+    /// Finds responses from which the `h2` crate dropped fields.
     sieve: Rc<RefCell<Sieve>>,
     /// Since when it carries no request.
     since: Cell<Instant>,
-    /// Requests that it carries, and has carried.
+    /// How many requests it carries now, and how many it has carried in all.
     streams: Cell<usize>,
     requests: Cell<u64>,
-    /// Requests that were given up on it.
+    /// How many requests on it were cancelled.
     given_up: Cell<u32>,
-    /// It takes no further request.
+    /// It accepts no further request.
     leaving: Cell<bool>,
     /// Passes when it has carried no request for too long.
     idle: Deadline,
     task: RefCell<Option<Waker>>,
-    /// `None`: it is closed.
+    /// `None` after it was closed.
     open: RefCell<Option<Open>>,
 }
 
-/// What there is of a connection while it is open.
+/// The parts of a connection that exist while it is open.
 #[derive(Debug)]
 pub(super) struct Open {
     pub frames: Connection<Io, Chunk>,
-    // Below the socket, which is closed before its place is given back.
+    // Below the frames, because fields are dropped in order: the socket is closed before the permit is
+    // returned.
     pub permit: Permit,
 }
 
 impl Http2Connection {
-    /// A connection that was just opened, and its task. It carries nothing yet.
+    /// Registers a connection that was just opened and carries no request, and starts its task.
     pub(super) fn start(
         pool: &Rc<Pool>,
         open: Open,
@@ -111,7 +112,8 @@ impl Http2Connection {
         Poll::Pending
     }
 
-    /// How long it may yet be idle; `None`: it has been for long enough.
+    /// Returns how much longer it may be idle. `None` if it has been idle for long enough; `Some(None)` if no
+    /// timeout applies.
     fn idle_left(&self) -> Option<Option<Duration>> {
         let bound = self.pool.upgrade()?.set().settings.borrow().idle_timeout;
         let Some(bound) = bound.filter(|_| self.streams.get() == 0) else { return Some(None) };
@@ -124,12 +126,13 @@ impl Http2Connection {
         self.streams.get() == 0
     }
 
-    /// Since when it carries none.
+    /// Returns since when it carries no request.
     pub fn since(&self) -> Instant {
         self.since.get()
     }
 
-    /// Whether it takes no further request by the pool's settings, or because its endpoint has said goodbye.
+    /// Whether it accepts no further request: a limit of the pool's settings is reached, the plan has
+    /// changed, or its endpoint sent GOAWAY.
     pub fn is_spent(&self, pool: &Pool, settings: &PoolSettings, now: Instant) -> bool {
         settings.max_requests.is_some_and(|bound| self.requests.get() >= bound)
             || settings.max_age.is_some_and(|bound| now.saturating_duration_since(self.opened) >= bound)
@@ -137,19 +140,19 @@ impl Http2Connection {
             || self.has_said_goodbye()
     }
 
-    /// Whether a GOAWAY has come, or the end.
+    /// Whether a GOAWAY or the end of the connection has arrived.
     fn has_said_goodbye(&self) -> bool {
         let ready = self.sender.clone().poll_ready(&mut Context::from_waker(Waker::noop()));
         matches!(ready, Poll::Ready(Err(_)))
     }
 
-    /// Whether it can carry one more request at once.
+    /// Whether it can carry one more request now.
     pub fn has_room(&self) -> bool {
         let streams = self.streams.get();
         !self.leaving.get() && streams < STREAMS && streams < self.sender.current_max_send_streams()
     }
 
-    /// A request begins. `reused`: it found the connection open.
+    /// Starts a request on the connection. `reused` says that the connection was already open.
     pub fn begin(self: &Rc<Self>, in_use: InUse, reused: bool) -> Place {
         let pool = in_use.pool();
         if self.streams.replace(self.streams.get() + 1) == 0 {
@@ -162,7 +165,7 @@ impl Http2Connection {
         Place { connection: self.clone(), in_use, reused }
     }
 
-    /// A request has ended.
+    /// Ends a request. Its stream goes to the next waiting request, if the connection stays.
     fn end(self: &Rc<Self>, pool: &Rc<Pool>) {
         self.streams.set(self.streams.get() - 1);
         if self.open.borrow().is_none() {
@@ -182,7 +185,7 @@ impl Http2Connection {
         }
     }
 
-    /// It takes no further request, and is closed when it carries none.
+    /// Makes it accept no further request. It closes as soon as it carries none.
     pub fn leave(&self) {
         if self.leaving.replace(true) {
             return;
@@ -194,7 +197,7 @@ impl Http2Connection {
         }
     }
 
-    /// Closes it, and with it what it carries. Its place among the connections that there may be, if it was open.
+    /// Closes it, and with it its streams. Returns its permit, if it was still open.
     pub fn close(&self) -> Option<Permit> {
         let Open { frames, permit } = self.open.borrow_mut().take()?;
         drop(frames);
@@ -213,7 +216,7 @@ impl Http2Connection {
     }
 }
 
-/// A place on a connection for one request. Dropping it gives the place to the next.
+/// The right to one stream on a connection. Dropping it gives the stream to the next request.
 #[derive(Debug)]
 pub struct Place {
     connection: Rc<Http2Connection>,
@@ -228,35 +231,36 @@ impl Place {
         self.in_use.pool()
     }
 
-    /// Whether the connection was open before the request came: then the endpoint may have closed it meanwhile, without
-    /// anyone being at fault.
+    /// Whether the connection was already open when the request took it. If so, the endpoint may have closed
+    /// it since, which is not a failure of the endpoint.
     #[must_use]
     pub fn is_reused(&self) -> bool {
         self.reused
     }
 
-    /// Whether the connection is one of TLS.
+    /// Whether the connection uses TLS.
     #[must_use]
     pub fn is_secure(&self) -> bool {
         self.pool().set().tls.borrow().is_some()
     }
 
-    /// Whether the endpoint lets a stream be switched to another protocol (RFC 8441, 3).
+    /// Whether the endpoint supports extended CONNECT, by which a stream switches to another protocol (RFC
+    /// 8441, 3).
     #[must_use]
     pub fn can_switch(&self) -> bool {
         self.connection.sender.is_extended_connect_protocol_enabled()
     }
 
-    /// What the connection has been given to send and has not sent.
+    /// The gate that bounds the bytes that the connection was given and has not sent.
     #[must_use]
     pub fn gate(&self) -> &Rc<Gate> {
         &self.connection.gate
     }
 
-    /// Sends a request's head; `ended`: there is no more of it.
+    /// Sends the head of a request. With `ended`, the request has no body.
     ///
     /// # Errors
-    /// When the connection is gone, or the head is none.
+    /// Returns an error if the connection is gone or the head is invalid.
     pub fn send(
         &self,
         request: Request<()>,
@@ -265,7 +269,7 @@ impl Place {
         self.connection.sender.clone().send_request(request, ended)
     }
 
-    /// Whether a field section of this stream was too long: `Some(true)` if the stream ended with it.
+    /// Whether a field section of this stream was too long. `Some(true)` if the stream ended with it.
     #[must_use]
     pub fn is_too_long(&self, stream: u32) -> Option<bool> {
         self.connection.sieve.borrow().is_too_long(stream)
@@ -277,13 +281,13 @@ impl Place {
         self.connection.sieve.borrow().is_malformed(stream)
     }
 
-    /// Drops what is known of a stream that has no reader any longer.
+    /// Drops the state of a stream that has no reader.
     pub fn forget(&self, stream: u32) {
         self.connection.sieve.borrow_mut().forget(stream);
     }
 
-    /// The request is given up before its end, and its stream reset. After so many the connection gets no further one:
-    /// clients that cancel are not to make the gateway look like one who attacks.
+    /// Records that the request was cancelled and its stream reset. After `RESETS` of these, the connection
+    /// accepts no further request, so that clients that cancel do not make the gateway look like an attacker.
     pub fn given_up(&self) {
         let connection = &self.connection;
         connection.given_up.set(connection.given_up.get() + 1);
@@ -292,8 +296,8 @@ impl Place {
         }
     }
 
-    /// Nothing came for this request in time. If nothing at all has come since it was sent, the connection may be dead
-    /// without anybody having said so: it gets no further request.
+    /// Reports that no response arrived in time. If no bytes at all arrived since the request was sent, the
+    /// connection may be dead without notice, so it accepts no further request.
     pub fn suspect(&self, sent: Instant) {
         if self.connection.heard.get() < sent {
             self.connection.leave();

@@ -1,4 +1,4 @@
-//! The connection's socket as the library wants it.
+//! Adapts the connection's socket to the traits that the `h2` crate needs.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io::{self, IoSlice};
@@ -11,24 +11,24 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_http::h2::Sieve;
 use tollgate_net::{Stream, TlsFault};
 
-/// Bytes that one read takes at most.
+/// Upper bound of the bytes of one read.
 const READ: usize = 16 * 1024;
 
-/// The connection's socket as the library wants it.
+/// The connection's socket, as the `h2` crate needs it.
 #[derive(Debug)]
 pub(crate) struct Io {
     stream: Stream,
-    /// What is read into, first of all.
+    /// The buffer for reads, shared with the other connections.
     buffer: Rc<RefCell<Vec<u8>>>,
-    /// When something came last.
+    /// When bytes last arrived.
     heard: Rc<Cell<Instant>>,
-    /// Gets a TLS failure of the connection.
+    /// Receives a TLS failure of the connection.
     fault: Option<FaultCell>,
-    /// Follows all bytes from the endpoint.
+    /// Inspects all bytes from the endpoint.
     sieve: Rc<RefCell<Sieve>>,
 }
 
-/// A TLS failure of a connection that a library owns.
+/// The TLS failure of a connection that a library owns.
 pub(crate) type FaultCell = Rc<OnceCell<TlsFault>>;
 
 impl Io {
@@ -41,17 +41,17 @@ impl Io {
         Self { stream, buffer, heard, sieve, fault: None }
     }
 
-    /// Leaves a TLS failure of the connection in `fault`.
+    /// Makes it store a TLS failure of the connection in `fault`.
     pub fn telling(self, fault: FaultCell) -> Self {
         Self { fault: Some(fault), ..self }
     }
 }
 
-/// Leaves a TLS failure in the cell.
+/// Stores a TLS failure in the cell.
 #[cold]
 pub(crate) fn note(cell: Option<&FaultCell>, error: &io::Error) {
     if let (Some(cell), Some(fault)) = (cell, TlsFault::of_io(error)) {
-        // The first failure ended the connection.
+        // Only the first failure counts; it ended the connection.
         let _ = cell.set(fault);
     }
 }
@@ -59,8 +59,8 @@ pub(crate) fn note(cell: Option<&FaultCell>, error: &io::Error) {
 impl AsyncRead for Io {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        // By way of a shared buffer: the library's own is not initialised, and to fill it with zeros costs more than to
-        // copy what came.
+        // Reads through a shared buffer: the library's own is not initialised, and filling it with zeros
+        // costs more than copying the bytes.
         let mut buffer = this.buffer.borrow_mut();
         if buffer.is_empty() {
             buffer.resize(READ, 0);
@@ -86,7 +86,7 @@ impl AsyncWrite for Io {
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match self.stream.write(pieces)? {
-            // It takes nothing now: leaves the waker.
+            // The socket accepts nothing now; this call registers the waker.
             0 => match pieces.iter().find(|piece| !piece.is_empty()) {
                 Some(piece) => self.stream.poll_write(cx, piece),
                 None => Poll::Ready(Ok(0)),

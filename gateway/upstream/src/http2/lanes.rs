@@ -1,4 +1,4 @@
-//! The connections of one pool: which one takes a request.
+//! The HTTP/2 connections of one pool, and the choice of the one that takes a request.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,10 +11,11 @@ use crate::pool::Granted;
 use crate::queue::Grant;
 use crate::{ConnectError, Permit, Pool};
 
-/// The HTTP/2 connections of one pool, and those that are being opened.
+/// The HTTP/2 connections of one pool, open or being opened.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
-    /// The oldest first: it is filled first, so that those beyond the need grow idle and are closed.
+    /// The oldest first. Requests fill it first, so that connections beyond the demand become idle and are
+    /// closed.
     connections: RefCell<Vec<Rc<Http2Connection>>>,
     openings: RefCell<Vec<Rc<Opening>>>,
 }
@@ -24,7 +25,7 @@ impl Lanes {
         self.connections.borrow_mut().push(connection);
     }
 
-    /// It takes no further request.
+    /// Removes a connection that accepts no further request.
     pub(super) fn remove(&self, connection: &Http2Connection) {
         self.connections.borrow_mut().retain(|known| !std::ptr::eq(&**known, connection));
     }
@@ -37,18 +38,18 @@ impl Lanes {
         self.openings.borrow_mut().retain(|known| !Rc::ptr_eq(known, opening));
     }
 
-    /// Connections that are there, and that are on their way.
+    /// Returns the number of connections, open or being opened.
     pub fn len(&self) -> usize {
         self.connections.borrow().len() + self.openings.borrow().len()
     }
 
-    /// None of them takes a further request.
+    /// Makes all connections accept no further request.
     pub fn leave(&self) {
         let all: Vec<_> = self.connections.borrow().clone();
         all.iter().for_each(|connection| connection.leave());
     }
 
-    /// Since when the one has been idle that has been so for the longest.
+    /// Returns since when the connection that has been idle longest is idle.
     pub fn oldest_since(&self) -> Option<Instant> {
         self.oldest().map(|oldest| oldest.since())
     }
@@ -58,7 +59,7 @@ impl Lanes {
         connections.iter().filter(|it| it.is_idle()).min_by_key(|it| it.since()).cloned()
     }
 
-    /// Closes that one. Its place, if there was one.
+    /// Closes the connection that has been idle longest, and returns its permit; `None` if there is none.
     pub fn close_oldest(&self) -> Option<Permit> {
         self.oldest()?.close()
     }
@@ -69,7 +70,7 @@ impl Lanes {
 }
 
 impl Pool {
-    /// A place on a connection that is open.
+    /// Takes a stream on an open connection, if one has capacity.
     pub fn take_place(self: &Rc<Self>, now: Instant) -> Option<Place> {
         loop {
             let found = {
@@ -83,10 +84,10 @@ impl Pool {
         }
     }
 
-    /// As [`turn`](Self::turn), for a place on an HTTP/2 connection.
+    /// As [`turn`](Self::turn), for a stream on an HTTP/2 connection.
     ///
     /// # Errors
-    /// When a cap is in the way and the queue is full or the wait too long.
+    /// Returns an error if a limit is reached and the queue is full, or if the queue timeout passes.
     pub async fn place_turn(self: &Rc<Self>) -> Result<Granted<Place, Joined>, ConnectError> {
         // Counted before there is a connection, as in `turn`.
         let in_use = InUse::new(self);
@@ -112,14 +113,15 @@ impl Pool {
         }
     }
 
-    /// A connection has a place, perhaps: the request that waits the longest gets it. Says whether there was one.
+    /// Gives a connection's free stream to the request that has waited longest. Returns whether there was
+    /// one.
     pub(super) fn has_place(self: &Rc<Self>, connection: &Rc<Http2Connection>) -> bool {
         let set = self.set();
         if let Some(ticket) = self.queue.first()
             && connection.has_room()
         {
             if connection.is_spent(self, &set.settings.borrow(), tollgate_net::now()) {
-                // What waits here needs its place among the connections.
+                // The waiting request needs the permit of this connection.
                 connection.leave();
                 return false;
             }

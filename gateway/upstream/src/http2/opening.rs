@@ -1,4 +1,4 @@
-//! A connection is opened, once for all requests that wait for it.
+//! Opens an HTTP/2 connection, once for all requests that wait for it.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -16,10 +16,10 @@ use super::{CONNECTION_WINDOW, SEND_BUFFER, SPARE_FIELDS, STREAMS, WINDOW};
 use crate::connection::InUse;
 use crate::{ConnectError, Permit, Pool, pool};
 
-/// A connection that is being opened. It is nobody's own: whoever waits for it may go.
+/// A connection that is being opened. No request owns it, so any of the requests that wait for it may leave.
 #[derive(Debug, Default)]
 pub(crate) struct Opening {
-    /// Requests that wait for it.
+    /// How many requests wait for it.
     joined: Cell<usize>,
     waiting: RefCell<Vec<Waker>>,
     result: RefCell<Option<Result<Rc<Http2Connection>, ConnectError>>>,
@@ -27,19 +27,20 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// Whether one more request may wait for it: the connection will have room.
+    /// Whether one more request may wait for it, because the connection will have capacity.
     pub fn has_room(&self) -> bool {
         self.joined.get() < STREAMS
     }
 
-    /// Waits for it.
+    /// Adds a request that waits for it.
     pub fn join(self: &Rc<Self>, in_use: InUse) -> Joined {
         self.joined.set(self.joined.get() + 1);
         Joined { opening: self.clone(), in_use: Some(in_use) }
     }
 }
 
-/// A request that waits for a connection that is being opened. When nobody waits any longer, that is given up.
+/// A request that waits for a connection that is being opened. When no request waits, the connect is
+/// cancelled.
 #[derive(Debug)]
 pub struct Joined {
     opening: Rc<Opening>,
@@ -47,12 +48,13 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// Waits until the connection is open. The wait has no bound of its own: the caller's deadline ends it.
+    /// Waits until the connection is open. The wait has no timeout of its own; the caller's deadline ends it.
     ///
-    /// `None`: others have taken all its places, so that the request has to look for one anew.
+    /// Returns `None` if other requests have taken all streams, so that the request must look for another
+    /// connection.
     ///
     /// # Errors
-    /// When the endpoint cannot be reached, or does not speak HTTP/2.
+    /// Returns an error if the endpoint is unreachable, or does not speak HTTP/2.
     pub async fn connect(mut self) -> Result<Option<Place>, ConnectError> {
         poll_fn(|cx| {
             match &*self.opening.result.borrow() {
@@ -79,7 +81,7 @@ impl Drop for Joined {
         joined.set(joined.get() - 1);
         let opened = self.opening.result.borrow().as_ref().and_then(|result| result.as_ref().ok().cloned());
         if let (Some(in_use), Some(connection)) = (self.in_use.take(), opened) {
-            // The place that was kept for this request goes to the next one in the queue.
+            // The stream that was reserved for this request goes to the next one in the queue.
             in_use.pool().has_place(&connection);
         }
         if joined.get() == 0
@@ -90,7 +92,7 @@ impl Drop for Joined {
     }
 }
 
-/// Begins to open a connection, for a request and those that join it.
+/// Starts to open a connection, for a request and the requests that join it.
 pub(crate) fn start(pool: &Rc<Pool>, permit: Permit, in_use: InUse) -> Joined {
     let opening = Rc::<Opening>::default();
     let joined = opening.join(in_use);
@@ -103,7 +105,7 @@ async fn open(pool: Rc<Pool>, permit: Permit, opening: Rc<Opening>) {
     let opened = {
         let mut work = pin!(shake_hands(&pool, permit));
         poll_fn(|cx| {
-            // Nobody needs it any longer.
+            // No request needs it now.
             if opening.joined.get() == 0 {
                 return Poll::Ready(None);
             }
@@ -116,10 +118,10 @@ async fn open(pool: Rc<Pool>, permit: Permit, opening: Rc<Opening>) {
     let Some(result) = opened else { return };
     let connection = result.as_ref().ok().cloned();
     *opening.result.borrow_mut() = Some(result);
-    // In their order: the first has the first place.
+    // In order: the first request gets the first stream.
     opening.waiting.take().into_iter().for_each(Waker::wake);
     let Some(connection) = connection else { return };
-    // Those that wait in the queue have what places those do not need.
+    // The requests in the queue get the streams that the joined requests do not need.
     for _ in opening.joined.get()..STREAMS {
         if !pool.has_place(&connection) {
             break;
@@ -127,12 +129,12 @@ async fn open(pool: Rc<Pool>, permit: Permit, opening: Rc<Opening>) {
     }
 }
 
-/// Connects, and waits for the endpoint's first SETTINGS: only then is it known that it speaks HTTP/2, and how many
-/// requests it takes at once. Whoever begins before that saves a round trip once a connection, and may have its requests
-/// refused, or read by something else.
+/// Connects, and waits for the endpoint's first SETTINGS. Only then is it certain that the endpoint speaks
+/// HTTP/2, and how many concurrent requests it accepts. A client that starts earlier saves one round trip per
+/// connection, but its requests may be refused, or read by a server of another protocol.
 async fn shake_hands(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Http2Connection>, ConnectError> {
     let set = pool.set().clone();
-    // Of many clients: a plan asks for no header here.
+    // The connection carries requests of many clients, so the plan asks for no PROXY header here.
     let stream = pool::dial(pool, ProxyHeader::Local).await?;
     if stream.is_tls() && stream.alpn() != Some(b"h2") {
         return Err(ConnectError::NoHttp2);
@@ -152,7 +154,7 @@ async fn shake_hands(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Http2Connecti
     };
     let mut builder = Builder::new();
     builder
-        // Until its SETTINGS are here: then it is what they say.
+        // Zero until the endpoint's SETTINGS arrive, which then decide.
         .initial_max_send_streams(0)
         .enable_push(false)
         .initial_window_size(WINDOW)

@@ -1,4 +1,4 @@
-//! Who is out, until when, and how many may be.
+//! Which endpoints are ejected, until when, and how many may be.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,14 +11,15 @@ use super::{Cause, Totals, success_rate};
 use crate::state::Stamps;
 use crate::{EndpointState, Wellness};
 
-/// How long an endpoint must have been out before it gives way to another, times its ejections in a row: what all
-/// endpoints of an upstream fail at is not to put them out and in with every few requests.
+/// How long an endpoint must have been ejected before it gives way to another; multiplied by its ejections in
+/// a row. So a request that fails at every endpoint does not eject and return endpoints within a few
+/// requests.
 const GIVES_WAY: Duration = Duration::from_secs(1);
 
-/// The ejections of one upstream. Whoever holds it may change which of its endpoints are out.
+/// The ejections of one upstream. A caller that locks it may change which endpoints are ejected.
 ///
-/// It knows nobody until it is [told](Self::settle), and ejects nobody whom it does not know: without a control thread
-/// to take endpoints back, none is taken out.
+/// It has no members until [`settle`](Self::settle) names them, and ejects only members. So without a control
+/// thread that ends ejections, no endpoint is ejected.
 #[derive(Debug)]
 pub(crate) struct Ejections {
     stamps: Stamps,
@@ -34,16 +35,16 @@ struct Member {
     endpoint: Arc<EndpointState>,
     /// Ejections in a row.
     times: u32,
-    /// The begin of the last one.
+    /// When the last ejection began.
     since: Instant,
-    /// The end of the present one.
+    /// When the current ejection ends; `None` if the endpoint is not ejected.
     until: Option<Instant>,
-    /// When the last one ended.
+    /// When the last ejection ended.
     back: Option<Instant>,
-    /// Ejections in all.
+    /// Number of ejections in all.
     count: u64,
     cause: Option<Cause>,
-    /// Its traffic up to the last interval.
+    /// The totals of its traffic at the end of the last interval.
     seen: Totals,
 }
 
@@ -52,18 +53,18 @@ struct Member {
 pub(crate) struct Ejected {
     pub(crate) cause: Cause,
     pub(crate) time: Duration,
-    /// How many in a row.
+    /// How many in a row, including this one.
     pub(crate) times: u32,
 }
 
-/// What is known of one endpoint's ejections.
+/// One endpoint's ejections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct History {
-    /// The end of the present one.
+    /// When the current ejection ends; `None` if the endpoint is not ejected.
     pub(crate) until: Option<Instant>,
     pub(crate) count: u64,
     pub(crate) times: u32,
-    /// Why it was ejected last.
+    /// Why it was last ejected.
     pub(crate) cause: Option<Cause>,
 }
 
@@ -73,8 +74,8 @@ impl Ejections {
         Self { stamps, rules, members: BTreeMap::new(), counts: [0; Cause::ALL.len()], refused: 0 }
     }
 
-    /// Takes over rules and the endpoints that take requests. Returns those that are back by it: because they left, or
-    /// because fewer may be out now.
+    /// Sets the rules and the endpoints that take requests. Returns the endpoints whose ejection ends by
+    /// this, because they left or because fewer may be ejected now.
     pub(crate) fn settle(
         &mut self,
         rules: &Outlier,
@@ -102,10 +103,11 @@ impl Ejections {
         back
     }
 
-    /// Ejects an endpoint, unless too many are out, or none that is well would be left. Where one endpoint more would be
-    /// too many, one that has been out for a while gives way, if this one fails in a row: what it fails at is happening
-    /// now. So a rolling restart, in which each is down in its turn, does not end with one that is out and well, and one
-    /// that is down and asked. Returns who gave way.
+    /// Ejects an endpoint, unless too many are ejected or no other healthy endpoint would remain. In that
+    /// case an endpoint that has been ejected for a while can give way, if the new one fails in a row,
+    /// because its failures are current. Otherwise a rolling restart, in which each endpoint is down in turn,
+    /// would end with a healthy endpoint that is ejected and a dead one that gets requests. Returns the
+    /// ejection and the endpoint that gave way.
     pub(crate) fn eject(
         &mut self,
         address: &Address,
@@ -130,7 +132,7 @@ impl Ejections {
         let longest = self.rules.ejection_max.max(self.rules.ejection);
         let (base, stamps) = (self.rules.ejection, self.stamps);
         let member = self.members.get_mut(address)?;
-        // At its longest it grows no further, so that what is well again is soon forgiven.
+        // At the longest time it grows no further, so that a recovered endpoint is soon forgiven.
         if base.saturating_mul(member.times) < longest {
             member.times += 1;
         }
@@ -144,7 +146,8 @@ impl Ejections {
         Some((Ejected { cause, time, times: member.times }, gave_way))
     }
 
-    /// Takes back who has been out longest, if that is long enough, and no probe says that it is not well.
+    /// Ends the ejection of the endpoint that has been ejected longest, if this is long enough and probes do
+    /// not report it as unhealthy.
     fn give_way(&mut self, now: Instant) -> Option<Arc<EndpointState>> {
         let may = |member: &&mut Member| {
             member.until.is_some()
@@ -156,12 +159,12 @@ impl Ejections {
         Some(first.endpoint.clone())
     }
 
-    /// When the next one is to be taken back.
+    /// Returns when the next ejection ends.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.members.values().filter_map(|member| member.until).min()
     }
 
-    /// Takes back those whose time is over.
+    /// Ends the ejections whose time is over.
     pub(crate) fn release(&mut self, now: Instant) -> Vec<Arc<EndpointState>> {
         let over = |member: &&mut Member| member.until.is_some_and(|until| until <= now);
         let mut back = Vec::new();
@@ -172,7 +175,7 @@ impl Ejections {
         back
     }
 
-    /// Takes one back before its time; whether it was out.
+    /// Ends an ejection early. Returns whether the endpoint was ejected.
     pub(crate) fn pardon(&mut self, address: &Address, now: Instant) -> bool {
         let Some(member) = self.members.get_mut(address).filter(|member| member.until.is_some()) else {
             return false;
@@ -181,8 +184,8 @@ impl Ejections {
         true
     }
 
-    /// An interval is over: compares success rates, and forgives one ejection of each endpoint that was in throughout.
-    /// Returns whom it ejected.
+    /// Ends an interval: compares success rates, and forgives one ejection of each endpoint that was not
+    /// ejected during the interval. Returns the endpoints that it ejected.
     pub(crate) fn interval(&mut self, now: Instant) -> Vec<(Arc<EndpointState>, Ejected)> {
         let interval = self.rules.interval;
         let mut traffic = Vec::with_capacity(self.members.len());
@@ -206,7 +209,7 @@ impl Ejections {
             .filter_map(|(endpoint, traffic)| Some((endpoint, success_rate::rate(traffic)?)))
             .filter(|(_, rate)| *rate < threshold)
             .collect();
-        // The worst first, since not all may be allowed out.
+        // The worst first, because not all may be ejected.
         below.sort_by(|(a, x), (b, y)| {
             x.total_cmp(y).then_with(|| a.address.to_string().cmp(&b.address.to_string()))
         });
@@ -217,7 +220,7 @@ impl Ejections {
         ejected.collect()
     }
 
-    /// How often [`Self::interval`] is to be called; `None`: ejection is off.
+    /// Returns how often [`Self::interval`] must be called; `None` if outlier detection is off.
     pub(crate) fn every(&self) -> Option<Duration> {
         self.rules.enabled.then_some(self.rules.interval)
     }
@@ -231,7 +234,7 @@ impl Ejections {
         })
     }
 
-    /// Ejections by cause, and how many were refused.
+    /// Returns the number of ejections by cause, and how many were refused.
     pub(crate) fn counts(&self) -> ([u64; Cause::ALL.len()], u64) {
         (self.counts, self.refused)
     }
@@ -240,7 +243,7 @@ impl Ejections {
         self.members.values().filter(|member| member.until.is_some()).count()
     }
 
-    /// How many may be out: the configured share, at least one, and never all.
+    /// Returns how many endpoints may be ejected: the configured share, at least one, and never all.
     fn most(&self) -> usize {
         let (all, most) = (self.members.len(), self.rules.max_ejected);
         if !self.rules.enabled || most.is_zero() {

@@ -1,15 +1,16 @@
-//! Passive health: endpoints that fail the requests they get are taken out for a while (outlier ejection).
+//! Outlier detection: ejects endpoints that fail the requests they get, for a while (passive health checks).
 //!
-//! | File | What it holds |
+//! | File | Contents |
 //! |---|---|
 //! | `streaks.rs` | failures in a row, exact over all workers |
-//! | `traffic.rs` | how many attempts, and how many of them failed, by worker |
-//! | `success_rate.rs` | who succeeds much less often than its neighbours |
-//! | `ejections.rs` | who is out, until when, and how many may be |
+//! | `traffic.rs` | attempts and failures, by worker |
+//! | `success_rate.rs` | endpoints whose success rate is much lower than their neighbours' |
+//! | `ejections.rs` | which endpoints are ejected, until when, and how many may be |
 //!
-//! A worker tells each attempt's outcome (`Detector`). While all is well that is a count of its own and a look at a
-//! word that nobody writes. The worker that sees a limit reached ejects the endpoint; the control thread takes it back
-//! when its time is over ([`crate::health::Health`]). So no worker ever looks at the clock for it.
+//! A worker reports the outcome of each attempt to its `Detector`. While all is well this costs one count
+//! of its own and one read of a word that no thread writes. The worker whose report reaches a limit ejects
+//! the endpoint. The control thread ends the ejection ([`crate::health::Health`]), so no worker checks the
+//! time for it.
 
 mod ejections;
 mod streaks;
@@ -32,11 +33,11 @@ pub(crate) use traffic::Traffic;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Cause {
-    /// Responses 5xx, or failures, in a row.
+    /// Responses 5xx or failures in a row.
     Consecutive5xx = 0,
-    /// No connection, a broken one, no answer in time, or 502, 503, 504, in a row.
+    /// Gateway errors in a row: no connection, a broken one, a timeout, or status 502, 503 or 504.
     ConsecutiveGatewayErrors = 1,
-    /// It succeeds much less often than its neighbours.
+    /// The endpoint's success rate is much lower than its neighbours'.
     SuccessRate = 2,
 }
 
@@ -44,7 +45,8 @@ impl Cause {
     /// Every cause, in order of its number.
     pub const ALL: [Self; 3] = [Self::Consecutive5xx, Self::ConsecutiveGatewayErrors, Self::SuccessRate];
 
-    /// The spelling in metrics and on the admin listener, and the key under `outlier` that sets it.
+    /// Returns the name in metrics and on the admin listener. It is also the key under `outlier` that
+    /// configures the cause.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -65,7 +67,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// What all workers know of one endpoint's outcomes.
+/// The outcomes of one endpoint's requests that all workers share.
 #[derive(Debug, Default)]
 pub(crate) struct EndpointOutlier {
     streaks: Streaks,
@@ -73,23 +75,23 @@ pub(crate) struct EndpointOutlier {
 }
 
 impl EndpointOutlier {
-    /// Counts for one more worker.
+    /// Returns new counters for one worker.
     pub(crate) fn traffic(&self) -> Arc<Traffic> {
         self.parts.add()
     }
 
-    /// What attempts came to, over all workers.
+    /// Returns the sum of the counters of all workers.
     pub(crate) fn totals(&self) -> Totals {
         self.parts.totals()
     }
 
-    /// What failed so far does not count any longer.
+    /// Ends both streaks, so that earlier failures in a row do not count.
     pub(crate) fn forgive(&self) {
         self.streaks.end();
     }
 }
 
-/// A worker's look at the outcomes of one upstream.
+/// Evaluates outcomes by the limits of one upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Detector {
     limits: Limits,
@@ -100,7 +102,7 @@ impl Detector {
         Self { limits: Limits::new(rules) }
     }
 
-    /// Takes an outcome into account; the cause if the endpoint is to be ejected for it.
+    /// Counts an outcome. Returns the cause if the endpoint must be ejected.
     #[inline]
     pub(crate) fn saw(&self, outcome: Outcome, own: &Traffic, endpoint: &EndpointState) -> Option<Cause> {
         own.attempt();

@@ -8,12 +8,12 @@ use super::Cause;
 
 /// Failures in a row of one endpoint, exact over all workers.
 ///
-/// Both counts are in one word: what a success has to look at is one load, of a line that nobody writes while all is
-/// well. The upper half counts 5xx and failures, the lower half those of them that are the gateway's own.
+/// Both counts are in one word, so a success costs one load from a cache line that no thread writes while all
+/// is well. The upper half counts 5xx responses and failures, the lower half only gateway errors.
 #[derive(Debug, Default)]
 pub(super) struct Streaks(AtomicU64);
 
-/// How many in a row eject; `u32::MAX`: none do.
+/// How many failures in a row cause an ejection; `u32::MAX` if none do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
     any: u32,
@@ -28,7 +28,7 @@ impl Limits {
 }
 
 impl Streaks {
-    /// Ends both. One that another worker reports meanwhile counts as having come before.
+    /// Resets both counts. A failure that another worker reports at the same time counts as earlier.
     #[inline]
     pub(super) fn end(&self) {
         if self.0.load(Ordering::Relaxed) != 0 {
@@ -36,8 +36,8 @@ impl Streaks {
         }
     }
 
-    /// One more failure. When a limit is reached, exactly one caller is told, and both begin anew: so an ejection that
-    /// is refused is asked for again after as many more.
+    /// Counts a failure. When a limit is reached, exactly one caller gets the cause, and both counts start
+    /// again. So an ejection that was refused is requested again after as many more failures.
     pub(super) fn failure(&self, gateway: bool, limits: Limits) -> Option<Cause> {
         let mut known = self.0.load(Ordering::Relaxed);
         loop {

@@ -1,17 +1,19 @@
-//! Who succeeds much less often than its neighbours.
+//! Finds endpoints whose success rate is much lower than their neighbours'.
 
 use super::Totals;
 
-/// Endpoints with enough attempts below which nothing is compared, as Envoy has it (`success_rate_minimum_hosts`).
+/// Fewest endpoints with enough attempts for a comparison, as in Envoy (`success_rate_minimum_hosts`).
 const ENDPOINTS: usize = 5;
-/// Attempts in an interval below which an endpoint is left out of the comparison (`success_rate_request_volume`).
+/// Fewest attempts in an interval for an endpoint to be compared (`success_rate_request_volume`).
 const ATTEMPTS: u64 = 100;
-/// How many standard deviations below the mean is too far (`success_rate_stdev_factor`).
+/// How many standard deviations below the mean the threshold lies (`success_rate_stdev_factor`).
 const DEVIATIONS: f64 = 1.9;
 
-/// The success rate below which an endpoint of these is an outlier; `None`: too few to tell.
+/// Returns the success rate below which an endpoint is an outlier. `None` if too few endpoints have enough
+/// attempts.
 ///
-/// Envoy's rule: the mean less 1.9 standard deviations (of the population) of those with enough attempts.
+/// This is Envoy's rule: the mean minus 1.9 standard deviations (of the population) of the endpoints with
+/// enough attempts.
 pub(super) fn threshold(interval: &[Totals]) -> Option<f64> {
     let rates: Vec<f64> = interval.iter().copied().filter_map(rate).collect();
     if rates.len() < ENDPOINTS {
@@ -23,7 +25,7 @@ pub(super) fn threshold(interval: &[Totals]) -> Option<f64> {
     Some(mean - DEVIATIONS * variance.sqrt())
 }
 
-/// The success rate of an endpoint; `None` if it had too few attempts.
+/// Returns the success rate of an endpoint; `None` if it had too few attempts.
 pub(super) fn rate(interval: Totals) -> Option<f64> {
     let good = interval.attempts.saturating_sub(interval.failures);
     (interval.attempts >= ATTEMPTS).then(|| good as f64 / interval.attempts as f64)

@@ -1,11 +1,12 @@
-//! What attempts at an endpoint came to: counted by each worker for itself, added up by whoever wants to know.
+//! Counts of attempts and failures at an endpoint. Each worker counts for itself; a reader adds the counts
+//! up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// One worker's counts of one endpoint: written by that worker alone, read by any thread.
+/// One worker's counts of one endpoint. Only that worker writes them; any thread reads them.
 ///
-/// Aligned to a pair of cache lines, so that no two workers write to the same one.
+/// They are aligned to a pair of cache lines, so that no two workers write to the same one.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Traffic {
@@ -24,29 +25,29 @@ impl Traffic {
     }
 }
 
-/// A load and a store, never a read-modify-write: nobody else writes.
+/// A load and a store instead of a read-modify-write, because no other thread writes.
 #[inline]
 fn increment(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 
-/// Sums over all workers since the endpoint became known.
+/// Sums over all workers, since the state of the endpoint was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Attempts that came to an end, a failed one too.
+    /// Attempts that ended, successfully or not.
     pub attempts: u64,
-    /// Those that failed, or were answered 5xx.
+    /// Attempts that failed or were answered with 5xx.
     pub failures: u64,
 }
 
 impl Totals {
     fn add(&mut self, part: &Traffic) {
-        // In this order: a failure whose attempt is missing would be a rate above 1.
+        // In this order: a failure without its attempt would make a rate above 1.
         self.failures += part.failures.load(Ordering::Relaxed);
         self.attempts += part.attempts.load(Ordering::Relaxed);
     }
 
-    /// What came since an earlier look.
+    /// Returns the counts since an earlier reading.
     pub(super) fn since(self, before: Self) -> Self {
         Self {
             attempts: self.attempts.saturating_sub(before.attempts),
@@ -60,12 +61,12 @@ impl Totals {
 pub(super) struct Parts(Mutex<(Vec<Arc<Traffic>>, Totals)>);
 
 impl Parts {
-    /// A worker's own.
+    /// Adds counters for one worker.
     pub(super) fn add(&self) -> Arc<Traffic> {
         let part = Arc::new(Traffic::default());
         let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (parts, gone) = &mut *guard;
-        // Those of pools that are gone: their counts stay.
+        // Keeps the counts of pools that are gone.
         parts.retain(|part| {
             let alive = Arc::strong_count(part) > 1;
             if !alive {

@@ -1,4 +1,4 @@
-//! A name server that says what a test wants, over UDP and TCP.
+//! A name server over UDP and TCP that answers as a test wants.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -10,25 +10,25 @@ use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UdpSocket};
 
-/// What is said to one question.
+/// The answer to one question.
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
-    /// These answers, and these records along with them.
+    /// These answers, and these additional records.
     Records(Vec<Record>, Vec<Record>),
     /// This error, without records.
     Code(ResponseCode),
-    /// Nothing.
+    /// No answer.
     Silence,
 }
 
 type Zone = Arc<Mutex<HashMap<(String, RecordType), Reply>>>;
 
-/// A name server; names that it does not know do not exist.
+/// A name server. Names that it does not know do not exist.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) address: SocketAddr,
     zone: Zone,
-    /// What was asked over UDP and TCP.
+    /// Numbers of questions over UDP and TCP.
     asked: Arc<Mutex<(usize, usize)>>,
 }
 
@@ -61,7 +61,7 @@ impl Server {
     pub(super) async fn start() -> Self {
         let (udp, tcp) = loop {
             let udp = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
-            // The other protocol's port of the same number may be somebody else's.
+            // Another process may use the TCP port of the same number.
             if let Ok(tcp) = TcpListener::bind(udp.local_addr().expect("bound")).await {
                 break (udp, tcp);
             }
@@ -105,18 +105,18 @@ impl Server {
         self.zone.lock().expect("zone").insert((name.to_owned(), kind), reply);
     }
 
-    /// The A records of a name.
+    /// Sets the A records of a name.
     pub(super) fn say_a(&self, name: &str, ttl: u32, addresses: &[&str]) {
         let records = addresses.iter().map(|text| a(name, ttl, text)).collect();
         self.say(name, RecordType::A, Reply::Records(records, Vec::new()));
     }
 
-    /// Whatever was said, from now on it is this.
+    /// Replaces all replies by this one.
     pub(super) fn say_always(&self, reply: &Reply) {
         self.zone.lock().expect("zone").values_mut().for_each(|known| *known = reply.clone());
     }
 
-    /// Questions over UDP and over TCP so far.
+    /// Returns the numbers of questions over UDP and TCP so far.
     pub(super) fn asked(&self) -> (usize, usize) {
         *self.asked.lock().expect("count")
     }

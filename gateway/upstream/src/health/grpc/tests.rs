@@ -48,7 +48,7 @@ proptest! {
     }
 }
 
-/// What a server answers to a call.
+/// The answer of a server to a call.
 #[derive(Clone, Default)]
 struct Says {
     status: u16,
@@ -58,7 +58,8 @@ struct Says {
     trailer: Option<&'static str>,
 }
 
-/// Probes a server of one call; its result, and the path and message that the server got.
+/// Probes a server that answers one call. Returns the probe's result, and the path and message that the
+/// server received.
 fn ask(says: Says, service: &str) -> (Result<(), ProbeFailure>, String) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = Address::Socket(listener.local_addr().expect("an address"));
@@ -99,7 +100,7 @@ fn ask(says: Says, service: &str) -> (Result<(), ProbeFailure>, String) {
                 worked
             })
             .await;
-            // Until the probe has gone.
+            // Runs until the probe has closed the connection.
             let _ = poll_fn(|cx| connection.poll_closed(cx)).await;
             format!("{path} {got:?}")
         })

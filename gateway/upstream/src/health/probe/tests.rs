@@ -31,7 +31,7 @@ fn http(body: Option<&str>) -> Health {
     })
 }
 
-/// A server of one connection: reads a head, then does as it is told. Returns what it read.
+/// A server of one connection: reads a head, then runs the script. Returns the head.
 fn origin(script: impl FnOnce(TcpStream) + Send + 'static) -> (Address, thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = Address::Socket(listener.local_addr().expect("an address"));
@@ -54,7 +54,7 @@ fn origin(script: impl FnOnce(TcpStream) + Send + 'static) -> (Address, thread::
 fn answering(answer: impl Into<Vec<u8>>) -> (Address, thread::JoinHandle<String>) {
     let answer = answer.into();
     origin(move |mut stream| {
-        // The probe may have seen enough before all of it.
+        // The probe may close before it has read everything.
         let _ = stream.write_all(&answer);
     })
 }
@@ -111,7 +111,7 @@ fn statuses() {
             expected
         );
     }
-    // What comes before the answer is not the answer.
+    // An interim response is not the answer.
     assert_eq!(
         result("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 500 X\r\n\r\n", &http(None)),
         Err(ProbeFailure::Status(500))

@@ -6,7 +6,7 @@ use tollgate_plan::Percent;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// An upstream of ten, on a clock of its own.
+/// An upstream of several endpoints with its own clock.
 struct World {
     ejections: Ejections,
     all: Vec<Arc<EndpointState>>,
@@ -26,7 +26,7 @@ impl World {
         world
     }
 
-    /// Only the first so many are left.
+    /// Keeps only the first `endpoints`.
     fn settle(&mut self, endpoints: usize) -> usize {
         let members = self.all[..endpoints].iter().cloned();
         self.ejections.settle(&self.rules, members, self.now).len()
@@ -73,7 +73,7 @@ fn the_time_grows_to_its_bound_and_is_forgiven() {
         assert_eq!(world.eject(0), Some(expected * SECOND));
         world.pass(expected * SECOND);
     }
-    // Three in a row count. The interval in which it came back forgives nothing.
+    // Three in a row count. The interval in which it returned forgives nothing.
     world.ejections.interval(world.now);
     assert_eq!(world.ejections.history(&world.all[0].address).times, 3);
     for left in [2, 1, 0, 0] {
@@ -109,7 +109,7 @@ fn the_last_that_is_well_stays() {
 
 #[test]
 fn who_has_been_out_for_a_while_gives_way_to_who_fails_now() {
-    // The second, and the last, of two that are down one after the other.
+    // The second of two endpoints that are down in turn, and the last of three.
     for endpoints in [2, 3] {
         let mut world = World::new(endpoints, Outlier::default());
         assert_eq!(world.eject(0), Some(30 * SECOND));
@@ -118,11 +118,11 @@ fn who_has_been_out_for_a_while_gives_way_to_who_fails_now() {
         world.pass(Duration::from_millis(1));
         assert_eq!(world.eject(1), Some(30 * SECOND));
         assert_eq!(world.out(), [1]);
-        // The first one is not well after all: out again, for longer.
+        // The first one is not well after all: it is ejected again, for longer.
         world.pass(SECOND);
         assert_eq!(world.eject(0), Some(60 * SECOND));
         assert_eq!(world.out(), [0]);
-        // Nor the other: it takes ever longer until they change places.
+        // Nor is the other: the time until they change places grows.
         world.pass(SECOND);
         assert_eq!(world.eject(1), None, "too soon for a second in a row");
         world.pass(SECOND);

@@ -1,4 +1,4 @@
-//! Has a policy see a request again and again. What a request costs is counted by callgrind:
+//! Runs a policy repeatedly over one request. Callgrind counts the instructions:
 //!
 //! ```sh
 //! cargo build --release -p tollgate-policy --example policy_cost
@@ -7,13 +7,15 @@
 //! done
 //! ```
 //!
-//! The difference, divided by the requests, is what one costs; that of `none` is what the example itself does, which is to
-//! copy a head of eight fields and to clear a context. Valgrind knows no instructions of the processor's own for hashes, so
-//! the time is told as well, without valgrind: `target/release/examples/policy_cost api_key 1000000`, and `none` beside it.
+//! The difference divided by the number of requests is the cost of one request. Subtract the result of
+//! `none`, the cost of the example itself: copying a head of eight fields and clearing a context. Valgrind
+//! does not support the processor's hash instructions, so the example also reports the time. For that, run it
+//! without valgrind: `target/release/examples/policy_cost api_key 1000000`, and `none` for comparison.
 //!
-//! Policies: `none`, `canary_header`, `canary_cookie` (sticky), `canary` (a percentage by lot), `headers` (one field removed,
-//! two set and one added in the request, one set in the response), `headers_filled` (the same with parts of the request in two
-//! values), `api_key` (one of a thousand in a field, which goes no further), `cors`, `security_headers`.
+//! Policies: `none`, `canary_header`, `canary_cookie` (sticky), `canary` (a random percentage), `headers`
+//! (one field removed, two set and one added in the request, one set in the response), `headers_filled` (the
+//! same with placeholders in two values), `api_key` (one of a thousand in a field, which is not forwarded),
+//! `cors`, `security_headers`.
 
 use std::hint::black_box;
 use std::io::{Write, stdout};

@@ -1,8 +1,8 @@
-//! `aggregate`: a request is answered with one JSON document that is made of what several upstreams say.
+//! `aggregate`: answers a request with one JSON document that combines the responses of several upstreams.
 //!
-//! All are asked at once. What says that it is JSON is checked and stands in the document as it came, byte for byte; any other
-//! text becomes a string. A part that is required and fails has the request refused; in the place of one that is optional
-//! stands its fallback, and the document says that it failed.
+//! All upstreams are asked at once. A response that declares JSON is validated and copied byte for byte; any
+//! other text becomes a JSON string. If a required part fails, the request is refused. An optional part that
+//! fails is replaced by its fallback, and the document can list it as failed.
 
 mod document;
 
@@ -20,55 +20,55 @@ use crate::{
     Answer, Part as Filled, Planned, Policy, Question, Refusal, Request, Said, Shared, Template, Verdict,
 };
 
-/// One JSON document of what several upstreams say.
+/// Answers with one JSON document that combines the responses of several upstreams.
 #[derive(Debug)]
 pub struct AggregateRules {
-    /// What it is made of.
+    /// The parts of the document.
     pub parts: Vec<Part>,
-    /// How it looks.
+    /// The layout of the document.
     pub shape: Vec<Piece>,
-    /// Bytes that the parts may have in all.
+    /// The maximum size of all parts together in bytes.
     pub total: usize,
 }
 
 /// A part of the document.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Its name.
+    /// The name of the part in the document.
     pub name: String,
-    /// The upstream that is asked, by name.
+    /// The upstream that delivers the part, by name.
     pub to: Arc<str>,
-    /// The path; what is filled in can neither begin nor end a segment.
+    /// The path. A value that is filled in cannot start or end a path segment.
     pub path: Template,
     /// The query.
     pub query: Template,
-    /// The host that it is asked with; `None`: that of the request.
+    /// The host to send; `None`: the host of the client's request.
     pub host: Option<Arc<str>>,
-    /// How long it may take.
+    /// The time limit of the part.
     pub timeout: Duration,
-    /// Bytes that it may have.
+    /// The maximum size of the part in bytes.
     pub most: usize,
-    /// What becomes of the request without it.
+    /// The consequence if the part fails.
     pub need: Need,
 }
 
-/// What becomes of a request one of whose parts fails.
+/// The consequence for a request if a part fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// It fails too.
+    /// The request fails.
     Required,
-    /// This JSON stands in its place.
+    /// This JSON replaces the part.
     Optional(Box<str>),
 }
 
-/// A piece of the document.
+/// A piece of the document's layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// JSON as it stands.
+    /// Literal JSON.
     Text(Box<str>),
-    /// The part of this number.
+    /// The part with this index.
     Part(usize),
-    /// A list of the names of the parts that have failed.
+    /// The list of the names of failed parts.
     Failed,
 }
 
@@ -96,14 +96,14 @@ struct Aggregate {
     counts: Arc<Counts>,
 }
 
-/// What came of the requests.
+/// Counters of the results.
 #[derive(Debug)]
 struct Counts {
-    /// All parts were there.
+    /// Documents with all parts.
     whole: Arc<AtomicU64>,
-    /// Some had their fallbacks.
+    /// Documents with at least one fallback.
     partial: Arc<AtomicU64>,
-    /// One that is required was missing.
+    /// Requests that failed because a required part failed.
     failed: Arc<AtomicU64>,
 }
 
@@ -117,7 +117,8 @@ impl Policy for Aggregate {
 }
 
 impl Part {
-    /// What its upstream is asked. A path that cannot be filled in stays empty, and is refused where it would be asked.
+    /// Returns the request to the upstream. If the path cannot be filled in, it stays empty and the request
+    /// is refused later.
     fn question(&self, request: &Request<'_>, budget: &Rc<Cell<usize>>) -> Question {
         Question {
             upstream: self.to.clone(),
@@ -131,12 +132,13 @@ impl Part {
     }
 }
 
-/// The path for a request. Nothing if a value is empty or would climb: `/users/` is not what `/users/{consumer}` means.
+/// Returns the path for a request. Returns `None` if a value is empty or consists of dots, which could climb:
+/// `/users/` is not what `/users/{consumer}` means.
 fn path(template: &Template, request: &Request<'_>) -> Option<Vec<u8>> {
     let (mut out, mut sound) = (Vec::new(), true);
     template.each(request, |part, value| match part {
         Filled::Text(_) => out.extend_from_slice(value),
-        // In normal form already, and it stands for segments.
+        // The value is already in normal form and may span several segments.
         Filled::Path if out.ends_with(b"/") => {
             out.extend_from_slice(value.strip_prefix(b"/").unwrap_or(value));
         }
@@ -170,7 +172,7 @@ impl AggregateRules {
                 }
                 (Err((reason, detail)), Need::Required) => {
                     counts.failed.fetch_add(1, Relaxed);
-                    // What went wrong between here and an upstream is no fault of the client's.
+                    // An error between the gateway and an upstream is not the client's fault.
                     let reason = if reason.status() >= 500 { reason } else { Reason::PartFailed };
                     let detail = detail.or(Some("a part that is required failed"));
                     return Refusal { detail, ..reason.into() }.into();
@@ -180,7 +182,7 @@ impl AggregateRules {
         }
         if failed.is_empty() { &counts.whole } else { &counts.partial }.fetch_add(1, Relaxed);
         let body = document::write(&self.shape, &values, &failed);
-        // Of how long each part may be kept nothing is known here.
+        // The gateway does not know how long each part may be cached.
         let lines = b"Content-Type: application/json\r\nCache-Control: no-store\r\n".to_vec();
         Verdict::Answer(Answer { status: 200, lines, body })
     }

@@ -1,8 +1,9 @@
-//! `any_of`: alternatives of policies that let a request in. It has to pass all policies of one of them.
+//! `any_of`: alternative policies that admit a request. The request must pass all policies of one
+//! alternative.
 //!
-//! The alternatives are tried in their order, and the first that the request passes says who it is. What a policy of an
-//! alternative did to the request is undone when a policy behind it refuses. A request that no alternative lets in gets one
-//! refusal, which [`Failures`] makes of all of theirs.
+//! The alternatives are tried in order; the first that the request passes identifies the consumer. If a later
+//! policy of an alternative refuses, the changes of its earlier policies are undone. If no alternative admits
+//! the request, it gets one refusal, which [`Failures`] derives from the refusals of all alternatives.
 
 mod failures;
 
@@ -15,10 +16,10 @@ use self::failures::Failures;
 use crate::context::Mark;
 use crate::{After, Planned, Policy, Request, Shared, Shown, Verdict};
 
-/// Alternatives of policies that let a request in.
+/// Alternatives, one of which must admit the request.
 #[derive(Debug)]
 pub struct AnyOfRules {
-    /// The alternatives, each with its policies, in the order in which a request meets them.
+    /// The alternatives, each with its policies in evaluation order.
     pub alternatives: Vec<Vec<Arc<dyn Planned>>>,
 }
 
@@ -40,8 +41,8 @@ impl Planned for AnyOfRules {
     }
 
     fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
-        // By its kind and its number among those of its kind: other alternatives may come and go, and what a policy remembers
-        // (nonces above all) stays.
+        // The key is the kind and the number among policies of this kind. State (nonces above all) therefore
+        // survives when alternatives of other kinds are added or removed.
         let mut kinds: Vec<&'static str> = Vec::new();
         let mut live = |policy: &Arc<dyn Planned>| {
             let kind = policy.kind();
@@ -87,7 +88,7 @@ impl Alternatives {
         self.0.iter().flatten().filter_map(|policy| policy.authenticator())
     }
 
-    /// What an alternative can say of a request before one of its policies is asked.
+    /// Classifies an alternative by the credentials of the request, before any of its policies runs.
     fn look(&self, alternative: usize, request: &Request<'_>) -> Look {
         let mut look = Look::Worth;
         for authenticator in self.0[alternative].iter().filter_map(|policy| policy.authenticator()) {
@@ -103,34 +104,35 @@ impl Alternatives {
     }
 }
 
-/// What an alternative can say of a request before one of its policies is asked.
+/// The classification of an alternative by the credentials of the request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Look {
-    /// Its credentials are there, or it needs none.
+    /// All of its credentials are present, or it needs none.
     Worth,
-    /// A credential is missing that is not optional.
+    /// A required credential is missing.
     Missing,
-    /// A credential is missing that is optional.
+    /// An optional credential is missing.
     Anonymous,
 }
 
-/// A request that passes for want of an optional credential must not do so where a later alternative would have known it, or
-/// where it has shown a wrong one. So these alternatives come last.
+/// The two passes over the alternatives. An alternative that admits a request without its optional credential
+/// comes in the second pass. Otherwise it would admit requests that a later alternative identifies, or that
+/// carry a wrong credential.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Round {
     Shown,
     Anonymous,
 }
 
-/// How far a request has come.
+/// The progress of a request through the alternatives.
 struct Tried {
     all: Arc<Alternatives>,
-    /// The alternative that is being tried, and its policy that is met next.
+    /// The alternative that is being tried, and the index of its next policy.
     alternative: usize,
     policy: usize,
     round: Round,
     failures: Failures,
-    /// The request as it was before the alternative, where more than one policy may change it.
+    /// The request before the alternative, saved if more than one policy may change it.
     before: Option<Box<Before>>,
 }
 
@@ -178,7 +180,7 @@ impl Tried {
         }
     }
 
-    /// Takes what the policy says that was met; an error: the request has to wait first.
+    /// Processes the verdict of a policy. `Err`: the request must wait first.
     fn heard(mut self, verdict: Verdict, request: &mut Request<'_>) -> Result<Self, Verdict> {
         match verdict {
             Verdict::Continue => {
@@ -221,7 +223,7 @@ impl Tried {
         Ok(self)
     }
 
-    /// The policy that had to wait says this.
+    /// Processes the verdict of a policy after its wait.
     fn then(self, verdict: Verdict, request: &mut Request<'_>) -> Verdict {
         match self.heard(verdict, request) {
             Ok(tried) => tried.go_on(request),
@@ -229,7 +231,8 @@ impl Tried {
         }
     }
 
-    /// The alternative lets the request in. Credentials that no policy lets go upstream go no further, whichever was used.
+    /// Ends the evaluation after an alternative has admitted the request. Conceals the credentials of all
+    /// other alternatives, except in fields that the admitting policies forward.
     fn passed(&self, request: &mut Request<'_>) {
         let winner = &self.all.0[self.alternative];
         let kept = |field: &str| {

@@ -1,6 +1,7 @@
-//! `api_key`: who shows a key of a consumer may come.
+//! `api_key`: admits requests that carry a consumer's API key.
 //!
-//! Only the SHA-256 of a key is known here. Keys are random and long, so a slow hash would guard nothing.
+//! The gateway stores only the SHA-256 digest of a key. Keys are long and random, so a slow hash would add no
+//! protection.
 
 use std::sync::Arc;
 
@@ -11,23 +12,23 @@ use crate::{
     Authenticator, Consumers, CredentialPlace, Identity, Planned, Policy, Refusal, Request, Shared, Verdict,
 };
 
-/// The longest key that is looked at, in bytes: hashing costs time.
+/// The maximum length of a key in bytes. It bounds the cost of hashing.
 const LONGEST: usize = 512;
-/// RFC 9110, 11.6.1 wants a challenge with every 401; no scheme is registered for keys.
+/// RFC 9110, 11.6.1 requires a challenge with every 401, but no scheme is registered for API keys.
 const CHALLENGE: &[u8] = b"WWW-Authenticate: ApiKey\r\n";
 
-/// Who shows a key of a consumer may come.
+/// Admits requests that carry a consumer's API key.
 #[derive(Debug)]
 pub struct ApiKeyRules {
-    /// Where the key may be.
+    /// The places where a request may carry the key.
     pub from: Vec<CredentialPlace>,
-    /// Whether the key goes upstream.
+    /// Whether the key is sent upstream.
     pub forward: bool,
     /// Whether a request without a key passes.
     pub optional: bool,
-    /// How the upstream is told who it is.
+    /// The fields that name the consumer to the upstream.
     pub identity: Identity,
-    /// Who is known.
+    /// The consumers with their keys.
     pub consumers: Arc<Consumers>,
 }
 
@@ -131,7 +132,7 @@ impl Live {
     }
 }
 
-/// How a summary says that a policy lets requests without a credential pass.
+/// Returns the part of a summary that mentions an optional credential.
 pub(crate) const fn optionally(optional: bool) -> &'static str {
     if optional { ", or none" } else { "" }
 }

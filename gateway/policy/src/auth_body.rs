@@ -1,23 +1,24 @@
-//! The request's body, for services that say whether it may go on.
+//! Sends the request's body to authorization services.
 
 use crate::{Request, Verdict};
 
-/// The field that tells a service whether it got only the beginning of a body, as Envoy does.
+/// The field that tells a service whether it received only the start of a body; Envoy uses the same name.
 pub(crate) const PARTIAL: &str = "x-envoy-auth-partial-body";
 
-/// How much of a request's body a service gets.
+/// The part of a request's body that an authorization service receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuthBody {
-    /// Bytes of the body.
+    /// The maximum number of bytes.
     pub max: usize,
-    /// Whether the service gets the beginning of a larger body; else the request is refused (413).
+    /// Whether the service receives the start of a larger body; otherwise the request is refused (413).
     pub partial: bool,
-    /// Whether `ext_authz` has it in `raw_body` even if it is text.
+    /// Whether `ext_authz` sends the body in `raw_body` even if it is text.
     pub as_bytes: bool,
 }
 
 impl AuthBody {
-    /// Has the body read, and does this with it and with whether there is more of it. The body goes upstream all the same.
+    /// Reads the body and calls `then` with it; the flag says whether the body continues. The body is still
+    /// sent upstream.
     pub(crate) fn read(
         self,
         request: &mut Request<'_>,

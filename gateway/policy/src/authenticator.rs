@@ -1,16 +1,17 @@
-//! The credentials of a policy that identifies clients. [`any_of`](crate::AnyOfRules) uses them.
+//! The interface that [`any_of`](crate::AnyOfRules) uses to handle the credentials of its alternatives.
 
 use crate::Request;
 
 /// A policy that identifies clients, as one of several alternatives.
 pub trait Authenticator {
-    /// Whether the request shows a credential of this policy's kind, good or not.
+    /// Whether the request carries a credential of this policy's type, valid or not.
     fn is_shown(&self, request: &Request<'_>) -> bool;
 
     /// Whether a request without such a credential passes.
     fn is_optional(&self) -> bool;
 
-    /// The line of a 401 that asks for such a credential (RFC 9110, 11.6.1), with its CRLF; empty: no scheme asks for it.
+    /// Returns the header line of a 401 that asks for such a credential (RFC 9110, 11.6.1), with its CRLF;
+    /// empty if the policy has no authentication scheme.
     fn challenge(&self) -> Vec<u8> {
         Vec::new()
     }
@@ -18,13 +19,13 @@ pub trait Authenticator {
     /// Removes the identity fields that only this policy may write.
     fn claim(&self, request: &mut Request<'_>);
 
-    /// Whether a credential in this field goes upstream when this policy has let the request in.
+    /// Whether a credential in this field goes upstream when this policy has admitted the request.
     fn forwards(&self, field: &str) -> bool;
 
-    /// Removes this policy's credential after another policy has let the request in. `kept` names the fields in which that
-    /// policy forwards its own credential.
+    /// Removes this policy's credential after another policy has admitted the request. `kept` returns true
+    /// for fields in which that policy forwards its own credential.
     fn conceal(&self, request: &mut Request<'_>, kept: &dyn Fn(&str) -> bool);
 
-    /// Removes the credential from the target of a refused request, because logs have the target.
+    /// Removes the credential from the target of a refused request, because the target is logged.
     fn redact(&self, _: &mut Request<'_>) {}
 }

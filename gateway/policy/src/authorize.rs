@@ -1,4 +1,4 @@
-//! `authorize`: which of those who are known may come.
+//! `authorize`: decides which identified consumers may proceed.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use tollgate_observe::Reason;
 
 use crate::{Consumer, Planned, Policy, Refusal, Request, Shared, Shown, Verdict};
 
-/// Has those for whom all of it is true.
+/// A rule that matches a consumer if all of its conditions hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
-    /// It is one of them; empty: whoever it is.
+    /// The consumer is one of these; empty: any.
     pub consumers: Vec<String>,
-    /// It is in one of them; empty: in whichever.
+    /// The consumer is in one of these groups; empty: no condition.
     pub groups: Vec<String>,
-    /// Each claim has one of its values.
+    /// Each claim has one of its accepted values.
     pub claims: Vec<(String, Vec<String>)>,
-    /// The request has one of these methods; empty: whichever.
+    /// The request has one of these methods; empty: any.
     pub methods: Vec<String>,
 }
 
@@ -29,17 +29,17 @@ impl Rule {
     }
 }
 
-/// Which of those who are known may come.
+/// The rules that decide which identified consumers may proceed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthorizeRules {
-    /// Who may; `None`: everybody who is known.
+    /// Rules that permit; `None`: every identified consumer.
     pub allow: Option<Vec<Rule>>,
-    /// Who may not, whatever `allow` says.
+    /// Rules that forbid; they override `allow`.
     pub deny: Vec<Rule>,
 }
 
 impl AuthorizeRules {
-    /// Why it may not; `None`: it may.
+    /// Returns the cause of a refusal; `None` if the consumer is permitted.
     fn refuses(&self, consumer: Option<&Consumer>, method: &[u8]) -> Option<&'static str> {
         let Some(consumer) = consumer else { return Some("it is not known who asks") };
         if self.deny.iter().any(|rule| rule.has(consumer, method)) {

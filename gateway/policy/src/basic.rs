@@ -1,8 +1,9 @@
-//! `basic`: who shows the password of a consumer may come (RFC 7617).
+//! `basic`: admits requests with a consumer's name and password (RFC 7617).
 //!
-//! A password is short, so what is kept of it has to be slow to compute: argon2 or bcrypt, some tens of milliseconds. That is
-//! done on a few threads of their own, with a bound on how many wait; what was found right is remembered for a short time
-//! under a keyed hash, so that the password itself stands nowhere.
+//! Passwords are short, so their hashes must be slow to compute: argon2 or bcrypt, some tens of milliseconds.
+//! A few dedicated threads verify them, and the number of waiting verifications is bounded. A verified
+//! password is remembered for a short time under a keyed hash, so that memory does not hold the password
+//! itself.
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug};
@@ -26,31 +27,32 @@ use crate::{
     Authenticator, Consumer, Consumers, Identity, Planned, Policy, Refusal, Request, Shared, Verdict,
 };
 
-/// Threads that verify passwords. Each computation takes a core, and argon2 tens of MiB.
+/// The number of threads that verify passwords. Each verification occupies a core, and argon2 needs tens of
+/// MiB.
 const THREADS: usize = 2;
-/// Passwords that wait to be verified; who comes then is refused.
+/// The maximum number of waiting verifications; further requests are refused.
 const WAITING: usize = 64;
-/// How long somebody waits for his turn.
+/// The maximum time that a request waits for the result.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest credentials that are looked at, in bytes. bcrypt takes 72 of a password.
+/// The maximum length of encoded credentials in bytes. bcrypt uses at most 72 bytes of a password.
 const LONGEST: usize = 1024;
-/// Passwords that are remembered.
+/// The maximum number of remembered passwords.
 const REMEMBERED: usize = 10_000;
 
-/// Who shows the password of a consumer may come.
+/// Admits requests with a consumer's name and password.
 #[derive(Debug)]
 pub struct BasicRules {
-    /// What clients are told to ask for: the realm.
+    /// The realm, which the challenge shows to clients.
     pub realm: String,
-    /// Whether the password goes upstream.
+    /// Whether `Authorization` is sent upstream.
     pub forward: bool,
-    /// How long a password that was right is taken for right.
+    /// How long a verified password is accepted without another verification.
     pub cache: Duration,
     /// Whether a request without a password passes.
     pub optional: bool,
-    /// How the upstream is told who it is.
+    /// The fields that name the consumer to the upstream.
     pub identity: Identity,
-    /// Who is known.
+    /// The consumers with their password hashes.
     pub consumers: Arc<Consumers>,
 }
 
@@ -65,7 +67,8 @@ impl Planned for BasicRules {
 
     fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
         let pool = shared.state("passwords", |_| true, Pool::default);
-        // It holds for the hash that a password was right by, so it outlives changes of consumers.
+        // Each entry records the hash that it was verified against, so the cache stays valid when consumers
+        // change.
         let same = |known: &Remembered| known.wanted == self.cache;
         let known = shared.state(key, same, || Remembered::new(self.cache));
         Arc::new(Live { rules: self, pool, known, shared: shared.clone() })
@@ -96,12 +99,13 @@ impl Policy for Live {
         let found = rules.consumers.of_name(&name);
         let key = self.known.key(&name, &password);
         if let Some((consumer, hash)) = found
-            // Not when the request began: for as long as its head may take, a password would count past its time.
+            // Uses the current time instead of the start of the request: a slow head must not extend the
+            // cache time.
             && self.known.has(&key, hash, tollgate_net::now())
         {
             return rules.admit(request, consumer);
         }
-        // Who is not known takes as long as who is: the password is held against one that nobody has.
+        // An unknown name takes as long as a known one: the password is verified against another hash.
         let (consumer, hash) = match found {
             Some((consumer, hash)) => (Some(consumer.clone()), hash.clone()),
             None => (None, rules.consumers.any_password()),
@@ -181,15 +185,15 @@ impl BasicRules {
     }
 }
 
-/// Whether the value of `Authorization` is of this scheme.
+/// Whether a value of `Authorization` uses the `Basic` scheme.
 fn is_basic(value: &[u8]) -> bool {
     value.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"Basic "))
 }
 
-/// A name and its password.
+/// A name and a password.
 type Credentials = (String, Zeroizing<Vec<u8>>);
 
-/// The name and the password that a request shows.
+/// Returns the name and password of a request; `None` if `Authorization` is absent.
 fn shown(request: &Request<'_>) -> Result<Option<Credentials>, &'static str> {
     let head = &request.head.head;
     if head.is_repeated(Name::Authorization) {
@@ -210,17 +214,17 @@ fn shown(request: &Request<'_>) -> Result<Option<Credentials>, &'static str> {
     Ok(Some((name.to_owned(), decoded[colon + 1..].to_vec().into())))
 }
 
-/// Whether a password is the one of a hash.
+/// Whether a password matches a hash.
 fn verify(hash: &str, password: &[u8]) -> bool {
     if hash.starts_with("$2") {
-        // What bcrypt would cut off must not be as good as what it stands for.
+        // bcrypt would truncate a longer password, so that a prefix of it would also match.
         return password.len() <= 72 && bcrypt::verify(password, hash).unwrap_or(false);
     }
     let Ok(hash) = PasswordHash::new(hash) else { return false };
     argon2::Argon2::default().verify_password(password, &hash).is_ok()
 }
 
-/// Whether a text is the hash of a password that can be verified, at a price that a server can pay.
+/// Whether a text is a supported password hash whose cost a server can afford.
 #[must_use]
 pub fn is_password_hash(text: &str) -> bool {
     if text.starts_with("$2") {
@@ -234,19 +238,19 @@ pub fn is_password_hash(text: &str) -> bool {
     known && hash.hash.is_some() && memory <= 1 << 20 && passes <= 20
 }
 
-/// A password to be verified.
+/// A password verification.
 struct Job {
     hash: Arc<str>,
     password: Zeroizing<Vec<u8>>,
     tell: oneshot::Sender<bool>,
 }
 
-/// Threads that verify passwords, which are started when somebody needs them first.
+/// The threads that verify passwords. They start on first use.
 #[derive(Default)]
 struct Pool(Mutex<Option<SyncSender<Job>>>);
 
 impl Pool {
-    /// Has a password verified; nothing if too many wait.
+    /// Queues a verification; returns `None` if the queue is full.
     fn verify(&self, hash: Arc<str>, password: Zeroizing<Vec<u8>>) -> Option<oneshot::Receiver<bool>> {
         let (tell, told) = oneshot::channel();
         let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -260,7 +264,7 @@ fn start() -> SyncSender<Job> {
     let receive = Arc::new(Mutex::new(receive));
     for _ in 0..THREADS {
         let receive = receive.clone();
-        // Without a thread the queue fills, and who comes is refused.
+        // If no thread starts, the queue fills and further requests are refused.
         let _ = std::thread::Builder::new().name("passwords".to_owned()).spawn(move || work(&receive));
     }
     send
@@ -270,7 +274,7 @@ fn work(jobs: &Mutex<Receiver<Job>>) {
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job { hash, password, tell }) = job else { return };
-        // Nobody waits any longer: the client has gone.
+        // Skips the verification if the client is gone.
         if !tell.is_closed() {
             let _ = tell.send(verify(&hash, &password));
         }
@@ -283,14 +287,14 @@ impl Debug for Pool {
     }
 }
 
-/// The hash of the password that was right, and until when that counts.
+/// The hash that the password was verified against, and the expiry of the entry.
 type Right = (Arc<str>, Instant);
 
-/// Names with passwords that were right a short time ago, each as its HMAC under a key that nobody knows.
+/// Recently verified names and passwords, each as an HMAC under a random key.
 struct Remembered {
     key: hmac::Key,
     right: Mutex<HashMap<[u8; 32], Right>>,
-    /// How long a password is to be remembered, and how long it is.
+    /// The configured cache time, and the effective one.
     wanted: Duration,
     time: Duration,
 }
@@ -298,20 +302,20 @@ struct Remembered {
 impl Remembered {
     fn new(wanted: Duration) -> Self {
         let mut secret = [0; 32];
-        // Without randomness nothing is remembered.
+        // Without a random key, the cache is disabled.
         let time = SystemRandom::new().fill(&mut secret).map_or(Duration::ZERO, |()| wanted);
         Self { key: hmac::Key::new(hmac::HMAC_SHA256, &secret), right: Mutex::default(), wanted, time }
     }
 
     fn key(&self, name: &str, password: &[u8]) -> [u8; 32] {
-        // A name has no colon.
+        // A name contains no colon.
         let text = Zeroizing::new([name.as_bytes(), b":", password].concat());
         let mut out = [0; 32];
         out.copy_from_slice(hmac::sign(&self.key, &text).as_ref());
         out
     }
 
-    /// Whether this was right a short time ago, by the hash that holds now.
+    /// Whether this password was verified recently against the current hash.
     fn has(&self, key: &[u8; 32], hash: &Arc<str>, now: Instant) -> bool {
         let right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
         right.get(key).is_some_and(|(own, until)| own == hash && now < *until)
@@ -344,7 +348,7 @@ mod tests {
     use crate::testing::Sent;
     use crate::{Context, Known, Origin};
 
-    // `argon2id`, m=19456, t=2, p=1, and `bcrypt` with a cost of 4, of `correct horse`.
+    // Hashes of `correct horse`: `argon2id` with m=19456, t=2, p=1, and `bcrypt` with cost 4.
     #[test]
     fn passwords_are_verified() {
         use argon2::password_hash::PasswordHasher;

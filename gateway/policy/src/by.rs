@@ -1,4 +1,4 @@
-//! What requests are told apart by where something is counted for each.
+//! The key by which rate limits, quotas and concurrency limits count.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -9,39 +9,41 @@ use tollgate_route::query_parameter;
 
 use crate::Request;
 
-/// What requests are told apart by. All that lack it count as one.
+/// The property of a request by which limits count. All requests that lack it share one counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// They are not: all count together.
+    /// No property: all requests share one counter.
     #[default]
     All,
-    /// Who was told apart by an authentication policy.
+    /// The consumer that an authentication policy has identified.
     Consumer,
-    /// The client's address, behind trusted proxies; of IPv6 its first 64 bits, since a client has all the others.
+    /// The client's address behind trusted proxies. For IPv6 only the first 64 bits, because a client owns
+    /// the rest.
     Address,
     /// The route's name.
     Route,
     /// A header, by its name in lower case.
     Header(Box<str>),
-    /// A claim of the token that was shown.
+    /// A claim of the client's token.
     Claim(Box<str>),
     /// A cookie.
     Cookie(Box<str>),
     /// A parameter of the query.
     Query(Box<str>),
-    /// The host that the request names, without its port.
+    /// The host of the request, without its port.
     Host,
     /// The path in normal form.
     Path,
     /// The method.
     Method,
-    /// All of these together: two requests are the same if each part is. None of them is `All` or `Many`.
+    /// Several properties: two requests share a counter if all parts are equal. No part is `All` or `Many`.
     Many(Box<[By]>),
 }
 
 impl By {
-    /// What it is of a request. Nothing is as good as not there. Of several it is their encoding, in which each part begins with
-    /// its length: no value of a client's can look like the end of one part and the beginning of the next.
+    /// Calls `with` with the value of the property; an empty value counts as absent. Several parts are
+    /// encoded with a length before each part. A client therefore cannot choose a value that looks like the
+    /// end of one part and the start of the next.
     pub(crate) fn with<T>(&self, request: &Request<'_>, with: impl FnOnce(Option<&[u8]>) -> T) -> T {
         let consumer = request.context.consumer.as_deref();
         let value = match self {
@@ -64,7 +66,7 @@ impl By {
                 let mut call = |value: &[u8]| with.take().map(|with| with(some(value)));
                 let found =
                     request.query().and_then(|query| query_parameter(query, name.as_bytes(), &mut call));
-                // It was called if there is such a parameter, and only then.
+                // `call` runs only if there is such a parameter.
                 return match (found.flatten(), with) {
                     (Some(done), _) => done,
                     (None, Some(with)) => with(None),
@@ -83,24 +85,24 @@ impl By {
         with(value.and_then(some))
     }
 
-    /// Appends it as one part of several.
+    /// Appends the value as one of several parts.
     fn append(&self, request: &Request<'_>, key: &mut Vec<u8>) {
         self.with(request, |value| encode(key, value));
     }
 
-    /// A hash of it, which nobody outside can foresee. That two of a million keys have the same one is as likely as one in
-    /// forty million.
+    /// Returns a keyed hash of the value, which clients cannot predict. The probability that any two of a
+    /// million keys collide is one in forty million.
     pub(crate) fn hash(&self, request: &Request<'_>, state: &RandomState) -> u64 {
         self.with(request, |value| state.hash_one(value))
     }
 }
 
-/// Appends one part of several: `-` if the request lacks it, else its length, a colon and its bytes.
+/// Appends one of several parts: `-` if the request lacks it, else its length, a colon and its bytes.
 fn encode(key: &mut Vec<u8>, value: Option<&[u8]>) {
     match value {
         None => key.push(b'-'),
         Some(value) => {
-            // Into a vector it cannot fail.
+            // Writing to a vector cannot fail.
             let _ = write!(key, "{}:", value.len());
             key.extend_from_slice(value);
         }

@@ -1,4 +1,4 @@
-//! `canary`: which of its route's upstreams a request goes to, whatever their weights are.
+//! `canary`: selects one of the route's upstreams for a request, regardless of their weights.
 
 use std::hash::Hasher;
 use std::net::IpAddr;
@@ -9,46 +9,47 @@ use siphasher::sip::SipHasher13;
 use crate::lot::{MILLION, percent};
 use crate::{Planned, Policy, Request, Shared, Verdict};
 
-/// How finely a percentage is told: a hash has more than a million sides, so that no millionth is larger than another.
+/// The number of hash buckets. It is far larger than a million, so that all millionths are practically equal.
 const FINE: u64 = 1 << 32;
 
-/// Which upstream a request goes to: the one of the first rule that it fits; else by the weights of the route.
+/// Selects the upstream of the first rule that matches a request; without a match, the weights of the route
+/// decide.
 #[derive(Clone, Debug, Default)]
 pub struct CanaryRules {
-    /// In the order in which they are tried.
+    /// The rules in evaluation order.
     pub rules: Box<[CanaryRule]>,
 }
 
-/// Requests that go to one upstream: those that fit everything.
+/// A rule that sends requests to one upstream if all of its conditions hold.
 #[derive(Clone, Debug)]
 pub struct CanaryRule {
     /// The upstream, by name.
     pub to: Arc<str>,
-    /// Headers that a request must have, with their values; `None`: any.
+    /// Headers that a request must have, with their values; `None`: any value.
     pub headers: Box<[Wanted]>,
-    /// Cookies that a request must have, with their values; `None`: any.
+    /// Cookies that a request must have, with their values; `None`: any value.
     pub cookies: Box<[Wanted]>,
-    /// How many of a million.
+    /// The share of matching requests, in millionths.
     pub percent: u32,
-    /// What decides which ones.
+    /// The key that decides which requests are in the share.
     pub by: CanaryBy,
 }
 
-/// A name, and its value; `None`: any.
+/// A name, and its value; `None`: any value.
 pub type Wanted = (Box<str>, Option<Box<str>>);
 
-/// What decides whether a request is one of the million.
+/// The key that decides whether a request is in the share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CanaryBy {
-    /// A lot for each request.
+    /// A new random draw for each request.
     Random,
-    /// Who was told apart; else the address.
+    /// The identified consumer; the client's address if there is none.
     Consumer,
     /// The client's address.
     Address,
-    /// A header, by its name in lower case; where it is missing or empty the address.
+    /// A header, by its name in lower case; the client's address if it is missing or empty.
     Header(Box<str>),
-    /// A cookie; where it is missing or empty the address.
+    /// A cookie; the client's address if it is missing or empty.
     Cookie(Box<str>),
 }
 
@@ -112,8 +113,8 @@ impl CanaryRule {
         hash % FINE < FINE * u64::from(self.percent) / u64::from(MILLION)
     }
 
-    /// The same on every worker, every gateway and after every restart. The upstream's name is in it, so that one canary's
-    /// clients are not also the next one's.
+    /// Returns a hash that is the same on every worker, on every gateway and after a restart. It includes the
+    /// upstream's name, so that two canaries do not select the same clients.
     fn hash(&self, value: &[u8]) -> u64 {
         let mut hasher = SipHasher13::new();
         hasher.write(self.to.as_bytes());

@@ -1,7 +1,8 @@
-//! Clients of other services, on the thread on which others are asked.
+//! Clients for other services, which run on the background I/O thread.
 //!
-//! HTTP/1.1 is read by the parser that the data path reads endpoints with: what a service answers decides who gets in, so it
-//! must not be understood in two ways. HTTP/2, for services that speak gRPC, comes from a library.
+//! HTTP/1.1 responses go through the same parser as responses of endpoints. A service decides which requests
+//! are admitted, so the gateway must not interpret its responses in two ways. HTTP/2, for gRPC services,
+//! comes from a library.
 
 mod connect;
 mod fault;
@@ -27,17 +28,17 @@ pub(crate) use self::http1::{Answer, Http1, Question};
 use self::target::Target;
 use crate::Shared;
 
-/// Connections of HTTP/2 that are kept to one service while nobody needs them.
+/// The maximum number of idle HTTP/2 connections per service.
 const IDLE: usize = 64;
-/// How long they are: shorter than services keep them.
+/// The lifetime of an idle connection, shorter than the usual keep-alive time of services.
 const IDLE_TIME: Duration = Duration::from_secs(4);
 
-/// Whom services that are spoken to by `https` have to show themselves to be.
+/// The CAs and the client certificate for services that use `https`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Trust(Option<Arc<tollgate_tls::Client>>);
 
 impl Trust {
-    /// What this trusts; `None`: nobody, and only plain text can be spoken.
+    /// Uses this TLS client; `None`: no CA is trusted, so only plain text works.
     #[must_use]
     pub fn new(client: Option<tollgate_tls::Client>) -> Self {
         Self(client.map(Arc::new))
@@ -62,11 +63,11 @@ impl Debug for Trust {
     }
 }
 
-/// A client of HTTP/2 that keeps its connections.
+/// An HTTP/2 client with a connection pool.
 type Http2Client<B> = Client<HttpsConnector<HttpConnector>, B>;
 
-/// A client of services that are spoken to in HTTP/2, in plain text by prior knowledge. Nothing if no TLS can be spoken at all,
-/// which no configuration leads to.
+/// Creates an HTTP/2 client, with prior knowledge on plain-text connections. Returns `None` if TLS cannot be
+/// set up, which no configuration causes.
 fn http2<B>(trust: &Trust) -> Option<Http2Client<B>>
 where
     B: hyper::body::Body + Send,
@@ -82,13 +83,13 @@ where
     Some(builder.build(connector.enable_http2().wrap_connector(tcp)))
 }
 
-/// A service that is asked in HTTP/1.1, with its connections: one over all places that ask it.
+/// Returns the HTTP/1.1 client of a service. All places that use the service share it and its connections.
 pub(crate) fn http1_service(url: &str, trust: &Trust, shared: &Shared) -> Arc<Http1Service> {
     let make = || Http1Service { trust: trust.clone(), client: Http1::new(url, trust) };
     shared.state(&format!("client of {url}"), |service: &Http1Service| service.trust == *trust, make)
 }
 
-/// A service that is asked in HTTP/1.1, with its connections.
+/// An HTTP/1.1 client of a service, with its connection pool.
 #[derive(Debug)]
 pub(crate) struct Http1Service {
     trust: Trust,
@@ -96,17 +97,17 @@ pub(crate) struct Http1Service {
 }
 
 impl Http1Service {
-    /// Its answer within this time, with a body of up to so many bytes.
+    /// Sends a request and returns the response within this time, with a body of at most `most` bytes.
     ///
     /// # Errors
-    /// Why there is none that can be used.
+    /// The cause if there is no usable response.
     pub async fn ask(&self, question: &Question, most: usize, timeout: Duration) -> Result<Answer, Fault> {
         let client = self.client.as_ref().ok_or(Fault::Malformed("the service cannot be asked"))?;
         tokio::time::timeout(timeout, client.ask(question, most)).await.unwrap_or(Err(Fault::Late))
     }
 }
 
-/// A service that policies ask in HTTP/2, with its connections.
+/// An HTTP/2 client of a service, with its connection pool.
 pub(crate) struct Service<B> {
     trust: Trust,
     client: Option<Http2Client<B>>,
@@ -118,20 +119,20 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    /// The one that is known by this name, over all places that ask it.
+    /// Returns the client of this name. All places that use the service share it.
     pub fn of(name: &str, trust: &Trust, shared: &Shared) -> Arc<Self> {
         let make = || Self { client: http2(trust), trust: trust.clone() };
         shared.state(name, |service: &Self| service.trust == *trust, make)
     }
 
-    /// The head of its answer, and the body that is to come.
+    /// Sends a request and returns the response head with a streaming body.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The cause if there is no response.
     pub async fn ask(&self, question: Request<B>) -> Result<Response<Incoming>, &'static str> {
         let client = self.client.as_ref().ok_or("no TLS can be spoken")?;
         let mut answer = client.request(question.clone()).await;
-        // A kept connection may have been closed meanwhile; asking twice changes nothing.
+        // The service may have closed an idle connection. Repeating the request is safe.
         if answer.as_ref().is_err_and(|error| !error.is_connect()) {
             answer = client.request(question).await;
         }
@@ -145,20 +146,20 @@ impl<B> Debug for Service<B> {
     }
 }
 
-/// Fetches a document.
+/// Fetches a document over HTTP/1.1.
 #[derive(Debug)]
 pub(crate) struct Fetch(Option<Http1>);
 
 impl Fetch {
-    /// From this URL.
+    /// Creates a client for this URL.
     pub fn new(url: &str, trust: &Trust) -> Self {
         Self(Http1::new(url, trust))
     }
 
-    /// The body of a 200 that comes within the timeout and has at most `largest` bytes.
+    /// Returns the body of a 200 response that arrives within the timeout and has at most `largest` bytes.
     ///
     /// # Errors
-    /// Why there is no such body.
+    /// The cause if there is no such body.
     pub async fn get(&self, largest: usize, timeout: Duration) -> Result<Vec<u8>, String> {
         let client = self.0.as_ref().ok_or("the URL is none")?;
         let question = Question::new(Method::Get);

@@ -1,4 +1,5 @@
-//! `client_certificate`: who has shown a certificate that the listener has verified may come, and is known by it.
+//! `client_certificate`: admits requests on connections with a verified client certificate, and identifies
+//! the consumer.
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug};
@@ -14,22 +15,22 @@ use crate::{
     Authenticator, Consumer, Consumers, Identity, Planned, Policy, Refusal, Request, Shared, Shown, Verdict,
 };
 
-/// Certificates that are remembered with what came of them.
+/// The maximum number of remembered certificates.
 const REMEMBERED: usize = 1000;
 
-/// What a certificate may be told by.
+/// A property that identifies a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CertificateName {
-    /// Who it is for, as RFC 4514 writes names.
+    /// The subject, formatted as in RFC 4514.
     Subject(String),
-    /// One of its other names, such as `DNS:a.example` or `URI:spiffe://example/a`.
+    /// A subject alternative name, such as `DNS:a.example` or `URI:spiffe://example/a`.
     Alternative(String),
-    /// Its SHA-256, in lower-case hexadecimal.
+    /// The SHA-256 fingerprint in lower-case hexadecimal.
     Fingerprint(String),
 }
 
 impl CertificateName {
-    /// What a certificate is told by, the narrowest first.
+    /// Returns all names of a certificate, the most specific first.
     fn all(certificate: &Presented<'_>) -> Vec<Self> {
         let names = certificate.names();
         let names = names.split(',').filter(|name| !name.is_empty());
@@ -41,16 +42,16 @@ impl CertificateName {
     }
 }
 
-/// Who has shown a certificate may come.
+/// Admits clients with a verified certificate.
 #[derive(Debug)]
 pub struct CertificateRules {
-    /// Which ones may; empty: every one that was verified.
+    /// The allowed certificates; empty: every verified certificate.
     pub allow: Vec<CertificateName>,
     /// Whether a request without a certificate passes.
     pub optional: bool,
-    /// How the upstream is told who it is.
+    /// The fields that name the consumer to the upstream.
     pub identity: Identity,
-    /// Who is known.
+    /// The consumers with their certificates.
     pub consumers: Arc<Consumers>,
 }
 
@@ -76,7 +77,7 @@ impl Planned for CertificateRules {
     }
 }
 
-/// Who a certificate is of, by its hash; nothing: one that may not come.
+/// The consumer of each certificate, by its SHA-256 digest; `None`: the certificate is not allowed.
 type Known = HashMap<[u8; 32], Option<Arc<Consumer>>>;
 
 struct Live {
@@ -151,7 +152,7 @@ impl Live {
 }
 
 impl CertificateRules {
-    /// Who a certificate is of; nothing if it may not come, or cannot be read.
+    /// Returns the consumer of a certificate; `None` if the certificate is not allowed or cannot be parsed.
     fn consumer(&self, der: &[u8]) -> Option<Arc<Consumer>> {
         let der = CertificateDer::from(der);
         let certificate = Presented::new(&der)?;

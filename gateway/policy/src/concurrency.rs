@@ -1,4 +1,4 @@
-//! `concurrency`: how many requests may be under way at once.
+//! `concurrency`: limits the number of concurrent requests.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, RandomState};
@@ -12,32 +12,32 @@ use crate::exempt::Exempt;
 use crate::hashed::Hashed;
 use crate::{By, Planned, Policy, Refusal, Request, Shared, Verdict};
 
-/// Parts of the table, each with a lock of its own.
+/// The number of shards of the table, each with its own lock.
 const PARTS: usize = 64;
 
-/// Limits of requests under way, each of which has to have room.
+/// Limits of concurrent requests, all of which a request must pass.
 #[derive(Clone, Debug, Default)]
 pub struct ConcurrencyRules {
-    /// In the order in which they are written.
+    /// The limits in configuration order.
     pub limits: Vec<Concurrency>,
 }
 
-/// How many requests may be under way at once.
+/// A limit of concurrent requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Concurrency {
-    /// So many.
+    /// The limit.
     pub limit: u64,
-    /// What requests are told apart by.
+    /// The key by which requests are counted.
     pub by: By,
-    /// How many of the limit a request takes.
+    /// The number of permits that a request takes.
     pub cost: Cost,
-    /// Requests that are not counted.
+    /// Requests that the limit does not count.
     pub exempt: Exempt,
-    /// What limits at several places have in common that count together; nothing: this one counts for its own place.
+    /// The name of a scope whose limits share one count; `None`: the limit counts for its own place only.
     pub scope: Option<String>,
-    /// The status of what it refuses; nothing: 429.
+    /// The status of a refusal; `None`: 429.
     pub status: Option<u16>,
-    /// Whether it refuses nothing, and only tells the log what it would have refused.
+    /// Whether the limit refuses nothing and only logs what it would refuse.
     pub dry_run: bool,
 }
 
@@ -58,7 +58,7 @@ impl Planned for ConcurrencyRules {
 
     fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
         let one = |(number, limit): (usize, &Concurrency)| {
-            // The limit may change: what is under way stays that.
+            // A changed limit keeps the count of the requests in progress.
             let fits = |counts: &Counts| counts.by == limit.by;
             let own = || format!("{key}/{number}");
             let key = limit.scope.as_ref().map_or_else(own, |scope| format!("scope/{scope}/concurrency"));
@@ -72,7 +72,8 @@ impl Planned for ConcurrencyRules {
 #[derive(Debug)]
 struct Live(Box<[(Concurrency, Arc<Counts>)]>);
 
-/// How many are under way. Only keys that have some are kept, so there are never more than requests.
+/// The permits in use. A key without permits is removed, so there are never more keys than concurrent
+/// requests.
 #[derive(Debug)]
 struct Counts {
     by: By,
@@ -94,7 +95,7 @@ impl Counts {
         self.each[(key >> 40) as usize % PARTS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more that takes `cost`, if there is room for it: up to `limit`.
+    /// Takes `cost` permits if the total stays within `limit`.
     fn enter(self: &Arc<Self>, request: &Request<'_>, limit: u64, cost: u64) -> Option<Permit> {
         let more = |count: u64| count.checked_add(cost).filter(|after| *after <= limit);
         if self.by == By::All {
@@ -109,7 +110,7 @@ impl Counts {
     }
 }
 
-/// A request that is under way.
+/// The permits of a request; dropping this returns them.
 #[derive(Debug)]
 struct Permit {
     counts: Arc<Counts>,
@@ -128,7 +129,7 @@ impl Drop for Permit {
             Some(count) if *count > self.cost => *count -= self.cost,
             _ => {
                 part.remove(&self.key);
-                // After a flood of keys the table's room goes too.
+                // After a flood of keys, the table's memory is returned too.
                 if part.capacity() > 1024 && part.len() < part.capacity() / 8 {
                     part.shrink_to_fit();
                 }
@@ -146,7 +147,7 @@ impl Policy for Live {
                 continue;
             }
             let Some(permit) = counts.enter(request, limit, cost) else {
-                // The permits of those before go with the context.
+                // The permits of the previous limits are dropped with the context.
                 return Refusal { status: rule.status, ..Reason::ConcurrencyLimited.into() }.into();
             };
             if rule.dry_run && permit.count() > rule.limit {
@@ -159,7 +160,7 @@ impl Policy for Live {
 }
 
 impl Permit {
-    /// How many of its key are under way.
+    /// Returns the permits in use for this key.
     fn count(&self) -> u64 {
         match self.counts.by {
             By::All => self.counts.all.load(Ordering::Relaxed),
@@ -183,7 +184,7 @@ mod tests {
         Arc::new(ConcurrencyRules { limits: vec![limits(limit, by, dry_run)] }).live("r", shared)
     }
 
-    /// The context of a request that is under way.
+    /// Returns the context of an admitted request; `None` if it is refused.
     fn enter(policy: &Arc<dyn Policy>, fields: &str) -> Option<Context> {
         let (mut sent, mut context) = (Sent::new(fields), Context::default());
         let verdict = policy.request(&mut sent.request(&mut context));

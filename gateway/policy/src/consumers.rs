@@ -1,4 +1,4 @@
-//! Who is known, and by what.
+//! The configured consumers, indexed by their credentials.
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug};
@@ -12,31 +12,31 @@ use aws_lc_rs::hmac;
 use crate::hashed::Hashed;
 use crate::{CertificateName, Consumer};
 
-/// A hash that no password has: its last part is all zeros.
+/// A hash that no password matches: its digest is all zeros.
 const NOBODYS: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// Somebody who is known, with what only they have.
+/// A consumer with its credentials.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// Who it is.
+    /// The consumer that these credentials identify.
     pub consumer: Consumer,
-    /// The SHA-256 of its keys.
+    /// The SHA-256 digests of its API keys.
     pub api_keys: Vec<[u8; 32]>,
     /// The hash of its password: argon2 or bcrypt.
     pub password: Option<String>,
-    /// What its certificates are told by.
+    /// The names that identify its certificates.
     pub certificates: Vec<CertificateName>,
-    /// The secrets that it signs with, by the id under which it names each.
+    /// The secrets that it signs with, each with the key id that requests name.
     pub hmac_keys: Vec<(String, HmacSecret)>,
 }
 
-/// A secret that requests are signed with.
+/// A secret that signs requests.
 #[derive(Clone)]
 pub struct HmacSecret(hmac::Key);
 
 impl HmacSecret {
-    /// Of these bytes.
+    /// Creates an HMAC-SHA256 key from these bytes.
     #[must_use]
     pub fn new(secret: &[u8]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
@@ -49,24 +49,24 @@ impl Debug for HmacSecret {
     }
 }
 
-/// The SHA-256 of a key, and whose it is.
+/// The SHA-256 digest of an API key, and its owner.
 type Key = ([u8; 32], Arc<Consumer>);
 
-/// Everybody who is known, found by what they show.
+/// All configured consumers, indexed by their credentials.
 #[derive(Default)]
 pub struct Consumers {
-    /// By the first bytes of the SHA-256 of a key. How long a look-up takes tells something of a hash, from which nobody comes
-    /// to the key.
+    /// API keys, by the first bytes of their SHA-256 digest. The time of a look-up reveals something about
+    /// the digest, but the digest does not lead back to the key.
     keys: HashMap<u64, Vec<Key>, BuildHasherDefault<Hashed>>,
-    /// By name, with the hash of the password.
+    /// Passwords, by the consumer's name.
     names: HashMap<String, (Arc<Consumer>, Arc<str>)>,
     certificates: HashMap<CertificateName, Arc<Consumer>>,
-    /// Secrets by their ids.
+    /// HMAC secrets, by key id.
     secrets: HashMap<String, (Arc<Consumer>, HmacSecret)>,
 }
 
 impl Consumers {
-    /// All of these.
+    /// Indexes these consumers. If two share a certificate name, the first wins.
     #[must_use]
     pub fn new(known: Vec<Known>) -> Self {
         let mut out = Self::default();
@@ -88,7 +88,8 @@ impl Consumers {
         out
     }
 
-    /// Whose key it is. Keys are random and long, so that a plain hash of them is enough: there is nothing to guess from.
+    /// Returns the owner of an API key. Keys are long and random, so a plain hash suffices: they cannot be
+    /// guessed.
     #[must_use]
     pub fn of_key(&self, key: &[u8]) -> Option<&Arc<Consumer>> {
         let hash = digest(&SHA256, key);
@@ -97,43 +98,44 @@ impl Consumers {
         candidates.iter().find(|(own, _)| same(own)).map(|(_, consumer)| consumer)
     }
 
-    /// Who has this name, and the hash of its password.
+    /// Returns the consumer of this name and the hash of its password.
     #[must_use]
     pub fn of_name(&self, name: &str) -> Option<&(Arc<Consumer>, Arc<str>)> {
         self.names.get(name)
     }
 
-    /// The hash of some password: what is computed for somebody who is not known, so that it takes as long as for others.
+    /// Returns some password hash. The gateway verifies it for unknown names, so that they take as long as
+    /// known ones.
     #[must_use]
     pub fn any_password(&self) -> Arc<str> {
         self.names.values().next().map_or_else(|| NOBODYS.into(), |(_, hash)| hash.clone())
     }
 
-    /// How many passwords there are.
+    /// Returns the number of passwords.
     #[must_use]
     pub fn passwords(&self) -> usize {
         self.names.len()
     }
 
-    /// Whose certificate is told by this.
+    /// Returns the owner of a certificate with this name.
     #[must_use]
     pub fn of_certificate(&self, name: &CertificateName) -> Option<&Arc<Consumer>> {
         self.certificates.get(name)
     }
 
-    /// Whose secret has this id, and the secret.
+    /// Returns the secret with this key id, and its owner.
     #[must_use]
     pub fn of_secret(&self, id: &str) -> Option<(&Arc<Consumer>, &hmac::Key)> {
         self.secrets.get(id).map(|(consumer, secret)| (consumer, &secret.0))
     }
 
-    /// How many secrets there are.
+    /// Returns the number of HMAC secrets.
     #[must_use]
     pub fn secrets(&self) -> usize {
         self.secrets.len()
     }
 
-    /// How many keys there are.
+    /// Returns the number of API keys.
     #[must_use]
     pub fn keys(&self) -> usize {
         self.keys.values().map(Vec::len).sum()

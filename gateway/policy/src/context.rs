@@ -1,4 +1,4 @@
-//! What policies know of one request, over its whole time.
+//! The per-request state of policies: what they found out, and what they registered for later.
 
 use std::any::Any;
 use std::fmt::{self, Debug};
@@ -10,19 +10,20 @@ use tollgate_observe::Reason;
 use crate::response::then;
 use crate::{BodyKind, Reserved, Response, Shadow, Transform};
 
-/// Somebody who was told apart from everybody else by an authentication policy.
+/// A client that an authentication policy has identified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Consumer {
-    /// The name, as in the configuration or as an issuer of tokens says it.
+    /// The name from the configuration, or as the token issuer states it.
     pub name: String,
-    /// The groups that it is in.
+    /// The groups of which the consumer is a member.
     pub groups: Vec<String>,
-    /// What else was said of it, by whom it is trusted: the claims of a token.
+    /// Further statements of a trusted issuer: the claims of a token.
     pub claims: Vec<(String, String)>,
 }
 
 impl Consumer {
-    /// Whom a service names, with its groups as a list with commas; one without a name is nobody.
+    /// Returns the consumer that an external service names, with its groups from a comma-separated list.
+    /// Returns `None` if the name is missing or empty.
     pub(crate) fn told(name: Option<String>, groups: Option<String>) -> Option<Arc<Self>> {
         let name = name.filter(|name| !name.is_empty())?;
         let groups = groups.unwrap_or_default();
@@ -30,7 +31,8 @@ impl Consumer {
         Some(Arc::new(Self { name, groups: groups.map(str::to_owned).collect(), claims: Vec::new() }))
     }
 
-    /// Whether a claim has one of these values. The words of `scope` are values of it (RFC 8693, 4.2).
+    /// Whether a claim has one of these values. Each word of `scope` or `scp` counts as a value (RFC 8693,
+    /// 4.2).
     pub(crate) fn says(&self, claim: &str, values: &[String]) -> bool {
         let words = matches!(claim, "scope" | "scp");
         self.claims.iter().filter(|(name, _)| name == claim).any(|(_, value)| {
@@ -43,48 +45,48 @@ impl Consumer {
 type OnResponse = Box<dyn FnOnce(&mut Response<'_>)>;
 type OnEnd = Box<dyn FnOnce(&Ended)>;
 
-/// What is the same for the heads of all responses.
+/// A change that is the same for the heads of all responses.
 pub trait Edit: Send + Sync {
-    /// Does it with one of them.
+    /// Applies the change to a response.
     fn edit(&self, response: &mut Response<'_>);
 }
 
-/// What is done with a response.
+/// A registered action on the response.
 enum Act {
-    /// With its head and its body.
+    /// May change the head and the body.
     Whole(OnResponse),
-    /// With its head.
+    /// Changes the head only.
     Head(OnResponse),
-    /// The same with all heads.
+    /// Changes the head, in the same way for every request.
     Edit(Arc<dyn Edit>),
 }
 
-/// What policies know of one request, and what they want to be done later.
+/// The per-request state of policies, and the actions that they registered for later.
 #[derive(Default)]
 pub struct Context {
-    /// Who sent it; `None`: nobody has asked, or it is not known.
+    /// The consumer that sent the request; `None`: not authenticated, or unknown.
     pub consumer: Option<Arc<Consumer>>,
-    /// The trace that it belongs to, and its span in it, if it is in one.
+    /// The trace id and the id of this request's span, if the request is traced.
     pub span: Option<(u128, u64)>,
-    /// The upstream that it is to go to, by name, of those that its route names; `None`: by their weights.
+    /// The upstream to use, by name, among the upstreams of the route; `None`: chosen by weight.
     pub upstream: Option<Arc<str>>,
-    /// Fields that are not the client's to send: not in its trailers either.
+    /// Names that the client may not send, not even in trailers.
     reserved: Vec<Reserved>,
-    /// Something about the request that the log is to tell (`detail`) though it goes on; never a secret.
+    /// A note on a request that continues, for the `detail` of the log; never a secret.
     pub note: Option<&'static str>,
-    /// What is done with the response, the last policy's first.
+    /// Actions on the response; the last one registered runs first.
     acts: Vec<Act>,
-    /// What is done when the exchange has ended.
+    /// Actions at the end of the exchange.
     ends: Vec<OnEnd>,
-    /// Copies that are to be sent elsewhere.
+    /// Copies to send to other upstreams.
     shadows: Vec<Shadow>,
-    /// What makes another body of its body.
+    /// The transform of the request's body.
     transform: Option<Box<dyn Transform>>,
-    /// What is kept until the exchange has ended, whatever way it ends.
+    /// Guards that are dropped when the exchange ends, however it ends.
     held: Vec<Box<dyn Any>>,
 }
 
-/// What a context had at some time, so that what came later can be taken back.
+/// A snapshot of a context, to undo later changes.
 #[derive(Debug)]
 pub(crate) struct Mark {
     consumer: Option<Arc<Consumer>>,
@@ -96,38 +98,41 @@ pub(crate) struct Mark {
     held: usize,
 }
 
-/// How an exchange has ended.
+/// The outcome of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// The status that the client got; 0: none.
+    /// The status that the client received; 0 if none.
     pub status: u16,
-    /// Why the gateway answered itself, or broke it off.
+    /// The reason for which the gateway answered itself or aborted the exchange.
     pub reason: Reason,
-    /// Bytes of the response's body.
+    /// The bytes of the response body.
     pub bytes_out: u64,
-    /// When that was.
+    /// The end of the exchange.
     pub now: Instant,
 }
 
 impl Context {
-    /// Has this done with the final response before it goes to the client, whoever answers: an endpoint, or the gateway. Who
-    /// comes first sees it last. It may have another body made of the response's; who leaves that alone calls
-    /// [`on_head`](Self::on_head) or [`edit`](Self::edit): then nobody has to stand between the exchange and the client.
+    /// Registers an action on the final response before it goes to the client, whether an endpoint or the
+    /// gateway answers. The last action registered runs first. The action may transform the body. An action
+    /// that leaves the body alone uses [`on_head`](Self::on_head) or [`edit`](Self::edit), which let the
+    /// exchange relay the body directly.
     pub fn on_response(&mut self, act: impl FnOnce(&mut Response<'_>) + 'static) {
         self.acts.push(Act::Whole(Box::new(act)));
     }
 
-    /// The same for who wants nothing but the head: the body is [fixed](BodyKind::Fixed) for it.
+    /// Like [`on_response`](Self::on_response), for an action that needs only the head: it sees a
+    /// [fixed](BodyKind::Fixed) body.
     pub fn on_head(&mut self, act: impl FnOnce(&mut Response<'_>) + 'static) {
         self.acts.push(Act::Head(Box::new(act)));
     }
 
-    /// The same for who does with this head what it does with all: nothing is made for this request.
+    /// Like [`on_head`](Self::on_head), for a change that is the same for all requests; this allocates
+    /// nothing per request.
     pub fn edit(&mut self, edit: Arc<dyn Edit>) {
         self.acts.push(Act::Edit(edit));
     }
 
-    /// What it has now.
+    /// Takes a snapshot for [`undo`](Self::undo).
     pub(crate) fn mark(&self) -> Mark {
         let Self { consumer, upstream, note, acts, ends, shadows, held, .. } = self;
         Mark {
@@ -141,7 +146,7 @@ impl Context {
         }
     }
 
-    /// Takes back what came since. Names that were reserved stay so.
+    /// Undoes the changes since the snapshot. Reserved names stay reserved.
     pub(crate) fn undo(&mut self, mark: Mark) {
         let Mark { consumer, upstream, note, acts, ends, shadows, held } = mark;
         (self.consumer, self.upstream, self.note) = (consumer, upstream, note);
@@ -151,31 +156,31 @@ impl Context {
         self.held.truncate(held);
     }
 
-    /// Keeps fields of these names out of what the client sends behind its body.
+    /// Drops fields of these names from the client's trailers.
     pub fn reserve(&mut self, names: &Reserved) {
         self.reserved.push(names.clone());
     }
 
-    /// Whether any names were reserved.
+    /// Whether any names are reserved.
     #[must_use]
     pub fn reserves(&self) -> bool {
         !self.reserved.is_empty()
     }
 
-    /// Whether a field of this name is not the client's to send.
+    /// Whether the client may not send a field of this name.
     #[must_use]
     pub fn is_reserved(&self, name: &[u8]) -> bool {
         self.reserved.iter().any(|names| names.has(name))
     }
 
-    /// Has this done when the exchange has ended in an orderly way, well or not. What must be done whatever happens goes into
-    /// the `Drop` of something that is [held](Self::hold).
+    /// Registers an action for an orderly end of the exchange, successful or not. Cleanup that must happen in
+    /// all cases belongs in the `Drop` of a guard that is [held](Self::hold).
     pub fn on_end(&mut self, act: impl FnOnce(&Ended) + 'static) {
         self.ends.push(Box::new(act));
     }
 
-    /// Whether nobody has to stand between the request and who sends it: its body stays what it is, so does the response's,
-    /// and no copy is made of either.
+    /// Whether the exchange may relay both bodies directly: no policy transforms or copies the request's
+    /// body, and none may transform the response's.
     #[must_use]
     pub fn leaves_bodies(&self) -> bool {
         self.shadows.is_empty()
@@ -183,32 +188,32 @@ impl Context {
             && !self.acts.iter().any(|act| matches!(act, Act::Whole(_)))
     }
 
-    /// Whether anything is to be done with the response.
+    /// Whether any action on the response is registered.
     #[must_use]
     pub fn responds(&self) -> bool {
         !self.acts.is_empty()
     }
 
-    /// The exchange has ended.
+    /// Runs the actions that were registered with [`on_end`](Self::on_end).
     pub fn end(&mut self, ended: &Ended) {
         if !self.ends.is_empty() {
             self.ends.drain(..).for_each(|act| act(ended));
         }
     }
 
-    /// Keeps this until the exchange has ended: a permit that is given back when it is dropped.
+    /// Keeps a guard until the exchange ends, such as a permit that its `Drop` returns.
     pub fn hold(&mut self, guard: impl Any) {
         self.held.push(Box::new(guard));
     }
 
-    /// Has a copy of the request sent elsewhere, as it is when it has met all of its policies.
+    /// Registers a copy of the request, which is sent as the request is after all of its policies.
     pub fn shadow(&mut self, shadow: Shadow) {
         self.shadows.push(shadow);
     }
 
-    /// Has the request's body become another one on its way upstream. Of several, who calls this last gets it as the client
-    /// sends it: `decompression` comes behind all that may want it decoded. Whoever calls this changes `Content-Encoding` and
-    /// the like; the length is seen to.
+    /// Transforms the request's body on its way upstream. The last of several callers receives the body as
+    /// the client sent it: `decompression` comes after all policies that may want decoded data. The caller
+    /// changes `Content-Encoding` and related fields; the gateway adjusts the length.
     pub fn transform(&mut self, transform: Box<dyn Transform>) {
         self.transform = Some(match self.transform.take() {
             Some(second) => then(transform, second),
@@ -216,18 +221,18 @@ impl Context {
         });
     }
 
-    /// What is to make another body of its body.
+    /// Takes the transform of the request's body.
     pub fn take_transform(&mut self) -> Option<Box<dyn Transform>> {
         self.transform.take()
     }
 
-    /// The copies that are to be sent.
+    /// Takes the registered copies.
     pub fn take_shadows(&mut self) -> Vec<Shadow> {
         std::mem::take(&mut self.shadows)
     }
 
-    /// Does with a response what is to be done, and says what makes another body of its body. `chunked`: chunks are what such a
-    /// body comes in.
+    /// Runs the actions on a response and returns the transform of its body. `chunked`: a transformed body is
+    /// sent with chunked transfer coding.
     pub fn respond(
         &mut self,
         head: &mut Vec<u8>,
@@ -249,7 +254,7 @@ impl Context {
         response.into_transform(chunked)
     }
 
-    /// Makes it that of a request of which nothing is known, and keeps its memory. What was held is let go.
+    /// Resets the context for a new request and keeps its allocations. Held guards are dropped.
     pub fn clear(&mut self) {
         let Self { consumer, span, upstream, reserved, note, acts, ends, shadows, transform, held } = self;
         (*consumer, *span, *upstream, *note, *transform) = (None, None, None, None, None);
@@ -276,7 +281,7 @@ impl Debug for Context {
 mod tests {
     use super::*;
 
-    /// Ends a body with a letter.
+    /// Appends one byte at the end of a body.
     struct Ends(u8);
 
     impl Transform for Ends {

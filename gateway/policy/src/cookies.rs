@@ -1,19 +1,19 @@
-//! `cookies`: what browsers are told of the cookies that responses set (RFC 6265, 4.1).
+//! `cookies`: changes the cookies that responses set (RFC 6265, 4.1).
 
 use std::sync::Arc;
 
 use crate::{Edit, Planned, Policy, Request, Response, Shared, Verdict};
 
-/// What changes in the cookies that responses set.
+/// Changes to the cookies that responses set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CookieRules {
-    /// The cookies, by name; empty: all.
+    /// The cookies to change, by name; empty: all.
     pub names: Vec<String>,
-    /// Cookies that are not set at all.
+    /// Cookies that are removed.
     pub remove: Vec<String>,
-    /// Flags that each has, or has not.
+    /// Flags, and whether each cookie gets or loses them.
     pub flags: Vec<(&'static str, bool)>,
-    /// Attributes that each has, with their values; `None`: it has not.
+    /// Attributes with the value that each cookie gets; `None`: the attribute is removed.
     pub attributes: Vec<(&'static str, Option<String>)>,
 }
 
@@ -62,7 +62,7 @@ impl Edit for CookieRules {
 }
 
 impl CookieRules {
-    /// What becomes of one; nothing: it goes.
+    /// Returns the changed cookie; `None`: it is removed.
     fn changed(&self, cookie: &[u8]) -> Option<Vec<u8>> {
         let mut parts = cookie.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         let pair = parts.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `cors`: which web pages may read the answers (Fetch, 3.2: the CORS protocol).
+//! `cors`: decides which web pages may read responses (Fetch, 3.2: the CORS protocol).
 
 use std::sync::{Arc, LazyLock};
 
@@ -7,35 +7,35 @@ use tollgate_http::LineNames;
 
 use crate::{Answer, Planned, Policy, Request, Response, Shared, Verdict};
 
-/// Which web pages may read the answers.
+/// Decides which web pages may read responses.
 #[derive(Clone, Debug, Default)]
 pub struct CorsRules {
-    /// Whether all origins may.
+    /// Whether all origins are allowed.
     pub any: bool,
-    /// Origins that may.
+    /// The allowed origins.
     pub origins: Vec<OriginPattern>,
-    /// Methods that may be used, as the field says them.
+    /// The allowed methods, as the value of `Access-Control-Allow-Methods`.
     pub methods: String,
-    /// Whether a page may set any field of a request.
+    /// Whether a page may set any request header.
     pub any_header: bool,
-    /// Fields of a request that a page may set, as the field says them.
+    /// The request headers that a page may set, as the value of `Access-Control-Allow-Headers`.
     pub headers: String,
-    /// Fields of an answer that a page may read, as the field says them.
+    /// The response headers that a page may read, as the value of `Access-Control-Expose-Headers`.
     pub expose: String,
-    /// Whether cookies and the like may be sent along.
+    /// Whether requests may carry credentials such as cookies.
     pub credentials: bool,
-    /// Seconds for which a browser may keep the answer to a preflight.
+    /// How many seconds a browser may cache the response to a preflight.
     pub max_age: Option<u64>,
 }
 
-/// Origins that may. Browsers write them in lower case.
+/// A pattern of allowed origins. Browsers send origins in lower case.
 #[derive(Clone, Debug)]
 pub enum OriginPattern {
-    /// This one.
+    /// This origin.
     Exactly(Box<str>),
-    /// Those of hosts below one: what stands before the label and what stands behind it.
+    /// Origins of subdomains: the text before the wildcard labels and the text after them.
     Below(Box<str>, Box<str>),
-    /// Those that an expression takes, which is anchored at both ends.
+    /// Origins that match an expression, which is anchored at both ends.
     Matching(Regex),
 }
 
@@ -45,7 +45,7 @@ impl OriginPattern {
             Self::Exactly(own) => **own == *origin,
             Self::Below(scheme, host) => {
                 let labels = origin.strip_prefix(&**scheme).and_then(|rest| rest.strip_suffix(&**host));
-                // Nothing but labels: no port, user or path can hide what the host is.
+                // Labels only: a port, user or path must not disguise the host.
                 let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
                 labels.is_some_and(|labels| !labels.is_empty() && labels.bytes().all(known))
             }
@@ -70,7 +70,7 @@ impl Planned for CorsRules {
     }
 }
 
-/// What is the gateway's alone to say.
+/// Fields that only the gateway writes.
 static OWN: LazyLock<LineNames> = LazyLock::new(|| {
     LineNames::new([
         &b"Access-Control-Allow-Origin"[..],
@@ -106,7 +106,7 @@ impl Policy for Cors {
 }
 
 impl CorsRules {
-    /// What `Access-Control-Allow-Origin` says to this origin; `None`: it may not.
+    /// Returns the value of `Access-Control-Allow-Origin` for this origin; `None`: it is not allowed.
     fn allows<'o>(&self, origin: &'o [u8]) -> Option<&'o [u8]> {
         if self.any {
             return Some(b"*");
@@ -115,12 +115,13 @@ impl CorsRules {
         self.origins.iter().any(|pattern| pattern.takes(text)).then_some(origin)
     }
 
-    /// Has the response say who may read it.
+    /// Registers the change of the response's CORS fields.
     fn annotates(self: Arc<Self>, allowed: Option<Vec<u8>>, request: &mut Request<'_>) {
         request.context.on_head(move |response| self.annotate(allowed.as_deref(), response));
     }
 
-    /// The answer to a preflight. To an origin that may not it says nothing, and the browser refuses.
+    /// Answers a preflight. For an origin that is not allowed it contains no permission, and the browser
+    /// refuses.
     fn preflight(&self, allowed: Option<&[u8]>, asked: Option<&[u8]>) -> Answer {
         let mut lines = Vec::new();
         let mut line = |name: &str, value: &[u8]| {
@@ -134,7 +135,7 @@ impl CorsRules {
         if let Some(origin) = allowed {
             line("Access-Control-Allow-Origin", origin);
             line("Access-Control-Allow-Methods", self.methods.as_bytes());
-            // With credentials `*` is the name of a field.
+            // With credentials, `*` would be a literal field name.
             let headers = if self.any_header { asked.unwrap_or(b"") } else { self.headers.as_bytes() };
             line("Access-Control-Allow-Headers", headers);
             if self.credentials {
@@ -148,7 +149,7 @@ impl CorsRules {
         Answer { status: 204, lines, body: Vec::new() }
     }
 
-    /// Says in a response who may read it, and nothing that an upstream says of it.
+    /// Replaces the upstream's CORS fields of a response by the gateway's.
     fn annotate(&self, allowed: Option<&[u8]>, response: &mut Response<'_>) {
         response.cut_all(&OWN);
         if let Some(origin) = allowed {

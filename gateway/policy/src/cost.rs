@@ -1,41 +1,42 @@
-//! What a request counts for in a limit.
+//! The cost of a request, in units of a limit.
 
 use crate::{Request, Response};
 
-/// What a request counts for.
+/// The cost of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// What says it.
+    /// The source of the cost.
     pub by: CostBy,
-    /// What it is where that says nothing, or no whole number.
+    /// The cost if the source is missing or not a whole number.
     pub default: u64,
-    /// The most that a header can say.
+    /// The highest cost that a header can set.
     pub most: u64,
 }
 
-/// What says the cost of a request.
+/// The source of a request's cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CostBy {
-    /// Nothing: all cost the default.
+    /// No source: every request has the default cost.
     Constant,
-    /// Its method. A method that costs 0 is not counted.
+    /// The method. A method with cost 0 is not counted.
     Method(Box<[(Box<str>, u64)]>),
-    /// A field of the request, by its name in lower case. It says 1 at least: whoever writes it cannot make a request free.
+    /// A request header, by its name in lower case. Its value counts as at least 1, so that a client cannot
+    /// make a request free.
     Header(Box<str>),
-    /// A field of the response, which does not reach the client. The default is taken before the request goes on, and what the
-    /// field says more or less once it is there.
+    /// A response header, which is removed from the response. The default is charged before the request is
+    /// forwarded; the difference is settled when the response arrives.
     Response(Box<str>),
 }
 
 impl Default for Cost {
-    /// Each costs 1.
+    /// Every request costs 1.
     fn default() -> Self {
         Self { by: CostBy::Constant, default: 1, most: 1 }
     }
 }
 
 impl Cost {
-    /// What is taken before a request goes on; 0: it is not counted.
+    /// Returns the cost that is charged before the request is forwarded; 0: the request is not counted.
     pub(crate) fn of(&self, request: &Request<'_>) -> u64 {
         match &self.by {
             CostBy::Constant | CostBy::Response(_) => self.default,
@@ -50,17 +51,17 @@ impl Cost {
         }
     }
 
-    /// The field of the response that says it.
+    /// Returns the name of the response header that carries the cost.
     pub(crate) fn field(&self) -> Option<&str> {
         if let CostBy::Response(name) = &self.by { Some(name) } else { None }
     }
 
-    /// How far a response can take a limit below nothing.
+    /// Returns how far a response can take a limit below zero.
     pub(crate) fn debt(&self) -> u64 {
         if self.field().is_some() { self.most } else { 0 }
     }
 
-    /// What a response says that its request has cost. The field is taken out of it.
+    /// Returns the cost that a response reports, and removes the field.
     pub(crate) fn said(&self, response: &mut Response<'_>) -> Option<u64> {
         let name = self.field()?;
         let said = response.get(name).and_then(number);
@@ -68,7 +69,7 @@ impl Cost {
         said.map(|cost| cost.min(self.most))
     }
 
-    /// For a summary: empty, or `, cost by ...`.
+    /// Returns the part of a summary about the cost: empty, or `, cost by ...`.
     pub(crate) fn summary(&self) -> String {
         match &self.by {
             CostBy::Constant if self.default == 1 => String::new(),
@@ -80,7 +81,7 @@ impl Cost {
     }
 }
 
-/// A whole number without a sign. One that is larger than any cost is the largest.
+/// Parses a whole number without a sign. It saturates at `u64::MAX`.
 fn number(value: &[u8]) -> Option<u64> {
     let add = |sum: u64, digit: &u8| {
         digit.is_ascii_digit().then(|| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0')))

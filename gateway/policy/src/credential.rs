@@ -1,4 +1,4 @@
-//! Where a request may show a credential, for the policies that take it from several places.
+//! The places where a request may carry a credential, for policies that read it from several places.
 
 use std::borrow::Cow;
 
@@ -11,17 +11,17 @@ use crate::{Request, Reserved};
 /// A place in a request where a credential may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialPlace {
-    /// A field.
+    /// A header field.
     Header {
-        /// Its name.
+        /// The name of the field.
         name: String,
-        /// The text before the credential, in any case. One that ends in a letter or digit is an authentication scheme:
-        /// a blank follows it (RFC 9110, 11.4).
+        /// The text before the credential; case is ignored. A prefix that ends in a letter or digit is an
+        /// authentication scheme and is followed by a space (RFC 9110, 11.4).
         prefix: Option<String>,
     },
     /// A cookie of this name.
     Cookie(String),
-    /// A parameter of the query, however its name is encoded.
+    /// A query parameter; percent-encoding of its name is decoded first.
     Query(String),
 }
 
@@ -35,18 +35,18 @@ enum Place {
         name: String,
         id: Name,
         prefix: Option<String>,
-        /// The field, and what endpoints may take for it.
+        /// The field, and the names that endpoints may confuse with it.
         reserved: Reserved,
     },
     Cookie(String),
     Query(String),
 }
 
-/// What a request shows.
+/// The result of a search for a credential.
 pub(crate) enum Shown<'r> {
     /// No credential.
     Nothing,
-    /// The only place is a field, and that holds something of another kind: another authentication scheme.
+    /// The only place is a field, and it holds another authentication scheme.
     Foreign,
     /// One credential.
     One(Cow<'r, [u8]>),
@@ -67,10 +67,10 @@ impl CredentialPlaces {
         Self(places.iter().map(place).collect())
     }
 
-    /// The credential that a request shows.
+    /// Finds the credential of a request.
     ///
     /// # Errors
-    /// When there is more than one: the upstream might take another than the gateway.
+    /// When there is more than one: the upstream might use another one than the gateway.
     pub fn find<'r>(&self, request: &'r Request<'_>) -> Result<Shown<'r>, MoreThanOne> {
         let mut found: Option<Cow<'r, [u8]>> = None;
         let mut foreign = false;
@@ -83,7 +83,7 @@ impl CredentialPlaces {
                 Place::Header { name, id, prefix, .. } => {
                     let Some(value) = only(request, *id, name)? else { continue };
                     match behind(value, prefix.as_deref()) {
-                        // A scheme alone, or an empty field.
+                        // The field holds a scheme alone, or is empty.
                         Some([]) => {}
                         Some(value) => take(Cow::Borrowed(value))?,
                         None => foreign = true,
@@ -109,7 +109,7 @@ impl CredentialPlaces {
         })
     }
 
-    /// Whether a request shows a credential, or several.
+    /// Whether a request carries one credential or more.
     pub fn is_shown(&self, request: &Request<'_>) -> bool {
         !matches!(self.find(request), Ok(Shown::Nothing | Shown::Foreign))
     }
@@ -123,7 +123,8 @@ impl CredentialPlaces {
         })
     }
 
-    /// Takes the credential out, and the fields that endpoints may take for it. `kept` says which fields stay.
+    /// Removes the credential, and fields that endpoints may confuse with it. Fields for which `kept` is true
+    /// stay.
     pub fn remove(&self, request: &mut Request<'_>, kept: &dyn Fn(&str) -> bool) {
         for place in &self.0 {
             match place {
@@ -144,7 +145,7 @@ impl CredentialPlaces {
         }
     }
 
-    /// Takes the credential out of the query, which stands in logs.
+    /// Removes the credential from the query, because the query is logged.
     pub fn remove_from_query(&self, request: &mut Request<'_>) {
         for place in &self.0 {
             if let Place::Query(name) = place {
@@ -153,7 +154,7 @@ impl CredentialPlaces {
         }
     }
 
-    /// The places in words, for `explain`.
+    /// Describes the places for `explain`.
     pub fn summary(&self) -> String {
         let words = |place: &Place| match place {
             Place::Header { name, .. } => format!("header {name}"),
@@ -164,13 +165,13 @@ impl CredentialPlaces {
     }
 }
 
-/// More than one credential is shown.
+/// The request carries more than one credential.
 pub(crate) struct MoreThanOne;
 
-/// The value of a field; nothing: there is none.
+/// Returns the value of a field; `None` if it is absent.
 ///
 /// # Errors
-/// When there are several of the name.
+/// When the field is repeated.
 fn only<'r>(request: &'r Request<'_>, id: Name, name: &str) -> Result<Option<&'r [u8]>, MoreThanOne> {
     let head = &request.head.head;
     if !id.is_several() {
@@ -184,7 +185,7 @@ fn only<'r>(request: &'r Request<'_>, id: Name, name: &str) -> Result<Option<&'r
     }
 }
 
-/// What stands behind a prefix; nothing: the prefix is not there.
+/// Returns the text after a prefix; `None` if the value does not start with it.
 fn behind<'v>(value: &'v [u8], prefix: Option<&str>) -> Option<&'v [u8]> {
     let Some(prefix) = prefix else { return Some(value) };
     let (begin, rest) = value.split_at_checked(prefix.len())?;
@@ -238,7 +239,7 @@ mod tests {
         ])
     }
 
-    /// What is found in a request with this target and these fields; an error: more than one.
+    /// Returns the credential of a request with this target and these fields; `Err`: more than one.
     fn found(places: &CredentialPlaces, target: &str, fields: &str) -> Result<String, ()> {
         let mut sent = Sent::with(&format!("GET {target} HTTP/1.1"), fields);
         let mut context = Context::default();

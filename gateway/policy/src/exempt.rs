@@ -4,26 +4,26 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 
 use crate::{Block, Request};
 
-/// Requests that a limit does not count: those of which any of this is true.
+/// Requests that a limit does not count. A request is exempt if any of these conditions holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exempt {
-    /// The client's address is in one of them.
+    /// The client's address is in one of these blocks.
     pub addresses: Vec<Block>,
-    /// It is one of these consumers.
+    /// The consumer is one of these.
     pub consumers: Vec<String>,
-    /// It is in one of these groups.
+    /// The consumer is a member of one of these groups.
     pub groups: Vec<String>,
-    /// The method is one of them.
+    /// The method is one of these.
     pub methods: Vec<String>,
-    /// One of these fields, by its name in lower case, has this value.
+    /// A field, by its name in lower case, has this value.
     pub headers: Vec<(String, String)>,
 }
 
 impl Exempt {
-    /// Whether a request is one of them.
+    /// Whether a request is exempt.
     pub(crate) fn has(&self, request: &Request<'_>) -> bool {
         let Self { addresses, consumers, groups, methods, headers } = self;
-        // Nothing is looked for where nothing is said.
+        // Skips the conversion of the address if no block is configured.
         if !addresses.is_empty() {
             let client = request.origin.client.to_canonical();
             if addresses.iter().any(|block| block.contains(client)) {
@@ -39,14 +39,14 @@ impl Exempt {
         }
         methods.iter().any(|method| method.as_bytes() == request.method())
             || headers.iter().any(|(name, value)| {
-                // Such a value may be a secret that a probe shows.
+                // Compares in constant time: the value may be a secret that a health probe sends.
                 request
                     .header(name)
                     .is_some_and(|sent| verify_slices_are_equal(sent, value.as_bytes()).is_ok())
             })
     }
 
-    /// For a summary: empty, or that some are exempt.
+    /// Returns the part of a summary that mentions exemptions; empty if there are none.
     pub(crate) fn summary(&self) -> &'static str {
         if *self == Self::default() { "" } else { ", some exempt" }
     }

@@ -1,4 +1,4 @@
-//! `fault`: requests that fail or are late on purpose, to see what becomes of who asks.
+//! `fault`: fails or delays requests on purpose, to test how clients react.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use crate::lot::{drawn, percent as shown};
 use crate::{Answer, Planned, Policy, Request, Shared, Verdict};
 
-/// What is done to which requests.
+/// The faults, and the requests that they affect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultRules {
-    /// A status, and to how many of a million requests it is given.
+    /// A status, and the share of requests that receive it, in millionths.
     pub abort: Option<(u16, u32)>,
-    /// A time, and how many of a million requests wait for it.
+    /// A delay, and the share of requests that are delayed, in millionths.
     pub delay: Option<(Duration, u32)>,
-    /// Only requests that have this header, with this value if one is named.
+    /// A header that a request must have to be affected, with its value if one is given.
     pub header: Option<(String, Option<String>)>,
 }
 

@@ -1,9 +1,9 @@
-//! `forward_auth`: a service of the operator decides whether a request may go on, as with nginx's `auth_request` and Traefik's
-//! ForwardAuth.
+//! `forward_auth`: asks an authorization service over HTTP/1.1 whether a request may proceed, like nginx's
+//! `auth_request` and Traefik's ForwardAuth.
 //!
-//! The policy sends a GET with the request's fields, and the method and the target in fields of their own. If the service gets
-//! the body too, the policy sends a POST. A 2xx lets the request through; the client gets any other answer. A late or malformed
-//! answer refuses the request.
+//! The policy sends a GET with the request's fields, plus fields for the method and the target. If the
+//! service also receives the body, the policy sends a POST. A 2xx admits the request; the client receives any
+//! other response of the service. A late or malformed response refuses the request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,13 @@ use crate::{
     Verdict, loops,
 };
 
-/// The largest body of an answer that goes to the client, in bytes.
+/// The maximum size in bytes of a response body that is passed on to the client.
 const LARGEST: usize = 1 << 20;
 
-/// Fields that the service is told although it may write them itself: by them it knows who asks.
+/// Fields that the service receives even if they are reserved: it identifies the client by them.
 pub(crate) const CREDENTIALS: [&str; 2] = ["Authorization", "Cookie"];
 
-/// Fields that tell of the request; what the client sends there is not passed on.
+/// Fields that describe the request. The client's fields of these names are not passed on.
 const TOLD: [&str; 9] = [
     "x-forwarded-for",
     "x-forwarded-proto",
@@ -38,26 +38,26 @@ const TOLD: [&str; 9] = [
     PARTIAL,
 ];
 
-/// A service says whether a request may go on.
+/// Asks an authorization service whether a request may proceed.
 #[derive(Debug)]
 pub struct ForwardAuthRules {
-    /// Where it is asked.
+    /// The URL of the service.
     pub url: String,
-    /// How it is spoken to.
+    /// The TLS settings for the service.
     pub trust: Trust,
-    /// How long it may take.
+    /// The time limit of a call.
     pub timeout: Duration,
-    /// Fields of the request that it gets; `None`: all of them.
+    /// The request fields that the service receives; `None`: all of them.
     pub request_headers: Option<Vec<String>>,
-    /// How much of the request's body it gets; `None`: nothing.
+    /// The part of the request's body that the service receives; `None`: no body.
     pub body: Option<AuthBody>,
-    /// Fields of its answer that go upstream with the request; what the client sends there is taken out.
+    /// Fields of the service's response that go upstream with the request; the client's are removed.
     pub response_headers: Vec<String>,
-    /// The field of its answer that is the consumer's name.
+    /// The field of the service's response with the consumer's name.
     pub consumer: Option<String>,
-    /// The field of its answer that has the consumer's groups, with commas.
+    /// The field of the service's response with the consumer's groups, separated by commas.
     pub groups: Option<String>,
-    /// How the upstream is told who it is.
+    /// The fields that name the consumer to the upstream.
     pub identity: Identity,
 }
 
@@ -88,11 +88,11 @@ struct Live(Arc<Inner>);
 struct Inner {
     rules: Arc<ForwardAuthRules>,
     service: Arc<Http1Service>,
-    /// The fields of its answer that go upstream, or say who it is: upstreams may take both for what it says.
+    /// The fields of the service's response that go upstream or name the consumer. Upstreams trust both.
     reserved: Reserved,
-    /// Those of them that are no credentials.
+    /// The reserved fields that are not credentials.
     own: Reserved,
-    /// What tells it of the request.
+    /// The fields that describe the request to the service.
     told: Reserved,
     shared: Arc<Shared>,
 }
@@ -111,7 +111,7 @@ impl Policy for Live {
 }
 
 impl Authenticator for Inner {
-    /// The service alone knows what it takes for a credential.
+    /// Only the service knows what it accepts as a credential.
     fn is_shown(&self, _: &Request<'_>) -> bool {
         true
     }
@@ -122,7 +122,7 @@ impl Authenticator for Inner {
 
     fn claim(&self, request: &mut Request<'_>) {
         self.rules.identity.renew(request);
-        // By credentials the service knows who asks, also where it puts others in their place.
+        // The service identifies the client by its credentials, even if it replaces them.
         request.claim(&self.own);
     }
 
@@ -140,7 +140,7 @@ impl Authenticator for Inner {
 }
 
 impl Inner {
-    /// Asks the service. `body`: the request's, and whether that is only its beginning.
+    /// Asks the service. `body`: the request's body, and whether it is only the start of it.
     fn ask(self: Arc<Self>, request: &mut Request<'_>, body: Option<(&[u8], bool)>) -> Verdict {
         if loops::is_asked_again(request.head) {
             return Refusal::from(Reason::LoopDetected).into();
@@ -169,7 +169,7 @@ impl Inner {
         }))
     }
 
-    /// The request to the service.
+    /// Returns the request to the service; `None` if a field is not valid for it.
     fn question(&self, request: &Request<'_>, body: Option<(&[u8], bool)>) -> Option<Question> {
         let head = &request.head.head;
         let mut question = Question::new(if body.is_some() { Method::Post } else { Method::Get });
@@ -191,7 +191,7 @@ impl Inner {
                 return None;
             }
         }
-        // The path that is told is the one that was matched and goes upstream.
+        // Sends the normalized path, which was matched and goes upstream.
         let mut target = request.path().to_vec();
         if let Some(query) = request.query() {
             target.push(b'?');
@@ -228,14 +228,14 @@ impl ForwardAuthRules {
         let head = &answer.head;
         let mut names = self.response_headers.iter().chain(&self.consumer).chain(&self.groups);
         if names.any(|name| named(head, name).count() > 1) {
-            // Which of two names holds would be up to who reads them.
+            // With two values, the readers of the fields might choose different ones.
             return Verdict::unavailable(
                 "the authorisation service's answer has a field twice that goes upstream",
             );
         }
         let value = |name: &str| named(head, name).next();
         request.claim(reserved);
-        // Whom a policy before has found stays known, unless the service names another.
+        // The consumer of an earlier policy stays, unless the service names another one.
         self.identity.renew(request);
         for name in &self.response_headers {
             if let Some(value) = value(name) {
@@ -254,22 +254,24 @@ impl ForwardAuthRules {
     }
 }
 
-/// The values of a field, but for those that concern the connection alone.
+/// Returns the values of a field, except fields that `Connection` nominates.
 fn named<'h>(head: &'h Head, name: &str) -> impl Iterator<Item = &'h [u8]> {
     let is = move |field: &&Field| head.slice(field.name).eq_ignore_ascii_case(name.as_bytes());
     head.fields().iter().filter(is).filter(|field| !field.nominated).map(|field| head.slice(field.value))
 }
 
-/// Whether a field is one that the service alone writes, so that it is not told what the client says there: it might take it
-/// for its own. By credentials it knows who asks, also where it puts others in their place.
+/// Whether a field is reserved for the service, so that the client's value is not passed on: the service
+/// might take it for its own. `Authorization` and `Cookie` are exceptions, because the service identifies the
+/// client by them.
 pub(crate) fn is_its_own(reserved: &Reserved, id: Name, name: &[u8]) -> bool {
     !matches!(id, Name::Authorization | Name::Cookie) && reserved.has(name)
 }
 
-/// What the service says, for the client. What `Connection` names goes no further (RFC 9110, 7.6.1).
+/// Converts the service's response for the client. Fields that `Connection` nominates end here (RFC 9110,
+/// 7.6.1).
 fn answer(said: &Said) -> Verdict {
     let head = &said.head.head;
-    // What it is made with is nobody's business.
+    // The software of the service is not disclosed.
     let passes = |field: &&Field| !field.nominated && field.id != Name::Server;
     let fields = head.fields().iter().filter(passes);
     let fields = fields.map(|field| (head.slice(field.name), head.slice(field.value)));

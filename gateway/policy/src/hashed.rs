@@ -1,8 +1,8 @@
-//! A hasher for keys that are hashes already.
+//! A hasher for keys that are already hashes.
 
 use std::hash::Hasher;
 
-/// Takes a number for its own hash. Only for numbers that nobody outside can choose.
+/// Uses a `u64` key as its own hash. Only for keys that clients cannot choose.
 #[derive(Debug, Default)]
 pub(crate) struct Hashed(u64);
 
@@ -12,7 +12,7 @@ impl Hasher for Hashed {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        // Nobody does; but it is not to be wrong.
+        // No caller writes bytes, but the result must still be a valid hash.
         bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
     }
 

@@ -1,4 +1,4 @@
-//! `headers`: fields that requests and responses gain and lose.
+//! `headers`: adds, replaces and removes header fields of requests and responses.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use crate::{
     Edit, Planned, Policy, Request, Reserved, Response, Shared, Template, Verdict, request, response,
 };
 
-/// What changes in the fields of a message: first some go, then others come.
+/// Changes to the fields of a message: removals come first, then additions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Fields that go; `BEGIN*` is every field whose name begins so.
+    /// Fields to remove; `PREFIX*` removes every field whose name starts with the prefix.
     pub remove: Vec<String>,
-    /// Fields that take the place of those of their name.
+    /// Fields that replace all fields of their name.
     pub set: Vec<(String, Template)>,
-    /// Fields that come beside those of their name.
+    /// Fields that are added to fields of their name.
     pub add: Vec<(String, Template)>,
 }
 
@@ -28,13 +28,14 @@ impl Change {
         self.remove.len() + self.set.len() + self.add.len()
     }
 
-    /// Whether it is the same for every request.
+    /// Whether the change is the same for every request.
     fn is_fixed(&self) -> bool {
         self.set.iter().chain(&self.add).all(|(_, value)| value.fixed().is_some())
     }
 
-    /// Its lines, filled in from a request; without one, those in which nothing is. What comes out empty does not come, and what
-    /// it would have taken the place of goes.
+    /// Returns the lines with the placeholders filled in from a request; without a request, only lines
+    /// without placeholders. A line that is empty after filling is not added, but the fields that it would
+    /// replace are still removed.
     fn lines(&self, request: Option<&Request<'_>>, is_free: fn(&[u8]) -> bool) -> Lines {
         let line = |name: &String, value: &Template| {
             let filled = match value.fixed() {
@@ -60,19 +61,19 @@ impl Change {
     }
 }
 
-/// A change as it is written.
+/// A change with its lines filled in.
 #[derive(Clone, Debug, Default)]
 struct Lines {
-    /// What goes, and what is set.
+    /// Names to remove, including the names in `set`.
     gone: LineNames,
-    /// How the names begin of what else goes from a response.
+    /// Prefixes of further names to remove from a response.
     begins: Box<[Box<[u8]>]>,
     set: Vec<FieldLine>,
     add: Vec<FieldLine>,
 }
 
 impl Lines {
-    /// Leaves out what is set and then set again.
+    /// Drops lines that a later line of the same name replaces.
     fn set_each_once(&mut self) {
         for at in (0..self.set.len()).rev() {
             let (name, behind) = (self.set[at].name(), &self.set[at + 1..]);
@@ -82,7 +83,7 @@ impl Lines {
         }
     }
 
-    /// What goes is gone already, and so is what was there of the names that are set.
+    /// Appends the lines. The caller has removed the fields that are removed or replaced.
     fn of_request(&self, request: &mut Request<'_>) {
         for line in self.set.iter().chain(&self.add) {
             request.head.append_line(line);
@@ -102,12 +103,12 @@ impl Edit for Lines {
     }
 }
 
-/// Fields that requests gain and lose on their way upstream, and responses on their way back.
+/// Changes to the fields of requests on their way upstream and of responses on their way back.
 #[derive(Clone, Debug, Default)]
 pub struct HeaderRules {
-    /// Of requests.
+    /// Changes to requests.
     pub request: Change,
-    /// Of responses, the gateway's own too.
+    /// Changes to responses, including the gateway's own.
     pub response: Arc<Change>,
 }
 
@@ -133,22 +134,23 @@ impl Planned for HeaderRules {
 #[derive(Debug)]
 struct Headers {
     rules: Arc<HeaderRules>,
-    /// What a client cannot send: neither under a name that endpoints may take for one of these, nor behind the body.
+    /// Names that a client cannot send, neither in trailers nor under a name that endpoints may confuse with
+    /// them.
     reserved: Reserved,
-    /// The lines, where they are the same for every request.
+    /// The lines, if they are the same for every request.
     request: Option<Lines>,
     response: Option<Arc<Lines>>,
 }
 
 impl Policy for Headers {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
-        // All of it is filled in before anything changes: a field can be given another name.
+        // All placeholders are filled in before any change, because a field may be renamed.
         let filled = match &self.request {
             Some(_) => None,
             None => Some(self.rules.request.lines(Some(request), request::is_free)),
         };
         self.passed_over(request);
-        // With them goes what is to go, and what would stand beside what is set.
+        // This removes the fields of `remove`, and the fields that `set` replaces.
         request.claim(&self.reserved);
         if let Some(lines) = filled.as_ref().or(self.request.as_ref()) {
             lines.of_request(request);
@@ -156,7 +158,7 @@ impl Policy for Headers {
         Verdict::Continue
     }
 
-    /// The response's part.
+    /// Registers the change of the response.
     fn passed_over(&self, request: &mut Request<'_>) {
         let change = &self.rules.response;
         if !change.is_empty() {

@@ -1,4 +1,4 @@
-//! The fields that tell upstream who somebody is, and who else may not write them.
+//! Request fields that name the consumer to the upstream, and the rules that keep clients from writing them.
 
 use std::sync::Arc;
 
@@ -6,24 +6,24 @@ use tollgate_http::Name;
 
 use crate::{Consumer, Request, request};
 
-/// Names of fields that are not the client's to send.
+/// Names of fields that clients may not send.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reserved(Arc<[String]>);
 
 impl Reserved {
-    /// These names. A name that ends in `*` stands for every name with this beginning, except those that no policy removes:
-    /// framing and hop-by-hop fields, `Host`, and the fields by which loops and clients are recognised.
+    /// Reserves these names. A name that ends in `*` covers every name with this prefix, except those that no
+    /// policy removes: framing and hop-by-hop fields, `Host`, and the fields that identify loops and clients.
     pub fn new<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
         Self(names.into_iter().map(Into::into).collect())
     }
 
-    /// The same but for these names.
+    /// Returns the set without these names.
     pub(crate) fn without(&self, names: &[&str]) -> Self {
         let other = |own: &&String| !names.iter().any(|name| name.eq_ignore_ascii_case(own));
         Self::new(self.0.iter().filter(other).cloned())
     }
 
-    /// Whether a name is one of them, or [looks like](looks_like) it.
+    /// Whether a name is in the set, or [looks like](looks_like) a name of it.
     #[must_use]
     pub fn has(&self, name: &[u8]) -> bool {
         self.0.iter().any(|own| match own.strip_suffix('*') {
@@ -36,8 +36,8 @@ impl Reserved {
     }
 }
 
-/// Whether a beginning of names spares this one: the codecs alone write it, it says whom the request is of, or it is how loops
-/// are found.
+/// Whether a prefix does not cover this name: only codecs write the field, it identifies the client, or it
+/// detects loops.
 fn spares(name: &[u8]) -> bool {
     let told = matches!(
         Name::of(name),
@@ -46,8 +46,8 @@ fn spares(name: &[u8]) -> bool {
     told || !request::is_free(name) || name.eq_ignore_ascii_case(b"cdn-loop")
 }
 
-/// Whether a field's name is this one in any case, or one that endpoints which know no difference between `-` and other
-/// punctuation (CGI, WSGI, Rack) would take for it.
+/// Whether a field's name equals this one, or differs only in case and punctuation. Endpoints that do not
+/// distinguish `-` from other punctuation (CGI, WSGI, Rack) would confuse the two.
 #[must_use]
 pub fn looks_like(own: &[u8], name: &[u8]) -> bool {
     own.len() == name.len()
@@ -56,30 +56,31 @@ pub fn looks_like(own: &[u8], name: &[u8]) -> bool {
         })
 }
 
-/// How the upstream is told who somebody is.
+/// The fields that name the consumer to the upstream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// The field with the name.
+    /// The field for the consumer's name.
     consumer: Option<String>,
-    /// The field with the groups, with commas.
+    /// The field for the groups, separated by commas.
     groups: Option<String>,
     reserved: Reserved,
 }
 
 impl Identity {
-    /// By these fields.
+    /// Creates it from the field names; `None`: the field is not sent.
     #[must_use]
     pub fn new(consumer: Option<String>, groups: Option<String>) -> Self {
         let reserved = Reserved::new(consumer.iter().chain(&groups).cloned());
         Self { consumer, groups, reserved }
     }
 
-    /// Takes out what the client says of itself.
+    /// Removes these fields from the client's request.
     pub fn strip(&self, request: &mut Request<'_>) {
         request.claim(&self.reserved);
     }
 
-    /// Takes out what the client says of itself, and tells again who it is, if that is known already.
+    /// Removes these fields from the client's request, and writes them again if the consumer is already
+    /// known.
     pub fn renew(&self, request: &mut Request<'_>) {
         self.strip(request);
         if let Some(consumer) = request.context.consumer.clone() {
@@ -87,8 +88,9 @@ impl Identity {
         }
     }
 
-    /// It is this one: tells the upstream, and the policies that follow. What the client says of itself was taken out. One
-    /// without a name is nobody: else all of them would be one and the same.
+    /// Sets the consumer of the request, for the upstream and for later policies. The client's own fields
+    /// must be removed first. A consumer with an empty name is ignored, because all of them would share one
+    /// identity.
     pub fn tell(&self, request: &mut Request<'_>, consumer: &Arc<Consumer>) {
         if consumer.name.is_empty() {
             return;

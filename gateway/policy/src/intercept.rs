@@ -1,4 +1,4 @@
-//! `intercept` answers requests before they reach an endpoint, by path, query, method or scheme.
+//! `intercept`: answers requests before they reach an endpoint, by path, query, method or scheme.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,42 +9,43 @@ use tollgate_route::{Normalised, PathError, PathRules, normalise_rewritten};
 
 use crate::{Answer, Planned, Policy, Refusal, Request, Shared, Template, Verdict};
 
-/// The rules of `intercept`. The first one that a request fits answers it.
+/// The rules of `intercept`. The first rule that matches a request answers it.
 #[derive(Clone, Debug, Default)]
 pub struct InterceptRules {
-    /// In the order in which they are tried.
+    /// The rules in evaluation order.
     pub rules: Box<[Intercepted]>,
 }
 
-/// Requests that get one answer: those for which all of it is true.
+/// A rule that answers a request if all of its conditions hold.
 #[derive(Clone, Debug, Default)]
 pub struct Intercepted {
-    /// It is found in the path with the query.
+    /// An expression that must match in the path with the query.
     pub uri: Option<Regex>,
-    /// It is found in the path.
+    /// An expression that must match in the path.
     pub path: Option<Regex>,
-    /// Whether the client has used TLS.
+    /// Whether the client must use TLS, or must not; `None`: no condition.
     pub secure: Option<bool>,
-    /// The method is one of these; empty: whichever.
+    /// The method is one of these; empty: any.
     pub methods: Box<[Box<[u8]>]>,
-    /// The answer's status.
+    /// The status of the response.
     pub status: u16,
-    /// The answer's `Location`.
+    /// The `Location` of the response.
     pub leads: Option<Leads>,
-    /// Whether the query follows there.
+    /// Whether the request's query is appended to `Location`.
     pub keep_query: bool,
-    /// The answer's body.
+    /// The body of the response.
     pub body: Box<[u8]>,
-    /// Its `Content-Type`.
+    /// The `Content-Type` of the body.
     pub content_type: Box<str>,
 }
 
-/// The target of an answer.
+/// The `Location` of a response.
 #[derive(Clone, Debug)]
 pub enum Leads {
-    /// There.
+    /// A template.
     To(Template),
-    /// To the path in which this takes the place of the first match, held to the rules of paths.
+    /// The request's path, with the first match replaced by this text. The result must satisfy the path
+    /// rules.
     Replaced(Box<[u8]>, PathRules),
 }
 
@@ -90,10 +91,10 @@ impl Intercepted {
             && self.uri.as_ref().is_none_or(|uri| uri.is_match(&target(request)))
     }
 
-    /// The answer's `Location`, if it has one.
+    /// Returns the `Location` of the response, if it has one.
     ///
     /// # Errors
-    /// The rules of paths refuse the path that a replacement makes.
+    /// When the path rules refuse the path after the replacement.
     fn location(&self, request: &Request<'_>) -> Result<Option<Vec<u8>>, PathError> {
         let (mut location, own_host) = match (&self.leads, &self.path) {
             (None, _) | (Some(Leads::Replaced(..)), None) => return Ok(None),
@@ -104,7 +105,8 @@ impl Intercepted {
                 (in_normal_form(made, own_host, rules)?, own_host)
             }
         };
-        // A client never chooses the host. Browsers take a backslash for a slash (WHATWG URL, section 4.4).
+        // Keeps a client from choosing the host. Browsers treat a backslash as a slash (WHATWG URL, section
+        // 4.4).
         if !own_host && location.starts_with(b"/") {
             let slashes = location.iter().take_while(|byte| matches!(byte, b'/' | b'\\')).count();
             location.drain(1..slashes);
@@ -117,7 +119,7 @@ impl Intercepted {
     }
 }
 
-/// Brings the path of a made `Location` to its normal form. Its origin, its query and its fragment are the rule's own text.
+/// Normalizes the path in a generated `Location`. Origin, query and fragment are literal text of the rule.
 fn in_normal_form(mut made: Vec<u8>, own_host: bool, rules: &PathRules) -> Result<Vec<u8>, PathError> {
     let find = |from: usize, ends: &[u8]| {
         made.iter().skip(from).position(|byte| ends.contains(byte)).map_or(made.len(), |at| from + at)
@@ -130,7 +132,7 @@ fn in_normal_form(mut made: Vec<u8>, own_host: bool, rules: &PathRules) -> Resul
     let begin = authority.map_or(0, |authority| find(authority, b"/?#"));
     let end = find(begin, b"?#");
     let mut normal = Vec::new();
-    // A relative reference has no normal form of its own, and neither has a path that is missing.
+    // A relative reference and a missing path are not normalized.
     if made[begin..end].starts_with(b"/")
         && normalise_rewritten(&made[begin..end], rules, &mut normal)? == Normalised::Changed
     {
@@ -139,7 +141,7 @@ fn in_normal_form(mut made: Vec<u8>, own_host: bool, rules: &PathRules) -> Resul
     Ok(made)
 }
 
-/// The path with the query, if there is one.
+/// Returns the path, with the query if there is one.
 fn target<'r>(request: &'r Request<'_>) -> Cow<'r, [u8]> {
     match request.query() {
         None => request.path().into(),

@@ -1,7 +1,7 @@
-//! `ip`: which addresses may come.
+//! `ip`: admits or refuses requests by the client's address.
 //!
-//! The address is the client's: the peer's, or the one that trusted proxies name (`forwarded.trusted_proxies`). What a
-//! client writes into a header by itself counts for nothing.
+//! The client's address is the peer's address, or the address that trusted proxies announce
+//! (`forwarded.trusted_proxies`). A header that an untrusted client sends is ignored.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,21 +10,22 @@ use tollgate_observe::Reason;
 
 use crate::{Planned, Policy, Refusal, Request, Shared, Verdict};
 
-/// A block of addresses.
+/// A CIDR block of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// First address of the block.
+    /// The first address of the block.
     pub address: IpAddr,
-    /// Length of the prefix in bits.
+    /// The length of the prefix in bits.
     pub prefix: u8,
 }
 
 impl Block {
-    /// Whether an address is in it.
+    /// Whether an address is in the block.
     #[must_use]
     #[inline]
     pub fn contains(&self, address: IpAddr) -> bool {
-        // A shift by the whole width is none in Rust, hence the checked ones: a prefix of 0 holds every address.
+        // A shift by the full width overflows in Rust, so the shifts are checked: a prefix of 0 contains
+        // every address.
         match (self.address, address) {
             (IpAddr::V4(block), IpAddr::V4(address)) => {
                 let difference = u32::from(block) ^ u32::from(address);
@@ -39,17 +40,17 @@ impl Block {
     }
 }
 
-/// Which addresses may come: those that `deny` has may not, and where `allow` has any, nobody else may.
+/// Admits or refuses requests by the client's address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IpRules {
-    /// Who may; empty: everybody whom `deny` does not have.
+    /// Allowed addresses; empty: every address that `deny` does not contain.
     pub allow: Vec<Block>,
-    /// Who may not, whatever `allow` says.
+    /// Denied addresses; they override `allow`.
     pub deny: Vec<Block>,
 }
 
 impl IpRules {
-    /// Why an address may not come; `None`: it may.
+    /// Returns the cause of a refusal; `None` if the address is allowed.
     fn refuses(&self, address: IpAddr) -> Option<&'static str> {
         let any = |blocks: &[Block]| blocks.iter().any(|block| block.contains(address));
         if any(&self.deny) {

@@ -1,4 +1,4 @@
-//! Which answers a client says it has.
+//! The entity tags of the representations that a client holds.
 
 use crate::Request;
 
@@ -11,13 +11,13 @@ impl KnownTags {
         Self(values.join(&b", "[..]).into())
     }
 
-    /// Whether the client has the answer with this strong tag as the endpoint sent it: it knows the tag, and not the weak one
-    /// that changed bodies get. What it is told in a 304 then has to be strong too, or it could neither change what it has by
-    /// `If-Match` nor ask for parts of it (RFC 9110, 13.1.1 and 13.1.5).
+    /// Whether the client holds the endpoint's original representation with this strong tag: it sends the
+    /// strong tag and not the weak form that transformed bodies get. The 304 must then keep the strong tag.
+    /// Otherwise the client could neither send `If-Match` nor request ranges (RFC 9110, 13.1.1 and 13.1.5).
     pub fn has_as_it_was(&self, tag: &[u8]) -> bool {
         let (mut strong, mut weak) = (false, false);
         let mut rest = &self.0[..];
-        // What stands between quotes has none in it, but may have commas.
+        // A quoted tag contains no quotes but may contain commas.
         while let Some(begin) = rest.iter().position(|byte| *byte == b'"') {
             let Some(length) = rest[begin + 1..].iter().position(|byte| *byte == b'"') else { break };
             let end = begin + length + 2;

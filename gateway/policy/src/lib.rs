@@ -1,16 +1,16 @@
-//! Policies: who may, how much, where to, and what is changed. One policy, one file.
+//! Policies: authentication, limits, routing decisions and message changes. Each policy has its own file.
 //!
-//! A policy sees a [`Request`] and says by a [`Verdict`] whether it goes on, is answered here, or has to wait until
-//! somebody was asked. What it wants to do with the response it leaves in the request's [`Context`]. It sees nothing but
-//! the message model, so it is written once for every version of HTTP, and it knows nothing of workers, sockets and
+//! A policy sees a [`Request`] and returns a [`Verdict`]: the request continues, ends here, or waits for an
+//! external service. Work on the response is registered in the request's [`Context`]. A policy sees only the
+//! message model, so it is written once for all versions of HTTP. It has no access to workers, sockets or
 //! connections.
 //!
-//! What a plan has is [`Planned`]: immutable, and without state. When the plan is rolled out, each becomes a [`Policy`],
-//! which all workers share, with whatever state it finds in [`Shared`] under its key; so counters and caches survive a
-//! change of plan.
+//! A plan holds [`Planned`] policies, which are immutable and stateless. When the plan is rolled out, each of
+//! them becomes a [`Policy`] that all workers share. The policy looks its state up in [`Shared`] under its
+//! key, so counters and caches survive a change of plan.
 //!
-//! Whoever adds a policy of their own implements these two traits and [`Plugin`], by which it has a name and settings; a
-//! binary says once which plugins it has ([`Plugins`]).
+//! A plugin implements these two traits and [`Plugin`], which gives it a name and settings. The binary
+//! registers its plugins once, in [`Plugins`].
 
 #![deny(clippy::print_stderr)]
 

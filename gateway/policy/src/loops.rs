@@ -1,14 +1,15 @@
-//! Requests that come back to the gateway that sent them, by `CDN-Loop` (RFC 8586).
+//! Detects requests that return to the gateway that sent them, by `CDN-Loop` (RFC 8586).
 //!
-//! Each time that a request is sent where it may come back, the gateway adds its name to the field. How often it stands there
-//! already says how often the request has come back.
+//! The gateway adds its name to the field each time it sends a request that may return to it. The number of
+//! its own names in the field is therefore the number of returns.
 
 use tollgate_http::RequestHead;
 
-/// How often a request may have come back when a policy asks a service about it. That service may be this gateway.
+/// How often a request may have returned when a policy asks a service about it. The service may be this
+/// gateway.
 const ASKED: usize = 2;
 
-/// How often a request has come back to this process.
+/// Returns how often a request has returned to this process.
 #[must_use]
 pub fn returns(head: &RequestHead) -> usize {
     let own = tollgate_net::instance_name().as_bytes();
@@ -21,12 +22,13 @@ pub fn returns(head: &RequestHead) -> usize {
     head.head.all_by_text(b"cdn-loop").map(members).sum()
 }
 
-/// Whether a policy asks a service about a request that came of its asking.
+/// Whether the request has returned more than [`ASKED`] times, so that another authorization call would
+/// continue a loop.
 pub(crate) fn is_asked_again(head: &RequestHead) -> bool {
     returns(head) > ASKED
 }
 
-/// The value of the field as it goes on: what came, and this gateway's name.
+/// Returns the value of the field to send: the received members and this gateway's name.
 pub(crate) fn passed_on(head: &RequestHead) -> Vec<u8> {
     let mut value = Vec::new();
     for line in head.head.all_by_text(b"cdn-loop") {

@@ -1,14 +1,14 @@
-//! Lots that are drawn, and percentages: in millionths, so that one has up to four decimals.
+//! Random sampling, and percentages in millionths, which gives a percentage up to four decimals.
 
-/// All of a million.
+/// 100 % in millionths.
 pub(crate) const MILLION: u32 = 1_000_000;
 
-/// Whether a request is one of so many of a million.
+/// Draws whether a request belongs to a random sample of this many millionths.
 pub(crate) fn drawn(millionths: u32) -> bool {
     millionths >= MILLION || fastrand::u32(..MILLION) < millionths
 }
 
-/// A percentage as text, without its sign: `0.1` of 1,000 millionths.
+/// Formats a percentage without its sign: 1,000 millionths give `0.1`.
 pub(crate) fn percent(millionths: u32) -> String {
     let decimals = format!("{}.{:04}", millionths / 10_000, millionths % 10_000);
     decimals.trim_end_matches('0').trim_end_matches('.').to_owned()

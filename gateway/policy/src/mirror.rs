@@ -1,4 +1,4 @@
-//! `mirror`: copies of requests go to another upstream, and nobody waits for what comes of them.
+//! `mirror`: sends copies of requests to another upstream, without waiting for the responses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -10,29 +10,30 @@ use crate::lot::{drawn, percent};
 use crate::shadow::{Marks, Shadow, ShadowEnd, Watch};
 use crate::{Planned, Policy, Request, Shared, Verdict};
 
-/// After a copy that reached no endpoint none are made for so long, then one alone, and if that reaches none either, for
-/// twice as long, up to `LONGEST`. Connections that are refused cost more than requests that are answered: with one for each
-/// request those of clients would feel it, and with four every 100 ms one in a hundred did.
+/// The pause after a copy that reached no endpoint. Then a single copy is sent; if it fails too, the pause
+/// doubles, up to `LONGEST`. Refused connections cost more than answered requests: one per request would slow
+/// clients down, and with four every 100 ms one request in a hundred was slower.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_millis(1600);
-/// Copies under way at a time to a shadow that did not answer the one that ended last. Each takes the gateway as long as a
-/// request until it is called off, for nothing; some go on, to find out when it answers again.
+/// The maximum number of concurrent copies after the last finished copy got no response. Each occupies the
+/// gateway like a request until it times out, for nothing. A few are still sent, to detect when the upstream
+/// answers again.
 const FEW: usize = 4;
 
-/// Copies of requests for another upstream.
+/// Sends copies of requests to another upstream.
 #[derive(Clone, Debug)]
 pub struct MirrorRules {
     /// The upstream, by name.
     pub to: Arc<str>,
-    /// How many of a million requests are copied.
+    /// The share of requests that are copied, in millionths.
     pub percent: u32,
-    /// Bytes of a body; a request with more is not copied.
+    /// The maximum size of a body in bytes; a request with a larger body is not copied.
     pub body: usize,
-    /// Copies under way at a time, over all workers; a request beyond them is not copied.
+    /// The maximum number of concurrent copies of all workers; further requests are not copied.
     pub in_flight: usize,
-    /// How long a copy may take.
+    /// The time limit of a copy.
     pub timeout: Duration,
-    /// By what a copy is told from a request.
+    /// The changes that mark a request as a copy.
     pub marks: Arc<Marks>,
 }
 
@@ -72,35 +73,35 @@ struct Mirror {
     counts: Arc<Counts>,
 }
 
-/// What came of the copies.
+/// Counters and state of the copies.
 #[derive(Debug)]
 struct Counts {
     in_flight: AtomicUsize,
     began: Instant,
-    /// The copy that ended last was not answered.
+    /// Whether the last finished copy got no response.
     failing: AtomicBool,
-    /// Until when no copies are made, in milliseconds since it began.
+    /// The end of the pause, in milliseconds since `began`.
     pause: AtomicU64,
-    /// The last pause in milliseconds; 0: endpoints are reached.
+    /// The length of the last pause in milliseconds; 0 while endpoints are reachable.
     paused: AtomicU64,
-    /// Sent, whatever came of it.
+    /// Copies that were sent, with any result.
     sent: Arc<AtomicU64>,
-    /// Not made: there were too many, or the last one was not answered.
+    /// Copies that were not made, because of a limit or a pause.
     dropped: Arc<AtomicU64>,
-    /// Not sent: the body was too long, or did not come whole.
+    /// Copies that were abandoned before sending: the body was too long or incomplete.
     given_up: Arc<AtomicU64>,
-    /// Sent, and not answered by the upstream.
+    /// Copies that got no response from the upstream.
     failed: Arc<AtomicU64>,
-    /// Answered with the status that the client got.
+    /// Copies that got the same status as the client.
     same: Arc<AtomicU64>,
-    /// Answered with another one.
+    /// Copies that got another status than the client.
     differs: Arc<AtomicU64>,
 }
 
 impl Policy for Mirror {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
         let rules = &self.rules;
-        // A protocol that is switched to cannot be answered twice.
+        // After a protocol switch, the two connections would diverge.
         if !drawn(rules.percent) || request.head.upgrade.is_some() || request.head.extended {
             return Verdict::Continue;
         }
@@ -124,7 +125,7 @@ impl Policy for Mirror {
     }
 }
 
-/// A place among the copies under way.
+/// A permit for one concurrent copy.
 struct Place(Arc<Counts>);
 
 impl Place {
@@ -144,15 +145,15 @@ impl Place {
 }
 
 impl Counts {
-    /// Milliseconds since it began.
+    /// Returns the milliseconds since `began`.
     fn now(&self) -> u64 {
         tollgate_net::now().duration_since(self.began).as_millis() as u64
     }
 
-    /// A copy has reached no endpoint.
+    /// Starts or extends the pause after a copy reached no endpoint.
     fn pause(&self) {
         let (now, until) = (self.now(), self.pause.load(Ordering::Relaxed));
-        // Of those that were under way together, the first counts.
+        // Of several concurrent failures only the first counts.
         if now >= until {
             let [least, most] = [PAUSE, LONGEST].map(|time| time.as_millis() as u64);
             let pause = (self.paused.load(Ordering::Relaxed) * 2).clamp(least, most);
@@ -182,7 +183,7 @@ impl Counts {
             }
             (ShadowEnd::Answered(shadow), Some(main)) if shadow == main => add(&counts.same),
             (ShadowEnd::Answered(_), Some(_)) => add(&counts.differs),
-            // The client has gone meanwhile.
+            // The client disconnected before it got a status.
             (ShadowEnd::Answered(_), None) => {}
         }
         add(&counts.sent);

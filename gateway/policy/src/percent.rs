@@ -1,7 +1,7 @@
 //! Percent-encoding (RFC 3986, 2.1).
 
-/// Everything but what never means anything in a URI is encoded (RFC 3986, 2.3): a value can begin neither another segment of a
-/// path nor another parameter of a query.
+/// Appends the text and encodes all bytes except unreserved characters (RFC 3986, 2.3). A value therefore
+/// cannot start another path segment or query parameter.
 pub(crate) fn encode(text: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for byte in text {

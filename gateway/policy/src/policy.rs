@@ -1,4 +1,4 @@
-//! What a policy is, and what it can say.
+//! The traits of a policy, and the verdicts that it can return.
 
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -14,89 +14,96 @@ use tollgate_observe::Reason;
 
 use crate::{Authenticator, Request, Shared};
 
-/// A policy as it stands in a plan: its configuration, checked and compiled, without state.
+/// A policy in a plan: configuration that is checked and compiled, without run-time state.
 pub trait Planned: Debug + Send + Sync {
-    /// Its kind: its key in the configuration, its label in metrics, its name in `explain`. Of a plugin it is `plugins/NAME`,
-    /// whatever this says.
+    /// Returns the kind: the key in the configuration, the label in metrics and the name in `explain`. A
+    /// plugin's kind is always `plugins/NAME`, whatever this returns.
     fn kind(&self) -> &'static str {
         "plugins"
     }
 
-    /// What it does, in a few words, for `explain`.
+    /// Returns a summary of a few words for `explain`.
     fn summary(&self) -> String;
 
-    /// What it judges by that only a request on a connection can show; `explain`, which has none, does not ask it without.
+    /// Returns the property of a real connection or client that the policy depends on, if any. `explain` has
+    /// no connection and does not report a refusal that only the missing property causes.
     fn judges_by(&self) -> Option<Shown> {
         None
     }
 
-    /// The policy with its state, when a plan that has it is rolled out. `key` is the same from plan to plan for the
-    /// policy of this kind at this place of the configuration: under it the state of the plan before can be found. Called
-    /// once a plan, beside the workers.
+    /// Returns the policy with its state, when a plan that contains it is rolled out. `key` stays the same
+    /// across plans for the policy of this kind at this place of the configuration; the policy finds the
+    /// state of the previous plan under it. Called once per plan, never on a worker.
     fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy>;
 }
 
-/// What a request shows of who sends it.
+/// A property of the client on which a policy's verdict depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// The client's certificate.
     Certificate,
-    /// Who it is, by a policy before that asks somebody or reads the body.
+    /// The consumer that an earlier policy identifies, if that policy asks an external service or reads the
+    /// body.
     Identity,
 }
 
-/// A policy that requests meet. All workers share it.
+/// A policy with its run-time state. All workers share it.
 pub trait Policy: Debug + Send + Sync {
-    /// Sees a request before it goes anywhere. Must neither block nor take long: whoever has to ask somebody gives a
-    /// [`Verdict::Wait`].
+    /// Evaluates a request before it is forwarded. Must neither block nor take long; a policy that needs an
+    /// external service returns [`Verdict::Wait`].
     fn request(&self, request: &mut Request<'_>) -> Verdict;
 
-    /// Sees a request instead that a policy before this one has refused or answered: for those who have something to say in
-    /// every response. Like [`request`](Self::request) it must neither block nor take long; nobody else sees what it changes
-    /// in the request.
+    /// Called instead of [`request`](Self::request) when an earlier policy has refused or answered the
+    /// request. It serves policies that change every response, or that hide a credential from the log. It
+    /// must neither block nor take long. The request is not forwarded, so only later policies and the log see
+    /// changes to it.
     fn passed_over(&self, _: &mut Request<'_>) {}
 
-    /// The credentials of this policy, if it identifies clients.
+    /// Returns the policy's credentials, if the policy identifies clients.
     fn authenticator(&self) -> Option<&dyn Authenticator> {
         None
     }
 }
 
-/// What becomes of a request.
+/// The decision of a policy about a request.
 pub enum Verdict {
-    /// It goes on.
+    /// The request continues.
     Continue,
-    /// It is refused with the gateway's error answer.
+    /// The gateway refuses the request with its error response.
     Refuse(Refusal),
-    /// It is answered, and this is the answer.
+    /// The gateway sends this response.
     Answer(Answer),
-    /// Somebody has to be asked first.
+    /// The request waits for an external service.
     Wait(Waiting),
-    /// It stands still for so long, and then this is done.
+    /// The request is delayed for this time; then the closure decides.
     Sleep(Duration, After),
-    /// Upstreams are asked, all at once, and then this is done with what they say, in the order of the questions.
+    /// Sends all requests to upstreams at once. The closure receives their responses in the order of the
+    /// requests.
     Call(Vec<Question>, Heard),
-    /// All of its body is read, up to so many bytes (413), and then this is done. The body goes on with the request.
+    /// Reads the whole body, at most this many bytes (else 413); then the closure decides. The body is still
+    /// forwarded.
     Body(usize, Read),
-    /// The same with the first bytes of its body, up to so many, where it is longer.
+    /// Like `Body`, but a longer body is not refused: the closure receives its first bytes, at most this
+    /// many.
     Begin(usize, ReadBegin),
 }
 
-/// Why a request is refused.
+/// The reason and the response of a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The reason, which has its status.
+    /// The reason, which determines the status.
     pub reason: Reason,
-    /// A status in the place of that.
+    /// A status that replaces the status of the reason.
     pub status: Option<u16>,
-    /// More on it, for the log; never a secret.
+    /// Further detail for the log; never a secret.
     pub detail: Option<&'static str>,
-    /// Further lines of the answer, each with its CRLF: `WWW-Authenticate`, `Retry-After` and the like.
+    /// Additional header lines of the response, each with its CRLF, such as `WWW-Authenticate` or
+    /// `Retry-After`.
     pub lines: Vec<u8>,
 }
 
 impl Refusal {
-    /// With this field in the answer, unless it is for codecs alone to write, or can be none.
+    /// Adds this field to the response. A field that only codecs may write, or that is invalid, is ignored.
     #[must_use]
     pub fn with_field(mut self, name: &str, value: &[u8]) -> Self {
         add_line(&mut self.lines, name.as_bytes(), value);
@@ -111,7 +118,7 @@ impl From<Reason> for Refusal {
 }
 
 impl Verdict {
-    /// Whether the request may go on could not be found out; `detail` says why.
+    /// Returns the refusal for an authorization that could not be decided; `detail` is the cause.
     pub(crate) fn unavailable(detail: &'static str) -> Self {
         Refusal { detail: Some(detail), ..Reason::AuthorizationUnavailable.into() }.into()
     }
@@ -123,19 +130,20 @@ impl From<Refusal> for Verdict {
     }
 }
 
-/// An answer of a policy's own.
+/// A response that a policy produces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Its status, 200 to 599.
+    /// The status, 200 to 599.
     pub status: u16,
-    /// Its lines, each with its CRLF; none about the length or the connection.
+    /// The header lines, each with its CRLF. Fields about framing and the connection are excluded.
     pub lines: Vec<u8>,
-    /// Its body.
+    /// The body, without transfer coding.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// With these fields, but for those that codecs alone write, and for what can be no field.
+    /// Creates a response with these fields. Fields that only codecs may write, and invalid fields, are left
+    /// out.
     pub fn with_fields<'f>(
         status: u16,
         fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
@@ -147,7 +155,7 @@ impl Answer {
     }
 }
 
-/// A field as a line with its CRLF, if it can be one and is not for codecs alone to write.
+/// Appends a field as a line with its CRLF, if it is valid and not reserved for codecs.
 fn add_line(lines: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     let id = Name::of(name);
     let codecs = id.is_hop_by_hop() || matches!(id, Name::ContentLength | Name::Date);
@@ -159,51 +167,54 @@ fn add_line(lines: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     }
 }
 
-/// What a policy waits for; then it goes on. It has to have a bound in time of its own. Dropped, it is called off.
+/// A wait for an external service, after which the evaluation continues. The future needs its own timeout.
+/// Dropping it cancels the wait.
 pub type Waiting = Pin<Box<dyn Future<Output = After>>>;
 
-/// What is done when the wait is over.
+/// The continuation after a wait.
 pub type After = Box<dyn FnOnce(&mut Request<'_>) -> Verdict>;
 
-/// What is done when all of a request's body is here; without its framing.
+/// The continuation that receives the whole request body, without transfer coding.
 pub type Read = Box<dyn FnOnce(&[u8], &mut Request<'_>) -> Verdict>;
 
-/// What is done when the first bytes of a request's body are here; the flag says whether they are all of it.
+/// The continuation that receives the first bytes of a request body; the flag is true if they are the whole
+/// body.
 pub type ReadBegin = Box<dyn FnOnce(&[u8], bool, &mut Request<'_>) -> Verdict>;
 
-/// What is done when all upstreams have answered, or failed to.
+/// The continuation that receives the responses or errors of all upstreams.
 pub type Heard = Box<dyn FnOnce(Vec<Result<Said, Reason>>, &mut Request<'_>) -> Verdict>;
 
-/// A request to an upstream beside the client's: a GET with the fields that the request has when it meets the policy, but for
-/// those that concern its own body, its connection or what of an answer is wanted.
+/// A GET request to an upstream in addition to the client's. It carries the fields that the client's request
+/// has at this point of the evaluation, except fields about the body, the connection or the desired
+/// representation.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The upstream, by name. Its policies hold.
+    /// The upstream, by name. Its policies apply.
     pub upstream: Arc<str>,
-    /// The path in normal form; one that is not is refused.
+    /// The path in normal form; any other path is refused.
     pub path: Vec<u8>,
-    /// The query, without the question mark; empty: none.
+    /// The query without the question mark; empty if there is none.
     pub query: Vec<u8>,
-    /// The host that it is sent with; `None`: that of the request.
+    /// The host to send; `None`: the host of the client's request.
     pub host: Option<Arc<str>>,
-    /// How long it may take, to the last byte of the answer.
+    /// The time limit up to the last byte of the response.
     pub timeout: Duration,
-    /// Bytes that its answer may have.
+    /// The maximum size of the response body in bytes.
     pub most: usize,
-    /// Bytes that all answers that share this may have yet.
+    /// The bytes that remain for all responses that share this budget.
     pub budget: Rc<Cell<usize>>,
 }
 
-/// What an upstream has answered.
+/// The response of an upstream to a [`Question`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
-    /// Its status.
+    /// The status code.
     pub status: u16,
-    /// Its `Content-Type`; empty: none.
+    /// The value of `Content-Type`; empty if absent.
     pub content_type: Vec<u8>,
-    /// Its `Content-Encoding`; empty: none.
+    /// The value of `Content-Encoding`; empty if absent.
     pub content_encoding: Vec<u8>,
-    /// All of its body.
+    /// The whole body.
     pub body: Vec<u8>,
 }
 

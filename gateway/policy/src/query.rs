@@ -1,4 +1,4 @@
-//! `query`: parameters that requests gain and lose on their way upstream.
+//! `query`: adds, replaces and removes query parameters of requests on their way upstream.
 
 use std::sync::Arc;
 
@@ -6,14 +6,15 @@ use crate::percent::encode;
 use crate::query_pairs::{Pair, without};
 use crate::{Planned, Policy, Request, Shared, Template, Verdict};
 
-/// Parameters that requests gain and lose.
+/// Changes to the query parameters of requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueryRules {
-    /// Parameters that go, by name as they are written in a query once decoded; `BEGIN*` is every one whose name begins so.
+    /// Parameters to remove, by decoded name; `PREFIX*` removes every parameter whose name starts with the
+    /// prefix.
     pub remove: Vec<String>,
-    /// Parameters that take the place of those of their name.
+    /// Parameters that replace all parameters of their name.
     pub set: Vec<(String, Template)>,
-    /// Parameters that come beside those of their name.
+    /// Parameters that are added to parameters of their name.
     pub add: Vec<(String, Template)>,
 }
 
@@ -56,7 +57,7 @@ impl Policy for QueryRules {
     }
 }
 
-/// Room for one more.
+/// Appends a separator if the query is not empty.
 fn next(query: &mut Vec<u8>) -> &mut Vec<u8> {
     if !query.is_empty() {
         query.push(b'&');

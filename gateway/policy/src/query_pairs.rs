@@ -1,12 +1,12 @@
-//! The parameters of a query, as endpoints read them.
+//! Parses the parameters of a query in the way endpoints do.
 
 use tollgate_http::RequestHead;
 use tollgate_route::{is_form_encoding, percent_decoded};
 
-/// The pairs of a query.
+/// An iterator over the pairs of a query.
 pub(crate) struct Pairs<'q>(Option<&'q [u8]>);
 
-/// A name and its value, as written.
+/// A name and a value, still encoded.
 #[derive(Clone, Copy)]
 pub(crate) struct Pair<'q>(&'q [u8]);
 
@@ -21,7 +21,7 @@ impl<'q> Iterator for Pairs<'q> {
 
     fn next(&mut self) -> Option<Pair<'q>> {
         let query = self.0?;
-        // Some endpoints part at `;` too (HTML 4.01, B.2.2): a key behind one must not be missed.
+        // Some endpoints also split at `;` (HTML 4.01, B.2.2), so a key after one must not be missed.
         let end = query.iter().position(|byte| matches!(byte, b'&' | b';'));
         let (pair, rest) = match end {
             Some(end) => (&query[..end], Some(&query[end + 1..])),
@@ -40,26 +40,27 @@ impl<'q> Pair<'q> {
         }
     }
 
-    /// Whether it has this name, in whatever encoding.
+    /// Whether the decoded name equals this one.
     pub fn is(self, name: &[u8]) -> bool {
         is_form_encoding(self.split().0, name)
     }
 
-    /// Whether its name begins so, in whatever encoding.
+    /// Whether the decoded name starts with this prefix.
     pub fn begins(self, begin: &[u8]) -> bool {
         let name: Vec<u8> =
             self.split().0.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
         percent_decoded(&name).starts_with(begin)
     }
 
-    /// Its value, if it has this name. A `+` in it stays one: keys in base64 have it, and who sends one seldom encodes it.
+    /// Returns the value if the pair has this name. A `+` stays a plus: keys in base64 contain it, and
+    /// clients rarely encode it.
     pub fn value_of(self, name: &[u8]) -> Option<Vec<u8>> {
         self.is(name).then(|| percent_decoded(self.split().1).into_owned())
     }
 }
 
-/// A query without the pairs that go and without empty ones between `&`; the others stay as they are written. Where a `;`
-/// parts nothing for the endpoint, it belongs to a value.
+/// Returns a query without the pairs that `goes` selects and without empty parts between `&`. All other pairs
+/// stay as written. A `;` is kept, because for some endpoints it is part of a value.
 pub(crate) fn without<'q>(query: &'q [u8], goes: impl Fn(Pair<'q>) -> bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(query.len());
     for part in query.split(|byte| *byte == b'&') {
@@ -81,7 +82,7 @@ pub(crate) fn without<'q>(query: &'q [u8], goes: impl Fn(Pair<'q>) -> bool) -> V
     out
 }
 
-/// Takes every pair of this name out of a request's query.
+/// Removes every pair of this name from a request's query.
 pub(crate) fn remove(request: &mut RequestHead, name: &[u8]) {
     let Some(query) = request.query else { return };
     let query = request.slice(query);

@@ -1,4 +1,4 @@
-//! `quota`: how many requests may come in a day or a month of the calendar, in UTC.
+//! `quota`: limits requests per calendar day or month, in UTC.
 
 mod period;
 
@@ -18,39 +18,39 @@ use crate::redis::{OnFailure, Question, RedisRule, Store};
 use crate::told::Told;
 use crate::{After, By, Planned, Policy, Refusal, Request, Shared, Verdict};
 
-/// Quotas, each of which has to have room.
+/// Quotas, all of which a request must pass.
 #[derive(Clone, Debug, Default)]
 pub struct QuotaRules {
-    /// In the order in which they are written.
+    /// The quotas in configuration order.
     pub quotas: Vec<Quota>,
 }
 
-/// How many requests may come in a day or a month.
+/// A limit of requests per day or month.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// What clients are told that it is called.
+    /// The name that response fields show to clients.
     pub name: String,
-    /// So many.
+    /// The limit.
     pub limit: u64,
-    /// In each of these.
+    /// The period of the limit.
     pub per: Period,
-    /// What requests are told apart by.
+    /// The key by which requests are counted.
     pub by: By,
-    /// What a request counts for.
+    /// The cost of a request.
     pub cost: Cost,
-    /// Requests that are not counted.
+    /// Requests that the quota does not count.
     pub exempt: Exempt,
-    /// What quotas at several places have in common that count together; nothing: this one counts for its own place.
+    /// The name of a scope whose quotas share one count; `None`: the quota counts for its own place only.
     pub scope: Option<String>,
-    /// Keys that are remembered at once; those past them count as one.
+    /// The maximum number of keys; further keys share one count.
     pub keys: usize,
-    /// Whether every answer tells how the quota stands.
+    /// Whether every response reports the state of the quota.
     pub headers: bool,
-    /// The status of what it refuses; nothing: 429.
+    /// The status of a refusal; `None`: 429.
     pub status: Option<u16>,
-    /// Whether it refuses nothing, and only tells the log what it would have refused.
+    /// Whether the quota refuses nothing and only logs what it would refuse.
     pub dry_run: bool,
-    /// The Redis that counts for several gateways.
+    /// The Redis in which several gateways count together.
     pub redis: Option<RedisRule>,
 }
 
@@ -90,7 +90,7 @@ struct Live {
     remote: Option<Remote>,
 }
 
-/// The part of a quota that is not in this process.
+/// The connection of a quota to a shared store.
 #[derive(Debug)]
 struct Remote {
     store: Arc<Store>,
@@ -99,7 +99,7 @@ struct Remote {
     name: String,
 }
 
-/// What is counted in this process. It survives a change of plan, of the limit too.
+/// The counts of this process. They survive a change of plan, even one that changes the limit.
 #[derive(Debug)]
 struct Counts {
     by: By,
@@ -111,14 +111,14 @@ struct Counts {
 
 #[derive(Debug, Default)]
 struct Came {
-    /// When the period began that is counted, in seconds since 1970.
+    /// The start of the counted period, in seconds since 1970.
     begun: u64,
     each: HashMap<u64, u64, BuildHasherDefault<Hashed>>,
-    /// Of all keys that there is no room for.
+    /// The count of all keys beyond the maximum number.
     crowd: u64,
 }
 
-/// How a quota stands.
+/// The result of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Standing {
     passes: bool,
@@ -141,13 +141,13 @@ impl Live {
         Self { rule: rule.clone(), counts, remote }
     }
 
-    /// What a request counts for; nothing: it is not counted.
+    /// Returns the cost of a request; `None`: it is not counted.
     fn cost(&self, request: &Request<'_>) -> Option<u64> {
         let cost = self.rule.cost.of(request);
         (cost > 0 && !self.rule.exempt.has(request)).then_some(cost)
     }
 
-    /// Gives back what a request took, wherever that was counted.
+    /// Refunds the cost of a refused request, in the local or the shared count.
     fn undo(&self, request: &Request<'_>, span: Span) {
         let Some(cost) = self.cost(request).filter(|_| !self.rule.dry_run) else { return };
         match &self.remote {
@@ -159,7 +159,7 @@ impl Live {
         }
     }
 
-    /// Has what the response says of the cost settled when it is there. `taken` was taken already.
+    /// Registers the settlement of the cost that the response reports. `taken` is already counted.
     fn settle_with_response(&self, taken: u64, span: Span, request: &mut Request<'_>) {
         let cost = self.rule.cost.clone();
         match &self.remote {
@@ -182,7 +182,7 @@ impl Live {
         }
     }
 
-    /// What becomes of a request that the store cannot be asked for.
+    /// Decides on a request while the store is unavailable.
     fn without(&self, request: &Request<'_>, span: Span, cost: u64) -> Result<Option<Standing>, Refusal> {
         match self.remote.as_ref().map(|remote| remote.on_failure) {
             None | Some(OnFailure::Local) => {
@@ -201,19 +201,19 @@ impl Remote {
         rule.by.with(request, |value| self.store.key(&[self.name.as_bytes(), begin.as_bytes()], value))
     }
 
-    /// The account of a request's key, to be settled when its cost is known.
+    /// Returns the account of a request's key, which is settled when the cost is known.
     fn account(&self, rule: &Quota, request: &Request<'_>, span: Span) -> Account {
         let key = self.key(rule, request, span);
         Account { store: self.store.clone(), shared: self.shared.clone(), key, keep: keep(span) }
     }
 }
 
-/// Milliseconds for which a count is kept: until a minute after its period.
+/// Returns for how many milliseconds a count is kept: until one minute after its period.
 fn keep(span: Span) -> u64 {
     u64::try_from(span.left.as_millis()).unwrap_or(u64::MAX).saturating_add(60_000)
 }
 
-/// A key in the store.
+/// The count of one key in the store.
 struct Account {
     store: Arc<Store>,
     shared: Arc<Shared>,
@@ -222,8 +222,8 @@ struct Account {
 }
 
 impl Account {
-    /// Makes of what was counted what it has cost. Nobody waits for the store's answer; if it gives none, what was counted
-    /// stands.
+    /// Corrects the count to the reported cost. No request waits for the store; if it does not respond, the
+    /// count stays.
     fn settle(self, taken: u64, said: u64) {
         let Self { store, shared, key, keep } = self;
         let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
@@ -240,10 +240,10 @@ impl Account {
 }
 
 impl Came {
-    /// The count of a key in a period.
+    /// Returns the count of a key in a period.
     fn count(&mut self, key: u64, span: Span, keys: usize) -> &mut u64 {
-        // A clock that is set back begins no period again; but one that was far ahead for a moment must not stop the count
-        // until that time has come.
+        // A clock that is set back does not restart a period. But after a clock was far ahead for a moment,
+        // counting must not stop until that time.
         if span.begin > self.begun || self.begun > span.begin + span.length.as_secs() {
             *self = Came { begun: span.begin, ..Came::default() };
         }
@@ -268,7 +268,7 @@ impl Counts {
         Standing { passes: true, remaining: limit - after }
     }
 
-    /// Takes this much back.
+    /// Subtracts a cost.
     fn give(&self, key: u64, cost: u64) {
         let mut came = self.came.lock().unwrap_or_else(PoisonError::into_inner);
         let Came { each, crowd, .. } = &mut *came;
@@ -276,7 +276,7 @@ impl Counts {
         *count = count.saturating_sub(cost);
     }
 
-    /// Makes of what was counted what it has cost.
+    /// Corrects the count to the reported cost.
     fn settle(&self, key: u64, span: Span, taken: u64, said: u64) {
         match said.checked_sub(taken) {
             None => self.give(key, taken - said),
@@ -295,7 +295,7 @@ impl Policy for Quotas {
     }
 }
 
-/// Has a request find room in each quota, from this one on.
+/// Checks a request against each quota from index `from`.
 fn walk(quotas: &Arc<[Live]>, from: usize, mut told: Option<Told>, request: &mut Request<'_>) -> Verdict {
     let now = tollgate_net::wall_clock();
     for (index, quota) in quotas.iter().enumerate().skip(from) {
@@ -317,7 +317,7 @@ fn walk(quotas: &Arc<[Live]>, from: usize, mut told: Option<Told>, request: &mut
     Verdict::Continue
 }
 
-/// Asks the store of a quota, and goes on with the next one.
+/// Asks the store of a quota, then continues with the next quota.
 fn ask(
     quotas: &Arc<[Live]>,
     (index, remote): (usize, &Remote),
@@ -350,7 +350,7 @@ fn ask(
     }))
 }
 
-/// What comes of a count, if the request does not go on.
+/// Processes the result of a count; returns a verdict if the request does not continue.
 fn settle(
     quotas: &[Live],
     index: usize,
@@ -389,7 +389,7 @@ fn settle(
         }
         Err(refusal) => refusal,
     };
-    // What it took before it is given back.
+    // The previous quotas get their costs back.
     let now = tollgate_net::wall_clock();
     quotas[..index].iter().for_each(|quota| quota.undo(request, quota.rule.per.span(now)));
     Some(refusal.into())
@@ -473,7 +473,7 @@ mod tests {
         let live = Live::new(&quota(1, By::All, 100), "k".to_owned(), &shared);
         let (mut sent, mut context) = (Sent::new(""), Context::default());
         let request = sent.request(&mut context);
-        // 2026-11-22, in days since 1970, and others beside it.
+        // 2026-11-22 as days since 1970, and other days of that time.
         let passes = |day: u64| {
             let span = Period::Month.span(UNIX_EPOCH + Duration::from_secs(day * 86_400));
             live.counts.count(live.counts.key(&request), span, 1, 1).passes

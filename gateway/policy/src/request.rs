@@ -1,4 +1,4 @@
-//! A request as policies see it.
+//! The request as policies see it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
@@ -8,63 +8,65 @@ use tollgate_http::{Name, RequestHead, Version};
 
 use crate::Context;
 
-/// Where a request comes from, and where it goes.
+/// The source of a request, its route and the worker that handles it.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
-    /// The other end of the connection.
+    /// The remote address of the connection.
     pub peer: SocketAddr,
-    /// The client: the peer, or whom trusted proxies name.
+    /// The client's address: the peer, or the address that trusted proxies announce.
     pub client: IpAddr,
-    /// The client's port; `None`: trusted proxies do not say it.
+    /// The client's port; `None`: trusted proxies do not announce it.
     pub client_port: Option<u16>,
-    /// Whether the client has used TLS, to the gateway or, as that says, to a trusted proxy.
+    /// Whether the client uses TLS, to the gateway or, as announced, to a trusted proxy.
     pub secure: bool,
-    /// The certificate that the client has shown and that was verified, as DER.
+    /// The verified client certificate as DER.
     pub certificate: Option<&'a [u8]>,
     /// The route's name.
     pub route: &'a str,
-    /// The number of the worker that has it.
+    /// The number of the worker that handles the request.
     pub worker: usize,
-    /// When it is.
+    /// The time at which the request was received.
     pub now: Instant,
-    /// What of the client's own word on who it is goes on.
+    /// The rule for which of the client's statements about itself are passed on.
     pub word: &'a dyn Word,
 }
 
-/// What clients say of themselves, and of whom they speak for. Services that judge a request hear no more of it than the upstream
-/// does: both may take such a field for the gateway's own.
+/// Decides which statements of a client about itself, and about the clients behind it, are passed on.
+/// Authorization services receive only the fields that the upstream receives, because both may take such a
+/// field for the gateway's.
 pub trait Word: std::fmt::Debug {
-    /// Whether a field goes on as it came from this peer.
+    /// Whether a field from this peer is passed on unchanged.
     fn passes(&self, peer: IpAddr, id: Name, name: &[u8]) -> bool;
 }
 
-/// All of it is believed.
+/// Passes everything on.
 impl Word for () {
     fn passes(&self, _: IpAddr, _: Name, _: &[u8]) -> bool {
         true
     }
 }
 
-/// A request as policies see it: what it says, where it comes from, and what has become of it so far.
+/// The request as policies see it: its head, its origin and the state of its evaluation.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// Its head, which may be changed by [`set`](Self::set), [`append`](Self::append) and [`remove`](Self::remove). What says
-    /// where it ends and what concerns one connection only, codecs alone write.
+    /// The head, which [`set`](Self::set), [`append`](Self::append) and [`remove`](Self::remove) change.
+    /// Fields about framing and about the connection are written by codecs only.
     pub head: &'a mut RequestHead,
-    /// The path in normal form where that is not what was sent; empty: it is.
+    /// The path in normal form; empty if the client sent it in normal form.
     changed: &'a [u8],
-    /// Where it comes from.
+    /// The source of the request.
     pub origin: &'a Origin<'a>,
-    /// What policies before this one have found, and what is to be done later.
+    /// The findings of earlier policies, and the actions registered for later.
     pub context: &'a mut Context,
-    /// Its id; empty: none.
+    /// The request id; empty if there is none.
     pub request_id: &'a [u8],
-    /// See [`asked_at`](Self::asked_at).
+    /// See [`asked_at`](Self::asked_at); empty: no proxy announces an authority.
     announced: &'a [u8],
 }
 
 impl<'a> Request<'a> {
-    /// `changed` is its path in normal form, if that is not what was sent; `request_id` is empty if it has none.
+    /// Creates a request. `changed` is the path in normal form, or empty if the client sent it so;
+    /// `request_id` may be empty.
     pub fn new(
         head: &'a mut RequestHead,
         changed: &'a [u8],
@@ -75,31 +77,32 @@ impl<'a> Request<'a> {
         Self { head, changed, origin, context, request_id, announced: b"" }
     }
 
-    /// With the host that a trusted proxy says the client has asked for, and its port if it has one; empty: it says none.
+    /// Sets the authority (host and optional port) that a trusted proxy announces; empty: none is announced.
     #[must_use]
     pub fn asked_at(self, announced: &'a [u8]) -> Self {
         Self { announced, ..self }
     }
 
-    /// The path in normal form, which was matched and goes upstream; without the query.
+    /// Returns the path in normal form, without the query. The route was matched by it, and it is sent
+    /// upstream.
     #[must_use]
     pub fn path(&self) -> &[u8] {
         if self.changed.is_empty() { self.head.slice(self.head.path) } else { self.changed }
     }
 
-    /// The query, without the question mark.
+    /// Returns the query, without the question mark.
     #[must_use]
     pub fn query(&self) -> Option<&[u8]> {
         self.head.query.map(|query| self.head.slice(query))
     }
 
-    /// The method as sent.
+    /// Returns the method as sent.
     #[must_use]
     pub fn method(&self) -> &[u8] {
         self.head.slice(self.head.method_text)
     }
 
-    /// The host that the client has asked for, without its port.
+    /// Returns the host that the client requested, without its port.
     #[must_use]
     pub fn host(&self) -> &[u8] {
         if self.announced.is_empty() {
@@ -112,39 +115,39 @@ impl<'a> Request<'a> {
         &self.announced[..end.unwrap_or(self.announced.len())]
     }
 
-    /// The same with its port, if it has one.
+    /// Returns the host that the client requested, with its port if it has one.
     #[must_use]
     pub fn authority(&self) -> &[u8] {
         if self.announced.is_empty() { self.head.slice(self.head.authority) } else { self.announced }
     }
 
-    /// The value of the first field of this name, in any case.
+    /// Returns the value of the first field of this name; case is ignored.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         self.head.head.get_by_text(name.as_bytes())
     }
 
-    /// The value of the first cookie of this name.
+    /// Returns the value of the first cookie of this name.
     #[must_use]
     pub fn cookie(&self, name: &str) -> Option<&[u8]> {
         self.head.head.cookie(name.as_bytes())
     }
 
-    /// Gives the request this field alone of its name.
+    /// Replaces all fields of this name by one.
     pub fn set(&mut self, name: &str, value: &[u8]) {
         self.remove(name);
         self.append(name, value);
     }
 
-    /// Gives the request a further field. What cannot stand in a line is left out: nothing may begin another one.
+    /// Appends a field. An invalid value is left out, so that it cannot start another field.
     pub fn append(&mut self, name: &str, value: &[u8]) {
         if is_free(name.as_bytes()) {
             self.head.append(name.as_bytes(), value);
         }
     }
 
-    /// Takes out every field whose name one of these is, in any case, or looks like: endpoints that know no difference between
-    /// `-` and other punctuation (CGI, WSGI, Rack) would take it for one of these.
+    /// Removes every field whose name is one of these, or looks like one of them. Endpoints that do not
+    /// distinguish `-` from other punctuation (CGI, WSGI, Rack) would confuse the names. Case is ignored.
     pub fn strip(&mut self, names: &crate::Reserved) {
         let goes = |name: &[u8]| names.has(name) && is_free(name);
         if self.head.head.fields().iter().any(|field| goes(self.head.slice(field.name))) {
@@ -152,11 +155,11 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Has these fields be what the gateway makes of them alone: they are [stripped](Self::strip), and none of them comes
-    /// behind the body.
+    /// Reserves these fields for the gateway: they are [stripped](Self::strip) from the head and dropped from
+    /// trailers.
     pub fn claim(&mut self, names: &crate::Reserved) {
         self.strip(names);
-        // What has no body has nothing behind it, and neither has one of a length that was told, in HTTP/1.
+        // A request without a body has no trailers, nor has one with `Content-Length` in HTTP/1.
         let ends = match self.head.length {
             Length::None => true,
             Length::Exactly(_) => self.head.version != Version::Http2,
@@ -167,7 +170,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Takes out every field of this name, in any case.
+    /// Removes every field of this name; case is ignored.
     pub fn remove(&mut self, name: &str) {
         if is_free(name.as_bytes()) {
             self.head.remove_all(name.as_bytes());
@@ -175,7 +178,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Whether a field is one that policies may change: the others were understood already, and codecs alone write them.
+/// Whether policies may change a field. The parser has already used the others, and only codecs write them.
 pub(crate) fn is_free(name: &[u8]) -> bool {
     let id = Name::of(name);
     !id.is_hop_by_hop() && !matches!(id, Name::Host | Name::ContentLength | Name::Expect)

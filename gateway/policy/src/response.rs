@@ -6,42 +6,44 @@ use std::ops::Range;
 use tollgate_http::{FieldLine, LineNames, Name, is_field, line_of};
 use tollgate_observe::Reason;
 
-/// What follows a response's head.
+/// The kind of body after the head of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyKind {
-    /// None: an answer to HEAD, a 204 or 304, a switch of protocols. The head says what there would be.
+    /// No body: a response to HEAD, a 204 or 304, a protocol switch. The head describes the body that GET
+    /// would return.
     Absent,
-    /// One that must not be touched: an answer of the gateway's own, one to a client of HTTP/1.0, to which the length has to be
-    /// told before.
+    /// A body that must not change: a response of the gateway itself, or a response to an HTTP/1.0 client,
+    /// which needs the length in advance.
     Fixed,
-    /// A body that may become another one, of another length.
+    /// A body that may be transformed, with a change of length.
     Free,
 }
 
-/// Makes another body of a response's body, piece by piece.
+/// A transform of a message body, applied to one piece at a time.
 pub trait Transform {
-    /// Takes a piece, and appends what is to go out now: a stream must not wait for what comes later.
+    /// Takes a piece and appends the output that can be sent now, so that a stream does not wait for later
+    /// input.
     ///
     /// # Errors
-    /// When no other body can be made of it: the message is broken off for this reason.
+    /// When the body cannot be transformed: the message is aborted with this reason.
     fn push(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Reason>;
 
-    /// That was all: appends what ends it.
+    /// Ends the body: appends the remaining output.
     ///
     /// # Errors
-    /// As of [`push`](Self::push).
+    /// The same as those of [`push`](Self::push).
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Reason>;
 }
 
-/// One after the other.
+/// Two transforms in sequence.
 struct Then {
     first: Box<dyn Transform>,
     second: Box<dyn Transform>,
-    /// What is between them.
+    /// The output of the first, before the second reads it.
     between: Vec<u8>,
 }
 
-/// What the first makes of a body, the second makes another one of.
+/// Chains two transforms: the second reads the output of the first.
 pub(crate) fn then(first: Box<dyn Transform>, second: Box<dyn Transform>) -> Box<dyn Transform> {
     Box::new(Then { first, second, between: Vec::new() })
 }
@@ -61,25 +63,25 @@ impl Transform for Then {
     }
 }
 
-/// The head of a response on its way to the client. Its lines can be changed, except those that say where it ends and what
-/// concerns one connection only.
+/// The head of a response on its way to the client. Policies may change its fields, except those about
+/// framing and the connection.
 pub struct Response<'a> {
-    /// Start line, fields and the empty line.
+    /// Status line, fields and the empty line.
     head: &'a mut Vec<u8>,
-    /// What follows.
+    /// The kind of body that follows.
     pub body: BodyKind,
-    /// What makes another body of it.
+    /// The transform of the body.
     transform: Option<Box<dyn Transform>>,
 }
 
 impl<'a> Response<'a> {
-    /// Of a whole head, from the status line to the empty line.
+    /// Wraps a complete head, from the status line to the empty line.
     pub fn new(head: &'a mut Vec<u8>, body: BodyKind) -> Self {
         debug_assert!(head.ends_with(b"\r\n\r\n"), "a whole head: {:?}", String::from_utf8_lossy(head));
         Self { head, body, transform: None }
     }
 
-    /// Its status.
+    /// Returns the status; 0 if the status line is malformed.
     #[must_use]
     pub fn status(&self) -> u16 {
         match self.head.get(9..12) {
@@ -90,7 +92,7 @@ impl<'a> Response<'a> {
         }
     }
 
-    /// The values of all fields of this name, in any case.
+    /// Iterates over the values of all fields of this name; case is ignored.
     pub fn all<'h>(&'h self, name: &'h str) -> impl Iterator<Item = &'h [u8]> {
         let mut start = 0;
         std::iter::from_fn(move || {
@@ -100,39 +102,39 @@ impl<'a> Response<'a> {
         })
     }
 
-    /// The value of the first field of this name, in any case.
+    /// Returns the value of the first field of this name; case is ignored.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         let line = line_of(self.head, name.as_bytes(), 0)?;
         Some(self.head[line][name.len() + 1..].trim_ascii())
     }
 
-    /// Takes out every field of this name.
+    /// Removes every field of this name.
     pub fn remove(&mut self, name: &str) {
         if is_free(name.as_bytes()) {
             self.cut(name.as_bytes());
         }
     }
 
-    /// Adds a field behind the others. What can be none is left out: nothing may begin another field.
+    /// Appends a field. An invalid field is left out, so that a value cannot start another field.
     pub fn append(&mut self, name: &str, value: &[u8]) {
         if is_free(name.as_bytes()) && is_field(name.as_bytes(), value) {
             self.write(&[name.as_bytes(), b": ", value, b"\r\n"]);
         }
     }
 
-    /// Adds this line behind the others, which has to be one that may change.
+    /// Appends a prepared line. The caller ensures that policies may change this field.
     pub(crate) fn push(&mut self, line: &FieldLine) {
         self.write(&[line.bytes()]);
     }
 
-    /// Gives the response this field alone of its name.
+    /// Replaces all fields of this name by one.
     pub fn set(&mut self, name: &str, value: &[u8]) {
         self.remove(name);
         self.append(name, value);
     }
 
-    /// Takes out the length, where it is not that of a body that follows.
+    /// Removes `Content-Length`, for a response whose body is absent.
     pub(crate) fn cut_length(&mut self) {
         self.cut(b"content-length");
     }
@@ -141,12 +143,13 @@ impl<'a> Response<'a> {
         self.cut_where(|head, start| line_of(head, name, start));
     }
 
-    /// Takes out every field of these names, which have to be such that may change.
+    /// Removes every field of these names. The caller ensures that policies may change them.
     pub(crate) fn cut_all(&mut self, names: &LineNames) {
         self.cut_where(|head, start| names.line(head, start).map(|(_, line)| line));
     }
 
-    /// Takes out every field that may change and whose name begins so, in any case.
+    /// Removes every field that policies may change and whose name starts with one of these prefixes; case is
+    /// ignored.
     pub(crate) fn cut_beginning(&mut self, begins: &[Box<[u8]>]) {
         let begins_so = |name: &[u8], begin: &[u8]| {
             name.get(..begin.len()).is_some_and(|start| start.eq_ignore_ascii_case(begin))
@@ -157,7 +160,7 @@ impl<'a> Response<'a> {
 
     fn cut_where(&mut self, find: impl Fn(&[u8], usize) -> Option<Range<usize>>) {
         let Some(first) = find(self.head, 0) else { return };
-        // The others close up in one pass, however many go.
+        // The kept lines move up in one pass, however many are removed.
         let (mut end, mut next) = (first.start, Some(first));
         while let Some(line) = next {
             next = find(self.head, line.end);
@@ -168,7 +171,7 @@ impl<'a> Response<'a> {
         self.head.truncate(end);
     }
 
-    /// Which of these names there are fields of; those beyond the 64th of them are not told.
+    /// Returns a bit mask of the names that are present. Names after the 64th are not reported.
     pub(crate) fn there(&self, names: &LineNames) -> u64 {
         let (mut start, mut there) = (0, 0);
         while let Some((which, line)) = names.line(self.head, start) {
@@ -178,19 +181,19 @@ impl<'a> Response<'a> {
         there
     }
 
-    /// Whether there is a field of one of these names.
+    /// Whether a field of one of these names is present.
     pub(crate) fn has_any(&self, names: &LineNames) -> bool {
         names.line(self.head, 0).is_some()
     }
 
-    /// A line in pieces, with its CRLF.
+    /// Appends a line given in pieces, with its CRLF.
     fn write(&mut self, line: &[&[u8]]) {
         self.head.truncate(self.head.len().saturating_sub(2));
         line.iter().for_each(|piece| self.head.extend_from_slice(piece));
         self.head.extend_from_slice(b"\r\n");
     }
 
-    /// Has caches know that the response depends on this field of the request (RFC 9110, 12.5.5).
+    /// Adds a request field to `Vary`: caches must know that the response depends on it (RFC 9110, 12.5.5).
     pub fn vary(&mut self, name: &str) {
         let says = |value: &[u8]| {
             let mut names = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
@@ -201,8 +204,8 @@ impl<'a> Response<'a> {
         }
     }
 
-    /// Makes a strong `ETag` a weak one: the bytes are, or were, others than those that it stands for, with the same meaning (RFC
-    /// 9110, 8.8.1).
+    /// Turns a strong `ETag` into a weak one. The body no longer has the bytes that the tag identifies, only
+    /// the same meaning (RFC 9110, 8.8.1).
     pub(crate) fn weaken_tag(&mut self) {
         let strong = self.get("etag").filter(|tag| tag.starts_with(b"\""));
         if let Some(weak) = strong.map(|tag| [b"W/", tag].concat()) {
@@ -210,8 +213,9 @@ impl<'a> Response<'a> {
         }
     }
 
-    /// Has the body become another one, if it may ([`BodyKind::Free`]); whoever calls this first gets it as the endpoint sends
-    /// it. Whoever calls this changes `Content-Encoding` and the like; the length is seen to.
+    /// Transforms the body, if its kind is [`BodyKind::Free`]. The first caller receives the body as the
+    /// endpoint sends it. The caller changes `Content-Encoding` and related fields; the gateway adjusts the
+    /// length.
     pub fn transform(&mut self, transform: Box<dyn Transform>) {
         if self.body == BodyKind::Free {
             self.transform = Some(match self.transform.take() {
@@ -221,8 +225,8 @@ impl<'a> Response<'a> {
         }
     }
 
-    /// What makes another body of it; the head then says nothing of a length any more. `chunked`: it says instead that chunks
-    /// come.
+    /// Returns the transform of the body and removes `Content-Length` from the head. `chunked`: adds
+    /// `Transfer-Encoding: chunked`.
     pub(crate) fn into_transform(mut self, chunked: bool) -> Option<Box<dyn Transform>> {
         let transform = self.transform.take();
         if transform.is_some() {
@@ -235,7 +239,7 @@ impl<'a> Response<'a> {
     }
 }
 
-/// The first line from `start` on whose name fits; the status line is none.
+/// Returns the first line from `start` whose name fits; the status line is skipped.
 fn line_where(head: &[u8], start: usize, fits: impl Fn(&[u8]) -> bool) -> Option<Range<usize>> {
     let end_of = |at: usize| head.get(at..)?.iter().position(|byte| *byte == b'\n').map(|end| at + end + 1);
     let mut at = if start == 0 { end_of(0)? } else { start };
@@ -250,7 +254,7 @@ fn line_where(head: &[u8], start: usize, fits: impl Fn(&[u8]) -> bool) -> Option
     }
 }
 
-/// Whether a field is one that policies may change: codecs alone say where a message ends.
+/// Whether policies may change a field. Fields about framing are written by codecs only.
 pub(crate) fn is_free(name: &[u8]) -> bool {
     let id = Name::of(name);
     !id.is_hop_by_hop() && id != Name::ContentLength

@@ -1,4 +1,4 @@
-//! `security_headers`: fields of responses by which browsers are told to be careful.
+//! `security_headers`: adds response fields that enable protections of browsers.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use tollgate_http::{FieldLine, LineNames};
 
 use crate::{Edit, Planned, Policy, Request, Response, Shared, Verdict};
 
-/// Fields of responses by which browsers are told to be careful.
+/// Response fields that enable protections of browsers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecurityHeaders {
     /// The fields with their values.
     pub fields: Vec<(&'static str, String)>,
-    /// Whether they take the place of what an upstream says; else it alone counts where it says something.
+    /// Whether they replace the fields of an upstream; otherwise an upstream's field takes precedence.
     pub overwrite: bool,
 }
 
@@ -39,7 +39,7 @@ struct Live(Arc<Lines>);
 
 #[derive(Debug)]
 struct Lines {
-    /// The names of the lines, which are few.
+    /// The names of the lines; at most 64, because [`Response::there`] reports no more.
     names: LineNames,
     lines: Vec<FieldLine>,
     overwrite: bool,

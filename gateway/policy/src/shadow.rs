@@ -1,4 +1,4 @@
-//! A copy of a request, on its way to another upstream.
+//! A copy of a request for another upstream.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -12,33 +12,33 @@ use tollgate_observe::Reason;
 
 use crate::Reserved;
 
-/// A copy of a request that is to be sent to another upstream when the request's body has been read.
+/// A copy of a request, which is sent to another upstream when the request's body has been read.
 pub struct Shadow {
     /// The upstream, by name.
     pub upstream: Arc<str>,
-    /// By what it is told from a request.
+    /// The changes that mark it as a copy.
     pub marks: Arc<Marks>,
-    /// Bytes of a body; a request with more is not copied.
+    /// The maximum size of a body in bytes; a request with a larger body is not copied.
     pub body: usize,
-    /// How long it may take.
+    /// The time limit of the copy.
     pub timeout: Duration,
-    /// Who wants to know what came of it.
+    /// Receives the result of the copy.
     pub watch: Watch,
-    /// Dropped when it has ended.
+    /// A guard that is dropped at the end of the copy.
     pub place: Box<dyn Any>,
 }
 
-/// By what a copy is told from a request.
+/// The changes that mark a request as a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// A field that says so, with its value.
+    /// A field with its value, which is set on the copy.
     pub header: Option<(String, String)>,
-    /// The host that it is sent with; `None`: that of the request.
+    /// The host to send; `None`: the host of the request.
     pub host: Option<String>,
 }
 
 impl Marks {
-    /// Makes of a copy what can be told from a request.
+    /// Marks a head as the head of a copy.
     pub fn apply(&self, head: &mut RequestHead) {
         if let Some((name, value)) = &self.header {
             let own = Reserved::new([name.as_str()]);
@@ -51,20 +51,20 @@ impl Marks {
     }
 }
 
-/// What came of a copy.
+/// The result of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShadowEnd {
-    /// It was answered, with this status.
+    /// The upstream responded with this status.
     Answered(u16),
-    /// It was not.
+    /// The upstream did not respond.
     Failed(Reason),
-    /// It was not sent: the body was too long, or did not come whole.
+    /// The copy was not sent: the body was too long or incomplete.
     GivenUp,
 }
 
 type Heard = Box<dyn FnOnce(ShadowEnd, Option<u16>)>;
 
-/// Waits for the ends of a request and of its copy, in whatever order they come.
+/// Waits for the ends of a request and of its copy, in either order.
 #[derive(Clone)]
 pub struct Watch(Rc<Watched>);
 
@@ -75,24 +75,25 @@ struct Watched {
 }
 
 impl Watch {
-    /// Tells `heard` when both have ended: what came of the copy, and the request's status, if the client got one.
+    /// Calls `heard` at the end of both, with the result of the copy, and the request's status if the client
+    /// got one.
     pub fn new(heard: impl FnOnce(ShadowEnd, Option<u16>) + 'static) -> Self {
         let (main, shadow) = (Cell::new(None), Cell::new(ShadowEnd::GivenUp));
         Self(Rc::new(Watched { main, shadow, heard: Cell::new(Some(Box::new(heard))) }))
     }
 
-    /// The request has ended.
+    /// Records the end of the request; status 0: the client got none.
     pub fn main(&self, status: u16) {
         self.0.main.set(Some(status).filter(|status| *status > 0));
     }
 
-    /// The copy has ended.
+    /// Records the end of the copy.
     pub fn shadow(&self, end: ShadowEnd) {
         self.0.shadow.set(end);
     }
 }
 
-/// Both have ended when neither has a hold of it any longer, so also when one of them is dropped.
+/// Both are over when the last handle is dropped. This includes a request or copy that is dropped early.
 impl Drop for Watched {
     fn drop(&mut self) {
         if let Some(heard) = self.heard.take() {

@@ -1,4 +1,4 @@
-//! What policies keep over all workers and from plan to plan.
+//! State of policies that all workers share and that survives a change of plan.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -8,11 +8,12 @@ use tollgate_observe::PolicyEvents;
 
 use crate::Side;
 
-/// Below this many entries none is swept.
+/// The number of keys below which no sweep happens.
 const SMALL: usize = 8;
 
-/// What policies keep over all workers and from plan to plan: counters, caches, and the thread that asks others. It finds
-/// state, and keeps none alive: that do the policies of the plans that are in use.
+/// State of policies that all workers share and that survives a change of plan: counters, caches and the
+/// background I/O thread. It finds state by key but does not own it: the policies of the plans in use keep it
+/// alive.
 #[derive(Debug, Default)]
 pub struct Shared {
     known: Mutex<Known>,
@@ -22,33 +23,34 @@ pub struct Shared {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Under a key there can be several that differ: two places may share an URL, and not how it is spoken to.
+    /// A key can have several states that differ, because two places may share a URL and use different
+    /// connection settings.
     states: BTreeMap<String, Vec<Weak<dyn Any + Send + Sync>>>,
-    /// Entries from which on the next one made sweeps first.
+    /// The number of keys from which the next insertion sweeps first.
     sweep_at: usize,
 }
 
 impl Shared {
-    /// Nothing yet; what policies count goes there.
+    /// Creates an empty store; policies count their events in `events`.
     #[must_use]
     pub fn new(events: Arc<PolicyEvents>) -> Self {
         Self { events, ..Self::default() }
     }
 
-    /// Nothing yet, and nobody is ever asked: for a request that is only thought of.
+    /// Creates an empty store without background I/O, for the simulated requests of `explain`.
     #[must_use]
     pub fn silent() -> Self {
         Self { side: Side::silent(), ..Self::default() }
     }
 
-    /// What policies count, for the metrics.
+    /// Returns the event counters of policies, for the metrics.
     #[must_use]
     pub fn events(&self) -> &PolicyEvents {
         &self.events
     }
 
-    /// The state under a key: one that a plan before or another place has, if it is of this type and `fits`, else what `make`
-    /// makes.
+    /// Returns the state under a key. An existing state of this type that `fits` is reused, whether a
+    /// previous plan or another place owns it; otherwise `make` creates one.
     pub fn state<T: Any + Send + Sync>(
         &self,
         key: &str,
@@ -56,7 +58,7 @@ impl Shared {
         make: impl FnOnce() -> T,
     ) -> Arc<T> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        // The youngest first.
+        // The newest state comes first.
         let kept = known.states.get(key).into_iter().flatten().rev().filter_map(Weak::upgrade);
         let mut kept = kept.filter_map(|state| state.downcast::<T>().ok());
         if let Some(state) = kept.find(|state| fits(state)) {
@@ -75,7 +77,7 @@ impl Shared {
         state
     }
 
-    /// The thread that asks others.
+    /// Returns the background I/O thread.
     #[must_use]
     pub fn side(&self) -> &Side {
         &self.side

@@ -1,8 +1,8 @@
-//! The thread on which others are asked: an authorisation service, a shared counter, an issuer of keys.
+//! Background I/O of policies: requests to authorization services, shared counters and key issuers.
 //!
-//! Workers have a runtime without timers of its own and a seam to sockets that can be simulated. Clients of other systems
-//! come from libraries, which want an ordinary runtime; so they run beside the workers, on one thread, which is started when
-//! somebody needs it first and ends with what it belongs to.
+//! Workers have a runtime without its own timers, and simulation can replace their sockets. Client libraries
+//! need an ordinary runtime. They therefore run on one thread outside the workers. The thread starts on first
+//! use and ends with its owner.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,39 +13,40 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// The thread on which others are asked. It ends when this is dropped, with whatever still runs there.
+/// The background I/O thread. Dropping this ends the thread and all tasks on it.
 #[derive(Debug, Default)]
 pub struct Side {
     thread: OnceLock<Option<Thread>>,
 }
 
-/// A thread that runs for as long as somebody has this.
+/// A running thread, which ends when this is dropped.
 #[derive(Debug)]
 struct Thread {
     runtime: Handle,
-    /// Dropped, the thread ends.
+    /// Keeps the thread running until it is dropped.
     _runs: oneshot::Sender<()>,
 }
 
 impl Side {
-    /// Without a thread: what is to be asked is not, and what is to run does not.
+    /// Creates one without a thread: it runs no tasks, and every question fails.
     pub(crate) fn silent() -> Self {
         Self { thread: OnceLock::from(None) }
     }
 
-    /// Runs this on the thread. What is given back tells a worker what came of it; dropped, it is called off.
+    /// Runs a future on the thread. A worker awaits the result through the returned handle; dropping the
+    /// handle cancels the future.
     pub fn ask<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Asked<T> {
         Asked(self.handle().map(|handle| handle.spawn(future)))
     }
 
-    /// Runs this on the thread for as long as it lives, without anybody waiting.
+    /// Runs a future on the thread until it completes or the thread ends. Its result is dropped.
     pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         if let Some(handle) = self.handle() {
             drop(handle.spawn(future));
         }
     }
 
-    /// Nothing if the kernel gives no thread or no poller.
+    /// Returns `None` if the kernel provides no thread or no poller.
     fn handle(&self) -> Option<&Handle> {
         self.thread.get_or_init(start).as_ref().map(|thread| &thread.runtime)
     }
@@ -55,18 +56,18 @@ fn start() -> Option<Thread> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     let handle = runtime.handle().clone();
     let (runs, ended) = oneshot::channel::<()>();
-    // Nothing is ever sent: it ends when the other end is dropped.
+    // The channel carries no value: the receiver completes when the sender is dropped.
     let run = move || drop(runtime.block_on(ended));
     std::thread::Builder::new().name("policies".to_owned()).spawn(run).ok()?;
     Some(Thread { runtime: handle, _runs: runs })
 }
 
-/// What comes of a question.
+/// The result of a future on the background I/O thread.
 #[derive(Debug)]
 pub struct Asked<T>(Option<JoinHandle<T>>);
 
 impl<T> Future for Asked<T> {
-    /// `None`: it could not be asked, or asking panicked.
+    /// `None`: the thread could not run the future, or the future panicked.
     type Output = Option<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {

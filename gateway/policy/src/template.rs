@@ -1,11 +1,11 @@
-//! Texts in which parts of a request are filled in.
+//! Texts with placeholders for parts of a request.
 
 use crate::Request;
 
-/// A piece of a text.
+/// A piece of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// As it stands.
+    /// Literal text.
     Text(Box<[u8]>),
     /// The client's address.
     Client,
@@ -17,23 +17,23 @@ pub enum Part {
     Path,
     /// The query.
     Query,
-    /// `http` or `https`.
+    /// The scheme, `http` or `https`.
     Scheme,
     /// The request's id.
     RequestId,
     /// The route's name.
     Route,
-    /// Who was told apart.
+    /// The name of the identified consumer.
     Consumer,
     /// The first header of this name.
     Header(Box<str>),
     /// The first cookie of this name.
     Cookie(Box<str>),
-    /// The first parameter of this name, as it was sent.
+    /// The value of the first query parameter of this name, without decoding.
     Parameter(Box<str>),
 }
 
-/// A text in which parts of a request are filled in. What is not there is nothing.
+/// A text with placeholders for parts of a request. A missing part is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template(Box<[Part]>);
 
@@ -50,7 +50,7 @@ impl From<&[u8]> for Template {
 }
 
 impl Template {
-    /// The text, if nothing is filled in.
+    /// Returns the text if it has no placeholders.
     #[must_use]
     pub fn fixed(&self) -> Option<&[u8]> {
         match &*self.0 {
@@ -60,12 +60,12 @@ impl Template {
         }
     }
 
-    /// Whether the text begins so whatever is filled in.
+    /// Whether the text starts with literal text that has this prefix.
     pub(crate) fn begins_with(&self, begin: &[u8]) -> bool {
         matches!(self.0.first(), Some(Part::Text(text)) if text.starts_with(begin))
     }
 
-    /// The text for a request.
+    /// Returns the text for a request.
     #[must_use]
     pub fn fill(&self, request: &Request<'_>) -> Vec<u8> {
         let mut out = Vec::new();
@@ -73,7 +73,7 @@ impl Template {
         out
     }
 
-    /// The text for a request, piece by piece.
+    /// Calls `take` for each piece of the text for a request.
     pub fn each(&self, request: &Request<'_>, mut take: impl FnMut(&Part, &[u8])) {
         for part in &self.0 {
             let value: &[u8] = match part {
@@ -105,7 +105,8 @@ impl Template {
     }
 }
 
-/// The value of the first parameter of this name, as it was sent: encoded, so that nothing in it begins another field.
+/// Returns the value of the first parameter of this name without decoding, so that it cannot start another
+/// field.
 fn parameter<'r>(request: &'r Request<'_>, name: &[u8]) -> &'r [u8] {
     let pair = |part: &'r [u8]| {
         let at = part.iter().position(|byte| *byte == b'=').unwrap_or(part.len());

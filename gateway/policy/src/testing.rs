@@ -1,4 +1,4 @@
-//! Requests for the tests of policies, the gateway's and those of plugins.
+//! Requests for tests of policies, of this crate and of plugins.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Instant;
@@ -8,38 +8,38 @@ use tollgate_http::{HeadLimits, RequestHead};
 
 use crate::{Context, Origin, Request};
 
-/// A request as it was received.
+/// A parsed request.
 #[derive(Debug)]
 pub struct Sent {
-    /// Its head.
+    /// The head of the request.
     pub head: RequestHead,
-    /// Where it comes from: 192.0.2.1, by the route `r`.
+    /// The origin: client 192.0.2.1, route `r`.
     pub origin: Origin<'static>,
 }
 
 impl Sent {
-    /// A GET with these fields, each with its CRLF.
+    /// Parses a GET with these fields, each with its CRLF.
     ///
     /// # Panics
-    /// When it is no request.
+    /// When the text is not a valid request.
     #[must_use]
     pub fn new(fields: &str) -> Self {
         Self::with("GET /a?b=c HTTP/1.1", fields)
     }
 
-    /// With this request line.
+    /// Parses a request with this request line.
     ///
     /// # Panics
-    /// When it is no request.
+    /// When the text is not a valid request.
     #[must_use]
     pub fn with(line: &str, fields: &str) -> Self {
         Self::at("a.example", line, fields)
     }
 
-    /// For this host.
+    /// Parses a request for this host.
     ///
     /// # Panics
-    /// When it is no request.
+    /// When the text is not a valid request.
     #[must_use]
     pub fn at(host: &str, line: &str, fields: &str) -> Self {
         let bytes = format!("{line}\r\nHost: {host}\r\n{fields}\r\n");
@@ -51,15 +51,14 @@ impl Sent {
         }
     }
 
-    /// As policies see it.
+    /// Returns the request as policies see it.
     pub fn request<'a>(&'a mut self, context: &'a mut Context) -> Request<'a> {
         self.origin.now = Instant::now();
         Request::new(&mut self.head, &[], &self.origin, context, b"")
     }
 }
 
-/// The fields of a head, of an answer without a body or with one that stays as it is, when the policies have done with it what
-/// they want.
+/// Returns the fields of a response head after the registered actions. The body is absent or fixed.
 #[cfg(test)]
 pub(crate) fn told_without_body(mut context: Context, line: &str, status: u16, fields: &str) -> String {
     let begin = format!("HTTP/1.1 {status} X\r\n");

@@ -1,5 +1,5 @@
-//! What a client is told of a limit: `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-10), and
-//! `Retry-After` (RFC 9110, 10.2.3).
+//! Response fields that report limits to the client: `RateLimit` and `RateLimit-Policy`
+//! (draft-ietf-httpapi-ratelimit-headers-10), and `Retry-After` (RFC 9110, 10.2.3).
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::Response;
 pub(crate) const POLICY: &str = "RateLimit-Policy";
 pub(crate) const LIMIT: &str = "RateLimit";
 
-/// The items of both fields, of as many limits as there are.
+/// The items of both fields for any number of limits.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     policy: String,
@@ -17,7 +17,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// One more limit: its item of `RateLimit-Policy`, and how it stands.
+    /// Adds a limit: its item of `RateLimit-Policy`, and its current state.
     pub fn add(&mut self, name: &str, policy: &str, remaining: u64, reset: Duration) {
         for text in [&mut self.policy, &mut self.limit] {
             if !text.is_empty() {
@@ -26,11 +26,12 @@ impl Told {
         }
         self.policy.push_str(policy);
         let seconds = seconds(reset);
-        // Into a string it cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(self.limit, "\"{name}\";r={remaining};t={seconds}");
     }
 
-    /// Adds both fields to a response, if there is anything to tell. An endpoint may have said some too: they are lists.
+    /// Appends both fields to a response unless they are empty. Fields of the endpoint stay: both fields are
+    /// lists.
     pub fn respond(&self, response: &mut Response<'_>) {
         if !self.policy.is_empty() {
             response.append(POLICY, self.policy.as_bytes());
@@ -38,7 +39,7 @@ impl Told {
         }
     }
 
-    /// The lines of an answer that refuses.
+    /// Returns the header lines of a refusal.
     pub fn refusal(&self, wait: Duration) -> Vec<u8> {
         let Self { policy, limit } = self;
         let seconds = seconds(wait).max(1);
@@ -46,12 +47,12 @@ impl Told {
     }
 }
 
-/// Whole seconds, rounded up: who comes back then does not come too early.
+/// Returns whole seconds, rounded up, so that a client that waits this long does not retry too early.
 fn seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
-/// An item of `RateLimit-Policy`: so many (`q`) in a window (`w`) of whole seconds.
+/// Returns an item of `RateLimit-Policy`: the quota (`q`) and the window (`w`) in whole seconds.
 pub(crate) fn policy(name: &str, count: u64, window: Duration) -> String {
     format!("\"{name}\";q={count};w={}", seconds(window).max(1))
 }

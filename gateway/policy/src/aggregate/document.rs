@@ -1,4 +1,4 @@
-//! The document: what upstreams say becomes JSON that can stand in it.
+//! Builds the document: converts the responses of upstreams to JSON values.
 
 use serde::de::IgnoredAny;
 use tollgate_observe::Reason;
@@ -6,10 +6,10 @@ use tollgate_observe::Reason;
 use super::Piece;
 use crate::Said;
 
-/// Why a part cannot stand in the document.
+/// The reason and detail why a response cannot become part of the document.
 type Unfit = (Reason, Option<&'static str>);
 
-/// What an upstream has said, as JSON.
+/// Converts the response of an upstream to a JSON value.
 pub(super) fn value(said: Said) -> Result<String, Unfit> {
     let unfit = |detail| (Reason::PartFailed, Some(detail));
     let Said { status, content_type, content_encoding, body } = said;
@@ -26,21 +26,21 @@ pub(super) fn value(said: Said) -> Result<String, Unfit> {
     if !is_json(&content_type) {
         return serde_json::to_string(&text).map_err(|_| unfit("a part is no text"));
     }
-    // One value and nothing behind it: else a part could end the document and begin another.
+    // Requires exactly one value: otherwise a part could end the document and start another.
     match serde_json::from_str::<IgnoredAny>(&text) {
         Ok(_) => Ok(text),
         Err(_) => Err(unfit("a part says that it is JSON, and is not")),
     }
 }
 
-/// Whether a media type is JSON (RFC 8259), or a kind of it (RFC 6839, 3.1).
+/// Whether a media type is JSON (RFC 8259) or has the suffix `+json` (RFC 6839, 3.1).
 fn is_json(content_type: &[u8]) -> bool {
     let name = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     let name = name.to_ascii_lowercase();
     name == b"application/json" || name == b"text/json" || name.ends_with(b"+json")
 }
 
-/// The document of these values.
+/// Writes the document with these values.
 pub(super) fn write(shape: &[Piece], values: &[String], failed: &[&str]) -> Vec<u8> {
     let mut out = Vec::with_capacity(values.iter().map(String::len).sum::<usize>() + 256);
     for piece in shape {

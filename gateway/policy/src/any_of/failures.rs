@@ -13,25 +13,25 @@ pub(super) struct Failures {
     missing: bool,
     /// An alternative could not be checked.
     unavailable: Option<Refusal>,
-    /// The client is known and not permitted.
+    /// The consumer is known but not permitted.
     forbidden: Option<Refusal>,
-    /// A service's own answer.
+    /// The response of an authorization service.
     answer: Option<Answer>,
-    /// Its credential is wrong.
+    /// A credential is wrong.
     refused: Option<Refusal>,
-    /// The request is refused whatever its credential is: for its address, or because it shows no certificate.
+    /// The request is refused for a reason other than its credential: its address, or a missing certificate.
     other: Option<Refusal>,
-    /// The challenge of each policy that refused, with the numbers of the alternative and the policy.
+    /// The challenge of each policy that refused, with the indices of the alternative and the policy.
     challenges: Vec<((usize, usize), Vec<u8>)>,
 }
 
 impl Failures {
-    /// An alternative's credential is not there.
+    /// Records that the credential of an alternative is missing.
     pub fn missing(&mut self) {
         self.missing = true;
     }
 
-    /// A policy of an alternative refuses.
+    /// Records the refusal of a policy. Only the first refusal of each class is kept.
     pub fn refused(&mut self, at: (usize, usize), mut refusal: Refusal) {
         if refusal.reason.status() == 401 {
             self.challenges.push((at, std::mem::take(&mut refusal.lines)));
@@ -46,22 +46,22 @@ impl Failures {
         place.get_or_insert(refusal);
     }
 
-    /// A service answers in an alternative's place.
+    /// Records the response of a service. Only the first is kept.
     pub fn answered(&mut self, answer: Answer) {
         self.answer.get_or_insert(answer);
     }
 
-    /// Whether missing credentials are the only failure.
+    /// Whether missing credentials are the only failure so far.
     pub fn only_missing(&self) -> bool {
         let Self { unavailable, forbidden, answer, refused, .. } = self;
         unavailable.is_none() && forbidden.is_none() && answer.is_none() && refused.is_none()
     }
 
-    /// The answer to the client, in this order of precedence:
+    /// Returns the verdict for the client, in this order of precedence:
     ///
     /// - 503, if an alternative could not be checked: the request may pass later.
-    /// - 403, if the client is known and not permitted.
-    /// - The answer of a service, such as a redirect to a login page.
+    /// - 403, if the consumer is known but not permitted.
+    /// - The response of a service, such as a redirect to a login page.
     /// - 401, with the challenges of every alternative.
     pub fn verdict(mut self, alternatives: &[Vec<Arc<dyn Policy>>]) -> Verdict {
         let lines = self.challenges(alternatives);
@@ -79,7 +79,7 @@ impl Failures {
             return Refusal { lines, ..refusal }.into();
         }
         match other {
-            // A client that shows a credential may be let in.
+            // A client that presents a credential may be admitted.
             _ if missing && !lines.is_empty() => {
                 let detail = Some("no credential of any alternative of `any_of` is shown");
                 Refusal { detail, lines, ..Reason::CredentialsMissing.into() }.into()
@@ -89,7 +89,8 @@ impl Failures {
         }
     }
 
-    /// The challenges of all alternatives, each once. A policy that did not see this request gives its general challenge.
+    /// Returns the challenges of all alternatives without duplicates. A policy that did not see this request
+    /// contributes its general challenge.
     fn challenges(&mut self, alternatives: &[Vec<Arc<dyn Policy>>]) -> Vec<u8> {
         let mut lines: Vec<Vec<u8>> = Vec::new();
         for (alternative, policies) in alternatives.iter().enumerate() {

@@ -18,7 +18,7 @@ fn consumers() -> Arc<Consumers> {
     Arc::new(Consumers::new(vec![known("alice", "admin", "a"), known("bob", "dev", "b")]))
 }
 
-/// A key in this field, told upstream in `X-Who-` and the field's name.
+/// An API key in this field, announced to the upstream in `X-Who-` plus the field's name.
 fn key(field: &str, optional: bool) -> Arc<dyn Planned> {
     Arc::new(ApiKeyRules {
         from: vec![
@@ -42,7 +42,7 @@ fn nobodys_address() -> Arc<dyn Planned> {
     Arc::new(IpRules { allow: vec![block], deny: Vec::new() })
 }
 
-/// What comes of a request with these fields: the reason, or who it is and its head.
+/// Evaluates a request with these fields. Returns the consumer and the head, or the refusal.
 fn met(alternatives: Vec<Vec<Arc<dyn Planned>>>, fields: &str) -> Result<(String, String), Refusal> {
     let policy = Arc::new(AnyOfRules { alternatives }).live("k", &Arc::default());
     let (mut sent, mut context) = (Sent::new(fields), Context::default());
@@ -86,14 +86,14 @@ fn what_an_alternative_did_is_undone_when_it_does_not_let_in() {
     assert_eq!(who, "bob");
     assert!(!head.contains("X-Who-K1") && head.contains("X-Who-K2: bob"), "{head}");
     assert_eq!(met(alternatives(), "K1: a\r\n").expect("an admin").0, "alice");
-    // His key is good, and he may not.
+    // Bob's key is valid, but he is not permitted.
     assert_eq!(reason(alternatives(), "K1: b\r\n"), Reason::NotAuthorized);
     assert_eq!(reason(alternatives(), "K1: b\r\nK2: wrong\r\n"), Reason::NotAuthorized);
 }
 
 #[test]
 fn nothing_passes_an_optional_alternative_and_something_wrong_does_not() {
-    // Whatever their order is.
+    // The order of the alternatives makes no difference.
     for alternatives in [
         || vec![vec![key("K1", true)], vec![key("K2", false)]],
         || vec![vec![key("K2", false)], vec![key("K1", true)]],

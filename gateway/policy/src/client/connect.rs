@@ -1,4 +1,4 @@
-//! Connections to services.
+//! Opens connections to services.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 
 use super::{Fault, Target, Trust};
 
-/// How long an address has alone before the next one is tried beside it (RFC 8305, 5).
+/// The delay before the next address is tried in parallel (RFC 8305, 5).
 const HEAD_START: Duration = Duration::from_millis(250);
 
 /// A connection, with or without TLS.
@@ -21,14 +21,14 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// What TLS is spoken with: HTTP/1.1 alone.
+/// Returns the TLS connector, which offers HTTP/1.1 only.
 pub(super) fn tls(trust: &Trust) -> Option<TlsConnector> {
     let mut config = trust.config()?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Some(TlsConnector::from(Arc::new(config)))
 }
 
-/// Opens a connection. The caller bounds the time.
+/// Opens a connection. The caller sets the time limit.
 pub(super) async fn open(target: &Target, tls: Option<&TlsConnector>) -> Result<Box<dyn Stream>, Fault> {
     let stream = dial(target).await.map_err(Fault::Unreachable)?;
     stream.set_nodelay(true).map_err(Fault::Unreachable)?;
@@ -42,7 +42,7 @@ pub(super) async fn open(target: &Target, tls: Option<&TlsConnector>) -> Result<
     Ok(Box::new(tls.connect(name, stream).await.map_err(Fault::Tls)?))
 }
 
-/// The connection to the first address that takes one.
+/// Connects to the first address that accepts.
 async fn dial(target: &Target) -> io::Result<TcpStream> {
     let found: Vec<SocketAddr> =
         tokio::net::lookup_host((target.host.as_str(), target.port)).await?.collect();

@@ -1,4 +1,4 @@
-//! Why a service gave no answer that can be used.
+//! The causes for which a service gave no usable response.
 
 use std::fmt::{self, Display};
 use std::io;
@@ -6,27 +6,27 @@ use std::io;
 use tollgate_http::HeadError;
 use tollgate_http::h1::BodyError;
 
-/// Why a service gave no answer that can be used.
+/// The cause for which a service gave no usable response.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// No connection could be opened.
     Unreachable(io::Error),
-    /// TLS could not be agreed on: the certificate, or the protocol.
+    /// The TLS handshake failed because of the certificate or the protocol.
     Tls(io::Error),
-    /// The connection ended before a byte of the answer was there.
+    /// The connection ended before the first byte of the response.
     Closed,
-    /// The connection ended within the answer.
+    /// The connection ended in the middle of the response.
     Cut,
-    /// The answer breaks HTTP. The data path refuses such an answer of an endpoint too.
+    /// The response violates HTTP. The data path refuses the same response from an endpoint.
     Malformed(&'static str),
-    /// The answer is larger than is taken.
+    /// The response exceeds the size limit.
     TooLarge,
-    /// No answer came in time.
+    /// No response arrived in time.
     Late,
 }
 
 impl Fault {
-    /// In words, for the log's `detail` of a request that an authorisation service was asked about.
+    /// Returns a text for the `detail` of the log when an authorization service fails.
     pub const fn of_authorisation(&self) -> &'static str {
         match self {
             Self::Unreachable(_) => "the authorisation service cannot be reached",

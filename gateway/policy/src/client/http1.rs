@@ -1,4 +1,4 @@
-//! A client of HTTP/1.1 that reads answers as the data path reads those of endpoints.
+//! An HTTP/1.1 client that parses responses with the parser of the data path.
 
 use std::fmt::{self, Debug};
 use std::future::{Future, poll_fn};
@@ -17,24 +17,24 @@ use tollgate_http::{HeadLimits, Method, ResponseHead, is_field};
 use super::connect::{self, Stream};
 use super::{Fault, Target, Trust};
 
-/// Bounds of an answer's head: as endpoints have them by default.
+/// Limits for the head of a response, the same as the defaults for endpoints.
 const HEAD: HeadLimits = HeadLimits { line: 8 << 10, head: 64 << 10, fields: 100 };
-/// Interim answers before the final one.
+/// The maximum number of interim responses before the final one.
 const INTERIM: usize = 8;
-/// Bytes that are read at once.
+/// The number of bytes reserved for each read.
 const READ: usize = 8 << 10;
-/// Connections that are kept to one server while none is needed.
+/// The maximum number of idle connections per server.
 const IDLE: usize = 64;
-/// How long they are: shorter than servers keep them.
+/// The lifetime of an idle connection, shorter than the usual keep-alive time of servers.
 const IDLE_TIME: Duration = Duration::from_secs(4);
 
-/// A request to a server.
+/// A request to a service.
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
     pub method: Method,
-    /// Its own fields, each as a line with its CRLF; none about the host, the length or the connection.
+    /// Additional header lines, each with its CRLF; no host, length or connection fields.
     pub lines: Vec<u8>,
-    /// Nothing: the request has no body.
+    /// The body; `None`: the request has no body.
     pub body: Option<Bytes>,
 }
 
@@ -43,7 +43,7 @@ impl Question {
         Self { method, lines: Vec::new(), body: None }
     }
 
-    /// Gives it a further field. Says whether that can be one.
+    /// Appends a header field. Returns false if the field is invalid and was not added.
     #[must_use]
     pub fn add(&mut self, name: &[u8], value: &[u8]) -> bool {
         let is = is_field(name, value);
@@ -56,41 +56,43 @@ impl Question {
     }
 }
 
-/// An answer, whole.
+/// A complete response.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub head: ResponseHead,
     pub body: Vec<u8>,
 }
 
-/// A client of one server, with the connections that it keeps.
+/// A client of one server, with its idle connections.
 pub(crate) struct Http1 {
     target: Target,
     tls: Option<TlsConnector>,
     idle: Arc<Mutex<Idle>>,
 }
 
-/// Connections that no request needs, the one that was used last at the end.
+/// Idle connections; the most recently used one is last.
 #[derive(Default)]
 struct Idle {
     connections: Vec<(Box<dyn Stream>, Instant)>,
-    /// Whether a task closes those that grow old.
+    /// Whether a task is running that closes expired connections.
     watched: bool,
 }
 
 impl Http1 {
-    /// Nothing if the URL is none, or TLS cannot be spoken; no configuration leads to that.
+    /// Creates a client. Returns `None` for an invalid URL or if TLS cannot be set up, which no configuration
+    /// causes.
     pub fn new(url: &str, trust: &Trust) -> Option<Self> {
         let target = Target::of(url)?;
         let tls = if target.secure { Some(connect::tls(trust)?) } else { None };
         Some(Self { target, tls, idle: Arc::default() })
     }
 
-    /// Sends a request and reads the answer, whose body has at most `most` bytes. The caller sets the time limit. If a kept
-    /// connection ends before the first byte of the answer, the request is sent once more on a new one.
+    /// Sends a request and reads the response, whose body has at most `most` bytes. The caller sets the time
+    /// limit. If the connection ends before the first byte of the response, the request is sent once more on
+    /// a new connection.
     ///
     /// # Errors
-    /// Why there is no answer that can be used.
+    /// The cause if there is no usable response.
     pub async fn ask(&self, question: &Question, most: usize) -> Result<Answer, Fault> {
         let connection = match self.kept() {
             Some(kept) => kept,
@@ -122,7 +124,7 @@ impl Http1 {
             });
             let mut read = pin!(read(&mut from, question.method, most));
             let mut writes = true;
-            // A server may answer before it has read everything. One that takes no more may have answered all the same.
+            // A server may respond before it has read the request, or stop reading and still respond.
             poll_fn(|cx| {
                 if writes && let Poll::Ready(result) = write.as_mut().poll(cx) {
                     (writes, sent) = (false, result.is_ok());
@@ -153,8 +155,8 @@ impl Http1 {
         head
     }
 
-    /// A connection that is kept and that the server has not closed. One on which anything came is not used: nobody has asked
-    /// for it.
+    /// Returns an idle connection that the server has not closed. A connection with unsolicited data is
+    /// discarded.
     fn kept(&self) -> Option<Box<dyn Stream>> {
         loop {
             let (mut stream, since) = self.idle().connections.pop()?;
@@ -180,7 +182,7 @@ impl Http1 {
     }
 }
 
-/// Closes connections that grow old, until there are none.
+/// Closes expired connections until no idle connection remains.
 async fn close_old(idle: Arc<Mutex<Idle>>) {
     loop {
         tokio::time::sleep(IDLE_TIME).await;
@@ -193,14 +195,14 @@ async fn close_old(idle: Arc<Mutex<Idle>>) {
     }
 }
 
-/// Whether nothing has come on a connection, and it is open.
+/// Whether a connection is open and has no data to read.
 fn is_quiet(stream: &mut dyn Stream) -> bool {
     let mut byte = [0];
     let mut buffer = ReadBuf::new(&mut byte);
     Pin::new(stream).poll_read(&mut Context::from_waker(Waker::noop()), &mut buffer).is_pending()
 }
 
-/// Reads an answer, and says whether its connection can be used again.
+/// Reads a response; the flag says whether its connection can be reused.
 async fn read<S: tokio::io::AsyncRead + Unpin>(
     from: &mut S,
     asked: Method,
@@ -259,7 +261,7 @@ async fn read<S: tokio::io::AsyncRead + Unpin>(
     Ok((answer, keeps))
 }
 
-/// Reads some more; says whether anything came.
+/// Reads more bytes; returns false at the end of the stream or on an error.
 async fn more<S: tokio::io::AsyncRead + Unpin>(from: &mut S, buffer: &mut Vec<u8>) -> bool {
     buffer.reserve(READ);
     from.read_buf(buffer).await.is_ok_and(|count| count > 0)

@@ -1,21 +1,21 @@
-//! Where an URL leads.
+//! The parts of a service's URL.
 
-/// A server, and what is asked of it: the parts of an URL that the configuration has checked.
+/// A server and the request target, taken from a URL that the configuration has checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// Whether TLS is spoken.
+    /// Whether the connection uses TLS.
     pub secure: bool,
-    /// The host's name or address, an IPv6 address without brackets.
+    /// The host's name or address; an IPv6 address has no brackets.
     pub host: String,
     pub port: u16,
-    /// As `Host` has it: without the port that the scheme has anyway.
+    /// The value of `Host`: the default port of the scheme is omitted.
     pub authority: String,
     /// The path with its query.
     pub path: String,
 }
 
 impl Target {
-    /// The parts of an URL of `http` or `https`; nothing if it is none.
+    /// Parses an `http` or `https` URL; returns `None` if it is invalid.
     pub fn of(url: &str) -> Option<Self> {
         let (secure, rest) = match url.split_once("://")? {
             ("http", rest) => (false, rest),

@@ -1,4 +1,4 @@
-//! What makes a body smaller, piece by piece.
+//! Compresses a body, one piece at a time.
 
 use std::io::{self, Write};
 
@@ -8,44 +8,44 @@ use tollgate_observe::Reason;
 
 use crate::Transform;
 
-/// Bits of the window of brotli and zstd: what one response keeps of what went before, 256 KiB. Their own choice, 4 MiB and
-/// more, would be the memory of each response under way.
+/// The window size of brotli and zstd in bits: 256 KiB of history per response. The libraries' defaults, 4
+/// MiB and more, would cost that memory for each response in progress.
 const WINDOW: u32 = 18;
 
-/// How hard each encoding tries, as its library counts that.
+/// The compression level of each encoding, on the scale of its library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Levels {
-    /// 1 to 19.
+    /// zstd, 1 to 19.
     pub zstd: i32,
-    /// 0 to 11.
+    /// brotli, 0 to 11.
     pub brotli: i32,
-    /// 1 to 9.
+    /// gzip, 1 to 9.
     pub gzip: u32,
 }
 
 impl Default for Levels {
-    /// Levels at which a core makes 100 MB/s and more.
+    /// Levels at which one core compresses 100 MB/s or more.
     fn default() -> Self {
         Self { zstd: 3, brotli: 4, gzip: 5 }
     }
 }
 
-/// A way of encoding bodies.
+/// A content encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// RFC 8878.
+    /// zstd (RFC 8878).
     Zstd,
-    /// RFC 7932.
+    /// brotli (RFC 7932).
     Brotli,
-    /// RFC 1952.
+    /// gzip (RFC 1952).
     Gzip,
 }
 
 impl Encoding {
-    /// All there are.
+    /// All supported encodings.
     pub const ALL: [Self; 3] = [Self::Zstd, Self::Brotli, Self::Gzip];
 
-    /// As HTTP names it.
+    /// Returns the name in HTTP.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -55,7 +55,8 @@ impl Encoding {
         }
     }
 
-    /// The one of this name, in any case (`x-gzip` is an old one of gzip's: RFC 9110, 8.4.1.3).
+    /// Returns the encoding of this name; case is ignored. `x-gzip` is an alias of `gzip` (RFC 9110,
+    /// 8.4.1.3).
     #[must_use]
     pub fn of(name: &[u8]) -> Option<Self> {
         if name.eq_ignore_ascii_case(b"x-gzip") {
@@ -65,17 +66,17 @@ impl Encoding {
     }
 }
 
-/// Makes a body smaller. After every piece all of it can be decoded that came so far: a stream must not wait.
+/// A compressor that flushes after every piece, so that a stream is not delayed.
 pub(super) enum Encoder {
     Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
     Brotli(Box<brotli::CompressorWriter<Vec<u8>>>),
     Gzip(Box<flate2::write::GzEncoder<Vec<u8>>>),
-    /// It has ended.
+    /// The body has ended.
     Done,
 }
 
 impl Encoder {
-    /// Nothing if the library gives none.
+    /// Returns `None` if the library cannot create a compressor.
     pub fn new(encoding: Encoding, levels: Levels) -> Option<Self> {
         Some(match encoding {
             Encoding::Zstd => {
@@ -116,8 +117,8 @@ impl Encoder {
     }
 }
 
-/// Writing to memory does not fail; if a library does nevertheless, the body ends without its trailer, and no decoder takes
-/// it for whole.
+/// Writing to memory does not fail. If a library fails nevertheless, the body ends without its trailer, and
+/// no decoder accepts it as complete.
 impl Transform for Encoder {
     fn push(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
         if self.write(data).is_err() {
@@ -158,7 +159,7 @@ mod tests {
             Encoding::Gzip => Box::new(flate2::read::GzDecoder::new(data)),
         };
         let mut byte = [0; 4096];
-        // Up to where it ends: what was cut has an error there.
+        // Reads up to the end; a truncated stream has an error there.
         while let Ok(count @ 1..) = limited.read(&mut byte) {
             out.extend_from_slice(&byte[..count]);
         }

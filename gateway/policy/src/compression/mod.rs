@@ -1,4 +1,4 @@
-//! `compression`: bodies of responses become smaller for clients that say they take it (RFC 9110, 8.4 and 12.5.3).
+//! `compression`: compresses response bodies for clients that accept an encoding (RFC 9110, 8.4 and 12.5.3).
 
 mod encoder;
 mod negotiate;
@@ -14,16 +14,16 @@ pub(crate) use self::negotiate::{accepts, forbids_transform};
 use crate::known_tags::KnownTags;
 use crate::{BodyKind, Planned, Policy, Request, Response, Shared, Verdict};
 
-/// Which responses become smaller, and how.
+/// Selects the responses to compress, and the encodings.
 #[derive(Clone, Debug)]
 pub struct CompressionRules {
-    /// Encodings, the one that is liked best first.
+    /// The encodings, the preferred one first.
     pub encodings: Vec<Encoding>,
     /// Content types, in lower case: `text/html`, `text/*`, `*+json`.
     pub types: Vec<String>,
-    /// Bodies that are known to be shorter stay as they are, in bytes.
+    /// The minimum length of a body in bytes, if its length is known.
     pub min_length: u64,
-    /// How hard each encoding tries.
+    /// The compression level of each encoding.
     pub levels: Levels,
 }
 
@@ -42,7 +42,7 @@ impl Planned for CompressionRules {
     }
 }
 
-/// What says something of the bytes as they are: a digest is one of them (RFC 9530).
+/// Fields that describe the exact bytes of a body, such as digests (RFC 9530). They rule out compression.
 static BOUND: LazyLock<LineNames> = LazyLock::new(|| {
     LineNames::new([
         &b"content-encoding"[..],
@@ -63,14 +63,14 @@ impl Policy for Compression {
         let accepted = lines.flat_map(|line| line.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
         let encoding = negotiate(accepted, &self.0.encodings)
             .filter(|_| !forbids_transform(request.head.head.all_by_text(b"cache-control")))
-            // Who speaks HTTP/1.0 has to be told the length before.
+            // An HTTP/1.0 client needs the length in advance.
             .filter(|_| request.head.version != Version::Http10);
         let known = KnownTags::of(request);
         let rules = self.0.clone();
         if encoding.is_some() && request.head.method != Method::Head {
             request.context.on_response(move |response| rules.compress(encoding, &known, response));
         } else {
-            // No body becomes another one, but caches are told all the same.
+            // The body stays as it is, but caches need the fields all the same.
             request.context.on_head(move |response| rules.compress(encoding, &known, response));
         }
         Verdict::Continue
@@ -78,23 +78,24 @@ impl Policy for Compression {
 }
 
 impl CompressionRules {
-    /// `encoding`: what the client gets of what may be encoded.
+    /// Compresses a response if the rules allow it. `encoding`: the encoding negotiated with the client.
     fn compress(&self, encoding: Option<Encoding>, known: &KnownTags, response: &mut Response<'_>) {
         let is_unmodified = response.status() == 304;
         let takes = if is_unmodified { self.may_have_taken(response) } else { self.takes(response) };
         if !takes {
             return;
         }
-        // Also where this client takes none: a cache must not give the plain one to all, nor the other way round.
+        // Added even if this client accepts no encoding: a cache must not serve one variant to all clients.
         response.vary("Accept-Encoding");
         if response.body == BodyKind::Absent {
-            // The tag is that of the 200, or of what a GET gets (RFC 9110, 15.4.5 and 9.3.2): by a strong one a cache would not
-            // find what it has, or take it for the endpoint's bytes and put parts of those into it.
+            // The tag must be the tag of the 200, or of the response to GET (RFC 9110, 15.4.5 and 9.3.2).
+            // With a strong tag, a cache would not find its entry, or would take it for the endpoint's bytes
+            // and insert byte ranges into it.
             let has_plain =
                 || response.get("etag").is_some_and(|tag| is_unmodified && known.has_as_it_was(tag));
             if encoding.is_some() && !has_plain() {
                 response.remove("Accept-Ranges");
-                // That of other bytes must not be told (RFC 9110, 8.6).
+                // The length of another representation must not be sent (RFC 9110, 8.6).
                 response.cut_length();
                 response.weaken_tag();
             }
@@ -112,25 +113,25 @@ impl CompressionRules {
         response.transform(Box::new(encoder));
     }
 
-    /// Whether the 200 in whose place this 304 stands may have been one that [becomes smaller](Self::takes). A 304 mostly does
-    /// not say what it would be the content of, and if it has a length that is often wrong: so what does not say that it is
-    /// another kind is taken for one, and what the client says it has shows whether that was right. Where it is too much a cache
-    /// looks up once more than it must.
+    /// Whether the 200 that this 304 confirms may have been [compressed](Self::takes). A 304 usually has no
+    /// `Content-Type`, and its length is often wrong. A 304 therefore counts as compressible unless it
+    /// declares another type, and the client's own tags then correct a wrong guess. If they do not, a cache
+    /// performs one lookup more than necessary.
     fn may_have_taken(&self, response: &Response<'_>) -> bool {
         response.get("content-type").is_none_or(|value| self.has_type(value)) && Self::leaves_free(response)
     }
 
-    /// Whether it is one that may become smaller.
+    /// Whether a response may be compressed.
     fn takes(&self, response: &Response<'_>) -> bool {
         let length = || std::str::from_utf8(response.get("content-length")?).ok()?.parse::<u64>().ok();
-        // What rules most of them out comes first: each question is a look at all lines.
+        // The cheapest and most selective checks come first: each look-up scans all lines.
         !matches!(response.status(), 0..200 | 204 | 206 | 304)
             && length().is_none_or(|length| length >= self.min_length)
             && response.get("content-type").is_some_and(|value| self.has_type(value))
             && Self::leaves_free(response)
     }
 
-    /// Whether nothing in it forbids other bytes.
+    /// Whether no field of the response forbids a change of its bytes.
     fn leaves_free(response: &Response<'_>) -> bool {
         !response.has_any(&BOUND) && !forbids_transform(response.all("cache-control"))
     }
@@ -206,8 +207,8 @@ mod tests {
         }
     }
 
-    /// What is to be done for a request that has met the policy. `accepts`: of `Accept-Encoding` what is behind the colon, and
-    /// further lines.
+    /// Returns the context after the policy has seen a request. `accepts` is the value of `Accept-Encoding`,
+    /// optionally followed by further lines.
     fn asked(line: &str, accepts: &str) -> Context {
         let mut sent = Sent::with(line, &format!("Accept-Encoding: {accepts}"));
         let mut context = Context::default();
@@ -235,7 +236,7 @@ mod tests {
         }
     }
 
-    /// The fields of a head without a body that answers a request.
+    /// Returns the fields of a response head without a body, after the policy has processed it.
     fn told(line: &str, accepts: &str, status: u16, fields: &str) -> String {
         told_without_body(asked(line, &format!("{accepts}\r\n")), line, status, fields)
     }
@@ -259,11 +260,11 @@ mod tests {
                 &format!("Content-Type: text/css\r\nContent-Length: 0\r\n{STRONG}"),
                 format!("Content-Type: text/css\r\n{VARY}{WEAK}"),
             ),
-            // What this client has is as the endpoint sent it.
+            // The client holds the representation as the endpoint sent it.
             (get, "br", STRONG, format!("{STRONG}{VARY}")),
             ("GET / HTTP/1.0", "gzip", STRONG, format!("{STRONG}{VARY}")),
             ("HEAD / HTTP/1.1", "gzip", STRONG, format!("{VARY}{WEAK}")),
-            // The client says which of both it has.
+            // The client states which of the two representations it holds.
             (get, "gzip\r\nIf-None-Match: \"b\", \"a\"", STRONG, format!("{STRONG}{VARY}")),
             (get, "gzip\r\nIf-None-Match: W/\"a\"", STRONG, format!("{VARY}{WEAK}")),
         ] {
@@ -280,7 +281,7 @@ mod tests {
             ("HEAD / HTTP/1.1", "br", &text, format!("{text}{VARY}")),
             ("HEAD / HTTP/1.0", "gzip", &text, format!("{text}{VARY}")),
             ("HEAD / HTTP/1.1", "gzip", &short, short.clone()),
-            // An answer of the gateway's own, whose body stays what it is.
+            // A response of the gateway itself, whose body does not change.
             ("GET / HTTP/1.1", "gzip", &text, format!("{text}{VARY}")),
         ] {
             assert_eq!(told(line, accepts, 200, fields), becomes, "{line}, {accepts}: {fields}");

@@ -1,9 +1,10 @@
-//! Which encoding a client gets.
+//! Negotiates the content encoding with the client.
 
 use super::Encoding;
 
-/// The best of ours that the client takes, by its weights and then by our order; `None`: it gets the body as it is
-/// (RFC 9110, 12.5.3). `accepted`: the elements of its `Accept-Encoding`.
+/// Returns the best of our encodings that the client accepts, by its weights and then by our order. `None`:
+/// the body is sent without an encoding (RFC 9110, 12.5.3). `accepted`: the elements of its
+/// `Accept-Encoding`.
 pub(super) fn negotiate<'a>(accepted: impl Iterator<Item = &'a [u8]>, ours: &[Encoding]) -> Option<Encoding> {
     let (mut named, mut others, mut plain) = ([None; Encoding::ALL.len()], None, None);
     for element in accepted {
@@ -21,14 +22,14 @@ pub(super) fn negotiate<'a>(accepted: impl Iterator<Item = &'a [u8]>, ours: &[En
     }
     let weight = |encoding: &Encoding| named[*encoding as usize].or(others).unwrap_or(0);
     let best = ours.iter().copied().map(|encoding| (weight(&encoding), encoding));
-    // Of equals the first counts, which `max_by_key` would not do.
+    // Among equal weights the first encoding wins; `max_by_key` alone would return the last.
     let (most, best) = best.rev().max_by_key(|(weight, _)| *weight)?;
-    // As it is, unless the client likes that better.
+    // The body stays unencoded if the client prefers that.
     (most > 0 && most >= plain.unwrap_or(0)).then_some(best)
 }
 
-/// Whether a client says that it takes bodies of this coding. Who says nothing gets them plain: that it would take any
-/// (RFC 9110, 12.5.3) is not what is meant by it.
+/// Whether a client accepts bodies of this coding. A client without the field receives the plain body. By RFC
+/// 9110, 12.5.3 it would accept any coding, but few such clients mean that.
 pub(crate) fn accepts<'a>(accepted: impl Iterator<Item = &'a [u8]>, coding: &str) -> bool {
     let (mut named, mut others) = (None, 0);
     for element in accepted {
@@ -45,7 +46,8 @@ pub(crate) fn accepts<'a>(accepted: impl Iterator<Item = &'a [u8]>, coding: &str
     named.unwrap_or(others) > 0
 }
 
-/// A weight in thousandths (RFC 9110, 12.4.2); 0 if it is none, so that nobody gets what they may not have wanted.
+/// Parses a weight in thousandths (RFC 9110, 12.4.2). An invalid weight counts as 0, so that the client does
+/// not receive an encoding that it may have excluded.
 fn weight(text: &[u8]) -> Option<u16> {
     let thousandths = |digits: &[u8]| {
         let known = digits.len() <= 3 && digits.iter().all(u8::is_ascii_digit);
@@ -62,7 +64,7 @@ fn weight(text: &[u8]) -> Option<u16> {
     })
 }
 
-/// Whether these values of `Cache-Control` want the content left as it is: whoever writes them, client or upstream (RFC 9111,
+/// Whether these values of `Cache-Control` contain `no-transform`, from the client or the upstream (RFC 9111,
 /// 5.2.1.6 and 5.2.2.6).
 pub(crate) fn forbids_transform<'a>(values: impl Iterator<Item = &'a [u8]>) -> bool {
     let mut words = values.flat_map(|value| value.split(|byte| *byte == b','));

@@ -1,4 +1,4 @@
-//! What makes a body large again, piece by piece, and no larger than it may be.
+//! Decodes a body, one piece at a time, within size limits.
 
 use std::io::{self, Write};
 
@@ -7,28 +7,29 @@ use zstd::stream::raw::{DParameter, Operation};
 
 use crate::Transform;
 
-/// Bits of the window that a body of zstd may want: 8 MiB, as RFC 9659 has it.
+/// The largest zstd window in bits: 8 MiB, the limit of RFC 9659.
 const WINDOW: u32 = 23;
-/// Bytes that are made at a time.
+/// The size of the output buffer in bytes.
 const PIECE: usize = 32 * 1024;
-/// Bytes that a body may have whatever its ratio is: few bytes can well become some thousand.
+/// The output in bytes that a body may have regardless of its ratio: a few bytes legitimately expand to
+/// thousands.
 const SLACK: u64 = 64 * 1024;
 
-/// A way in which bodies are encoded.
+/// A content coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
-    /// RFC 1952.
+    /// gzip (RFC 1952).
     Gzip,
-    /// RFC 7932.
+    /// brotli (RFC 7932).
     Brotli,
-    /// RFC 8878.
+    /// zstd (RFC 8878).
     Zstd,
-    /// RFC 1950; without its frame (RFC 1951), as some send it, too.
+    /// RFC 1950, and also raw deflate (RFC 1951), which some clients send.
     Deflate,
 }
 
 impl Coding {
-    /// The one of this name, in any case (`x-gzip` is an old one of gzip's: RFC 9110, 8.4.1.3).
+    /// Returns the coding of this name; case is ignored. `x-gzip` is an alias of `gzip` (RFC 9110, 8.4.1.3).
     #[must_use]
     pub fn of(name: &[u8]) -> Option<Self> {
         let all = [
@@ -41,7 +42,7 @@ impl Coding {
         all.into_iter().find(|(own, _)| name.eq_ignore_ascii_case(own.as_bytes())).map(|(_, coding)| coding)
     }
 
-    /// As HTTP names it.
+    /// Returns the name in HTTP.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -53,24 +54,24 @@ impl Coding {
     }
 }
 
-/// How large a body may become, and what it is called if it does not become one.
+/// The limits of a decoded body, and the reasons for errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Bytes in all.
+    /// The maximum size of the decoded body in bytes.
     pub most: u64,
-    /// Bytes for one of the encoded body.
+    /// The maximum number of decoded bytes per encoded byte.
     pub ratio: u64,
-    /// It becomes larger.
+    /// The reason if the decoded body exceeds a limit.
     pub too_large: Reason,
-    /// It is not encoded as it says, or has no end.
+    /// The reason if the coding is malformed or truncated.
     pub malformed: Reason,
 }
 
-/// Makes a body large again. What is made of a piece is out before the next one comes.
+/// A decoder that emits the output of each piece before it takes the next.
 pub(super) struct Decoder {
     bounds: Bounds,
     inner: Inner,
-    /// Bytes of both bodies so far.
+    /// The encoded and the decoded bytes so far.
     taken: u64,
     made: u64,
 }
@@ -79,7 +80,7 @@ enum Inner {
     Gzip(Box<flate2::write::MultiGzDecoder<Out>>),
     Zlib(Box<flate2::write::ZlibDecoder<Out>>),
     Deflate(Box<flate2::write::DeflateDecoder<Out>>),
-    /// Which of the two is said by the first byte.
+    /// `Zlib` or `Deflate`, as the first byte will show.
     Undecided,
     Brotli(Box<brotli::DecompressorWriter<Out>>),
     Zstd(Box<Zstd>),
@@ -88,16 +89,16 @@ enum Inner {
 struct Zstd {
     decoder: zstd::stream::raw::Decoder<'static>,
     out: Out,
-    /// Whether it stands at the end of a frame.
+    /// Whether the input ends at a frame boundary.
     whole: bool,
 }
 
-/// What was made, up to what may be made now.
+/// An output buffer with a limit.
 #[derive(Default)]
 struct Out {
     bytes: Vec<u8>,
     room: u64,
-    /// There was no room.
+    /// Whether a write exceeded the limit.
     over: bool,
 }
 
@@ -120,7 +121,7 @@ impl Write for Out {
 }
 
 impl Decoder {
-    /// Nothing if the library gives none.
+    /// Returns `None` if the library cannot create a decoder.
     pub fn new(coding: Coding, bounds: Bounds) -> Option<Self> {
         let out = Out::default();
         let inner = match coding {
@@ -136,7 +137,7 @@ impl Decoder {
         Some(Self { bounds, inner, taken: 0, made: 0 })
     }
 
-    /// What an error is called.
+    /// Maps an error of a decoder to its reason.
     fn fault(&mut self, _: io::Error) -> Reason {
         if self.inner.out().is_some_and(|out| out.over) {
             self.bounds.too_large
@@ -145,7 +146,7 @@ impl Decoder {
         }
     }
 
-    /// What was made since this was last asked.
+    /// Moves the decoded bytes to `out`.
     fn collect(&mut self, out: &mut Vec<u8>) {
         if let Some(own) = self.inner.out() {
             self.made += own.bytes.len() as u64;
@@ -166,8 +167,8 @@ impl Inner {
         }
     }
 
-    /// The low half of a frame's first byte is 8, the high one 7 at most (RFC 1950, 2.2). Without a frame that would be a block
-    /// as it stands with bits behind its kind that are zero.
+    /// Selects the format by the first byte. In a zlib header its low half is 8 and its high half at most 7
+    /// (RFC 1950, 2.2). As raw deflate, such a byte would start a stored block with nonzero padding bits.
     fn decide(&mut self, first: u8) {
         let framed = first & 0x0f == 8 && first >> 4 <= 7;
         *self = match framed {
@@ -211,7 +212,8 @@ impl Zstd {
                 data = &data[status.bytes_read..];
                 self.out.write_all(&piece[..status.bytes_written])?;
                 self.whole = status.remaining == 0;
-                // A piece that is full may not be all; what was neither read nor made will not be.
+                // A full buffer may mean that more output is pending. Otherwise the decoder has consumed what
+                // it can.
                 if self.whole || status.bytes_written < PIECE {
                     break;
                 }
@@ -238,7 +240,7 @@ impl Transform for Decoder {
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Reason> {
-        // Nothing at all is no encoded body, and what it stands for is plain.
+        // An empty body is not an encoded body; it decodes to an empty body.
         if self.taken == 0 {
             return Ok(());
         }
@@ -261,7 +263,7 @@ pub(super) mod tests {
         malformed: Reason::BadContentCoding,
     };
 
-    /// A body, encoded by what the libraries have for that.
+    /// Encodes a body with the libraries' encoders.
     pub fn encoded(coding: Coding, data: &[u8]) -> Vec<u8> {
         let level = flate2::Compression::best();
         match coding {

@@ -1,5 +1,5 @@
-//! `decompression`: encoded bodies of requests are decoded before they go upstream, and those of responses for clients that do
-//! not take their encoding.
+//! `decompression`: decodes request bodies before they go upstream, and response bodies for clients that do
+//! not accept their coding.
 
 mod decoder;
 
@@ -14,14 +14,14 @@ use crate::compression::{accepts, forbids_transform};
 use crate::known_tags::KnownTags;
 use crate::{BodyKind, Planned, Policy, Request, Reserved, Response, Shared, Verdict};
 
-/// Which bodies are decoded.
+/// Selects the bodies to decode.
 #[derive(Clone, Debug)]
 pub struct DecompressionRules {
-    /// Encodings that are decoded.
+    /// The codings that are decoded.
     pub codings: Vec<Coding>,
-    /// How large bodies of requests may become; `None`: they stay as they are.
+    /// The limits for request bodies; `None`: request bodies are not decoded.
     pub requests: Option<Bounds>,
-    /// How large bodies of responses may become; `None`: they stay as they are.
+    /// The limits for response bodies; `None`: response bodies are not decoded.
     pub responses: Option<Bounds>,
 }
 
@@ -46,7 +46,7 @@ impl Planned for DecompressionRules {
     }
 }
 
-/// What says something of the bytes as they were.
+/// Response fields that describe the encoded bytes. They are removed when a body is decoded.
 static ENCODED: LazyLock<LineNames> = LazyLock::new(|| {
     LineNames::new([
         &b"content-encoding"[..],
@@ -61,7 +61,7 @@ static ENCODED: LazyLock<LineNames> = LazyLock::new(|| {
 #[derive(Debug)]
 struct Live {
     rules: Arc<DecompressionRules>,
-    /// What is said of the bytes as they were.
+    /// Request fields that describe the encoded bytes.
     digests: Reserved,
 }
 
@@ -82,7 +82,7 @@ impl Policy for Live {
             let lines = request.head.head.all_by_text(b"accept-encoding");
             let elements = lines.flat_map(|line| line.split(|byte| *byte == b','));
             let accepted: Vec<Vec<u8>> = match kept {
-                // Who wants nothing transformed takes it as it is.
+                // A client that forbids transformations is treated as accepting any coding.
                 true => vec![b"*".to_vec()],
                 false => elements.map(|element| element.trim_ascii().to_vec()).collect(),
             };
@@ -98,11 +98,11 @@ impl Policy for Live {
     }
 }
 
-/// What a request says of how it is to be answered.
+/// The properties of a request on which the decoding of its response depends.
 struct Asked {
-    /// Elements of `Accept-Encoding`.
+    /// The elements of `Accept-Encoding`.
     accepted: Vec<Vec<u8>>,
-    /// It is one of HTTP/1.0, which gets bodies as they are.
+    /// Whether the client uses HTTP/1.0. It receives bodies unchanged.
     is_old: bool,
     known: KnownTags,
 }
@@ -114,7 +114,7 @@ impl Asked {
 }
 
 impl DecompressionRules {
-    /// The coding that a body has, if it is one alone that is decoded here.
+    /// Returns the coding of a body, if it is the only one and enabled.
     fn coding<'a>(&self, values: impl Iterator<Item = &'a [u8]>) -> Option<Coding> {
         let mut names = values.flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
         let coding = Coding::of(names.next()?)?;
@@ -123,7 +123,8 @@ impl DecompressionRules {
 
     fn decode(&self, asked: &Asked, bounds: Bounds, response: &mut Response<'_>) {
         let coding = self.coding(response.all("content-encoding"));
-        // A 304 mostly does not say what its 200 was encoded in: so any is taken for it, unless the client says what it has.
+        // A 304 usually does not name the coding of its 200. It therefore counts as any coding, unless the
+        // client's tags show otherwise.
         let is_unmodified = response.status() == 304;
         let may_be_any = is_unmodified && response.get("content-encoding").is_none();
         if coding.is_none() && !may_be_any
@@ -133,7 +134,8 @@ impl DecompressionRules {
         {
             return;
         }
-        // Also where this client takes it: a cache must not give it to all.
+        // Added even if this client accepts the coding: a cache must not serve the encoded body to all
+        // clients.
         response.vary("Accept-Encoding");
         let takes = match coding {
             Some(coding) => asked.accepts(coding),
@@ -150,14 +152,14 @@ impl DecompressionRules {
                 response.weaken_tag();
                 response.transform(Box::new(decoder));
             }
-            // It says what the 200 says, or what a GET gets (RFC 9110, 15.4.5 and 9.3.2).
+            // The head describes the 200, or the response to GET (RFC 9110, 15.4.5 and 9.3.2).
             BodyKind::Absent => {
                 let has_plain = || response.get("etag").is_some_and(|tag| asked.known.has_as_it_was(tag));
                 if coding.is_none() && has_plain() {
                     return;
                 }
                 response.cut_all(&ENCODED);
-                // That of other bytes must not be told (RFC 9110, 8.6).
+                // The length of another representation must not be sent (RFC 9110, 8.6).
                 response.cut_length();
                 response.weaken_tag();
             }
@@ -166,13 +168,13 @@ impl DecompressionRules {
 }
 
 impl Bounds {
-    /// Of bodies of requests.
+    /// Returns the limits for request bodies.
     #[must_use]
     pub const fn of_requests(most: u64, ratio: u64) -> Self {
         Self { most, ratio, too_large: Reason::BodyTooLarge, malformed: Reason::BadContentCoding }
     }
 
-    /// Of bodies of responses.
+    /// Returns the limits for response bodies.
     #[must_use]
     pub const fn of_responses(most: u64, ratio: u64) -> Self {
         Self {
@@ -281,7 +283,7 @@ mod tests {
         }
     }
 
-    /// The fields of a head without a body that answers a request.
+    /// Returns the fields of a response head without a body, after the policy has processed it.
     fn told(line: &str, accepts: &str, status: u16, fields: &str) -> String {
         let mut context = Context::default();
         let mut sent = Sent::with(line, accepts);
@@ -311,7 +313,7 @@ mod tests {
             (head, "", 200, &format!("Content-Length: 9\r\n{coded}"), format!("{VARY}{weak}")),
             (head, "Accept-Encoding: gzip\r\n", 200, &coded, format!("{coded}{VARY}")),
             (head, "", 200, strong, strong.to_owned()),
-            // An answer of the gateway's own, whose body stays what it is.
+            // A response of the gateway itself, whose body does not change.
             (get, "", 200, &coded, format!("{coded}{VARY}")),
         ] {
             assert_eq!(told(line, accepts, status, fields), becomes, "{line}, {accepts}: {status} {fields}");

@@ -1,5 +1,5 @@
-//! The messages of Envoy's authorisation service, version 3 (`envoy/service/auth/v3/external_auth.proto` and what it names), as
-//! far as they are used here. Fields that are left out are skipped when they come.
+//! The messages of Envoy's authorization service, version 3 (`envoy/service/auth/v3/external_auth.proto` and
+//! its imports), limited to the fields that this crate uses. Other fields are ignored when they are received.
 
 use std::collections::HashMap;
 
@@ -144,7 +144,7 @@ pub(crate) struct BoolValue {
 }
 
 impl HeaderValue {
-    /// The value, of whichever kind it is.
+    /// Returns the value from whichever of the two fields is set.
     pub fn bytes(&self) -> &[u8] {
         if self.raw_value.is_empty() { self.value.as_bytes() } else { &self.raw_value }
     }

@@ -1,7 +1,8 @@
-//! `ext_authz`: a service that speaks Envoy's gRPC protocol says whether a request may go on.
+//! `ext_authz`: asks a service that implements Envoy's gRPC authorization protocol whether a request may
+//! proceed.
 //!
-//! One call, two messages: they are written out here, and sent by the same client of HTTP/2 that other services are asked
-//! with, in the frame that gRPC puts a message into.
+//! The protocol is one unary call with two messages, which `messages` defines. The shared HTTP/2 client sends
+//! them in gRPC framing.
 
 mod messages;
 
@@ -29,33 +30,33 @@ use crate::{
     Trust, Verdict, loops,
 };
 
-/// The method of the service.
+/// The gRPC method.
 const METHOD: &str = "envoy.service.auth.v3.Authorization/Check";
-/// The largest answer, in bytes.
+/// The maximum size of a response in bytes.
 const LARGEST: usize = 1 << 20;
 
-/// A service says whether a request may go on.
+/// Asks an authorization service whether a request may proceed.
 #[derive(Debug)]
 pub struct ExtAuthzRules {
-    /// Where it is asked, without the method.
+    /// The URL of the service, without the method.
     pub url: String,
-    /// How it is spoken to.
+    /// The TLS settings for the service.
     pub trust: Trust,
-    /// How long it may take.
+    /// The time limit of a call.
     pub timeout: Duration,
-    /// Whether requests go on when it gives no answer.
+    /// Whether requests proceed if the service does not respond.
     pub fail_open: bool,
-    /// How much of the request's body it gets; `None`: nothing.
+    /// The part of the request's body that the service receives; `None`: no body.
     pub body: Option<AuthBody>,
-    /// Fields that only the service writes; what the client sends there is taken out.
+    /// Fields that only the service may write; the client's are removed.
     pub reserved: Vec<String>,
-    /// What it is told beside the request (`context_extensions`).
+    /// Additional values for the service (`context_extensions`).
     pub context: Vec<(String, String)>,
-    /// The field of its answer that is the consumer's name.
+    /// The field of the service's response with the consumer's name.
     pub consumer: Option<String>,
-    /// The field of its answer that has the consumer's groups, with commas.
+    /// The field of the service's response with the consumer's groups, separated by commas.
     pub groups: Option<String>,
-    /// How the upstream is told who it is.
+    /// The fields that name the consumer to the upstream.
     pub identity: Identity,
 }
 
@@ -86,9 +87,9 @@ struct Inner {
     rules: Arc<ExtAuthzRules>,
     service: Arc<Service<Full<Bytes>>>,
     reserved: Reserved,
-    /// Those of them that are no credentials.
+    /// The reserved fields that are not credentials.
     own: Reserved,
-    /// Of the method.
+    /// The URL of the method.
     url: String,
     shared: Arc<Shared>,
 }
@@ -107,7 +108,7 @@ impl Policy for Live {
 }
 
 impl Inner {
-    /// Asks the service. `body`: the request's, and whether that is only its beginning.
+    /// Calls the service. `body`: the request's body, and whether it is only the start of it.
     fn ask(&self, request: &mut Request<'_>, body: Option<(&[u8], bool)>) -> Verdict {
         if loops::is_asked_again(request.head) {
             return Refusal::from(Reason::LoopDetected).into();
@@ -126,7 +127,7 @@ impl Inner {
             let said = asked.await.unwrap_or(Err("the authorisation service could not be asked"));
             let after = move |request: &mut Request<'_>| {
                 request.claim(&reserved);
-                // Whom a policy before has found stays known, unless the service names another.
+                // The consumer of an earlier policy stays, unless the service names another one.
                 rules.identity.renew(request);
                 match said {
                     Ok(Said::Allows(allowed)) => rules.admit(request, allowed),
@@ -141,7 +142,7 @@ impl Inner {
 }
 
 impl Authenticator for Inner {
-    /// The service alone knows what it takes for a credential.
+    /// Only the service knows what it accepts as a credential.
     fn is_shown(&self, _: &Request<'_>) -> bool {
         true
     }
@@ -152,7 +153,7 @@ impl Authenticator for Inner {
 
     fn claim(&self, request: &mut Request<'_>) {
         self.rules.identity.renew(request);
-        // By credentials the service knows who asks, also where it puts others in their place.
+        // The service identifies the client by its credentials, even if it replaces them.
         request.claim(&self.own);
     }
 
@@ -176,7 +177,8 @@ impl Inner {
         let mut headers: HashMap<String, String> = HashMap::new();
         for field in head.fields() {
             let name = head.slice(field.name);
-            // What is said below, what goes no further, and what a client says of itself that nobody believes.
+            // Skips fields that are set below, that end at the gateway, or that hold untrusted statements of
+            // the client.
             let is_told = matches!(
                 field.id,
                 Name::Alias | Name::XForwardedFor | Name::XForwardedProto | Name::XForwardedHost
@@ -189,12 +191,12 @@ impl Inner {
             {
                 continue;
             }
-            // Several fields of a name are told as one (RFC 9110, 5.2).
+            // Repeated fields are joined (RFC 9110, 5.2).
             let value = text(head.slice(field.value));
             let together = headers.entry(text(name).to_ascii_lowercase());
             together.and_modify(|all| *all = format!("{all},{value}")).or_insert(value);
         }
-        // The path that is told is the one that was matched and goes upstream.
+        // Sends the normalized path, which was matched and goes upstream.
         let mut path = text(request.path());
         if let Some(query) = request.query() {
             path = format!("{path}?{}", text(query));
@@ -218,7 +220,8 @@ impl Inner {
         if let Some((body, partial)) = body {
             headers.insert(PARTIAL.to_owned(), partial.to_string());
             let as_bytes = self.rules.body.is_some_and(|rules| rules.as_bytes);
-            // A body that is not UTF-8 goes as bytes: the service must judge the bytes that the upstream gets.
+            // A body that is not UTF-8 is sent as bytes: the service must judge the bytes that the upstream
+            // receives.
             match std::str::from_utf8(body) {
                 Ok(text) if !as_bytes => text.clone_into(&mut body_text),
                 _ => raw_body = body.to_vec(),
@@ -264,7 +267,7 @@ async fn ask(
     passed: Option<HeaderValue>,
 ) -> Result<Said, &'static str> {
     let message = question.encode_to_vec();
-    // A message in gRPC: not compressed, its length, itself.
+    // A gRPC message: the flag for no compression, the length and the message.
     let length = u32::try_from(message.len()).map_err(|_| "the request cannot be told")?;
     let framed = Bytes::from([&[0][..], &length.to_be_bytes(), &message].concat());
     let request = HttpRequest::post(url).body(Full::new(framed));
@@ -295,14 +298,15 @@ async fn ask(
     said(answer.map_err(|_| "the authorisation service's answer is no CheckResponse")?)
 }
 
-/// What an answer says.
+/// The decision of the service.
 #[derive(Debug, PartialEq)]
 enum Said {
     Allows(Allowed),
     Denies(Denied),
 }
 
-/// An answer that says nothing lets nobody through, and one that says how it denies denies, whatever its status is.
+/// Interprets a response. An empty response is an error, and a response with `denied` denies whatever its
+/// status is.
 fn said(answer: CheckResponse) -> Result<Said, &'static str> {
     match answer {
         CheckResponse { denied: Some(denied), .. } => Ok(Said::Denies(denied)),
@@ -321,7 +325,7 @@ impl ExtAuthzRules {
     fn admit(&self, request: &mut Request<'_>, allowed: Allowed) -> Verdict {
         let Allowed { headers, headers_to_remove, response_headers_to_add, .. } = &allowed;
         if !allowed.query_parameters_to_set.is_empty() || !allowed.query_parameters_to_remove.is_empty() {
-            // What it wants gone must not stay because nobody looked.
+            // A parameter that the service wants removed must not silently stay.
             return Verdict::unavailable(
                 "the authorisation service wants the query changed, which is not done here",
             );
@@ -331,7 +335,7 @@ impl ExtAuthzRules {
             all.filter(|header| header.key.eq_ignore_ascii_case(name)).count()
         };
         if self.consumer.iter().chain(&self.groups).any(|name| named(name) > 1) {
-            // Which of two names holds would be up to who reads them.
+            // With two names, the readers of the fields might choose different ones.
             return Verdict::unavailable("the authorisation service's answer says twice who it is");
         }
         request.claim(&Reserved::new(headers_to_remove.iter().cloned()));
@@ -360,7 +364,7 @@ impl ExtAuthzRules {
     }
 }
 
-/// Changes a field of the request as is asked for: it takes the place of those of its name, unless it is to come beside them.
+/// Changes a field as the service requests: replaces the existing fields of this name, or appends to them.
 fn change(request: &mut Request<'_>, option: &HeaderOption) {
     let Some(header) = &option.header else { return };
     let (name, value) = (header.key.as_str(), header.bytes());
@@ -374,14 +378,14 @@ fn change(request: &mut Request<'_>, option: &HeaderOption) {
         // OVERWRITE_IF_EXISTS
         3 if !there => {}
         _ => {
-            // And what endpoints might take for it.
+            // Also removes fields that endpoints may confuse with it.
             request.claim(&Reserved::new([name]));
             request.append(name, value);
         }
     }
 }
 
-/// The service's answer, for the client.
+/// Converts the service's denial to a response for the client.
 fn refuse(denied: &Denied) -> Verdict {
     let code = denied.status.as_ref().map_or(0, |status| status.code);
     let status = u16::try_from(code).ok().filter(|code| (200..600).contains(code)).unwrap_or(403);

@@ -1,16 +1,16 @@
-//! What is signed: the signature base of a request (RFC 9421, 2.5).
+//! Builds the signature base of a request (RFC 9421, 2.5), which is the signed text.
 
 use tollgate_http::Field;
 
 use crate::Request;
 
-/// A component of a request cannot be told.
+/// The cause for which a component has no value.
 type Fault = &'static str;
 
-/// The base of these components, in their order, with the line of the signature's parameters.
+/// Returns the base of these components in their order, followed by the line with the signature's parameters.
 ///
 /// # Errors
-/// When one is there twice, is not known, or has no value in the request: then there is no base.
+/// When a component is repeated, unknown, or absent from the request.
 pub(super) fn base(request: &Request<'_>, covered: &[&str], parameters: &str) -> Result<Vec<u8>, Fault> {
     let mut out = Vec::with_capacity(512);
     for (number, name) in covered.iter().enumerate() {
@@ -28,10 +28,10 @@ pub(super) fn base(request: &Request<'_>, covered: &[&str], parameters: &str) ->
     Ok(out)
 }
 
-/// The value of a component (2.1 and 2.2).
+/// Appends the value of a component (2.1 and 2.2).
 fn component(request: &Request<'_>, name: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
     let head = &*request.head;
-    // As it was sent: a gateway's normal form is not what the client has signed.
+    // The path as sent: the client did not sign the gateway's normal form.
     let path = Some(head.slice(head.path)).filter(|path| !path.is_empty()).unwrap_or(b"/");
     match name {
         "@method" => out.extend_from_slice(request.method()),
@@ -54,7 +54,8 @@ fn component(request: &Request<'_>, name: &str, out: &mut Vec<u8>) -> Result<(),
             return Err("the name of a covered field is not in lower case");
         }
         name => {
-            // It goes no further (RFC 9110, 7.6.1): the upstream would get less than was signed.
+            // A nominated field ends at the gateway (RFC 9110, 7.6.1), so the upstream would receive less
+            // than was signed.
             let named = |field: &&Field| head.head.slice(field.name).eq_ignore_ascii_case(name.as_bytes());
             if head.head.fields().iter().filter(named).any(|field| field.nominated) {
                 return Err("`Connection` names a covered field");
@@ -75,14 +76,14 @@ fn scheme(request: &Request<'_>) -> &'static [u8] {
     if request.origin.secure { b"https" } else { b"http" }
 }
 
-/// In lower case, and without the port that the scheme has anyway (2.2.3).
+/// Appends the authority in lower case, without the default port of the scheme (2.2.3).
 fn authority(request: &Request<'_>, out: &mut Vec<u8>) {
     let authority = request.authority().to_ascii_lowercase();
     let port: &[u8] = if request.origin.secure { b":443" } else { b":80" };
     out.extend_from_slice(authority.strip_suffix(port).unwrap_or(&authority));
 }
 
-/// With its question mark, which is also there if there is no query (2.2.7).
+/// Appends the query with its question mark, which is present even if there is no query (2.2.7).
 fn query(request: &Request<'_>, out: &mut Vec<u8>) {
     out.push(b'?');
     out.extend_from_slice(request.query().unwrap_or_default());

@@ -1,14 +1,15 @@
-//! `Content-Digest` (RFC 9530): whether a body is the one that was signed.
+//! Compares a body with its signed `Content-Digest` (RFC 9530).
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{Algorithm, SHA256, SHA512, digest};
 
 use super::structured::{Bare, Member, dictionary};
 
-/// Whether a body has these digests. All that are known here must match, and there must be one.
+/// Compares a body with these digests. All digests with a known algorithm must match, and there must be at
+/// least one.
 ///
 /// # Errors
-/// What is wrong.
+/// The cause of the mismatch.
 pub(super) fn matches(field: &[u8], body: &[u8]) -> Result<(), &'static str> {
     let known: [(&str, &Algorithm); 2] = [("sha-256", &SHA256), ("sha-512", &SHA512)];
     let said = dictionary(field).ok_or("`Content-Digest` cannot be read")?;

@@ -1,7 +1,9 @@
-//! `hmac`: who signs requests with a secret of a consumer may come (RFC 9421, HTTP Message Signatures, `hmac-sha256`).
+//! `hmac`: admits requests that are signed with a consumer's secret (RFC 9421, HTTP Message Signatures,
+//! `hmac-sha256`).
 //!
-//! The signature says which components of the request it covers. All that are wanted must be among them: what is not covered
-//! could be changed on the way. A body is covered by its digest (RFC 9530), which is compared with the body if that is wanted.
+//! The signature lists the components of the request that it covers. All required components must be covered,
+//! because others could be changed on the way. A body is covered by its digest (RFC 9530); the policy
+//! compares the digest with the body if configured.
 
 mod base;
 mod digest;
@@ -22,37 +24,38 @@ use crate::{
     Verdict,
 };
 
-/// RFC 9110, 11.6.1 wants a challenge with every 401; no scheme is registered for signatures.
+/// RFC 9110, 11.6.1 requires a challenge with every 401, but no scheme is registered for signatures.
 const CHALLENGE: &[u8] = b"WWW-Authenticate: Signature\r\n";
-/// Signatures of a request that are looked at: each costs a hash over what it covers.
+/// The maximum number of signatures that are verified per request. Each costs a hash over the covered
+/// components.
 const SIGNATURES: usize = 4;
-/// Bytes of a nonce.
+/// The maximum length of a nonce in bytes.
 const NONCE: usize = 256;
 
-/// Who signs requests may come.
+/// Admits requests that are signed with a consumer's secret.
 #[derive(Debug)]
 pub struct HmacRules {
     /// Components that a signature must cover.
     pub components: Vec<String>,
     /// The label of the signature; `None`: any.
     pub label: Option<String>,
-    /// The `tag` that it must have; `None`: whichever it has.
+    /// The required `tag` of the signature; `None`: any.
     pub tag: Option<String>,
-    /// How old it may be.
+    /// The maximum age of a signature.
     pub max_age: Duration,
-    /// How much clocks may differ.
+    /// The tolerated clock difference.
     pub leeway: Duration,
-    /// How many nonces are remembered; `None`: none is wanted.
+    /// The number of remembered nonces; `None`: no nonce is required.
     pub nonces: Option<usize>,
-    /// Bytes of a body that is compared with its digest; `None`: none is.
+    /// The maximum size in bytes of a body to compare with its digest; `None`: bodies are not compared.
     pub body: Option<usize>,
-    /// Whether the signature goes upstream.
+    /// Whether the signature is sent upstream.
     pub forward: bool,
     /// Whether a request without a signature passes.
     pub optional: bool,
-    /// How the upstream is told who it is.
+    /// The fields that name the consumer to the upstream.
     pub identity: Identity,
-    /// Who is known.
+    /// The consumers with their HMAC secrets.
     pub consumers: Arc<Consumers>,
 }
 
@@ -81,28 +84,28 @@ impl Planned for HmacRules {
 struct Live {
     rules: Arc<HmacRules>,
     nonces: Option<Arc<Nonces>>,
-    /// The fields that a signature is in.
+    /// The fields that carry a signature.
     signature: Reserved,
 }
 
-/// Why a request is refused.
+/// The reason and detail of a refusal.
 type Fault = (Reason, &'static str);
 
 const fn refused(detail: &'static str) -> Fault {
     (Reason::CredentialsRefused, detail)
 }
 
-/// A signature as the request has it.
+/// A signature of a request.
 struct Signature {
-    /// What it covers, by name.
+    /// The covered components, by name.
     covered: Vec<String>,
     parameters: Parameters,
-    /// Both, as they were signed.
+    /// The covered components and parameters, in the form in which they were signed.
     input: String,
     value: Vec<u8>,
 }
 
-/// What a good signature says.
+/// The result of a valid signature.
 struct Good {
     consumer: Arc<Consumer>,
     /// Whether it covers the digest of the body.
@@ -161,7 +164,7 @@ fn refusal((reason, detail): Fault) -> Verdict {
 }
 
 impl Live {
-    /// Looks at the request's signatures up to the first good one.
+    /// Verifies the request's signatures up to the first valid one.
     fn verified(&self, request: &Request<'_>) -> Result<Good, Fault> {
         let missing = (Reason::CredentialsMissing, "the request is not signed");
         let inputs = all(request, "signature-input").ok_or(missing)?;
@@ -184,7 +187,7 @@ impl Live {
         Err(last)
     }
 
-    /// The signature is good: so is the body, if that is wanted.
+    /// Continues after a valid signature: compares the body with its digest if configured.
     fn admit(&self, request: &mut Request<'_>, good: Good) -> Verdict {
         let Some(most) = self.rules.body else { return self.finish(request, &good.consumer) };
         let empty = request.head.length.is_empty();
@@ -214,7 +217,7 @@ impl Live {
     }
 }
 
-/// All values of a field as one; nothing if there is none.
+/// Joins all values of a field; `None` if it is absent.
 fn all(request: &Request<'_>, name: &str) -> Option<Vec<u8>> {
     let values: Vec<&[u8]> = request.head.head.all_by_text(name.as_bytes()).collect();
     (!values.is_empty()).then(|| values.join(&b", "[..]))
@@ -278,7 +281,7 @@ impl HmacRules {
         let (consumer, secret) = self.consumers.of_secret(key).ok_or(refused("no consumer has this key"))?;
         let names: Vec<&str> = signature.covered.iter().map(String::as_str).collect();
         let base = base(request, &names, &signature.input).map_err(refused)?;
-        // In constant time.
+        // This comparison takes constant time.
         if aws_lc_rs::hmac::verify(secret, &base, &signature.value).is_err() {
             return Err(refused("the signature is not good"));
         }
@@ -296,7 +299,7 @@ impl HmacRules {
         Ok(Good { consumer: consumer.clone(), digest: covers("content-digest") })
     }
 
-    /// Whether it was made a short while ago, and does not say that it is over (RFC 9421, 3.2.1 and 2.3).
+    /// Whether the signature is recent and not expired (RFC 9421, 3.2.1 and 2.3).
     fn in_time(&self, signature: &Signature, now: Duration) -> Result<(), &'static str> {
         let created = signature.time("created").ok_or("the signature does not say when it was made")?;
         if created > now + self.leeway {
@@ -314,7 +317,7 @@ impl HmacRules {
         }
     }
 
-    /// It is this one.
+    /// Admits the request as this consumer.
     fn finish(&self, signature: &Reserved, request: &mut Request<'_>, consumer: &Arc<Consumer>) {
         if !self.forward {
             request.strip(signature);

@@ -1,4 +1,4 @@
-//! Which nonces were seen: nobody can send a request again that somebody else has signed.
+//! Remembers nonces, so that a signed request cannot be replayed.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest::{Context, SHA256};
 
-/// The nonces of the time in which a signature is good. What was seen is remembered for that long, and for twice as long at
-/// most.
+/// The nonces seen in the validity period of a signature. Each is remembered for that period at least, and
+/// for twice as long at most.
 #[derive(Debug)]
 pub(super) struct Nonces {
     window: Duration,
@@ -22,28 +22,28 @@ struct Seen {
     before: HashSet<[u8; 16]>,
 }
 
-/// What is to be thought of a nonce.
+/// The result of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Nonce {
     New,
     Seen,
-    /// No more can be remembered.
+    /// The limit of remembered nonces is reached.
     Full,
 }
 
 impl Nonces {
-    /// Remembers up to so many for each of two such times.
+    /// Creates an empty store that remembers up to `most` nonces in each of two windows.
     pub fn new(window: Duration, most: usize, now: Instant) -> Self {
         let seen = Seen { begun: now, now: HashSet::new(), before: HashSet::new() };
         Self { window, most, seen: Mutex::new(seen) }
     }
 
-    /// Whether it does what these rules say.
+    /// Whether it was created with these parameters.
     pub fn is_for(&self, window: Duration, most: usize) -> bool {
         (self.window, self.most) == (window, most)
     }
 
-    /// A request with this nonce has come, whose signature is good.
+    /// Records the nonce of a request with a valid signature.
     pub fn take(&self, key: &str, nonce: &str, now: Instant) -> Nonce {
         let mut hash = Context::new(&SHA256);
         hash.update(&(key.len() as u64).to_be_bytes());

@@ -1,15 +1,15 @@
-//! Structured fields (RFC 8941), as far as signatures and digests are written in them: dictionaries of inner lists of strings
-//! and of byte sequences, with parameters. Anything else is no such field.
+//! Structured fields (RFC 8941), limited to what signatures and digests use: dictionaries of byte sequences
+//! and of inner lists of strings, with parameters. Anything else is a parse error.
 
 use std::fmt::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Members of a dictionary and items of a list that are looked at: each costs a comparison with the others.
+/// The maximum number of dictionary members and list items. Each costs a comparison with all others.
 const MOST: usize = 64;
 
-/// A value on its own.
+/// A bare value without parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Bare {
     Integer(i64),
@@ -19,20 +19,20 @@ pub(super) enum Bare {
     Boolean(bool),
 }
 
-/// Parameters of an item or a list, in their order.
+/// The parameters of an item or a list, in their order.
 pub(super) type Parameters = Vec<(String, Bare)>;
 
-/// What stands behind a key of a dictionary.
+/// The value of a dictionary member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Member {
-    /// Strings, each with its parameters, and the list's own parameters.
+    /// An inner list of strings, each with its parameters, and the list's own parameters.
     List(Vec<(String, Parameters)>, Parameters),
-    /// One value.
+    /// A single value. Its parameters are dropped.
     Item(Bare),
 }
 
-/// The members of a dictionary (3.2); of two with one key the last counts. Nothing if it is none, or has what is not known
-/// here.
+/// Parses a dictionary (3.2); the last of several equal keys counts. Returns `None` if the text is malformed
+/// or uses unsupported types.
 pub(super) fn dictionary(text: &[u8]) -> Option<Vec<(String, Member)>> {
     let mut rest = Rest(text.trim_ascii());
     let mut out: Vec<(String, Member)> = Vec::new();
@@ -50,7 +50,7 @@ pub(super) fn dictionary(text: &[u8]) -> Option<Vec<(String, Member)>> {
         if rest.0.is_empty() {
             break;
         }
-        // Nothing may follow a comma but another member.
+        // A comma must be followed by another member.
         if !rest.eat(b',') || out.len() == MOST {
             return None;
         }
@@ -62,7 +62,7 @@ pub(super) fn dictionary(text: &[u8]) -> Option<Vec<(String, Member)>> {
     Some(out)
 }
 
-/// How a list of strings is written (4.1.1.1), whatever blanks it came with.
+/// Serializes an inner list of strings (4.1.1.1), independent of the spaces in the input.
 pub(super) fn write_list(items: &[(String, Parameters)], parameters: &Parameters) -> String {
     let mut out = String::from("(");
     for (number, (item, parameters)) in items.iter().enumerate() {
@@ -81,7 +81,7 @@ fn write_parameters(parameters: &Parameters, out: &mut String) {
     for (key, value) in parameters {
         out.push(';');
         out.push_str(key);
-        // Writing to a text does not fail.
+        // Writing to a string cannot fail.
         let _ = match value {
             Bare::Boolean(true) => Ok(()),
             Bare::Boolean(false) => out.write_str("=?0"),
@@ -108,7 +108,7 @@ fn write_text(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// What is yet to be read.
+/// The unparsed rest of the input.
 struct Rest<'t>(&'t [u8]);
 
 impl Rest<'_> {
@@ -122,7 +122,7 @@ impl Rest<'_> {
         self.0 = self.0.trim_ascii_start();
     }
 
-    /// As many bytes as fit.
+    /// Takes the longest prefix whose bytes fit.
     fn take(&mut self, fits: impl Fn(u8) -> bool) -> String {
         let count = self.0.iter().position(|byte| !fits(*byte)).unwrap_or(self.0.len());
         let (taken, rest) = self.0.split_at(count);
@@ -189,7 +189,7 @@ impl Rest<'_> {
                 let negative = self.eat(b'-');
                 let digits = self.take(|byte| byte.is_ascii_digit());
                 let number: i64 = digits.parse().ok().filter(|_| digits.len() <= 15)?;
-                // With a fraction it is no integer, and nothing that is looked at here is one.
+                // A number with a fraction is a decimal, which no supported field uses.
                 (!self.0.starts_with(b".")).then_some(Bare::Integer(if negative { -number } else { number }))
             }
             byte if byte.is_ascii_alphabetic() || *byte == b'*' => {

@@ -8,7 +8,7 @@ use super::*;
 use crate::testing::Sent;
 use crate::{Context, HmacSecret, Known};
 
-/// `test-shared-secret` (RFC 9421, B.1.5).
+/// The key `test-shared-secret` (RFC 9421, B.1.5).
 const SECRET: &str =
     "uzvJfB4u3N0Jy4T7NZ75MDVcr8zSTInedJtkgcu46YW4XByzNJjxBdtjUkdJPBtbmHhIDi6pcl8jsasjlTMtDQ==";
 
@@ -41,7 +41,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
 }
 
-/// The fields of a signature over this base, whose last line is that of the parameters.
+/// Returns the fields of a signature over this base, whose last line holds the parameters.
 fn signed(lines: &str, parameters: &str) -> String {
     let base = format!("{lines}\"@signature-params\": {parameters}");
     let tag = sign(&Key::new(HMAC_SHA256, &secret()), base.as_bytes());
@@ -67,11 +67,11 @@ fn live(rules: HmacRules) -> Arc<dyn Policy> {
 
 #[test]
 fn the_example_of_the_standard() {
-    // RFC 9421, B.2.5, over the request of B.2.
+    // RFC 9421, B.2.5, for the request of B.2.
     let fields = "Date: Tue, 20 Apr 2021 02:07:55 GMT\r\nContent-Type: application/json\r\nContent-Length: 18\r\n\
                   Signature-Input: sig-b25=(\"date\" \"@authority\" \"content-type\");created=1618884473;keyid=\"test-shared-secret\"\r\n\
                   Signature: sig-b25=:pxcQw6G3AjtMBQjwo8XzkZf/bws5LelbaMk5rGIGtE8=:\r\n";
-    // It was made in 2021.
+    // The signature was created in 2021.
     let (mut sent, mut context) =
         (Sent::at("example.com", "POST /foo?param=Value&Pet=dog HTTP/1.1", fields), Context::default());
     let request = sent.request(&mut context);
@@ -188,7 +188,7 @@ fn what_is_refused() {
         told(&format!("Signature-Input: s={good}\r\nSignature: s=:AQ==:\r\n")),
         Some("the signature is not good")
     );
-    // Who removes it on the way could send it and have it not arrive.
+    // An intermediary could otherwise nominate a signed field, and the upstream would not receive it.
     let covers = format!("(\"@method\" \"x-a\");created={at};keyid=\"test-shared-secret\"");
     let with_field = signed("\"@method\": GET\n\"x-a\": 1\n", &covers);
     assert_eq!(told(&format!("X-A: 1\r\nConnection: x-b\r\n{with_field}")), None);
@@ -196,7 +196,7 @@ fn what_is_refused() {
         told(&format!("X-A: 1\r\nConnection: close, X-a\r\n{with_field}")),
         Some("`Connection` names a covered field")
     );
-    // The first good one counts, and no more than a few are looked at.
+    // The first valid signature counts, and only a few are verified.
     let after = |count: usize| {
         let others: String = (0..count).map(|n| format!("Signature-Input: a{n}={good}\r\n")).collect();
         told(&format!("{others}{}", signed(method, &good)))

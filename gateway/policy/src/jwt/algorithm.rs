@@ -1,6 +1,6 @@
-//! The algorithms that sign tokens (RFC 7518, 3.1; RFC 8037, 3.1).
+//! The signature algorithms of tokens (RFC 7518, 3.1; RFC 8037, 3.1).
 
-/// An algorithm that signs tokens. `none` is not one.
+/// A signature algorithm. `none` is not supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each variant is the algorithm of that name")]
 pub enum Algorithm {
@@ -20,7 +20,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All of them.
+    /// All supported algorithms.
     pub const ALL: [Self; 13] = [
         Self::Hs256,
         Self::Hs384,
@@ -37,7 +37,7 @@ impl Algorithm {
         Self::EdDsa,
     ];
 
-    /// As a token's `alg` spells it.
+    /// Returns the name as in a token's `alg`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm of this name, spelled exactly so.
+    /// Returns the algorithm of this name; case matters.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.as_str() == name)

@@ -1,4 +1,4 @@
-//! Tokens that were verified before.
+//! Caches verified tokens.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -12,19 +12,21 @@ use zeroize::Zeroizing;
 
 use super::Verified;
 
-/// Workers by number share as many parts, so that hardly two ever meet at one.
+/// The number of shards, selected by the worker's number. With at most this many workers, no two share a
+/// lock.
 const PARTS: usize = 32;
 
-/// Tokens that were verified before, by the whole of each: what differs in one byte is another token. Only what was verified
-/// gets in, so a stranger can neither fill it nor choose what collides.
+/// A cache of verified tokens, compared in full. Only verified tokens are inserted, so an attacker can
+/// neither fill the cache nor choose colliding keys.
 pub(crate) struct Cache {
     parts: [Mutex<Part>; PARTS],
-    /// Tokens of one generation of a part.
+    /// The maximum number of tokens in one generation of a shard.
     most: usize,
 }
 
-/// The younger generation takes what is new and what was used again; when it is full, it becomes the old one, and what is only
-/// in the one before is forgotten. So both bound and use cost one look-up.
+/// A shard with two generations. New and reused tokens go into the young one. When it is full, it replaces
+/// the old one, whose remaining tokens are forgotten. The bound and the order of use thus cost only one more
+/// look-up.
 #[derive(Default)]
 struct Part {
     young: Generation,
@@ -33,11 +35,11 @@ struct Part {
 
 type Generation = HashMap<Bearer, Arc<Verified>, RandomState>;
 
-/// A token, by which whoever has it gets in: it is wiped from memory when it is forgotten.
+/// A bearer token. Its holder gains access, so it is wiped from memory when it is forgotten.
 #[derive(PartialEq, Eq)]
 struct Bearer(Zeroizing<Vec<u8>>);
 
-/// As its bytes alone, by which it is looked up.
+/// Hashes like its bytes, because `Borrow<[u8]>` is used for look-ups.
 impl Hash for Bearer {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.as_slice().hash(state);
@@ -51,13 +53,13 @@ impl Borrow<[u8]> for Bearer {
 }
 
 impl Cache {
-    /// For so many tokens a worker.
+    /// Creates a cache for this many tokens per worker.
     pub fn new(tokens: usize) -> Self {
         Self { parts: std::array::from_fn(|_| Mutex::default()), most: tokens.div_ceil(2) }
     }
 
-    /// What was found out of a token, if that still holds: by the same keys, and before its end. `keys` gives the number of
-    /// the keys that an issuer has now.
+    /// Returns the result for a token if it has not expired and the issuer's keys are still the same. `keys`
+    /// returns the number of an issuer's current key set.
     pub fn get(
         &self,
         worker: usize,
@@ -82,7 +84,7 @@ impl Cache {
         Some(verified)
     }
 
-    /// Remembers a token.
+    /// Inserts a verified token.
     pub fn put(&self, worker: usize, token: &[u8], verified: Arc<Verified>) {
         if self.most > 0 {
             self.part(worker).put(Bearer(token.to_vec().into()), verified, self.most);

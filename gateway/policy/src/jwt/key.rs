@@ -1,7 +1,7 @@
 //! Keys that verify tokens (RFC 7517, RFC 7518, RFC 8037).
 //!
-//! What a key can verify follows from what it is: an RSA key never verifies an HMAC, whatever a token says. If the key says
-//! its algorithm, it verifies that one alone.
+//! The type of a key determines what it can verify: an RSA key never verifies an HMAC, whatever a token
+//! states. A key that names an algorithm verifies that algorithm only.
 
 use std::fmt::{self, Debug};
 
@@ -18,17 +18,17 @@ use zeroize::Zeroizing;
 
 use super::Algorithm;
 
-/// The most keys of a set that are taken.
+/// The maximum number of keys in a set.
 pub(super) const MOST: usize = 100;
-/// RFC 7518, 3.3 and 3.5: 2048 bits at least. A larger one than of 8192 bits would take long.
+/// RFC 7518, 3.3 and 3.5 require at least 2048 bits. Verification with more than 8192 bits would be slow.
 const RSA_BYTES: std::ops::RangeInclusive<usize> = 256..=1024;
 
 /// A key that verifies tokens.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Key {
-    /// Its name; without one it serves tokens that name none.
+    /// The key id; a key without one matches all tokens.
     pub id: Option<String>,
-    /// What it verifies alone; nothing: whatever its kind can.
+    /// The only algorithm of the key; `None`: all algorithms of its type.
     algorithm: Option<Algorithm>,
     material: Material,
 }
@@ -44,12 +44,12 @@ enum Material {
 }
 
 impl Key {
-    /// A shared secret.
+    /// Creates a shared secret for HMAC.
     pub fn secret(secret: &[u8]) -> Self {
         Self { id: None, algorithm: None, material: Material::Secret(secret.to_vec().into()) }
     }
 
-    /// Whether it may verify what an algorithm signed.
+    /// Whether the key can verify signatures of this algorithm.
     pub fn serves(&self, algorithm: Algorithm) -> bool {
         use Algorithm as A;
         let kind = match self.material {
@@ -65,7 +65,7 @@ impl Key {
         kind && self.algorithm.is_none_or(|own| own == algorithm)
     }
 
-    /// Whether this is the signature of the message.
+    /// Whether the signature of the message is valid.
     pub fn verifies(&self, algorithm: Algorithm, message: &[u8], tag: &[u8]) -> bool {
         if !self.serves(algorithm) {
             return false;
@@ -101,8 +101,8 @@ impl Key {
         }
     }
 
-    /// From a `SubjectPublicKeyInfo` (RFC 5280, 4.1.2.7; RFC 3279, 2.3.1; RFC 5480; RFC 8410); nothing if it is of a kind that is
-    /// not known. It has no name, and verifies whatever its kind can.
+    /// Converts a `SubjectPublicKeyInfo` (RFC 5280, 4.1.2.7; RFC 3279, 2.3.1; RFC 5480; RFC 8410). Returns
+    /// `None` for an unsupported type. The key has no id, and verifies all algorithms of its type.
     pub(super) fn of_spki(key: &SubjectPublicKeyInfo<'_>) -> Option<Self> {
         let kind = &key.algorithm.algorithm;
         let material = if *kind == oid_registry::OID_SIG_ED25519 {
@@ -139,8 +139,8 @@ impl Key {
         Some(Self { id: None, algorithm: None, material })
     }
 
-    /// From a JWK; nothing if it is not for signatures, or of a kind that is not known. `public`: from a place where no secret
-    /// belongs, so that one there is no key.
+    /// Converts a JWK. Returns `None` if it is not a signature key or its type is unsupported. `public`: the
+    /// source is public, so secrets are rejected.
     fn of_jwk(jwk: &Map<String, Value>, public: bool) -> Option<Self> {
         let text = |name: &str| jwk.get(name).and_then(Value::as_str);
         let bytes = |name: &str| BASE64_URL_SAFE_NO_PAD.decode(text(name)?).ok();
@@ -175,15 +175,15 @@ impl Key {
             _ => return None,
         };
         let key = Self { id: text("kid").map(str::to_owned), algorithm, material };
-        // One whose algorithm is another kind's verifies nothing.
+        // A key whose `alg` does not fit its type verifies nothing.
         Algorithm::ALL.into_iter().any(|algorithm| key.serves(algorithm)).then_some(key)
     }
 }
 
-/// The keys of a set (RFC 7517, 5) that can verify tokens.
+/// Returns the keys of a JWK set (RFC 7517, 5) that can verify tokens.
 ///
 /// # Errors
-/// When it is not a set, or has no such key.
+/// When it is not a JWK set, or has no such key.
 pub(crate) fn keys_of_jwks(text: &[u8], public: bool) -> Result<Vec<Key>, &'static str> {
     let set: Value = serde_json::from_slice(text).map_err(|_| "it is not JSON")?;
     let keys = set.get("keys").and_then(Value::as_array).ok_or("it has no list `keys`")?;

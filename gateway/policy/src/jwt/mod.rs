@@ -1,7 +1,9 @@
-//! `jwt`: who shows a token that somebody trusted has signed may come (RFC 7519, as RFC 8725 advises).
+//! `jwt`: admits requests with a token that a trusted issuer has signed (RFC 7519, with the advice of RFC
+//! 8725).
 //!
-//! The verification itself is aws-lc-rs, which is here for TLS; taking a token apart is little, and every rule of it is a
-//! decision of ours: which header fields count, how large, which key for which algorithm.
+//! aws-lc-rs, which TLS needs anyway, verifies signatures. This module parses tokens itself: that is little
+//! code, and each of its rules is a security decision, such as the accepted header fields, size limits and
+//! keys per algorithm.
 
 mod algorithm;
 mod cache;
@@ -31,19 +33,19 @@ use crate::{
     Verdict,
 };
 
-/// The longest time that a token is taken for verified without its being verified again.
+/// The longest time for which a verified token is cached.
 const LONGEST_CACHED: Duration = Duration::from_secs(3600);
-/// RFC 6750, 3.
+/// The challenge without an error code (RFC 6750, 3).
 const CHALLENGE: &[u8] = b"WWW-Authenticate: Bearer\r\n";
-/// Keys without a name that are tried for one token.
+/// The maximum number of keys that are tried for one token.
 const TRIES: usize = 8;
 
-/// Keys that are known from the start.
+/// Keys from the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct FixedKeys(Vec<Key>);
 
 impl FixedKeys {
-    /// What a file holds: a set of keys (RFC 7517), which may have secrets in it, or public keys in PEM.
+    /// Parses the keys of a file: a JWK set (RFC 7517), which may contain secrets, or public keys in PEM.
     ///
     /// # Errors
     /// When it is neither, or has no key that verifies signatures.
@@ -52,52 +54,52 @@ impl FixedKeys {
         keys.map(Self)
     }
 
-    /// A shared secret.
+    /// Creates a shared secret for HMAC.
     #[must_use]
     pub fn of_secret(secret: &[u8]) -> Self {
         Self(vec![Key::secret(secret)])
     }
 }
 
-/// Who shows a token that somebody trusted has signed may come.
+/// Admits requests with a token that a trusted issuer has signed.
 #[derive(Debug)]
 pub struct JwtRules {
-    /// The issuers that are trusted. One without a name is the only one.
+    /// The trusted issuers. An issuer without a name must be the only one.
     pub issuers: Vec<IssuerRules>,
-    /// By how much clocks may differ.
+    /// The tolerated clock difference.
     pub leeway: Duration,
-    /// Where the token may be.
+    /// The places where a request may carry the token.
     pub from: Vec<CredentialPlace>,
-    /// Whether it goes upstream; one from the query never does.
+    /// Whether the token is sent upstream; a token in the query never is.
     pub forward: bool,
     /// Whether a request without a token passes.
     pub optional: bool,
-    /// Fields that tell the upstream what it says: name and claim.
+    /// Request fields that carry claims to the upstream: the name and the claim.
     pub headers: Vec<(String, String)>,
-    /// How the upstream is told who it is.
+    /// The fields that name the consumer to the upstream.
     pub identity: Identity,
-    /// Tokens that are remembered as verified, for each worker.
+    /// The number of verified tokens that are cached per worker.
     pub cache: usize,
 }
 
 /// An issuer of tokens, with the keys that verify its tokens and no others.
 #[derive(Debug)]
 pub struct IssuerRules {
-    /// What its tokens have in `iss`, one of these; empty: whatever they have.
+    /// The accepted values of `iss`; empty: any.
     pub names: Vec<String>,
-    /// Keys that are known from the start.
+    /// Keys from the configuration.
     pub fixed: FixedKeys,
-    /// Keys that are fetched.
+    /// Keys that are fetched from a URL.
     pub remote: Option<RemoteKeys>,
-    /// Which algorithms are taken.
+    /// The accepted algorithms.
     pub algorithms: Vec<Algorithm>,
-    /// For whom a token has to be (`aud`), one of these; empty: whomever.
+    /// The accepted values of `aud`; empty: any.
     pub audiences: Vec<String>,
-    /// What a token has to say.
+    /// The claims that a token must have, each with its accepted values.
     pub claims: Vec<(String, Vec<String>)>,
-    /// The claim that is the consumer's name.
+    /// The claim with the consumer's name.
     pub consumer_claim: String,
-    /// The claim that has its groups.
+    /// The claim with the consumer's groups.
     pub groups_claim: String,
 }
 
@@ -137,26 +139,26 @@ struct Live {
 #[derive(Debug)]
 struct Inner {
     rules: Arc<JwtRules>,
-    /// The keys that are fetched, by the number of the issuer.
+    /// The fetched keys, by the index of the issuer.
     remotes: Vec<Option<Arc<Remote>>>,
     /// The fields with claims.
     reserved: Reserved,
-    /// Where the token may be.
+    /// The places where a request may carry the token.
     places: CredentialPlaces,
     cache: Cache,
     shared: Arc<Shared>,
 }
 
-/// What was found out of a token.
+/// The result of a successful verification.
 #[derive(Debug)]
 pub(crate) struct Verified {
     consumer: Arc<Consumer>,
     headers: Vec<(String, String)>,
-    /// Until when it holds.
+    /// The end of its validity.
     until: Instant,
-    /// The number of the issuer in the rules.
+    /// The index of the issuer in the rules.
     issuer: usize,
-    /// The number of the keys that it was verified by.
+    /// The number of the fetched key set that verified it; 0 if there was none.
     keys: u64,
 }
 
@@ -167,13 +169,13 @@ impl Default for Verified {
     }
 }
 
-/// Why a token is not taken.
+/// The cause for which a token is refused.
 enum Fault {
-    /// It is not good.
+    /// The token itself is invalid.
     Refused(&'static str),
-    /// None of the keys is for it.
+    /// No key matches the token.
     NoKey,
-    /// Those that are for it did not sign it.
+    /// A matching key exists, but the signature is wrong.
     Signature,
 }
 
@@ -181,7 +183,8 @@ impl Policy for Live {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
         let inner = &self.inner;
         inner.claim(request, false);
-        // Not when the request began: for as long as its head may take, a token would last past its end.
+        // Uses the current time instead of the start of the request: a slow head must not extend a token's
+        // validity.
         let now = tollgate_net::now();
         let token = match inner.places.find(request) {
             Ok(Shown::One(token)) => token,
@@ -214,7 +217,8 @@ impl Policy for Live {
         match inner.verify(issuer, &token, keys.as_ref().map(|(keys, _)| &**keys), now) {
             Ok(verified) => inner.remember(request, &token, verified),
             Err(fault) => match (&inner.remotes[issuer], keys) {
-                // Also when a key is for it that did not sign it: issuers may change a key and keep its name, or give none.
+                // Also retries after a wrong signature: issuers may replace a key and keep its id, or use no
+                // ids.
                 (Some(remote), Some((_, true))) if fault.may_be_of_other_keys() => {
                     inner.clone().wait(issuer, remote.clone(), token)
                 }
@@ -266,7 +270,8 @@ impl Authenticator for Live {
 }
 
 impl Inner {
-    /// Takes out the fields that this policy alone writes. `known`: who the client is by a policy before stays told.
+    /// Removes the fields that only this policy may write. `known`: keeps the consumer that an earlier policy
+    /// identified.
     fn claim(&self, request: &mut Request<'_>, known: bool) {
         if known {
             self.rules.identity.renew(request);
@@ -278,7 +283,8 @@ impl Inner {
         }
     }
 
-    /// What was found out of a token before, if it still holds. Its issuer's keys are fetched again if they are old.
+    /// Returns the cached result for a token if it is still valid. Refreshes the issuer's keys if they are
+    /// old.
     fn known(&self, worker: usize, token: &[u8], now: Instant) -> Option<Arc<Verified>> {
         self.cache.get(worker, token, now, |issuer| {
             let Some(remote) = self.remotes.get(issuer)? else { return Some(0) };
@@ -287,8 +293,8 @@ impl Inner {
         })
     }
 
-    /// The issuer whose keys have to verify a token, by what that says itself. Its signature covers that word, so a token
-    /// that lies here is refused by the keys of the issuer that it names.
+    /// Returns the issuer that the unverified token names. The signature covers this claim, so a false claim
+    /// fails the verification with that issuer's keys.
     fn issuer_of(&self, token: &[u8]) -> Result<usize, &'static str> {
         let issuers = &self.rules.issuers;
         if let [only] = issuers.as_slice()
@@ -302,7 +308,7 @@ impl Inner {
         issuers.iter().position(is).ok_or("the token is from another issuer")
     }
 
-    /// Fetches the issuer's keys, then looks at the token again.
+    /// Fetches the issuer's keys, then verifies the token again.
     fn wait(self: Arc<Self>, issuer: usize, remote: Arc<Remote>, token: Vec<u8>) -> Verdict {
         let asked = self.shared.side().ask(remote.clone().refresh());
         Verdict::Wait(Box::pin(async move {
@@ -334,7 +340,7 @@ impl Inner {
         let fetched_keys = fetched.map_or(&[][..], |set| &set.keys);
         let named = |key: &&Key| match (&token.key, &key.id) {
             (Some(named), Some(own)) => named == own,
-            // A secret or key without a name is for all tokens.
+            // A secret or key without an id matches all tokens.
             (_, None) => true,
             (None, Some(_)) => true,
         };
@@ -391,7 +397,7 @@ impl Inner {
         Verdict::Continue
     }
 
-    /// The answer to the client. `none_at_all`: the issuer's keys were never fetched.
+    /// Returns the verdict for a fault. `none_at_all`: the issuer's keys were never fetched.
     fn fault(&self, request: &mut Request<'_>, fault: Fault, none_at_all: bool) -> Verdict {
         let detail = match fault {
             Fault::Refused(detail) => detail,
@@ -405,7 +411,8 @@ impl Inner {
         self.refusal(request, Reason::CredentialsRefused, Some(detail))
     }
 
-    /// RFC 6750, 3. The token does not stand in the log.
+    /// Refuses the request with a challenge (RFC 6750, 3), and removes the token from the query so that it is
+    /// not logged.
     fn refusal(&self, request: &mut Request<'_>, reason: Reason, detail: Option<&'static str>) -> Verdict {
         self.places.remove_from_query(request);
         let challenge: &[u8] = match reason {
@@ -417,7 +424,7 @@ impl Inner {
 }
 
 impl IssuerRules {
-    /// Whether a token comes from this issuer, and is for us.
+    /// Checks the issuer and the audience of a token.
     fn accepts(&self, claims: &Map<String, Value>) -> Result<(), &'static str> {
         let Self { names, audiences, .. } = self;
         let is = |value: &Value, of: &[String]| {
@@ -438,11 +445,11 @@ impl IssuerRules {
     }
 }
 
-/// For how many seconds it still lasts.
+/// Returns for how many seconds the token remains valid.
 fn lasts(claims: &Map<String, Value>, now: f64, leeway: f64) -> Result<f64, &'static str> {
     let time = |name: &str| match claims.get(name) {
         None => Ok(None),
-        // RFC 7519, 2: a number, which may have a fraction.
+        // RFC 7519, 2: a time is a number, which may have a fraction.
         Some(value) => {
             value.as_f64().filter(|time| time.is_finite()).map(Some).ok_or("a time in the token is none")
         }
@@ -457,13 +464,13 @@ fn lasts(claims: &Map<String, Value>, now: f64, leeway: f64) -> Result<f64, &'st
     Ok(end + leeway - now)
 }
 
-/// Whether the name of a group can stand in a list with commas.
+/// Whether a group's name can be part of a comma-separated list.
 fn is_plain(group: &str) -> bool {
     !group.is_empty() && !group.contains(|c: char| c == ',' || c.is_control())
 }
 
 impl Fault {
-    /// Whether the issuer may have a key by now that makes it good.
+    /// Whether newer keys of the issuer may verify the token.
     const fn may_be_of_other_keys(&self) -> bool {
         matches!(self, Self::NoKey | Self::Signature)
     }

@@ -1,5 +1,5 @@
-//! Public keys in PEM (RFC 7468), as whoever has no JWK set hands them out: `PUBLIC KEY` (RFC 5280, 4.1.2.7), or the key of a
-//! `CERTIFICATE`. They have no names, so each serves whatever name a token says.
+//! Parses public keys in PEM (RFC 7468), for issuers without a JWK set: `PUBLIC KEY` (RFC 5280, 4.1.2.7), or
+//! the key of a `CERTIFICATE`. They have no ids, so each of them matches all tokens.
 
 use rustls::pki_types::pem::{PemObject, SectionKind};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -7,16 +7,16 @@ use x509_parser::x509::SubjectPublicKeyInfo;
 
 use super::key::{Key, MOST};
 
-/// Whether this is meant to be PEM.
+/// Whether the text looks like PEM instead of JSON.
 pub(crate) fn is_pem(text: &[u8]) -> bool {
     let begin = b"-----BEGIN ";
     text.windows(begin.len()).any(|part| part == begin) && text.trim_ascii_start().first() != Some(&b'{')
 }
 
-/// The keys of a file in PEM.
+/// Returns the keys of a PEM file.
 ///
 /// # Errors
-/// When it has none, or one that cannot be used: unlike in a set that somebody else keeps, each is there on purpose.
+/// When it has no key, or an unusable one. Unlike in an issuer's set, the operator has chosen each key.
 pub(crate) fn keys_of_pem(text: &[u8]) -> Result<Vec<Key>, &'static str> {
     let mut keys = Vec::new();
     for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(text) {
@@ -69,7 +69,7 @@ pub(super) mod tests {
         format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
     }
 
-    /// What verifies what this key has signed.
+    /// Returns the public key in PEM.
     pub fn public<K: AsDer<PublicKeyX509Der<'static>>>(key: &K) -> String {
         pem("PUBLIC KEY", key.as_der().expect("a key").as_ref())
     }
@@ -105,7 +105,7 @@ pub(super) mod tests {
             let keys = keys_of_pem(format!("who it is from\n{text}").as_bytes()).expect("a key");
             assert!(keys[0].verifies(*algorithm, b"m", tag), "{algorithm:?}");
             assert!(!keys[0].verifies(*algorithm, b"n", tag) && keys[0].id.is_none());
-            // RFC 8725, 2.1: a public key is no secret.
+            // RFC 8725, 2.1: a public key must not serve as a secret.
             assert!(!keys[0].serves(Algorithm::Hs256));
         }
         let all: String = cases.iter().map(|(text, ..)| text.as_str()).collect();
@@ -129,7 +129,7 @@ pub(super) mod tests {
         }
     }
 
-    /// An RSA key of 1024 bits: `openssl genrsa 1024 | openssl rsa -pubout`.
+    /// A 1024-bit RSA key: `openssl genrsa 1024 | openssl rsa -pubout`.
     const SMALL: &str = "MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQC8yKFgcd6V8zp6ov39SYz6dNY056+O3vOdbT+MxOm/0TBCUavsnc9Nniom6f8CaBA62Su2mpD2o9cpmnGnaexhHDPmKdHdnN8nVCnVCs5+jgXRTg1wRo3PB97B819z7cj/dkT8njpl0gFzwJ1hiucxvQvSlR2EcHLLsrnNRAFwDwIDAQAB";
 
     #[test]

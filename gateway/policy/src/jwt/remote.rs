@@ -1,5 +1,5 @@
-//! Keys that an issuer publishes at an URL: fetched when somebody needs them, again from time to time, and when a token names
-//! one that is not known; the last good ones are kept.
+//! Fetches the keys that an issuer publishes at a URL: on first use, after the refresh interval, and when no
+//! known key verifies a token. The last valid keys are kept if a fetch fails.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,46 +11,46 @@ use super::key::{Key, keys_of_jwks};
 use crate::client::Fetch;
 use crate::{Shared, Trust};
 
-/// The largest set of keys that is read, in bytes.
+/// The maximum size of a key set in bytes.
 const LARGEST: usize = 1 << 20;
 
-/// Keys that verify, and which ones they are: another number, other keys.
+/// A set of keys. Its number changes whenever the keys change.
 #[derive(Debug, Default)]
 pub(crate) struct KeySet {
     pub number: u64,
     pub keys: Vec<Key>,
 }
 
-/// Where keys are fetched, and how often.
+/// The source of an issuer's keys, and the intervals of fetches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteKeys {
-    /// The URL.
+    /// The URL of the JWK set.
     pub url: String,
-    /// How it is spoken to.
+    /// The TLS settings for the URL.
     pub tls: Trust,
-    /// How long the keys hold before they are fetched again. Meanwhile and after, they serve.
+    /// The age at which the keys are fetched again. Older keys stay in use until a fetch succeeds.
     pub refresh: Duration,
-    /// The least time between two fetches.
+    /// The minimum time between two fetches.
     pub cooldown: Duration,
-    /// How long a fetch may take.
+    /// The time limit of a fetch.
     pub timeout: Duration,
 }
 
-/// The keys at an URL.
+/// The keys of one URL.
 #[derive(Debug)]
 pub(crate) struct Remote {
     pub config: RemoteKeys,
     fetch: Fetch,
     state: Mutex<State>,
-    /// Whether they are being fetched.
+    /// Whether a fetch is in progress.
     busy: AtomicBool,
-    /// How many fetches have ended.
+    /// The number of finished fetches.
     ended: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The last good ones.
+    /// The keys of the last successful fetch.
     keys: Arc<KeySet>,
     fetched: Option<Instant>,
     tried: Option<Instant>,
@@ -72,7 +72,7 @@ impl Remote {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The last good keys, if there are any, and whether it makes sense to wait for others.
+    /// Returns the last valid keys, which may be none, and whether waiting for newer ones makes sense.
     pub fn keys(&self, now: Instant) -> (Arc<KeySet>, bool) {
         let state = self.state();
         (state.keys.clone(), self.busy.load(Ordering::SeqCst) || self.may_try(&state, now))
@@ -82,7 +82,7 @@ impl Remote {
         state.tried.is_none_or(|tried| now.saturating_duration_since(tried) >= self.config.cooldown)
     }
 
-    /// Fetches them in the background if they are old, and nobody does.
+    /// Starts a fetch in the background if the keys are old and no fetch is in progress.
     pub fn renew(self: &Arc<Self>, shared: &Shared, now: Instant) {
         let old = {
             let state = self.state();
@@ -94,14 +94,14 @@ impl Remote {
         }
     }
 
-    /// Waits until they were fetched: has that done, unless it is under way, or just was. Who stops waiting does not call it
-    /// off, or clients that ask and go could have them fetched without end.
+    /// Waits for a fetch. Starts one unless one is in progress or the cooldown has not passed. Dropping this
+    /// future does not cancel the fetch; otherwise clients that disconnect early could cause endless fetches.
     pub async fn refresh(self: Arc<Self>) {
         let mut ended = self.ended.subscribe();
         if !self.busy.swap(true, Ordering::SeqCst) {
             if !self.may_try(&self.state(), Instant::now()) {
                 self.busy.store(false, Ordering::SeqCst);
-                // Whoever came in between and waits now.
+                // Wakes callers that saw the busy flag and wait for a fetch.
                 self.ended.send_modify(|count| *count += 1);
                 return;
             }
@@ -112,11 +112,11 @@ impl Remote {
                 remote.ended.send_modify(|count| *count += 1);
             });
         }
-        // The fetch has this bound itself; it is only made sure of here.
+        // The fetch has its own time limit; this one only guards against a missing notification.
         let _ = tokio::time::timeout(self.config.timeout + Duration::from_secs(1), ended.changed()).await;
     }
 
-    /// Fetches them. What is not a set of keys is no news: the last good ones stay.
+    /// Fetches the keys. If the response is not a key set, the last valid keys stay.
     async fn fetch(&self) {
         let body = self.fetch.get(LARGEST, self.config.timeout).await;
         let keys = body.and_then(|body| keys_of_jwks(&body, true).map_err(str::to_owned));

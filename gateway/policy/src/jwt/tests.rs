@@ -47,7 +47,7 @@ fn key() -> EcdsaKeyPair {
     EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key")
 }
 
-/// A set of this key, whose name is always the same.
+/// Returns a JWK set with this key, always under the same key id.
 fn set(key: &EcdsaKeyPair) -> String {
     let (x, y) = key.public_key().as_ref()[1..].split_at(32);
     let (x, y) = (BASE64.encode(x), BASE64.encode(y));
@@ -61,7 +61,8 @@ fn token(key: &EcdsaKeyPair) -> String {
     format!("{message}.{}", BASE64.encode(tag.as_ref()))
 }
 
-/// An issuer that says one of these after the other, and the last one from then on; with how often it was asked.
+/// Starts an issuer that serves these documents in order and then repeats the last one. Also returns its
+/// request counter.
 fn issuer(says: [String; 2]) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let address = listener.local_addr().expect("bound");
@@ -146,7 +147,7 @@ fn a_token_that_was_known_ends_while_the_head_of_a_request_is_on_its_way() {
     }
 }
 
-/// A key of each kind, which signs by every algorithm of that kind.
+/// A key of each type, which signs with every algorithm of its type.
 struct Signer {
     secret: &'static [u8],
     rsa: RsaKeyPair,
@@ -170,7 +171,7 @@ impl Signer {
         }
     }
 
-    /// What verifies that.
+    /// Returns the keys that verify signatures of this algorithm.
     fn keys(&self, algorithm: Algorithm) -> FixedKeys {
         use Algorithm as A;
         let pem = match algorithm {
@@ -225,7 +226,7 @@ fn each_algorithm_lets_in_what_it_has_signed_and_nothing_else() {
         let is_let_in = |tag: &[u8]| passes(&policy, &format!("{message}.{}", BASE64.encode(tag)));
         let tag = signer.sign(algorithm, message.as_bytes());
         assert!(is_let_in(&tag), "{algorithm:?}");
-        // At both ends: neither a part of it alone is looked at.
+        // At both ends: the whole signature must be compared.
         for at in [0, tag.len() - 1] {
             let mut flipped = tag.clone();
             flipped[at] ^= 1;
@@ -260,7 +261,7 @@ fn times_of_a_token() {
             "{claims}: {:?}",
             at(claims)
         );
-        // As it is kept in the cache.
+        // The conversion of the cache must not panic.
         let _ = Duration::try_from_secs_f64(left).unwrap_or(LONGEST_CACHED).min(LONGEST_CACHED);
     }
     let digits = "9".repeat(400);

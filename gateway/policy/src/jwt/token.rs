@@ -1,4 +1,4 @@
-//! A token: three parts, of which the first says how it is signed and the second what it says (RFC 7515, 7519).
+//! Parses a token: a header, a payload with claims, and a signature (RFC 7515, RFC 7519).
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 
 use super::Algorithm;
 
-/// The longest token that is looked at, in bytes.
+/// The maximum length of a token in bytes.
 pub(crate) const LONGEST: usize = 16 << 10;
-/// How deep claims are looked into.
+/// The maximum nesting depth of claims.
 const DEPTH: usize = 8;
 
-/// What a token's first part says. What else is there counts for nothing: no key is taken from where a token says.
+/// The header of a token. Other members are ignored: a token never selects the source of a key.
 #[derive(Debug, Deserialize)]
 struct Header {
     alg: String,
@@ -20,14 +20,14 @@ struct Header {
     crit: Option<Value>,
 }
 
-/// A token, not verified yet.
+/// A parsed token whose signature is not verified yet.
 #[derive(Debug)]
 pub(crate) struct Token<'t> {
-    /// How it is signed.
+    /// The algorithm of the signature.
     pub algorithm: Algorithm,
-    /// The name of its key.
+    /// The id of the key.
     pub key: Option<String>,
-    /// What is signed.
+    /// The signed bytes: the header and the payload.
     pub message: &'t [u8],
     /// The signature.
     pub tag: Vec<u8>,
@@ -35,10 +35,10 @@ pub(crate) struct Token<'t> {
 }
 
 impl<'t> Token<'t> {
-    /// Takes a token apart.
+    /// Splits a token and decodes its header and signature.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The defect of the token.
     pub fn new(text: &'t [u8]) -> Result<Self, &'static str> {
         if text.len() > LONGEST {
             return Err("the token is longer than 16 KiB");
@@ -55,7 +55,7 @@ impl<'t> Token<'t> {
         let header: Header =
             serde_json::from_slice(&decoded(header)?).map_err(|_| "the token's header is not one")?;
         if header.crit.is_some() {
-            // RFC 7515, 4.1.11: what it names has to be understood, and none of it is.
+            // RFC 7515, 4.1.11: all extensions that `crit` names must be understood, and none are supported.
             return Err("the token's header has `crit`");
         }
         let algorithm =
@@ -63,10 +63,10 @@ impl<'t> Token<'t> {
         Ok(Self { algorithm, key: header.kid, message, tag: decoded(tag)?, payload })
     }
 
-    /// What it says; to be asked when its signature was verified.
+    /// Returns the claims. They are trustworthy only after the signature was verified.
     ///
     /// # Errors
-    /// When it is not an object.
+    /// When the payload is not a JSON object.
     pub fn claims(&self) -> Result<Map<String, Value>, &'static str> {
         let decoded =
             BASE64_URL_SAFE_NO_PAD.decode(self.payload).map_err(|_| "the token is not base64url")?;
@@ -74,7 +74,7 @@ impl<'t> Token<'t> {
     }
 }
 
-/// What a token says, as names and values: `a.b` is `b` in `a`, and a list is as many values of its name.
+/// Flattens claims into names and values: `a.b` is `b` in `a`, and each element of a list becomes one value.
 pub(crate) fn flat(claims: &Map<String, Value>) -> Vec<(String, String)> {
     let mut out = Vec::new();
     for (name, value) in claims {

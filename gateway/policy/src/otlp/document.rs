@@ -1,29 +1,29 @@
-//! What goes to a collector at once: `ExportTraceServiceRequest` and `ExportLogsServiceRequest` in JSON (OTLP 1.9, "JSON
-//! Protobuf Encoding").
+//! Serializes batches for a collector: `ExportTraceServiceRequest` and `ExportLogsServiceRequest` in JSON
+//! (OTLP 1.9, "JSON Protobuf Encoding").
 
 use serde_json::{Value, json};
 
 use super::CollectorRule;
 
-/// What a collector is told of.
+/// The type of exported data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// Spans of traces.
     Spans,
-    /// Records of logs.
+    /// Log records.
     Logs,
 }
 
-/// One span or record.
+/// A span or a log record.
 pub(crate) trait Item: Send + 'static {
-    /// How many bytes it takes while it waits, about.
+    /// Returns the approximate size in bytes while the item is queued.
     fn size(&self) -> usize;
 
-    /// Adds it to a document.
+    /// Appends the item to a document.
     fn write(self, document: &mut String);
 }
 
-/// In JSON already.
+/// Text that is already JSON.
 impl Item for String {
     fn size(&self) -> usize {
         self.len()
@@ -35,7 +35,7 @@ impl Item for String {
 }
 
 impl Signal {
-    /// A request to a collector with these items.
+    /// Serializes the request to a collector with these items.
     pub fn document<T: Item>(self, rule: &CollectorRule, items: Vec<T>) -> String {
         let scope = json!({ "name": "tollgate", "version": env!("CARGO_PKG_VERSION") });
         let (resources, scopes, list) = match self {
@@ -56,7 +56,7 @@ impl Signal {
         out
     }
 
-    /// Who says that some are lost, and what they are.
+    /// Returns the exporter's name and the items' name for the warning about lost items.
     pub const fn names(self) -> (&'static str, &'static str) {
         match self {
             Signal::Spans => ("trace", "spans"),
@@ -65,7 +65,7 @@ impl Signal {
     }
 }
 
-/// The service that tells.
+/// Returns the resource that sends the items.
 fn resource(rule: &CollectorRule) -> Value {
     let service = ("service.name", &rule.service);
     let more = rule.resource.iter().map(|(key, value)| (key.as_str(), value));
@@ -74,7 +74,7 @@ fn resource(rule: &CollectorRule) -> Value {
     json!({ "attributes": attributes })
 }
 
-/// `AnyValue`: 64-bit integers are texts in JSON.
+/// Converts a value to `AnyValue`, which represents 64-bit integers as strings in JSON.
 pub(crate) fn any(value: Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => json!({ "doubleValue": number }),

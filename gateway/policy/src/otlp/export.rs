@@ -1,4 +1,5 @@
-//! The way to a collector: what is to be told is gathered, and sent in batches beside the workers. A request never waits for it.
+//! Sends items to a collector. Items are queued and sent in batches by the background I/O thread; a request
+//! never waits.
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;
@@ -16,33 +17,33 @@ use super::document::{Item, Signal};
 use crate::Side;
 use crate::client::{Fault, Http1, Question};
 
-/// Items that wait at most; further ones are dropped, and counted.
+/// The maximum number of queued items; further items are dropped and counted.
 const WAITING: usize = 8192;
-/// Bytes that they may have together.
+/// The maximum size of all queued items in bytes.
 const WAITING_BYTES: usize = 16 << 20;
-/// Items that go at once.
+/// The maximum number of items in a batch.
 const BATCH: usize = 2048;
-/// Bytes from which on no further item joins a batch: collectors refuse documents of more than some MiB.
+/// The size in bytes from which a batch is complete. Collectors refuse documents of more than a few MiB.
 const BATCH_BYTES: usize = 1 << 20;
-/// How long items wait for others.
+/// How long the first item of a batch waits for others.
 const GATHER: Duration = Duration::from_secs(1);
-/// How long a collector has for a batch.
+/// The time limit of a request to the collector.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How long after a failure it is asked again, once.
+/// The pause before the only retry.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Bytes of a collector's answer that are read.
+/// The maximum size of the collector's response in bytes.
 const ANSWER: usize = 1 << 20;
-/// How often it is said that some are lost, at most.
+/// The minimum time between two warnings about lost items.
 const SAY: Duration = Duration::from_secs(60);
 
-/// What sends to one collector. When it is dropped, what waits is sent yet.
+/// The exporter to one collector. After it is dropped, the queued items are still sent.
 pub(crate) struct Exporter<T> {
     rule: CollectorRule,
     items: Sender<T>,
     lost: Arc<Lost>,
 }
 
-/// What waits, and what was lost.
+/// The size of the queue, and the number of lost items.
 #[derive(Debug, Default)]
 struct Lost {
     bytes: AtomicUsize,
@@ -51,14 +52,14 @@ struct Lost {
 
 impl<T> Debug for Exporter<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the headers, which may have a secret.
+        // The headers are omitted because they may contain a secret.
         f.debug_struct("Exporter").field("url", &self.rule.url).field("service", &self.rule.service).finish()
     }
 }
 
 impl<T: Item> Exporter<T> {
-    /// Sends from this thread; what it took and lost is counted in `dropped`. `ended` is dropped when all is sent after the
-    /// exporter's end.
+    /// Starts an exporter on the background I/O thread. `dropped` counts lost items. `ended` is dropped after
+    /// the exporter was dropped and all queued items are sent.
     pub fn new<E: Send + 'static>(
         signal: Signal,
         rule: CollectorRule,
@@ -77,12 +78,12 @@ impl<T: Item> Exporter<T> {
         Self { rule, items, lost }
     }
 
-    /// Whether it does what this rule says.
+    /// Whether it was created for this rule.
     pub fn is_for(&self, rule: &CollectorRule) -> bool {
         self.rule == *rule
     }
 
-    /// Takes an item, if there is room for it; says whether there was.
+    /// Queues an item if there is room; returns whether it was queued.
     pub fn take(&self, item: T) -> bool {
         let size = item.size();
         let waiting = self.lost.bytes.fetch_add(size, Relaxed);
@@ -93,7 +94,7 @@ impl<T: Item> Exporter<T> {
         taken
     }
 
-    /// Takes an item, or counts it as lost.
+    /// Queues an item, or counts it as lost.
     pub fn take_or_lose(&self, item: T) {
         if !self.take(item) {
             self.lost.dropped.fetch_add(1, Relaxed);
@@ -108,14 +109,14 @@ struct Sending {
     lost: Arc<Lost>,
 }
 
-/// Why a batch was not taken, and whether there is use in trying again.
+/// The cause of a failed attempt, and whether a retry may help.
 struct Failure {
     why: String,
     again: bool,
 }
 
 impl Sending {
-    /// Sends what comes, until nobody can send any more.
+    /// Sends queued items until the exporter is dropped and the queue is empty.
     async fn run<T: Item>(self, mut waiting: Receiver<T>) {
         let mut said: Option<Instant> = None;
         while let Some(first) = waiting.recv().await {
@@ -134,7 +135,7 @@ impl Sending {
             let count = batch.len() as u64;
             let body = Bytes::from(self.signal.document(&self.rule, batch));
             let sent = self.send(body).await;
-            // What is under way counts as waiting.
+            // A batch in transmission still counts as queued.
             self.lost.bytes.fetch_sub(size, Relaxed);
             if let Err(why) = sent {
                 self.lost.dropped.fetch_add(count, Relaxed);
@@ -147,7 +148,7 @@ impl Sending {
         }
     }
 
-    /// Sends a batch, and if that may help once more.
+    /// Sends a batch, with one retry if that may help.
     async fn send(&self, body: Bytes) -> Result<(), String> {
         match self.attempt(body.clone()).await {
             Err(failure) if failure.again => {
@@ -181,7 +182,7 @@ impl Sending {
     }
 }
 
-/// Answers after which a client is to try again: OTLP 1.9, "Retryable Response Codes".
+/// Whether a client should retry after this status (OTLP 1.9, "Retryable Response Codes").
 const fn is_passing(status: u16) -> bool {
     matches!(status, 429 | 502 | 503 | 504)
 }
@@ -202,7 +203,7 @@ mod tests {
             resource: Vec::new(),
         };
         let (alive, ended) = std::sync::mpsc::sync_channel(0);
-        // The thread ends with this; so it is left.
+        // Dropping it would end the thread, so it is leaked.
         let side = Box::leak(Box::<Side>::default());
         (Exporter::new(Signal::Logs, rule, side, dropped.clone(), alive), ended)
     }

@@ -1,4 +1,4 @@
-//! Lines of the access log on their way to a collector.
+//! Exports lines of the access log to a collector.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -11,12 +11,12 @@ use tollgate_observe::LineTarget;
 use super::{CollectorRule, Exporter, Signal, any};
 use crate::Side;
 
-/// `SEVERITY_NUMBER_INFO` and `SEVERITY_NUMBER_ERROR`.
+/// The values of `SEVERITY_NUMBER_INFO` and `SEVERITY_NUMBER_ERROR`.
 const INFO: u8 = 9;
 const ERROR: u8 = 17;
 
-/// Fields of the log that have a name in OpenTelemetry's semantic conventions for HTTP servers (1.23); the others are told
-/// under their own, below `tollgate.`.
+/// Log fields with a name in OpenTelemetry's semantic conventions for HTTP servers (1.23). All other fields
+/// keep their name, with the prefix `tollgate.`.
 const NAMES: [(&str, &str); 18] = [
     ("client", "client.address"),
     ("client_port", "client.port"),
@@ -38,21 +38,21 @@ const NAMES: [(&str, &str); 18] = [
     ("tls_cipher", "tls.cipher"),
 ];
 
-/// How long what waits may take at the end.
+/// The time limit for queued lines at shutdown.
 const END: Duration = Duration::from_secs(10);
 
-/// Tells a collector the lines of the access log, which come as JSON.
+/// Exports the access log, whose lines are JSON, to a collector.
 #[derive(Debug)]
 pub struct LogExport {
-    /// Until the end.
+    /// The exporter; `None` after the end.
     exporter: Mutex<Option<Exporter<String>>>,
     dropped: Arc<AtomicU64>,
-    /// Nothing is ever sent: it breaks when all is sent.
+    /// Carries no value: the channel closes when all lines are sent.
     ended: Mutex<Receiver<()>>,
 }
 
 impl LogExport {
-    /// To this collector, from this thread.
+    /// Starts an export to this collector on the background I/O thread.
     #[must_use]
     pub fn new(rule: CollectorRule, side: &Side) -> Self {
         let dropped = Arc::<AtomicU64>::default();
@@ -80,7 +80,7 @@ impl LineTarget for LogExport {
     }
 }
 
-/// A `LogRecord` of a line.
+/// Converts a line to a `LogRecord`.
 fn record(mut fields: Map<String, Value>, now: SystemTime) -> Value {
     let status = fields.get("status").and_then(Value::as_u64).unwrap_or(0);
     let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
@@ -109,7 +109,7 @@ fn record(mut fields: Map<String, Value>, now: SystemTime) -> Value {
         "body": { "stringValue": body },
         "attributes": attributes,
     });
-    // Fields of the record itself: so a collector finds the lines of a trace.
+    // The ids are fields of the record itself, so that a collector can find the lines of a trace.
     for (key, id) in ["traceId", "spanId"].into_iter().zip(ids) {
         if let Some(id) = id {
             record[key] = id;
@@ -118,19 +118,19 @@ fn record(mut fields: Map<String, Value>, now: SystemTime) -> Value {
     record
 }
 
-/// A host and its port (RFC 3986, section 3.2), if it has one.
+/// Splits a host and its port (RFC 3986, section 3.2); `None` if there is no port.
 fn split(host: &str) -> Option<(String, u16)> {
     let (host, port) = host.rsplit_once(':')?;
     let port = port.parse().ok()?;
     Some((host.trim_start_matches('[').trim_end_matches(']').to_owned(), port))
 }
 
-/// Nanoseconds since 1970 of a time as the log writes it: `2026-01-31T23:59:59.123Z`.
+/// Parses a time of the log, such as `2026-01-31T23:59:59.123Z`, into nanoseconds since 1970.
 fn nanos(time: &str) -> Option<String> {
     let number = |from: usize, to: usize| time.get(from..to)?.parse::<i64>().ok();
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
     let (hour, minute, second, millis) = (number(11, 13)?, number(14, 16)?, number(17, 19)?, number(20, 23)?);
-    // Days since 1970 in the proleptic Gregorian calendar, with years that begin in March.
+    // Counts the days since 1970 in the proleptic Gregorian calendar, with years that start in March.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1 - 719_468;
     let seconds = ((days * 24 + hour) * 60 + minute) * 60 + second;

@@ -1,4 +1,5 @@
-//! What is told to an OpenTelemetry collector, by OTLP/HTTP in JSON: spans of requests, and lines of the access log.
+//! Exports spans of requests and lines of the access log to an OpenTelemetry collector, with OTLP/HTTP in
+//! JSON.
 
 mod document;
 mod export;
@@ -10,17 +11,17 @@ pub use self::logs::LogExport;
 
 use crate::Trust;
 
-/// A collector.
+/// A collector and its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CollectorRule {
-    /// Its URL for what it is told.
+    /// The URL for this signal.
     pub url: String,
-    /// Whom it has to show itself to be, if it is spoken to by `https`.
+    /// The TLS settings for the URL.
     pub trust: Trust,
-    /// Fields that it gets with each batch.
+    /// Header fields of each batch.
     pub headers: Vec<(String, String)>,
-    /// `service.name`.
+    /// The value of `service.name`.
     pub service: String,
-    /// Further attributes of the resource that tells.
+    /// Further attributes of the resource.
     pub resource: Vec<(String, String)>,
 }

@@ -1,8 +1,8 @@
-//! Plugins: policies of others, built into a binary of their own.
+//! Plugins: third-party policies that are compiled into a custom binary.
 //!
-//! A plugin is a kind of policy that the gateway does not know: it has a name, settings of its own, and makes of them what
-//! every policy is made of, a [`Planned`]. What runs then is the same as for the gateway's own policies, so nothing on a
-//! request's way knows of plugins.
+//! A plugin is a kind of policy that the gateway does not know. It has a name and its own settings, from
+//! which it creates a [`Planned`]. At run time that is a policy like the gateway's own, so the request path
+//! has no special case for plugins.
 
 mod registry;
 mod settings;
@@ -17,64 +17,69 @@ use crate::Planned;
 pub use registry::{Installed, Plugins};
 pub use settings::{SettingsProblem, SettingsProblems, settings};
 
-/// A kind of policy that a binary has beside the gateway's own, written under `policies.plugins` by its name.
+/// A kind of policy that a binary adds to the gateway's own. It is configured under `policies.plugins` by its
+/// name.
 pub trait Plugin: Debug + Send + Sync {
-    /// Its name: its key under `plugins`, part of its label in metrics and in `explain`. Lower-case letters, digits and `_`,
-    /// beginning with a letter; no other plugin of the binary may have it.
+    /// Returns the name: the key under `plugins`, and part of the label in metrics and in `explain`. It
+    /// consists of lower-case letters, digits and `_`, starts with a letter, and is unique in the binary.
     fn name(&self) -> &'static str;
 
-    /// What it is for, in one line, for lists of plugins.
+    /// Returns the purpose in one line, for lists of plugins.
     fn about(&self) -> &'static str;
 
-    /// Where among the policies a request meets it. Of several plugins at one place, the one that was given first comes first.
+    /// Returns the stage of the evaluation in which the plugin runs. Plugins of the same stage run in
+    /// registration order.
     fn stage(&self) -> Stage {
         Stage::Request
     }
 
-    /// Makes a policy of its settings, wherever they are written: `plugins: {NAME: SETTINGS}`. What is written `on` is an
-    /// empty mapping here; what is `off` never gets here.
+    /// Creates a policy from its settings `plugins: {NAME: SETTINGS}`, at any place of the configuration. The
+    /// value `on` becomes an empty mapping; a plugin that is `off` is not called.
     ///
-    /// Called each time a configuration is compiled, also by `check`, for dry runs and for what is refused in the end, and
-    /// once for each place that names it. So it must be quick, open nothing that stays open, and give the same for the same
-    /// settings: what costs or lives belongs into [`Planned::live`].
+    /// The gateway calls this each time it compiles a configuration, also for `check`, dry runs and
+    /// configurations that it then rejects, and once for each place that names the plugin. The function must
+    /// be quick, keep no resources open, and return the same policy for the same settings. Expensive work and
+    /// resources belong in [`Planned::live`].
     ///
     /// # Errors
-    /// Everything that is wrong with the settings; the user is shown each with its place.
+    /// All problems of the settings; the user sees each with its position.
     fn plan(&self, settings: &Value) -> Result<Arc<dyn Planned>, SettingsProblems>;
 
-    /// The keys of its settings, at any depth, whose values the admin API must not show.
+    /// Returns the keys of the settings, at any depth, whose values the admin API must not show.
     fn secrets(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// A JSON Schema of its settings (draft 2020-12), for `tollgate schema`; `None`: anything goes, as far as editors know.
+    /// Returns a JSON Schema of the settings (draft 2020-12) for `tollgate schema`; `None`: editors accept
+    /// any settings.
     fn schema(&self) -> Option<Value> {
         None
     }
 }
 
-/// Where among the policies a request meets a plugin. What policies leave to be done with the response happens in the
-/// opposite order.
+/// A stage of the evaluation in which a plugin runs. Actions on the response run in the opposite order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// After `trace`, `ip` and `cors`, and before anybody asks who it is: for those who turn requests away whoever sends
-    /// them.
+    /// After `trace`, `ip` and `cors`, before authentication: for plugins that refuse requests regardless of
+    /// the consumer.
     Early,
-    /// After all that finds out who sends it, and before `authorize`: for those who find that out in a way of their own.
-    /// Limits by consumer and `authorize` go by what it puts into [`Context::consumer`](crate::Context::consumer).
+    /// After all authentication policies, before `authorize`: for plugins that identify consumers in their
+    /// own way. `authorize` and limits by consumer use the value that the plugin sets in
+    /// [`Context::consumer`](crate::Context::consumer).
     Authentication,
-    /// After limits and faults, and before `canary`, `mirror`, `headers` and what else changes a request that goes on.
+    /// After limits and faults, before `canary`, `mirror`, `headers` and other policies that change a
+    /// forwarded request.
     Request,
-    /// Between `compression` and `decompression`: for those who make another body of the response. It gets the body decoded,
-    /// if `decompression` is on, and what it makes is compressed, if `compression` is on.
+    /// Between `compression` and `decompression`: for plugins that transform the response's body. With
+    /// `decompression` they receive the decoded body; with `compression` their output is compressed.
     Response,
 }
 
 impl Stage {
-    /// All of them, in their order.
+    /// All stages in evaluation order.
     pub const ALL: [Self; 4] = [Self::Early, Self::Authentication, Self::Request, Self::Response];
 
-    /// In a word, for people.
+    /// Returns the name of the stage.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Which plugins this binary has.
+//! The registry of the plugins in this binary.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
@@ -9,12 +9,13 @@ use tollgate_observe::Reason;
 use super::{Plugin, SettingsProblem, SettingsProblems, Stage};
 use crate::{Planned, Policy, Refusal, Request, Shared, Verdict};
 
-/// Which plugins a binary has, in the order in which they were given. A property of the binary, as its own policies are: it is
-/// set before anything is read and never changes, so that compiling a configuration stays a function of that configuration.
+/// The plugins of a binary in registration order. They are a property of the binary, like its own policies.
+/// The list is set before any configuration is read and never changes, so the result of compiling depends on
+/// the configuration only.
 #[derive(Debug, Default)]
 pub struct Plugins(Vec<Installed>);
 
-/// A plugin of this binary.
+/// A registered plugin.
 #[derive(Debug)]
 pub struct Installed {
     plugin: Box<dyn Plugin>,
@@ -24,10 +25,10 @@ pub struct Installed {
 static PLUGINS: OnceLock<Plugins> = OnceLock::new();
 
 impl Plugins {
-    /// These.
+    /// Registers these plugins.
     ///
     /// # Errors
-    /// When a name is none, or two have the same.
+    /// When a name is invalid, or two plugins have the same name.
     pub fn new(plugins: Vec<Box<dyn Plugin>>) -> Result<Self, String> {
         let mut out = Self::default();
         for plugin in plugins {
@@ -43,55 +44,56 @@ impl Plugins {
         Ok(out)
     }
 
-    /// Makes these the plugins of the process. To be called before anything asks for them.
+    /// Makes these the plugins of the process. Must be called before the first
+    /// [`installed`](Self::installed).
     ///
     /// # Errors
-    /// When they are known already.
+    /// When the plugins of the process are already set.
     pub fn install(self) -> Result<(), String> {
         PLUGINS.set(self).map_err(|_| "the plugins of this process are set already".to_owned())
     }
 
-    /// The plugins of the process; none, if nobody has said which.
+    /// Returns the plugins of the process; empty if none were installed.
     pub fn installed() -> &'static Self {
         PLUGINS.get_or_init(Self::default)
     }
 
-    /// All of them.
+    /// Returns all plugins in registration order.
     #[must_use]
     pub fn all(&self) -> &[Installed] {
         &self.0
     }
 
-    /// Which of them has this name.
+    /// Returns the index of the plugin with this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<usize> {
         self.0.iter().position(|installed| installed.plugin.name() == name)
     }
 
-    /// Those at one place among the policies, in their order.
+    /// Returns the indices of the plugins of one stage, in registration order.
     pub fn at(&self, stage: Stage) -> impl Iterator<Item = usize> {
         self.0.iter().enumerate().filter(move |(_, one)| one.plugin.stage() == stage).map(|(index, _)| index)
     }
 }
 
 impl Installed {
-    /// The plugin.
+    /// Returns the plugin.
     #[must_use]
     pub fn plugin(&self) -> &dyn Plugin {
         &*self.plugin
     }
 
-    /// What it is called in metrics, in `explain` and in the keys of its state: `plugins/NAME`.
+    /// Returns the name in metrics, in `explain` and in the keys of its state: `plugins/NAME`.
     #[must_use]
     pub fn label(&self) -> &str {
         &self.label
     }
 
-    /// The policy that it makes of these settings, under its name. One that panics is told as a problem: a reload must not end
-    /// the gateway.
+    /// Creates a policy from these settings under the plugin's label. A panic of the plugin becomes a problem
+    /// of the settings, because a reload must not end the gateway.
     ///
     /// # Errors
-    /// What is wrong with the settings.
+    /// The problems of the settings.
     pub fn plan(&'static self, settings: &Value) -> Result<Arc<dyn Planned>, SettingsProblems> {
         let planned = catch_unwind(AssertUnwindSafe(|| self.plugin.plan(settings)));
         match planned {
@@ -107,7 +109,7 @@ fn is_name(name: &str) -> bool {
         && bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// A plugin's policy, under the plugin's name.
+/// A plugin's policy under the plugin's label.
 #[derive(Debug)]
 struct Named {
     label: &'static str,
@@ -129,7 +131,8 @@ impl Planned for Named {
     }
 }
 
-/// Stands for a policy that panicked when it was to become live. The plan is on its way then: who is behind it is closed off.
+/// Replaces a policy that panicked in [`Planned::live`]. The roll-out cannot be stopped then, so all requests
+/// are refused.
 #[derive(Debug)]
 struct Broken;
 

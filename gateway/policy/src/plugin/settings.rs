@@ -1,42 +1,42 @@
-//! A plugin's settings: from JSON to types, and what is wrong with them.
+//! Converts a plugin's settings from JSON to types, and reports problems.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
-/// Something that is wrong with a plugin's settings. Text in backquotes is the user's or is to be typed.
+/// A problem of a plugin's settings. Text in backquotes is the user's, or meant to be typed literally.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsProblem {
-    /// Where in the settings (a JSON pointer, RFC 6901); empty: the settings as a whole.
+    /// The position in the settings as a JSON pointer (RFC 6901); empty: the settings as a whole.
     pub pointer: String,
-    /// What is wrong, in one line without a full stop.
+    /// The problem in one line without a full stop.
     pub message: String,
-    /// What would have been right: "a whole number", "one of `a` and `b`".
+    /// The expected value: "a whole number", "one of `a` and `b`".
     pub expected: Option<String>,
-    /// What to do about it.
+    /// Advice on how to fix the problem.
     pub help: Option<String>,
-    /// The words that could have stood there: the nearest to the one that does is told.
+    /// The accepted words; the report suggests the one nearest to the user's word.
     pub words: Vec<String>,
-    /// Whether it is the key itself that is wrong, and not what stands under it.
+    /// Whether the key itself is wrong instead of its value.
     pub key: bool,
 }
 
 impl SettingsProblem {
-    /// A problem with what stands at a JSON pointer: `/window/from`, `/allow/0`, or nothing for the whole.
+    /// Creates a problem at a JSON pointer: `/window/from`, `/allow/0`, or the empty string for the whole.
     #[must_use]
     pub fn at(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         let (pointer, message) = (pointer.into(), message.into());
         Self { pointer, message, expected: None, help: None, words: Vec::new(), key: false }
     }
 
-    /// Says what would have been right.
+    /// Adds the expected value.
     #[must_use]
     pub fn expected(mut self, what: impl Into<String>) -> Self {
         self.expected = Some(what.into());
         self
     }
 
-    /// Says what to do about it.
+    /// Adds advice on how to fix the problem.
     #[must_use]
     pub fn help(mut self, what: impl Into<String>) -> Self {
         self.help = Some(what.into());
@@ -44,17 +44,18 @@ impl SettingsProblem {
     }
 }
 
-/// All that is wrong with a plugin's settings: people mend it in one pass. `?` makes one of a single problem.
+/// All problems of a plugin's settings, so that users can fix them in one pass. `?` converts a single
+/// problem.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingsProblems(Vec<SettingsProblem>);
 
 impl SettingsProblems {
-    /// One more.
+    /// Adds a problem.
     pub fn push(&mut self, problem: SettingsProblem) {
         self.0.push(problem);
     }
 
-    /// The value, if nothing is wrong.
+    /// Returns the value if there are no problems.
     ///
     /// # Errors
     /// The problems, if there are any.
@@ -62,7 +63,7 @@ impl SettingsProblems {
         if self.0.is_empty() { Ok(value) } else { Err(self) }
     }
 
-    /// The problems, in the order in which they were found.
+    /// Returns the problems in the order of their discovery.
     #[must_use]
     pub fn as_slice(&self) -> &[SettingsProblem] {
         &self.0
@@ -75,11 +76,11 @@ impl From<SettingsProblem> for SettingsProblems {
     }
 }
 
-/// Settings as a type that serde can read. Give the type `#[serde(deny_unknown_fields)]`: a key that nobody reads is most
-/// likely misspelt, and is told then with the nearest one.
+/// Deserializes settings with serde. Give the type `#[serde(deny_unknown_fields)]`: an unknown key is most
+/// likely misspelt, and the report then suggests the nearest one.
 ///
 /// # Errors
-/// The first thing that does not fit, with its place; serde finds no more than one.
+/// The first mismatch with its position; serde reports only one.
 pub fn settings<T: DeserializeOwned>(value: &Value) -> Result<T, SettingsProblems> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().clone();
@@ -87,7 +88,7 @@ pub fn settings<T: DeserializeOwned>(value: &Value) -> Result<T, SettingsProblem
     })
 }
 
-/// What serde says, in the gateway's words.
+/// Rephrases a serde error.
 fn told(path: &Path, said: &str, settings: &Value) -> SettingsProblem {
     let pointer = pointer(path);
     let (message, expected) = match said.split_once(", expected ") {
@@ -98,7 +99,7 @@ fn told(path: &Path, said: &str, settings: &Value) -> SettingsProblem {
     let words = expected.map(quoted).unwrap_or_default();
     let name = quoted(message).into_iter().next().unwrap_or_default();
     let mut problem = if message.starts_with("unknown field") {
-        // serde's path ends with the key or before it, by how the type is read.
+        // Depending on the type, serde's path ends with the unknown key or before it.
         let end = format!("/{}", escaped(&name));
         let within = pointer.strip_suffix(&end).unwrap_or(&pointer);
         let here = [within, &end].concat();
@@ -123,7 +124,7 @@ fn told(path: &Path, said: &str, settings: &Value) -> SettingsProblem {
     problem
 }
 
-/// What serde finds, without repeating it: it may be secret.
+/// Describes the type that serde found, without the value, which may be secret.
 fn noun(kind: &str) -> &'static str {
     match kind.split(' ').next().unwrap_or_default() {
         "string" => "a text",
@@ -137,7 +138,7 @@ fn noun(kind: &str) -> &'static str {
     }
 }
 
-/// What serde wants, for people who do not write Rust.
+/// Describes the type that serde expected, without Rust terms.
 fn wanted(expected: &str) -> &str {
     match expected {
         "u8" => "a whole number from 0 to 255",
@@ -154,7 +155,7 @@ fn wanted(expected: &str) -> &str {
     }
 }
 
-/// "`a`, `b` or `c`".
+/// Formats words as "`a`, `b` or `c`".
 fn any_of(words: &[String]) -> String {
     let words: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
     match words.split_last() {
@@ -163,7 +164,7 @@ fn any_of(words: &[String]) -> String {
     }
 }
 
-/// A key as a part of a JSON pointer.
+/// Escapes a key for a JSON pointer.
 fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }

@@ -1,4 +1,4 @@
-//! Days and months of the calendar, in UTC.
+//! Calendar days and months in UTC.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,7 +6,7 @@ use super::{left, seconds};
 
 const DAY: u64 = 86_400;
 
-/// A stretch of the calendar.
+/// A type of calendar period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Period {
     /// From midnight to midnight, UTC.
@@ -15,19 +15,19 @@ pub enum Period {
     Month,
 }
 
-/// One of them.
+/// One period of the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
-    /// When it began, in seconds since 1970.
+    /// The start, in seconds since 1970.
     pub begin: u64,
-    /// How long it is.
+    /// The length of the period.
     pub length: Duration,
-    /// How much of it is left.
+    /// The remaining time.
     pub left: Duration,
 }
 
 impl Period {
-    /// Its name.
+    /// Returns the name in the configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Period {
         }
     }
 
-    /// The one that this time is in.
+    /// Returns the period that contains this time.
     pub(super) fn span(self, now: SystemTime) -> Span {
         let day = seconds(now) / DAY;
         let (begin, end) = match self {
@@ -48,13 +48,13 @@ impl Period {
     }
 }
 
-/// The first day of the month that a day since 1970 is in, and of the next one. By the Gregorian calendar, four hundred years
-/// of which have 146,097 days.
+/// Returns the first day of the month that contains a day, and of the next month, as days since 1970. Four
+/// hundred years of the Gregorian calendar have 146,097 days.
 fn month(day: u64) -> (u64, u64) {
     let is_leap =
         |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let mut rest = day % 146_097;
-    // From 1970 on, as 2370 is no different from it.
+    // Starts at 1970, because 2370 has the same calendar.
     let mut year = 1970;
     loop {
         let days = if is_leap(year) { 366 } else { 365 };
@@ -88,7 +88,8 @@ mod tests {
 
     #[test]
     fn days_and_months() {
-        // 2024-02-29 12:00, 2026-11-22 00:00, 1970-01-01 00:00, 2100-02-28 23:59:59: no leap year.
+        // 2024-02-29 12:00, 2026-11-22 00:00, 1970-01-01 00:00, and 2100-02-28 23:59:59, which is not in a
+        // leap year.
         assert_eq!(span(Period::Day, 1_709_208_000), (1_709_164_800, 1, 43_200));
         assert_eq!(span(Period::Month, 1_709_208_000), (1_706_745_600, 29, 43_200));
         assert_eq!(span(Period::Month, 1_795_305_600), (1_793_491_200, 30, 9 * DAY));

@@ -1,4 +1,4 @@
-//! Buckets by key: bounded in number, exact over all workers.
+//! Buckets by key: bounded in number, and exact across all workers.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -7,41 +7,42 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use super::gcra::Gcra;
 use crate::hashed::Hashed;
 
-/// Parts of the table, each with a lock of its own: four workers that decide at once, 100 ns each, meet in one of 64.
+/// The number of shards, each with its own lock. With 64, four workers that decide at once for 100 ns each
+/// rarely collide.
 const PARTS: usize = 64;
-/// Below this many keys a part is not swept.
+/// The number of keys below which a shard is not swept.
 const SMALL: usize = 32;
-/// Tries before a worker waits in the kernel for a part's lock, which others hold for less than a microsecond.
+/// The number of spins before a worker blocks on a shard's lock, which is held for less than a microsecond.
 const TRIES: u32 = 200;
 
-/// Buckets by the hash of their key. Those that are full are not kept: they are what a key has that is not known.
+/// Buckets by the hash of their key. Full buckets are dropped, because an unknown key has a full bucket.
 #[derive(Debug)]
 pub(crate) struct Buckets {
     parts: Box<[Mutex<Part>]>,
-    /// Keys that a part may have.
+    /// The maximum number of keys in a shard.
     most: usize,
 }
 
 #[derive(Debug, Default)]
 struct Part {
-    /// When each is full.
+    /// The time at which each bucket is full.
     full: HashMap<u64, u64, BuildHasherDefault<Hashed>>,
-    /// Keys from which on the next one makes sweeps first.
+    /// The number of keys from which the next insertion sweeps first.
     sweep_at: usize,
-    /// Of all keys that there is no room for.
+    /// The shared bucket of all keys beyond the maximum number.
     crowd: u64,
-    /// Before this there is no use in looking for room again.
+    /// The time before which another sweep cannot free a bucket.
     crowded_until: u64,
 }
 
 impl Buckets {
-    /// Room for so many keys at once.
+    /// Creates a table for this many keys.
     pub fn new(keys: usize) -> Self {
         let parts = (0..PARTS).map(|_| Mutex::default()).collect();
         Self { parts, most: keys.div_ceil(PARTS).max(1) }
     }
 
-    /// Decides on a request of this cost; with when the bucket was full before.
+    /// Decides on a request of this cost. Also returns the time at which the bucket was full before.
     pub fn decide(&self, key: u64, gcra: &Gcra, now: u64, cost: u64) -> (u64, Result<u64, u64>) {
         let mut part = self.part(key);
         if let Some(full) = part.full.get_mut(&key) {
@@ -67,7 +68,7 @@ impl Buckets {
         (before, decided)
     }
 
-    /// Takes a decision on this cost back.
+    /// Reverts a decision on this cost.
     pub fn undo(&self, key: u64, gcra: &Gcra, cost: u64) {
         let mut part = self.part(key);
         let part = &mut *part;
@@ -75,7 +76,7 @@ impl Buckets {
         *full = full.saturating_sub(gcra.time(cost));
     }
 
-    /// Takes this from a key's bucket, whether it has that or not.
+    /// Charges this cost to a key's bucket even if it has less.
     pub fn debit(&self, key: u64, gcra: &Gcra, now: u64, cost: u64, debt: u64) {
         let mut part = self.part(key);
         let part = &mut *part;
@@ -89,7 +90,7 @@ impl Buckets {
     }
 
     fn part(&self, key: u64) -> MutexGuard<'_, Part> {
-        // The table in it takes the low bits and the high ones.
+        // The hash table inside uses the low and the high bits.
         let part = &self.parts[(key >> 40) as usize % PARTS];
         for _ in 0..TRIES {
             match part.try_lock() {
@@ -108,7 +109,7 @@ impl Buckets {
 }
 
 impl Part {
-    /// Whether one more key may come. Sweeps now and then, so that what it costs is shared by many.
+    /// Whether another key fits. Sweeps occasionally, so that many insertions share its cost.
     fn has_room(&mut self, most: usize, now: u64, interval: u64) -> bool {
         let len = self.full.len();
         if len < self.sweep_at.max(SMALL).min(most) {
@@ -123,13 +124,13 @@ impl Part {
         if left < most {
             return true;
         }
-        // None of them can have become full before the first of them has got one request's time back.
+        // No bucket can be full before one request's interval has passed.
         self.crowded_until = now + interval.min(CROWDED);
         false
     }
 }
 
-/// A hundredth of a second.
+/// A hundredth of a second, in sixteenths of a nanosecond.
 const CROWDED: u64 = 160_000_000;
 
 #[cfg(test)]
@@ -140,7 +141,7 @@ mod tests {
 
     const SECOND: u64 = 16_000_000_000;
 
-    /// Spreads numbers over all parts.
+    /// Spreads numbers over all shards.
     fn key(n: u64) -> u64 {
         n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
@@ -161,7 +162,7 @@ mod tests {
     fn what_is_full_goes() {
         let (buckets, gcra) = (Buckets::new(100_000), Gcra::new(1, Duration::from_secs(1), 2));
         for n in 0..100_000_u64 {
-            // A thousand new ones a second, each for a second.
+            // A thousand new keys per second, each active for a second.
             assert!(buckets.decide(key(n), &gcra, SECOND + n * SECOND / 1000, 1).1.is_ok());
         }
         assert!(buckets.len() < 3 * 1000 + PARTS * SMALL, "{}", buckets.len());

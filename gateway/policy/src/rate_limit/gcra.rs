@@ -1,48 +1,50 @@
-//! The generic cell rate algorithm, as a virtual schedule (ITU-T I.371, annex A): a bucket is one number, the time at which it
-//! will be full again.
+//! The generic cell rate algorithm as a virtual schedule (ITU-T I.371, annex A). A bucket is a single number:
+//! the time at which it will be full again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A sixteenth of a nanosecond: a rate of a million a second is kept to 0.003 %, and 36 years fit.
+/// Time units per nanosecond. A rate of a million per second is accurate to 0.003 %, and 36 years fit into a
+/// `u64`.
 const UNITS: u64 = 16;
 
-/// A rate, and how far it may be run ahead of: times in [`UNITS`] of a nanosecond.
+/// A rate and a burst tolerance; times are in [`UNITS`] per nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gcra {
-    /// Between two requests at the rate.
+    /// The time between two requests at the rate.
     pub interval: u64,
-    /// From an empty bucket to a full one.
+    /// The time in which an empty bucket fills.
     pub tolerance: u64,
 }
 
-/// What came of a request.
+/// The decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
-    /// Whether it may go on.
+    /// Whether the request passes.
     pub passes: bool,
-    /// How many more may at once.
+    /// The number of further requests that would pass now.
     pub remaining: u64,
-    /// Until another one may, if this one may not.
+    /// The time until a refused request would pass.
     pub wait: Duration,
-    /// Until as many may at once as ever.
+    /// The time until the bucket is full.
     pub full: Duration,
 }
 
 impl Gcra {
-    /// `count` in each `period`, and `burst` at once.
+    /// Creates a rate of `count` per `period` with bursts of `burst`.
     pub fn new(count: u64, period: Duration, burst: u64) -> Self {
         let interval = (units(period) / count.max(1)).max(1);
         Self { interval, tolerance: interval.saturating_mul(burst.max(1)).min(u64::MAX / 4) }
     }
 
-    /// The time that such a cost takes to come back.
+    /// Returns the time in which this cost is replenished.
     #[inline]
     pub fn time(&self, cost: u64) -> u64 {
         self.interval.saturating_mul(cost).min(u64::MAX / 4)
     }
 
-    /// What comes of a request of this cost at `now` if the bucket is full at `full`, and when it is full then.
+    /// Decides on a request of this cost at `now`, for a bucket that is full at `full`. Returns the new time
+    /// at which the bucket is full, or the time to wait.
     #[inline]
     pub fn decide(&self, full: u64, now: u64, cost: u64) -> Result<u64, u64> {
         let next = full.max(now).saturating_add(self.time(cost));
@@ -50,7 +52,7 @@ impl Gcra {
         if ahead <= self.tolerance { Ok(next) } else { Err(ahead - self.tolerance) }
     }
 
-    /// As people and fields of answers have it.
+    /// Converts the result of [`decide`](Self::decide) to a decision with durations.
     pub fn decision(&self, full: u64, now: u64, decided: Result<u64, u64>) -> Decision {
         let (passes, full, wait) = match decided {
             Ok(next) => (true, next, 0),
@@ -61,14 +63,14 @@ impl Gcra {
         Decision { passes, remaining, wait: duration(wait), full: duration(ahead) }
     }
 
-    /// When a bucket is full from which a response takes this in addition, whether it has that or not. What it lacks then is
-    /// bounded by `debt`.
+    /// Returns when a bucket is full after a response charges an additional cost, even if the bucket has
+    /// less. The deficit is at most `debt`.
     pub fn debited(&self, full: u64, now: u64, cost: u64, debt: u64) -> u64 {
         let most = now.saturating_add(self.tolerance).saturating_add(self.time(debt));
         full.max(now).saturating_add(self.time(cost)).min(most)
     }
 
-    /// A decision on such a cost that was made elsewhere, with the time until the bucket is full.
+    /// Converts a decision of a shared store, which returns the time until the bucket is full.
     pub fn elsewhere(&self, passes: bool, full: Duration, cost: u64) -> Decision {
         let ahead = units(full);
         let wait = if passes { 0 } else { (ahead + self.time(cost)).saturating_sub(self.tolerance).max(1) };
@@ -76,7 +78,7 @@ impl Gcra {
         Decision { passes, remaining, wait: duration(wait), full }
     }
 
-    /// The interval and the tolerance in microseconds.
+    /// Returns the interval and the tolerance in microseconds.
     pub fn microseconds(&self) -> (f64, f64) {
         let one = (1000 * UNITS) as f64;
         (self.interval as f64 / one, self.tolerance as f64 / one)
@@ -91,22 +93,22 @@ fn duration(units: u64) -> Duration {
     Duration::from_nanos(units.div_ceil(UNITS))
 }
 
-/// Times since something began.
+/// A clock that counts from its start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(Instant);
 
 impl Clock {
-    /// It begins.
+    /// Starts a clock.
     pub fn start() -> Self {
         Self(tollgate_net::now())
     }
 
-    /// How long ago that was.
+    /// Returns the time since the start.
     pub fn elapsed(&self) -> Duration {
         tollgate_net::now().saturating_duration_since(self.0)
     }
 
-    /// The same, in units.
+    /// Returns the time since the start in [`UNITS`] per nanosecond.
     #[inline]
     pub fn now(&self) -> u64 {
         let since = self.elapsed();
@@ -114,15 +116,15 @@ impl Clock {
     }
 }
 
-/// One bucket for all workers: a decision is one compare-and-swap.
+/// A bucket that all workers share: a decision is one compare-and-swap.
 #[derive(Debug, Default)]
 pub(crate) struct Bucket(AtomicU64);
 
 impl Bucket {
-    /// Decides on a request of this cost; with when the bucket was full before.
+    /// Decides on a request of this cost. Also returns the time at which the bucket was full before.
     #[inline]
     pub fn decide(&self, gcra: &Gcra, now: u64, cost: u64) -> (u64, Result<u64, u64>) {
-        // Nothing else is read by who sees the number: no order is needed.
+        // No other data depends on this number, so relaxed ordering suffices.
         let mut full = self.0.load(Ordering::Relaxed);
         loop {
             let decided = gcra.decide(full, now, cost);
@@ -134,13 +136,13 @@ impl Bucket {
         }
     }
 
-    /// Takes a decision on this cost back.
+    /// Reverts a decision on this cost.
     pub fn undo(&self, gcra: &Gcra, cost: u64) {
         let less = |full: u64| Some(full.saturating_sub(gcra.time(cost)));
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
-    /// Takes this from it, whether it has that or not.
+    /// Charges this cost even if the bucket has less.
     pub fn debit(&self, gcra: &Gcra, now: u64, cost: u64, debt: u64) {
         let more = |full: u64| Some(gcra.debited(full, now, cost, debt));
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
@@ -167,7 +169,7 @@ mod tests {
             let bucket = Bucket::default();
             let mut passed = 0;
             for n in 0..offered * seconds {
-                // A schedule without a drift.
+                // A schedule without drift.
                 let now = SECOND + (u128::from(n) * u128::from(SECOND) / u128::from(offered)) as u64;
                 let (full, decided) = bucket.decide(&gcra, now, 1);
                 let decision = gcra.decision(full, now, decided);
@@ -175,7 +177,7 @@ mod tests {
                 passed += u64::from(decided.is_ok());
                 let most = burst as f64 + (n as f64 / offered as f64) * count as f64 / period as f64;
                 assert!(passed as f64 <= most * 1.0001 + 1.0, "{passed} of {most} at {n}");
-                // It is refused only when it must: as many have passed as may have.
+                // A request is refused only if the allowed number has already passed.
                 if decided.is_err() {
                     assert!(passed as f64 >= most * 0.9999 - 1.0, "{passed} of {most} at {n}");
                 }
@@ -225,7 +227,7 @@ mod tests {
         assert!(passes(11, 1).is_ok() && passes(11, 1).is_err());
         assert!(passes(100, u64::MAX).is_err(), "no cost overflows");
         assert!(passes(100, 5).is_ok());
-        // A response says that its request has cost more than was there.
+        // A response reports a higher cost than the bucket had.
         bucket.debit(&gcra, 100 * SECOND, 10, 7);
         assert_eq!(passes(100, 1), Err(8 * SECOND), "seven below nothing at most");
         assert!(passes(107, 1).is_err() && passes(108, 1).is_ok());

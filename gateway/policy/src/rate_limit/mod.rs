@@ -1,7 +1,7 @@
-//! `rate_limit`: how many requests may come in a time.
+//! `rate_limit`: limits the rate of requests.
 //!
-//! Each limit of the list must have room for a request. If one of them refuses it, the policy gives back to the limits before
-//! it, also in a shared store.
+//! A request must pass each limit of the list. If one refuses it, the policy refunds the cost in the previous
+//! limits, also in a shared store.
 
 mod buckets;
 pub(crate) mod gcra;
@@ -23,41 +23,41 @@ use crate::redis::OnFailure;
 use crate::told::{self, Told};
 use crate::{After, By, Planned, Policy, Refusal, Request, Shared, Verdict};
 
-/// Limits that a request has to find room in, each in its turn.
+/// Limits, all of which a request must pass, in order.
 #[derive(Clone, Debug, Default)]
 pub struct RateLimitRules {
-    /// In the order in which they are written.
+    /// The limits in configuration order.
     pub limits: Vec<RateLimit>,
 }
 
-/// How many requests may come in a time.
+/// A limit of the rate of requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateLimit {
-    /// What clients are told that it is called: letters, digits, `-`, `_`, `.` and blanks.
+    /// The name that response fields show to clients: letters, digits, `-`, `_`, `.` and spaces.
     pub name: String,
-    /// So many ...
+    /// The number of requests per period.
     pub count: u64,
-    /// ... in each of these, evenly.
+    /// The period. Requests are replenished evenly over it.
     pub period: Duration,
-    /// So many at once after a pause.
+    /// The number of requests that are allowed at once after a pause.
     pub burst: u64,
-    /// What requests are told apart by.
+    /// The key by which requests are counted.
     pub by: By,
-    /// What a request counts for.
+    /// The cost of a request.
     pub cost: Cost,
-    /// Requests that are not counted.
+    /// Requests that the limit does not count.
     pub exempt: Exempt,
-    /// What limits at several places have in common that count together; nothing: this one counts for its own place.
+    /// The name of a scope whose limits share one count; `None`: the limit counts for its own place only.
     pub scope: Option<String>,
-    /// Keys that are remembered at once; those past them share buckets.
+    /// The maximum number of keys; further keys share buckets.
     pub keys: usize,
-    /// Whether every answer tells how the limit stands, and not only one that refuses.
+    /// Whether every response reports the state of the limit, instead of refusals only.
     pub headers: bool,
-    /// The status of what it refuses; nothing: 429.
+    /// The status of a refusal; `None`: 429.
     pub status: Option<u16>,
-    /// Whether it refuses nothing, and only tells the log what it would have refused.
+    /// Whether the limit refuses nothing and only logs what it would refuse.
     pub dry_run: bool,
-    /// How several gateways hold it together; nothing: each by itself.
+    /// How several gateways share the limit; `None`: each gateway has its own.
     pub shared: Option<SharedRate>,
 }
 
@@ -110,11 +110,11 @@ struct Live {
     /// Its item of `RateLimit-Policy`.
     policy: String,
     counts: Arc<Counts>,
-    /// Where it is counted, if that is not here.
+    /// The shared store that counts instead of this process.
     remote: Option<Arc<Remote>>,
 }
 
-/// What is counted in this process. It survives a change of plan that leaves the rate and the key alone.
+/// The counts of this process. They survive a change of plan that keeps the rate and the key.
 #[derive(Debug)]
 struct Counts {
     gcra: Gcra,
@@ -140,14 +140,14 @@ impl Live {
         Self { rule: rule.clone(), policy, counts, remote }
     }
 
-    /// What a request takes; nothing: it is not counted.
+    /// Returns the cost of a request; `None`: it is not counted.
     #[inline]
     fn cost(&self, request: &Request<'_>) -> Option<u64> {
         let cost = self.rule.cost.of(request);
         (cost > 0 && !self.rule.exempt.has(request)).then_some(cost)
     }
 
-    /// Gives back what a request took, wherever that was counted.
+    /// Refunds the cost of a refused request, in the local or the shared count.
     fn undo(&self, request: &Request<'_>) {
         let Some(cost) = self.cost(request).filter(|_| !self.rule.dry_run) else { return };
         match &self.remote {
@@ -157,7 +157,7 @@ impl Live {
         }
     }
 
-    /// Has what the response says of the cost settled when it is there. `taken` was taken already.
+    /// Registers the settlement of the cost that the response reports. `taken` is already counted.
     fn settle_with_response(&self, taken: u64, request: &mut Request<'_>) {
         let (counts, cost) = (self.counts.clone(), self.rule.cost.clone());
         match &self.remote {
@@ -187,7 +187,7 @@ impl Counts {
         Self { gcra, by, keys, clock, hash, all: Bucket::default(), each: Buckets::new(keys) }
     }
 
-    /// A hash of what a request is told apart by; nothing: all count together.
+    /// Returns the hash of the request's key; `None`: all requests share one bucket.
     fn key(&self, request: &Request<'_>) -> Option<u64> {
         match self.by {
             By::All => None,
@@ -196,7 +196,8 @@ impl Counts {
     }
 
     fn decide(&self, request: &Request<'_>, cost: u64) -> Decision {
-        // Not when the request began: who sends a head slowly would be counted where nobody counts any more.
+        // Uses the current time instead of the start of the request: a slow head must not move the request to
+        // an earlier time.
         let now = self.clock.now();
         let (full, decided) = match self.key(request) {
             None => self.all.decide(&self.gcra, now, cost),
@@ -216,7 +217,7 @@ impl Counts {
         }
     }
 
-    /// Makes of what was taken what it has cost.
+    /// Corrects the count to the reported cost.
     fn settle(&self, key: Option<u64>, taken: u64, said: u64, debt: u64) {
         let now = self.clock.now();
         match (said.checked_sub(taken), key) {
@@ -234,7 +235,7 @@ impl Policy for RateLimits {
     }
 }
 
-/// Has a request find room in each limit, from this one on.
+/// Checks a request against each limit from index `from`.
 fn walk(limits: &Arc<[Live]>, from: usize, mut told: Option<Told>, request: &mut Request<'_>) -> Verdict {
     for (index, limit) in limits.iter().enumerate().skip(from) {
         let Live { rule, counts, remote, .. } = limit;
@@ -279,7 +280,8 @@ fn walk(limits: &Arc<[Live]>, from: usize, mut told: Option<Told>, request: &mut
     Verdict::Continue
 }
 
-/// What comes of a decision, if the request does not go on. None was made: it passes.
+/// Processes a decision; returns a verdict if the request does not continue. Without a decision the request
+/// passes.
 #[inline]
 fn settle(
     limits: &[Live],
@@ -312,14 +314,14 @@ fn settle(
     Some(refuse(limits, index, refusal, request))
 }
 
-/// Refuses a request, and gives back what it took.
+/// Refuses a request and refunds its cost in the previous limits.
 fn refuse(limits: &[Live], index: usize, refusal: Refusal, request: &Request<'_>) -> Verdict {
     limits[..index].iter().for_each(|limit| limit.undo(request));
     refusal.into()
 }
 
 impl Live {
-    /// What becomes of a request that the store cannot be asked for.
+    /// Decides on a request while the store is unavailable.
     fn without(
         &self,
         remote: &Remote,

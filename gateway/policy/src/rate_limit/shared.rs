@@ -1,4 +1,4 @@
-//! A limit that several gateways hold together, by one Redis.
+//! A rate limit that several gateways share through one Redis.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -11,86 +11,88 @@ use crate::hashed::Hashed;
 use crate::redis::{OnFailure, Question, RedisRule, Store, Unavailable};
 use crate::{By, Request, Shared};
 
-/// How long what was taken in advance may be spent.
+/// The lifetime of a lease.
 const LEASE: Duration = Duration::from_secs(1);
-/// How long it is not looked for room again when there was none.
+/// How long the next sweep waits after a sweep that freed nothing.
 const CROWDED: Duration = Duration::from_millis(10);
 
-/// How several gateways hold a limit together.
+/// The settings of a limit that several gateways share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedRate {
     /// The Redis that counts.
     pub redis: RedisRule,
-    /// How many are taken at once, to be given out here within a second; 1: each is asked for.
+    /// The number of requests that one call to Redis takes in advance, valid for one second; 1: each request
+    /// calls Redis.
     pub lease: u32,
 }
 
-/// The part of a limit that is not in this process.
+/// The connection of a limit to the shared store.
 #[derive(Debug)]
 pub(super) struct Remote {
     pub rule: SharedRate,
-    /// How far responses can take it below nothing.
+    /// How far responses can take a bucket below zero.
     debt: u64,
     store: Arc<Store>,
     shared: Arc<Shared>,
-    /// What tells this limit from others. The rate is in it: a count by another one says nothing.
+    /// The name of the limit in the store. It contains the rate, because counts of another rate are
+    /// meaningless.
     name: Vec<u8>,
     clock: Clock,
     hash: RandomState,
     leases: Mutex<Leases>,
 }
 
-/// Leases by the hash of their key: what a client sends there may be long.
+/// Leases by the hash of their key, because a client's value may be long.
 #[derive(Debug, Default)]
 struct Leases {
     by_key: HashMap<u64, Arc<Lease>, BuildHasherDefault<Hashed>>,
-    /// Keys from which on the next one makes sweeps first.
+    /// The number of keys from which the next insertion sweeps first.
     sweep_at: usize,
-    /// Before this there is no use in looking for room again.
+    /// The time before which no sweep is tried.
     crowded_until: Duration,
 }
 
-/// What was taken of one key.
+/// The requests that were taken in advance for one key.
 #[derive(Debug, Default)]
 struct Lease {
     taken: Mutex<Taken>,
-    /// Who has it asks; the others wait for what comes of it.
+    /// The task that holds this lock calls the store; others wait for its result.
     asking: tokio::sync::Mutex<()>,
 }
 
-/// Times in nanoseconds since the clock was started.
+/// The state of a lease. Times count from the start of the clock.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     left: u64,
-    /// It may be spent until then.
+    /// The end of the lease.
     until: Duration,
-    /// Before this there is none, as the store has said.
+    /// The time before which the store grants nothing.
     none_before: Duration,
-    /// The bucket is full then.
+    /// The time at which the bucket is full.
     full: Duration,
 }
 
-/// What can be said at once, or has to be asked.
+/// The result of a local attempt to decide.
 pub(super) enum Step {
-    /// It is decided.
+    /// The lease decided.
     Decided(Decision),
-    /// The store is not there.
+    /// The store is unavailable.
     Lost,
-    /// This has to be asked.
+    /// The store must be asked.
     Ask(Box<Ask>),
 }
 
-/// A question, ready to be asked.
+/// A prepared call to the store.
 pub(super) struct Ask {
     store: Arc<Store>,
     shared: Arc<Shared>,
     key: Vec<u8>,
     gcra: Gcra,
-    /// What the request takes.
+    /// The cost of the request.
     cost: u64,
-    /// What is asked for.
+    /// The amount to take, including the lease.
     want: u64,
-    /// How far responses can take it below nothing.
+    /// How far responses can take the bucket below zero.
     debt: u64,
     clock: Clock,
     lease: Option<Arc<Lease>>,
@@ -110,17 +112,17 @@ impl Remote {
         }
     }
 
-    /// Whether there is no use in asking.
+    /// Whether the store is lost and must not be asked.
     pub fn is_lost(&self) -> bool {
         self.store.is_lost()
     }
 
-    /// What becomes of requests that it cannot be asked for.
+    /// Returns the rule for requests while the store is unavailable.
     pub fn on_failure(&self) -> OnFailure {
         self.rule.redis.on_failure
     }
 
-    /// Decides on a request, if that can be done here.
+    /// Decides on a request locally if its lease allows that.
     pub fn decide(&self, request: &Request<'_>, by: &By, gcra: Gcra, keys: usize, cost: u64) -> Step {
         if self.store.is_lost() {
             return Step::Lost;
@@ -153,7 +155,7 @@ impl Remote {
         by.with(request, |value| self.store.key(&[&self.name], value))
     }
 
-    /// Gives back what a request took: to the lease it came from, or to the store, for whose answer nobody waits.
+    /// Refunds the cost of a refused request to its lease, or else to the store without waiting for it.
     pub fn undo(&self, request: &Request<'_>, by: &By, gcra: Gcra, cost: u64) {
         if self.rule.lease > 1 {
             let key = by.hash(request, &self.hash);
@@ -167,14 +169,14 @@ impl Remote {
         self.account(request, by, gcra).settle(cost, 0);
     }
 
-    /// The account of a request's key, to be settled when its cost is known.
+    /// Returns the account of a request's key, which is settled when the cost is known.
     pub fn account(&self, request: &Request<'_>, by: &By, gcra: Gcra) -> Account {
         let (store, shared, key) = (self.store.clone(), self.shared.clone(), self.key(request, by));
         Account { store, shared, key, gcra, debt: self.debt }
     }
 }
 
-/// A key in the store.
+/// The bucket of one key in the store.
 pub(super) struct Account {
     store: Arc<Store>,
     shared: Arc<Shared>,
@@ -184,7 +186,8 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// Makes of what was taken what it has cost. Nobody waits for the store's answer; if it gives none, what was taken stands.
+    /// Corrects the bucket to the reported cost. No request waits for the store; if it does not respond, the
+    /// bucket stays.
     pub fn settle(self, taken: u64, said: u64) {
         let Self { store, shared, key, gcra, debt } = self;
         if taken == said || store.is_lost() {
@@ -201,14 +204,15 @@ impl Account {
 }
 
 impl Leases {
-    /// The lease of a key; nothing if there are too many, and each has to be asked for.
+    /// Returns the lease of a key; `None` if there are too many, so that the store must be asked for each
+    /// request.
     fn of(&mut self, key: u64, most: usize, now: Duration) -> Option<Arc<Lease>> {
         if let Some(lease) = self.by_key.get(&key) {
             return Some(lease.clone());
         }
         let len = self.by_key.len();
         if len >= self.sweep_at.max(64).min(most) {
-            // All of them are looked at in a sweep: not for each of a flood of keys.
+            // A sweep scans all leases, so it must not run for each key of a flood.
             if len >= most && now < self.crowded_until {
                 return None;
             }
@@ -235,7 +239,8 @@ impl Lease {
         now < taken.until || now < taken.none_before
     }
 
-    /// Gives out this much of what was taken, or says that there is none; nothing: it has to be asked.
+    /// Decides from the lease: takes the cost, or refuses while the store grants nothing. `None`: the store
+    /// must be asked.
     fn decide(&self, gcra: Gcra, now: Duration, cost: u64) -> Option<Decision> {
         let mut taken = self.taken();
         if taken.left >= cost && now < taken.until {
@@ -247,8 +252,9 @@ impl Lease {
 }
 
 impl Ask {
-    /// Asks, on the policies' thread. Who stops waiting does not call off what takes a lease: what the store has given would
-    /// be lost to all others, and clients that ask and go could have a limit's whole room wasted.
+    /// Asks the store on the background I/O thread. Dropping the future does not cancel a call that takes a
+    /// lease. Otherwise the granted requests would be lost, and clients that disconnect early could exhaust a
+    /// limit.
     pub fn ask(self) -> impl Future<Output = Result<Decision, Unavailable>> {
         let shared = self.shared.clone();
         let there = shared.clone();
@@ -276,21 +282,21 @@ impl Ask {
         let (got, full) = self.question(shared).await?;
         let now = self.clock.elapsed();
         let decision = self.gcra.elsewhere(got >= self.cost, full, self.cost);
-        // A dear request is refused while a cheap one may yet pass.
+        // The bucket may refuse an expensive request while a cheap one still passes.
         let none = if got == 0 { self.gcra.elsewhere(false, full, 1).wait } else { Duration::ZERO };
         let mut taken = lease.taken();
         if got > 0 {
             let left = got.saturating_sub(self.cost);
             *taken = Taken { left, until: now + LEASE, none_before: Duration::ZERO, full: now + full };
         } else {
-            // What is left of the lease before was too little for this one, and is not for others.
+            // The rest of the old lease is too small for this request but may suffice for others.
             let left = taken.left > 0 && now < taken.until;
             (taken.none_before, taken.full) = (if left { Duration::ZERO } else { now + none }, now + full);
         }
         Ok(decision)
     }
 
-    /// How many may, and after what time the bucket is full.
+    /// Returns the granted amount, and the time until the bucket is full.
     async fn question(&self, shared: &Shared) -> Result<(u64, Duration), Unavailable> {
         let (interval, tolerance) = self.gcra.microseconds();
         let (key, want, least) = (self.key.clone(), self.want, self.cost);
@@ -312,7 +318,8 @@ mod tests {
     use crate::testing::Sent;
     use crate::{Context, RedisPlace};
 
-    /// A store that grants ten of whatever it is asked for, each time when it is told to. It says when it was asked.
+    /// Starts a store that grants ten units per question, each time the test permits it. It signals each
+    /// question.
     fn store() -> (SocketAddr, mpsc::Receiver<()>, mpsc::Sender<()>) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let address = listener.local_addr().expect("bound");

@@ -1,4 +1,4 @@
-//! Connections to one Redis, to the master that Sentinel names, and to a cluster.
+//! Connections to a single Redis, to the master that Sentinel names, and to a cluster.
 
 use redis::aio::MultiplexedConnection;
 use redis::cluster::{ClusterClient, ClusterConfig};
@@ -11,23 +11,23 @@ use redis::{
 
 use super::{CONNECT, Question, RedisPlace, RedisRule};
 
-/// Makes connections. It keeps none.
+/// A factory of connections. It keeps none itself.
 pub(super) enum Connector {
-    /// To one server.
+    /// Connects to a single server.
     One(Box<Client>),
-    /// To the master of the moment.
+    /// Connects to the current master.
     Sentinel(Box<SentinelClient>),
-    /// To every node of a cluster.
+    /// Connects to every node of a cluster.
     Cluster(Box<ClusterClient>),
 }
 
 impl Connector {
-    /// The connector of a rule.
+    /// Creates the connector of a rule.
     ///
     /// # Errors
-    /// No address can be made of it.
+    /// When the rule's addresses are invalid.
     pub fn new(rule: &RedisRule) -> RedisResult<Self> {
-        // Without it the library asks whichever provider is built in, and panics where that is not one.
+        // Otherwise the library uses the compiled-in provider, and panics if there is not exactly one.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         match &rule.place {
             RedisPlace::One { url } => {
@@ -77,15 +77,15 @@ impl Connector {
                     Ok(info.set_redis_settings(settings.clone()))
                 });
                 let nodes = nodes.collect::<RedisResult<Vec<_>>>()?;
-                // A request waits for one answer, and what it waits for may be asked of another node once or twice.
+                // A request waits for a response that may take one or two redirects to other nodes.
                 Ok(Self::Cluster(Box::new(ClusterClient::builder(nodes).retries(2).build()?)))
             }
         }
     }
 
-    /// A connection on which it has answered. The caller bounds the time.
+    /// Connects and verifies the connection with a ping. The caller sets the time limit.
     pub async fn connect(self) -> Option<Connection> {
-        // The times are those of whoever asks.
+        // The callers set their own time limits.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let connection = match self {
             Self::One(client) => {
@@ -106,7 +106,7 @@ impl Connector {
     }
 }
 
-/// Host and port, in plain text or over TLS that verifies the host.
+/// Returns the address, in plain text or with TLS that verifies the host.
 fn address((host, port): &(String, u16), tls: bool) -> ConnectionAddr {
     let (host, port) = (host.clone(), *port);
     match tls {
@@ -115,19 +115,19 @@ fn address((host, port): &(String, u16), tls: bool) -> ConnectionAddr {
     }
 }
 
-/// A connection that carries any number of questions at once. Clones share it.
+/// A connection that multiplexes questions. Clones share it.
 #[derive(Clone)]
 pub(super) enum Connection {
     One(MultiplexedConnection),
-    /// It knows which node has which key, and follows when that changes.
+    /// Routes each key to its node and follows changes of the cluster.
     Cluster(ClusterConnection),
 }
 
 impl Connection {
-    /// What the store says.
+    /// Asks the store a question.
     ///
     /// # Errors
-    /// That it says nothing, or something else.
+    /// When the store does not respond, or responds with an error.
     pub async fn ask(&mut self, question: &Question) -> RedisResult<(i64, i64)> {
         match self {
             Self::One(connection) => question.ask(connection).await,
@@ -143,8 +143,8 @@ impl Connection {
         }
     }
 
-    /// Whether this connection cannot be used again after an error. The library reconnects to a cluster. Any other connection
-    /// is lost when its server ends or becomes a replica, which takes no counts.
+    /// Whether an error makes this connection unusable. The library reconnects to a cluster on its own. Any
+    /// other connection is lost when its server ends or becomes a replica, which rejects writes.
     pub fn is_lost_by(&self, error: &RedisError) -> bool {
         match self {
             Self::One(_) => {

@@ -1,9 +1,9 @@
-//! Redis or Valkey, where something is counted over several gateways: one atomic round trip a question. It is one server, the
-//! master that Sentinel names, or a cluster.
+//! A client for Redis or Valkey, with which several gateways count together: one atomic round trip per
+//! question. The place is a single server, the master that Sentinel names, or a cluster.
 //!
-//! Questions are asked on the policies' thread over one connection, which carries them all at once. When it breaks, or three
-//! questions in a row get no answer in time, the store counts as **lost**: nobody asks it any more, so that it costs nobody
-//! time, until somebody beside the requests has reached it again.
+//! Questions are sent from the background I/O thread over one multiplexed connection. If the connection
+//! breaks, or three consecutive questions get no response in time, the store counts as **lost**. Policies
+//! then do not ask it, so requests lose no time. A background task reconnects.
 
 mod connection;
 mod scripts;
@@ -26,80 +26,81 @@ pub(crate) use self::scripts::Question;
 use self::told::Told;
 use crate::{Shared, Side};
 
-/// Questions in a row without an answer in time, from which on the store counts as lost.
+/// The number of consecutive failures after which the store counts as lost.
 const MOST_FAILURES: u32 = 3;
-/// Between two attempts to reach it: from, and up to.
+/// The shortest and the longest pause between two connection attempts.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// The longest value of a client's that stands in a key as it is, in bytes: shorter than what stands for longer ones.
+/// The maximum length in bytes of a client's value that is part of a key. Longer values are replaced by a
+/// hash, which is longer than this.
 const LONGEST: usize = 64;
-/// To connect, to log in, and to be asked whether it is there.
+/// The time limit to connect, authenticate and ping.
 const CONNECT: Duration = Duration::from_secs(2);
 
-/// Where a Redis is, and what happens when it is not.
+/// The address of a Redis, and the behaviour while it is unavailable.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisRule {
-    /// Where it is.
+    /// The servers.
     pub place: RedisPlace,
     /// The password, if it is not in the URL.
     pub password: Option<String>,
-    /// How long a request waits for an answer.
+    /// How long a request waits for a response.
     pub timeout: Duration,
-    /// What becomes of requests without one.
+    /// The treatment of requests without a response.
     pub on_failure: OnFailure,
-    /// What its keys begin with.
+    /// The prefix of its keys.
     pub prefix: String,
 }
 
-/// Where a Redis is. It may have a password in it, so nothing shows it.
+/// The servers of a Redis. The value may contain a password, so it has no `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub enum RedisPlace {
-    /// One server.
+    /// A single server.
     One {
-        /// `redis://`, `rediss://` (TLS) or `unix://`, with user, password and database.
+        /// A URL with `redis://`, `rediss://` (TLS) or `unix://`, with user, password and database.
         url: String,
     },
-    /// The master of this name, which moves from server to server.
+    /// The current master of this name, as Sentinels announce it.
     Sentinel {
-        /// The name that the Sentinels have for it.
+        /// The name of the master at the Sentinels.
         master: String,
         /// The Sentinels, as host and port.
         sentinels: Vec<(String, u16)>,
-        /// The user and password of the Sentinels.
+        /// The user and password for the Sentinels.
         login: (Option<String>, Option<String>),
-        /// Whether the Sentinels speak TLS.
+        /// Whether the Sentinels use TLS.
         sentinel_tls: bool,
         /// The user at the master.
         user: Option<String>,
         /// The database at the master.
         database: u16,
-        /// Whether the master speaks TLS.
+        /// Whether the master uses TLS.
         tls: bool,
     },
-    /// A cluster, by some of its nodes.
+    /// A cluster, given by some of its nodes.
     Cluster {
-        /// Nodes that are asked for the others, as host and port.
+        /// The nodes to discover the cluster from, as host and port.
         nodes: Vec<(String, u16)>,
-        /// The user.
+        /// The user at all nodes.
         user: Option<String>,
-        /// Whether all of its nodes speak TLS.
+        /// Whether all nodes use TLS.
         tls: bool,
     },
 }
 
-/// What becomes of requests that a shared limit cannot be asked for.
+/// The treatment of requests while the store of a shared limit is unavailable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// Each gateway holds the limit by itself.
+    /// Each gateway enforces the limit on its own.
     #[default]
     Local,
-    /// They pass.
+    /// Requests pass.
     Open,
-    /// They are refused.
+    /// Requests are refused.
     Closed,
 }
 
 impl fmt::Debug for RedisRule {
-    /// Without what may be secret.
+    /// Omits everything that may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisRule")
             .field("timeout", &self.timeout)
@@ -108,7 +109,7 @@ impl fmt::Debug for RedisRule {
     }
 }
 
-/// Its passwords are wiped from memory.
+/// Wipes the passwords from memory.
 impl Drop for RedisRule {
     fn drop(&mut self) {
         self.password.zeroize();
@@ -121,10 +122,10 @@ impl Drop for RedisRule {
 }
 
 impl RedisRule {
-    /// Why such a URL cannot be used; never a part of it.
+    /// Checks whether a URL is usable. The error never contains a part of the URL.
     ///
     /// # Errors
-    /// What it lacks.
+    /// The defect of the URL.
     pub fn check(url: &str) -> Result<(), &'static str> {
         match url.into_connection_info() {
             Ok(_) => Ok(()),
@@ -132,7 +133,7 @@ impl RedisRule {
         }
     }
 
-    /// What tells it from others, its passwords aside.
+    /// Returns a text that identifies the server and the login, without separate passwords.
     fn identity(&self) -> String {
         match &self.place {
             RedisPlace::One { url } => url.clone(),
@@ -146,7 +147,7 @@ impl RedisRule {
         }
     }
 
-    /// Where it is, without what may be secret.
+    /// Returns the address for messages, without anything that may be secret.
     fn place(&self) -> String {
         match &self.place {
             RedisPlace::One { url } => {
@@ -162,7 +163,7 @@ impl RedisRule {
     }
 }
 
-/// It did not answer.
+/// The store did not respond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unavailable;
 
@@ -174,22 +175,22 @@ pub(crate) struct Store {
     state: AtomicU8,
     failures: AtomicU32,
     connection: Mutex<Option<Connection>>,
-    /// It was reached, or it is known that it was not.
+    /// Notified when the first connection attempt has succeeded or failed.
     known: Notify,
     lost: Notify,
-    /// What the standard error was told.
+    /// Limits the messages on standard error.
     told: Mutex<Told>,
 }
 
-/// Nobody has tried yet.
+/// No connection attempt has finished yet.
 const UNKNOWN: u8 = 0;
 const REACHED: u8 = 1;
 const LOST: u8 = 2;
 
 impl Store {
-    /// The store of this rule, which all policies share that have the same.
+    /// Returns the store of this rule. All policies with an equal rule share it.
     pub fn of(rule: &RedisRule, shared: &Shared) -> Arc<Self> {
-        // It may hold a password, and the key outlives the rule.
+        // The identity may contain a password, and the key outlives the rule.
         let identity = digest(&SHA256, rule.identity().as_bytes());
         let key = format!("redis/{:?}/{:?}/{}", identity.as_ref(), rule.timeout, rule.prefix);
         let fits = |store: &Store| store.rule.password == rule.password && store.rule.place == rule.place;
@@ -205,19 +206,19 @@ impl Store {
         })
     }
 
-    /// Whether there is no use in asking.
+    /// Whether the store is lost and must not be asked.
     pub fn is_lost(&self) -> bool {
         self.state.load(Ordering::Acquire) == LOST
     }
 
-    /// How long somebody waits for an answer.
+    /// Returns how long a request waits for a response.
     pub fn timeout(&self) -> Duration {
         self.rule.timeout
     }
 
-    /// The whole name of a key, with what a client says of itself last: if that is long, its hash stands there, which no
-    /// short value can be, so that no client makes the store keep much. So it does of a value with a brace: by those a client
-    /// could say which node of a cluster has the key.
+    /// Builds a key in the store: the prefix, the parts and the client's value. A long value is replaced by
+    /// its hash, so that clients cannot fill the store; no short value can equal a hash. A value with braces
+    /// is hashed too, because braces would let a client choose the cluster node of the key.
     pub fn key(&self, parts: &[&[u8]], value: Option<&[u8]>) -> Vec<u8> {
         let mut key = self.rule.prefix.clone().into_bytes();
         for part in parts {
@@ -237,7 +238,7 @@ impl Store {
         key
     }
 
-    /// Asks; on the policies' thread. Ends within the rule's time.
+    /// Asks the store, within the rule's timeout. Must run on the background I/O thread.
     pub async fn ask(self: &Arc<Self>, side: &Side, question: Question) -> Result<(i64, i64), Unavailable> {
         if !self.started.swap(true, Ordering::AcqRel) {
             side.spawn(keep(Arc::downgrade(self)));
@@ -287,7 +288,7 @@ impl Store {
         }
     }
 
-    /// Says that it is lost, or back.
+    /// Reports on standard error that the store is lost or back.
     fn tell(&self, reached: bool) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.is_news(reached, Instant::now()) {
@@ -310,7 +311,7 @@ impl Store {
     }
 }
 
-/// Reaches the store, again and again, for as long as somebody has it.
+/// Connects to the store, and reconnects after a loss, until the store is dropped.
 async fn keep(store: Weak<Store>) {
     let mut pause = BACKOFF.0;
     loop {
@@ -325,7 +326,7 @@ async fn keep(store: Weak<Store>) {
                 pause = BACKOFF.0;
                 kept.reach(connection);
                 drop(kept);
-                // Looked at now and then, so that this ends when nobody has the store any longer.
+                // Polls every second, so that this task ends when the store is dropped.
                 while let Some(kept) = store.upgrade() {
                     let _ = timeout(Duration::from_secs(1), kept.lost.notified()).await;
                     if kept.is_lost() {

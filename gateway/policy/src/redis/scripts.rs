@@ -1,14 +1,16 @@
-//! Questions to Redis. Each is one script, which Redis runs atomically and by its own clock. Each script has one key, so a
-//! single node of a cluster can run it.
+//! The questions to Redis. Each is one script, which Redis runs atomically and by its own clock. Each script
+//! has one key, so a single node of a cluster can run it.
 
 use std::sync::LazyLock;
 
 use redis::aio::ConnectionLike;
 use redis::{RedisResult, Script};
 
-/// `KEYS[1]` is when the bucket is full, in microseconds since a fixed time: that is what a number of Lua's still tells in parts.
-/// Given the interval, the tolerance, how many are wanted and how many at least, how many may, and after how many microseconds it
-/// is full. What responses have cost can have taken it further ahead than the tolerance, which is bounded when that is written.
+/// Takes from a rate. `KEYS[1]` is the time at which the bucket is full, in microseconds since a fixed time;
+/// the offset keeps fractions of a microsecond precise in Lua's numbers. The arguments are the interval, the
+/// tolerance, the wanted and the least amount, and the ceiling. Returns the granted amount, and the
+/// microseconds until the bucket is full. Reported costs may take the bucket beyond the tolerance; [`ADJUST`]
+/// bounds that.
 static RATE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         r"
@@ -30,8 +32,8 @@ return {got, math.ceil(full - now)}
     )
 });
 
-/// `KEYS[1]` is as of [`RATE`]. Given the microseconds that it is to be further ahead, which may be fewer than none, and how far
-/// ahead it may be at most.
+/// Corrects a rate. `KEYS[1]` is the same as for [`RATE`]. The arguments are the microseconds to add, which
+/// may be negative, and the maximum distance into the future.
 static ADJUST: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         r"
@@ -49,8 +51,8 @@ return {1, math.max(0, math.ceil(full - now))}
     )
 });
 
-/// `KEYS[1]` is how many came. Given how many may, for how many milliseconds it is kept and how many this one is: whether it may,
-/// and how many came then.
+/// Takes from a quota. `KEYS[1]` is the count. The arguments are the limit, the milliseconds for which the
+/// count is kept, and the cost. Returns whether the request passes, and the new count.
 static QUOTA: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         r"
@@ -64,7 +66,8 @@ return {1, came}
     )
 });
 
-/// `KEYS[1]` is how many came. Given how many more those are, or fewer, and for how many milliseconds it is kept.
+/// Corrects a quota. `KEYS[1]` is the count. The arguments are the difference, which may be negative, and the
+/// milliseconds for which the count is kept.
 static RECOUNT: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         r"
@@ -79,51 +82,51 @@ return {1, came + more}
     )
 });
 
-/// What it is asked.
+/// A question to the store.
 #[derive(Clone, Debug)]
 pub(crate) enum Question {
-    /// So many of a rate.
+    /// Takes an amount from a rate.
     Rate {
-        /// Its key.
+        /// The key of the bucket.
         key: Vec<u8>,
-        /// Between two, in microseconds.
+        /// The interval between two requests, in microseconds.
         interval: f64,
-        /// From empty to full, in microseconds.
+        /// The time in which an empty bucket fills, in microseconds.
         tolerance: f64,
-        /// How many are wanted.
+        /// The wanted amount.
         want: u64,
-        /// How many at least, or none.
+        /// The least useful amount; if less is available, nothing is taken.
         least: u64,
-        /// From as far below nothing as responses can take it to full, in microseconds.
+        /// The time in which a bucket with the maximum deficit fills, in microseconds.
         ceiling: f64,
     },
-    /// More or less of a rate than was taken.
+    /// Corrects the amount that was taken from a rate.
     Adjust {
-        /// Its key.
+        /// The key of the bucket.
         key: Vec<u8>,
-        /// How much longer until it is full, in microseconds.
+        /// The time to add until the bucket is full, in microseconds; may be negative.
         amount: f64,
-        /// How long that can be at most, in microseconds.
+        /// The maximum time until the bucket is full, in microseconds.
         ceiling: f64,
     },
-    /// Some of a quota.
+    /// Takes an amount from a quota.
     Quota {
-        /// Its key, with the period in it.
+        /// The key of the count, which contains the period.
         key: Vec<u8>,
-        /// How many there are.
+        /// The limit of the quota.
         limit: u64,
-        /// Milliseconds until the period is over.
+        /// The milliseconds for which the count is kept.
         keep: u64,
-        /// How many this request is.
+        /// The cost of the request.
         cost: u64,
     },
-    /// More or less of a quota than was taken.
+    /// Corrects the amount that was taken from a quota.
     Recount {
-        /// Its key, with the period in it.
+        /// The key of the count, which contains the period.
         key: Vec<u8>,
-        /// How many more.
+        /// The difference to add; may be negative.
         more: i64,
-        /// Milliseconds until the period is over.
+        /// The milliseconds for which the count is kept.
         keep: u64,
     },
 }

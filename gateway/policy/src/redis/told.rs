@@ -1,21 +1,22 @@
-//! What the standard error hears of a store: that it is lost, and that it is back, however often that happens.
+//! Limits the messages on standard error about a store that is lost and comes back repeatedly.
 
 use std::time::{Duration, Instant};
 
-/// Between two times that it is lost, at least.
+/// The minimum time between two reports of a loss.
 const SAY: Duration = Duration::from_secs(60);
 
-/// What was said last.
+/// The state of the reports.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// When it was said to be lost.
+    /// The time of the last reported loss.
     lost: Option<Instant>,
-    /// Whether it is still to be said that it is back.
+    /// Whether the recovery from a reported loss is still unreported.
     owed: bool,
 }
 
 impl Told {
-    /// Whether this is to be said: each loss once, but one a minute at most, and the return from each loss that was said.
+    /// Whether to report this change. Losses are reported at most once a minute, and the recovery from each
+    /// reported loss once.
     pub fn is_news(&mut self, reached: bool, now: Instant) -> bool {
         if reached {
             return std::mem::take(&mut self.owed);

@@ -1,8 +1,9 @@
-//! `trace`: spans of requests, told to a collector by OTLP, and the trace's context passed on.
+//! `trace`: exports spans of requests to a collector over OTLP, and propagates the trace context.
 //!
-//! A request gets one span, of kind `SERVER`, from when its policies are met to its end. The context that goes upstream names
-//! it as the parent, so that what services behind report hangs below it. Whether a trace is sampled says whoever began it; of
-//! those that begin here, a share is.
+//! Each request gets one span of kind `SERVER`, from the evaluation of its policies to its end. The context
+//! that goes upstream names this span as the parent, so spans of upstream services become its children. The
+//! party that starts a trace decides whether it is sampled; of the traces that start here, a configured share
+//! is.
 
 mod propagation;
 mod span;
@@ -18,16 +19,16 @@ use self::span::Span;
 use crate::otlp::{Exporter, Signal};
 use crate::{CollectorRule, Planned, Policy, Request, Shared, Verdict};
 
-/// Which requests are traced, and where their spans go.
+/// Selects the requests to trace, and the collector.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceRules {
-    /// Where spans go.
+    /// The collector of the spans.
     pub collector: CollectorRule,
-    /// The share of traces that begin here that is sampled, from 0 to 1.
+    /// The sampled share of traces that start here, from 0 to 1.
     pub sample: f64,
-    /// The forms in which a context is understood and passed on; the first that a request has counts.
+    /// The formats that are read and written; the first format found in a request counts.
     pub propagation: Vec<Propagation>,
-    /// Whether a context that comes with a request is believed. If not, a trace begins with each.
+    /// Whether a context in a request is trusted. If not, each request starts a trace.
     pub continues: bool,
 }
 
@@ -68,7 +69,7 @@ impl Policy for Trace {
         };
         let ids = Ids::new(parent.as_ref());
         request.context.span = Some((ids.trace, ids.span));
-        // In every form alone: what a client says goes no further beside it.
+        // Removes all formats, so that the client's values are not sent in a second format.
         for form in Propagation::ALL {
             form.remove(request, rules.continues && parent.is_some());
         }

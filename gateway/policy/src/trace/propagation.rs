@@ -1,19 +1,19 @@
-//! How a trace's context goes from one to the next: W3C Trace Context (level 1) and B3.
+//! The formats of a trace context: W3C Trace Context (level 1) and B3.
 
 use crate::Request;
 
-/// A form of a trace's context.
+/// A format of a trace context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// `traceparent` and `tracestate` (W3C Trace Context).
+    /// The fields `traceparent` and `tracestate` (W3C Trace Context).
     W3c,
-    /// `b3` in one field (B3 single header).
+    /// The field `b3` (B3 single header).
     B3,
-    /// `X-B3-TraceId`, `X-B3-SpanId` and `X-B3-Sampled` (B3 multiple headers).
+    /// The fields `X-B3-TraceId`, `X-B3-SpanId` and `X-B3-Sampled` (B3 multiple headers).
     B3Multi,
 }
 
-/// The span that a request says it comes from.
+/// The parent span that a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parent {
     pub trace: u128,
@@ -21,7 +21,7 @@ pub(super) struct Parent {
     pub sampled: bool,
 }
 
-/// A span's numbers.
+/// The ids of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ids {
     pub trace: u128,
@@ -29,8 +29,8 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    /// A new span of the parent's trace, or of a new one. Both are told to be random (W3C Trace Context, 3.2.2), not to be
-    /// hard to guess.
+    /// Creates a span in the parent's trace, or in a new one. The ids must be random (W3C Trace Context,
+    /// 3.2.2), but not unpredictable.
     pub fn new(parent: Option<&Parent>) -> Self {
         Self {
             trace: parent.map_or_else(|| fastrand::u128(1..), |parent| parent.trace),
@@ -42,10 +42,10 @@ impl Ids {
 const MULTI: [&str; 5] = ["x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid", "x-b3-sampled", "x-b3-flags"];
 
 impl Propagation {
-    /// All forms.
+    /// All formats.
     pub(super) const ALL: [Self; 3] = [Self::W3c, Self::B3, Self::B3Multi];
 
-    /// The context of a request; nothing if it has none in this form, or a broken one, which counts as none.
+    /// Returns the context of a request; `None` if it has none in this format, or an invalid one.
     pub(super) fn read(self, request: &Request<'_>) -> Option<Parent> {
         match self {
             Self::W3c => traceparent(request.header("traceparent")?),
@@ -61,7 +61,7 @@ impl Propagation {
         }
     }
 
-    /// What a request without a context says of being sampled: in B3 that stands alone, too (`b3: 0`).
+    /// Returns the sampling decision of a request without a context. In B3 it can stand alone (`b3: 0`).
     pub(super) fn decision(self, request: &Request<'_>) -> Option<bool> {
         let value = match self {
             Self::W3c => return None,
@@ -73,7 +73,8 @@ impl Propagation {
         decision(value)
     }
 
-    /// Takes the context out of a request. `continued`: the trace goes on, and so does what vendors say of it.
+    /// Removes the context from a request. `continued`: keeps the vendors' `tracestate`, because the trace
+    /// continues.
     pub(super) fn remove(self, request: &mut Request<'_>, continued: bool) {
         match self {
             Self::W3c => {
@@ -87,7 +88,7 @@ impl Propagation {
         }
     }
 
-    /// Gives a request the context of this span.
+    /// Writes the context of this span to a request.
     pub(super) fn write(self, request: &mut Request<'_>, ids: &Ids, sampled: bool) {
         let Ids { trace, span } = ids;
         let flag = u8::from(sampled);
@@ -105,8 +106,8 @@ impl Propagation {
     }
 }
 
-/// `version "-" trace-id "-" parent-id "-" trace-flags` (W3C Trace Context, 3.2). What a later version has behind these is
-/// not looked at.
+/// Parses `version "-" trace-id "-" parent-id "-" trace-flags` (W3C Trace Context, 3.2). Additional parts of
+/// later versions are ignored.
 fn traceparent(value: &[u8]) -> Option<Parent> {
     let mut parts = value.split(|byte| *byte == b'-');
     let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -117,7 +118,7 @@ fn traceparent(value: &[u8]) -> Option<Parent> {
     Some(Parent { trace: trace_id(trace)?, span: span_id(span)?, sampled: hex(flags, 2)? & 1 == 1 })
 }
 
-/// `trace-id "-" span-id ["-" sampling ["-" parent]]`.
+/// Parses `trace-id "-" span-id ["-" sampling ["-" parent]]`.
 fn b3(value: &[u8]) -> Option<Parent> {
     let mut parts = value.split(|byte| *byte == b'-');
     let (trace, span) = (trace_id(parts.next()?)?, span_id(parts.next()?)?);
@@ -128,7 +129,7 @@ fn is_sampled(value: &[u8]) -> bool {
     decision(value) == Some(true)
 }
 
-/// A decision on sampling, if it is one.
+/// Parses a sampling decision.
 fn decision(value: &[u8]) -> Option<bool> {
     match value {
         b"1" | b"d" | b"true" => Some(true),
@@ -137,7 +138,7 @@ fn decision(value: &[u8]) -> Option<bool> {
     }
 }
 
-/// 32 digits, or 16 in B3; zero is none.
+/// Parses 32 digits, or 16 in B3; zero is invalid.
 fn trace_id(digits: &[u8]) -> Option<u128> {
     if !matches!(digits.len(), 16 | 32) {
         return None;
@@ -149,7 +150,7 @@ fn span_id(digits: &[u8]) -> Option<u64> {
     hex(digits, 16).and_then(|id| u64::try_from(id).ok()).filter(|id| *id != 0)
 }
 
-/// A number of so many hexadecimal digits, which are lower case.
+/// Parses a number of exactly `length` hexadecimal digits in lower case.
 fn hex(digits: &[u8], length: usize) -> Option<u128> {
     let lower = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     if digits.len() != length || !digits.iter().all(lower) {

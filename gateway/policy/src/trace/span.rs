@@ -1,5 +1,5 @@
-//! A request's span, and how it is written for a collector: OTLP 1.x in JSON, with the names of OpenTelemetry's semantic
-//! conventions for HTTP servers (1.23).
+//! The span of a request and its serialization for a collector: OTLP 1.x in JSON, with the names of
+//! OpenTelemetry's semantic conventions for HTTP servers (1.23).
 
 use std::fmt::Write as _;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -12,13 +12,13 @@ use super::propagation::Ids;
 use crate::otlp::{Item, any};
 use crate::{Ended, Request};
 
-/// `SPAN_KIND_SERVER`, `STATUS_CODE_ERROR`.
+/// The values of `SPAN_KIND_SERVER` and `STATUS_CODE_ERROR`.
 const SERVER: u8 = 2;
 const ERROR: u8 = 2;
-/// Characters of a path or an agent's name that are told.
+/// The maximum number of bytes of an exported text, such as a path or a user agent.
 const LONGEST: usize = 1024;
 
-/// A request's span.
+/// The span of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Span {
     ids: Ids,
@@ -30,7 +30,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// It begins.
+    /// Starts a span.
     pub fn begin(request: &Request<'_>, ids: Ids, parent: Option<u64>, now: SystemTime) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]).into_owned();
         let origin = request.origin;
@@ -61,7 +61,7 @@ impl Span {
         Self { ids, parent, began: now, since: origin.now, name, facts }
     }
 
-    /// It has ended: as the collector gets it.
+    /// Ends the span and serializes it for the collector.
     pub fn end(mut self, ended: &Ended) -> Value {
         let took = ended.now.saturating_duration_since(self.since);
         let failed = ended.reason != Reason::None || ended.status >= 500;
@@ -88,7 +88,7 @@ impl Span {
         if let Some(parent) = self.parent {
             span["parentSpanId"] = format!("{parent:016x}").into();
         }
-        // What a client did wrong is not an error of the server's span.
+        // An error of the client is not an error of the server's span.
         if ended.status >= 500 || ended.status == 0 {
             span["status"] = json!({ "code": ERROR });
         }
@@ -98,7 +98,7 @@ impl Span {
 
 impl Item for Value {
     fn size(&self) -> usize {
-        // What requests say in it is cut off: see `LONGEST`.
+        // An upper bound, because texts of requests are truncated to `LONGEST`.
         LONGEST
     }
 

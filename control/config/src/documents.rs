@@ -197,7 +197,7 @@ impl Documents {
         Some(Undo { kind, name: name.to_owned(), before: Some(before) })
     }
 
-    /// Undoes a change. Later changes must have been undone before.
+    /// Undoes a change. Later changes must have been undone first.
     pub fn undo(&mut self, undo: Undo) {
         let Undo { kind, name, before } = undo;
         let gone = match before {
@@ -228,8 +228,8 @@ impl Documents {
         }
     }
 
-    /// Finds references of these documents to upstreams that do not exist. Its problems include help, unlike
-    /// those of the plan's compiler. `file_has` returns whether the file defines an upstream. The cost is
+    /// Finds references of these documents to upstreams that do not exist. Unlike the plan's compiler, it adds
+    /// suggestions. `file_has` returns whether the file defines an upstream. The cost is
     /// proportional to the number of references; if one is dangling, all upstreams are visited once.
     pub fn unknown<'d, 'p>(
         &self,

@@ -359,16 +359,16 @@ pub struct Forwarded {
     /// Trusted peers. The gateway appends to their `X-Forwarded-*` and `Forwarded`; from other peers it
     /// replaces these fields.
     pub trusted_proxies: Vec<Cidr>,
-    /// Exceptions from the removal of proxy fields that services trust: these fields pass, whoever sends
-    /// them. Default none.
+    /// Fields that the gateway passes from any peer, although services take them for a proxy's own and the
+    /// gateway removes such fields otherwise. Default none.
     pub keep: Vec<Spanned<String>>,
     /// Fields that describe the client's certificate. Default none.
     pub client_certificate: Vec<(String, CertificatePart)>,
-    /// Selection of the requests that get this gateway's mark in `CDN-Loop` (RFC 8586). Default [`CdnLoop::Own`].
+    /// Requests that get this gateway's mark in `CDN-Loop` (RFC 8586). Default [`CdnLoop::Own`].
     pub cdn_loop: CdnLoop,
 }
 
-/// Selection of the requests that get this gateway's mark in `CDN-Loop` (RFC 8586).
+/// The requests that get this gateway's mark in `CDN-Loop` (RFC 8586).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CdnLoop {
     /// Requests to one of the gateway's own addresses.

@@ -1,7 +1,7 @@
-//! What may be written, as data: each mapping's keys with their meaning, shape and default.
+//! The configuration's keys as data: each mapping's keys with their meaning, shape and default.
 //!
-//! One table serves the reader (unknown keys, what was expected), the JSON Schema and the reference, so that the
-//! three cannot drift apart. What a value *means* is the readers' business.
+//! One table drives the readers (unknown keys, expected values), the JSON Schema and the reference, so that
+//! the three cannot drift apart. The readers alone define what a value *means*.
 
 use std::time::Duration;
 
@@ -29,14 +29,14 @@ pub(crate) use upstreams::*;
 pub(crate) struct Section {
     /// Name of its definition in the schema.
     pub name: &'static str,
-    /// With its article, for messages: "a route".
+    /// The mapping with its article, for messages: "a route".
     pub noun: &'static str,
     pub doc: &'static str,
     pub keys: &'static [Key],
     pub choice: Choice,
 }
 
-/// Which keys exclude each other.
+/// The rule for keys of a section that exclude each other.
 pub(crate) enum Choice {
     Free,
     ExactlyOne(&'static [&'static str]),
@@ -48,12 +48,12 @@ pub(crate) struct Key {
     pub name: &'static str,
     pub doc: &'static str,
     pub shape: Shape,
-    /// As it would be written.
+    /// The default, as it would be written.
     pub default: Option<&'static str>,
     pub required: bool,
-    /// What other gateways call it, or what people write for it.
+    /// Names of the key in other gateways, and common mistakes.
     pub also: &'static [&'static str],
-    /// Whether its value is shown to nobody.
+    /// Whether the value is a secret, which is never shown.
     pub secret: bool,
 }
 
@@ -83,31 +83,31 @@ impl Key {
     }
 }
 
-/// What a value may look like.
+/// The form of a value.
 pub(crate) enum Shape {
     /// `on` or `off`.
     Switch,
     /// Bytes.
     Size { min: u64, max: u64, off: bool },
-    /// A time, or `off`.
+    /// A time with default bounds, or `off`.
     Duration,
     /// A time within bounds.
     Time { min: Duration, max: Duration, off: bool },
-    /// A percentage with up to four decimals, with or without its sign.
+    /// A percentage with up to four decimals, with or without a percent sign.
     Percent { min: u64, max: u64, off: bool },
     /// A whole number.
     Count { min: u64, max: u64, off: bool },
     /// `off`.
     Off,
-    /// A port alone, where an address could stand: taken, but not advertised.
+    /// A bare port in place of an address. It is accepted, but not listed in messages.
     Port,
-    /// One of a few words.
+    /// One of a fixed set of words.
     Word(&'static [&'static str]),
     /// A text.
     Text(&'static Text),
     /// A mapping with known keys.
     Section(&'static Section),
-    /// One or a list of them.
+    /// A single value or a list of values.
     OneOrMany(&'static Shape),
     /// A list.
     ListOf(&'static Shape),
@@ -115,22 +115,22 @@ pub(crate) enum Shape {
     MapOf(&'static Shape),
     /// One of several shapes.
     AnyOf(&'static [Shape]),
-    /// Whatever YAML can say.
+    /// Any YAML value.
     Anything,
 }
 
 /// A kind of text.
 pub(crate) struct Text {
-    /// For "expected": "an address such as `127.0.0.1:8080`".
+    /// The description after "expected" in messages: "an address such as `127.0.0.1:8080`".
     pub expected: &'static str,
-    /// A pattern (ECMA 262) that every such text matches; the reader is stricter.
+    /// A pattern (ECMA 262) that every valid text matches; the reader is stricter.
     pub pattern: Option<&'static str>,
-    /// Whether a number or `true` is taken as text even without quotes.
+    /// Whether an unquoted number or `true` is accepted as text.
     pub loose: bool,
 }
 
 impl Shape {
-    /// For "expected" in a message.
+    /// Returns the description after "expected" in messages.
     pub fn expected(&self) -> String {
         match self {
             Shape::Switch => "`on` or `off`".to_owned(),
@@ -173,7 +173,8 @@ impl Shape {
 }
 
 impl Shape {
-    /// As [`Shape::expected`], where a single value was given and is wrong: how lists and mappings look is no help.
+    /// Works like [`Shape::expected`], for an invalid single value: the forms of lists and mappings are left
+    /// out.
     pub fn expected_scalar(&self) -> String {
         match self {
             Shape::OneOrMany(inner) => inner.expected_scalar(),
@@ -188,12 +189,12 @@ impl Shape {
     }
 }
 
-/// The keys of a section, for "expected".
+/// Lists the keys of a section, for "expected".
 pub(crate) fn names(section: &Section) -> String {
     any_of(section.keys.iter().map(|key| format!("`{}`", key.name)))
 }
 
-/// "a, b or c".
+/// Joins items as "a, b or c".
 pub(crate) fn any_of(items: impl Iterator<Item = String>) -> String {
     let items: Vec<String> = items.collect();
     match items.split_last() {
@@ -223,7 +224,7 @@ fn time(time: Duration) -> String {
     }
 }
 
-/// Every section that can be reached, the root first.
+/// Returns every section that is reachable from the root, the root first.
 pub(crate) fn sections() -> Vec<&'static Section> {
     fn visit(shape: &'static Shape, found: &mut Vec<&'static Section>) {
         match shape {

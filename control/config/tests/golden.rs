@@ -1,5 +1,5 @@
-//! Good and bad files beside what is to come of them. `BLESS=1 cargo test -p tollgate-config` writes the
-//! expected files anew; read the difference before committing it.
+//! Compares the results of good and bad configuration files with golden files. `BLESS=1 cargo test -p
+//! tollgate-config` rewrites the golden files; read the difference before committing it.
 
 use std::fmt::{Debug, Write as _};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 use tollgate_config::{Config, Loaded, load_with};
 
-/// What the files see of an environment.
+/// The environment that the files see.
 fn variables(name: &str) -> Option<String> {
     match name {
         "BACKEND" => Some("10.9.9.9".to_owned()),
@@ -103,7 +103,7 @@ fn a_file_that_cannot_be_read_is_a_problem() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// What differs from the defaults, without places.
+/// Summarizes the settings that differ from the defaults, without source positions.
 fn summary(config: &Config) -> String {
     let mut out = String::new();
     let default = Config::default();

@@ -1,4 +1,4 @@
-//! Nothing that anyone writes may panic, and what is said about it has to make sense.
+//! Property tests: no input may panic, and every reported problem must be consistent.
 
 use proptest::prelude::*;
 use tollgate_config::{Severity, from_text};
@@ -16,7 +16,7 @@ const GOOD: &[&str] = &[
     include_str!("bad/match.yaml"),
 ];
 
-/// What does damage in YAML or in a value.
+/// Fragments that may damage YAML or a value.
 const PIECES: &[&str] = &[
     "",
     " ",
@@ -109,7 +109,7 @@ fn mutated() -> impl Strategy<Value = String> {
     })
 }
 
-/// Keys, each after what has to be open around it.
+/// Keys, each with the open brackets around it.
 const KEYS: &[&str] = &[
     "listen",
     "workers",
@@ -208,7 +208,7 @@ proptest! {
         let value = serde_json::Value::from(value).to_string();
         for open in KEYS {
             let close: String = open.chars().rev().filter_map(|c| match c { '{' => Some('}'), '[' => Some(']'), _ => None }).collect();
-            // The pattern's own brackets are balanced.
+            // Brackets within the key's own text are balanced.
             check(&format!("{open}: {value}{close}\n"));
         }
     }
@@ -247,6 +247,6 @@ fn large_and_odd_inputs_take_no_time() {
     ] {
         check(&text);
     }
-    // Quadratic work on these would take minutes.
+    // Quadratic work on these inputs would take minutes.
     assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
 }

@@ -55,8 +55,8 @@ impl fmt::Debug for PemBytes {
 /// TLS towards clients (`tls` of a listener).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenTls {
-    /// At least one. The first serves clients that send no server name, or one that no other certificate
-    /// covers.
+    /// At least one. The first is the default: it serves clients whose server name is missing or covered by
+    /// no other certificate.
     pub certificates: Vec<Certificate>,
     /// The oldest accepted version. Default 1.2.
     pub min_version: TlsVersion,

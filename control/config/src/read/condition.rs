@@ -51,7 +51,7 @@ pub(super) fn query(reader: &mut Reader, field: Field<'_>) -> Vec<FieldMatch> {
 fn entries<'t>(reader: &mut Reader, field: Field<'t>) -> &'t [Entry] {
     match &field.node.kind {
         Kind::Map(entries) => {
-            // No request carries as many, and the conditions are compared with each other.
+            // More fields than any request carries; the conditions are compared with each other.
             if let Some(extra) = entries.get(MOST) {
                 let message = format!("`{}` has more than {MOST} conditions", field.key.name);
                 reader.problems.push(Problem::error(extra.at, message));

@@ -16,7 +16,7 @@ static LOG_FORMAT: Text = Text {
     loose: false,
 };
 
-/// What `access_log` may be, of the gateway or of a route.
+/// Form of `access_log` of the gateway or of a route.
 pub(crate) const ACCESS_LOG_SHAPE: Shape = Shape::AnyOf(&[
     Shape::Off,
     Shape::Text(&LOG_TARGET),
@@ -38,14 +38,14 @@ static APP_NAME: Text = Text {
     loose: false,
 };
 
-/// The facilities of syslog, by their numbers (RFC 5424, table 1).
+/// The syslog facilities, indexed by their codes (RFC 5424, table 1).
 pub(crate) const SYSLOG_FACILITIES: [&str; 24] = [
     "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp",
     "ntp", "audit", "alert", "clock", "local0", "local1", "local2", "local3", "local4", "local5", "local6",
     "local7",
 ];
 
-/// The severities of syslog, by their numbers (RFC 5424, table 2).
+/// The syslog severities, indexed by their codes (RFC 5424, table 2).
 pub(crate) const SYSLOG_SEVERITIES: [&str; 8] =
     ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 

@@ -1,4 +1,4 @@
-//! `admin`: the admin listener, and who may do what there.
+//! The keys of `admin`: the admin listener and the rights of its clients.
 
 use super::{Choice, Key, Section, Shape, TLS, Text};
 

@@ -1,4 +1,4 @@
-//! `consumers`: who is known, and by what.
+//! The keys of `consumers`.
 
 use super::{Choice, Key, Section, Shape, Text};
 

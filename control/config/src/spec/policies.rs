@@ -1,4 +1,4 @@
-//! The keys of policies: one file a policy.
+//! The keys of policies. Each policy has a file of its own.
 
 use super::{Choice, Key, Section, Shape, Text};
 
@@ -145,7 +145,7 @@ const AUTHORIZE: Key =
     Key::new("authorize", "Which authenticated consumers may come (403).", Shape::AnyOf(&AUTHORIZE_FORMS))
         .also(&["acl", "rbac", "authorization", "groups", "require"]);
 
-/// The sets that are used, then the policies in the order in which a request meets them.
+/// The used sets first, then the policies in the order in which they act on a request.
 pub(crate) static POLICIES: Section = Section {
     name: "policies",
     noun: "`policies`",

@@ -72,12 +72,12 @@ static REPLACE: Text =
     Text { expected: "a text in which `$1` stands for a group", pattern: None, loose: true };
 static HOST_REWRITE: Text =
     Text { expected: "`endpoint`, or a host such as `api.internal`", pattern: Some(r"^\S+$"), loose: false };
-/// Not loose: a number is a status.
+/// Not loose: an unquoted number is a status.
 static RESPOND_TEXT: Text = Text { expected: "a text", pattern: None, loose: false };
 static CONTENT_TYPE: Text =
     Text { expected: "a media type such as `application/json`", pattern: Some("/"), loose: false };
 
-/// With `{status}`, and a query.
+/// A path that may contain `{status}` and a query.
 static PAGE_PATH: Text = Text {
     expected: "a path such as `/50x.html` or `/errors/{status}.html`",
     pattern: Some(r"^/[!-~]*$"),
@@ -510,7 +510,7 @@ pub(crate) static RESPOND: Section = Section {
     ],
 };
 
-/// The name of a field in a `headers` mapping, for messages.
+/// Returns the expected form of a field's name in a `headers` mapping, for messages.
 pub(crate) fn header_name() -> &'static str {
     HEADER_NAME.expected
 }

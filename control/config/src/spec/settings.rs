@@ -1,4 +1,4 @@
-//! The keys of the whole gateway.
+//! The gateway-wide keys.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use super::{
     ROUTE, Section, Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
 };
 
-/// Head sizes beyond this are an attack or a mistake, and a receive buffer has to hold one.
+/// Maximum head size. A larger one is an attack or a mistake, and a receive buffer must hold a whole head.
 const HEAD_MAX: u64 = 1 << 20;
-/// No disk holds more; keeps sums of sizes far from overflow.
+/// Maximum size. No disk holds more, and sums of such sizes stay far from overflow.
 pub(crate) const SIZE_MAX: u64 = 1 << 50;
 
-/// Less is a slip: a number that was meant in MiB.
+/// Minimum memory bound. A smaller value is a mistake: a number that was meant in MiB.
 pub(crate) const OVERLOAD_MEMORY_MIN: u64 = 16 << 20;
 
 pub(crate) static ADDRESS: Text = Text {
@@ -339,7 +339,7 @@ pub(crate) static FORWARDED: Section = Section {
 static CERTIFICATE_PART: Shape =
     Shape::Word(&["certificate", "chain", "pem", "subject", "issuer", "serial", "names", "fingerprint"]);
 
-/// A client that may do nothing for longer needs no rate.
+/// Maximum of `rate_grace`. A client that may stall for longer needs no minimum rate.
 const LONGEST_GRACE: Duration = Duration::from_secs(3600);
 const RATE_MAX: u64 = 1 << 30;
 pub(crate) const RATE: Shape = Shape::Size { min: 1, max: RATE_MAX, off: true };

@@ -1,4 +1,4 @@
-//! The keys of `tls`, of listeners and of upstreams.
+//! The keys of `tls` of listeners and of upstreams.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ pub(crate) static TLS: Section = Section {
     ],
 };
 
-/// Two years are what the list of preloaded hosts recommends; ten are a slip.
+/// Maximum of `max_age`. The preload list recommends two years; ten are a mistake.
 const LONGEST_AGE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 pub(crate) static STRICT_TRANSPORT_SECURITY: Section = Section {

@@ -30,7 +30,7 @@ pub(crate) static UPSTREAM_NAME: Text = Text {
     loose: false,
 };
 
-/// Of an endpoint and of the gateway.
+/// The zone of an endpoint or of the gateway.
 pub(crate) static ZONE: Text = Text {
     expected: "the name of a zone such as `eu-west-1a`",
     pattern: Some(r"^[A-Za-z0-9_.:/-]+$"),
@@ -44,7 +44,7 @@ pub(crate) static ENDPOINT_SHAPE: Shape =
 pub(crate) static UPSTREAM_VALUE: Shape =
     Shape::AnyOf(&[Shape::Section(&UPSTREAM), Shape::Text(&ENDPOINT_TEXT), Shape::ListOf(&ENDPOINT_SHAPE)]);
 
-/// Far above any sensible share; sums of weights stay within 32 bits for a thousand entries.
+/// Bounds of a weight, far above any sensible share. The sum stays within 32 bits for a thousand entries.
 const WEIGHT: Shape = Shape::Count { min: 0, max: 1_000_000, off: false };
 
 pub(crate) static TARGET: Section = Section {

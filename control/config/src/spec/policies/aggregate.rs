@@ -1,4 +1,4 @@
-//! `aggregate`.
+//! The keys of `aggregate`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `any_of`.
+//! The keys of `any_of`.
 
 use super::{API_KEY, AUTHORIZE, BASIC, CLIENT_CERTIFICATE, EXT_AUTHZ, FORWARD_AUTH, HMAC, IP, JWT};
 use crate::spec::{Choice, Section, Shape};

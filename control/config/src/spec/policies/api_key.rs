@@ -1,4 +1,4 @@
-//! `api_key`, and what policies share that say who somebody is.
+//! The keys of `api_key`, and keys that authentication policies share.
 
 use crate::spec::{Choice, FROM, HEADER_NAME, Key, OPTIONAL, Section, Shape, Text};
 
@@ -10,7 +10,7 @@ pub(crate) static PARAMETER: Text = Text {
 
 static NAME_OR_OFF: [Shape; 2] = [Shape::Off, Shape::Text(&HEADER_NAME)];
 
-/// The field that tells a consumer's name upstream.
+/// The field that tells the upstream the consumer's name.
 pub(crate) const CONSUMER_HEADER: Key = Key::new(
     "consumer_header",
     "The field in which the consumer's name goes upstream; what a client sends there is taken out.",
@@ -19,7 +19,7 @@ pub(crate) const CONSUMER_HEADER: Key = Key::new(
 .or("X-Consumer-Name")
 .also(&["user_header", "name_header"]);
 
-/// The field that tells a consumer's groups upstream.
+/// The field that tells the upstream the consumer's groups.
 pub(crate) const GROUPS_HEADER: Key = Key::new(
     "groups_header",
     "The field in which the consumer's groups go upstream, with commas; what a client sends there is taken out.",

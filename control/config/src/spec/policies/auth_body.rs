@@ -1,4 +1,5 @@
-//! The part of a request's body that an authorisation service gets: a key of `forward_auth` and `ext_authz`.
+//! Keys for the part of a request's body that an authorization service receives, shared by `forward_auth` and
+//! `ext_authz`.
 
 use crate::spec::{Choice, Key, Section, Shape};
 

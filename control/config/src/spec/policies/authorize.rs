@@ -1,4 +1,4 @@
-//! `authorize`.
+//! The keys of `authorize`.
 
 use crate::spec::{Choice, Key, Section, Shape, Text};
 

@@ -1,4 +1,4 @@
-//! `basic`.
+//! The keys of `basic`.
 
 use std::time::Duration;
 

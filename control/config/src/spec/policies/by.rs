@@ -1,4 +1,4 @@
-//! What requests are told apart by.
+//! The values of `by`, the key by which requests are counted.
 
 use crate::spec::{Shape, Text};
 
@@ -12,10 +12,10 @@ pub(crate) static BY: Text = Text {
 pub(crate) static BY_ONE: Shape = Shape::Text(&BY);
 pub(crate) const BY_SHAPE: Shape = Shape::OneOrMany(&BY_ONE);
 
-/// The text of `by` in the reference.
+/// Description of `by` in the reference.
 pub(crate) const BY_DOC: &str = "The key by which requests are counted, or a list of parts that form one key. Requests that lack it count together.";
 
-/// What other gateways call `by`.
+/// Names of `by` in other gateways.
 pub(crate) const BY_ALSO: &[&str] = &[
     "key",
     "keys_by",

@@ -1,4 +1,4 @@
-//! `canary`.
+//! The keys of `canary`.
 
 use crate::spec::{Choice, Key, Section, Shape, Text, UPSTREAM_NAME};
 

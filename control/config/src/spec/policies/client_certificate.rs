@@ -1,4 +1,4 @@
-//! `client_certificate`.
+//! The keys of `client_certificate`.
 
 use crate::spec::{
     CERTIFICATE_NAME_SHAPE, CONSUMER_HEADER, Choice, GROUPS_HEADER, Key, OPTIONAL, Section, Shape,

@@ -1,4 +1,4 @@
-//! `compression`.
+//! The keys of `compression`.
 
 use crate::spec::{Choice, Key, Section, Shape, Text};
 

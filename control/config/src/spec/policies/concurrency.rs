@@ -1,4 +1,4 @@
-//! `concurrency`.
+//! The keys of `concurrency`.
 
 use crate::spec::{
     BY_ALSO, BY_DOC, BY_SHAPE, COST, COST_ALSO, COST_DOC, Choice, EXEMPT, EXEMPT_ALSO, EXEMPT_DOC, Key,

@@ -1,4 +1,4 @@
-//! `cookies`.
+//! The keys of `cookies`.
 
 use crate::spec::{Choice, Key, Section, Shape, Text};
 

@@ -1,4 +1,4 @@
-//! `cors`.
+//! The keys of `cors`.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! What a request counts for in a limit, and which ones are not counted.
+//! Keys for the cost of a request in a limit, and for the requests that a limit does not count.
 
 use crate::spec::{CIDR_SHAPE, Choice, HEADER_NAME, Key, Section, Shape, Text};
 
-/// The most that a request can count for.
+/// Maximum cost of a request.
 pub(crate) const MOST_COST: u64 = 1_000_000_000;
 
 static EACH: Shape = Shape::Count { min: 0, max: MOST_COST, off: false };

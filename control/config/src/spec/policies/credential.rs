@@ -1,4 +1,4 @@
-//! Where a credential is looked for, and whether a request needs one: keys that several policies share.
+//! Keys that several policies share: the places of a credential, and whether a request needs one.
 
 use super::{COOKIE, PARAMETER};
 use crate::spec::{Choice, HEADER_NAME, Key, Section, Shape, Text};
@@ -33,7 +33,7 @@ pub(crate) static CREDENTIAL_PLACE: Section = Section {
 };
 static PLACE_SHAPE: Shape = Shape::Section(&CREDENTIAL_PLACE);
 
-/// Where the credential may be, for policies that take it from several places.
+/// The places where a credential may be, for policies that accept several.
 pub(crate) const FROM: Key = Key::new(
     "from",
     "The places where the credential may be; a request with credentials in two of them is refused (401).",

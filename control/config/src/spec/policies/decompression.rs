@@ -1,4 +1,4 @@
-//! `decompression`.
+//! The keys of `decompression`.
 
 use crate::spec::{Choice, Key, Section, Shape};
 

@@ -1,4 +1,4 @@
-//! `ext_authz`.
+//! The keys of `ext_authz`.
 
 use std::time::Duration;
 

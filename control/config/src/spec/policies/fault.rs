@@ -1,4 +1,4 @@
-//! `fault`.
+//! The keys of `fault`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `forward_auth`.
+//! The keys of `forward_auth`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `headers`.
+//! The keys of `headers`.
 
 use crate::spec::{Choice, HEADER_NAME, Key, Section, Shape, Text};
 

@@ -1,4 +1,4 @@
-//! `hmac`.
+//! The keys of `hmac`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `intercept`.
+//! The keys of `intercept`.
 
 use crate::spec::{Choice, Key, Section, Shape, Text};
 

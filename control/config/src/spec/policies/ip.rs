@@ -1,4 +1,4 @@
-//! `ip`.
+//! The keys of `ip`.
 
 use crate::spec::{CIDR_SHAPE, Choice, Key, Section, Shape};
 

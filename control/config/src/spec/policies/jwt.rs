@@ -1,4 +1,4 @@
-//! `jwt`.
+//! The keys of `jwt`.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) static COOKIE: Text = Text {
 static TEXT_SHAPE: Shape = Shape::Text(&TEXT);
 static CLAIM_SHAPE: Shape = Shape::OneOrMany(&TEXT_SHAPE);
 
-/// As tokens spell them.
+/// Algorithms, as tokens spell them.
 pub(crate) const JWT_ALGORITHMS: &[&str] = &[
     "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384",
     "ES512", "EdDSA",

@@ -1,4 +1,4 @@
-//! `mirror`.
+//! The keys of `mirror`.
 
 use std::time::Duration;
 

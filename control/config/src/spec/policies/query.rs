@@ -1,4 +1,4 @@
-//! `query`.
+//! The keys of `query`.
 
 use crate::spec::{Choice, Key, Section, Shape, Text};
 

@@ -1,4 +1,4 @@
-//! `quota`.
+//! The keys of `quota`.
 
 use crate::spec::{
     BY_ALSO, BY_DOC, BY_SHAPE, COST, COST_ALSO, COST_DOC, Choice, EXEMPT, EXEMPT_ALSO, EXEMPT_DOC, Key,

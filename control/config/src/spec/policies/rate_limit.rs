@@ -1,4 +1,4 @@
-//! `rate_limit`.
+//! The keys of `rate_limit`.
 
 use crate::spec::{
     BY_ALSO, BY_DOC, BY_SHAPE, COST, COST_ALSO, COST_DOC, Choice, EXEMPT, EXEMPT_ALSO, EXEMPT_DOC, Key,

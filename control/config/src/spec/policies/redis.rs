@@ -1,4 +1,4 @@
-//! `redis` of policies that count for several gateways.
+//! The keys of `redis` of policies that count for several gateways.
 
 use std::time::Duration;
 

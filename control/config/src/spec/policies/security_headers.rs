@@ -1,4 +1,4 @@
-//! `security_headers`.
+//! The keys of `security_headers`.
 
 use crate::spec::{Choice, Key, Section, Shape, Text};
 

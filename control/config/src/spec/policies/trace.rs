@@ -1,4 +1,4 @@
-//! `trace`.
+//! The keys of `trace`, and of the collector of an access log.
 
 use super::forward_auth::URL;
 use crate::spec::{Choice, Key, PEM, Section, Shape, Text};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::settings::HEADER_NAME;
 use super::super::{Choice, Key, Section, Shape, Text};
 
-/// As they are written under `balance`; `hash` needs `by`, which only the mapping has.
+/// Policies of the short form of `balance`. `hash` needs `by`, which only the mapping has.
 pub(crate) const BALANCE_POLICIES: &[&str] = &["round_robin", "least_requests", "random"];
 
 static COOKIE: Text = Text {

@@ -1,10 +1,10 @@
-//! The keys of what an upstream can take: `limits`, `queue`, `adaptive`.
+//! The keys of an upstream's capacity: `limits`, `queue`, `adaptive`.
 
 use std::time::Duration;
 
 use super::super::{Choice, Key, Section, Shape};
 
-/// What a cap may be.
+/// Bounds of a limit.
 const CAP: Shape = Shape::Count { min: 1, max: u32::MAX as u64, off: true };
 
 pub(crate) static UPSTREAM_LIMITS: Section = Section {

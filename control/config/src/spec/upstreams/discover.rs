@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::{Choice, Key, Section, Shape, Text};
 
-/// The short form.
+/// The short form of `discover`.
 pub(crate) static DISCOVER_TEXT: Text = Text {
     expected: "`dns://NAME:PORT`, `srv://NAME` or `file:PATH`",
     pattern: Some(r"^(dns://|srv://|file:)\S+$"),

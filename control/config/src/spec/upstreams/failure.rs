@@ -1,10 +1,10 @@
-//! The keys of what happens when an attempt fails: `retry`, `hedge`, `breaker`.
+//! The keys of failure handling: `retry`, `hedge`, `breaker`.
 
 use std::time::Duration;
 
 use super::super::{Choice, Key, Section, Shape, Text};
 
-/// What other gateways call `retry`.
+/// Names of `retry` in other gateways.
 pub(crate) const RETRY_ALSO: &[&str] = &[
     "retries",
     "retry_policy",

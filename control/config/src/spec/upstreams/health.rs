@@ -1,10 +1,10 @@
-//! The keys of what is known of an endpoint: `health` by probes, `outlier` by traffic.
+//! The keys of health: `health` by probes, `outlier` by traffic.
 
 use std::time::Duration;
 
 use super::super::{Choice, Key, Section, Shape, Text};
 
-/// The short form of `health`, and `http` in the long one.
+/// The short form of `health`, and `http` in the mapping.
 pub(crate) static PROBE_PATH: Text =
     Text { expected: "a path such as `/healthz`", pattern: Some(r"^/[^\s#]*$"), loose: false };
 static PROBE_HOST: Text =

@@ -1,4 +1,9 @@
-//! The books of one exchange, closed on every way out.
+//! The record of one request: opened with its first byte, filled while it is handled, and closed on every way
+//! out.
+//!
+//! Each step writes its results into the [`Ledger`] of the scratch. [`close`] turns them into statistics and
+//! a line of the access log, and ends the policies' contexts. Invariant: an open ledger is always closed,
+//! even after a panic ([`close_abandoned`]).
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -18,18 +23,18 @@ use crate::scratch::Scratch;
 use crate::secured::Secured;
 use crate::worker::Worker;
 
-/// How long lines may wait in a worker before they go to the log's writer.
+/// How long log lines may wait in a worker before they go to the log's writer.
 const LOG_FLUSH: Duration = Duration::from_millis(100);
 
-/// What is known of an exchange so far.
+/// The facts known about a request so far.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     open: Option<Open>,
-    /// When the request began, if its head came in one piece.
+    /// When the request started, if its head arrived in one piece.
     at_once: Option<Instant>,
     pub reason: Reason,
     pub detail: Option<Cow<'static, str>>,
-    /// The bytes for which a message was refused, escaped. In a box: other requests pay for a null pointer.
+    /// The bytes for which a message was refused, escaped. Boxed: other requests pay for a null pointer.
     offence: Option<Box<str>>,
     pub status: u16,
     pub grpc_status: Option<Code>,
@@ -38,53 +43,53 @@ pub(crate) struct Ledger {
     pub attempts: u8,
     pub reused: bool,
     pub connect: Option<Duration>,
-    /// When the response's head was here.
+    /// When the response's head had arrived.
     pub headed: Option<Instant>,
-    /// When it ended, if someone has just looked at the clock.
+    /// When the request ended, if the clock was just read.
     pub ended: Option<Instant>,
-    /// The plan that the exchange began with, and its route.
+    /// The plan that the request started with, and its route.
     pub route: Option<(Rc<ActivePlan>, u32)>,
     pub upstream: Option<Rc<Upstream>>,
     pub endpoint: Option<Rc<Pool>>,
-    /// Empty: none.
+    /// Empty if there is none.
     pub request_id: Vec<u8>,
-    /// The TLS that it came by.
+    /// The TLS state of its connection.
     tls: Option<Rc<Secured>>,
-    /// The attempts before the present one, for the log.
+    /// Earlier attempts, for the log.
     pub earlier: Vec<Earlier>,
-    /// The begin of the present attempt, if it is not the first.
+    /// The start of the current attempt, if it is not the first.
     pub attempt_began: Option<Instant>,
-    /// The head of the client's response, if a log shows fields of it.
+    /// The head of the client's response, if a log contains fields of it.
     pub response: Vec<u8>,
     /// The client as trusted proxies announce it.
     pub announced: Announced,
-    /// What policies have found out. In a box: a request without policies pays for a null pointer.
+    /// The findings of policies. Boxed: a request without policies pays for a null pointer.
     pub found: Option<Box<Found>>,
 }
 
-/// What policies have found out about a request, for its line in the log.
+/// The findings of policies about a request, for the log.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub consumer: Option<Arc<Consumer>>,
-    /// Its trace, and its span in it.
+    /// Its trace, and its span in that.
     pub span: Option<(u128, u64)>,
 }
 
 impl Found {
-    /// Of a request that has met its policies.
+    /// Returns the findings about a request that has met its policies.
     pub fn of(context: &Context) -> Option<Box<Self>> {
         let (consumer, span) = (&context.consumer, context.span);
         (consumer.is_some() || span.is_some()).then(|| Box::new(Self { consumer: consumer.clone(), span }))
     }
 }
 
-/// An attempt before the present one.
+/// An attempt before the current one.
 #[derive(Debug)]
 pub(crate) struct Earlier {
     pub pool: Rc<Pool>,
-    /// The status of its answer; 0: there was none.
+    /// The status of its response; 0 if there was none.
     pub status: u16,
-    /// The reason of its failure.
+    /// The reason for its failure.
     pub reason: Reason,
     pub took: Duration,
 }
@@ -96,12 +101,12 @@ struct Open {
 }
 
 impl Ledger {
-    /// A request has begun.
+    /// Opens the record of a request.
     #[inline]
     pub fn open(&mut self, worker: &Worker, started: Instant, peer: SocketAddr, tls: Option<&Rc<Secured>>) {
         worker.stats.request_started();
-        // What it held of the request before, `close` has let go. Field by field: a new one would be made beside the old
-        // one, copied over it, and all that could be in that looked at to be dropped.
+        // `close` has released the references of the previous request. Fields are reset one by one: a new
+        // value would be built separately and copied over, and every old field would be checked for a drop.
         debug_assert!(self.route.is_none() && self.upstream.is_none() && self.endpoint.is_none());
         self.open = Some(Open { started, peer });
         self.at_once = Some(started);
@@ -119,7 +124,7 @@ impl Ledger {
         self.tls = tls.cloned();
     }
 
-    /// It was no request after all.
+    /// Discards the record: it was no request after all.
     pub fn withdraw(&mut self, worker: &Worker) {
         if self.open.take().is_some() {
             worker.stats.request_withdrawn();
@@ -130,12 +135,12 @@ impl Ledger {
         self.open.is_some()
     }
 
-    /// Its head has yet to come whole.
+    /// Called when the head arrives in several pieces.
     pub fn in_pieces(&mut self) {
         self.at_once = None;
     }
 
-    /// Notes the bytes for which a message is refused, for the log.
+    /// Records the bytes for which a message is refused, for the log.
     #[cold]
     pub fn note_offence(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
@@ -143,12 +148,12 @@ impl Ledger {
         }
     }
 
-    /// When the request began, if its head was whole then.
+    /// Returns when the request started, if its head arrived in one piece.
     pub fn at_once(&self) -> Option<Instant> {
         self.at_once
     }
 
-    /// Notes that the attempt that began then is over, and another one begins.
+    /// Records the end of the attempt that started at `began`, and the start of another.
     #[cold]
     pub fn begin_again(
         &mut self,
@@ -170,19 +175,19 @@ impl Ledger {
         self.response.extend_from_slice(head);
     }
 
-    /// When the request began.
+    /// Returns when the request started.
     pub fn started(&self) -> Option<Instant> {
         self.open.map(|open| open.started)
     }
 }
 
-/// The exchange has ended: into the counters and the log.
+/// Closes the record: adds it to the statistics and to the log.
 pub(crate) fn close(worker: &Worker, scratch: &mut Scratch, now: Instant) {
     let Scratch { request, ledger, met, .. } = scratch;
     if !ledger.is_open() {
         return;
     }
-    // While the books are open, so that they are closed by somebody if one of these panics.
+    // The record stays open here, so that it is still closed if a policy panics.
     if let Some(context) = met.take() {
         let Ledger { status, reason, bytes_out, .. } = *ledger;
         end(worker, context, &Ended { status, reason, bytes_out, now });
@@ -223,7 +228,7 @@ pub(crate) fn close(worker: &Worker, scratch: &mut Scratch, now: Instant) {
     ledger.offence = None;
 }
 
-/// Policies hear of the end, and what they held is let go.
+/// Tells policies that the request has ended, and releases their state.
 #[inline(never)]
 fn end(worker: &Worker, mut context: Box<Context>, ended: &Ended) {
     context.end(ended);
@@ -242,10 +247,10 @@ fn protocol(request: &RequestHead) -> Protocol {
     }
 }
 
-/// Closes the books of an exchange that nobody will end: its task panicked, or its worker stops.
+/// Closes the record of a request that cannot end normally: its task panicked, or its worker stops.
 pub(crate) fn close_abandoned(worker: &Worker, scratch: &mut Scratch) {
     if scratch.ledger.is_open() {
-        // What they held is let go, but that was no end that policies hear of.
+        // Policies release their state, but do not see this as an end.
         scratch.met = None;
         let panicked = std::thread::panicking();
         scratch.ledger.reason = if panicked { Reason::ProxyInternalError } else { Reason::ShuttingDown };
@@ -253,7 +258,7 @@ pub(crate) fn close_abandoned(worker: &Worker, scratch: &mut Scratch) {
     }
 }
 
-/// The parts of a record that few logs ask for.
+/// The parts of a record that few logs use.
 #[derive(Debug)]
 struct LogDetails<'a> {
     request: &'a RequestHead,

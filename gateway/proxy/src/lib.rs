@@ -1,16 +1,26 @@
-//! The worker: what carries a request, from its first byte to its line in the log.
+//! The worker: carries each request from its first byte to its record in the log.
 //!
-//! The path of a request, each stop a file:
+//! A worker is one thread with its own listeners, connections to endpoints, timers and buffers
+//! ([`run_worker`]). The control thread sends it plans and commands through a [`Mailbox`]. Workers share
+//! almost nothing, so most state here is in `Rc` and `Cell`.
 //!
-//! 1. `accept`: a connection comes in, or goes to a less loaded worker.
-//! 2. `connection`: it waits for a request, and holds almost nothing while it waits.
-//! 3. `receive`: the request's head is read and understood, or refused.
-//! 4. `decide`: the path is brought to its normal form, and the route found.
-//! 5. `forward`: an endpoint is picked, a connection to it taken from the pool or opened, and what failed tried again.
-//! 6. `exchange`: the request goes out, the response comes back, both stream.
-//! 7. `respond`: or the gateway answers itself: an error, a redirect, a fixed response.
-//! 8. `ledger`: what happened is recorded, whatever way it ended.
+//! A request passes through these modules, in this order:
 //!
+//! 1. `accept` takes a connection, or passes it to a less loaded worker.
+//! 2. `connection` waits for the first byte of a request, and holds almost no memory while it waits.
+//!    `preamble` comes before it: PROXY header and TLS.
+//! 3. `receive` reads and parses the head of the request, or refuses it. `http2` does so for streams of
+//!    HTTP/2.
+//! 4. `request` drives one request from here on. `decide` normalises the path and finds the route; `policy`
+//!    evaluates the policies.
+//! 5. `forward` picks an endpoint, takes a connection from the pool or opens one, and retries failed
+//!    attempts.
+//! 6. `exchange` sends the request and streams the response back. `client_side` and `upstream_side` are its
+//!    two ends.
+//! 7. `respond` answers in place of an endpoint: with an error, a redirect or a fixed response.
+//! 8. `ledger` records the result, however the request ended.
+//!
+//! `scratch` holds the buffers of one request; `worker` holds the state that all requests of a worker share.
 //! `rehearse` takes a request through the same functions without a socket, for `tollgate explain`.
 
 mod accept;

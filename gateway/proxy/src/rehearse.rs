@@ -1,6 +1,7 @@
-//! What a worker would do with a request, without a socket: for `tollgate explain`.
+//! Determines what a worker would do with a request, without a socket, for `tollgate explain`.
 //!
-//! Every step is the worker's own function, so that what is shown is what would happen.
+//! [`rehearse`] calls the worker's own functions in the worker's order, so the result matches what would
+//! happen. Only steps that need a connection or another system are left out.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -22,61 +23,63 @@ use crate::request::own_id;
 use crate::respond;
 use crate::scratch::Scratch;
 
-/// Stands in for a request id that a worker would draw.
+/// Replaces the request id that a worker would generate.
 pub const NEW_ID: &str = "<new id>";
 
-/// What a worker would do with a request.
+/// The steps that a worker would take for a request, and their outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rehearsal {
-    /// The path as sent, without query; empty if the head was not understood.
+    /// The path as sent, without query; empty if the head could not be parsed.
     pub sent_path: Vec<u8>,
-    /// Its normal form, which is matched; empty if it has none.
+    /// The normal form of the path, which is matched; empty if it has none.
     pub path: Vec<u8>,
-    /// Which route takes the request, and why the others do not; nothing if it was refused before that question.
+    /// The route that takes the request, and why the others do not. `None` if the request is refused before
+    /// routing.
     pub explanation: Option<Explanation>,
-    /// The method of the request that it asks about, if it is a CORS preflight that is routed as that one.
+    /// If the request is a CORS preflight and is routed as the request that it announces: the method of that
+    /// request.
     pub preflight: Option<String>,
-    /// The policies that it meets, in that order.
+    /// The policies that it meets, in order.
     pub policies: Vec<MetPolicy>,
-    /// What comes of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// What comes of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The gateway answers with an error of its own.
+    /// The gateway answers with its own error.
     Refused {
         /// The reason.
         reason: Reason,
-        /// The status.
+        /// The HTTP status.
         status: u16,
-        /// More on it, when there is more to say.
+        /// A more precise cause, if there is one.
         detail: Option<&'static str>,
     },
-    /// The winner forwards it.
+    /// The route forwards it.
     Forward {
         /// The path that goes upstream, without query.
         path: Vec<u8>,
-        /// The head that goes upstream, from the request line to the empty line, as the route's first endpoint would
-        /// get it.
+        /// The head that goes upstream, from the request line to the empty line, as the route's first
+        /// endpoint would get it.
         head: Vec<u8>,
         /// Whether the request asks for an upgrade that the route allows.
         upgrade: bool,
     },
-    /// The winner redirects.
+    /// The route or the listener redirects it.
     Redirect {
-        /// The `Location`.
+        /// The value of `Location`.
         location: Vec<u8>,
     },
-    /// The winner answers with its fixed response.
+    /// The route answers with its fixed response.
     Respond,
-    /// A policy answers.
+    /// A policy answers it.
     Answered(tollgate_policy::Answer),
 }
 
-/// Takes a request through the plan as a worker would. `head` is the whole head as it would be received, `peer` the
-/// client's address; `secure`: it comes by TLS.
+/// Takes a request through the plan as a worker would. `head` is the whole head as it would be received,
+/// `peer` is the client's address, and `secure` says whether the request comes over TLS.
 #[must_use]
 pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Rehearsal {
     let mut scratch = Scratch::default();
@@ -148,7 +151,7 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
     rehearsal
 }
 
-/// A detail that is the same for every request.
+/// Returns a detail that does not depend on the request's bytes.
 fn fixed(detail: Option<Cow<'static, str>>) -> Option<&'static str> {
     match detail {
         Some(Cow::Borrowed(detail)) => Some(detail),
@@ -160,7 +163,7 @@ pub(crate) fn refused(reason: Reason, detail: Option<&'static str>) -> Outcome {
     Outcome::Refused { reason, status: reason.status(), detail }
 }
 
-/// Where a redirect leads, if anywhere, as [`respond::redirect`] answers it.
+/// Returns the outcome of a redirect, as [`respond::redirect`] would send it.
 fn redirected(redirect: &Redirect, scratch: &mut Scratch, secure: bool) -> Outcome {
     let secure = scratch.ledger.announced.is_secure(secure);
     let mut location = Vec::new();
@@ -170,7 +173,7 @@ fn redirected(redirect: &Redirect, scratch: &mut Scratch, secure: bool) -> Outco
     }
 }
 
-/// What the route makes of it; `chosen`: which of its upstreams it is to go to, if that was said.
+/// Applies the route's action. `chosen` is the upstream of the route, by number, if a policy has named one.
 fn act(
     plan: &Plan,
     route: &Route,

@@ -1,4 +1,8 @@
-//! One request after the other: received, decided, forwarded or answered, recorded.
+//! Handles requests, one after another on a connection: receive, decide, forward or answer, record.
+//!
+//! [`exchanges`] is the reusable future that `connection` borrows while a client sends requests. For each
+//! head that [`receive`] returns, [`request`] drives the rest. `http2` and `policy` call `request` too, with
+//! other client sides. Its result, [`Next`], says what happens to the client's connection.
 
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -26,20 +30,20 @@ use crate::respond;
 use crate::scratch::{Loan, Scratch};
 use crate::worker::Worker;
 
-/// What becomes of the client's connection.
+/// The fate of the client's connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// It can carry another request.
     KeepAlive,
     /// It is closed at once.
     Close,
-    /// It is reset: the client must not take what it got for a whole answer.
+    /// It is reset: the client must not mistake a partial response for a complete one.
     Reset,
-    /// It is closed so that the answer arrives, though the client may still be sending.
+    /// It is closed in a way that delivers the response, though the client may still be sending.
     Linger,
 }
 
-/// Carries the requests of one connection after the other.
+/// Handles runs of requests, one connection at a time.
 pub(crate) async fn exchanges(seat: Rc<ExchangeSeat>) -> Infallible {
     loop {
         let client = seat.next().await;
@@ -48,7 +52,7 @@ pub(crate) async fn exchanges(seat: Rc<ExchangeSeat>) -> Infallible {
     }
 }
 
-/// Carries requests for as long as they follow each other.
+/// Handles the requests of a connection for as long as one follows another.
 async fn exchange(mut client: Box<Client>) -> Then {
     let worker = client.worker().clone();
     let mut loan = Loan::new(&worker);
@@ -58,7 +62,7 @@ async fn exchange(mut client: Box<Client>) -> Then {
         let next = match receive(&mut client, &worker, &mut loan, limits).await {
             Received::Request => {
                 client.requests += 1;
-                // A head may have taken its time, and nobody keeps ready what only a former plan names.
+                // Receiving the head may have taken a while, and the state of a previous plan is not kept.
                 if !worker.runs(&active) {
                     active = worker.active();
                 }
@@ -106,8 +110,8 @@ async fn exchange(mut client: Box<Client>) -> Then {
     }
 }
 
-/// Sees one request through, whose head was received. One whose policies have let it through and want more of it comes here
-/// again with them as its client's side, which then goes on from its route.
+/// Handles one request whose head was received. If policies delay it or change its bodies, they call this
+/// again with themselves as the client's side; it then continues after routing.
 pub(crate) async fn request<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,
@@ -159,7 +163,7 @@ pub(crate) async fn request<S: ClientSide>(
         }
         let mut share = None;
         if active.route(route).policies.is_some() {
-            // In two steps: what carries it borrows what would be needed here.
+            // In two steps, because the carried future borrows what the other step needs.
             let met = match policy::police(client, worker, scratch, active, route) {
                 Met::Through(share) => Ok(share),
                 Met::End(end) => Err(end),
@@ -185,7 +189,8 @@ pub(crate) async fn request<S: ClientSide>(
                     Ok(Box::pin(translate::forward_web(client, worker, scratch, active, to)).await)
                 }
                 Ok(upstream) if upstream.is_http2() => {
-                    // In a box of its own: what few requests need must not make the future of all larger.
+                    // In a box of its own, so that this rarer case does not enlarge the future of every
+                    // request.
                     let to = (route, upstream);
                     Box::pin(forward::<S, EndpointStream>(client, worker, scratch, active, to)).await
                 }
@@ -224,9 +229,9 @@ pub(crate) async fn request<S: ClientSide>(
     }
 }
 
-/// Whether the request is for a host that its TLS connection is not for: neither the one that it was opened for, nor one
-/// that the certificate of it stands for too, to which browsers send over the same connection (RFC 9110, 7.4; RFC 9113,
-/// 9.1.1).
+/// Returns whether the request names a host that its TLS connection does not serve. The connection serves the
+/// host that it was opened for. It also serves the other hosts of its certificate, since browsers reuse
+/// connections for them (RFC 9110, 7.4; RFC 9113, 9.1.1).
 fn is_misdirected<S: ClientSide>(client: &Client<S>, request: &RequestHead) -> bool {
     let Some(tls) = client.stream.tls() else { return false };
     let Some(name) = tls.server_name.as_deref() else { return false };
@@ -236,7 +241,7 @@ fn is_misdirected<S: ClientSide>(client: &Client<S>, request: &RequestHead) -> b
         && !tls.hosts.as_ref().is_some_and(|hosts| hosts.iter().any(|it| is_for(it, host)))
 }
 
-/// Whether a certificate's name stands for a host; `*.` is one label (RFC 6125, 6.4.3).
+/// Returns whether a certificate's name covers a host; `*.` is one label (RFC 6125, 6.4.3).
 fn is_for(name: &str, host: &[u8]) -> bool {
     match name.strip_prefix("*.") {
         Some(base) => {
@@ -247,13 +252,13 @@ fn is_for(name: &str, host: &[u8]) -> bool {
     }
 }
 
-/// Whether the connection ends with this request, whatever the answer.
+/// Returns whether the connection closes after this request, whatever the response.
 pub(crate) fn closes_after<S>(settings: &Settings, client: &Client<S>, scratch: &Scratch) -> bool {
     let limit = settings.limits.requests_per_connection;
     !scratch.request.keep_alive || limit.is_some_and(|limit| client.requests >= limit)
 }
 
-/// The client's own id if it is to be accepted and fit to be written into a log, else a new one.
+/// Sets the request id: the client's own if it is accepted and safe to log, else a new one.
 fn identify(settings: &RequestId, worker: &Worker, scratch: &mut Scratch) {
     let id = &mut scratch.ledger.request_id;
     match own_id(settings, &scratch.request) {
@@ -266,7 +271,7 @@ fn identify(settings: &RequestId, worker: &Worker, scratch: &mut Scratch) {
     }
 }
 
-/// The client's own id, if it is to be accepted and fit to be written into a log.
+/// Returns the client's own request id, if it is accepted and safe to log.
 pub(crate) fn own_id<'a>(settings: &RequestId, request: &'a RequestHead) -> Option<&'a [u8]> {
     const LONGEST: usize = 128;
     request.head.get_by_text(settings.header.as_bytes()).filter(|id| {

@@ -1,4 +1,7 @@
-//! The gateway answers itself: an error, a redirect, a fixed response.
+//! Sends responses of the gateway itself: errors, redirects, fixed responses, and the answers of policies.
+//!
+//! Each public function builds its status and field lines and calls [`answer`]. That adds the common fields,
+//! lets policies change the head, writes the response, and returns what happens to the connection.
 
 use tollgate_http::h1::write_decimal;
 use tollgate_http::{Method, Name, Version, title};
@@ -30,7 +33,8 @@ pub(crate) async fn error<S: ClientSide>(
     refusal(client, worker, scratch, settings, (reason, None, b""), close).await
 }
 
-/// Answers with an error, a status that replaces the reason's, and further lines, each with its CRLF.
+/// Answers with an error. `status` replaces the reason's status; `further` holds additional lines, each with
+/// its CRLF.
 pub(crate) async fn refusal<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
@@ -60,7 +64,7 @@ pub(crate) async fn refusal<S: ClientSide>(
         lines.extend_from_slice(b"\r\n");
     }
     if reason == Reason::ConnectRefused {
-        // RFC 9110, 15.5.6: which methods would do; here it is every other one.
+        // RFC 9110, 15.5.6 demands the allowed methods; here these are all others.
         lines.extend_from_slice(b"Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH, TRACE\r\n");
     }
     answer(client, worker, scratch, Answer { status, lines: &lines, body: body.as_bytes(), close }).await
@@ -78,7 +82,8 @@ pub(crate) async fn fixed<S: ClientSide>(
     answer(client, worker, scratch, Answer { status: *status, lines: headers, body, close }).await
 }
 
-/// Answers with a fixed response that takes the place of an error: its status, the gateway's reason, and further lines.
+/// Answers with a fixed response in place of an error. It has this status, the gateway's reason, and the
+/// additional lines.
 pub(crate) async fn page<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
@@ -98,7 +103,7 @@ pub(crate) async fn page<S: ClientSide>(
     answer(client, worker, scratch, Answer { status, lines: &lines, body: &respond.body, close }).await
 }
 
-/// Answers with a policy's answer.
+/// Answers with the response of a policy.
 pub(crate) async fn of_policy<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
@@ -130,10 +135,11 @@ pub(crate) async fn redirect<S: ClientSide>(
     answer(client, worker, scratch, Answer { status: redirect.status, lines: &lines, body: b"", close }).await
 }
 
-/// Appends the target of a redirect. Parts that it does not set are the request's. `secure`: the client used TLS.
+/// Appends the target of a redirect. Parts that the redirect does not set are the request's. `secure`: the
+/// client used TLS.
 ///
 /// # Errors
-/// Without a host, which HTTP/1.0 need not send, and for a path that groups made and that is refused.
+/// If there is no host, which HTTP/1.0 need not send, or if captured groups produce a path that is refused.
 pub(crate) fn location(
     out: &mut Vec<u8>,
     redirect: &Redirect,
@@ -162,7 +168,7 @@ pub(crate) fn location(
         Some(host) => out.extend_from_slice(host.as_bytes()),
         None => out.extend_from_slice(own_host),
     }
-    // A port belongs to the host and scheme that it was asked for with: with new ones it is not kept.
+    // The request's port belongs to its host and scheme. If the redirect sets either, the port is dropped.
     let kept = redirect.scheme.is_none() && redirect.host.is_none();
     let announced = ledger.announced.port().filter(|_| kept && own_port.is_empty());
     match redirect.port.or(announced) {
@@ -173,7 +179,7 @@ pub(crate) fn location(
         None if kept => out.extend_from_slice(own_port),
         None => {}
     }
-    // What `*` asks for has an empty path as a URI (RFC 9112, 3.2.4).
+    // The URI of `*` has an empty path (RFC 9112, 3.2.4).
     let path = Some(normal_path(request, path)).filter(|path| *path != b"*").unwrap_or_default();
     match &redirect.path {
         Some(rewrite) => {
@@ -189,12 +195,13 @@ pub(crate) fn location(
     Ok(())
 }
 
-/// Whether one of the lines begins so, in any case.
+/// Returns whether one of the lines starts with `begin`, in upper or lower case.
 fn has_line(lines: &[u8], begin: &[u8]) -> bool {
     let mut lines = lines.split(|byte| *byte == b'\n');
     lines.any(|line| line.get(..begin.len()).is_some_and(|it| it.eq_ignore_ascii_case(begin)))
 }
 
+/// A response of the gateway.
 struct Answer<'a> {
     status: u16,
     /// Field lines, each with its CRLF.
@@ -230,7 +237,7 @@ async fn answer<S: ClientSide>(
         if !own.is_empty() && !has_line(answer.lines, b"strict-transport-security:") {
             out.extend_from_slice(own);
         }
-        // A call's end that is a head alone has no length.
+        // The response to a gRPC call that is a head alone has no length.
         let bare = client.stream.may_be_grpc() && grpc.is_some() && request.version == Version::Http2;
         if !(bodiless || bare && body.is_empty()) {
             out.extend_from_slice(b"Content-Length: ");
@@ -257,7 +264,8 @@ async fn answer<S: ClientSide>(
         ledger.reason = Reason::ClientClosed;
         return Next::Reset;
     }
-    // Not the route's total: an answer that says that it is over must still get through.
+    // The write timeout, not the route's total: a response that reports the total timeout must still get
+    // through.
     let (bound, rates) = {
         let settings = &worker.active.borrow().plan.settings;
         (settings.timeouts.write, Rates::of(&settings.limits))

@@ -1,4 +1,7 @@
-//! A plan on its way to the workers, with all that can be found out once for all of them.
+//! A plan on its way to the workers, with everything that is the same for all of them.
+//!
+//! The control thread builds a [`Rollout`] for each new plan and sends it to the workers' mailboxes.
+//! [`Receipt`] and [`Receipts`] report when every worker has taken it.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,30 +15,31 @@ use tollgate_policy::Side;
 
 use crate::policy::LivePolicy;
 
-/// A plan as all workers get it. What is found out here no worker has to: taking over a plan costs a worker what it
-/// changes, however many routes it has.
+/// A plan in the form that all workers share. Work that is done here is not repeated by each worker: taking
+/// over a plan costs a worker only what the plan changes, however many routes it has.
 ///
-/// To drop one with 10,000 routes takes milliseconds. Whoever hands it out therefore keeps it until every worker has
-/// let go of it ([`Arc::strong_count`]), so that none of them is the last.
+/// Dropping a plan with 10,000 routes takes milliseconds. The sender therefore keeps it until every worker
+/// has released it ([`Arc::strong_count`]), so that no worker performs the drop.
 #[derive(Debug)]
 pub struct Rollout {
     plan: Plan,
     generation: u64,
-    /// The routes' slots in the counters.
+    /// The routes' slots in the statistics.
     slots: Vec<Slot>,
+    /// The difference to the upstreams of the previous plan.
     change: UpstreamChange,
-    /// What requests meet: see [`Plan::chains`].
+    /// The policies that requests meet; see [`Plan::chains`].
     chains: Vec<Chain>,
     policies: Arc<tollgate_policy::Shared>,
-    /// Upstreams by name, made when a policy asks for one first.
+    /// Upstreams by name, built when a policy first asks for one.
     by_name: OnceLock<HashMap<String, usize>>,
 }
 
-/// Policies in the order in which a request meets them.
+/// Policies, in the order in which a request meets them.
 pub(crate) type Chain = Vec<Arc<LivePolicy>>;
 
 impl Rollout {
-    /// The first plan of a process, number 1.
+    /// Creates the first plan of a process, number 1.
     #[must_use]
     pub fn first(plan: Plan, registry: &Registry) -> Arc<Self> {
         let change = UpstreamChange { added: plan.upstreams.clone(), ..UpstreamChange::default() };
@@ -43,13 +47,13 @@ impl Rollout {
         Self::new(plan, 1, change, registry, Arc::new(policies))
     }
 
-    /// The thread on which others are asked and told.
+    /// Returns the thread that does background I/O for policies.
     #[must_use]
     pub fn side(&self) -> &Side {
         self.policies.side()
     }
 
-    /// The plan that follows this one.
+    /// Creates the plan that follows this one.
     #[must_use]
     pub fn next(&self, mut plan: Plan, registry: &Registry) -> Arc<Self> {
         let change = plan.follow(&self.plan);
@@ -71,7 +75,7 @@ impl Rollout {
         Arc::new(Self { plan, generation, slots, change, chains, policies, by_name: OnceLock::new() })
     }
 
-    /// Which of the plan's upstreams has this name, of those that policies name.
+    /// Returns the index of the plan's upstream with this name. Policies that name upstreams use it.
     pub(crate) fn upstream_by_name(&self, name: &str) -> Option<usize> {
         let index = self.by_name.get_or_init(|| {
             let names = self.plan.upstreams.iter().enumerate();
@@ -80,24 +84,24 @@ impl Rollout {
         index.get(name).copied()
     }
 
-    /// The policies of a chain.
+    /// Returns the policies of a chain.
     pub(crate) fn chain(&self, index: u32) -> &[Arc<LivePolicy>] {
         &self.chains[index as usize]
     }
 
-    /// Its number: 1 for the first plan of the process, then counted up.
+    /// Returns its number: 1 for the first plan of the process, then counted up.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// What it changes of the upstreams of the plan before.
+    /// Returns how its upstreams differ from the previous plan's.
     #[must_use]
     pub fn change(&self) -> &UpstreamChange {
         &self.change
     }
 
-    /// The slot of a route in the counters.
+    /// Returns the slot of a route in the statistics.
     pub(crate) fn slot(&self, route: u32) -> Slot {
         self.slots[route as usize]
     }
@@ -111,44 +115,45 @@ impl Deref for Rollout {
     }
 }
 
-/// Goes with a message to every worker. A worker drops it when it has done what it was told, or has ended.
+/// Accompanies a message to every worker. A worker drops it when it has carried out the message, or when it
+/// ends.
 #[derive(Clone, Debug)]
 pub struct Receipt(UnboundedSender<io::Error>);
 
-/// Tells when all receipts have come back.
+/// Reports when all receipts were dropped.
 #[derive(Debug)]
 pub struct Receipts(UnboundedReceiver<io::Error>);
 
 impl Receipt {
-    /// A receipt to be cloned for every worker, and what waits for them all.
+    /// Creates a receipt, to be cloned for every worker, and the receiver that waits for all clones.
     #[must_use]
     pub fn new() -> (Self, Receipts) {
         let (sender, receiver) = unbounded_channel();
         (Self(sender), Receipts(receiver))
     }
 
-    /// It could not be done.
+    /// Reports that the message could not be carried out.
     pub(crate) fn failed(self, error: io::Error) {
-        // Nobody may be waiting any longer.
+        // The receiver may be gone.
         let _ = self.0.send(error);
     }
 }
 
 impl Receipts {
-    /// Waits until every worker has done it, or could not.
+    /// Waits until every worker has carried out the message or has failed.
     ///
     /// # Errors
-    /// Why the first of them could not.
+    /// The first failure of a worker.
     pub async fn all(mut self) -> io::Result<()> {
         let mut result = Ok(());
-        // That the last of them is gone is the news.
+        // The channel closes when the last receipt is dropped.
         while let Some(error) = self.0.recv().await {
             result = result.and(Err(error));
         }
         result
     }
 
-    /// As [`all`](Self::all), for a thread without a runtime.
+    /// Like [`all`](Self::all), for a thread without a runtime.
     ///
     /// # Errors
     /// As [`all`](Self::all).

@@ -1,4 +1,8 @@
-//! What an exchange needs, borrowed from its worker for its time.
+//! The state that one request needs while it is handled, borrowed from the worker.
+//!
+//! A connection takes a [`Loan`] of a [`Scratch`] when a request starts, and returns it when the connection
+//! is idle. A loan that is dropped also closes the request's record, so every request is recorded, even after
+//! a panic.
 
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
@@ -15,37 +19,41 @@ use crate::pace::Paces;
 use crate::websocket::Frames;
 use crate::worker::Worker;
 
-/// A buffer that grew past this is given back.
+/// A buffer that grew larger is shrunk to this size when the scratch is returned.
 const KEEP_BYTES: usize = 16 * 1024;
 
-/// The heads, buffers and books of one exchange. Used again and again, so that a request allocates nothing.
+/// The heads, buffers and record of one request. It is reused, so that a request allocates nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     pub request: RequestHead,
     pub response: ResponseHead,
-    /// The path in normal form, where it is not so already; see [`crate::decide`].
+    /// The path in normal form, if that differs from the path as sent; see [`crate::decide`].
     pub path: Vec<u8>,
-    /// The path that goes upstream, where it is another one.
+    /// The path that goes upstream, if a rewrite has changed it.
     pub rewritten: Vec<u8>,
-    /// Bytes from the client that nobody has used yet: a part of a head, of a body, or the next request.
+    /// Bytes from the client that are not used yet: a part of a head, of a body, or the next request.
     pub inbox: Vec<u8>,
-    /// Reads the rest of a body that is not wanted: see [`crate::pass_over`]. In a box: few requests have one.
+    /// The reader for the rest of a body that the gateway skips; see [`crate::pass_over`]. Boxed, since few
+    /// requests have one.
     pub unread: Option<Box<BodyReader>>,
-    /// A response head of which only a part has come.
+    /// A response head that has arrived in part.
     pub partial: Vec<u8>,
-    /// The line that gives the client its sticky cookie; empty: it gets none.
+    /// The line that gives the client its sticky cookie; empty if there is none.
     pub set_cookie: Vec<u8>,
-    /// What the policies that the request has met want yet. In a box: a request that has met none pays for a null pointer.
+    /// The state that the request's policies need later. Boxed: a request without policies pays for a null
+    /// pointer.
     pub met: Option<Box<Context>>,
-    /// Of a gRPC call. Only what may be one looks at it or sets it: see [`ClientStream::may_be_grpc`].
+    /// The gRPC call, if the request is one. Only client sides that may carry calls read or set it: see
+    /// [`ClientStream::may_be_grpc`].
     ///
     /// [`ClientStream::may_be_grpc`]: crate::client_side::ClientStream::may_be_grpc
     pub grpc: Option<Grpc>,
-    /// Where the frames of a WebSocket stand that came right behind the head of the 101.
+    /// The parser's position in WebSocket frames that followed the head of the 101 at once.
     pub early_frames: Frames,
-    /// How slow the client may be in the present exchange. Here, since an exchange is moved and this is not.
+    /// The transfer rates of the client in the current exchange. They are here because an exchange is moved
+    /// and this is not.
     pub paces: Paces,
-    /// What takes the place of an error. In a box: a request without one pays for a null pointer.
+    /// The fallback that replaces an error. Boxed: a request without one pays for a null pointer.
     pub fallback: Option<Box<FallingBack>>,
     pub to_client: Backlog,
     pub to_upstream: Backlog,
@@ -53,13 +61,13 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// The page that is asked for in the place of an error.
+    /// Returns the page that is requested in place of an error, if there is one.
     #[inline]
     pub fn page(&self) -> Option<&Page> {
         self.fallback.as_ref().and_then(|falling| falling.page())
     }
 
-    /// Makes it ready for the next request of the same connection.
+    /// Prepares it for the next request of the same connection.
     pub fn next_request(&mut self) {
         self.request.clear();
         self.response.clear();
@@ -75,8 +83,8 @@ impl Scratch {
     }
 }
 
-/// A scratch on loan. Whatever way the exchange ends, also by a panic or by the end of its task, the books are
-/// closed and the scratch goes back.
+/// A borrowed scratch. However the exchange ends, also by a panic or the end of its task, dropping the loan
+/// closes the record and returns the scratch.
 #[derive(Debug)]
 pub(crate) struct Loan {
     worker: Rc<Worker>,

@@ -1,4 +1,5 @@
-//! A bounded queue of bytes: in memory first, then in a temporary file.
+//! A bounded queue of bytes: first in memory, then in a temporary file. [`Backlog`](crate::backlog::Backlog)
+//! uses it for buffered responses, and `collect` for buffered requests.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -8,22 +9,22 @@ use std::rc::Rc;
 
 use tollgate_plan::BufferBounds;
 
-/// Bytes that leave the queue at once.
+/// The most bytes that leave the queue at once.
 const PULL: usize = 64 * 1024;
 
-/// A bounded queue of bytes: in memory first, then in a temporary file without a name, which the kernel removes
-/// whatever happens to the process. Its reads and writes mostly meet the page cache; like nginx's they are made on
-/// the worker, since a thread's hand-over costs more than they do.
+/// A bounded queue of bytes, first in memory, then in an unnamed temporary file. The kernel removes that file
+/// whatever happens to the process. Reads and writes mostly hit the page cache. They are made on the worker,
+/// as in nginx, because handing them to a thread costs more.
 #[derive(Debug)]
 pub(crate) struct Spool {
     bounds: BufferBounds,
     memory: Rc<VecDeque<u8>>,
-    /// Bytes of the memory that were taken out; 0 unless all is kept.
+    /// Bytes of `memory` that were read; always 0 unless `kept`.
     memory_taken: usize,
-    /// Whether what was taken out can be taken out again.
+    /// Whether bytes stay after they are read, so that [`Self::rewind`] can return them again.
     kept: bool,
     file: Option<Rc<File>>,
-    /// Bytes of the file that were written, and taken out again.
+    /// Bytes written to the file, and bytes read from it.
     written: u64,
     taken: u64,
 }
@@ -34,20 +35,21 @@ impl Spool {
         Self { bounds, memory, memory_taken: 0, kept: false, file: None, written: 0, taken: 0 }
     }
 
-    /// Keeps all that is in it, and no more will come: [`Self::rewind`] gives it again.
+    /// Keeps the whole content for repeated reading. No more may be added; [`Self::rewind`] returns to the
+    /// start.
     pub fn keep(mut self) -> Self {
         self.kept = true;
         self
     }
 
-    /// Another reader of what is [kept](Self::keep), from its first byte; none of it is copied.
+    /// Returns another reader of [kept](Self::keep) content, from its first byte. Nothing is copied.
     pub fn reader(&self) -> Self {
         let Self { bounds, written, .. } = *self;
         let (memory, file) = (self.memory.clone(), self.file.clone());
         Self { bounds, memory, memory_taken: 0, kept: true, file, written, taken: 0 }
     }
 
-    /// Begins again with the first byte.
+    /// Continues at the first byte.
     pub fn rewind(&mut self) {
         (self.memory_taken, self.taken) = (0, 0);
     }
@@ -56,38 +58,39 @@ impl Spool {
         self.len() == 0
     }
 
-    /// Bytes in the queue.
+    /// Returns the number of unread bytes.
     pub fn len(&self) -> u64 {
         (self.memory.len() - self.memory_taken) as u64 + (self.written - self.taken)
     }
 
-    /// Whether it is within its bounds. A push may overshoot them by one read.
+    /// Returns whether the queue is within its bounds. One push may exceed them by one read.
     pub fn has_room(&self) -> bool {
-        // Once the file holds anything all goes there, however much memory is free. What was taken out of it takes
-        // up room until all is out.
+        // Once the file holds unread bytes, all later bytes go there, however much memory is free. Bytes that
+        // were read keep their place in the file until it is empty.
         match self.written == self.taken {
             true => self.bounds.file > 0 || (self.memory.len() as u64) < self.bounds.memory,
             false => self.written < self.bounds.file,
         }
     }
 
-    /// Whether so many bytes in all are within its bounds.
+    /// Returns whether `bytes` in total are within the bounds.
     pub fn can_hold(&self, bytes: u64) -> bool {
         bytes <= self.bounds.memory.saturating_add(self.bounds.file)
     }
 
-    /// Appends.
+    /// Appends bytes.
     ///
     /// # Errors
-    /// When the temporary file cannot be made or written.
+    /// If the temporary file cannot be created or written.
     pub fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.written == self.taken {
-            // What was in the file has gone out: its room is free again.
+            // Everything in the file was read, so it is reused from its start.
             (self.written, self.taken) = (0, 0);
             let fits = self.memory.len() as u64 + bytes.len() as u64 <= self.bounds.memory;
-            // Without a file, memory takes the overshoot.
+            // Without a file, memory takes the excess.
             if fits || self.bounds.file == 0 {
-                // Nobody shares it before it is kept, and then nothing is added: this copies nothing.
+                // The memory is shared only once it is kept, and nothing is added after that: this copies
+                // nothing.
                 Rc::make_mut(&mut self.memory).extend(bytes);
                 return Ok(());
             }
@@ -104,7 +107,7 @@ impl Spool {
     /// Moves the oldest bytes to the end of `out`.
     ///
     /// # Errors
-    /// When the temporary file cannot be read.
+    /// If the temporary file cannot be read.
     pub fn pull(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         let count = (self.memory.len() - self.memory_taken).min(PULL);
         if count > 0 {
@@ -163,7 +166,7 @@ mod tests {
         Ok(())
     }
 
-    /// Memory that has gone out first must not let the file grow without end behind it.
+    /// Reading the memory first must not let the file grow without bound.
     #[test]
     fn a_reader_slower_than_the_writer_does_not_lift_the_bounds() -> io::Result<()> {
         let mut spool = Spool::new(BufferBounds { memory: PULL as u64, file: 100_000 });

@@ -1,8 +1,9 @@
-//! The bound of a whole exchange.
+//! The time limit of a whole exchange (`timeouts.total`). Every wait of an exchange is bounded by
+//! [`Total::within`].
 
 use std::time::{Duration, Instant};
 
-/// When `timeouts.total` is over, whatever the exchange waits for then.
+/// The time at which `timeouts.total` ends the exchange, whatever it waits for then; without one, never.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Total(Option<Instant>);
 
@@ -11,7 +12,8 @@ impl Total {
         Self(total.and_then(|total| started.checked_add(total)))
     }
 
-    /// The bound of one wait that begins now: its own, or what is left of the whole.
+    /// Returns the bound of a wait that starts now: its own, or the time left of the total if that is
+    /// shorter.
     pub fn within(self, now: Instant, own: Option<Duration>) -> Option<Duration> {
         let left = self.0.map(|due| due.saturating_duration_since(now));
         match (own, left) {
@@ -20,7 +22,7 @@ impl Total {
         }
     }
 
-    /// The nearer of this bound and one of `own` from `began`.
+    /// Returns the earlier of this limit and one of `own` from `began` on.
     pub fn and(self, began: Instant, own: Option<Duration>) -> Self {
         match own.and_then(|own| began.checked_add(own)) {
             Some(due) => Self(Some(self.0.map_or(due, |whole| whole.min(due)))),
@@ -28,7 +30,7 @@ impl Total {
         }
     }
 
-    /// Whether a wait that begins now ends before it.
+    /// Returns whether a wait of this length that starts now ends before the limit.
     pub fn leaves(self, now: Instant, wait: Duration) -> bool {
         self.0.is_none_or(|due| due.saturating_duration_since(now) > wait)
     }

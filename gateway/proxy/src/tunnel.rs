@@ -1,4 +1,5 @@
-//! After 101: bytes both ways, whatever they mean.
+//! Relays bytes in both directions after a protocol switch (101, or extended CONNECT). The exchange hands
+//! both ends to [`tunnel`]. On a drain, WebSockets get a close frame; other protocols are simply cut.
 
 use std::io::IoSlice;
 use std::task::{Context, Poll, ready};
@@ -14,9 +15,10 @@ use crate::upstream_side::UpstreamSide;
 use crate::websocket::{Frames, going_away};
 use crate::worker::{FAREWELL, Worker};
 
-/// Moves bytes both ways until both sides have ended, one breaks, or nothing moves for `idle`. Each side's end is
-/// passed on alone; whoever takes no more bytes is still heard, since its last ones may be on their way. Where it is a
-/// WebSocket, both sides are told when the worker's drain comes to its end, or the listen address goes.
+/// Relays bytes until both sides have ended, one breaks, or nothing moves for `idle`. The end of one side is
+/// passed on alone. A side that takes no more bytes is still read, since its last bytes may be on their way.
+/// Both sides of a WebSocket get a close frame shortly before the worker's drain ends, or when the listener
+/// closes.
 pub(crate) async fn tunnel<S: ClientSide, U: UpstreamSide>(
     client: &mut Client<S>,
     worker: &Worker,
@@ -26,19 +28,20 @@ pub(crate) async fn tunnel<S: ClientSide, U: UpstreamSide>(
 ) {
     let Scratch { inbox, to_client, to_upstream, ledger, response, early_frames, .. } = scratch;
     let websocket = is_websocket(response);
-    // Counted as they come: a drain may end this at any time.
+    // Counted as they arrive, because a drain may end this at any time.
     let mut up = Direction::new(&mut ledger.bytes_in, websocket.then(Frames::default), Some(worker.random()));
     let mut down =
         Direction::new(&mut ledger.bytes_out, websocket.then(|| std::mem::take(early_frames)), None);
-    // All of it has gone; what was collected to be sent again would grow with all that has to wait.
+    // The whole request was sent. A body that was kept to be sent again would grow with everything that is
+    // queued after it.
     debug_assert!(to_upstream.is_empty());
     to_upstream.clear();
-    // What the client sent before the answer came.
+    // Bytes that the client sent before the response arrived.
     up.take(inbox, false, to_upstream);
     inbox.clear();
     client.deadline.set(tollgate_net::now(), idle);
     let mut told = false;
-    // Either side may reset an upgraded connection as it likes: that is no failure of the exchange.
+    // Either side may reset an upgraded connection: that is no failure of the exchange.
     std::future::poll_fn(|cx| {
         if client.deadline.poll_passed(cx).is_ready() {
             return Poll::Ready(());
@@ -62,21 +65,23 @@ pub(crate) async fn tunnel<S: ClientSide, U: UpstreamSide>(
     .await;
 }
 
-/// Whether the endpoint has switched to the WebSocket protocol (RFC 6455, 4.2.2).
+/// Returns whether the endpoint has switched to the WebSocket protocol (RFC 6455, 4.2.2).
 pub(crate) fn is_websocket(response: &ResponseHead) -> bool {
     response.head.get(Name::Upgrade).is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
 }
 
+/// One direction of a tunnel.
 struct Direction<'a> {
     bytes: &'a mut u64,
-    /// The frames of a WebSocket.
+    /// The position in the frames of a WebSocket; `None` for other protocols.
     frames: Option<Frames>,
-    /// With what a frame of the gateway's own is masked.
+    /// The mask of the gateway's own frames in this direction, if they need one.
     mask: Option<u32>,
-    /// The receiver was told that the gateway goes away, and hears nothing more.
+    /// Whether the receiver has got a close frame and receives nothing more.
     parted: bool,
+    /// Whether the sender has ended.
     ended: bool,
-    /// The receiver knows of the end, or takes nothing more.
+    /// Whether the receiver has got the end, or takes nothing more.
     over: bool,
 }
 
@@ -85,8 +90,9 @@ impl<'a> Direction<'a> {
         Self { bytes, frames, mask, parted: false, ended: false, over: false }
     }
 
-    /// Moves what it can. An error: the sender is gone, and all that it sent has been moved. A receiver that is gone
-    /// only ends this direction: the other one ends by itself, when what that peer sent before has been read.
+    /// Relays as much as possible. An error means that the sender is gone and all its bytes were relayed. If
+    /// the receiver is gone, only this direction ends. The other one ends once the bytes that the receiver
+    /// sent before are read.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -105,7 +111,7 @@ impl<'a> Direction<'a> {
                 continue;
             }
             if self.ended {
-                // Whether the receiver takes even that changes nothing.
+                // It does not matter whether the receiver takes even that.
                 let _ = ready!(to.poll_shutdown(cx));
                 self.over = true;
                 continue;
@@ -125,26 +131,26 @@ impl<'a> Direction<'a> {
             }
             if parting && self.may_part() {
                 self.part(backlog);
-                // The rest goes nowhere.
+                // The rest is dropped.
                 self.follow(&buffer[kept..count], parting);
             }
         }
     }
 
-    /// The receiver takes nothing more. What the sender still says is not read: nobody is to hear it.
+    /// Ends this direction because the receiver takes nothing more. The sender's further bytes are not read.
     fn deafened(&mut self, backlog: &mut Backlog) {
         backlog.clear();
         self.over = true;
     }
 
-    /// Takes what has come before.
+    /// Takes bytes that arrived earlier.
     fn take(&mut self, bytes: &[u8], parting: bool, backlog: &mut Backlog) {
         *self.bytes += bytes.len() as u64;
         let kept = self.follow(bytes, parting);
         backlog.append(&[IoSlice::new(&bytes[..kept])]);
     }
 
-    /// Tells the receiver, behind all that waits.
+    /// Queues a close frame for the receiver.
     fn part(&mut self, backlog: &mut Backlog) {
         self.parted = true;
         if backlog.keep(&going_away(self.mask)).is_err() {
@@ -152,13 +158,14 @@ impl<'a> Direction<'a> {
         }
     }
 
-    /// Whether the receiver can be told now: between two frames, and before the sender's last word.
+    /// Returns whether a close frame fits here: between two frames, and before the sender's own close frame.
     fn may_part(&self) -> bool {
         !self.parted && self.frames.as_ref().is_some_and(|frames| frames.is_between() && !frames.has_closed())
     }
 
-    /// How many of these bytes go on. After a close frame there are none (RFC 6455, 5.5.1); the sender's own is its
-    /// answer to that of the other direction, and then there is nothing to wait for.
+    /// Returns how many of these bytes go on. None do after a close frame (RFC 6455, 5.5.1). If the gateway
+    /// sent that frame, a close frame of the sender answers the one of the other direction, and ends this
+    /// one.
     fn follow(&mut self, bytes: &[u8], parting: bool) -> usize {
         let Some(frames) = &mut self.frames else { return bytes.len() };
         if !self.parted {

@@ -1,4 +1,8 @@
-//! The endpoint's side of an exchange, whatever version of HTTP it speaks.
+//! The endpoint's side of an exchange, independent of the version of HTTP.
+//!
+//! The exchange is generic over [`UpstreamSide`]. It is implemented by an HTTP/1 [`Connection`] here, and by
+//! a stream of an HTTP/2 connection in `http2`. A side is taken from a [`Pool`], sends one request, reads the
+//! response, and returns its connection to the pool.
 
 use std::future::Future;
 use std::io::{self, ErrorKind, IoSlice};
@@ -18,59 +22,60 @@ use crate::forward::keep;
 use crate::worker::Worker;
 use crate::write_body::write_body;
 
-/// Why there is no head of a response.
+/// The reason why there is no response head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoHead {
-    /// The connection broke, or the endpoint gave the request up.
+    /// The connection broke, or the endpoint reset the request.
     Broken,
-    /// The endpoint has not looked at the request, since it closes the connection: on another one it may go again.
+    /// The endpoint closed the connection without processing the request, which may be sent on another one.
     Unseen,
-    /// The endpoint has not looked at the request, and wants none now.
+    /// The endpoint did not process the request and accepts none now.
     Refused,
-    /// What came is no head that may go on.
+    /// The head is not valid, or exceeds a limit.
     Bad(Reason),
 }
 
-/// The endpoint's side of an exchange: where the request goes, and whence the response comes. An HTTP/1 connection is
-/// one, and so is a stream of an HTTP/2 connection.
+/// The endpoint's side of an exchange: the destination of the request, and the source of the response. An
+/// HTTP/1 connection is one, and so is a stream of an HTTP/2 connection.
 ///
-/// It is a type parameter of all that deals with an endpoint, as [`ClientSide`](crate::client_side::ClientSide) is of
-/// what deals with a client. Which of the two an upstream speaks is asked once a request, when it is known where that
-/// goes.
+/// It is a type parameter of the code that handles an endpoint, as
+/// [`ClientSide`](crate::client_side::ClientSide) is for clients. The version of HTTP is decided once per
+/// request, when its upstream is known.
 pub(crate) trait UpstreamSide: Duplex + Sized {
-    /// Whether a response's head comes apart from its body, and its end too, as in HTTP/2.
+    /// Whether the head, the body and the end of a response arrive separately, as in HTTP/2.
     const APART: bool;
-    /// What leads to a connection that is opened.
+    /// A granted permit to open a connection.
     type Opening;
 
-    /// One that can carry a request now.
+    /// Takes a free connection or stream that can carry a request now.
     fn take(pool: &Rc<Pool>, now: Instant) -> Option<Self>;
 
-    /// What a request gets when its turn has come, where there is none to take.
+    /// Waits for a free connection, or for a permit to open one.
     fn turn(pool: &Rc<Pool>) -> impl Future<Output = Result<Granted<Self, Self::Opening>, ConnectError>>;
 
-    /// Opens a connection; `None`: others have taken all that it carries, and another one is to be looked for. `whose` it is
-    /// the endpoint is told where its pool [says so](Pool::names_clients).
+    /// Opens a connection. Returns `None` if other requests have taken all its streams, so that the caller
+    /// must look for another. `whose` names the client to the endpoint if the pool [requires
+    /// that](Pool::names_clients).
     fn open(
         opening: Self::Opening,
         whose: ProxyHeader,
     ) -> impl Future<Output = Result<Option<Self>, ConnectError>>;
 
-    /// The pool that it is of.
+    /// Returns the pool that it belongs to.
     fn pool(&self) -> &Rc<Pool>;
 
-    /// Whether its connection was there before the request, so that the endpoint may have closed it meanwhile.
+    /// Returns whether its connection existed before the request, so that the endpoint may have closed it.
     fn is_reused(&self) -> bool;
 
-    /// Whether its endpoint can switch a stream to another protocol, where those come apart from connections.
+    /// Returns whether its endpoint can switch a stream to another protocol. HTTP/1 always can.
     fn can_switch(&self) -> bool;
 
-    /// Sends the request's head, and behind it the first `data` of its body; what is not taken goes into the backlog.
-    /// `chunked`: data is to go in chunks, in a version that has them. `spooled`: the backlog holds a body already, to go
-    /// behind it. `secrets`: nobody may keep the fields in a table. Says whether something has gone.
+    /// Sends the request's head, followed by `data`, the first part of its body. The backlog keeps what is
+    /// not taken. `spooled`: the backlog already holds the body, to be sent after the head. `secrets`: no
+    /// field may enter a compression table. Returns whether something was sent.
     ///
     /// # Errors
-    /// When the endpoint is gone, or the request [cannot be said](unsayable) in its version of HTTP.
+    /// When the endpoint is gone, or if the request [cannot be expressed](unsayable) in its version of HTTP.
     fn begin(
         &mut self,
         backlog: &mut Backlog,
@@ -81,7 +86,7 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
         secrets: bool,
     ) -> io::Result<bool>;
 
-    /// Sends some of the body; when `body` is done, what ends it too.
+    /// Sends a part of the body and, when `body` is done, its end.
     ///
     /// # Errors
     /// When the endpoint is gone.
@@ -93,10 +98,10 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
         data: &[u8],
     ) -> io::Result<()>;
 
-    /// Sends what waits in the backlog, and then what is to follow it.
+    /// Sends what the backlog holds, and then the end that may follow it.
     fn poll_flush(&mut self, cx: &mut Context<'_>, backlog: &mut Backlog) -> Poll<io::Result<()>>;
 
-    /// Waits for a head, where those come apart.
+    /// Waits for a response head, if heads arrive separately.
     fn poll_head(
         &mut self,
         cx: &mut Context<'_>,
@@ -105,28 +110,31 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
         limits: &HeadLimits,
     ) -> Poll<Result<(), NoHead>>;
 
-    /// Gives back a head, to be [read](Self::poll_head) again after those that were given back before.
+    /// Puts back a head. [`poll_head`](Self::poll_head) returns it again, after heads that were put back
+    /// before.
     fn put_back(&mut self, head: ResponseHead);
 
-    /// The reader of a body of the length in the final head, with trailers within these limits.
+    /// Returns the reader for a body with the length that the final head gives, and with trailers within
+    /// these limits.
     fn reader(&self, length: Length, limits: &HeadLimits) -> BodyReader;
 
-    /// The trailer lines that came with the end of the response, where they come apart from the body.
+    /// Takes the trailer lines that followed the response, if they arrive separately from the body.
     fn take_trailers(&mut self) -> Vec<u8>;
 
-    /// Nothing came for the request in time.
+    /// Reports that the response did not arrive in time.
     fn timed_out(&self);
 
-    /// The response has ended. `reusable`: with it all that its connection has carried.
+    /// Called at the end of the response. `reusable`: the connection can carry another request.
     fn done(self, reusable: bool, now: Instant);
 
-    /// The rest of the response is wanted by nobody; `body`: `None` if its connection can carry nothing more.
+    /// Gives up the rest of the response. `body` is its reader, or `None` if the connection cannot be used
+    /// again.
     fn discard(self, worker: &Rc<Worker>, body: Option<BodyReader>, now: Instant);
 }
 
-/// Why a request cannot be said in the endpoint's version of HTTP, if that is what the error of [`begin`](UpstreamSide::begin) tells.
-/// It is the request's fault, and it would be no better on any other connection. Only HTTP/2 has less room than HTTP/1: the library
-/// takes targets and names of fields of less than 64 KiB.
+/// Returns why a request cannot be expressed in the endpoint's version of HTTP, if that is the error of
+/// [`begin`](UpstreamSide::begin). The request is at fault: another connection would not help. Only HTTP/2 is
+/// narrower than HTTP/1: the `h2` crate takes targets and field names of less than 64 KiB.
 pub(crate) fn unsayable<U: UpstreamSide>(error: &io::Error) -> Option<Reason> {
     match error.kind() {
         ErrorKind::InvalidInput if U::APART => Some(Reason::RequestLineTooLong),
@@ -135,7 +143,7 @@ pub(crate) fn unsayable<U: UpstreamSide>(error: &io::Error) -> Option<Reason> {
     }
 }
 
-/// HTTP/1: the connection carries one exchange at a time, and a message says itself where it ends.
+/// HTTP/1: the connection carries one exchange at a time, and each message marks its own end.
 impl UpstreamSide for Connection {
     const APART: bool = false;
     type Opening = Opening;
@@ -181,7 +189,7 @@ impl UpstreamSide for Connection {
     ) -> io::Result<bool> {
         head.extend_from_slice(data);
         if spooled {
-            // The head must go before what the spool holds, and not into it.
+            // The head must precede the content of the spool, and so must not enter it.
             backlog.append(&[IoSlice::new(head)]);
             return Ok(false);
         }
@@ -211,7 +219,7 @@ impl UpstreamSide for Connection {
         _: Method,
         _: &HeadLimits,
     ) -> Poll<Result<(), NoHead>> {
-        // It is among the bytes that are read.
+        // The head is among the bytes that `poll_read` returns.
         Poll::Ready(Err(NoHead::Broken))
     }
 

@@ -1,26 +1,28 @@
-//! Where a WebSocket's frames begin and end (RFC 6455, 5.2): between two of them the gateway may say that it goes away.
+//! Follows the frame boundaries of a WebSocket (RFC 6455, 5.2), so that [`tunnel`](crate::tunnel) can insert
+//! a close frame between two frames.
 
-/// Bytes of a frame's header at most: two, a length of eight, a mask of four.
+/// The most bytes of a frame's header: two, a length of eight, and a mask of four.
 const LONGEST_HEADER: usize = 14;
 /// The opcode of a close frame.
 const CLOSE: u8 = 8;
 /// "Going away" (RFC 6455, 7.4.1).
 const GOING_AWAY: [u8; 2] = 1001_u16.to_be_bytes();
 
-/// Follows one direction of a WebSocket, frame by frame. What the frames hold it does not look at.
+/// Follows one direction of a WebSocket, frame by frame. It does not look at the payload.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     header: [u8; LONGEST_HEADER],
-    /// How much of the header has come.
+    /// Bytes of the header that have arrived.
     known: u8,
-    /// What is still to come of the frame's data.
+    /// Bytes of the payload still to come.
     left: u64,
-    /// A close frame has come, or what comes is no frame: the last word is said.
+    /// Whether a close frame has passed.
     closed: bool,
 }
 
 impl Frames {
-    /// Goes on with these bytes. With `stop`, only to the end of the frame that is under way; gives how many that is.
+    /// Advances over these bytes. With `stop`, only to the end of the current frame. Returns how many bytes
+    /// that is.
     pub fn advance(&mut self, bytes: &[u8], stop: bool) -> usize {
         let mut at = 0;
         while at < bytes.len() && !(stop && self.is_between()) {
@@ -42,17 +44,17 @@ impl Frames {
         at
     }
 
-    /// Whether a frame has ended and none has begun.
+    /// Returns whether the position is between two frames.
     pub fn is_between(&self) -> bool {
         self.known == 0 && self.left == 0
     }
 
-    /// Whether the peer has said its last word.
+    /// Returns whether a close frame has passed.
     pub fn has_closed(&self) -> bool {
         self.closed
     }
 
-    /// The length of the frame's data, once the header is whole.
+    /// Returns the length of the payload, once the header is complete.
     fn length(&self) -> Option<u64> {
         let header = self.header.get(..usize::from(self.known))?;
         let (short, masked) = match header {
@@ -74,8 +76,8 @@ impl Frames {
     }
 }
 
-/// A close frame that says "going away". A client's is masked (RFC 6455, 5.3); by
-/// which number is all the same, since nobody else chooses what it hides (10.3).
+/// Returns a close frame with "going away". A client's frame is masked (RFC 6455, 5.3). The mask may be any
+/// number, since no other party chooses the payload (10.3).
 pub(crate) fn going_away(mask: Option<u32>) -> Vec<u8> {
     let mut frame = vec![0x80 | CLOSE, GOING_AWAY.len() as u8];
     match mask.map(u32::to_be_bytes) {

@@ -1,4 +1,7 @@
-//! A worker: one thread, its runtime, and everything that its connections share.
+//! A worker: one thread, its runtime, and the state that all its connections share.
+//!
+//! [`run_worker`] runs one until it has drained. It spawns the tasks that serve connections, and carries out
+//! the [`Control`] messages in its mailbox. [`Worker`] is the shared state; it never leaves its thread.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -33,58 +36,61 @@ use crate::scratch::Scratch;
 use crate::shelf::Shelf;
 use crate::split::Splits;
 
-/// The receive buffer that all connections of a worker share: room for a 64 KiB body with its head in one read.
+/// The receive buffer that all connections of a worker share: enough for a 64 KiB body and its head in one
+/// read.
 const RECEIVE_BUFFER: usize = 128 * 1024;
 /// The size of the shared output buffer, and the most that it keeps.
 pub(crate) const OUTPUT_BUFFER: usize = 16 * 1024;
 pub(crate) const MOST_OUTPUT: usize = 256 * 1024;
 
-/// The last second of the year 9999, counted from 1970: dates of HTTP have four digits for the year (RFC 9110, section 5.6.7).
+/// The last second of the year 9999, counted from 1970: HTTP dates have four digits for the year (RFC 9110,
+/// section 5.6.7).
 const LAST_DATE: u64 = 253_402_300_799;
 
-/// The grace of idle connections, unless the drain has one of its own: some round trips, and longer than a busy client
-/// is silent.
+/// How long idle connections stay open after a drain starts, unless the drain sets that. It is some round
+/// trips, and longer than a busy client pauses.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// What a worker is told. The receipt, if any, comes back when it has done so.
+/// A command to a worker. Its receipt, if any, is dropped when the command is carried out.
 #[derive(Debug)]
 pub enum Control {
-    /// Requests that begin from now on run on this plan.
+    /// Use this plan for requests that start from now on.
     Plan(Arc<Rollout>, Option<Receipt>),
-    /// Accept from these sockets too, bound and non-blocking.
-    /// Each with its address as it is written in the file, by which the plan knows it.
+    /// Accept from these sockets too, which are bound and non-blocking. Each comes with its address as
+    /// written in the configuration, by which the plan identifies it.
     Listen(Vec<(DoorId, ListenAddress, Bound)>, Option<Receipt>),
-    /// Accept no more of these. The connections that came through them end as in a drain.
+    /// Stop accepting at these listeners. Their connections end as in a drain.
     Close(Vec<DoorId>, Waiting),
-    /// A connection that another worker accepted, where it came in, and what was said of it there.
+    /// Serve a connection that another worker has accepted: its socket, its peer, its listener, and the
+    /// listener's configuration there.
     Connection(Detached, SocketAddr, DoorId, Arc<Listening>),
-    /// Connections to an upstream are short, at this worker or at another.
+    /// Handle a message about a shortage of connections to an upstream, here or at another worker.
     Upstream(Message),
     /// Write the log here from now on.
     Log(Box<LogSink>, Option<Receipt>),
-    /// Say with every answer that it is the connection's last; the drain follows. `grace` is what idle connections
-    /// will have then; `None`: as long as always.
+    /// Announce with every response that it is the connection's last; a drain follows. `grace` is how long idle
+    /// connections stay open then; `None` keeps their idle timeout.
     Leave {
-        /// From the drain's begin to the end of an idle connection.
+        /// The time from the start of the drain to the end of an idle connection.
         grace: Option<Duration>,
     },
-    /// Accept what is in the kernel's queue and no more, and end when the last connection has, or when this time is up.
+    /// Accept only what the kernel has queued. End when the last connection has closed, or after this time.
     Drain(Option<Duration>),
 }
 
-/// The way to tell a worker something.
+/// The sender of commands to a worker.
 #[derive(Clone, Debug)]
 pub struct Mailbox(UnboundedSender<Control>);
 
 impl Mailbox {
-    /// A mailbox, and the end that the worker reads from.
+    /// Creates a mailbox, and the receiver for the worker.
     #[must_use]
     pub fn new() -> (Self, UnboundedReceiver<Control>) {
         let (sender, receiver) = unbounded_channel();
         (Self(sender), receiver)
     }
 
-    /// The way by which other workers' pools tell it something.
+    /// Returns the function through which pools of other workers send it messages.
     fn post(&self) -> Post {
         let mailbox = self.clone();
         Box::new(move |message| match mailbox.send(Control::Upstream(message)) {
@@ -93,82 +99,82 @@ impl Mailbox {
         })
     }
 
-    /// Tells it; gives the message back if the worker is gone.
+    /// Sends a command.
     ///
     /// # Errors
-    /// When the worker is gone.
+    /// Returns the command if the worker is gone.
     pub fn send(&self, control: Control) -> Result<(), Control> {
         self.0.send(control).map_err(|SendError(control)| control)
     }
 }
 
-/// What a worker begins with.
+/// The resources that a worker starts with.
 #[derive(Debug)]
 pub struct WorkerSetup {
-    /// Its number, from 0.
+    /// The worker's number, from 0.
     pub id: usize,
-    /// The plan that it runs first.
+    /// The first plan.
     pub plan: Arc<Rollout>,
-    /// Where it is told things.
+    /// The receiver of its commands.
     pub control: UnboundedReceiver<Control>,
-    /// The mailboxes of all workers, its own included, by number.
+    /// The mailboxes of all workers by number, its own included.
     pub mailboxes: Vec<Mailbox>,
-    /// How many connections each worker has.
+    /// The number of connections of each worker.
     pub loads: Arc<Loads>,
-    /// Hands out the counters' slots.
+    /// Allocates the slots of the statistics.
     pub registry: Arc<Registry>,
-    /// Its counters.
+    /// The worker's statistics.
     pub stats: Arc<WorkerStats>,
-    /// What all workers know of upstreams.
+    /// The state of upstreams that all workers share.
     pub shared: Arc<Shared>,
-    /// Its end of the access log.
+    /// The worker's end of the access log.
     pub log: LogSink,
 }
 
-/// Everything that the connections of one worker share. None of it is shared with another worker but the loads and
-/// the counters, which others only read.
+/// The state that all connections of one worker share. Other workers see none of it except the loads and the
+/// statistics, which they only read.
 pub(crate) struct Worker {
     pub id: usize,
     pub timers: Timers,
-    /// Everybody reads into it; what is not used at once is copied out before anyone waits.
+    /// The buffer for all reads. A task copies out what it does not use at once before it waits.
     pub receive: RefCell<Box<[u8]>>,
-    /// Everybody writes from it; what the kernel does not take at once is copied out before anyone waits.
+    /// The buffer for all writes. A task copies out what the kernel does not take at once before it waits.
     pub output: RefCell<Vec<u8>>,
     pub active: RefCell<Rc<ActivePlan>>,
     upstreams: Rc<RefCell<Upstreams>>,
     pub stats: Arc<WorkerStats>,
     pub log: RefCell<LogSink>,
-    /// Whether a log shows fields of responses.
+    /// Whether a log contains fields of responses.
     pub logs_responses: Cell<bool>,
     /// When the log's lines go to its writer.
     pub log_due: Deadline,
-    /// In boxes: lent to exchanges, only a pointer moves.
+    /// Boxed: lending one to an exchange moves only a pointer.
     pub scratches: Shelf<Box<Scratch>>,
     /// For requests that meet policies.
     pub contexts: Shelf<Box<PolicyContext>>,
     pub stream_routines: Rc<StreamRoutines>,
-    /// When what a burst left on the shelves is looked at.
+    /// When the object pools are shrunk after a burst.
     tidy_due: Deadline,
     pub request_ids: RefCell<RequestIds>,
-    /// HTTP/2 streams of all connections.
+    /// The limit on HTTP/2 streams of all connections.
     pub http2_crowd: Crowd,
-    /// HTTP/2 connections that have more to say than others.
+    /// The scheduler of HTTP/2 connections with much input.
     pub http2_turns: Rc<Turns>,
-    /// What connections of clients that speak HTTP/2 keep together.
+    /// Memory totals of all HTTP/2 client connections.
     pub http2_totals: Totals,
     date: RefCell<(u64, String)>,
-    /// Every answer says that it is the last.
+    /// Whether every response announces that it is the last.
     pub leaving: Cell<bool>,
-    /// Nothing more is accepted.
+    /// Whether no more connections are accepted.
     pub draining: Cell<bool>,
-    /// The drain is about to end: WebSockets are told.
+    /// Whether the drain is about to end: WebSockets get a close frame.
     pub parting: Cell<bool>,
     /// How many plans it has had after the first.
     pub plans: Cell<u32>,
-    /// How long an idle connection stays when the drain has begun.
+    /// How long an idle connection stays open once the drain has started; `None` keeps its idle timeout.
     pub grace: Cell<Option<Duration>>,
     pub doors: Doors,
-    /// Tasks that wait for the drain to begin, for a door to close, or for the last connection to end.
+    /// Tasks that wait for a drain, for a listener to close, or for the last connection to end.
     waiting: RefCell<Vec<Waker>>,
     connections: Cell<usize>,
     /// Listeners that still accept.
@@ -212,7 +218,7 @@ impl Worker {
             http2_crowd: Crowd::default(),
             http2_turns: Rc::default(),
             http2_totals: Totals::default(),
-            // Of no second that there is.
+            // A second that the clock never shows.
             date: RefCell::new((u64::MAX, String::new())),
             leaving: Cell::new(false),
             draining: Cell::new(false),
@@ -229,12 +235,12 @@ impl Worker {
         }))
     }
 
-    /// The plan for a request that begins now.
+    /// Returns the plan for a request that starts now.
     pub fn active(&self) -> Rc<ActivePlan> {
         self.active.borrow().clone()
     }
 
-    /// Whether this is still the plan for a request that begins now.
+    /// Returns whether `active` is still the plan for a request that starts now.
     pub fn runs(&self, active: &Rc<ActivePlan>) -> bool {
         Rc::ptr_eq(&self.active.borrow(), active)
     }
@@ -246,7 +252,7 @@ impl Worker {
         self.plans.set(self.plans.get().wrapping_add(1));
     }
 
-    /// Has the shelves tidied up some time: they have grown.
+    /// Schedules the shrinking of the object pools, which have grown.
     #[cold]
     pub fn tidy_later(&self) {
         self.tidy_due.set(tollgate_net::now(), Some(TIDY));
@@ -266,12 +272,12 @@ impl Worker {
         }
     }
 
-    /// A listener of this worker's accepts from now on.
+    /// Counts a listener that starts to accept.
     pub fn listening_began(&self) {
         self.listening.set(self.listening.get() + 1);
     }
 
-    /// It has taken all that was waiting, and accepts no more.
+    /// Called when a listener has accepted everything that was queued and stops.
     pub fn listening_ended(&self) {
         self.listening.set(self.listening.get() - 1);
         if self.has_drained() {
@@ -279,29 +285,29 @@ impl Worker {
         }
     }
 
-    /// Whether nothing is left to do: no connection, and none in the kernel's queue.
+    /// Returns whether nothing is left to do: no connection, and none in the kernel's queue.
     fn has_drained(&self) -> bool {
         self.draining.get() && self.connections.get() == 0 && self.listening.get() == 0
     }
 
-    /// The worker that should have the next connection, with a place for it.
+    /// Chooses the worker for the next connection and reserves a place there.
     ///
     /// # Errors
-    /// When the process has as many as it may have, or has means for.
+    /// If the process has reached its limit of connections, or lacks resources.
     pub fn reserve(&self) -> Result<usize, Full> {
         let limit = self.active.borrow().plan.settings.limits.connections;
-        // Another worker that drains may be gone before it looks.
+        // Another worker that drains may end before it receives the connection.
         let worker = if self.draining.get() { self.id } else { self.less_loaded() };
         self.loads.reserve(worker, limit).map(|()| worker)
     }
 
-    /// Whether requests of this priority are turned away, because the process is short of something.
+    /// Returns whether requests of this priority are shed, because the process is short of a resource.
     #[inline]
     pub fn sheds(&self, priority: Priority) -> bool {
         self.loads.pressure.sheds(priority as u8)
     }
 
-    /// Gives back the place of a connection that has ended, or never began.
+    /// Releases the place of a connection that has closed, or was never served.
     pub fn release(&self, worker: usize) {
         self.loads.release(worker);
     }
@@ -316,26 +322,26 @@ impl Worker {
         self.loads.choose(self.id, self.random() as usize)
     }
 
-    /// Appends the value of `Date`: now, to the second.
+    /// Appends the value of `Date`: the current second.
     pub fn write_date(&self, out: &mut Vec<u8>) {
         let now = tollgate_net::wall_clock();
-        // A clock may be set to anything; what HTTP's dates cannot say makes `httpdate` panic.
+        // The clock may be set to any time, and `httpdate` panics on a year of more than four digits.
         let second =
             now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()).min(LAST_DATE);
         let mut date = self.date.borrow_mut();
         if date.0 != second {
             date.0 = second;
             date.1.clear();
-            // Into the same memory; writing to a String cannot fail.
+            // Reuses the memory; writing to a String cannot fail.
             let now = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
             let _ = write!(date.1, "{}", HttpDate::from(now));
         }
         out.extend_from_slice(date.1.as_bytes());
     }
 
-    /// A number that differs each time. Anybody may foresee it.
+    /// Returns a number that differs each time. It is predictable.
     pub fn random(&self) -> u32 {
-        // xorshift32 (Marsaglia, "Xorshift RNGs", 2003): any cheap spread will do.
+        // xorshift32 (Marsaglia, "Xorshift RNGs", 2003): any cheap generator is enough.
         let mut random = self.random.get();
         random ^= random << 13;
         random ^= random >> 17;
@@ -344,7 +350,7 @@ impl Worker {
         random
     }
 
-    /// Has the task woken when the worker is told to drain or to close a door.
+    /// Wakes the task when the worker starts to drain or closes a listener.
     pub fn until_told(&self, cx: &Context<'_>) {
         let mut waiting = self.waiting.borrow_mut();
         if !waiting.iter().any(|known| known.will_wake(cx.waker())) {
@@ -363,24 +369,25 @@ impl Worker {
         self.look_again();
     }
 
-    /// Whoever waits looks whether something is different now.
+    /// Makes all waiting tasks check their conditions.
     fn look_again(&self) {
         self.wake_waiting();
-        // Idle connections wait for a byte or for their deadline; both ways they look whether they are to close.
+        // An idle connection waits for a byte or for its deadline. Either way it checks whether it must
+        // close.
         self.timers.wake_all();
     }
 }
 
-/// Runs a worker on this thread until it has drained. Calls `running` when it does as it is told; it accepts nothing
-/// before it is told to listen.
+/// Runs a worker on this thread until it has drained. Calls `running` when it is ready to receive commands.
+/// It accepts nothing before it gets [`Control::Listen`].
 ///
 /// # Errors
-/// When the kernel gives no poller, or no random bytes.
+/// If the kernel provides no poller or no random bytes.
 pub fn run_worker(setup: WorkerSetup, running: impl FnOnce()) -> io::Result<()> {
     Runtime::new()?.run(work(setup, running))
 }
 
-/// What [`run_worker`] runs: for a caller with a runtime of its own.
+/// Does the work of [`run_worker`], for a caller with its own runtime.
 ///
 /// # Errors
 /// As [`run_worker`].
@@ -399,12 +406,13 @@ pub async fn work(mut setup: WorkerSetup, running: impl FnOnce()) -> io::Result<
     Ok(())
 }
 
-/// How long what was needed is kept: half of it goes each time.
+/// The interval at which the object pools shrink by half after a burst.
 const TIDY: Duration = Duration::from_secs(1);
-/// How long before the end of a drain WebSockets are told, and how long they have otherwise: enough for a far client to answer.
+/// How long before the end of a drain WebSockets get a close frame, and how long they have otherwise: enough
+/// for a distant client to answer.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Does as it is told until the drain has ended.
+/// Carries out commands until the drain has ended.
 async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
     worker: &Rc<Worker>,
     mut control: UnboundedReceiver<Control>,
@@ -450,14 +458,14 @@ async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
                 }
                 Some(Control::Drain(bound)) => {
                     worker.drain();
-                    // Of two bounds the nearer one holds, in whatever order they come.
+                    // If several drains have bounds, the nearest one counts, in whatever order they arrive.
                     let now = tollgate_net::now();
                     due = [due, bound.map(|bound| now + bound)].into_iter().flatten().min();
                     let left = due.map(|due| due.saturating_duration_since(now));
                     end.set(now, left);
                     parting.set(now, left.map(|left| left - FAREWELL.min(left / 2)));
                 }
-                // Nobody is left who could tell it anything: it ends.
+                // No sender is left, so the worker ends.
                 None => return Poll::Ready(false),
             }
         }
@@ -473,10 +481,11 @@ async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
     })
     .await
     {
-        // The connections that it has already have their turn.
+        // Existing connections get their turn first.
         tollgate_net::yield_now().await;
     }
-    // What other workers' pools have sent meanwhile: a question goes on to the next worker, a connection is counted out.
+    // Handles messages that pools of other workers have sent in the meantime: a request for a connection goes
+    // on to the next worker, and a closed connection is counted.
     control.close();
     while let Ok(message) = control.try_recv() {
         if let Control::Upstream(message) = message {
@@ -485,7 +494,7 @@ async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
     }
 }
 
-/// Accepts from these sockets from now on.
+/// Starts to accept from these sockets.
 fn listen<F: Fn(Box<Client>) + Clone + 'static>(
     worker: &Rc<Worker>,
     sockets: Vec<(DoorId, ListenAddress, Bound)>,
@@ -495,14 +504,15 @@ fn listen<F: Fn(Box<Client>) + Clone + 'static>(
         let listener = Listener::register(socket)?;
         worker.listening_began();
         let door = worker.doors.open(door, bind);
-        // From the plan that names it: the one that closes it does not, and some may wait that came before.
+        // Read from the plan that names the listener. The plan that closes it does not contain it, while
+        // connections may still be queued.
         door.listener(&worker.active.borrow().plan);
         tollgate_net::spawn(accept(worker.clone(), door, listener, serve.clone()));
     }
     Ok(())
 }
 
-/// Drops, little by little, what a burst left on the shelves.
+/// Shrinks the object pools step by step after a burst.
 async fn tidy_up<I, O, F: Future<Output = Infallible>>(worker: Rc<Worker>, pool: Rc<RoutinePool<I, O, F>>) {
     poll_fn(|cx| {
         if worker.tidy_due.poll_passed(cx).is_ready() {
@@ -516,7 +526,7 @@ async fn tidy_up<I, O, F: Future<Output = Infallible>>(worker: Rc<Worker>, pool:
     .await;
 }
 
-/// Hands the log's lines to its writer some time after the first of them.
+/// Passes the log's lines to its writer some time after the first of them.
 async fn flush_log(worker: Rc<Worker>) {
     poll_fn(|cx| {
         if worker.log_due.poll_passed(cx).is_ready() {

@@ -1,10 +1,11 @@
-//! A body's bytes in the framing of HTTP/1.
+//! Writes a part of a body in the framing of HTTP/1: plain, or in chunks.
 
 use std::io::{self, IoSlice};
 
 use tollgate_http::h1::{BodyReader, ChunkHeader, LAST_CHUNK};
 
-/// Writes some data of a body in its outgoing framing, after `head`; with the last of it, what ends the body.
+/// Writes some data of a body after `head`, in chunks if `chunked`. If `reader` is done, also writes the end
+/// of the body. Returns `None` if there is nothing to write.
 #[inline]
 pub(crate) fn write_body<R>(
     reader: &BodyReader,
@@ -21,7 +22,7 @@ pub(crate) fn write_body<R>(
             (false, false) => write(&[IoSlice::new(head), IoSlice::new(data)]).map(Some),
         };
     }
-    // None of no data: it would read as the last chunk's.
+    // No header for empty data, since that would be the last chunk.
     let header = (!data.is_empty()).then(|| ChunkHeader::new(data.len()));
     let mut pieces = [IoSlice::new(b""); 7];
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! Single requests to one member.
+//! Single requests to one member: ranges, transactions, leases, and the stream of a watch.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,18 +21,18 @@ use serde_json::{Value, json};
 use crate::wire::{Failure, LeaseResponse, RangeRequest, RangeResponse, TokenResponse, TxnResponse, encoded};
 use crate::{Entry, Error, Settings};
 
-/// How long a connection may take to open.
+/// Time limit for opening a connection.
 const CONNECT: Duration = Duration::from_millis(500);
-/// How long a request may take.
+/// Time limit for a request.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
-/// Keys that are asked for at once.
+/// Number of keys per page of a range.
 const PAGE: usize = 1000;
-/// Bytes of an answer.
+/// Bound of an answer, in bytes.
 const LARGEST: usize = 256 << 20;
-/// After what silence a connection is asked whether it still is one.
+/// Idle time before the kernel probes a connection (TCP keepalive).
 const ALIVE: Duration = Duration::from_secs(2);
 
-/// gRPC's code for who is not, or no longer, known.
+/// The gRPC code of a missing or expired token.
 const UNAUTHENTICATED: u32 = 16;
 
 /// A client of all members. It is cheap to clone.
@@ -48,39 +48,40 @@ struct Inner {
     token: Mutex<Option<HeaderValue>>,
 }
 
-/// Where a cluster is.
+/// The state of a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// Which cluster.
+    /// Id of the cluster.
     pub cluster: u64,
-    /// Its last revision.
+    /// Its current revision.
     pub revision: u64,
 }
 
-/// What a transaction demands.
+/// A condition of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compare {
-    /// Of which key.
+    /// The key.
     pub key: String,
-    /// The revision that changed it last; 0: it is not there.
+    /// The revision that last changed the key; 0: the key must not exist.
     pub revision: u64,
 }
 
-/// What a transaction does.
+/// An operation of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Writes a key.
     Put(String, Vec<u8>),
-    /// Takes keys away: this one, or if the second is not empty all from this one to before that one.
+    /// Deletes keys: only the first one if the second is empty, else all keys from the first up to but
+    /// excluding the second.
     Delete(String, String),
 }
 
-/// All of it or nothing.
+/// Operations that etcd performs together or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
-    /// What must hold.
+    /// Conditions that must all hold.
     pub compare: Vec<Compare>,
-    /// What is done then.
+    /// Operations to perform if they hold.
     pub operations: Vec<Operation>,
 }
 
@@ -89,15 +90,14 @@ pub struct Transaction {
 pub struct Listed {
     /// The revision.
     pub revision: u64,
-    /// What there is, by whole keys.
+    /// The entries, with whole keys.
     pub entries: Vec<Entry>,
 }
 
 impl Client {
-    /// A client; nothing is asked yet.
+    /// Creates a client. It sends nothing yet.
     ///
-    /// # Errors
-    /// When no TLS can be spoken at all, or the name for certificates is none.
+    /// # Errors Returns an error if TLS cannot be set up, or the server name for certificates is not valid.
     pub fn new(settings: Settings) -> Result<Self, String> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
@@ -127,13 +127,13 @@ impl Client {
         Ok(Self(Arc::new(Inner { settings, http, current: AtomicUsize::new(0), token: Mutex::new(None) })))
     }
 
-    /// Where etcd is.
+    /// Returns the settings.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.0.settings
     }
 
-    /// The member that answered last.
+    /// Returns the member that answered last.
     pub(crate) fn current(&self) -> usize {
         self.0.current.load(Ordering::Relaxed)
     }
@@ -146,16 +146,15 @@ impl Client {
         self.0.settings.endpoints.len()
     }
 
-    /// The address of a member.
+    /// Returns the address of a member.
     pub(crate) fn endpoint(&self, member: usize) -> &str {
         let endpoints = &self.0.settings.endpoints;
         endpoints.get(member % endpoints.len().max(1)).map(String::as_str).unwrap_or_default()
     }
 
-    /// A range, page by page, all of them as of one revision.
+    /// Lists a range, page by page, all pages as of one revision.
     ///
-    /// # Errors
-    /// When the member does not answer, or says no.
+    /// # Errors Returns an error if the member does not answer, or refuses.
     pub async fn list(&self, request: &RangeRequest) -> Result<Listed, Error> {
         let mut request = request.clone();
         let wanted = request.limit;
@@ -166,7 +165,7 @@ impl Client {
         let mut entries = Vec::new();
         loop {
             let response: RangeResponse = self.ask("/v3/kv/range", &request.body()).await?;
-            // Of the first page; the others are told as of it.
+            // The revision of the first page; the other pages are read as of it.
             request.revision =
                 if request.revision == 0 { response.header.revision } else { request.revision };
             let last = response.kvs.last().map(|kv| kv.key.0.clone());
@@ -185,10 +184,9 @@ impl Client {
         }
     }
 
-    /// The keys of a range, in order.
+    /// Lists the keys of a range, in order.
     ///
-    /// # Errors
-    /// When the member does not answer, or says no.
+    /// # Errors Returns an error if the member does not answer, or refuses.
     pub async fn list_keys(&self, request: &RangeRequest) -> Result<Vec<String>, Error> {
         let mut body = request.body();
         body["keys_only"] = true.into();
@@ -196,7 +194,8 @@ impl Client {
         Ok(answer.kvs.into_iter().map(|kv| String::from_utf8_lossy(&kv.key.0).into_owned()).collect())
     }
 
-    /// Asks whether most members agree on what there is: what a member says that is cut off from the others would be old.
+    /// Asks a member for its state with a linearizable read, which needs a quorum. A member without contact
+    /// to most others cannot answer it, and would otherwise return old data.
     pub(crate) async fn probe(&self, member: usize, patience: Duration) -> Result<Standing, Error> {
         let key = self.0.settings.watched();
         let body = json!({ "key": encoded(key.as_bytes()), "count_only": true });
@@ -204,10 +203,9 @@ impl Client {
         Ok(Standing { cluster: answer.header.cluster_id, revision: answer.header.revision })
     }
 
-    /// Makes a transaction; the revision that it made, or none if what it demands does not hold.
+    /// Performs a transaction. Returns its revision, or `None` if a condition does not hold.
     ///
-    /// # Errors
-    /// When the member does not answer, or says no.
+    /// # Errors Returns an error if the member does not answer, or refuses.
     pub async fn transact(&self, transaction: &Transaction) -> Result<Option<u64>, Error> {
         let compare: Vec<Value> = transaction
             .compare
@@ -232,33 +230,33 @@ impl Client {
         Ok(answer.succeeded.then_some(answer.header.revision))
     }
 
-    /// A lease that ends after so many seconds, unless it is kept.
+    /// Grants a lease, which expires after `seconds` unless it is kept alive.
     pub(crate) async fn grant(&self, seconds: u64) -> Result<u64, Error> {
         let answer: LeaseResponse =
             self.ask("/v3/lease/grant", &json!({ "TTL": seconds.to_string() })).await?;
         Ok(answer.id)
     }
 
-    /// Keeps a lease; whether it still is one.
+    /// Keeps a lease alive. Returns false if it has expired.
     pub(crate) async fn keep(&self, lease: u64) -> Result<bool, Error> {
         let body = json!({ "ID": lease.to_string() });
         let answer: crate::wire::Streamed<LeaseResponse> = self.ask("/v3/lease/keepalive", &body).await?;
         Ok(answer.result.is_some_and(|lease| lease.ttl > 0))
     }
 
-    /// Ends a lease, and its keys with it.
+    /// Revokes a lease, which deletes its keys.
     pub(crate) async fn revoke(&self, lease: u64) -> Result<(), Error> {
         self.ask::<Value>("/v3/lease/revoke", &json!({ "ID": lease.to_string() })).await.map(drop)
     }
 
-    /// Writes a key that goes with a lease.
+    /// Writes a key that is attached to a lease.
     pub(crate) async fn put(&self, key: &str, value: &[u8], lease: u64) -> Result<(), Error> {
         let body =
             json!({ "key": encoded(key.as_bytes()), "value": encoded(value), "lease": lease.to_string() });
         self.ask::<Value>("/v3/kv/put", &body).await.map(drop)
     }
 
-    /// The stream of a watch.
+    /// Opens the stream of a watch.
     pub(crate) async fn stream(&self, member: usize, body: &Value) -> Result<Incoming, Error> {
         let sent = tokio::time::timeout(PATIENCE, self.send(member, "/v3/watch", body));
         let response = sent.await.unwrap_or_else(|_| Err(late(PATIENCE)))?;
@@ -283,7 +281,7 @@ impl Client {
     ) -> Result<T, Error> {
         let first = self.exchange(member, path, body, patience).await;
         match first {
-            // The token has ended, or etcd was started anew: another one is asked for, once.
+            // The token has expired, or etcd was restarted: try once more with a new token.
             Err(Error::Refused(UNAUTHENTICATED, _)) if self.0.settings.user.is_some() => {
                 self.exchange(member, path, body, patience).await
             }
@@ -336,7 +334,8 @@ impl Client {
             .map_err(|error| Error::Unreachable(format!("{endpoint}: {}", causes(&error))))
     }
 
-    /// The token for name and password, where there are such; it is asked for once, and again when it was refused.
+    /// Returns the token for user and password; `None` if no user is configured. The token is requested once,
+    /// and again after a refusal.
     async fn token(&self, member: usize) -> Result<Option<HeaderValue>, Error> {
         let Some((name, password)) = &self.0.settings.user else { return Ok(None) };
         let known = self.0.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -349,7 +348,7 @@ impl Client {
         let text = read(response, PATIENCE).await?;
         if status != StatusCode::OK {
             return match self.failure(status, &text) {
-                // Where etcd wants nobody's name, it is not to be given.
+                // Authentication is off in etcd, so no token is needed.
                 Error::Refused(_, why) if why.contains("authentication is not enabled") => Ok(None),
                 error => Err(error),
             };
@@ -378,7 +377,7 @@ impl Client {
     }
 }
 
-/// The body of an answer, within bounds of size and time.
+/// Reads the body of an answer, within bounds of size and time.
 async fn read(response: Response<Incoming>, patience: Duration) -> Result<Bytes, Error> {
     let body = Limited::new(response.into_body(), LARGEST).collect();
     let body = tokio::time::timeout(patience, body).await.map_err(|_| late(patience))?;
@@ -390,7 +389,7 @@ fn late(patience: Duration) -> Error {
     Error::Unreachable(format!("nothing came within {patience:?}"))
 }
 
-/// An error with what is behind it: the outermost says little.
+/// Returns the innermost cause of an error, because the outermost says little.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

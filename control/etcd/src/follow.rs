@@ -1,4 +1,5 @@
-//! List, watch, and again where that breaks off.
+//! Follows etcd: lists the prefix, watches it, and starts again with another member when the connection
+//! breaks.
 
 use std::time::Duration;
 
@@ -13,17 +14,17 @@ use crate::reach::{jittered, reach};
 use crate::wire::{RangeRequest, Streamed, WatchResponse, encoded, end_of};
 use crate::{Entry, Error, News};
 
-/// How often the member is asked whether most others are with it.
+/// How often the member is asked whether it still has a quorum.
 const PROBE: Duration = Duration::from_millis(500);
-/// And how long it may take to answer.
+/// Time limit for that answer.
 const PROBED: Duration = Duration::from_millis(1500);
-/// Bytes of one message of a watch.
+/// Bound of one message of a watch, in bytes.
 const LARGEST: usize = 256 << 20;
-/// The pause after a member that answers, but not as it should.
+/// Pause after a member that answers, but wrongly.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Tells all there is, then what changes, for as long as somebody listens. `from` is the revision that is known already; 0:
-/// none.
+/// Sends all entries, then every change, until the receiver is dropped. `from` is the revision that is
+/// already known; 0: none.
 pub(crate) async fn follow(client: &Client, from: u64, news: &mpsc::Sender<News>) {
     let mut known = from;
     let mut cluster = None;
@@ -31,7 +32,8 @@ pub(crate) async fn follow(client: &Client, from: u64, news: &mpsc::Sender<News>
     loop {
         let tell = async |what: News| drop(news.send(what).await);
         let (member, standing) = reach(client, next, tell).await;
-        // Another cluster, or one that was put back to an earlier state: its revisions say nothing of what is known.
+        // Another cluster, or a cluster restored to an earlier state: its revisions do not continue the known
+        // ones.
         if cluster.replace(standing.cluster).is_some_and(|before| before != standing.cluster)
             || standing.revision < known
         {
@@ -45,7 +47,7 @@ pub(crate) async fn follow(client: &Client, from: u64, news: &mpsc::Sender<News>
         let why = match session(client, member, &mut known, news).await {
             Ok(()) => return,
             Err(Error::Compacted(_)) => {
-                // What has changed meanwhile is not known any more: all is told again, by the same member.
+                // The changes since then are no longer known: list everything again, from the same member.
                 known = 0;
                 next = member;
                 continue;
@@ -60,7 +62,7 @@ pub(crate) async fn follow(client: &Client, from: u64, news: &mpsc::Sender<News>
     }
 }
 
-/// One member, until it fails, or nobody listens any more.
+/// Follows one member until it fails, or until the receiver is dropped (`Ok`).
 async fn session(
     client: &Client,
     member: usize,
@@ -115,7 +117,7 @@ async fn session(
                 below(&prefix, Entry { key, value, revision: event.kv.mod_revision })
             })
             .collect();
-        // While a watcher catches up, a message can tell of revisions before the header's.
+        // While a watcher catches up, a message can hold revisions before the header's.
         let Some(last) = entries.iter().map(|entry| entry.revision).max() else { continue };
         if news.send(News::Changes { revision: last, entries }).await.is_err() {
             return Ok(());
@@ -129,7 +131,7 @@ fn below(prefix: &str, entry: Entry) -> Entry {
     Entry { key, ..entry }
 }
 
-/// The messages of a watch: a line of JSON each.
+/// The messages of a watch: one line of JSON each.
 struct Messages {
     stream: Incoming,
     kept: BytesMut,

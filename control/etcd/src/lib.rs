@@ -1,16 +1,17 @@
-//! A client of [etcd](https://etcd.io): what stands under a prefix is listed once and watched from there on.
+//! A client of [etcd](https://etcd.io). It lists the entries under a prefix once, and watches them from then
+//! on.
 //!
-//! | Module | What it has |
+//! | Module | Contents |
 //! |---|---|
-//! | `client` | single requests: ranges, transactions, leases, a stream of a watch |
+//! | `client` | single requests: ranges, transactions, leases, the stream of a watch |
 //! | `wire` | the messages of etcd's JSON gateway |
-//! | `reach` | finds a member that answers: one attempt after the other, with growing pauses |
-//! | `follow` | list, watch, and again where that breaks off |
-//! | `presence` | a key that is there as long as this process is |
-//! | `thread` | all of it on a thread of its own |
+//! | `reach` | finds a member that answers, with growing pauses between attempts |
+//! | `follow` | list, watch, and start again when the connection breaks |
+//! | `presence` | a key that exists as long as this process runs |
+//! | `thread` | runs all of it on a thread of its own |
 //!
-//! etcd is spoken to over the JSON gateway that it serves beside gRPC on the same port (`/v3/kv/range` and the like, a
-//! watch is a line of JSON each message). What the values say is not known here.
+//! The client speaks to the JSON gateway, which etcd serves on the same port as gRPC (`/v3/kv/range` and the
+//! like). A watch sends one line of JSON per message. This crate does not interpret values.
 
 mod client;
 mod follow;
@@ -28,24 +29,24 @@ pub use client::{Client, Compare, Listed, Operation, Transaction};
 pub use thread::{Etcd, Handle};
 pub use wire::{Order, RangeRequest};
 
-/// Where etcd is, and who asks.
+/// The address of etcd, and the credentials and name of this gateway.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `http://host:port` or `https://host:port` of each member.
     pub endpoints: Vec<String>,
-    /// What all keys begin with, without a slash at its end.
+    /// The prefix of all keys, without a slash at its end.
     pub prefix: String,
-    /// Name and password, where etcd wants them.
+    /// Name and password; `None`: no authentication.
     pub user: Option<(String, Password)>,
-    /// TLS towards `https` endpoints.
+    /// TLS for `https` endpoints.
     pub tls: Option<Arc<tollgate_tls::Client>>,
-    /// The name that certificates must hold, if it is not the endpoint's own host.
+    /// The name that certificates must hold; `None`: the endpoint's own host.
     pub server_name: Option<String>,
-    /// What this gateway calls itself in etcd.
+    /// The name of this gateway in etcd.
     pub name: String,
 }
 
-/// A text that is shown nowhere, and that is wiped from memory when it is dropped.
+/// A secret text: never shown, and wiped from memory when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(pub String);
 
@@ -64,75 +65,75 @@ impl fmt::Debug for Password {
 }
 
 impl Settings {
-    /// What is watched: everything under `PREFIX/config/`.
+    /// Returns the watched prefix: `PREFIX/config/`.
     #[must_use]
     pub fn watched(&self) -> String {
         format!("{}/config/", self.prefix)
     }
 
-    /// Where the versions are told of: `PREFIX/history/`.
+    /// Returns the prefix of the versions: `PREFIX/history/`.
     #[must_use]
     pub fn history(&self) -> String {
         format!("{}/history/", self.prefix)
     }
 
-    /// Where each gateway has a key: `PREFIX/gateways/`.
+    /// Returns the prefix under which each gateway has a key: `PREFIX/gateways/`.
     #[must_use]
     pub fn gateways(&self) -> String {
         format!("{}/gateways/", self.prefix)
     }
 }
 
-/// A key under the prefix that is watched, and its value.
+/// A key under the watched prefix, and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Without the prefix.
+    /// The key, without the prefix.
     pub key: String,
-    /// What it says; none: it is gone.
+    /// The value; `None`: the key was deleted.
     pub value: Option<Vec<u8>>,
-    /// The revision that changed it last.
+    /// The revision that last changed it.
     pub revision: u64,
 }
 
-/// What is new.
+/// An event from etcd.
 #[derive(Debug, PartialEq, Eq)]
 pub enum News {
-    /// All there is, as of a revision: what is not in it is gone.
+    /// All entries as of a revision: a key that is missing here does not exist.
     All {
         /// The revision.
         revision: u64,
         /// The entries, by key.
         entries: Vec<Entry>,
     },
-    /// What has changed; whole revisions, in their order.
+    /// Changes, in whole revisions and in order.
     Changes {
-        /// The last revision.
+        /// The last revision of these changes.
         revision: u64,
-        /// The changes, in their order.
+        /// The changes, in order.
         entries: Vec<Entry>,
     },
-    /// A member answers, and all it has is told, or about to be.
+    /// A member answers. The events that follow come from it.
     Connected {
-        /// Which.
+        /// Its address.
         endpoint: String,
     },
-    /// Nobody answers, or not as etcd does.
+    /// No member answers, or the answers are not etcd's.
     Lost {
-        /// In words.
+        /// A description of the problem.
         why: String,
     },
 }
 
-/// Why a request was not done.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// No member answered. Whether it was done is not known.
+    /// No member answered. Whether etcd performed the request is unknown.
     Unreachable(String),
-    /// etcd says no: the gRPC code, and why.
+    /// etcd refused it: the gRPC code and the message.
     Refused(u32, String),
-    /// The revision is compacted; this one is the oldest that is there, if etcd tells.
+    /// The revision is compacted; the value is the oldest available revision, if etcd reports it.
     Compacted(Option<u64>),
-    /// The answer makes no sense.
+    /// The answer could not be parsed.
     Garbled(String),
 }
 

@@ -1,4 +1,5 @@
-//! A key that is there as long as this process is.
+//! Maintains a key of this gateway that exists as long as the process runs. Other gateways and the API read
+//! it.
 
 use std::time::Duration;
 
@@ -7,15 +8,15 @@ use tokio::sync::watch;
 use crate::client::Client;
 use crate::reach::jittered;
 
-/// How long the key outlives a process that ends without a word, in seconds.
+/// How long the key outlives a process that dies, in seconds.
 const LEASE: u64 = 10;
-/// How often the lease is kept, and the key written if it is to say something else.
+/// How often the lease is kept alive, and the key rewritten if its text changed.
 const KEEP: Duration = Duration::from_secs(2);
 
-/// How long a process that ends waits for its key to go.
+/// How long a process that ends waits for its key to be deleted.
 const PARTING: Duration = Duration::from_millis(500);
 
-/// Keeps `PREFIX/gateways/NAME`, which says what `says` holds, until that is closed.
+/// Maintains `PREFIX/gateways/NAME` with the text in `says`, until the sender of `says` is dropped.
 pub(crate) async fn presence(client: &Client, mut says: watch::Receiver<String>) {
     let key = format!("{}{}", client.settings().gateways(), client.settings().name);
     let mut lease = None;
@@ -25,7 +26,7 @@ pub(crate) async fn presence(client: &Client, mut says: watch::Receiver<String>)
             Some(lease) => client.keep(lease).await,
             None => Ok(false),
         };
-        // While nobody answers there is nothing to be done; the lease may be kept in time yet.
+        // While no member answers there is nothing to do; the lease may still be kept alive in time.
         if let Ok(kept) = kept {
             if !kept {
                 written = None;
@@ -46,7 +47,7 @@ pub(crate) async fn presence(client: &Client, mut says: watch::Receiver<String>)
                 () = &mut pause => break,
                 changed = says.changed() => if changed.is_err() {
                     if let Some(lease) = lease {
-                        // Else it ends by itself.
+                        // If this fails, the lease expires.
                         let _ = tokio::time::timeout(PARTING, client.revoke(lease)).await;
                     }
                     return;

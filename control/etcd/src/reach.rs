@@ -7,20 +7,22 @@ use tokio::task::JoinSet;
 use crate::client::{Client, PATIENCE, Standing};
 use crate::{Error, News};
 
-/// The pause after the first attempt that brings nothing.
+/// Pause after the first failed attempt.
 const FIRST: Duration = Duration::from_millis(50);
-/// The longest one. What was cut off is found again within it, so it is short; an attempt is one small question.
+/// Longest pause. It bounds how late a restored connection is noticed, so it is short; an attempt is one
+/// small request.
 const LONGEST: Duration = Duration::from_millis(400);
-/// Attempts under way at once: one that hangs does not keep the next one from beginning.
+/// Bound of concurrent attempts: a stalled attempt does not delay the next.
 const AT_ONCE: usize = 8;
 
-/// A pause of this length at most, and of half of it at least: gateways that lost etcd together do not come back together.
+/// Returns a random pause between half of this length and all of it, so that gateways that lost etcd together
+/// do not return together.
 pub(crate) fn jittered(most: Duration) -> Duration {
     most.mul_f64(0.5 + fastrand::f64() / 2.0)
 }
 
-/// Asks one member after the other, beginning with `first`, until one answers; gives its number, and where it is. `tell` hears of the first
-/// round that brings nothing.
+/// Tries the members in turn, from `first`, until one answers. Returns its number and the state of its
+/// cluster. Calls `tell` after the first round in which every member failed.
 pub(crate) async fn reach(
     client: &Client,
     first: usize,

@@ -1,4 +1,5 @@
-//! All of it on a thread of its own: what comes from etcd is read there, and nobody who serves waits for it.
+//! Runs the client on a thread of its own, so that reading from etcd never delays a worker or the control
+//! thread.
 
 use std::future::Future;
 use std::io;
@@ -12,14 +13,14 @@ use crate::follow::follow;
 use crate::presence::presence;
 use crate::{Error, News, Settings};
 
-/// News that may wait to be heard; then the watch waits.
+/// Capacity of the queue of events. When it is full, the watch waits.
 const WAITING: usize = 16;
-/// Requests that may wait to be made.
+/// Capacity of the queue of requests.
 const ASKED: usize = 64;
 
 type Job = Box<dyn FnOnce(Client) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
-/// What follows etcd. Dropped, it takes its key out of etcd and ends.
+/// The thread that follows etcd. Dropping it deletes this gateway's key in etcd and ends the thread.
 #[derive(Debug)]
 pub struct Etcd {
     handle: Handle,
@@ -27,7 +28,7 @@ pub struct Etcd {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Makes requests on the thread. It is cheap to clone.
+/// Sends requests to the thread. It is cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
     settings: Settings,
@@ -41,10 +42,9 @@ impl std::fmt::Debug for Handle {
 }
 
 impl Etcd {
-    /// Starts to follow. `says` is what this gateway's key tells first.
+    /// Starts to follow etcd. `says` is the first text of this gateway's key.
     ///
-    /// # Errors
-    /// When TLS cannot be spoken, or the system gives no thread.
+    /// # Errors Returns an error if TLS cannot be set up, or no thread can be started.
     pub fn start(settings: Settings, says: String) -> io::Result<(Self, mpsc::Receiver<News>)> {
         let client = Client::new(settings.clone()).map_err(io::Error::other)?;
         let (news, heard) = mpsc::channel(WAITING);
@@ -59,7 +59,7 @@ impl Etcd {
                         tokio::spawn(job(asking.clone()));
                     }
                 });
-                // The key's end is the thread's.
+                // The thread ends when `presence` ends.
                 tokio::select! {
                     () = async { follow(&client, 0, &news).await; std::future::pending().await } => {}
                     () = presence(&client, told) => {}
@@ -70,13 +70,13 @@ impl Etcd {
         Ok((Self { handle, says: Some(says), thread: Some(thread) }, heard))
     }
 
-    /// What makes requests.
+    /// Returns the handle for requests.
     #[must_use]
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    /// What this gateway's key is to tell from now on.
+    /// Sets the text of this gateway's key from now on.
     pub fn say(&self, text: String) {
         if let Some(says) = &self.says {
             says.send_if_modified(|said| {
@@ -92,23 +92,22 @@ impl Drop for Etcd {
     fn drop(&mut self) {
         self.says = None;
         if let Some(thread) = self.thread.take() {
-            // At most as long as one request may take.
+            // Waits at most as long as one request may take.
             let _ = thread.join();
         }
     }
 }
 
 impl Handle {
-    /// Where etcd is.
+    /// Returns the settings.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Makes requests.
+    /// Runs requests on the thread.
     ///
-    /// # Errors
-    /// What they say, or that the thread has ended.
+    /// # Errors Returns the error of the requests, or [`Error::Unreachable`] if the thread is gone.
     pub async fn run<T, F>(&self, act: impl FnOnce(Client) -> F + Send + 'static) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -120,10 +119,9 @@ impl Handle {
         answered.await.unwrap_or_else(|_| Err(ended()))
     }
 
-    /// The same, on a thread that may wait.
+    /// Like [`run`](Self::run), for a thread that may block.
     ///
-    /// # Errors
-    /// As [`run`](Self::run).
+    /// # Errors As for [`run`](Self::run).
     pub fn wait<T, F>(&self, act: impl FnOnce(Client) -> F + Send + 'static) -> Result<T, Error>
     where
         T: Send + 'static,

@@ -1,11 +1,12 @@
-//! The messages of etcd's JSON gateway: bytes are base64, numbers of 64 bits are texts, and what is zero is left away.
+//! The messages of etcd's JSON gateway. Bytes are base64, 64-bit numbers are strings, and zero values are
+//! omitted.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
-/// Bytes on the wire.
+/// Bytes, which are base64 on the wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bytes(pub Vec<u8>);
 
@@ -22,19 +23,19 @@ impl Serialize for Bytes {
     }
 }
 
-/// A number of 64 bits: a text, or a number.
+/// Parses a 64-bit number: a string or a number.
 fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let value = Value::deserialize(from)?;
     let number = value.as_str().map_or_else(|| value.as_u64(), |text| text.parse().ok());
     number.ok_or_else(|| serde::de::Error::custom("no number"))
 }
 
-/// Bytes as they are sent.
+/// Encodes bytes for the wire.
 pub(crate) fn encoded(bytes: &[u8]) -> Value {
     Value::from(STANDARD.encode(bytes))
 }
 
-/// The first key after all that begin with this.
+/// Returns the first key after all keys with this prefix.
 pub(crate) fn end_of(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
@@ -43,7 +44,7 @@ pub(crate) fn end_of(prefix: &[u8]) -> Vec<u8> {
             return end;
         }
     }
-    // Every key there is.
+    // All keys.
     vec![0]
 }
 
@@ -96,7 +97,7 @@ pub(crate) struct TokenResponse {
     pub token: String,
 }
 
-/// A message of a stream: what it brings, or why it ends.
+/// A message of a stream: its result, or the error that ends it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Streamed<T> {
     pub result: Option<T>,
@@ -107,7 +108,7 @@ pub(crate) struct Streamed<T> {
 pub(crate) struct WatchResponse {
     #[serde(default)]
     pub header: Header,
-    /// Whether it is the first one, which says only that there is a watch.
+    /// Whether it is the first message, which only confirms the watch.
     #[serde(default)]
     pub created: bool,
     #[serde(default)]
@@ -121,8 +122,9 @@ pub(crate) struct WatchResponse {
 }
 
 impl WatchResponse {
-    /// The revision up to which all has been told by now, if the message is one that says so: one without events, and not the
-    /// first. That has the store's revision, and what was written before it may be on its way still.
+    /// Returns the revision up to which all events were delivered, if this is a progress message: without
+    /// events, and not the first. The first message carries the store's revision, but earlier events may
+    /// still follow it.
     pub fn progress(&self) -> Option<u64> {
         (!self.created && self.events.is_empty()).then_some(self.header.revision)
     }
@@ -130,14 +132,14 @@ impl WatchResponse {
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Event {
-    /// `DELETE`; a put has none.
+    /// `DELETE`; empty for a put.
     #[serde(default, rename = "type")]
     pub kind: String,
     #[serde(default)]
     pub kv: KeyValue,
 }
 
-/// An error, as the gateway tells it: of a request, or of a stream.
+/// An error as the gateway reports it, for a request or a stream.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Failure {
     #[serde(default, alias = "grpc_code")]
@@ -146,34 +148,34 @@ pub(crate) struct Failure {
     pub message: String,
 }
 
-/// In which order a range is told.
+/// The order of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// By key, the first one first.
+    /// By key, ascending.
     Key,
-    /// By the revision that changed it last, the newest first.
+    /// By the revision that last changed the key, the newest first.
     Newest,
 }
 
-/// Which keys, as of when.
+/// A range of keys, and the revision at which to read it.
 #[derive(Clone, Debug)]
 pub struct RangeRequest {
     /// The first key.
     pub key: Vec<u8>,
-    /// The first key that is not meant any more; empty: this one alone.
+    /// The key after the last one; empty: only `key`.
     pub end: Vec<u8>,
-    /// As of this revision; 0: now.
+    /// The revision to read at; 0: the current one.
     pub revision: u64,
-    /// At most so many; 0: all.
+    /// Bound of the entries; 0: all.
     pub limit: usize,
-    /// In which order.
+    /// Order of the entries.
     pub order: Order,
-    /// Only what was changed last by this revision or before; 0: all.
+    /// Only keys whose last change has at most this revision; 0: all.
     pub until: u64,
 }
 
 impl RangeRequest {
-    /// All keys that begin with this, as of now.
+    /// Returns the request for all keys with this prefix, at the current revision.
     #[must_use]
     pub fn under(prefix: &str) -> Self {
         let key = prefix.as_bytes().to_vec();
@@ -181,7 +183,7 @@ impl RangeRequest {
         Self { key, end, revision: 0, limit: 0, order: Order::Key, until: 0 }
     }
 
-    /// One key.
+    /// Returns the request for one key.
     #[must_use]
     pub fn one(key: &str) -> Self {
         Self { end: Vec::new(), ..Self::under(key) }

@@ -1,4 +1,4 @@
-//! The source halves of a hundred gateways, in one process, on one real etcd.
+//! The etcd clients of a hundred gateways, in one process, on one real etcd.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_etcd::{Client, Etcd, News, Operation, RangeRequest, Settings, Transaction};
 
-/// An etcd of the test's own.
+/// An etcd process of this test.
 struct Server {
     child: Child,
     directory: PathBuf,
@@ -53,7 +53,7 @@ fn run<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(work)
 }
 
-/// Writes so many keys, a hundred at once.
+/// Writes `count` keys, a hundred per transaction.
 async fn fill(client: &Client, count: usize) {
     let keys: Vec<usize> = (0..count).collect();
     for part in keys.chunks(100) {
@@ -87,7 +87,7 @@ fn a_list_comes_whole_however_many_pages_it_has() {
     assert_eq!(entries.len(), 2500);
     assert!(entries.windows(2).all(|two| two[0].key < two[1].key), "each once, by key");
     assert_eq!(entries[0].key, "routes/r00000");
-    // What follows is what changed since.
+    // The next event holds the changes since then.
     let deleted = Transaction {
         compare: Vec::new(),
         operations: vec![Operation::Delete("/fleet/config/routes/r00007".to_owned(), String::new())],
@@ -97,7 +97,7 @@ fn a_list_comes_whole_however_many_pages_it_has() {
     let News::Changes { revision: last, entries } = next(&mut news) else { panic!("a change") };
     assert_eq!((last, entries.len(), entries[0].value.as_deref()), (made, 1, None));
     assert!(made > revision);
-    // Its key is there as long as it is.
+    // The gateway's key exists as long as the client does.
     let there = || {
         let client = Client::new(server.settings("writer".to_owned())).expect("a client");
         run(async { client.list(&RangeRequest::under("/fleet/gateways/")).await })

@@ -1,4 +1,4 @@
-//! Several requests become one plan, and one wait for the disk.
+//! Combines several requests into one plan and one sync of the disk.
 
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,25 +10,25 @@ use crate::request::{Done, Intent, Pending, Refusal};
 use crate::sources::Sources;
 use crate::stage::{MOST_TOLD, Staged};
 
-/// What came of a batch: what is to be rolled out, and who waits for that.
+/// The result of a batch: the compiled configuration to roll out, and the requests that wait for it.
 #[derive(Debug)]
 pub struct Batch<T> {
-    /// What was compiled; nothing if nothing has changed.
+    /// The compiled configuration; `None`: nothing changed.
     pub good: Option<T>,
-    /// Requests that depend on what another one of the batch has changed: they are for the next one.
+    /// Requests that depend on changes of this batch, for the next one.
     pub again: Vec<Pending>,
-    /// Requests that were done. They are to be answered when all workers run what was compiled.
+    /// Completed requests. The caller answers them when all workers run the compiled configuration.
     pub landed: Vec<Landed>,
 }
 
-/// A request that was done, and is durable.
+/// A request that was completed and is durable.
 #[derive(Debug)]
 pub struct Landed {
-    /// Who waits.
+    /// The request.
     pub pending: Pending,
-    /// What was done.
+    /// The result of the request.
     pub done: Done,
-    /// In a few words.
+    /// Summary of the request, in a few words.
     pub what: String,
 }
 
@@ -40,20 +40,20 @@ impl<T> Default for Batch<T> {
 
 type Compile<'c, T> = &'c mut dyn FnMut(&Parts<'_>) -> Result<T, Vec<Problem>>;
 
-/// How long a change may be overtaken by others before it is refused.
+/// How long other writers may overtake a change before it is refused.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long one that was overtaken waits at least.
+/// Minimum wait of a change that was overtaken.
 const MOMENT: Duration = Duration::from_millis(5);
 
-/// Milliseconds since 1970.
+/// Returns milliseconds since 1970.
 fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Sources {
-    /// Does what is asked for, as far as it is good: each request whole or not at all. Refused ones and dry runs are
-    /// answered here. What has landed is on the disk.
+    /// Performs the valid requests, each one whole or not at all. Refused requests and dry runs are answered
+    /// here. The completed ones are on the disk when this returns.
     pub fn change<T>(
         &mut self,
         requests: Vec<Pending>,
@@ -90,7 +90,7 @@ impl Sources {
         batch
     }
 
-    /// All at once, or one after the other if they are not good together.
+    /// Compiles all staged requests together, or one by one if together they are not valid.
     fn land<T>(&mut self, staged: Vec<(Pending, Staged)>, compile: Compile<'_, T>) -> Batch<T> {
         if staged.iter().all(|(_, changes)| changes.is_empty()) {
             return self.commit(None, staged, compile);
@@ -139,7 +139,7 @@ impl Sources {
         self.commit(last, good, compile)
     }
 
-    /// Writes what is good, and waits for the disk. If that fails nothing has changed.
+    /// Writes valid changes and waits for the disk. If that fails, nothing has changed.
     fn commit<T>(
         &mut self,
         good: Option<T>,
@@ -185,7 +185,8 @@ impl Sources {
     }
 
     fn landed(&mut self, mut pending: Pending, changes: Staged, version: u64) -> Landed {
-        // Its values are the documents' now; a large request is not to be kept, nor to be dropped on the control thread.
+        // The documents hold its values now. Dropping a large request here avoids keeping it, and dropping it
+        // later on the control thread.
         pending.request.intent = Intent::Changes(Vec::new());
         let differences = changes.sorted();
         for difference in &differences {
@@ -199,8 +200,8 @@ impl Sources {
         Landed { pending, done, what: changes.what }
     }
 
-    /// Has etcd make the changes, one request after the other. What others have overtaken is for a later batch, when it is
-    /// known what they did.
+    /// Writes the changes to etcd, one transaction per request. Requests that another writer overtook go to a
+    /// later batch, after that writer's changes are known.
     fn commit_in_etcd<T>(
         &mut self,
         mut good: Option<T>,
@@ -228,7 +229,7 @@ impl Sources {
                     out.push((pending, changes, None));
                 }
                 Err(refusal) => {
-                    // The others were tried together with it.
+                    // The other requests were compiled together with it.
                     overtaken = true;
                     out.push((pending, changes, Some(refusal)));
                 }
@@ -251,7 +252,7 @@ impl Sources {
             let changed = landed.iter().any(|landed: &Landed| !landed.done.changes.is_empty());
             good = if changed { self.compiled(compile).ok() } else { None };
             if !again.is_empty() {
-                // The watch tells in a moment what has changed.
+                // The watch will soon deliver the other writer's changes.
                 std::thread::sleep(MOMENT);
             }
         }
@@ -259,7 +260,7 @@ impl Sources {
         Batch { good, landed, again }
     }
 
-    /// Says what would be.
+    /// Performs a dry run.
     fn rehearse<T>(&mut self, pending: &Pending, compile: Compile<'_, T>) -> crate::Answer {
         let staged = self.stage(&pending.request)?;
         let compiled = self.compiled(compile).map(drop).map_err(|problems| self.told(&problems));
@@ -276,7 +277,7 @@ impl Sources {
 
     fn told(&self, problems: &[Problem]) -> Vec<DocumentProblem> {
         let Some(base) = &self.base else { return Vec::new() };
-        // What is not told is not made either.
+        // The iterator is lazy: descriptions past the bound are not built.
         let told =
             problems.iter().take(MOST_TOLD + 1).map(|problem| self.documents.tell(problem, &base.places));
         let more = problems.len().saturating_sub(MOST_TOLD);
@@ -289,7 +290,7 @@ impl Sources {
         }
     }
 
-    /// What has landed is in force: those who read see it.
+    /// Publishes completed changes in the view, after they are in force.
     pub fn show(&self, landed: &[Landed]) {
         self.view.update(|state| {
             for landed in landed {

@@ -1,4 +1,4 @@
-//! etcd: entries become documents, each taken in if it is good, and what is good is kept in a file.
+//! etcd as a source. Valid entries become documents, and a file keeps the last valid state.
 
 mod cache;
 mod history;
@@ -19,23 +19,24 @@ pub use intake::Brought;
 pub use join::{Joined, heard};
 pub(crate) use write::Written;
 
-/// The key under `PREFIX/config/` that every change of a gateway writes: who has seen its last revision has seen all
-/// changes of gateways, so that two do not make changes at once that are good alone and not together.
+/// The key under `PREFIX/config/` that every change by a gateway writes. A transaction requires its last seen
+/// revision, and so that its writer has seen all changes by other gateways. Without that, two gateways could
+/// make changes at the same time that are valid alone but not together.
 const GUARD: &str = "version";
 
-/// A gateway's side of etcd.
+/// A gateway's connection to etcd, and the state of its entries.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub handle: Handle,
     etcd: Etcd,
-    /// The revision that changed each key last, as etcd has told it: those of refused entries too.
+    /// The revision that last changed each key, as etcd reported it; refused entries included.
     seen: HashMap<String, u64>,
-    /// By key.
+    /// Refused entries, by key.
     refused: BTreeMap<String, Held>,
     cache: Option<cache::Cache>,
-    /// The program and its version.
+    /// Name and version of the program.
     program: String,
-    /// When it was started, in seconds since 1970.
+    /// Start time, in seconds since 1970.
     started: u64,
 }
 
@@ -45,47 +46,47 @@ struct Held {
     value: Option<Vec<u8>>,
     revision: u64,
     problems: Vec<DocumentProblem>,
-    /// Whether it may become good by a change of another one.
+    /// Whether a change of another entry may make it valid.
     again: bool,
 }
 
-/// What is known of etcd, for those who read.
+/// The state of etcd, for readers of the view.
 #[derive(Clone, Debug)]
 pub struct EtcdState {
-    /// What makes requests.
+    /// The handle for requests.
     pub handle: Handle,
-    /// The member that answers.
+    /// The member that answers; `None`: none does.
     pub member: Option<String>,
-    /// Why nobody does.
+    /// Why no member answers; `None`: one does.
     pub lost: Option<String>,
-    /// Since when it is the one or the other.
+    /// Time of the last change between the two.
     pub since: SystemTime,
-    /// How often it was lost.
+    /// How often the connection to every member was lost.
     pub losses: u64,
-    /// Whether what is in force was read from the file of the last good state, and not told by etcd yet.
+    /// Whether the state in force was read from the cache file, and etcd has not confirmed it yet.
     pub cached: bool,
-    /// The revision up to which all is known.
+    /// The revision up to which all entries are known.
     pub revision: u64,
     /// Entries that are not in force.
     pub refused: Arc<Vec<RefusedEntry>>,
 }
 
-/// An entry that is not in force, and why.
+/// An entry that is not in force, and the reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RefusedEntry {
     /// Its key, below `PREFIX/config/`.
     pub key: String,
-    /// The revision that made it so.
+    /// The revision of the refused entry.
     pub revision: u64,
-    /// Whether it was to take something away.
+    /// Whether the refused change is a deletion.
     pub removal: bool,
-    /// The revision of what is in force in its place, if there is something.
+    /// The revision that is in force instead; `None`: nothing is.
     pub in_force: Option<u64>,
-    /// What is wrong.
+    /// The problems of the entry.
     pub problems: Vec<DocumentProblem>,
 }
 
-/// The kind and the name that a key stands for.
+/// Returns kind and name of the resource that a key names.
 fn resource(key: &str) -> Option<(&'static Kind, &str)> {
     let (kind, name) = key.split_once('/')?;
     Some((tollgate_config::kind(kind)?, name)).filter(|(_, name)| !name.is_empty())

@@ -1,15 +1,17 @@
-//! Where configurations come from: the file, and the documents of the embedded store or of etcd, merged into one.
+//! The sources of a configuration: the file, and the documents of the embedded store or of etcd, merged into
+//! one.
 //!
-//! | Module | What it has |
+//! | Module | Contents |
 //! |---|---|
-//! | `sources` | both sources, and what they are together |
-//! | `etcd` | what etcd tells is taken in as far as it is good, and changes are made there |
-//! | `request` | what is asked for over the API, and what comes of it |
-//! | `stage` | a request becomes changes of documents, which can be taken back |
-//! | `batch` | several requests become one plan and one wait for the disk |
-//! | `view` | what is in force, for whoever only reads |
+//! | `sources` | the sources, and their combination |
+//! | `etcd` | takes in valid entries from etcd, and writes changes to it |
+//! | `request` | a request over the API, and its result |
+//! | `stage` | turns a request into changes of documents, which can be undone |
+//! | `batch` | combines several requests into one plan and one sync of the disk |
+//! | `view` | the state in force, for readers |
 //!
-//! A source never sees a plan: whoever calls brings along what compiles the [`Parts`](tollgate_config::Parts).
+//! A source never sees a plan: the caller passes a function that compiles the
+//! [`Parts`](tollgate_config::Parts).
 
 #![deny(clippy::print_stderr)]
 

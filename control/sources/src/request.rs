@@ -1,4 +1,4 @@
-//! What is asked for, and what comes of it.
+//! A request to change the configuration, and its result.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,16 +11,16 @@ use tollgate_config::{DocumentProblem, Kind};
 /// Changes that are made together or not at all.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Who asks: the name of a token, or where the request came from.
+    /// Author: the name of a token, or the source of the request.
     pub who: String,
-    /// What is to be done.
+    /// The requested changes.
     pub intent: Intent,
-    /// Whether only to say what would be.
+    /// Whether this is a dry run, which only reports the result.
     pub dry_run: bool,
 }
 
 impl Request {
-    /// Whether what it demands can only be judged once others have landed.
+    /// Returns whether its conditions can be judged only after the changes to `touched` are complete.
     pub(crate) fn depends_on(&self, touched: &HashSet<(&str, String)>) -> bool {
         match &self.intent {
             _ if touched.is_empty() => false,
@@ -33,101 +33,101 @@ impl Request {
     }
 }
 
-/// What is to be done.
+/// The purpose of a request.
 #[derive(Clone, Debug)]
 pub enum Intent {
-    /// These changes.
+    /// Make these changes.
     Changes(Vec<Change>),
-    /// All becomes as it was at this version.
+    /// Restore all documents to this version.
     Rollback(u64),
 }
 
 /// A change of one document.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// Its kind.
+    /// Kind of the document.
     pub kind: &'static Kind,
-    /// Its name.
+    /// Name of the document.
     pub name: String,
-    /// What becomes of it.
+    /// The new state.
     pub to: To,
-    /// What must hold before.
+    /// The condition on its present state.
     pub condition: Condition,
 }
 
-/// What becomes of a document.
+/// The new state of a document.
 #[derive(Clone, Debug)]
 pub enum To {
-    /// This.
+    /// Replace it with this value.
     Value(Value),
-    /// What it is, with this merged into it (RFC 7396).
+    /// Merge this patch into its present value (RFC 7396).
     Patch(Value),
-    /// It goes.
+    /// Delete it.
     Gone,
 }
 
-/// What must hold of a document before it is changed (RFC 9110, section 13.1).
+/// A condition on a document before it is changed (RFC 9110, section 13.1).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
-    /// Nothing.
+    /// No condition.
     #[default]
     None,
-    /// It is there (`If-Match: *`).
+    /// It exists (`If-Match: *`).
     There,
-    /// It is not there (`If-None-Match: *`).
+    /// It does not exist (`If-None-Match: *`).
     NotThere,
-    /// One of these versions changed it last (`If-Match: "3"`).
+    /// One of these versions last changed it (`If-Match: "3"`).
     Version(Vec<u64>),
 }
 
-/// What was done, or would be.
+/// The result of a request, or of a dry run.
 #[derive(Clone, Debug)]
 pub struct Done {
-    /// The store's version now.
+    /// The store's present version.
     pub version: u64,
-    /// What has changed, in order of kind and name.
+    /// The changed documents, in order of kind and name.
     pub changes: Vec<Difference>,
-    /// What is doubtful about it.
+    /// Warnings about them.
     pub warnings: Vec<DocumentProblem>,
-    /// The plan's number, once all workers run it. Of a dry run whoever knows the plan says it.
+    /// Number of the plan that all workers run. For a dry run, the caller that knows the plan sets it.
     pub generation: u64,
 }
 
 /// A document before and after.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// Its kind.
+    /// Kind of the document.
     pub kind: &'static Kind,
-    /// Its name.
+    /// Name of the document.
     pub name: String,
-    /// What it said; none: it is new.
+    /// Value before; `None`: it is new.
     pub before: Option<Arc<Value>>,
-    /// What it says; none: it is gone.
+    /// Value after; `None`: it was deleted.
     pub after: Option<Arc<Value>>,
 }
 
-/// Why it was not done.
+/// Why a request was refused.
 #[derive(Clone, Debug)]
 pub enum Refusal {
-    /// The file names no store.
+    /// The configuration names no store.
     NoStore,
-    /// It cannot be at this moment, for this reason.
+    /// Not possible at this moment, for this reason.
     NotNow(&'static str),
-    /// A resource of the file, written at this place.
+    /// The resource is defined in the file, at this place: its name, and the place.
     OfTheFile(String, String),
-    /// There is no such document.
+    /// No such document exists.
     NotFound(String),
-    /// What was to hold before does not; the version that changed it last, if it is there.
+    /// The condition does not hold; with the version that last changed the document, if it exists.
     Condition(String, Option<u64>),
-    /// The request makes no sense.
+    /// The request is malformed.
     Senseless(String),
-    /// The configuration that would come of it is not good.
+    /// The resulting configuration is not valid.
     Invalid(Vec<DocumentProblem>),
     /// The history does not have the version.
     NoVersion(String),
     /// The store cannot be written.
     Broken(String),
-    /// etcd does not take it now.
+    /// etcd does not accept it at present.
     Away(String),
 }
 
@@ -159,22 +159,22 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What comes of a request.
+/// The result of a request.
 pub type Answer = Result<Done, Refusal>;
 
-/// A request whose answer is waited for.
+/// A request that waits for its answer.
 #[derive(Debug)]
 pub struct Pending {
-    /// The request.
+    /// The requested changes, and their author.
     pub request: Request,
-    /// Since when it waits.
+    /// Time at which it arrived.
     pub since: std::time::Instant,
-    /// Where the answer goes.
+    /// Receiver of the answer.
     pub answer: oneshot::Sender<Answer>,
 }
 
 impl Pending {
-    /// Answers it. Who asked may have gone.
+    /// Sends the answer. The client may have disconnected.
     pub fn answer(self, answer: Answer) {
         let _ = self.answer.send(answer);
     }

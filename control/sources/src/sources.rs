@@ -1,4 +1,4 @@
-//! The file and the store, and what they say together.
+//! The sources of a gateway, and their combination.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -22,39 +22,41 @@ const UPSTREAMS: &str = "upstreams";
 #[derive(Debug)]
 pub struct Sources {
     pub(crate) file: Source,
-    /// What the file says that is in force; nothing without a store: nobody else needs it then.
+    /// The file's part of the configuration in force; `None` without a store or etcd, because only changes
+    /// need it.
     pub(crate) base: Option<Arc<Base>>,
     pub(crate) documents: Documents,
     pub(crate) store: Option<Arc<Store>>,
-    /// etcd, in place of a store.
+    /// The connection to etcd; `None`: etcd is not a source.
     pub(crate) shared: Option<Shared>,
     pub(crate) version: u64,
-    /// The version that changed each document last.
+    /// The version that last changed each document.
     pub(crate) versions: HashMap<(&'static str, String), u64>,
-    /// Whether the file was read with success before: the store is opened once.
+    /// Whether the file was read successfully before: the store is opened only once.
     begun: bool,
-    /// What it is for those who read.
+    /// The state in force, for readers.
     pub view: Arc<View>,
 }
 
-/// What the file says, and where.
+/// The file's configuration, and the source positions in it.
 #[derive(Debug)]
 pub(crate) struct Base {
     pub config: Config,
-    /// No problem, but the places that one could have.
+    /// An empty list of problems, which can resolve source positions.
     pub places: Problems,
-    /// The names of its resources, by kind, and where each is.
+    /// Position of each resource of the file, by kind and name.
     names: HashMap<(&'static str, String), String>,
 }
 
-/// What came of reading the file.
+/// The result of reading the file.
 #[derive(Debug)]
 pub struct Reload<T> {
-    /// The configuration without its resources, and what was compiled; nothing if one of the problems is an error.
+    /// The settings of the configuration, without its resources, and the compiled configuration; `None`:
+    /// there is an error.
     pub good: Option<(Config, T)>,
-    /// What is wrong.
+    /// Errors and warnings.
     pub problems: Problems,
-    /// How many of the file's routes were read for it.
+    /// How many of the file's routes were parsed for it; unchanged routes are reused.
     pub anew: usize,
     base: Option<Arc<Base>>,
     files: Arc<Vec<SourceFile>>,
@@ -62,14 +64,14 @@ pub struct Reload<T> {
 }
 
 impl<T> Reload<T> {
-    /// The files that were read for it.
+    /// Returns the files that were read.
     #[must_use]
     pub fn sources(&self) -> Vec<PathBuf> {
         self.read.clone()
     }
 }
 
-/// The store, and what it holds.
+/// The opened store, and its documents.
 struct Opened {
     documents: Documents,
     store: Arc<Store>,
@@ -78,7 +80,7 @@ struct Opened {
 }
 
 impl Opened {
-    /// Opens the store that the file names, and reads its documents; or says why it cannot be used.
+    /// Opens the store that the file names, and reads its documents. Returns a message if it cannot be used.
     fn new(settings: &StoreSettings, folder: PathBuf, scope: Scope) -> Result<Self, String> {
         let path = settings.path.display();
         let cannot = |error: tollgate_store::Error| format!("cannot open the store {path}: {error}");
@@ -119,7 +121,7 @@ impl Opened {
 }
 
 impl Sources {
-    /// The sources that a file names. Nothing is read yet.
+    /// Creates the sources for a file. It reads nothing yet.
     #[must_use]
     pub fn new(file: &Path) -> Self {
         Self {
@@ -135,25 +137,25 @@ impl Sources {
         }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn file(&self) -> &Path {
         self.file.path()
     }
 
-    /// The store, if there is one.
+    /// Returns the store, if there is one.
     #[must_use]
     pub fn store(&self) -> Option<&Arc<Store>> {
         self.store.as_ref()
     }
 
-    /// Whether what the API asks for can be done.
+    /// Returns whether the API can change anything.
     pub(crate) fn is_writable(&self) -> bool {
         self.store.is_some() || self.shared.is_some()
     }
 
-    /// Reads what has changed in the file, and compiles what it says together with the documents. `check` says what is
-    /// wrong with what could be read of a file that is not good.
+    /// Reads the changed parts of the file, and compiles them together with the documents. If the file is not
+    /// valid, `check` finds further problems in its readable part.
     pub fn reload<T>(
         &mut self,
         compile: impl FnOnce(&Parts<'_>) -> Result<(T, Vec<Problem>), Vec<Problem>>,
@@ -220,7 +222,7 @@ impl Sources {
         Reload { good: good.map(|good| (settings, good)), problems, anew, base, files, read }
     }
 
-    /// What was read is in force: what changes from now on is merged with it.
+    /// Records that the reload is in force: later changes are merged with it.
     pub fn adopt<T>(&mut self, reload: &mut Reload<T>) {
         if let Some(base) = reload.base.take() {
             self.base = Some(base);
@@ -247,12 +249,12 @@ impl Base {
         Self { config, places, names }
     }
 
-    /// Whether the file has an upstream of this name.
+    /// Returns whether the file defines an upstream of this name.
     pub fn has_upstream(&self, name: &str) -> bool {
         self.names.contains_key(&(UPSTREAMS, name.to_owned()))
     }
 
-    /// Where the file has a resource.
+    /// Returns the position at which the file defines a resource.
     pub fn place(&self, kind: &Kind, name: &str) -> Option<&String> {
         self.names.get(&(kind.name, name.to_owned()))
     }

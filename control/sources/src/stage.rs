@@ -1,4 +1,4 @@
-//! A request becomes changes of documents, which can be taken back.
+//! Turns a request into changes of documents, which can be undone.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -10,24 +10,25 @@ use tollgate_store::{Change as Stored, NewEntry};
 use crate::request::{Change, Condition, Difference, Intent, Refusal, Request, To};
 use crate::sources::Sources;
 
-/// Changes that are made in the documents, and nowhere else yet.
+/// The changes of a request, made only in the documents so far.
 #[derive(Debug)]
 pub(crate) struct Staged {
     pub undo: Vec<Undo>,
     pub differences: Vec<Difference>,
     pub warnings: Vec<DocumentProblem>,
     pub what: String,
-    /// Keys of etcd that are written whatever they are in force as: what stands there was refused.
+    /// Keys of etcd that must be written even if the document does not change, because etcd's present entry
+    /// was refused.
     pub forced: HashSet<String>,
-    /// The documents that it changes.
+    /// The documents that the request changes, to detect duplicates.
     names: HashSet<(&'static str, String)>,
 }
 
-/// Changes of one request.
+/// Bound of the changes in one request.
 const MOST: usize = 100_000;
 
 impl Sources {
-    /// Makes the changes of a request in the documents. What is wrong with each alone is told here.
+    /// Makes the changes of a request in the documents. Problems of a single document are reported here.
     pub(crate) fn stage(&mut self, request: &Request) -> Result<Staged, Refusal> {
         let changes = match &request.intent {
             Intent::Changes(changes) => changes.clone(),
@@ -79,7 +80,7 @@ impl Sources {
         Ok(staged)
     }
 
-    /// Takes changes back, the last one first.
+    /// Undoes changes, the last one first.
     pub(crate) fn take_back(&mut self, staged: Staged) {
         for undo in staged.undo.into_iter().rev() {
             self.documents.undo(undo);
@@ -132,13 +133,13 @@ impl Sources {
             }
         };
         staged.undo.extend(undo);
-        // As it is kept: a route without its name.
+        // The value as stored: a route loses its name, for example.
         let after = self.documents.get(kind, &name).map(|document| document.value.clone());
         staged.differences.push(Difference { kind, name, before, after });
         Ok(())
     }
 
-    /// The changes that lead back to a version.
+    /// Returns the changes that lead back to a version.
     fn back_to(&self, version: u64) -> Result<Vec<Change>, Refusal> {
         if self.shared.is_some() {
             return self.back_in_etcd(version);
@@ -150,7 +151,7 @@ impl Sources {
             }
             error => Refusal::Broken(error.to_string()),
         })?;
-        // The newest first, so that what stands last for a document is what it was.
+        // The newest version comes first, so the last value inserted for a document is the one to restore.
         let mut then: BTreeMap<(String, String), Option<String>> = BTreeMap::new();
         for Stored { kind, name, before, .. } in entries.into_iter().flat_map(|entry| entry.entry.changes) {
             then.insert((kind, name), before);
@@ -173,7 +174,7 @@ impl Sources {
 }
 
 impl Staged {
-    /// Whether anything is different at all.
+    /// Returns whether the request changes nothing.
     pub fn is_empty(&self) -> bool {
         self.differences.iter().all(|difference| !self.is_changed(difference))
     }
@@ -184,7 +185,7 @@ impl Staged {
                 && self.forced.contains(&format!("{}/{}", difference.kind.name, difference.name))
     }
 
-    /// As the store keeps it.
+    /// Returns the entry for the store.
     pub fn entry(&self, at: u64, who: &str) -> NewEntry {
         let text = |value: &Option<Arc<Value>>| value.as_deref().map(Value::to_string);
         let changed = self.differences.iter().filter(|difference| self.is_changed(difference));
@@ -197,7 +198,7 @@ impl Staged {
         NewEntry { at, who: who.to_owned(), what: self.what.clone(), changes: changes.collect() }
     }
 
-    /// What has changed, in order of kind and name.
+    /// Returns the changed documents, in order of kind and name.
     pub fn sorted(&self) -> Vec<Difference> {
         let rank = |kind: &Kind| KINDS.iter().position(|other| other == kind);
         let mut changed: Vec<_> = self
@@ -211,10 +212,10 @@ impl Staged {
     }
 }
 
-/// Problems of one answer. More help nobody, and each has a text of its own.
+/// Bound of the problems in one answer. More would not help, and each one has its own text.
 pub(crate) const MOST_TOLD: usize = 1_000;
 
-/// The first problems, and how many more there are.
+/// Returns the first problems, with a note about the number of the others.
 pub(crate) fn bounded(mut problems: Vec<DocumentProblem>) -> Vec<DocumentProblem> {
     let more = problems.len().saturating_sub(MOST_TOLD);
     if more > 0 {
@@ -224,7 +225,7 @@ pub(crate) fn bounded(mut problems: Vec<DocumentProblem>) -> Vec<DocumentProblem
     problems
 }
 
-/// A request in a few words.
+/// Summarizes a request in a few words.
 fn describe(intent: &Intent, changes: &[Change]) -> String {
     if let Intent::Rollback(version) = intent {
         return format!("rollback to version {version}");
@@ -242,7 +243,7 @@ fn describe(intent: &Intent, changes: &[Change]) -> String {
     }
 }
 
-/// JSON merge patch (RFC 7396, section 2).
+/// Applies a JSON merge patch (RFC 7396, section 2).
 fn merge(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;

@@ -1,4 +1,4 @@
-//! What is in force, for whoever only reads: it waits for no change that is under way.
+//! The state in force, for readers. They never wait for a change in progress.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -7,18 +7,18 @@ use serde_json::Value;
 use tollgate_config::{Document, FileResource, KINDS, Kind, SourceFile, file_resources};
 use tollgate_store::Store;
 
-/// What is in force. It is shared by the control thread, which changes it, and those who read.
+/// The state in force. The control thread updates it; the API and the admin listener read it.
 #[derive(Debug, Default)]
 pub struct View {
     state: RwLock<State>,
-    /// The file's resources, read when first asked for: the texts that they are of, and they.
+    /// The file's resources, parsed on first use, with the texts from which they were parsed.
     file: Mutex<Option<OfFile>>,
 }
 
 /// The texts of a file, and its resources.
 type OfFile = (Arc<Vec<SourceFile>>, Arc<FileResources>);
 
-/// The resources of a file, in its order, and where each is among them.
+/// The resources of a file in order, with an index by name.
 #[derive(Debug)]
 pub struct FileResources {
     all: Vec<FileResource>,
@@ -29,7 +29,7 @@ impl FileResources {
     fn new(all: Vec<FileResource>) -> Self {
         let mut by_name = HashMap::with_capacity(all.len());
         for (index, resource) in all.iter().enumerate() {
-            // Of two the first one counts.
+            // If a name occurs twice, the first one counts.
             by_name.entry((resource.kind.name, resource.name.clone())).or_insert(index);
         }
         Self { all, by_name }
@@ -40,17 +40,17 @@ impl FileResources {
     }
 }
 
-/// A resource that is looked at, and not copied yet.
+/// A resource in a listing, not copied yet.
 #[derive(Clone, Debug)]
 pub enum Listed {
-    /// The file's: its place among them.
+    /// A resource of the file, by its index.
     File(Arc<FileResources>, usize),
-    /// A document, the version that changed it last, and what its source is called.
+    /// A document, the version that last changed it, and the name of its source.
     Document(Arc<Document>, u64, &'static str),
 }
 
 impl Listed {
-    /// Its name.
+    /// Returns the name of the resource.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -59,7 +59,7 @@ impl Listed {
         }
     }
 
-    /// What it says, its secrets included.
+    /// Returns its value, including secrets.
     #[must_use]
     pub fn value(&self) -> &Value {
         match self {
@@ -68,7 +68,7 @@ impl Listed {
         }
     }
 
-    /// `file`, `store` or `etcd`.
+    /// Returns `file`, `store` or `etcd`.
     #[must_use]
     pub fn source(&self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ impl Listed {
         }
     }
 
-    /// A copy.
+    /// Returns a copy.
     #[must_use]
     pub fn item(&self) -> Item {
         match self {
@@ -87,47 +87,47 @@ impl Listed {
     }
 }
 
-/// What is in force.
+/// The state in force.
 #[derive(Debug, Default)]
 pub struct State {
     /// The store's version; 0: nothing was ever changed.
     pub version: u64,
-    /// The store, if there is one.
+    /// The store; `None`: it is not a source.
     pub store: Option<Arc<Store>>,
-    /// The texts of the file and of those that it includes.
+    /// The texts of the file and of its includes.
     pub files: Arc<Vec<SourceFile>>,
-    /// etcd, if it is there in place of a store.
+    /// The state of etcd; `None`: etcd is not a source.
     pub etcd: Option<crate::EtcdState>,
     documents: Vec<BTreeMap<String, (Arc<Document>, u64)>>,
 }
 
-/// A resource, wherever it comes from.
+/// A copy of a resource from any source.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// Its kind.
+    /// Kind of the resource.
     pub kind: &'static Kind,
-    /// Its name.
+    /// Name of the resource.
     pub name: String,
-    /// What it says, its secrets included.
+    /// Its value, including secrets.
     pub value: Value,
-    /// The version that changed it last; none: it is the file's.
+    /// The version that last changed it; `None`: it is defined in the file.
     pub version: Option<u64>,
-    /// `store` or `etcd`, or where in the file it is.
+    /// `store` or `etcd`, or the position in the file.
     pub source: String,
 }
 
 impl View {
-    /// Changes what is in force.
+    /// Updates the state.
     pub fn update(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.state.write().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Looks at it.
+    /// Calls `look` with the state, under a read lock.
     pub fn read<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         look(&self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The file's resources. The first who asks after a reload waits until its texts are read.
+    /// Returns the file's resources. The first call after a reload parses its texts.
     pub fn file(&self) -> Arc<FileResources> {
         let files = self.read(|state| state.files.clone());
         let mut known = self.file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -141,7 +141,7 @@ impl View {
         }
     }
 
-    /// A resource by its name.
+    /// Returns the resource of this name. A document takes precedence over the file's resource.
     pub fn get(&self, kind: &'static Kind, name: &str) -> Option<Item> {
         let stored = self.read(|state| {
             let (document, version) = state.of(kind)?.get(name)?;
@@ -150,12 +150,12 @@ impl View {
         stored.or_else(|| self.file().get(kind, name).map(of_file))
     }
 
-    /// All resources of a kind: the file's in its order, then the store's by name.
+    /// Returns all resources of a kind: first the file's, in its order, then the documents, by name.
     pub fn all(&self, kind: &'static Kind) -> Vec<Item> {
         self.list(kind).iter().map(Listed::item).collect()
     }
 
-    /// As [`all`](Self::all), without a copy of each: whoever changes what is in force does not wait for copies.
+    /// Like [`all`](Self::all), but without copies: a writer of the state does not wait for copies.
     pub fn list(&self, kind: &'static Kind) -> Vec<Listed> {
         let file = self.file();
         let of_kind = file.all.iter().enumerate().filter(|(_, resource)| resource.kind == kind);
@@ -187,13 +187,13 @@ fn of_file(resource: &FileResource) -> Item {
 }
 
 impl State {
-    /// Whether anything can be changed.
+    /// Returns whether anything can be changed.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.store.is_some() || self.etcd.is_some()
     }
 
-    /// What the source beside the file is called.
+    /// Returns the name of the source of documents.
     fn beside(&self) -> &'static str {
         if self.etcd.is_some() { "etcd" } else { "store" }
     }
@@ -203,7 +203,7 @@ impl State {
         self.documents.get(index)
     }
 
-    /// Takes note of a document, or that it is gone.
+    /// Sets a document, or removes it.
     pub(crate) fn set(&mut self, kind: &Kind, name: &str, document: Option<(Arc<Document>, u64)>) {
         self.documents.resize_with(KINDS.len(), BTreeMap::new);
         let index = KINDS.iter().position(|other| other == kind);

@@ -1,4 +1,4 @@
-//! A copy of the store, while it is in use; and making the file small.
+//! Backs up a store while it is in use, and compacts its file.
 
 use std::path::{Path, PathBuf};
 
@@ -9,11 +9,10 @@ use crate::tables::{DOCUMENTS, HISTORY, META};
 use crate::{Error, Store};
 
 impl Store {
-    /// Writes all of it, as of one version, to another file, which is a store by itself and as small as can be. It
-    /// appears whole under its name, or not at all.
+    /// Copies the store, as of one version, to another file, which is a store and as small as possible. The
+    /// file appears whole under its name, or not at all.
     ///
-    /// # Errors
-    /// When there is a file of that name, or it cannot be written.
+    /// # Errors Returns an error if a file of that name exists, or the copy cannot be written.
     pub fn backup(&self, to: &Path) -> Result<(), Error> {
         if to.try_exists()? {
             let message = format!("{} is there already", to.display());
@@ -50,7 +49,7 @@ impl Store {
             Ok(())
         });
         if result.is_err() {
-            // What is left of it is of no use; that it cannot be removed is no news beside the error.
+            // The partial copy is useless; a failure to remove it adds nothing to the first error.
             let _ = std::fs::remove_file(&part);
             return result;
         }
@@ -58,10 +57,9 @@ impl Store {
         sync_folder(to)
     }
 
-    /// Makes the file as small as can be. Whoever reads or writes waits meanwhile.
+    /// Makes the file as small as possible. Readers and writers wait for it.
     ///
-    /// # Errors
-    /// When it cannot be written.
+    /// # Errors Returns an error if the file cannot be written.
     pub fn compact(&self) -> Result<(), Error> {
         let mut database = self.database.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         database.as_mut().ok_or(Error::Closed)?.compact()?;

@@ -1,44 +1,44 @@
-//! One version: who changed what, and when.
+//! A version: the author, the time and the changes.
 
 use serde::{Deserialize, Serialize};
 
-/// What is to become a version.
+/// A version before it has a number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewEntry {
-    /// When, in milliseconds since 1970.
+    /// Time of the change, in milliseconds since 1970.
     pub at: u64,
-    /// Who: the name of a token, or where it came from.
+    /// Author: the name of a token, or the source of the request.
     pub who: String,
-    /// What was asked for, in a few words.
+    /// Summary of the request, in a few words.
     pub what: String,
-    /// What it changes; each document once.
+    /// The changes; each document appears once.
     pub changes: Vec<Change>,
 }
 
 /// A version of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its number, from 1.
+    /// Number of the version, from 1.
     pub version: u64,
-    /// What made it.
+    /// Author, time and changes.
     pub entry: NewEntry,
 }
 
-/// What becomes of one document.
+/// A change of one document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// Its kind.
+    /// Kind of the document.
     pub kind: String,
-    /// Its name.
+    /// Name of the document.
     pub name: String,
-    /// Its text before; none: it is new.
+    /// Text before the change; `None`: the document is new.
     pub before: Option<String>,
-    /// Its text from now on; none: it is gone.
+    /// Text after the change; `None`: the document was deleted.
     pub after: Option<String>,
 }
 
 impl Change {
-    /// What takes it back.
+    /// Returns the change that undoes this one.
     #[must_use]
     pub fn reversed(self) -> Self {
         Self { before: self.after, after: self.before, ..self }

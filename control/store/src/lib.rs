@@ -1,8 +1,8 @@
 //! The embedded store: documents by kind and name, in versions, with the history of their changes.
 //!
-//! What a document says is not known here: it is a text. A [commit](Store::commit) returns when what it wrote is on the
-//! disk, so what was told to be done survives the end of the process, or of the machine, at once after. The store is one
-//! file, which one process at a time has open.
+//! The store does not interpret documents: each is a text. A [commit](Store::commit) returns after its writes
+//! are on the disk, so a confirmed change survives an immediate end of the process or of the machine. The
+//! store is one file, which one process at a time can open.
 
 mod backup;
 mod entry;
@@ -15,22 +15,22 @@ use std::io;
 pub use entry::{Change, Entry, NewEntry};
 pub use store::{Contents, Document, Store};
 
-/// Why the store did not do it.
+/// Why an operation of the store failed.
 #[derive(Debug)]
 pub enum Error {
     /// Another process has the file open.
     InUse,
-    /// It is closed: another process is about to take it over.
+    /// The store is closed, because another process is about to take it over.
     Closed,
-    /// The history does not reach back so far; this is the oldest version that it can go back to.
+    /// The history does not reach that far back; the value is the oldest version that a rollback can reach.
     Forgotten(u64),
     /// There is no such version.
     NoVersion(u64),
-    /// The file is none of this program, or of a later version of it.
+    /// The file does not belong to this program, or to a later version of it.
     Foreign(String),
-    /// The system says no: the disk is full, say.
+    /// An error of the operating system, such as a full disk.
     Io(io::Error),
-    /// What the library says.
+    /// An error of the database library.
     Database(redb::Error),
 }
 

@@ -1,4 +1,4 @@
-//! The file, opened.
+//! The open file of a store.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -11,16 +11,16 @@ use redb::{Database, Durability, ReadableDatabase, ReadableTable, ReadableTableM
 use crate::tables::{CURRENT_FORMAT, DOCUMENTS, FORMAT, HISTORY, META, VERSION};
 use crate::{Change, Entry, Error, NewEntry};
 
-/// Memory for pages of the file. The documents are in memory anyway; the history is seldom asked for.
+/// Page cache, in bytes. The documents are in memory anyway, and the history is rarely read.
 const CACHE: usize = 8 << 20;
-/// A file of this size is not worth to be made smaller, in bytes.
+/// A file below this size, in bytes, is not worth compacting.
 const SMALL: u64 = 16 << 20;
 
-/// The store. It can be shared: who reads does not wait for who writes.
+/// The store. It can be shared between threads: readers do not wait for writers.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
-    /// How many versions the history keeps.
+    /// Number of versions that the history keeps.
     keep: u64,
     pub(crate) database: RwLock<Option<Database>>,
 }
@@ -28,51 +28,50 @@ pub struct Store {
 /// All documents, as of a version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// The version of the last change; 0: there was none yet.
+    /// Version of the last change; 0: there was none yet.
     pub version: u64,
-    /// By kind and name.
+    /// The documents, by kind and name.
     pub documents: Vec<Document>,
 }
 
 /// A document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
-    /// Its kind.
+    /// Kind of the document.
     pub kind: String,
-    /// Its name.
+    /// Name of the document.
     pub name: String,
-    /// The version that changed it last.
+    /// The version that last changed it.
     pub version: u64,
-    /// What it says.
+    /// The text, which the store does not interpret.
     pub text: String,
 }
 
 impl Store {
-    /// Opens the store, or makes it. The history keeps so many versions, at least one.
+    /// Opens the store, or creates it. The history keeps `keep` versions, at least one.
     ///
-    /// # Errors
-    /// When another process has it open, it is no store, or the system refuses.
+    /// # Errors Returns an error if another process has it open, the file is not a store, or the system
+    /// refuses.
     pub fn open(path: &Path, keep: u64) -> Result<Self, Error> {
         let store = Self { path: path.to_owned(), keep: keep.max(1), database: RwLock::new(None) };
         store.reopen()?;
         Ok(store)
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Lets go of the file, for another process to open it. Everything answers [`Error::Closed`] then.
+    /// Closes the file, so that another process can open it. Every operation then returns [`Error::Closed`].
     pub fn close(&self) {
         *self.database.write().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
     }
 
-    /// Opens it again, if it was closed.
+    /// Opens the store again, if it was closed.
     ///
-    /// # Errors
-    /// As [`open`](Self::open).
+    /// # Errors As for [`open`](Self::open).
     pub fn reopen(&self) -> Result<(), Error> {
         let mut database = self.database.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         if database.is_none() {
@@ -87,10 +86,9 @@ impl Store {
         Ok(())
     }
 
-    /// All documents.
+    /// Returns all documents.
     ///
-    /// # Errors
-    /// When the file cannot be read.
+    /// # Errors Returns an error if the file cannot be read.
     pub fn contents(&self) -> Result<Contents, Error> {
         self.with(|database| {
             let read = database.begin_read()?;
@@ -106,15 +104,14 @@ impl Store {
         })
     }
 
-    /// Writes versions, one for each entry, all of them or none; gives the number of the first. When it returns they are
-    /// on the disk: one wait for it, however many they are.
+    /// Writes one version for each entry, all of them or none, and returns the number of the first. When it
+    /// returns, they are on the disk: one sync, however many versions.
     ///
-    /// # Errors
-    /// When the file cannot be written; nothing has changed then.
+    /// # Errors Returns an error if the file cannot be written; then nothing has changed.
     pub fn commit(&self, entries: &[NewEntry]) -> Result<u64, Error> {
         self.with(|database| {
             let mut write = database.begin_write()?;
-            // The default, said here because it is what an answer of success stands on.
+            // The default, set explicitly because confirmed changes depend on it.
             let immediate = write.set_durability(Durability::Immediate);
             immediate.map_err(|error| Error::Database(error.into()))?;
             let first = {
@@ -145,11 +142,11 @@ impl Store {
         })
     }
 
-    /// What `tell` makes of each of at most `limit` versions that came before `before` (none: the last ones), the newest first.
-    /// One is in memory at a time: each may be as large as all resources together.
+    /// Returns the results of `tell` for at most `limit` versions before `before` (`None`: the last ones),
+    /// the newest first. Only one version is in memory at a time, because each may be as large as all
+    /// resources together.
     ///
-    /// # Errors
-    /// When the file cannot be read.
+    /// # Errors Returns an error if the file cannot be read.
     pub fn history<T>(
         &self,
         before: Option<u64>,
@@ -167,10 +164,9 @@ impl Store {
         })
     }
 
-    /// One version.
+    /// Returns one version.
     ///
-    /// # Errors
-    /// When the history does not have it.
+    /// # Errors Returns an error if the history does not have it.
     pub fn version(&self, version: u64) -> Result<Entry, Error> {
         self.with(|database| {
             let read = database.begin_read()?;
@@ -188,10 +184,10 @@ impl Store {
         })
     }
 
-    /// The versions after this one, the newest first: taken back in this order, they lead to it. 0 is the empty store.
+    /// Returns the versions after this one, the newest first: undone in this order, they lead to it. 0 is the
+    /// empty store.
     ///
-    /// # Errors
-    /// When there is no such version, or the history does not reach back to it.
+    /// # Errors Returns an error if there is no such version, or the history does not reach back to it.
     pub fn since(&self, version: u64) -> Result<Vec<Entry>, Error> {
         self.with(|database| {
             let read = database.begin_read()?;
@@ -212,7 +208,7 @@ impl Store {
         })
     }
 
-    /// Does something with the open file.
+    /// Runs `act` with the open database.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&Database) -> Result<T, Error>) -> Result<T, Error> {
         let guard: RwLockReadGuard<'_, _> =
             self.database.read().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -227,12 +223,13 @@ fn entry(version: u64, text: &str) -> Result<Entry, Error> {
     Ok(Entry { version, entry })
 }
 
-/// Makes an empty store beside its place, then moves it there: a process that ends meanwhile leaves none, not half of one.
+/// Creates an empty store in a temporary file, then renames it: a process that dies in between leaves no
+/// partial store.
 fn make(path: &Path) -> Result<(), Error> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
-    // Of a process that ended meanwhile.
+    // A leftover of a process that died before the rename.
     match std::fs::remove_file(&new) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
@@ -245,7 +242,7 @@ fn make(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The tables of an empty store.
+/// Creates the tables of an empty store.
 pub(crate) fn prepare(database: &Database) -> Result<(), Error> {
     let write = database.begin_write()?;
     {
@@ -259,14 +256,14 @@ pub(crate) fn prepare(database: &Database) -> Result<(), Error> {
     Ok(())
 }
 
-/// Opens the file, which can hold secrets: nobody else may read it.
+/// Opens the file with access for its owner only, because it can hold secrets.
 pub(crate) fn open(path: &Path) -> Result<Database, Error> {
     let file =
         OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
     Ok(Database::builder().set_cache_size(CACHE).create_with_backend(FileBackend::new(file)?)?)
 }
 
-/// So that what was moved stays moved.
+/// Syncs the directory of `path`, so that a rename is durable.
 pub(crate) fn sync_folder(path: &Path) -> Result<(), Error> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Ok(File::open(folder)?.sync_all()?)
@@ -288,7 +285,7 @@ fn check_format(database: &Database) -> Result<(), Error> {
     }
 }
 
-/// Gives back what a history that was long once has left empty.
+/// Compacts the file if a history that was once longer left it mostly empty.
 fn shrink(database: &mut Database, path: &Path) -> Result<(), Error> {
     let length = std::fs::metadata(path)?.len();
     if length < SMALL {

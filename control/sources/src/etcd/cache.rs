@@ -1,4 +1,4 @@
-//! The file of the last good state. A thread of its own writes it, so that no change waits for it.
+//! The cache file with the last valid state. A separate thread writes it, so that no change waits for it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -15,17 +15,18 @@ use tollgate_config::Document;
 use tollgate_config::file_access::{self, NamedFile, Unread};
 use tollgate_etcd::Entry;
 
-/// How long what has changed is gathered before it is written: of a hundred changes a second all are one.
+/// How long changes are collected before they are written: a burst of a hundred changes a second takes few
+/// writes.
 const GATHER: Duration = Duration::from_millis(200);
-/// Largest file, in bytes.
+/// Bound of the file, in bytes.
 const LARGEST: usize = 1 << 30;
-/// The form of the file.
+/// Version of the file format.
 const FORMAT: u64 = 1;
 
-/// What is in force: the documents, each with its revision.
+/// The state in force: the revision, and the documents with their revisions.
 pub(super) type Snapshot = (u64, Vec<(Arc<Document>, u64)>);
 
-/// Writes the file. Dropped, it writes what is still to be written.
+/// Writes the cache file. Dropping it writes the last snapshot that is still pending.
 #[derive(Debug)]
 pub(super) struct Cache {
     snapshots: Option<Sender<Snapshot>>,
@@ -49,7 +50,7 @@ struct KeptDocument {
 }
 
 impl Cache {
-    /// Keeps what it is given in this file.
+    /// Starts the thread that writes snapshots to this file.
     pub fn start(path: PathBuf, prefix: String) -> io::Result<Self> {
         let (snapshots, given) = channel();
         let thread = std::thread::Builder::new()
@@ -58,7 +59,7 @@ impl Cache {
         Ok(Self { snapshots: Some(snapshots), thread: Some(thread) })
     }
 
-    /// Has this kept.
+    /// Queues a snapshot to be written.
     pub fn keep(&self, snapshot: Snapshot) {
         if let Some(snapshots) = &self.snapshots {
             let _ = snapshots.send(snapshot);
@@ -78,7 +79,7 @@ impl Drop for Cache {
 fn keep(path: &Path, prefix: &str, given: &Receiver<Snapshot>) {
     let mut failed = false;
     while let Ok(mut snapshot) = given.recv() {
-        // Until the time is over, or nobody gives any more.
+        // Collect until the time is over, or the sender is dropped.
         let end = std::time::Instant::now() + GATHER;
         while let Ok(later) = given.recv_timeout(end.saturating_duration_since(std::time::Instant::now())) {
             snapshot = later;
@@ -87,7 +88,8 @@ fn keep(path: &Path, prefix: &str, given: &Receiver<Snapshot>) {
             Ok(()) => failed = false,
             Err(error) if !failed => {
                 failed = true;
-                // Not by `eprintln!`, which panics where nobody reads it, nor by `notice!`, to which this room has no arrow.
+                // `eprintln!` panics if stderr is closed, and this crate may not depend on the crate that has
+                // `notice!`.
                 let path = path.display();
                 let told = format!("warning: etcd: the last good state cannot be kept in {path}: {error}\n");
                 let _ = io::stderr().write_all(told.as_bytes());
@@ -97,7 +99,8 @@ fn keep(path: &Path, prefix: &str, given: &Receiver<Snapshot>) {
     }
 }
 
-/// Beside its place, then moved there: whoever ends meanwhile leaves the one or the other. It can hold secrets.
+/// Writes a temporary file, then renames it, so that a crash leaves the old or the new state. Only the owner
+/// may read the file, because it can hold secrets.
 fn write(path: &Path, prefix: &str, (revision, documents): Snapshot) -> io::Result<()> {
     let documents = documents.iter().map(|(document, revision)| KeptDocument {
         kind: document.kind.name.to_owned(),
@@ -120,7 +123,8 @@ fn write(path: &Path, prefix: &str, (revision, documents): Snapshot) -> io::Resu
     File::open(folder)?.sync_all()
 }
 
-/// What the file holds, if it is there and of this prefix: the revision, and the entries as etcd would tell them.
+/// Reads the file, if it exists and has this prefix. Returns the revision, and the entries as etcd would
+/// report them.
 pub(super) fn read(path: &Path, prefix: &str) -> Result<Option<(u64, Vec<Entry>)>, String> {
     let bytes = match file_access::read(&NamedFile::from(path), LARGEST) {
         Ok(bytes) => bytes,

@@ -1,4 +1,4 @@
-//! What was changed, as etcd keeps it, and who is there.
+//! The history that etcd keeps: past changes, rollbacks, and the gateways that are connected.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,9 @@ use super::{GUARD, key, resource};
 use crate::request::{Change, Condition, Refusal, To};
 use crate::sources::Sources;
 
-/// At most `limit` versions before this one, the newest first.
+/// Returns at most `limit` versions before this one, the newest first.
 ///
-/// # Errors
-/// When etcd does not answer.
+/// # Errors Returns an error if etcd does not answer.
 pub async fn versions(handle: &Handle, before: Option<u64>, limit: usize) -> Result<Vec<Entry>, Error> {
     let until = match before {
         Some(0 | 1) => return Ok(Vec::new()),
@@ -30,10 +29,9 @@ pub async fn versions(handle: &Handle, before: Option<u64>, limit: usize) -> Res
     Ok(read.collect())
 }
 
-/// The gateways that are there, by name, and what each says of itself.
+/// Returns the connected gateways by name, with the text of each one's key.
 ///
-/// # Errors
-/// When etcd does not answer.
+/// # Errors Returns an error if etcd does not answer.
 pub async fn gateways(handle: &Handle) -> Result<BTreeMap<String, Value>, Error> {
     let prefix = handle.settings().gateways();
     let request = RangeRequest::under(&prefix);
@@ -47,12 +45,12 @@ pub async fn gateways(handle: &Handle) -> Result<BTreeMap<String, Value>, Error>
 }
 
 impl Sources {
-    /// The changes that lead back to a revision, as etcd still knows it.
+    /// Returns the changes that lead back to a revision, which etcd must still have.
     pub(crate) fn back_in_etcd(&self, revision: u64) -> Result<Vec<Change>, Refusal> {
         let shared = self.shared.as_ref().ok_or(Refusal::NoStore)?;
         let prefix = shared.handle.settings().watched();
         let mut then: BTreeMap<String, Vec<u8>> = BTreeMap::new();
-        // Revision 0 was before there was anything; etcd knows it as that of now.
+        // Revision 0 is the empty state; etcd would read it as the current revision.
         if revision > 0 {
             let request = RangeRequest { revision, ..RangeRequest::under(&prefix) };
             let listed = shared.handle.wait(move |client| async move { client.list(&request).await });

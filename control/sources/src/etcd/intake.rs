@@ -1,4 +1,5 @@
-//! What etcd tells is taken in: what is good, and of the rest the last that was good stays.
+//! Takes in entries from etcd. Valid ones come into force; for the others the last valid version stays in
+//! force.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -11,33 +12,34 @@ use super::{GUARD, Held, RefusedEntry, key, resource};
 use crate::sources::Sources;
 use crate::view::State;
 
-/// What came of news.
+/// The result of taking in events.
 #[derive(Debug)]
 pub struct Brought<T> {
-    /// What was compiled; nothing if nothing has changed.
+    /// The compiled configuration; `None`: nothing changed.
     pub good: Option<T>,
-    /// What is to be said to people: a line each.
+    /// Messages for people, each to be printed on its own.
     pub told: Vec<String>,
-    /// The resources that have changed.
+    /// The resources that changed.
     pub(crate) changed: Vec<(&'static Kind, String)>,
 }
 
-/// A change that is tried.
+/// A change under trial.
 #[derive(Debug)]
 struct Tried {
     entry: Entry,
-    /// Those of one transaction are taken in together, or none of them.
+    /// Entries of one transaction share a group, and are taken in together or not at all.
     group: u64,
     undo: Option<Undo>,
 }
 
-/// Problems that are told with the nearest names: each is compared with every name there is.
+/// How many problems are reported with the nearest names: each one is compared with every existing name.
 const HELPED: usize = 20;
 
 type Compile<'c, T> = &'c mut dyn FnMut(&Parts<'_>) -> Result<T, Vec<Problem>>;
 
 impl Sources {
-    /// Takes in what etcd tells, as far as it is good. None at all: only tries again what was refused because of others.
+    /// Takes in the valid entries of the events. An empty list only retries entries that were refused because
+    /// of others.
     pub fn bring<T>(
         &mut self,
         news: Vec<News>,
@@ -63,13 +65,13 @@ impl Sources {
         self.settle(good, tries, refused, settled)
     }
 
-    /// What is to be tried, without what is known already; and keys that are as they should be.
+    /// Returns the entries to try, without those already known, and the keys that need no change.
     fn tries(&mut self, all: bool, entries: Vec<Entry>) -> (Vec<Tried>, Vec<(String, u64)>) {
         let Some(shared) = &mut self.shared else { return (Vec::new(), Vec::new()) };
         let mut settled = Vec::new();
         let mut wanted: BTreeMap<String, Entry> = BTreeMap::new();
         if all {
-            // What it does not tell of is gone.
+            // A key that the listing does not hold was deleted.
             for (key, revision) in shared.seen.drain() {
                 if key != GUARD {
                     wanted.insert(key.clone(), Entry { key, value: None, revision });
@@ -106,14 +108,14 @@ impl Sources {
                 settled.push((key, entry.revision));
                 continue;
             }
-            // Of all that there is it is not known what was written together.
+            // A listing does not show which entries were written together.
             let group = if all { number as u64 } else { entry.revision };
             tries.push(Tried { entry, group, undo: None });
         }
         (tries, settled)
     }
 
-    /// Puts everything in the documents that is good alone.
+    /// Puts every entry into the documents that is valid alone.
     fn put_all(&mut self, tries: &mut [Tried], refused: &mut BTreeMap<String, (Vec<DocumentProblem>, bool)>) {
         let mut out = HashSet::new();
         for tried in tries.iter_mut() {
@@ -165,7 +167,8 @@ impl Sources {
         compile(&Parts::of(&base.config).with(&self.documents))
     }
 
-    /// Finds which changes are to blame for problems of all together, and takes them out. At least one is.
+    /// Finds the changes that cause the problems of the compiled whole, and takes them out. It takes out at
+    /// least one.
     fn blame(
         &mut self,
         tries: &mut [Tried],
@@ -192,7 +195,8 @@ impl Sources {
             refused.entry(key).or_insert((Vec::new(), true)).0.extend(told);
         }
         if out.is_empty() {
-            // Something is missed that is gone, or nobody can tell which it is.
+            // The missing part was deleted, or the problem names no document: blame the deletions, else every
+            // change.
             let told: Vec<_> = problems.iter().map(|problem| self.documents.tell(problem, &places)).collect();
             let removal = |tried: &&Tried| tried.undo.is_some() && tried.entry.value.is_none();
             let removals = tries.iter().any(|tried| removal(&tried));
@@ -206,7 +210,7 @@ impl Sources {
         self.take_out(tries, &out, refused);
     }
 
-    /// What a reader would say of names that are nobody's, with its help; else this.
+    /// Returns the problems of unknown names in a document, with suggestions; if there are none, `other`.
     fn unknown_or(
         &self,
         document: &tollgate_config::Document,
@@ -219,7 +223,7 @@ impl Sources {
         if unknown.is_empty() { vec![other()] } else { unknown }
     }
 
-    /// Takes note of what came of it.
+    /// Records the results.
     fn settle<T>(
         &mut self,
         good: Option<T>,
@@ -268,7 +272,7 @@ impl Sources {
         self.versions.get(&(kind.name, name.to_owned())).copied()
     }
 
-    /// Gives what is in force to the file of the last good state.
+    /// Passes the state in force to the thread that writes the cache file.
     pub(crate) fn remember(&self) {
         let Some(cache) = self.shared.as_ref().and_then(|shared| shared.cache.as_ref()) else { return };
         let documents = KINDS.iter().flat_map(|kind| self.documents.of(kind));
@@ -278,7 +282,7 @@ impl Sources {
         cache.keep((self.version, documents.collect()));
     }
 
-    /// What was brought is in force: those who read see it.
+    /// Publishes the changed resources in the view, after they are in force.
     pub fn show_brought<T>(&self, brought: &Brought<T>) {
         self.view.update(|state| {
             for (kind, name) in &brought.changed {
@@ -290,7 +294,7 @@ impl Sources {
         });
     }
 
-    /// What is known of etcd, for those who read.
+    /// Publishes the state of etcd in the view.
     pub(crate) fn show_etcd(&self, state: &mut State) {
         state.version = self.version;
         let (Some(shared), Some(etcd)) = (&self.shared, &mut state.etcd) else { return };
@@ -305,12 +309,12 @@ impl Sources {
         etcd.refused = Arc::new(refused.collect());
     }
 
-    /// Whether etcd has something under this key that was refused.
+    /// Returns whether etcd has a refused entry under this key.
     pub(crate) fn is_refused(&self, key: &str) -> bool {
         self.shared.as_ref().is_some_and(|shared| shared.refused.contains_key(key))
     }
 
-    /// Has this gateway's key in etcd tell what it is and what it runs.
+    /// Publishes the state of this gateway under its key in etcd.
     pub fn say(&self, generation: u64) {
         let Some(shared) = &self.shared else { return };
         let refused: Vec<&String> = shared.refused.keys().take(100).collect();
@@ -326,14 +330,14 @@ impl Sources {
 }
 
 impl<T> Brought<T> {
-    /// What was compiled, and the rest.
+    /// Separates the compiled configuration from the rest.
     pub fn split(self) -> (Option<T>, Brought<()>) {
         let Self { good, told, changed } = self;
         (good, Brought { good: None, told, changed })
     }
 }
 
-/// What people are told of an entry that is refused: as `check` tells it.
+/// Formats the message about a refused entry, like `check` does.
 fn told(key: &str, held: &Held, in_force: Option<u64>) -> String {
     let what = if held.value.is_none() { "the removal at revision" } else { "revision" };
     let stays = match in_force {
@@ -348,7 +352,7 @@ fn told(key: &str, held: &Held, in_force: Option<u64>) -> String {
     text
 }
 
-/// News as one: whether it is all there is, the entries, and the last revision.
+/// Merges events. Returns whether they start with a listing, the entries, and the last revision.
 fn together(news: Vec<News>) -> (bool, Vec<Entry>, u64) {
     let (mut all, mut entries, mut last) = (false, Vec::new(), 0);
     for one in news {
@@ -364,14 +368,14 @@ fn together(news: Vec<News>) -> (bool, Vec<Entry>, u64) {
     (all, entries, last)
 }
 
-/// A value is JSON, or else YAML.
+/// Parses a value: JSON, or else YAML.
 pub(super) fn parsed(value: &[u8]) -> Result<Value, Vec<DocumentProblem>> {
     let plain = |message: &str| vec![DocumentProblem::plain("the value", "", message)];
     let text = std::str::from_utf8(value).map_err(|_| plain("the value is not UTF-8"))?;
     match serde_json::from_str(text) {
         Ok(value) => Ok(value),
         Err(error) if text.trim_start().starts_with(['{', '[']) && !text.contains('\n') => {
-            // Flow style of YAML looks like JSON on one line; what is neither is told as JSON.
+            // YAML in flow style looks like JSON on one line; a text that is neither is reported as JSON.
             from_yaml(text).map_err(|_| plain(&format!("the value is no JSON: {error}")))
         }
         Err(_) => from_yaml(text),

@@ -1,4 +1,4 @@
-//! A gateway joins etcd: by what it knew last, or by what etcd tells.
+//! The start of a gateway with etcd: from its last valid state, or from the first listing.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,26 +9,25 @@ use tollgate_etcd::{Etcd, News};
 use super::{Brought, EtcdState, Shared, cache, settings};
 use crate::sources::Sources;
 
-/// How long a start waits for etcd where there is no last good state.
+/// How long a start waits for etcd if there is no last valid state.
 const WAIT: Duration = Duration::from_secs(15);
-/// And where there is one.
+/// How long it waits if there is one.
 const SHORT: Duration = Duration::from_secs(2);
 
-/// Who joins.
+/// The identity of the gateway that joins.
 #[derive(Clone, Debug)]
 pub struct Joined {
-    /// The program and its version.
+    /// Name and version of the program.
     pub program: String,
-    /// What it calls itself, if the file does not say.
+    /// Name of the gateway in etcd, if the configuration file sets none.
     pub name: String,
 }
 
 impl Sources {
-    /// Reads what etcd holds, or the last good state if etcd does not answer, and compiles it together with the file, which
-    /// was read before. Gives what was compiled, with what etcd tells from now on.
+    /// Reads the entries of etcd, or the last valid state if etcd does not answer, and compiles them together
+    /// with the file, which must be read before. Returns the result, and the receiver of further events.
     ///
-    /// # Errors
-    /// A message: etcd does not answer, and there is no last good state.
+    /// # Errors Returns a message if etcd does not answer and there is no last valid state.
     pub fn join<T>(
         &mut self,
         from: &EtcdSettings,
@@ -110,7 +109,7 @@ impl Sources {
     fn first(&self, news: &mut mpsc::Receiver<News>, patience: Duration) -> Result<News, String> {
         let end = std::time::Instant::now() + patience;
         let mut why = format!("no member answers within {patience:?}");
-        // The thread that follows wakes this one; what is looked at in vain costs nothing at a start.
+        // Polling costs nothing noticeable at a start.
         while std::time::Instant::now() < end {
             match news.try_recv() {
                 Ok(all @ News::All { .. }) => return Ok(all),
@@ -127,13 +126,13 @@ impl Sources {
         Err(why)
     }
 
-    /// Takes note of whether a member answers; gives what is to be said to people.
+    /// Records whether a member answers. Returns a message for people, if that changed.
     pub fn heard(&self, news: &News) -> Option<String> {
         heard(&self.view, news)
     }
 }
 
-/// Takes note of whether a member answers; gives what is to be said to people.
+/// Records whether a member answers. Returns a message for people, if that changed.
 pub fn heard(view: &crate::View, news: &News) -> Option<String> {
     let mut told = None;
     view.update(|state| {
@@ -162,7 +161,7 @@ pub fn heard(view: &crate::View, news: &News) -> Option<String> {
 }
 
 impl<T> Brought<T> {
-    /// Adds what came after.
+    /// Adds the result of later events.
     fn then(&mut self, later: Self) {
         self.good = later.good.or(self.good.take());
         self.told.extend(later.told);

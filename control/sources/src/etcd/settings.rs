@@ -1,4 +1,4 @@
-//! From what the file says of etcd to what its client wants.
+//! Converts the `etcd` section of the configuration to the settings of the client.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use tollgate_config::{Address, EtcdSettings, PemFile, Scheme};
 use tollgate_etcd::{Password, Settings};
 use tollgate_tls::{Client, ClientFiles, Identity, Pem};
 
-/// What the client wants. `name` is what the gateway calls itself where the file gives it no name.
+/// Returns the client's settings. `name` is the gateway's name if the configuration sets none.
 pub(super) fn settings(from: &EtcdSettings, name: String) -> Result<Settings, String> {
     let secure = from.endpoints.iter().any(|endpoint| endpoint.value.scheme == Scheme::Https);
     let endpoints = from.endpoints.iter().filter_map(|endpoint| {

@@ -1,4 +1,5 @@
-//! Changes are made in etcd: a transaction each, which demands that nothing has changed that they were tried with.
+//! Writes changes to etcd. Each request is one transaction, which requires that the state it was compiled
+//! with is unchanged.
 
 use tollgate_etcd::{Compare, Error, Operation, RangeRequest, Transaction};
 use tollgate_store::NewEntry;
@@ -6,20 +7,21 @@ use tollgate_store::NewEntry;
 use super::{GUARD, Shared};
 use crate::request::Refusal;
 
-/// Versions of which the history tells.
+/// Number of versions that the history keeps.
 const HISTORY: usize = 10_000;
 
-/// What came of a transaction.
+/// The result of a transaction.
 #[derive(Debug)]
 pub(crate) enum Written {
-    /// It was made, as this revision.
+    /// It was performed, as this revision.
     As(u64),
-    /// Somebody else has changed something meanwhile.
+    /// Another writer changed something first.
     Overtaken,
 }
 
 impl Shared {
-    /// Makes the changes of one request. What is not known to be made is told as not made; if it was, etcd will tell.
+    /// Writes the changes of one request. An unconfirmed transaction is reported as failed; if etcd performed
+    /// it, the watch will deliver it.
     pub fn write(&mut self, entry: &NewEntry) -> Result<Written, Refusal> {
         let settings = self.handle.settings();
         let (watched, history) = (settings.watched(), settings.history());
@@ -43,7 +45,7 @@ impl Shared {
         transaction
             .operations
             .push(Operation::Put(format!("{watched}{GUARD}"), brief.to_string().into_bytes()));
-        // By time, so that the oldest can be taken away by their keys.
+        // The key starts with the time, so that the oldest entries form a range that can be deleted.
         let told = format!("{history}{:013}-{:08x}", entry.at, fastrand::u32(..));
         transaction.operations.push(Operation::Put(told, text));
         let made = self.handle.wait(move |client| async move {
@@ -72,7 +74,7 @@ impl Shared {
     }
 }
 
-/// Takes away the oldest of the history.
+/// Deletes the oldest entries of the history.
 async fn forget(client: &tollgate_etcd::Client, history: &str) {
     let Ok(listed) = client.list_keys(&RangeRequest::under(history)).await else { return };
     if let Some(kept) = listed.len().checked_sub(HISTORY).and_then(|oldest| listed.get(oldest)) {

@@ -61,7 +61,7 @@ pub(crate) struct Usage {
     pub(crate) peers: Arc<Peers>,
 }
 
-/// What is in use of an endpoint's limit.
+/// The permits in use of an endpoint's limit.
 #[derive(Debug, Default)]
 pub(crate) struct EndpointUsage {
     connections: Count,

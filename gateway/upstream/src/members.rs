@@ -22,10 +22,10 @@ const SHORTEST_STEP: Duration = Duration::from_millis(10);
 /// A full share, in the unit of [`Standing::readiness`].
 const READY: u64 = 1_000;
 
-/// The endpoints of an upstream on one worker: those of the plan, and those that discovery found.
+/// The endpoints of an upstream on one worker: the plan's, and those found by discovery.
 ///
-/// Each request compares the shared [`epoch`](crate::UpstreamState::epoch) with the one it last saw. Only if
-/// they differ does the worker rebuild its balance.
+/// Each request compares the shared [`epoch`](crate::UpstreamState::epoch) with the last one that the worker
+/// saw. Only if they differ does the worker rebuild its balance.
 #[derive(Debug)]
 pub(crate) struct Members {
     set: Rc<PoolSet>,
@@ -174,7 +174,7 @@ impl Members {
         let set = &self.set;
         let mut goes_on = false;
         let discovered = self.discovered(planned);
-        // What the plan says about an endpoint takes precedence over discovery.
+        // The plan's weight and priority of an endpoint take precedence over discovery.
         let mut known: BTreeMap<&Address, (Rc<Pool>, i64)> = BTreeMap::new();
         let (mut pools, mut standings, mut turns) = (Vec::new(), Vec::new(), Vec::new());
         let looked_up = discovered.iter().flat_map(|endpoints| endpoints.iter());
@@ -270,7 +270,7 @@ impl Now {
     }
 }
 
-/// What old members leave to the members that replace them.
+/// The pools and credit that new members take over from old ones.
 #[derive(Default)]
 struct Before {
     /// Pools by address, each with its round-robin credit.

@@ -57,7 +57,7 @@ pub struct Notice {
     pub upstream: String,
     /// The address of the endpoint.
     pub endpoint: Address,
-    /// What changed.
+    /// The change.
     pub event: Event,
 }
 

@@ -225,8 +225,8 @@ impl Pool {
         None
     }
 
-    /// Keeps a connection whose last response has ended, if it may be reused. If requests wait, offers it to
-    /// them.
+    /// Keeps a connection after the end of its last response, if it may be reused. If requests wait, offers
+    /// it to them.
     pub fn put(connection: Connection, now: Instant) {
         let pool = connection.pool().clone();
         if pool.is_spent(&connection, now) {

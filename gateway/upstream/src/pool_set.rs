@@ -166,7 +166,7 @@ impl PoolSet {
         self.make_way();
     }
 
-    /// Whether a connection opened at that time equals one that the current plan would open.
+    /// Whether the current plan would open the same kind of connection as at that time.
     pub fn is_current(&self, opened: Instant) -> bool {
         self.tls_since.get().is_none_or(|since| opened > since)
     }
@@ -274,7 +274,7 @@ impl PoolSet {
         ticket.grant(grant);
     }
 
-    /// Asks the other workers for as many connections as requests wait.
+    /// Asks the other workers for one connection per waiting request.
     fn ask(&self, pool: &Pool) {
         Ask::others(&self.shared, pool.state(), self.worker, pool.queue.len());
     }

@@ -15,7 +15,7 @@ use tollgate_net::Deadline;
 use crate::http2::Place;
 use crate::{ConnectError, Connection, Permit, Pool};
 
-/// What ends the wait of a request.
+/// The object that ends the wait of a request.
 #[derive(Debug)]
 pub(crate) enum Grant {
     /// An open connection that another request returned.
@@ -82,7 +82,7 @@ impl Queue {
         self.tickets.borrow().len() - self.gone.get()
     }
 
-    /// The number of tickets in memory, including those that have left.
+    /// The number of tickets in memory, including tickets that have left.
     #[cfg(test)]
     pub fn held(&self) -> usize {
         self.tickets.borrow().len()

@@ -1,8 +1,8 @@
 //! State of upstreams and endpoints that all workers share.
 //!
-//! Each worker owns its pools, balancers and connections. What one worker learns and all must respect
-//! (health, ejections, permits in use, breakers) is here, in atomics that a plain request only reads. The
-//! state is found by upstream name and endpoint address, so it survives a change of plan.
+//! Each worker owns its pools, balancers and connections. The state that all workers must respect, whichever
+//! learns it (health, ejections, permits in use, breakers), is here, in atomics that a plain request only
+//! reads. It is found by upstream name and endpoint address, so it survives a change of plan.
 //!
 //! An entry lives as long as something holds it: a worker whose plan has the upstream, an exchange that began
 //! under an older plan, or a probe. The tables hold only weak references. An entry that no plan names is
@@ -117,7 +117,7 @@ pub struct UpstreamState {
     /// Whether the upstream has had endpoints before. An endpoint that joins later is new and starts with
     /// slow start.
     settled: AtomicBool,
-    /// Endpoints that discovery found, in addition to those of the plan. `None` before the first lookup.
+    /// Endpoints that discovery found, in addition to the plan's. `None` before the first lookup.
     discovered: Mutex<Option<Arc<[Endpoint]>>>,
     /// The state of the upstream's lookups.
     pub lookups: Lookups,
@@ -252,7 +252,7 @@ impl UpstreamState {
         lock(&self.probes)
     }
 
-    /// Returns the upstream's endpoints, each once: first those of the plan, then those that discovery found.
+    /// Returns the upstream's endpoints, each once: first the plan's, then those found by discovery.
     pub(crate) fn members(&self) -> Arc<[Endpoint]> {
         lock(&self.members).clone()
     }

@@ -105,7 +105,7 @@ impl Upstream {
     }
 }
 
-/// What a request needs from an endpoint.
+/// The properties of a request that decide which endpoint it gets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted<'a> {
     /// The hash of the value that the upstream balances by. `None` if the upstream does not balance by hash,
@@ -215,7 +215,7 @@ impl Upstreams {
         self.former.iter().filter_map(Weak::upgrade).find(|set| Arc::ptr_eq(&set.shared, upstream))
     }
 
-    /// Returns the pools of an upstream: those of the previous upstream with its name, or of a former plan if
+    /// Returns the pools of an upstream: from the previous upstream with its name, or from a former plan if
     /// requests still use them.
     fn set(&mut self, planned: &Planned, old: Option<&Upstream>) -> Rc<PoolSet> {
         let shared = self.shared.upstream(&planned.name);

@@ -1,4 +1,4 @@
-//! Which workers have requests that wait for a connection, and since when.
+//! Publishes which workers have requests that wait for a connection, and since when.
 //!
 //! A worker publishes the start of its longest wait here. Other workers read it before they keep a connection
 //! or a permit that became free.

@@ -13,9 +13,9 @@ const ENOUGH: u64 = 10;
 const INITIAL: u32 = 20;
 /// Bounds of the factor of one step, as in Envoy, so that one stalled answer does not undo everything.
 const STEEPEST: (f64, f64) = (0.5, 2.0);
-/// How long a measurement of the base latency may last. On a slow upstream the bound is three times the base
-/// latency, or a tenth of `probe`, if that is longer than this. A measurement that reaches the bound uses the
-/// answers that it has.
+/// How long a measurement of the base latency may last. On a slow upstream the bound rises to three times the
+/// base latency, but at most to a tenth of `probe`. A measurement that reaches the bound uses the answers
+/// that it has.
 const PROBE_MOST: Duration = Duration::from_secs(1);
 /// Weight of a new base latency, measured without holding requests back, against the old one.
 const NEWER: f64 = 0.3;
@@ -131,8 +131,7 @@ impl Gradient {
     }
 
     /// Adds the measurements of a worker. `now` is the time since the start of the process, and `peak` is the
-    /// highest number of requests in flight since the interval began. Returns whether a new interval has
-    /// begun.
+    /// highest number of requests in flight since the interval began. Returns whether a new interval begins.
     pub fn see(&mut self, now: Duration, peak: u32, seen: Seen) -> bool {
         self.window.merge(seen.all);
         if seen.calm.count > 0 {
@@ -184,7 +183,7 @@ impl Gradient {
         }
         self.strain += (mean / base - self.strain) * RECENT;
         let gradient = base * tolerated / mean;
-        // If so few requests are in flight, they are not the cause of the latency.
+        // With this few requests in flight, they are not the cause of the latency.
         if gradient >= 1.0 || !calm {
             self.step(gradient, peak);
         }

@@ -28,7 +28,7 @@ const KEPT: Duration = Duration::from_secs(10);
 /// State of an upstream's adaptive limit that all workers share.
 ///
 /// A request costs two atomic additions that all workers share, so the limit is exact. Each worker adds up
-/// latencies by itself and reports them a few times per interval.
+/// the latencies of its own requests and reports them a few times per interval.
 #[derive(Debug)]
 pub(crate) struct Adaptive {
     start: Instant,

@@ -35,7 +35,7 @@ enum Choice {
     Hash(Ring),
 }
 
-/// The members for hashing: all that have a weight, healthy or not.
+/// The members for hashing: every one with a weight, healthy or not.
 #[derive(Debug)]
 struct Ring {
     table: Arc<Maglev>,
@@ -52,8 +52,8 @@ struct RingMember {
 }
 
 impl Group {
-    /// Creates the group of the endpoints that have this place. Its members are those that are healthy, or
-    /// all in a panic. `credit` is each endpoint's credit in the round robin.
+    /// Creates the group of the endpoints that have this place. Its members are the healthy endpoints, or all
+    /// in a panic. `credit` is each endpoint's credit in the round robin.
     pub(super) fn new(
         rule: Rule,
         endpoints: &[Standing],

@@ -8,7 +8,7 @@ pub(super) const WHOLE: u64 = 10_000;
 /// still takes all requests. This is Envoy's overprovisioning factor.
 const OVERPROVISIONING: u64 = 140;
 
-/// The total weight of some endpoints, and the weight of those that may take requests.
+/// The total weight of some endpoints, and the part of it that may take requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Weight {
     pub total: u64,
@@ -27,7 +27,7 @@ impl Weight {
     }
 }
 
-/// The endpoints of one priority: those in the gateway's own zone (`near`), and the others (`far`).
+/// The endpoints of one priority: `near` ones in the gateway's own zone, and `far` ones in other zones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Level {
     pub near: Weight,
@@ -87,7 +87,7 @@ pub(super) fn spread(levels: &[Level], panic_threshold: Percent, zone_spill: Per
 /// Distributes the share of a level over its zones.
 fn within(level: &Level, load: u64, panic: bool, zone_spill: Percent) -> Load {
     let Level { near, far } = *level;
-    // If health does not count, zones do not count either: the own zone may be the one that failed.
+    // If health does not count, zones do not count either: the own zone may have failed.
     let stays = if panic {
         scaled(near.total, WHOLE, level.all().total.max(1))
     } else if near.available == 0 {

@@ -48,7 +48,7 @@ pub(crate) struct Standing {
     pub readiness: u64,
 }
 
-/// What a request needs from the balancer. Endpoints are indices.
+/// The needs of a request. Endpoints are indices.
 pub(crate) struct Wish<'a> {
     /// The hash of the value that the request is balanced by.
     pub hash: Option<u64>,

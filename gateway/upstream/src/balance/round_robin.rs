@@ -63,7 +63,7 @@ impl RoundRobin {
         Some(turn)
     }
 
-    /// Returns the next member among those that fit, and skips the others.
+    /// Returns the next fitting member, and skips the others.
     pub(crate) fn pick_of(&self, fits: impl Fn(usize) -> bool) -> Option<usize> {
         if self.rotating == 0 {
             return self.richest(fits);

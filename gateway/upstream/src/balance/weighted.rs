@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use super::hash::mix;
 
-/// Members with weights, of which one is drawn by the throw of a number.
+/// Members with weights, of which one is chosen by a random number or a hash.
 #[derive(Debug)]
 pub struct Weighted {
     /// The sum of the weights up to and including each member's.

@@ -49,7 +49,7 @@ impl File {
         job: impl FnOnce(&NamedFile) -> T + Send + 'static,
     ) -> Result<T, Failure> {
         if let Some(late) = &mut self.late {
-            // An error also means that the operation has ended.
+            // An error also means that the operation is over.
             let _ = late.await;
             self.late = None;
         }

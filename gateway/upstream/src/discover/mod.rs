@@ -50,7 +50,7 @@ struct Running {
     /// Held so that a worker that uses the upstream later finds its endpoints.
     state: Arc<UpstreamState>,
     task: JoinHandle<()>,
-    /// Whether the first lookup has ended.
+    /// Whether the first lookup is over.
     looked: watch::Receiver<bool>,
 }
 
@@ -81,7 +81,7 @@ impl Discovery {
             if before.is_some_and(|running| running.source == *discover) {
                 continue;
             }
-            // With other bounds or servers, the name still stands for the same endpoints.
+            // With other bounds or servers, the name still means the same endpoints.
             let foreign = before.is_none_or(|running| shown(&running.source) != shown(discover));
             if let Some(running) = before {
                 running.task.abort();
@@ -114,7 +114,7 @@ impl Discovery {
         let mut late = Vec::new();
         for (name, running) in &self.running {
             let mut looked = running.looked.clone();
-            // An error means that the task has ended, so there is nothing to wait for.
+            // An error means that the task is over, so there is nothing to wait for.
             if tokio::time::timeout_at(until, looked.wait_for(|looked| *looked)).await.is_err() {
                 late.push(name.clone());
             }

@@ -96,7 +96,7 @@ impl Lookups {
         }
     }
 
-    /// Waits until some more lookups have ended.
+    /// Waits for the end of some more lookups.
     async fn some_more(&self) {
         let (before, _) = self.counts();
         self.until("further look-ups", |this| this.counts().0 >= before + 3).await;

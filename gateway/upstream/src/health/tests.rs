@@ -1,5 +1,5 @@
-//! Tests of the whole module against services on real sockets. Intervals are either so long that they never
-//! end, or so short that no test waits for them: no test depends on the speed of the machine.
+//! Tests of the whole module against services on real sockets. Intervals either never end during a test, or
+//! are too short for a test to wait for. No test depends on the speed of the machine.
 
 use std::future::poll_fn;
 use std::io::{Read, Write};

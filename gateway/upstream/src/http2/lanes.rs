@@ -1,4 +1,4 @@
-//! The HTTP/2 connections of one pool, and the choice of the one that takes a request.
+//! The HTTP/2 connections of one pool, and the choice of the connection that takes a request.
 
 use std::cell::RefCell;
 use std::rc::Rc;

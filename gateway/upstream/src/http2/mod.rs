@@ -20,7 +20,7 @@ pub(crate) use lanes::Lanes;
 pub use opening::Joined;
 pub(crate) use opening::start;
 
-/// Upper bound of the concurrent requests on a connection, if its endpoint allows as many. RFC 9113, 6.5.2
+/// Upper bound of the concurrent requests on a connection; the endpoint may allow fewer. RFC 9113, 6.5.2
 /// recommends that a peer allows at least 100. With more, the requests on one connection wait for each
 /// other's bytes.
 pub(crate) const STREAMS: usize = 100;

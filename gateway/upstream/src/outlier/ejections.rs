@@ -1,4 +1,4 @@
-//! Which endpoints are ejected, until when, and how many may be.
+//! Decides which endpoints are ejected, until when, and how many may be.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -104,10 +104,10 @@ impl Ejections {
     }
 
     /// Ejects an endpoint, unless too many are ejected or no other healthy endpoint would remain. In that
-    /// case an endpoint that has been ejected for a while can give way, if the new one fails in a row,
-    /// because its failures are current. Otherwise a rolling restart, in which each endpoint is down in turn,
-    /// would end with a healthy endpoint that is ejected and a dead one that gets requests. Returns the
-    /// ejection and the endpoint that gave way.
+    /// case another endpoint, ejected a while ago, can give way, if the new one fails in a row, because its
+    /// failures are current. Otherwise a rolling restart, in which each endpoint is down in turn, would end
+    /// with a healthy endpoint that is ejected and a dead one that gets requests. Returns the ejection and
+    /// the endpoint that gave way.
     pub(crate) fn eject(
         &mut self,
         address: &Address,

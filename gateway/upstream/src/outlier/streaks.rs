@@ -37,7 +37,7 @@ impl Streaks {
     }
 
     /// Counts a failure. When a limit is reached, exactly one caller gets the cause, and both counts start
-    /// again. So an ejection that was refused is requested again after as many more failures.
+    /// again. If the ejection is refused, it is requested again after the same number of failures.
     pub(super) fn failure(&self, gateway: bool, limits: Limits) -> Option<Cause> {
         let mut known = self.0.load(Ordering::Relaxed);
         loop {

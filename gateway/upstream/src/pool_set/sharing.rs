@@ -219,7 +219,7 @@ impl PoolSet {
     fn settle(&self) {
         for endpoint in self.asked.take() {
             endpoint.usage.waiting.set_knows(self.worker, false);
-            // A request that starts to wait from now on asks again; one that waited before is seen here.
+            // A request that starts to wait from now on asks again; earlier ones are seen here.
             for from in endpoint.usage.waiting.in_order(self.worker) {
                 self.answer(Ask::here(&self.shared, &endpoint, from));
             }
@@ -232,7 +232,7 @@ impl PoolSet {
     }
 }
 
-/// Where a request has waited much longer.
+/// The place at which a request has waited much longer.
 enum Elsewhere {
     /// On this worker, for the same endpoint.
     Worker(usize),
@@ -240,9 +240,9 @@ enum Elsewhere {
     Endpoint,
 }
 
-/// Whether a request that has waited for `there` elsewhere takes precedence over one that has waited for
-/// `here`. Handing over a connection costs about 20 us on each of two workers, so it is done only if it
-/// matters. A request waits at most twice as long on one worker as on another, plus a margin.
+/// Whether a request that has waited for `there` elsewhere takes precedence over a request that has waited
+/// for `here`. Handing over a connection costs about 20 us on each of two workers, so it is done only if it
+/// matters. A request waits at most twice the time of a request on another worker, plus a margin.
 pub(super) fn is_much_longer(there: u64, here: u64) -> bool {
     there > 2 * here + MARGIN
 }

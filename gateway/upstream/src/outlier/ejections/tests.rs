@@ -109,7 +109,8 @@ fn the_last_that_is_well_stays() {
 
 #[test]
 fn who_has_been_out_for_a_while_gives_way_to_who_fails_now() {
-    // The second of two endpoints that are down in turn, and the last of three.
+    // Two endpoints are down in turn. In an upstream of two, the second is the last one available; in one of
+    // three, it exceeds the limit.
     for endpoints in [2, 3] {
         let mut world = World::new(endpoints, Outlier::default());
         assert_eq!(world.eject(0), Some(30 * SECOND));

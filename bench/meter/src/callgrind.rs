@@ -1,5 +1,6 @@
-//! Instructions of a process tree between two moments, counted by valgrind's callgrind. They hardly vary from run to run,
-//! so that they tell of costs too small for any clock; that a system runs some fifty times slower does not matter to them.
+//! Counts the instructions of a process tree between two moments with valgrind's callgrind. The counts hardly
+//! vary between runs, so they show costs that are too small to measure by time. A system runs about fifty
+//! times slower under valgrind, which does not change the counts.
 
 use crate::child::{Launch, find_program};
 use crate::error::Error;
@@ -10,16 +11,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What the files begin with that callgrind writes.
+/// Prefix of the names of callgrind's output files.
 const FILES: &str = "callgrind.out";
 
-/// Seconds that a process may take to obey.
+/// Seconds that a process may take to execute a command.
 const PATIENCE: u64 = 60;
 
-/// What to say without it, and how to get it.
+/// The message if valgrind is missing, with the way to get it.
 const GET: &str = "valgrind is not installed (scripts/install-test-tools installs it)";
 
-/// A valgrind that is installed.
+/// An installed valgrind.
 #[derive(Debug, Clone)]
 pub struct Callgrind {
     valgrind: PathBuf,
@@ -27,17 +28,17 @@ pub struct Callgrind {
 }
 
 impl Callgrind {
-    /// Looks for valgrind and its `vgdb`, which passes commands to what runs under it.
+    /// Looks for valgrind and its `vgdb`, which passes commands to a process under valgrind.
     ///
     /// # Errors
-    /// Where it is not installed, with the way to get it.
+    /// If valgrind is not installed; the message says how to get it.
     pub fn find() -> Result<Self, Error> {
         let find = |name| find_program(name).ok_or_else(|| Error::Lacking(GET.to_owned()));
         Ok(Self { valgrind: find("valgrind")?, vgdb: find("vgdb")? })
     }
 
-    /// The command that runs `program`, and every program that it starts, with its instructions counted. `folder` takes the
-    /// counts; it must be there and empty of others'.
+    /// Returns the command that runs `program` and all its child processes under callgrind. The counts go to
+    /// `folder`, which must exist and must not have counts of other runs.
     pub fn command(&self, folder: &Path, program: &Path) -> (PathBuf, Vec<OsString>) {
         let mut out = OsString::from("--callgrind-out-file=");
         out.push(folder.join(format!("{FILES}.%p")));
@@ -46,25 +47,25 @@ impl Callgrind {
         (self.valgrind.clone(), words)
     }
 
-    /// Begins a count: what the process `leader` and its descendants did until now is forgotten.
+    /// Begins a count: resets the counters of the process `leader` and its descendants.
     ///
     /// # Errors
-    /// When one of them does not obey.
+    /// If one of them does not execute the command.
     pub fn begin(&self, leader: u32) -> Result<(), Error> {
         self.tell(leader, "zero")
     }
 
-    /// Instructions of `leader` and its descendants since [`Callgrind::begin`].
+    /// Returns the instructions of `leader` and its descendants since [`Callgrind::begin`].
     ///
     /// # Errors
-    /// When one of them does not obey, or what was written is no count.
+    /// If one of them does not execute the command, or its output has no count.
     pub fn count(&self, leader: u32, folder: &Path) -> Result<u64, Error> {
         let before = files(folder)?;
         self.tell(leader, "dump")?;
         let mut sum = 0;
         for file in files(folder)?.difference(&before) {
             let text = fs::read_to_string(file).map_err(|error| Error::file(file, error))?;
-            // With its first count callgrind also begins the file that it fills at the process's end.
+            // At its first dump callgrind also creates the file that it fills at the end of the process.
             if text.is_empty() {
                 continue;
             }
@@ -101,7 +102,7 @@ fn files(folder: &Path) -> Result<BTreeSet<PathBuf>, Error> {
         .collect())
 }
 
-/// The events of a whole profile (`summary: N`, in the format's header or at its end).
+/// Returns the number of events of a whole profile (`summary: N`, in the format's header or at its end).
 fn summary(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("summary:"))?.split_whitespace().next()?.parse().ok()
 }

@@ -1,4 +1,5 @@
-//! CPU and memory limits by control groups, version 1 and 2: those that a trial sets, and those that somebody set on us.
+//! CPU and memory limits by control groups, version 1 and 2: sets the limits of a trial, and reads limits
+//! that were set on this process from outside.
 
 mod hierarchy;
 mod own;

@@ -1,22 +1,23 @@
-//! Why something could not be measured, started or limited.
+//! The error of this crate.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// A reason in one sentence for the person at the terminal.
+/// A reason in one sentence, for the person at the terminal.
 #[derive(Debug)]
 pub enum Error {
-    /// The machine lacks something: a core, a port, a right, a cgroup controller. Says what to do about it.
+    /// The machine lacks something: a core, a port, a permission, a cgroup controller. The text says what to
+    /// do about it.
     Lacking(String),
-    /// The system refused an operation on the thing named.
+    /// The system refused an operation on the named object.
     System(String, io::Error),
-    /// A signal is ending the run, so nothing more is started.
+    /// A signal is ending the run, so nothing new is started.
     Ending,
 }
 
 impl Error {
-    /// Wraps an I/O error with the file or folder that it happened on.
+    /// Wraps an I/O error with the path of the file or folder.
     pub fn file(path: &Path, error: io::Error) -> Self {
         Self::System(path.display().to_string(), error)
     }

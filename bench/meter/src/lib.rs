@@ -1,17 +1,17 @@
-//! What a process tree and the machine used while a trial ran; and the children, quotas, ports and folders of a trial,
-//! none of which outlives it.
+//! Measures what a process tree and the machine use during a trial, and manages the trial's child processes,
+//! quotas, ports and folders. None of these outlives the run.
 //!
-//! | module | what it tells or does |
+//! | module | content |
 //! |---|---|
 //! | [`process`] | CPU time by tree and thread, context switches, memory |
-//! | [`machine`] | how each core spent its time, what machine this is |
+//! | [`machine`] | time of each core by kind, description of the machine |
 //! | [`network`] | listen overflows, retransmits, connections of a port |
 //! | [`callgrind`] | instructions, counted under valgrind |
-//! | [`cgroup`] | CPU quotas: ours, and those somebody set on us |
-//! | [`child`] | programs that are pinned, limited, and never left behind |
-//! | [`ports`], [`Scratch`] | where servers listen, where files go |
+//! | [`cgroup`] | CPU quotas: the laboratory's own, and quotas set on it from outside |
+//! | [`child`] | child programs that are pinned, limited and always ended |
+//! | [`ports`], [`Scratch`] | ports for servers, folders for files |
 //!
-//! # What did this program use?
+//! # Example: what a program used
 //! ```
 //! use std::time::Duration;
 //! use tollgate_lab_meter::{child::Launch, machine::allowed_cores, process::Snapshot};
@@ -42,13 +42,14 @@ mod scratch;
 pub use error::Error;
 pub use scratch::Scratch;
 
-/// The part of `total` that `part` is of `whole`; 0 of nothing.
+/// Returns the part of `total` that `part` is of `whole`; 0 if `whole` is 0.
 fn part_of(total: u64, part: u64, whole: u64) -> u64 {
     let exact = u128::from(total) * u128::from(part) / u128::from(whole).max(1);
     u64::try_from(exact).unwrap_or(u64::MAX)
 }
 
-/// Tells that this machine cannot run a test; past the test runner, which hides what a test that passed has printed.
+/// Reports that this machine cannot run a test. Writes past the test runner, which hides the output of passed
+/// tests.
 #[cfg(test)]
 fn skipped(why: &str) {
     let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("SKIPPED: {why}\n").as_bytes());

@@ -1,4 +1,4 @@
-//! The machine a trial ran on: how busy each core was, and what kind of machine it is.
+//! The machine that a trial runs on: how busy each core is, and what kind of machine it is.
 
 mod affinity;
 mod cores;

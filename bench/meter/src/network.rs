@@ -1,4 +1,4 @@
-//! What the network stack did: listen overflows, retransmits, and how many connections a server had.
+//! Counters of the network stack: listen overflows, retransmits, and the connections of a server.
 
 mod counters;
 mod held;

@@ -1,15 +1,15 @@
-//! Names of things outside this process (folders, cgroups) that tell who made them, so that what a run left that was
-//! killed outright can be removed by the next.
+//! Names for objects outside this process (folders, cgroups) that identify the process that created them. A
+//! later run can so remove what a killed run left behind.
 
 use crate::process::start_time;
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What every name begins with.
+/// The prefix of every name.
 const PREFIX: &str = "tollgate-lab";
 
-/// A name that no other thing has: `tollgate-lab.NAMESPACE.PID.START.NUMBER.PURPOSE`. Characters of the purpose that
-/// need care in paths become `-`.
+/// Returns a unique name: `tollgate-lab.NAMESPACE.PID.START.NUMBER.PURPOSE`. Characters of the purpose that
+/// are unsafe in paths become `-`.
 pub(crate) fn name(purpose: &str) -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -19,9 +19,10 @@ pub(crate) fn name(purpose: &str) -> String {
     format!("{PREFIX}.{}.{pid}.{}.{number}.{purpose}", namespace(), start_time(pid).unwrap_or(0))
 }
 
-/// Whether a thing of this name was made by a laboratory that runs no more.
+/// Returns whether the object with this name was created by a laboratory process that no longer runs.
 ///
-/// Process ids of another container mean nothing here, so only names from this process-id namespace are judged.
+/// Only names of this process-id namespace are considered, since process ids of another container mean
+/// nothing here.
 pub(crate) fn is_orphan(name: &str) -> bool {
     let mut parts = name.split('.');
     if parts.next() != Some(PREFIX) || parts.next() != Some(namespace().as_str()) {
@@ -34,7 +35,7 @@ pub(crate) fn is_orphan(name: &str) -> bool {
     }
 }
 
-/// The number of this process-id namespace; 0 where the kernel does not tell.
+/// Returns the number of this process-id namespace; 0 if the kernel does not report it.
 fn namespace() -> String {
     let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     let digits: String = link.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
@@ -56,9 +57,9 @@ mod tests {
     #[test]
     fn only_the_dead_of_this_namespace_are_orphans() {
         let space = namespace();
-        // Process ids end at 2^22 (`proc(5)`, pid_max), so nobody has this one.
+        // Process ids end at 2^22 (`proc(5)`, pid_max), so no process has this one.
         assert!(is_orphan(&format!("tollgate-lab.{space}.99999999.5.0.x")));
-        // The id was given to another process since.
+        // The id now belongs to another process.
         assert!(is_orphan(&format!("tollgate-lab.{space}.{}.1.0.x", std::process::id())));
         assert!(!is_orphan("tollgate-lab.1.99999999.5.0.x"));
         assert!(!is_orphan(&format!("tollgate-lab.{space}.x.5.0.x")));

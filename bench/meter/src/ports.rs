@@ -1,4 +1,4 @@
-//! Ports for servers of a trial.
+//! Chooses ports for the servers of a trial.
 
 use crate::error::Error;
 use std::fs;
@@ -6,11 +6,11 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The lowest port handed out: below it many machines run services of their own.
+/// The lowest port to use; below it many machines run other services.
 const LOWEST: u16 = 10_000;
 
-/// The range that the kernel takes client ports from (`ip_local_port_range`); the kernel's default, 32768 to 60999,
-/// where it does not tell.
+/// Returns the range from which the kernel takes client ports (`ip_local_port_range`); if it cannot be read,
+/// the kernel's default, 32768 to 60999.
 pub fn ephemeral_range() -> RangeInclusive<u16> {
     let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     parse_range(&text).unwrap_or(32_768..=60_999)
@@ -21,13 +21,14 @@ fn parse_range(text: &str) -> Option<RangeInclusive<u16>> {
     Some(words.next()??..=words.next()??)
 }
 
-/// Ports that nobody listens on at any address, one for each server of a run.
+/// Returns `count` ports on which no process listens at any address, one for each server of a run.
 ///
-/// They lie outside the range of client ports, so that no connection of the load can sit on one. Ports handed out once
-/// are handed out again only after all others.
+/// They lie outside the range of client ports, so that no connection of the load can occupy one. A port is
+/// returned again only after all others were.
 ///
 /// # Errors
-/// When there are not that many; where the range of client ports leaves no room, the error says how to make some.
+/// If there are not enough ports. If the range of client ports leaves too few, the message says how to narrow
+/// it.
 pub fn free_ports(count: usize) -> Result<Vec<u16>, Error> {
     free_ports_outside(&ephemeral_range(), count)
 }
@@ -40,7 +41,7 @@ fn free_ports_outside(ephemeral: &RangeInclusive<u16>, count: usize) -> Result<V
         if found.len() == count {
             break;
         }
-        // Runs side by side begin at different places.
+        // Runs at the same time start at different ports.
         let at = NEXT.fetch_add(1, Ordering::Relaxed) as usize + std::process::id() as usize * 61;
         let port = room[at % room.len()];
         if is_free(port) && !found.contains(&port) {
@@ -59,7 +60,7 @@ fn free_ports_outside(ephemeral: &RangeInclusive<u16>, count: usize) -> Result<V
     )))
 }
 
-/// Whether a server could listen on this port now, and on all addresses: origins do.
+/// Returns whether a server can listen on this port now, on all addresses as origins do.
 pub fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok()
 }

@@ -1,4 +1,5 @@
-//! What a process tree has used: CPU time by thread, context switches, memory. Read from `/proc`.
+//! What a process tree has used: CPU time by thread, context switches, memory. All of it is read from
+//! `/proc`.
 
 mod memory;
 mod procfs;

@@ -1,4 +1,4 @@
-//! A folder of a run's own.
+//! A folder that only this run uses.
 
 use crate::child::{Kept, Registration};
 use crate::error::Error;
@@ -6,8 +6,8 @@ use crate::owner;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder that is gone when dropped, on Ctrl-C too. In memory where the system has `/dev/shm`, so that no disk
-/// disturbs the figures.
+/// A folder that is removed when dropped, and on Ctrl-C. It is in memory if the system has `/dev/shm`, so
+/// that no disk affects the figures.
 #[derive(Debug)]
 pub struct Scratch {
     root: PathBuf,
@@ -15,10 +15,10 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Creates the folder and removes those of runs that were killed outright. `purpose` is for people who look at it.
+    /// Creates the folder, and removes the folders of killed runs. `purpose` helps people who look at it.
     ///
     /// # Errors
-    /// When neither `/dev/shm` nor the folder for temporary files can be written.
+    /// If neither `/dev/shm` nor the folder for temporary files is writable.
     pub fn create(purpose: &str) -> Result<Self, Error> {
         let name = owner::name(purpose);
         let parents = [PathBuf::from("/dev/shm"), std::env::temp_dir()];
@@ -32,7 +32,7 @@ impl Scratch {
         Ok(Self { root: root.to_owned(), _registration: registration })
     }
 
-    /// The folder's path.
+    /// Returns the folder's path.
     pub fn path(&self) -> &Path {
         &self.root
     }

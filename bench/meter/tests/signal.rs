@@ -1,4 +1,4 @@
-//! Ctrl-C: everything that was started is stopped, and nothing is left behind. A process of its own plays the
+//! Tests Ctrl-C: all children are stopped, and nothing is left behind. A child process acts as the
 //! laboratory, since the signal ends it.
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -10,9 +10,9 @@ use tollgate_lab_meter::Scratch;
 use tollgate_lab_meter::cgroup::Quota;
 use tollgate_lab_meter::child::{Launch, stop_all_on_signal};
 
-/// Set in the environment of the process that plays the laboratory.
+/// An environment variable that is set in the process that acts as the laboratory.
 const ROLE: &str = "TOLLGATE_LAB_METER_SIGNAL_TEST";
-/// Each line for the test starts with it; the test runner prints lines of its own.
+/// The prefix of each line for the test; the test runner prints lines of its own.
 const MARK: &str = "MARK ";
 
 fn play_laboratory() {
@@ -64,7 +64,7 @@ fn a_signal_stops_everything_that_was_started() {
     }
 }
 
-/// Groups that bear the process id in their name.
+/// Returns the groups whose names contain the process id.
 fn quotas_of(pid: u32) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::from("/sys/fs/cgroup")];
@@ -83,7 +83,7 @@ fn quotas_of(pid: u32) -> Vec<PathBuf> {
     found
 }
 
-/// Whether a process is gone, or only its entry is left for a parent that does not read it.
+/// Returns whether a process has ended; a zombie counts as ended.
 fn is_gone(pid: u32) -> bool {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {

@@ -7,7 +7,7 @@ pub(crate) struct Place {
     pub(crate) at: usize,
     /// The side: 0 or 1.
     pub(crate) side: usize,
-    /// The number of the connection within its slot, so that a late event of one does not affect the next. 31 bits.
+    /// The number of the connection within its slot (31 bits). A late event of an earlier one is ignored.
     pub(crate) generation: u32,
 }
 

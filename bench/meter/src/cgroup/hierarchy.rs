@@ -1,18 +1,18 @@
-//! Where the controllers are mounted, and which group this process is in.
+//! Finds where the controllers are mounted, and which group this process is in.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The generation of the kernel's interface (`cgroups(7)`).
+/// The version of the kernel's interface (`cgroups(7)`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Version {
     /// One tree for each controller, or for several mounted together.
     One,
-    /// One tree for all.
+    /// One tree for all controllers.
     Two,
 }
 
-/// A tree of groups: where it is mounted, and the folder of this process's own group in it.
+/// A tree of groups: its mount point, and the folder of this process's own group in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) mount: PathBuf,
@@ -24,20 +24,20 @@ pub(crate) struct Place {
 pub(crate) struct Hierarchy {
     pub(crate) version: Version,
     pub(crate) cpu: Place,
-    /// What counts CPU time; with version 2 the same as `cpu`.
+    /// The tree that counts CPU time; in version 2 the same as `cpu`.
     pub(crate) cpuacct: Option<Place>,
     pub(crate) memory: Option<Place>,
 }
 
 impl Hierarchy {
-    /// The hierarchy with the CPU controller; `None` where there is none.
+    /// Returns the hierarchy with the CPU controller; `None` if no such controller is mounted.
     pub(crate) fn find() -> Option<Self> {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let mut found = Self::parse(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))?;
         for place in
             [Some(&mut found.cpu), found.cpuacct.as_mut(), found.memory.as_mut()].into_iter().flatten()
         {
-            // A container may show its group under a path that exists only outside it.
+            // In a container, the path of its group may exist only outside the container.
             if !place.own.is_dir() {
                 place.own.clone_from(&place.mount);
             }
@@ -45,7 +45,8 @@ impl Hierarchy {
         Some(found)
     }
 
-    /// A controller that is mounted as version 1 is not to be had in version 2, so version 1 goes first.
+    /// A controller that is mounted as version 1 is not available in version 2, so version 1 is checked
+    /// first.
     fn parse(mountinfo: &str, groups: &str) -> Option<Self> {
         let mounts: Vec<Mount<'_>> = mountinfo.lines().filter_map(Mount::parse).collect();
         let one = |controller: &str| {
@@ -93,7 +94,7 @@ impl<'a> Mount<'a> {
     fn place(&self, group: &str) -> Place {
         let mount = PathBuf::from(self.point);
         let below = Path::new(group).strip_prefix(self.root).ok();
-        // `/..` is how the kernel shows a group outside the namespace.
+        // The kernel shows a group outside the namespace as `/..`.
         let own = below
             .filter(|path| !path.starts_with(".."))
             .map_or_else(|| mount.clone(), |path| mount.join(path));
@@ -101,7 +102,7 @@ impl<'a> Mount<'a> {
     }
 }
 
-/// The path in the line of `/proc/self/cgroup` (`4:memory:/a/b`) whose controllers match.
+/// Returns the path in the line of `/proc/self/cgroup` (`4:memory:/a/b`) whose controllers match.
 fn own_group(groups: &str, matches: impl Fn(&str) -> bool) -> Option<&str> {
     groups.lines().find_map(|line| {
         let (_number, rest) = line.split_once(':')?;

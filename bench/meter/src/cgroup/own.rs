@@ -1,4 +1,4 @@
-//! Limits that somebody set on this process or on a group around it.
+//! Reads the limits that were set on this process, or on a group around it, from outside.
 
 use super::hierarchy::{Hierarchy, Place, Version};
 use super::usage::Throttling;
@@ -11,23 +11,24 @@ use std::path::{Path, PathBuf};
 pub struct OwnLimits {
     /// The tightest CPU quota.
     pub cpu_quota: Option<OwnQuota>,
-    /// The tightest memory limit, bytes.
+    /// The tightest memory limit in bytes.
     pub memory_bytes: Option<u64>,
 }
 
 /// A CPU quota on this process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OwnQuota {
-    /// CPU time it grants, in cores.
+    /// The CPU time that it grants, in cores.
     pub cores: f64,
-    /// The folder of the group that has it.
+    /// The folder of the group that has the quota.
     pub group: PathBuf,
-    /// How often it has held that group back so far. Differences over a trial tell whether it spoilt it.
+    /// How often the quota has throttled the group so far. The difference over a trial shows whether it
+    /// affected the trial.
     pub throttling: Throttling,
 }
 
 impl OwnLimits {
-    /// Reads them; none where there are no control groups.
+    /// Reads the limits; all are `None` without control groups.
     pub fn read() -> Self {
         Hierarchy::find().map(|hierarchy| Self::of(&hierarchy)).unwrap_or_default()
     }
@@ -48,7 +49,7 @@ impl OwnLimits {
     }
 }
 
-/// The group's folder and those around it, up to the mount.
+/// Returns the group's folder and its ancestors, up to the mount point.
 fn around(place: &Place) -> impl Iterator<Item = &Path> {
     place.own.ancestors().take_while(|path| path.starts_with(&place.mount))
 }
@@ -56,7 +57,7 @@ fn around(place: &Place) -> impl Iterator<Item = &Path> {
 fn cpu_cores(version: Version, group: &Path) -> Option<f64> {
     let read = |name: &str| fs::read_to_string(group.join(name)).ok();
     let (quota, period) = match version {
-        // -1 is no quota.
+        // -1 means no quota.
         Version::One => (read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?),
         // `max 100000` or `50000 100000`.
         Version::Two => {
@@ -75,7 +76,7 @@ fn memory_bytes(version: Version, group: &Path) -> Option<u64> {
         Version::Two => "memory.max",
     };
     let bytes: u64 = fs::read_to_string(group.join(name)).ok()?.trim().parse().ok()?;
-    // Version 1 says "no limit" by the largest multiple of a page in a signed 64-bit number.
+    // In version 1, "no limit" is the largest multiple of a page in a signed 64-bit number.
     (bytes < 1 << 62).then_some(bytes)
 }
 

@@ -1,4 +1,4 @@
-//! A limit on CPU time, and on memory if wanted, for processes of a trial.
+//! A limit on CPU time, and optionally on memory, for the processes of a trial.
 
 use super::hierarchy::{Hierarchy, Place, Version};
 use super::remove::{Placed, candidates, remove_group, remove_orphans_of};
@@ -10,13 +10,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The period over which a quota is granted, us: the kernel's default, which Docker and Kubernetes keep, so that a
-/// trial sees the same pauses as a container does.
+/// The period of a quota in microseconds: the kernel's default, which Docker and Kubernetes keep, so that a
+/// trial sees the same pauses as a container.
 const PERIOD_US: u64 = 100_000;
 
-/// A group of processes that together get no more than a number of cores.
+/// A group of processes that together get at most a number of cores.
 ///
-/// Dropped, or on Ctrl-C, the group goes and everything still running in it is killed.
+/// When it is dropped, and on Ctrl-C, all processes in the group are killed and the group is removed.
 #[derive(Debug)]
 pub struct Quota {
     version: Version,
@@ -29,15 +29,15 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// Makes a group that gets `cores` cores (0.25: 25 ms in each 100 ms, over all cores together) and, if given, at
-    /// most `memory` bytes. `name` is for people who look at the group meanwhile.
+    /// Creates a group that gets `cores` cores (0.25: 25 ms in each 100 ms, over all cores together) and, if
+    /// given, at most `memory` bytes. `name` helps people who look at the group while it exists.
     ///
-    /// With version 1 the group is inside this process's own. With version 2 a group that has processes cannot hold
-    /// limited ones, so it is beside it, or at the top.
+    /// In version 1, the group is created within this process's own. In version 2 a group with processes
+    /// cannot have limited children, so it is created next to this process's group, or at the top.
     ///
     /// # Errors
-    /// When the number of cores is below 0.01 or no number; when there is no CPU controller (or memory controller, if
-    /// a limit was given); when this user may not make groups. The error says what to do.
+    /// If the number of cores is below 0.01 or not a number; if there is no CPU controller (or no memory
+    /// controller, if a limit was given); if this user may not create groups. The message says what to do.
     pub fn create(name: &str, cores: f64, memory: Option<u64>) -> Result<Self, Error> {
         let hierarchy = Hierarchy::find().ok_or_else(|| {
             Error::Lacking(
@@ -136,7 +136,8 @@ impl Quota {
         Ok(quota)
     }
 
-    /// Makes the group in one tree, and sees to its removal from then on. Trees mounted together share a folder.
+    /// Creates the group in one tree and registers it for removal. Trees that are mounted together share a
+    /// folder.
     fn make(&mut self, parent: &Path, name: &str) -> Result<(), Error> {
         let placed = Placed { folder: parent.join(name), parent: parent.to_owned() };
         if self.groups.contains(&placed) {
@@ -148,49 +149,49 @@ impl Quota {
         Ok(())
     }
 
-    /// Moves a process into the group, with all its threads; children that it has already stay where they are, those
-    /// it starts from now on are inside.
+    /// Moves a process with all its threads into the group. Its existing children stay in their group;
+    /// children that it starts later are in this one.
     ///
     /// # Errors
-    /// When the process is gone or belongs to another user.
+    /// If the process has ended or belongs to another user.
     pub fn add(&self, pid: u32) -> Result<(), Error> {
         self.entrances().try_for_each(|path| set(&path, pid))
     }
 
-    /// The files that a process id is written to, to enter the group.
+    /// Returns the files to which a process id is written to enter the group.
     pub(crate) fn entrances(&self) -> impl Iterator<Item = PathBuf> {
         self.groups.iter().map(|group| group.folder.join("cgroup.procs"))
     }
 
-    /// The processes inside now.
+    /// Returns the ids of the processes that are in the group now.
     pub fn process_ids(&self) -> Vec<u32> {
         let text = fs::read_to_string(self.cpu.join("cgroup.procs")).unwrap_or_default();
         text.lines().filter_map(|line| line.trim().parse().ok()).collect()
     }
 
-    /// The quota in cores.
+    /// Returns the quota in cores.
     pub fn cores(&self) -> f64 {
         self.cores
     }
 
-    /// How often the quota has held the group back so far.
+    /// Returns how often the quota has throttled the group so far.
     ///
     /// # Errors
-    /// When the group was removed by someone else.
+    /// If another program removed the group.
     pub fn throttling(&self) -> Result<Throttling, Error> {
         Throttling::read(self.version, &self.cpu)
     }
 
-    /// CPU time used in the group so far.
+    /// Returns the CPU time that the group has used so far.
     ///
     /// # Errors
-    /// When the group was removed by someone else.
+    /// If another program removed the group.
     pub fn cpu(&self) -> Result<GroupCpu, Error> {
         GroupCpu::read(self.version, &self.cpuacct)
     }
 
-    /// The most memory that the group has had, bytes, file cache included; `None` without a memory limit, or with
-    /// version 2 before Linux 5.19.
+    /// Returns the peak memory of the group in bytes, file cache included; `None` without a memory limit, or
+    /// in version 2 before Linux 5.19.
     pub fn memory_peak(&self) -> Option<u64> {
         let name = match self.version {
             Version::One => "memory.max_usage_in_bytes",
@@ -213,7 +214,7 @@ fn quota_us(cores: f64) -> u64 {
     (cores * PERIOD_US as f64).round() as u64
 }
 
-/// Lets the children of a version 2 group have a controller.
+/// Enables a controller for the children of a version 2 group.
 fn enable(parent: &Path, controller: &str) -> Result<(), Error> {
     let control = parent.join("cgroup.subtree_control");
     let has = |path: &Path| {
@@ -237,7 +238,7 @@ fn set(path: &Path, value: impl ToString) -> Result<(), Error> {
     fs::write(path, value.to_string()).map_err(|error| denied(path, error))
 }
 
-/// Says what to do where rights are missing.
+/// Adds to a permission error what to do about it.
 fn denied(path: &Path, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::Lacking(format!(

@@ -1,4 +1,4 @@
-//! Removal of groups, with all that runs in them.
+//! Removes groups, with all processes in them.
 
 use super::hierarchy::{Hierarchy, Place};
 use crate::owner;
@@ -9,19 +9,20 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long the processes of a group may take to vanish after SIGKILL.
+/// How long the processes of a group may take to end after SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A group of ours and the group it is in.
+/// A group that this program created, and its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placed {
     pub(crate) folder: PathBuf,
     pub(crate) parent: PathBuf,
 }
 
-/// Removes a group; what still runs in it is killed. This process itself, should it be inside, moves to the parent.
+/// Kills the processes of a group and removes it. If this process itself is in the group, it moves to the
+/// parent.
 ///
-/// Returns whether the group is gone.
+/// Returns whether the group no longer exists.
 pub(crate) fn remove_group(group: &Placed) -> bool {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -29,7 +30,7 @@ pub(crate) fn remove_group(group: &Placed) -> bool {
         match fs::remove_dir(&group.folder) {
             Ok(()) => return true,
             Err(error) if error.kind() == ErrorKind::NotFound => return true,
-            // Processes leave a group only once they are dead, a moment after the signal.
+            // Processes leave a group only when they are dead, a moment after the signal.
             Err(error) if error.kind() == ErrorKind::ResourceBusy && Instant::now() < deadline => {
                 sleep(Duration::from_millis(5));
             }
@@ -49,8 +50,8 @@ fn empty(group: &Placed) {
     }
 }
 
-/// Removes the groups of laboratories that were killed before they could, with what still runs in them. Returns how
-/// many were removed. Creating a quota does this as well.
+/// Removes the groups of earlier laboratory processes that were killed before they could do so, and kills the
+/// processes in them. Returns how many groups were removed. Creating a quota does this too.
 pub fn remove_orphans() -> usize {
     Hierarchy::find().map_or(0, |hierarchy| remove_orphans_of(&hierarchy))
 }
@@ -71,7 +72,8 @@ pub(super) fn remove_orphans_in(parent: &Path) -> usize {
         .count()
 }
 
-/// Where groups of ours may be: beside this process's own group, in it, and at the top.
+/// Returns the folders in which this program's groups may be: next to this process's own group, in it, and at
+/// the top.
 pub(super) fn candidates(place: &Place) -> Vec<PathBuf> {
     let beside = place.own.parent().filter(|parent| parent.starts_with(&place.mount));
     let mut folders: Vec<PathBuf> = Vec::new();
@@ -106,7 +108,7 @@ mod tests {
         let placed =
             |name: &str| Placed { folder: parent.path().join(name), parent: parent.path().to_owned() };
         assert!(remove_group(&placed("never-was")));
-        // A plain folder with a file in it is not a group and does not go.
+        // A plain folder with a file in it is no group and cannot be removed.
         fs::create_dir(parent.path().join("plain")).unwrap();
         fs::write(parent.path().join("plain/file"), "").unwrap();
         assert!(!remove_group(&placed("plain")));

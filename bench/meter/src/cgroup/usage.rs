@@ -1,4 +1,4 @@
-//! What a group used and how often it was held back.
+//! The CPU time of a group, and how often it was throttled.
 
 use super::hierarchy::Version;
 use crate::error::Error;
@@ -7,31 +7,33 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 
-/// How often a CPU quota held a group back, since the group was made.
+/// How often a CPU quota throttled a group, since the group was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Throttling {
     /// Periods (100 ms each, unless set otherwise) in which the group wanted CPU time.
     pub periods: u64,
-    /// Of them, those in which it used up its quota and was stopped.
+    /// How many of these periods it was stopped because it had used up its quota.
     pub throttled: u64,
-    /// How long its run queues stood still, ns, summed over the cores: it can exceed the wall time.
+    /// How long its run queues were stopped, in nanoseconds, summed over the cores; can exceed the elapsed
+    /// time.
     pub throttled_ns: u64,
 }
 
-/// CPU time of a group since it was made: every thread that ever ran in it, ended and lost ones included.
+/// CPU time of a group since it was created: of every thread that ever ran in it, including ended and
+/// reparented ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupCpu {
-    /// User and system together, ns; exact.
+    /// User and system together, in nanoseconds; exact.
     pub total_ns: u64,
-    /// In user mode, ns. With version 1 this and the next are estimates by timer interrupts, whose sum differs from the
-    /// total; [`GroupCpu::since`] splits the total in their proportion.
+    /// In user mode, in nanoseconds. In version 1 this and `system_ns` are estimates by timer interrupts,
+    /// whose sum differs from the total; [`GroupCpu::since`] splits the total in their proportion.
     pub user_ns: u64,
-    /// In the kernel, ns.
+    /// In the kernel, in nanoseconds.
     pub system_ns: u64,
 }
 
 impl Throttling {
-    /// What was added since `earlier`.
+    /// Returns the increase since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             periods: self.periods.saturating_sub(earlier.periods),
@@ -47,7 +49,7 @@ impl Throttling {
         Ok(Self::parse(version, &text))
     }
 
-    /// A counter that is missing is 0: version 2 leaves them out where no quota can be set.
+    /// A missing counter is 0: version 2 omits the counters if no quota can be set.
     fn parse(version: Version, text: &str) -> Self {
         let value = |key| keyed(text, key).unwrap_or(0);
         Self {
@@ -62,7 +64,7 @@ impl Throttling {
 }
 
 impl GroupCpu {
-    /// What was added since `earlier`; user and system add up to the total.
+    /// Returns the increase since `earlier`; user and system add up to the total.
     pub fn since(&self, earlier: &Self) -> Self {
         let total_ns = self.total_ns.saturating_sub(earlier.total_ns);
         let user = self.user_ns.saturating_sub(earlier.user_ns);
@@ -71,7 +73,7 @@ impl GroupCpu {
         Self { total_ns, user_ns, system_ns: total_ns - user_ns }
     }
 
-    /// Reads the counters in the group's folder (of the `cpuacct` tree with version 1).
+    /// Reads the counters in the group's folder (of the `cpuacct` tree in version 1).
     pub(crate) fn read(version: Version, folder: &Path) -> Result<Self, Error> {
         let read = |name: &str| {
             let path = folder.join(name);
@@ -95,7 +97,7 @@ impl GroupCpu {
     }
 }
 
-/// The value on the line `key value`.
+/// Returns the value on the line `key value`.
 pub(crate) fn keyed(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
 }

@@ -1,4 +1,4 @@
-//! A running child with all that it starts.
+//! A running child process with its descendants.
 
 use super::stop::{Registration, end_groups};
 use crate::error::Error;
@@ -13,30 +13,30 @@ use std::time::{Duration, Instant};
 /// How long a group may take to end after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A child that leads a process group; dropped, the whole group ends.
+/// A child that leads a process group. When dropped, it ends the whole group.
 #[derive(Debug)]
 pub struct Group {
     child: Child,
     ended: Option<Ended>,
-    /// Taken off the list once the group is gone.
+    /// Takes the group off the list of what a signal ends.
     _registration: Registration,
 }
 
-/// How a child ended, and what it used in its life, with all children that it waited for.
+/// How a child ended, and what it used in its life, including all children that it waited for.
 ///
-/// This is exact for a tool that runs once (wrk, ab, siege): the kernel counts in microseconds here, and nothing that
-/// lived too short for a sample is missed.
+/// This is exact for a tool that runs once (wrk, ab, siege): the kernel counts in microseconds here, and
+/// includes processes that lived too briefly for a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
     /// Exit code or signal.
     pub status: ExitStatus,
-    /// CPU time in user mode, us.
+    /// CPU time in user mode, in microseconds.
     pub user_us: u64,
-    /// CPU time in the kernel, us.
+    /// CPU time in the kernel, in microseconds.
     pub system_us: u64,
-    /// Times that it gave up its CPU to wait.
+    /// How often it gave up its CPU to wait.
     pub voluntary_switches: u64,
-    /// Times that it lost its CPU to another.
+    /// How often it was preempted.
     pub involuntary_switches: u64,
 }
 
@@ -45,15 +45,15 @@ impl Group {
         Self { child, ended: None, _registration: registration }
     }
 
-    /// The process id of the program, which is also that of its process group.
+    /// Returns the process id of the program, which is also the id of its process group.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// How the program ended, if it did; does not wait.
+    /// Returns how the program ended; `None` while it runs. Does not wait.
     ///
     /// # Errors
-    /// When somebody else waited for this child, so that its end is not known.
+    /// If another part of this process waited for the child, so that its status is lost.
     pub fn ended(&mut self) -> Result<Option<Ended>, Error> {
         if self.ended.is_none() && self.is_zombie().map_err(|error| self.lost(error))? {
             let ended = self.reap().map_err(|error| self.lost(error))?;
@@ -62,7 +62,7 @@ impl Group {
         Ok(self.ended)
     }
 
-    /// Waits for the program to end by itself, at most so long; `None` when it still runs then.
+    /// Waits until the program ends, at most for `limit`. Returns `None` if it still runs then.
     ///
     /// # Errors
     /// As [`Group::ended`].
@@ -76,7 +76,8 @@ impl Group {
         }
     }
 
-    /// Ends the group: SIGTERM, two seconds of patience, SIGKILL. Descendants that left the group end as well.
+    /// Ends the group: SIGTERM, a wait of two seconds, SIGKILL. Descendants that left the group are ended as
+    /// well.
     ///
     /// # Errors
     /// As [`Group::ended`].
@@ -91,15 +92,15 @@ impl Group {
         Ok(ended)
     }
 
-    /// Whether the program has ended, without taking its remains away.
+    /// Returns whether the program has ended, without reaping it.
     fn is_zombie(&self) -> io::Result<bool> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         Ok(waitid(WaitId::Pid(Pid::from_child(&self.child)), options)?.is_some())
     }
 
-    /// Takes the remains away. What the kernel then adds to our count of reaped children is what this one used.
+    /// Reaps the child. The increase in the kernel's count of reaped children is what this child used.
     fn reap(&mut self) -> io::Result<Ended> {
-        // A child reaped by another group at the same time would be added too.
+        // A child that another group reaps at the same time would be included.
         static REAPING: Mutex<()> = Mutex::new(());
         let _only = REAPING.lock().unwrap_or_else(PoisonError::into_inner);
         let before = getrusage(UsageWho::RUSAGE_CHILDREN)?;
@@ -126,7 +127,7 @@ fn micros(time: nix::sys::time::TimeVal) -> i64 {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Also after the leader's end: what it left behind in its group must go.
+        // Also after the leader has ended, since other processes of its group may still run.
         let _ = self.stop();
     }
 }

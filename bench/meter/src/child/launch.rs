@@ -1,4 +1,4 @@
-//! How a child is started.
+//! Describes and starts a child process.
 
 use super::group::Group;
 use super::program::find_program;
@@ -13,11 +13,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Enters the groups named before `--` and becomes the program after it. Every instruction of the program is thus
-/// inside; those of the shell before it, about a millisecond, are too.
+/// Enters the groups before `--`, then replaces itself by the program after it. Every instruction of the
+/// program thus counts in the groups, and about a millisecond of the shell's as well.
 const ENTER: &str = r#"while [ "$1" != -- ]; do echo 0 > "$1" || exit 126; shift; done; shift; exec "$@""#;
 
-/// A child to be started: the program, its arguments, and where it runs.
+/// A child to start: the program, its arguments, and the cores, quota and folder that it gets.
 #[derive(Debug)]
 pub struct Launch<'a> {
     program: PathBuf,
@@ -30,7 +30,7 @@ pub struct Launch<'a> {
 }
 
 impl<'a> Launch<'a> {
-    /// The program, a path or a name that is looked for as [`find_program`] does.
+    /// Creates a launch of a program: a path, or a name that is looked up as in [`find_program`].
     pub fn new(program: impl AsRef<Path>) -> Self {
         Self {
             program: program.as_ref().to_owned(),
@@ -61,34 +61,34 @@ impl<'a> Launch<'a> {
         self
     }
 
-    /// Pins the child and all its threads and children to these cores from before its first instruction. Without any
-    /// it runs where the calling thread may.
+    /// Pins the child and all its threads and children to these cores before its first instruction. Without
+    /// this, it inherits the affinity of the calling thread.
     pub fn cores(mut self, cores: &[usize]) -> Self {
         self.cores = cores.to_owned();
         self
     }
 
-    /// Puts the child under a quota from its first instruction.
+    /// Puts the child under a quota before its first instruction.
     pub fn quota(mut self, quota: &'a Quota) -> Self {
         self.quota = Some(quota);
         self
     }
 
-    /// Sends standard output and standard error to (the ends of) files, which may be one. Without this both are
-    /// thrown away.
+    /// Appends standard output and standard error to files, which may be the same. Without this, both are
+    /// discarded.
     pub fn output(mut self, stdout: impl Into<PathBuf>, stderr: impl Into<PathBuf>) -> Self {
         self.output = Some((stdout.into(), stderr.into()));
         self
     }
 
-    /// Starts it, as the leader of a process group of its own. Standard input is empty.
+    /// Starts the child as the leader of its own process group, with empty standard input.
     ///
-    /// Should this program be killed outright, the kernel sends the child SIGTERM (where `setpriv`, of util-linux, is
-    /// installed).
+    /// If this program is killed with SIGKILL, the kernel sends the child SIGTERM (where `setpriv`, of
+    /// util-linux, is installed).
     ///
     /// # Errors
-    /// When the program is not found, an output file cannot be written, a core may not be used, or a signal is ending
-    /// the run.
+    /// If the program is not found, an output file cannot be written, a core may not be used, or a signal is
+    /// ending the run.
     pub fn start(self) -> Result<Group, Error> {
         let program = find_program(&self.program).ok_or_else(|| {
             Error::Lacking(format!(
@@ -117,8 +117,8 @@ impl<'a> Launch<'a> {
         Ok(Group::new(child, registration))
     }
 
-    /// The program behind those that prepare its ground; each replaces itself by the next, so the process id is the
-    /// program's own.
+    /// Returns the command with its wrapper programs (`setpriv`, the shell). Each replaces itself by the
+    /// next, so the process id is the program's own.
     fn command(&self, program: &Path) -> Command {
         let mut words: Vec<OsString> = Vec::new();
         if let Some(setpriv) = find_program("setpriv") {

@@ -1,10 +1,10 @@
-//! Where a program is, and what it says about its version.
+//! Finds programs and reads their versions.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Finds a program by name along `PATH` and in the system's directories, which an ordinary user's `PATH` may lack. A
-/// name with a slash is a path. The answer is absolute.
+/// Returns the absolute path of a program, found by name along `PATH` and in the system's directories, which
+/// an ordinary user's `PATH` may lack. A name with a slash is a path.
 pub fn find_program(name: impl AsRef<Path>) -> Option<PathBuf> {
     let name = name.as_ref();
     if name.components().count() != 1 || name.is_absolute() {
@@ -20,8 +20,8 @@ pub fn find_program(name: impl AsRef<Path>) -> Option<PathBuf> {
     std::path::absolute(file).ok()
 }
 
-/// The first line with text that a program prints when asked for its version, on either stream; `None` when it says
-/// nothing or cannot be started.
+/// Returns the first line with text that a program prints on either stream when asked for its version.
+/// Returns `None` if it prints nothing or cannot be started.
 pub fn version_line(program: &Path, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
     let text = [output.stdout, output.stderr].concat();

@@ -1,8 +1,8 @@
 //! The thread that starts all children.
 //!
-//! Two things of a child come from the thread that forks it: its CPU affinity is inherited, and the signal at its
-//! parent's death (`PR_SET_PDEATHSIG`) is sent when that *thread* ends. So one thread that lives as long as the
-//! program pins itself, forks, and goes back; nobody else's affinity is touched, and no external tool is needed.
+//! A child gets two things from the thread that forks it: it inherits the CPU affinity, and its signal at its
+//! parent's death (`PR_SET_PDEATHSIG`) is sent when that *thread* ends. So one thread, which lives as long as
+//! the program, pins itself and forks. No other thread's affinity changes, and no external tool is needed.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
@@ -10,14 +10,14 @@ use std::process::{Child, Command};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// A child to be started.
+/// A child to start.
 struct Job {
     command: Command,
     cores: CpuSet,
     answer: Sender<io::Result<Child>>,
 }
 
-/// Starts a child on the given cores, or on those of the calling thread if there are none.
+/// Starts a child on the given cores. If there are none, uses the cores of the calling thread.
 pub(super) fn spawn(command: Command, cores: &[usize]) -> io::Result<Child> {
     static STARTER: OnceLock<Mutex<Sender<Job>>> = OnceLock::new();
     let cores = if cores.is_empty() {
@@ -37,7 +37,7 @@ pub(super) fn spawn(command: Command, cores: &[usize]) -> io::Result<Child> {
         std::thread::spawn(move || {
             for job in jobs {
                 let child = start(job.command, &job.cores);
-                // Whoever asked waits for the answer.
+                // Cannot fail: the caller waits for the answer.
                 let _ = job.answer.send(child);
             }
         });
@@ -53,7 +53,7 @@ pub(super) fn spawn(command: Command, cores: &[usize]) -> io::Result<Child> {
 }
 
 fn start(mut command: Command, cores: &CpuSet) -> io::Result<Child> {
-    // Each job pins anew, so there is nothing to restore.
+    // Each job pins the thread again, so there is no affinity to restore.
     sched_setaffinity(None, cores)?;
     command.spawn()
 }

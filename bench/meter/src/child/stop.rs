@@ -1,4 +1,5 @@
-//! Everything that must not outlive the run: process groups, quotas, scratch folders. On a signal all of it ends.
+//! The list of everything that must not outlive the run: process groups, quotas, scratch folders. A signal
+//! ends or removes all of it.
 
 use crate::cgroup::{Placed, remove_group};
 use crate::error::Error;
@@ -10,38 +11,38 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What is kept until the end of the run.
+/// An entry of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// A process group, to be ended.
+    /// A process group to end.
     Group(Pid),
-    /// A cgroup, to be emptied and removed.
+    /// A cgroup to empty and remove.
     Quota(Placed),
-    /// A folder, to be removed.
+    /// A folder to remove.
     Folder(PathBuf),
 }
 
 static ALIVE: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
 
-/// A signal is ending the run. Set under the lock of [`ALIVE`], so that nothing starts behind its back.
+/// Whether a signal is ending the run. Set under the lock of [`ALIVE`], so that nothing starts afterwards.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 fn alive() -> MutexGuard<'static, Vec<Kept>> {
-    // The list is whole after every operation on it, so a panic elsewhere spoils nothing.
+    // The list is complete after every operation on it, so a panic in another thread does no harm.
     ALIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps a thing on the list of what a signal ends; dropped, it takes it off.
+/// Keeps an entry on the list; removes it when dropped.
 #[derive(Debug)]
 pub(crate) struct Registration(Kept);
 
 impl Registration {
-    /// Puts a thing on the list, best before it exists: ending what is not there does no harm.
+    /// Adds an entry, preferably before the thing exists: ending something that does not exist does no harm.
     pub(crate) fn of(kept: Kept) -> Result<Self, Error> {
         Self::of_new(|| Ok((kept.clone(), ()))).map(|(registration, ())| registration)
     }
 
-    /// Makes a thing and puts it on the list in one step that a signal cannot split.
+    /// Creates something and adds it to the list, in one step that a signal cannot interrupt.
     pub(crate) fn of_new<T>(make: impl FnOnce() -> Result<(Kept, T), Error>) -> Result<(Self, T), Error> {
         let mut alive = alive();
         if ending() {
@@ -62,11 +63,12 @@ impl Drop for Registration {
     }
 }
 
-/// Sees to it that SIGINT (Ctrl-C), SIGTERM and SIGHUP end all that was started, remove quotas and scratch folders, and
-/// then exit with status 130. `last_words` is called first: say there that the run ends, and bring results to disk.
+/// Installs a handler for SIGINT (Ctrl-C), SIGTERM and SIGHUP that ends all children, removes quotas and
+/// scratch folders, and then exits with status 130. It first calls `last_words`, which may print a message
+/// and flush results.
 ///
 /// # Errors
-/// When another handler was set before.
+/// If another handler was set before.
 pub fn stop_all_on_signal(last_words: impl Fn() + Send + 'static) -> Result<(), Error> {
     ctrlc::set_handler(move || {
         last_words();
@@ -76,12 +78,13 @@ pub fn stop_all_on_signal(last_words: impl Fn() + Send + 'static) -> Result<(), 
     .map_err(|error| Error::Lacking(format!("no signal handler could be set: {error}")))
 }
 
-/// Whether a signal is ending the run.
+/// Returns whether a signal is ending the run.
 pub fn ending() -> bool {
     ENDING.load(Ordering::SeqCst)
 }
 
-/// Waits for the exit if a signal is ending the run, so that nobody reports a trial whose children vanished as failed.
+/// Blocks until the exit if a signal is ending the run, so that no caller reports a trial as failed because
+/// its children were stopped.
 pub fn wait_if_ending() {
     while ending() {
         sleep(Duration::from_millis(50));
@@ -110,8 +113,8 @@ fn stop_all() {
     }
 }
 
-/// Ends process groups with their descendants: SIGTERM, then after `patience`, or as soon as `gone` says so, SIGKILL for
-/// what is left, also for descendants that left the group.
+/// Ends process groups with their descendants: sends SIGTERM, then, after `patience` or as soon as `gone`
+/// returns `true`, SIGKILL to the rest, including descendants that left the group.
 pub(super) fn end_groups(groups: &[Pid], patience: Duration, mut gone: impl FnMut() -> bool) {
     let family: Vec<(u32, u64)> = groups
         .iter()
@@ -132,7 +135,7 @@ pub(super) fn end_groups(groups: &[Pid], patience: Duration, mut gone: impl FnMu
         let _ = kill_process_group(*group, Signal::KILL);
     }
     for (pid, start) in family {
-        // The start time guards against an id that was given to somebody else meanwhile.
+        // The start time guards against an id that another process has got in the meantime.
         if start_time(pid) == Some(start)
             && let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw)
         {

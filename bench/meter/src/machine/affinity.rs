@@ -1,20 +1,21 @@
-//! Which cores this process may use, and which two it should.
+//! Finds the cores that this process may use, and chooses two of them for a run.
 
 use crate::error::Error;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::fs;
 
-/// The cores this thread, and what it starts, may run on (`sched_getaffinity(2)`).
+/// Returns the cores on which this thread and its children may run (`sched_getaffinity(2)`).
 ///
 /// # Errors
-/// When the kernel does not tell, as on machines of more cores than the fixed set holds (1024).
+/// If the kernel refuses, as on machines with more cores than the fixed set holds (1024).
 pub fn allowed_cores() -> Result<Vec<usize>, Error> {
     let allowed = sched_getaffinity(None)
         .map_err(|error| Error::System("CPU affinity of this process".into(), error.into()))?;
     Ok((0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect())
 }
 
-/// The logical cores on the same physical core, itself included; empty where the kernel does not tell.
+/// Returns the logical cores on the same physical core, including `core`; empty if the kernel does not report
+/// them.
 pub fn siblings(core: usize) -> Vec<usize> {
     fs::read_to_string(format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list"))
         .map(|list| parse_cpu_list(&list))
@@ -24,17 +25,18 @@ pub fn siblings(core: usize) -> Vec<usize> {
 /// Two cores that disturb each other as little as this machine allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CorePair {
-    /// The system under test, alone.
+    /// The core of the system under test, alone.
     pub target: usize,
-    /// Origin, load generator and the laboratory.
+    /// The core of origin, load generator and the laboratory.
     pub load: usize,
 }
 
 impl CorePair {
-    /// Two of the cores this process may use, siblings of one physical core only if there is no other pair.
+    /// Chooses two of the cores that this process may use. They are siblings of one physical core only if
+    /// there is no other pair.
     ///
     /// # Errors
-    /// When fewer than two cores may be used.
+    /// If this process may use fewer than two cores.
     pub fn choose() -> Result<Self, Error> {
         let cores = allowed_cores()?;
         pick(&cores, siblings).ok_or_else(|| {
@@ -54,7 +56,7 @@ fn pick(cores: &[usize], siblings: impl Fn(usize) -> Vec<usize>) -> Option<CoreP
     Some(CorePair { target, load: *load })
 }
 
-/// Reads the kernel's list form, such as `0-2,8`; parts that are none are left out.
+/// Parses the kernel's list format, such as `0-2,8`; skips invalid parts.
 fn parse_cpu_list(text: &str) -> Vec<usize> {
     let range = |part: &str| -> Option<std::ops::RangeInclusive<usize>> {
         let (low, high) = part.split_once('-').unwrap_or((part, part));

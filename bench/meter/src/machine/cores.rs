@@ -1,4 +1,4 @@
-//! How each core spent its time, from `/proc/stat`.
+//! The time that each core spent by kind, from `/proc/stat`.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -7,13 +7,15 @@ use std::fs;
 /// Counters of each core up to one moment, in ticks of 10 ms.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CoreTimes {
-    /// By core: user, nice, system, idle, iowait, irq, softirq, steal (`proc(5)`; guest time is part of user).
+    /// By core: user, nice, system, idle, iowait, irq, softirq, steal (`proc(5)`; guest time is part of
+    /// user).
     cores: BTreeMap<usize, [u64; 8]>,
 }
 
-/// How one core spent an interval; shares of 1.0 that add up to 1.
+/// How one core spent an interval; the shares add up to 1.
 ///
-/// The kernel books a tick to whatever the tick finds running, so shares are good to about 1 % over a second.
+/// The kernel attributes a whole tick to whatever runs at the tick, so shares are accurate to about 1 % over
+/// a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreShare {
     /// The core's number.
@@ -26,23 +28,23 @@ pub struct CoreShare {
     pub system: f64,
     /// Serving interrupts.
     pub irq: f64,
-    /// Serving soft interrupts: on loopback this is where much of TCP runs.
+    /// Serving soft interrupts; on loopback much of TCP runs here.
     pub softirq: f64,
     /// Taken by the hypervisor for other machines.
     pub steal: f64,
-    /// Idle, waiting for a disk included.
+    /// Idle, including waits for a disk.
     pub idle: f64,
 }
 
 impl CoreShare {
-    /// All but idle, stolen time included: it was not there for this machine to use.
+    /// Returns all shares but `idle`. Stolen time is included, because this machine could not use it.
     pub fn busy(&self) -> f64 {
         self.user + self.nice + self.system + self.irq + self.softirq + self.steal
     }
 }
 
 impl CoreTimes {
-    /// Reads the counters; about 10 us.
+    /// Reads the counters, in about 10 us.
     pub fn read() -> Self {
         Self::parse(&fs::read_to_string("/proc/stat").unwrap_or_default())
     }
@@ -51,14 +53,14 @@ impl CoreTimes {
         Self { cores: text.lines().filter_map(core_line).collect() }
     }
 
-    /// The shares since `earlier`, by core. A core whose counters did not move (an interval under a tick, a core taken
-    /// offline) is left out.
+    /// Returns the shares since `earlier`, by core. A core whose counters did not change (an interval under a
+    /// tick, a core taken offline) is omitted.
     pub fn since(&self, earlier: &Self) -> Vec<CoreShare> {
         self.cores
             .iter()
             .filter_map(|(&core, now)| {
                 let then = earlier.cores.get(&core)?;
-                // The kernel corrects idle and iowait downwards at times.
+                // The kernel sometimes corrects idle and iowait downwards.
                 let ticks: Vec<u64> =
                     now.iter().zip(then).map(|(now, then)| now.saturating_sub(*then)).collect();
                 let all: u64 = ticks.iter().sum();
@@ -78,7 +80,7 @@ impl CoreTimes {
     }
 }
 
-/// Reads `cpu3 1 2 3 ...`; `None` for the sum line and all others. Old kernels print fewer columns.
+/// Parses `cpu3 1 2 3 ...`; `None` for the sum line and all others. Old kernels print fewer columns.
 fn core_line(line: &str) -> Option<(usize, [u64; 8])> {
     let mut words = line.split_ascii_whitespace();
     let core = words.next()?.strip_prefix("cpu")?.parse().ok()?;

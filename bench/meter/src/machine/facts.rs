@@ -1,4 +1,4 @@
-//! What kind of machine this is, for the record of where a figure comes from.
+//! Describes the machine, for the record of a result's origin.
 
 use super::affinity::allowed_cores;
 use crate::cgroup::OwnLimits;
@@ -9,27 +9,28 @@ use std::fs;
 /// The machine as this process sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
-    /// The CPU's model as the kernel tells it, else the architecture.
+    /// The CPU model that the kernel reports; without one, the architecture.
     pub cpu: String,
     /// The kernel's release.
     pub kernel: String,
-    /// Main memory, KiB.
+    /// Main memory in KiB.
     pub memory_kib: u64,
-    /// The cores this process may run on.
+    /// The cores on which this process may run.
     pub cores: Vec<usize>,
-    /// How many cores it may use: those, or less by a CPU quota. A fraction when a quota says so.
+    /// How many cores it may use: the number of `cores`, or less under a CPU quota. A quota can make it a
+    /// fraction.
     pub usable_cores: f64,
-    /// The CPU quota that someone set on this process or around it, in cores: such a limit that nobody knew of has
-    /// spoilt published comparisons.
+    /// The CPU quota in cores that was set on this process or a group around it from outside. Such a limit,
+    /// unnoticed, has spoilt published comparisons.
     pub cpu_quota: Option<f64>,
-    /// The memory limit on this process or around it, KiB.
+    /// The memory limit on this process or a group around it, in KiB.
     pub memory_limit_kib: Option<u64>,
-    /// Open files that a process may have (soft limit): the bound on connections.
+    /// The soft limit of open files of a process, which bounds its connections.
     pub file_limit: u64,
 }
 
 impl Facts {
-    /// Reads them all. What the kernel does not tell stays empty or 0.
+    /// Reads the facts. What the kernel does not report stays empty or 0.
     pub fn read() -> Self {
         let cores = allowed_cores().unwrap_or_default();
         let limits = OwnLimits::read();
@@ -47,7 +48,8 @@ impl Facts {
     }
 }
 
-/// Load averages over 1, 5 and 15 minutes: how many threads wanted a CPU. 0 where the kernel does not tell.
+/// Returns the load averages over 1, 5 and 15 minutes: how many threads wanted a CPU. 0 if the kernel does
+/// not report them.
 pub fn load_average() -> [f64; 3] {
     parse_load(&read("/proc/loadavg"))
 }
@@ -59,7 +61,7 @@ fn parse_load(text: &str) -> [f64; 3] {
     })
 }
 
-/// The soft limit on open files of this process; `u64::MAX` when there is none.
+/// Returns this process's soft limit of open files; `u64::MAX` if there is none.
 pub fn file_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }

@@ -3,24 +3,26 @@
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// TCP counters of this network namespace since it began. They count everybody in it, not one process.
+/// TCP counters of this network namespace since it was created. They include all processes in it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetCounters {
-    /// Connections refused entry because an accept queue was full (`TcpExt: ListenOverflows`).
+    /// Connections that were refused because an accept queue was full (`TcpExt: ListenOverflows`).
     pub listen_overflows: u64,
-    /// Connections dropped at a listening socket for any reason, overflows included (`TcpExt: ListenDrops`).
+    /// Connections that were dropped at a listening socket for any reason, overflows included (`TcpExt:
+    /// ListenDrops`).
     pub listen_drops: u64,
-    /// Segments sent again (`Tcp: RetransSegs`).
+    /// Segments that were retransmitted (`Tcp: RetransSegs`).
     pub retransmits: u64,
     /// Connections opened from here (`Tcp: ActiveOpens`).
     pub active_opens: u64,
     /// Connections accepted here (`Tcp: PassiveOpens`).
     pub passive_opens: u64,
-    /// Connections established or half closed now (`Tcp: CurrEstab`); on loopback each has two ends and counts twice.
+    /// Connections that are established or half closed now (`Tcp: CurrEstab`). On loopback each has two ends
+    /// and counts twice.
     pub established: u64,
 }
 
-/// What the counters gained between two readings.
+/// The increase of the counters between two readings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetDelta {
     /// See [`NetCounters::listen_overflows`].
@@ -36,7 +38,7 @@ pub struct NetDelta {
 }
 
 impl NetCounters {
-    /// Reads the counters; about 40 us. A counter that this kernel does not have stays 0.
+    /// Reads the counters, in about 40 us. A counter that this kernel lacks stays 0.
     pub fn read() -> Self {
         let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
         Self::parse(&read("/proc/net/snmp"), &read("/proc/net/netstat"))
@@ -55,7 +57,7 @@ impl NetCounters {
         }
     }
 
-    /// What the counters gained since `earlier`.
+    /// Returns the increase since `earlier`.
     pub fn since(&self, earlier: &Self) -> NetDelta {
         NetDelta {
             listen_overflows: self.listen_overflows.saturating_sub(earlier.listen_overflows),
@@ -67,7 +69,8 @@ impl NetCounters {
     }
 }
 
-/// Finds a counter by name: a line of names is followed by a line of values, both starting with the same label.
+/// Finds a counter by name: a line of names is followed by a line of values, both starting with the same
+/// label.
 fn counter(text: &str, label: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.split_ascii_whitespace().next() == Some(label));
     let at = lines.next()?.split_ascii_whitespace().position(|word| word == name)?;

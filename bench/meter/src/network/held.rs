@@ -1,27 +1,29 @@
-//! How many connections a server has while it is measured, by the descriptors that it has open.
+//! Counts a server's connections during a measurement by its open descriptors.
 
 use super::sockets::connections_of;
 use crate::process::process_ids;
 use std::fs;
 
-/// The connections of one client that a server has accepted and not closed, and the most of them so far.
+/// The number of connections of one client that a server holds open, and its peak.
 ///
-/// What is counted is the server's descriptors, which costs next to nothing, whatever the machine remembers of connections
-/// that are gone. So one that the client has closed counts until the server has, and one that the server has not accepted yet
-/// does not. What it had open at the begin and was not the client's (listening sockets, files, connections of others) is taken
-/// to stay.
+/// The number is derived from the server's count of descriptors, which is cheap to read and does not depend
+/// on what the kernel remembers of closed connections. So a connection that the client has closed counts
+/// until the server closes it, and a connection that the server has not accepted yet does not count. The
+/// server's other descriptors (listening sockets, files, connections of others) are assumed to stay as they
+/// were at the start.
 #[derive(Debug)]
 pub struct HeldConnections {
     /// The server's processes.
     server: Vec<u32>,
-    /// Its descriptors that are no connection of the client's.
+    /// Its descriptors that are not connections of the client.
     others: u64,
     peak: u64,
 }
 
 impl HeldConnections {
-    /// Begins, while the client stands still: `server` and `client` are processes, those below them included, and `ports`
-    /// where the server listens. For a client that is not there yet there are none.
+    /// Starts while the client is paused. `server` and `client` are processes, including their descendants;
+    /// `ports` are the ports on which the server listens. If the client has not started yet, its list is
+    /// empty.
     pub fn begin(server: &[u32], ports: &[u16], client: &[u32]) -> Self {
         let server: Vec<u32> = server.iter().flat_map(|id| process_ids(*id)).collect();
         let held = connections_of(client, ports);
@@ -29,22 +31,22 @@ impl HeldConnections {
         Self { server, others, peak: held }
     }
 
-    /// Counts now.
+    /// Takes a reading.
     pub fn read(&mut self) {
         self.peak = self.peak.max(descriptors(&self.server).saturating_sub(self.others));
     }
 
-    /// The most at one reading.
+    /// Returns the highest reading.
     pub fn peak(&self) -> u64 {
         self.peak
     }
 }
 
-/// How many descriptors processes have open.
+/// Returns how many descriptors these processes have open.
 fn descriptors(processes: &[u32]) -> u64 {
     let of_one = |id: &u32| {
         let folder = format!("/proc/{id}/fd");
-        // The folder's size, which kernels before 6.2 do not tell.
+        // The folder's size; kernels before 6.2 report 0.
         match fs::metadata(&folder).map_or(0, |folder| folder.len()) {
             0 => fs::read_dir(&folder).map_or(0, |entries| entries.count() as u64),
             count => count,
@@ -60,7 +62,7 @@ mod tests {
     use std::net::TcpListener;
     use std::process::{Command, Stdio};
 
-    /// A process of its own stands for the server, since tests beside this one open descriptors in this process.
+    /// A separate process acts as the server, since other tests open descriptors in this process.
     #[test]
     fn the_most_at_once_is_kept_and_what_was_there_does_not_count() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

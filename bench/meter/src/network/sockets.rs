@@ -1,8 +1,9 @@
-//! Who is connected to whom, from `/proc/net/tcp` and `/proc/net/tcp6`.
+//! Lists the connections between processes, from `/proc/net/tcp` and `/proc/net/tcp6`.
 //!
-//! To read them costs 1 ms for the kernel's walk over its table, and 1.2 us for each socket of anybody, those in TIME_WAIT
-//! included, of which a run that opens a connection a request leaves tens of thousands (measured on a virtual machine with
-//! Linux 6.18: 25 ms with 20,000). So it is done before a measurement and never while one runs.
+//! A read costs 1 ms for the kernel's iteration over its table, and 1.2 us for each socket of any process.
+//! That includes sockets in TIME_WAIT, of which a run with one connection for each request leaves tens of
+//! thousands (measured on a virtual machine with Linux 6.18: 25 ms with 20,000). So the table is read before
+//! a measurement and never during one.
 
 use crate::process::process_ids;
 use std::collections::HashSet;
@@ -10,7 +11,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Open connections to servers' ports that these processes have, or those below them.
+/// Returns how many open connections to these ports the processes, or their descendants, have.
 pub(crate) fn connections_of(processes: &[u32], ports: &[u16]) -> u64 {
     let own: HashSet<u64> = processes.iter().flat_map(|id| process_ids(*id)).flat_map(sockets).collect();
     let mut count = 0;
@@ -20,7 +21,7 @@ pub(crate) fn connections_of(processes: &[u32], ports: &[u16]) -> u64 {
     count
 }
 
-/// The numbers of the sockets that a process has open.
+/// Returns the inode numbers of the sockets that a process has open.
 fn sockets(process: u32) -> Vec<u64> {
     let Ok(entries) = fs::read_dir(format!("/proc/{process}/fd")) else { return Vec::new() };
     let number = |entry: fs::DirEntry| {
@@ -30,16 +31,16 @@ fn sockets(process: u32) -> Vec<u64> {
     entries.flatten().filter_map(number).collect()
 }
 
-/// A connection of this network namespace, or one of its ends, as the kernel lists it.
+/// One end of a connection of this network namespace, as the kernel lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Socket {
     local: SocketAddr,
     remote: SocketAddr,
-    /// Its number as a file; 0: nobody has it open any more.
+    /// The inode number of the socket; 0 if no process has it open.
     inode: u64,
 }
 
-/// Calls `visit` with each end of an open connection.
+/// Calls `visit` for each end of an open connection.
 fn each_socket(mut visit: impl FnMut(Socket)) {
     let mut buffer = Vec::new();
     for path in ["/proc/net/tcp", "/proc/net/tcp6"] {
@@ -53,21 +54,21 @@ fn each_socket(mut visit: impl FnMut(Socket)) {
 /// ESTABLISHED (`include/net/tcp_states.h`).
 const ESTABLISHED: u32 = 1;
 
-/// Reads a line such as `0: 0100007F:1F90 0200007F:C001 01 ...`; `None` for sockets in another state, for the heading and
-/// anything else.
+/// Parses a line such as `0: 0100007F:1F90 0200007F:C001 01 ...`. Returns `None` for sockets in another
+/// state, for the heading and for anything else.
 fn parse_line(line: &[u8]) -> Option<Socket> {
     let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).skip(1);
     let (local, remote) = (address(words.next()?)?, address(words.next()?)?);
     if hexadecimal(words.next()?)? != ESTABLISHED {
         return None;
     }
-    // Between: queues, timer, retransmissions, user, probes.
+    // Skipped fields: queues, timer, retransmissions, user, probes.
     let inode = words.nth(5).and_then(|word| std::str::from_utf8(word).ok()?.parse().ok()).unwrap_or(0);
     Some(Socket { local, remote, inode })
 }
 
-/// Reads `0100007F:1F90`. The address is printed as 32-bit words in the machine's byte order. An IPv4 address in its
-/// IPv6 form becomes plain, so that both ends of a connection read alike.
+/// Parses `0100007F:1F90`. The address is printed as 32-bit words in the machine's byte order. An IPv4-mapped
+/// IPv6 address becomes IPv4, so that both ends of a connection compare equal.
 fn address(text: &[u8]) -> Option<SocketAddr> {
     let colon = text.iter().position(|byte| *byte == b':')?;
     let (host, port) = (&text[..colon], u16::try_from(hexadecimal(&text[colon + 1..])?).ok()?);
@@ -85,7 +86,7 @@ fn address(text: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, port))
 }
 
-/// Reads up to eight hexadecimal digits.
+/// Parses up to eight hexadecimal digits.
 fn hexadecimal(text: &[u8]) -> Option<u32> {
     if text.is_empty() || text.len() > 8 {
         return None;
@@ -136,7 +137,7 @@ mod tests {
         let me = std::process::id();
         assert_eq!(connections_of(&[me], &[port]), 3);
         assert_eq!(connections_of(&[], &[port]), 0);
-        // The client closes first: it is in TIME_WAIT then, and open no more.
+        // The client closes first; its socket is then in TIME_WAIT and no longer open.
         let server = listener.accept().unwrap().0;
         clients[0].shutdown(std::net::Shutdown::Both).unwrap();
         drop(server);

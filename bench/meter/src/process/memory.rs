@@ -1,4 +1,4 @@
-//! Memory of a process tree.
+//! The memory of a process tree.
 
 use super::procfs::number_after;
 use super::tree::{Subject, process_ids};
@@ -7,29 +7,29 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 
-/// Memory of a process tree in KiB.
+/// The memory of a process tree in KiB.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// Resident set, KiB; a page shared by two processes of the tree counts twice (`VmRSS`).
+    /// Resident set in KiB; a page that two processes of the tree share counts twice (`VmRSS`).
     pub rss_kib: u64,
-    /// Proportional set, KiB: shared pages divided among their users. `None` where it may not be read, which is so
+    /// Proportional set in KiB: shared pages are divided among their users. `None` if it may not be read, as
     /// for processes of other users.
     pub pss_kib: Option<u64>,
-    /// Sum of each process's largest resident set since its start or the last [`reset_peak`], KiB (`VmHWM`).
-    /// Processes that ended are not in it.
+    /// Sum of each process's peak resident set since its start or the last [`reset_peak`], in KiB (`VmHWM`).
+    /// Ended processes are not included.
     pub peak_kib: u64,
 }
 
 impl Memory {
-    /// Reads the subject's memory as of now.
+    /// Reads the subject's current memory.
     ///
-    /// The proportional set makes the kernel walk the page tables, with the subject's memory map locked: read it at
-    /// the ends of a trial and not in it.
+    /// For the proportional set, the kernel walks the page tables with the subject's memory map locked. Read
+    /// it at the ends of a trial, not during it.
     pub fn read(subject: impl Into<Subject>) -> Self {
         let mut sum = Self { pss_kib: Some(0), ..Self::default() };
         for pid in process_ids(subject) {
             let status = read(pid, "status");
-            // A zombie, or a kernel thread, has no memory and no such lines.
+            // A zombie or a kernel thread has no memory and no such lines.
             let Some(rss) = number_after(&status, "VmRSS:") else { continue };
             sum.rss_kib += rss;
             sum.peak_kib += number_after(&status, "VmHWM:").unwrap_or(rss);
@@ -39,17 +39,17 @@ impl Memory {
         sum
     }
 
-    /// The fairest single figure, KiB: the proportional set where known, else the resident set.
+    /// Returns the fairest single figure in KiB: the proportional set if known, otherwise the resident set.
     pub fn own_kib(&self) -> u64 {
         self.pss_kib.unwrap_or(self.rss_kib)
     }
 }
 
-/// Sets the peak resident set of each process back to its present one (`proc(5)`, `clear_refs`, value 5).
+/// Resets the peak resident set of each process to its current one (`proc(5)`, `clear_refs`, value 5).
 ///
 /// # Errors
-/// When a process that still lives may not be reset (it belongs to another user): the peaks then still count from
-/// the start of that process.
+/// If a running process may not be reset because it belongs to another user. Its peak then still counts from
+/// its start.
 pub fn reset_peak(subject: impl Into<Subject>) -> Result<(), Error> {
     for pid in process_ids(subject) {
         let path = format!("/proc/{pid}/clear_refs");

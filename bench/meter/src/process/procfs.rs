@@ -1,9 +1,10 @@
-//! Readers of the files under `/proc/PID`; they take text, so that any text can be tried on them.
+//! Parsers of the files under `/proc/PID`. They take text, so that tests can pass any input.
 
-/// `/proc/PID/stat` counts in `USER_HZ`, which is 100 on every Linux architecture that Rust supports (`proc(5)`).
+/// Nanoseconds in a tick of `/proc/PID/stat`: `USER_HZ` is 100 on every Linux architecture that Rust supports
+/// (`proc(5)`).
 pub(crate) const NANOS_PER_TICK: u64 = 10_000_000;
 
-/// What matters of `/proc/PID/stat` and of `/proc/PID/task/TID/stat`. Times are in ticks.
+/// The needed fields of `/proc/PID/stat` and `/proc/PID/task/TID/stat`. Times are in ticks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) name: String,
@@ -11,14 +12,14 @@ pub(crate) struct Stat {
     pub(crate) group: u32,
     pub(crate) user: u64,
     pub(crate) system: u64,
-    /// Used by children that have ended and were waited for, and by theirs.
+    /// Time of children that have ended and were waited for, including their own children.
     pub(crate) reaped_user: u64,
     pub(crate) reaped_system: u64,
-    /// Start time in ticks after boot; tells a thread from a later one with the same id.
+    /// Start time in ticks after boot; distinguishes a thread from a later one with the same id.
     pub(crate) start: u64,
 }
 
-/// Reads a `stat` line: the name may hold spaces and brackets, so the fields start after the last `)`.
+/// Parses a `stat` line. The name may contain spaces and parentheses, so the fields start after the last `)`.
 pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
     let (open, close) = (text.find('(')?, text.rfind(')')?);
     let name = text.get(open + 1..close)?.to_owned();
@@ -38,12 +39,13 @@ pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
     })
 }
 
-/// The first number of a `schedstat` line: nanoseconds on a CPU.
+/// Returns the first number of a `schedstat` line: nanoseconds on a CPU.
 pub(crate) fn parse_schedstat(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// The number after `label`, which starts a line: KiB in `status` and `smaps_rollup`, counts elsewhere.
+/// Returns the number after `label`, which starts a line: KiB in `status` and `smaps_rollup`, counts
+/// elsewhere.
 pub(crate) fn number_after(text: &str, label: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(label))?.split_ascii_whitespace().next()?.parse().ok()
 }

@@ -1,7 +1,8 @@
-//! What a process tree has used so far, taken at one moment.
+//! Reads what a process tree has used so far.
 //!
-//! Cost, measured on a virtual machine with Linux 6.18: about 15 us for each thread of the subject (three small files)
-//! and 4 us for each process of the machine; a tree of 50 threads on a machine of 110 processes takes 1.1 ms.
+//! Cost, measured on a virtual machine with Linux 6.18: about 15 us for each thread of the subject (three
+//! small files) and 4 us for each process of the machine. A tree of 50 threads on a machine with 110
+//! processes takes 1.1 ms.
 
 use super::procfs::{number_after, parse_schedstat, parse_stat};
 use super::tree::{Subject, stats};
@@ -13,7 +14,7 @@ use std::time::Instant;
 
 /// The CPU time and context switches of a process tree up to one moment.
 ///
-/// A snapshot by itself tells nothing; [`Snapshot::since`] gives what was used between two.
+/// A single snapshot is of no use; [`Snapshot::since`] returns what was used between two.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     pub(crate) at: Instant,
@@ -24,9 +25,9 @@ pub struct Snapshot {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) start: u64,
-    /// Of this process, its ended threads included.
+    /// Time of this process, including its ended threads.
     pub(crate) own: Ticks,
-    /// Of children that ended and were waited for.
+    /// Time of children that ended and were waited for.
     pub(crate) reaped: Ticks,
     pub(crate) threads: BTreeMap<u32, Thread>,
 }
@@ -36,7 +37,7 @@ pub(crate) struct Process {
 pub(crate) struct Thread {
     pub(crate) name: String,
     pub(crate) start: u64,
-    /// `None` where the kernel keeps no schedstat.
+    /// `None` if the kernel keeps no schedstat.
     pub(crate) nanos: Option<u64>,
     pub(crate) ticks: Ticks,
     pub(crate) voluntary: u64,
@@ -51,10 +52,10 @@ pub(crate) struct Ticks {
 }
 
 impl Snapshot {
-    /// Reads what the subject has used so far. A process id stands for its whole tree.
+    /// Reads what the subject has used so far. A process id means its whole tree.
     ///
-    /// A subject that is gone gives an empty snapshot. An ended child that nobody has waited for (a zombie) is still
-    /// read.
+    /// A subject that has ended yields an empty snapshot. An ended child that was not waited for (a zombie)
+    /// is still read.
     pub fn take(subject: impl Into<Subject>) -> Self {
         Self::read(subject.into())
     }
@@ -77,17 +78,17 @@ impl Snapshot {
         Self { at: Instant::now(), processes: stats(subject).into_iter().map(read).collect() }
     }
 
-    /// What was used since `earlier`, a snapshot of the same subject.
+    /// Returns what was used since `earlier`, a snapshot of the same subject.
     pub fn since(&self, earlier: &Self) -> Used {
         between(earlier, self)
     }
 
-    /// How many processes the subject had.
+    /// Returns how many processes the subject had.
     pub fn processes(&self) -> usize {
         self.processes.len()
     }
 
-    /// How many threads the subject's processes had together.
+    /// Returns how many threads the subject's processes had in total.
     pub fn threads(&self) -> usize {
         self.processes.values().map(|process| process.threads.len()).sum()
     }

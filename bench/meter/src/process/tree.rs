@@ -1,33 +1,33 @@
-//! Which processes belong to a subject of measurement.
+//! Finds the processes that belong to a subject of measurement.
 
 use super::procfs::{Stat, parse_stat};
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Whose usage is counted.
+/// The processes to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
-    /// The process with this id, all its descendants, and all members of the process group that it leads with their
-    /// descendants. The group keeps those that a server's double fork handed to init.
+    /// The process with this id, all its descendants, and all members of the process group that it leads,
+    /// with their descendants. The group includes processes that a server's double fork reparented to init.
     Tree(u32),
-    /// The process with this id alone, without children: for a generator that runs inside the laboratory's own
-    /// process, whose tree holds everything else.
+    /// Only the process with this id, without children: for a generator within the laboratory's own process,
+    /// whose tree includes everything else.
     Process(u32),
 }
 
 impl From<u32> for Subject {
-    /// A process id stands for its tree.
+    /// Makes a process id mean its tree.
     fn from(root: u32) -> Self {
         Self::Tree(root)
     }
 }
 
-/// The ids of the subject's processes as of now, zombies included; empty when there are none.
+/// Returns the ids of the subject's current processes, zombies included; empty if there are none.
 pub fn process_ids(subject: impl Into<Subject>) -> Vec<u32> {
     stats(subject.into()).into_keys().collect()
 }
 
-/// The `stat` line of each of the subject's processes.
+/// Returns the `stat` line of each of the subject's processes.
 pub(crate) fn stats(subject: Subject) -> BTreeMap<u32, Stat> {
     match subject {
         Subject::Process(pid) => read_stat(pid).map(|stat| (pid, stat)).into_iter().collect(),
@@ -46,7 +46,7 @@ pub(crate) fn stats(subject: Subject) -> BTreeMap<u32, Stat> {
     }
 }
 
-/// When a process started, in ticks after boot; `None` if there is none of this id.
+/// Returns when a process started, in ticks after boot; `None` if no process has this id.
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
     read_stat(pid).map(|stat| stat.start)
 }
@@ -112,7 +112,7 @@ mod tests {
         assert!(process_ids(me).contains(&me));
         assert!(process_ids(std::os::unix::process::parent_id()).contains(&me));
         assert_eq!(process_ids(Subject::Process(me)), [me]);
-        // Process ids end at 2^22 (`proc(5)`, pid_max), so nobody has this one.
+        // Process ids end at 2^22 (`proc(5)`, pid_max), so no process has this one.
         assert!(process_ids(99_999_999).is_empty());
     }
 }

@@ -1,12 +1,14 @@
-//! What was used between two snapshots.
+//! Computes the resources used between two snapshots.
 //!
-//! Two clocks tell CPU time. `/proc/PID/task/TID/schedstat` counts nanoseconds but forgets threads that ended;
-//! `/proc/PID/stat` remembers them but counts in ticks (10 ms). Each process is counted by the first as long as the
-//! same threads lived at both ends, else by the second. The split into user and system always comes from the ticks.
+//! There are two clocks of CPU time. `/proc/PID/task/TID/schedstat` counts nanoseconds but forgets threads
+//! that ended. `/proc/PID/stat` includes them but counts in ticks (10 ms). A process is measured by the first
+//! if the same threads lived at both snapshots, otherwise by the second. The split into user and system
+//! always comes from the ticks.
 //!
-//! Processes that ended in between were added to their parent's count of reaped children, with their whole life; what
-//! they had used at the first snapshot is taken off again. A process whose parent ignores its end, or is outside the
-//! subject, is lost: the kernel keeps its figures nowhere. A quota's own counter (see `cgroup`) has even those.
+//! The kernel adds a process that ended in between to its parent's count of reaped children, with its whole
+//! life. What it had used at the first snapshot is therefore subtracted. If a process's parent ignores its
+//! end or is outside the subject, its time is lost: the kernel keeps its figures nowhere. A quota's own
+//! counter (see `cgroup`) includes even those.
 
 use super::procfs::NANOS_PER_TICK;
 use super::snapshot::{Process, Snapshot, Thread, Ticks};
@@ -14,11 +16,12 @@ use crate::part_of;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Where a CPU figure comes from, and so how fine it is.
+/// The source, and so the resolution, of a CPU figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clock {
-    /// `/proc/PID/task/TID/schedstat`: nanoseconds. A thread that is running lags by up to one timer interrupt.
+    /// `/proc/PID/task/TID/schedstat`: nanoseconds. The value of a running thread lags by up to one timer
+    /// interrupt.
     Schedstat,
     /// `/proc/PID/stat`: ticks of 10 ms.
     Ticks,
@@ -26,59 +29,61 @@ pub enum Clock {
     Mixed,
 }
 
-/// What a process tree used between two snapshots.
+/// The resources that a process tree used between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Used {
-    /// Time between the snapshots, ns.
+    /// Time between the snapshots, in nanoseconds.
     pub wall_ns: u64,
-    /// CPU time in user mode, ns.
+    /// CPU time in user mode, in nanoseconds.
     pub user_ns: u64,
-    /// CPU time in the kernel on the tree's behalf, ns.
+    /// CPU time in the kernel on the tree's behalf, in nanoseconds.
     pub system_ns: u64,
-    /// User and system together, ns.
+    /// User and system together, in nanoseconds.
     pub total_ns: u64,
     /// The clock behind `total_ns`.
     pub clock: Clock,
-    /// Threads alive at the end, the hottest first.
+    /// Threads alive at the second snapshot, the busiest first.
     pub threads: Vec<ThreadUsed>,
-    /// CPU time of threads and processes that ended in between, ns: what `total_ns` has more than `threads`.
+    /// CPU time of threads and processes that ended in between, in nanoseconds: `total_ns` less the sum of
+    /// `threads`.
     pub ended_ns: u64,
-    /// Processes alive at the first snapshot and no more at the second.
+    /// Processes that were alive at the first snapshot but not at the second.
     pub ended_processes: usize,
-    /// Times that a thread alive at the end gave up its CPU to wait.
+    /// How often a thread alive at the second snapshot gave up its CPU to wait.
     pub voluntary_switches: u64,
-    /// Times that a thread alive at the end lost its CPU to another.
+    /// How often a thread alive at the second snapshot was preempted.
     pub involuntary_switches: u64,
 }
 
-/// What one thread used between two snapshots.
+/// The resources that one thread used between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadUsed {
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
-    /// Its id; the main thread has that of its process.
+    /// Its thread id; the main thread's is the process id.
     pub tid: u32,
-    /// Its name, at most 15 bytes; a program names its threads, else they bear the program's name.
+    /// Its name, at most 15 bytes; threads without a name of their own have the program's.
     pub name: String,
-    /// CPU time, ns.
+    /// CPU time in nanoseconds.
     pub ns: u64,
-    /// Of it in user mode, ns.
+    /// The part in user mode, in nanoseconds.
     pub user_ns: u64,
-    /// Of it in the kernel, ns.
+    /// The part in the kernel, in nanoseconds.
     pub system_ns: u64,
-    /// Times it gave up its CPU to wait.
+    /// How often it gave up its CPU to wait.
     pub voluntary_switches: u64,
-    /// Times it lost its CPU to another.
+    /// How often it was preempted.
     pub involuntary_switches: u64,
 }
 
 impl Used {
-    /// CPU time as cores: 1.0 is one core busy all the time.
+    /// Returns the CPU time in cores: 1.0 is one core that is always busy.
     pub fn cores(&self) -> f64 {
         if self.wall_ns == 0 { 0.0 } else { self.total_ns as f64 / self.wall_ns as f64 }
     }
 
-    /// The thread that used most, with its share of the wall time (1.0: never idle); `None` without threads.
+    /// Returns the busiest thread with its share of the elapsed time (1.0: never idle); `None` without
+    /// threads.
     pub fn hottest(&self) -> Option<(&ThreadUsed, f64)> {
         let thread = self.threads.first()?;
         Some((thread, if self.wall_ns == 0 { 0.0 } else { thread.ns as f64 / self.wall_ns as f64 }))
@@ -102,7 +107,7 @@ impl Ticks {
         self.system += other.system;
     }
 
-    /// Splits `total` nanoseconds in the proportion of these ticks, or of `life` when these are none.
+    /// Splits `total` nanoseconds in the proportion of these ticks, or of `life` if these are zero.
     fn split(self, life: Self, total: u64) -> (u64, u64) {
         let by = if self.total() > 0 { self } else { life };
         let user = part_of(total, by.user, by.total());
@@ -173,7 +178,8 @@ fn same_process<'a>(earlier: &'a Snapshot, pid: u32, now: &Process) -> Option<&'
     earlier.processes.get(&pid).filter(|then| then.start == now.start)
 }
 
-/// Nanoseconds between two states of a process, if the same threads lived at both and schedstat is kept.
+/// Returns the nanoseconds between two states of a process, if the same threads lived at both and the kernel
+/// keeps schedstat.
 fn nanos(then: &Process, now: &Process) -> Option<u64> {
     if now.threads.is_empty() || !now.threads.keys().eq(then.threads.keys()) {
         return None;

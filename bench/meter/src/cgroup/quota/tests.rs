@@ -21,7 +21,8 @@ impl Drop for Busy {
     }
 }
 
-/// A quota of this machine, or `None` with a loud word where the machine lets nobody make one.
+/// Creates a quota on this machine. Returns `None` and reports a skipped test if this machine does not permit
+/// it.
 fn quota(name: &str, cores: f64, memory: Option<u64>) -> Option<Quota> {
     match Quota::create(name, cores, memory) {
         Ok(quota) => Some(quota),
@@ -52,7 +53,8 @@ fn a_busy_loop_is_held_to_a_quarter_of_a_core() {
     wait_until("twenty periods passed", || quota.throttling().unwrap().since(&from).periods >= 20);
     let (throttling, cpu) = (quota.throttling().unwrap().since(&from), quota.cpu().unwrap().since(&cpu_from));
     assert!(throttling.throttled > 0 && throttling.throttled_ns > 0, "{throttling:?}");
-    // CPU time against the group's own count of periods: a machine that is slow or busy can lower it, never raise it.
+    // Compares CPU time with the group's own count of periods: a slow or busy machine can lower it, never
+    // raise it.
     let granted = (throttling.periods + 2) as f64 * PERIOD_US as f64 * 1_000.0 * 0.25;
     let share = cpu.total_ns as f64 / granted;
     assert!(share > 0.02 && share < 1.3, "{share} of what the quota grants: {cpu:?} in {throttling:?}");
@@ -76,7 +78,7 @@ fn a_dropped_quota_is_gone_with_what_ran_in_it() {
 fn a_group_of_a_dead_run_is_removed_with_what_runs_in_it() {
     let Some(outer) = quota("outer", 0.5, None) else { return };
     let name = outer.cpu.file_name().unwrap().to_str().unwrap();
-    // Inside a group of this test, so that no quota made meanwhile removes it first.
+    // Within a group of this test, so that a quota that another test creates does not remove it first.
     let orphan = outer.cpu.join(name.replace(&format!(".{}.", std::process::id()), ".99999999."));
     fs::create_dir(&orphan).unwrap();
     let mut busy = Busy::start();
@@ -103,7 +105,8 @@ fn a_memory_limit_without_its_controller_is_refused() {
     assert!(error.to_string().contains("memory controller"), "{error}");
 }
 
-/// A folder that looks like a version 2 tree with this process in `outer/inner`; only the kernel fills new folders.
+/// Creates a folder that looks like a version 2 tree with this process in `outer/inner`. Only the kernel
+/// fills new group folders.
 fn tree_two() -> (tempfile::TempDir, Hierarchy) {
     let mount = tempfile::tempdir().unwrap();
     let own = mount.path().join("outer/inner");
@@ -128,7 +131,7 @@ fn version_two_takes_the_nearest_group_that_can_give_the_controllers() {
     let quota = Quota::create_in(&hierarchy, "limited", 0.25, Some(4_096)).unwrap();
     assert_eq!(quota.cpu.parent().unwrap(), mount.path().join("outer"));
     let read = |path: PathBuf| fs::read_to_string(path).unwrap();
-    // The plain file keeps the last word written; the kernel's adds them up.
+    // A plain file keeps the last value written; the kernel's file accumulates them.
     assert_eq!(read(mount.path().join("outer/cgroup.subtree_control")), "+memory");
     assert_eq!(read(quota.cpu.join("cpu.max")), "25000 100000");
     assert_eq!(read(quota.cpu.join("memory.max")), "4096");
@@ -136,10 +139,10 @@ fn version_two_takes_the_nearest_group_that_can_give_the_controllers() {
         .unwrap();
     assert_eq!(quota.throttling().unwrap(), Throttling { periods: 3, throttled: 2, throttled_ns: 1_000 });
     assert_eq!(quota.cpu().unwrap().total_ns, 7_000);
-    // Process ids end at 2^22 (`proc(5)`, pid_max), so nobody has this one.
+    // Process ids end at 2^22 (`proc(5)`, pid_max), so no process has this one.
     quota.add(99_999_999).unwrap();
     assert_eq!((quota.process_ids(), quota.cores()), (vec![99_999_999], 0.25));
-    // A plain folder with files does not go; a group does.
+    // A plain folder with files cannot be removed; a group can.
     for file in ["cpu.max", "memory.max", "cpu.stat", "cgroup.procs"] {
         fs::remove_file(quota.cpu.join(file)).unwrap();
     }

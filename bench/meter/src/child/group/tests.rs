@@ -14,7 +14,7 @@ fn shell(script: &str) -> Launch<'static> {
     Launch::new("/bin/sh").arguments(["-c", script])
 }
 
-/// Waits for a whole line in a file.
+/// Waits for a complete line in a file.
 fn line(path: &Path) -> String {
     let deadline = Instant::now() + SOON;
     loop {
@@ -26,7 +26,7 @@ fn line(path: &Path) -> String {
     }
 }
 
-/// Whether a process is gone or only its entry is left, for its parent to read.
+/// Returns whether a process has ended; a zombie counts as ended.
 fn is_dead(pid: u32) -> bool {
     let deadline = Instant::now() + SOON;
     loop {
@@ -42,7 +42,7 @@ fn is_dead(pid: u32) -> bool {
 fn a_dropped_group_ends_with_its_grandchildren_even_those_that_left_it() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
-    // The second one ignores SIGTERM; the third, in a session of its own, is out of the group's reach.
+    // The second one ignores SIGTERM; the third, in its own session, has left the group.
     let script = "sleep 60 & a=$!; sh -c 'trap \"\" TERM; sleep 60' & b=$!; setsid sleep 60 & sleep 0.3; echo $a $b $!; wait";
     let group = shell(script).output(&log, &log).start().unwrap();
     let pids: Vec<u32> = line(&log).split(' ').map(|pid| pid.parse().unwrap()).collect();
@@ -91,7 +91,7 @@ fn output_goes_to_files_and_variables_folder_and_cores_hold() {
     let expected = format!("value\n{}\nCpus_allowed_list:\t{core}\n", folder_path.display());
     assert_eq!(fs::read_to_string(&out).unwrap(), expected);
     assert_eq!(fs::read_to_string(&err).unwrap(), "bad\n");
-    // Neither this thread nor the next child is pinned by that.
+    // That pins neither this thread nor the next child.
     assert_eq!(allowed_cores().unwrap(), before);
     fs::remove_file(&out).unwrap();
     let mut free = shell("grep Cpus_allowed_list /proc/self/status").output(&out, &err).start().unwrap();
@@ -132,7 +132,7 @@ fn a_program_is_under_its_quota_from_the_start() {
     let groups = fs::read_to_string(&groups).unwrap();
     assert!(groups.contains("tollgate-lab.") && groups.contains(".launch"), "{groups}");
     group.stop().unwrap();
-    // A process that was killed leaves its group a moment later.
+    // A killed process leaves its group a moment later.
     let deadline = Instant::now() + SOON;
     while !quota.process_ids().is_empty() && Instant::now() < deadline {
         sleep(Duration::from_millis(5));

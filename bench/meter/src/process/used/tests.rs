@@ -64,7 +64,7 @@ fn a_thread_id_used_again_is_another_thread() {
 
 #[test]
 fn a_child_that_died_and_was_reaped_counts_from_the_first_snapshot_on() {
-    // The child had used 40 ticks, used 50 more and was reaped; another was born, used 7 and was reaped.
+    // One child had used 40 ticks, used 50 more and was reaped; another started, used 7 and was reaped.
     let used = two(
         &[
             (1, process(ticks(0, 0), ticks(3, 0), &[(1, 0)])),
@@ -105,12 +105,12 @@ fn nothing_at_both_ends_is_nothing_used() {
     assert_eq!((used.total_ns, used.threads.len(), used.hottest()), (0, 0, None));
 }
 
-/// A loop of the shell that works until its process has used CPU time that shows in ticks.
+/// A shell loop that works until its process has used CPU time that shows in ticks.
 const WORK: &str = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
 
 #[test]
 fn children_that_came_and_died_between_two_snapshots_are_counted() {
-    // The inner shell is a child that the outer one waits for; `read` keeps the outer one alive at both ends.
+    // The outer shell waits for the inner one; `read` keeps the outer one alive at both snapshots.
     let script = format!("read a; sh -c '{WORK}'; echo done; read b");
     let mut shell = Command::new("sh")
         .args(["-c", &script])

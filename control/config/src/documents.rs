@@ -58,7 +58,7 @@ pub struct Documents {
 /// A document and the result of reading it.
 #[derive(Debug)]
 pub struct Document {
-    /// Its kind.
+    /// Kind of the resource.
     pub kind: &'static Kind,
     /// Its name, unique within its kind over all sources.
     pub name: String,

@@ -1,12 +1,13 @@
-//! Access to files that cannot stop the caller.
+//! File access that cannot block the caller for long.
 //!
-//! Everything that a configuration names as a file is read through this module: included files, certificates, keys, lists
-//! of endpoints. Three rules hold for each of them:
+//! The gateway reads every file that a configuration names through this module: included files, certificates,
+//! keys, lists of endpoints. Three rules apply to each of them:
 //!
-//! - Only regular files are read. A named pipe, a device or a socket is refused without being opened for data.
-//! - File operations run on threads of this module, and a caller waits [`PATIENCE`] at most. A file on a network mount
-//!   that does not answer costs one of these threads and not the caller.
-//! - A [`Scope`] bounds where a file may lie. It is checked on the file that was opened, after symbolic links are resolved.
+//! - Only regular files are read. A named pipe, a device or a socket is rejected before it is opened for data.
+//! - File operations run on threads of this module, and a caller waits at most [`PATIENCE`]. A file on a network
+//!   mount that does not answer blocks one of these threads, not the caller.
+//! - A [`Scope`] bounds the directories of a file. It is checked on the opened file, after symbolic links are
+//!   resolved.
 
 mod threads;
 

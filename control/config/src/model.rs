@@ -296,7 +296,7 @@ pub enum LogTarget {
 /// A syslog server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Syslog {
-    /// How it is reached.
+    /// Transport and address of the server.
     pub transport: SyslogTransport,
     /// The facility, 0 to 23. Default `local7`, which is 23.
     pub facility: u8,

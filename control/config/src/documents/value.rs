@@ -15,7 +15,7 @@ use crate::tree::{Kind as Tree, Node, Scalar};
 /// A resource of the file as written there, with variables unexpanded.
 #[derive(Clone, Debug)]
 pub struct FileResource {
-    /// Its kind.
+    /// Kind of the resource.
     pub kind: &'static Kind,
     /// Its name; an unnamed route is called by its match, as in metrics.
     pub name: String,

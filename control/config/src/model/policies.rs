@@ -92,7 +92,7 @@ pub struct PolicySet {
 /// A policy that is attached or switched off.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attached {
-    /// Its kind.
+    /// Kind of the policy.
     pub kind: PolicyKind,
     /// Source position of its key.
     pub at: At,

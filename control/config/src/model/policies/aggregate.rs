@@ -1,4 +1,4 @@
-//! `aggregate`.
+//! Settings of the policy `aggregate`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `canary`.
+//! Settings of the policy `canary`.
 
 use crate::model::Percent;
 use crate::model::Spanned;

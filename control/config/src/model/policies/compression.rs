@@ -1,4 +1,4 @@
-//! `compression`.
+//! Settings of the policy `compression`.
 
 /// Compresses response bodies.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! `concurrency`.
+//! Settings of the policy `concurrency`.
 
 use super::{By, Cost, Exempt};
 

@@ -1,4 +1,4 @@
-//! `cookies`.
+//! Settings of the policy `cookies`.
 
 /// Changes the cookies that responses set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! `cors`.
+//! Settings of the policy `cors`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `decompression`.
+//! Settings of the policy `decompression`.
 
 /// Decodes encoded bodies.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! `fault`.
+//! Settings of the policy `fault`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `headers`.
+//! Settings of the policy `headers`.
 
 /// Changes the fields of requests on their way upstream and of responses on their way back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! `hmac`.
+//! Settings of the policy `hmac`.
 
 use std::time::Duration;
 

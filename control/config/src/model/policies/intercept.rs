@@ -1,4 +1,4 @@
-//! `intercept`.
+//! Settings of the policy `intercept`.
 
 /// Answers requests before they are forwarded. The first rule that matches applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

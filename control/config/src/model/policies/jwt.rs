@@ -1,4 +1,4 @@
-//! `jwt`.
+//! Settings of the policy `jwt`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `mirror`.
+//! Settings of the policy `mirror`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `query`.
+//! Settings of the policy `query`.
 
 /// Changes the query parameters of requests on their way upstream. Removals come before `set` and `add`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! `quota`.
+//! Settings of the policy `quota`.
 
 use super::{By, Cost, Exempt, Redis};
 

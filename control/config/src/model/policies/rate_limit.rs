@@ -1,4 +1,4 @@
-//! `rate_limit`.
+//! Settings of the policy `rate_limit`.
 
 use std::time::Duration;
 

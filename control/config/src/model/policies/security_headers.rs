@@ -1,4 +1,4 @@
-//! `security_headers`.
+//! Settings of the policy `security_headers`.
 
 /// Response fields that restrict browsers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

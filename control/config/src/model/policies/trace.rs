@@ -1,4 +1,4 @@
-//! `trace`.
+//! Settings of the policy `trace`.
 
 use crate::model::PemFile;
 use crate::model::Percent;

@@ -97,7 +97,8 @@ pub struct Listed {
 impl Client {
     /// Creates a client. It sends nothing yet.
     ///
-    /// # Errors Returns an error if TLS cannot be set up, or the server name for certificates is not valid.
+    /// # Errors
+    /// Returns an error if TLS cannot be set up, or the server name for certificates is not valid.
     pub fn new(settings: Settings) -> Result<Self, String> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
@@ -154,7 +155,8 @@ impl Client {
 
     /// Lists a range, page by page, all pages as of one revision.
     ///
-    /// # Errors Returns an error if the member does not answer, or refuses.
+    /// # Errors
+    /// Returns an error if the member does not answer, or refuses.
     pub async fn list(&self, request: &RangeRequest) -> Result<Listed, Error> {
         let mut request = request.clone();
         let wanted = request.limit;
@@ -186,7 +188,8 @@ impl Client {
 
     /// Lists the keys of a range, in order.
     ///
-    /// # Errors Returns an error if the member does not answer, or refuses.
+    /// # Errors
+    /// Returns an error if the member does not answer, or refuses.
     pub async fn list_keys(&self, request: &RangeRequest) -> Result<Vec<String>, Error> {
         let mut body = request.body();
         body["keys_only"] = true.into();
@@ -205,7 +208,8 @@ impl Client {
 
     /// Performs a transaction. Returns its revision, or `None` if a condition does not hold.
     ///
-    /// # Errors Returns an error if the member does not answer, or refuses.
+    /// # Errors
+    /// Returns an error if the member does not answer, or refuses.
     pub async fn transact(&self, transaction: &Transaction) -> Result<Option<u64>, Error> {
         let compare: Vec<Value> = transaction
             .compare

@@ -44,7 +44,8 @@ impl std::fmt::Debug for Handle {
 impl Etcd {
     /// Starts to follow etcd. `says` is the first text of this gateway's key.
     ///
-    /// # Errors Returns an error if TLS cannot be set up, or no thread can be started.
+    /// # Errors
+    /// Returns an error if TLS cannot be set up, or no thread can be started.
     pub fn start(settings: Settings, says: String) -> io::Result<(Self, mpsc::Receiver<News>)> {
         let client = Client::new(settings.clone()).map_err(io::Error::other)?;
         let (news, heard) = mpsc::channel(WAITING);
@@ -107,7 +108,8 @@ impl Handle {
 
     /// Runs requests on the thread.
     ///
-    /// # Errors Returns the error of the requests, or [`Error::Unreachable`] if the thread is gone.
+    /// # Errors
+    /// Returns the error of the requests, or [`Error::Unreachable`] if the thread is gone.
     pub async fn run<T, F>(&self, act: impl FnOnce(Client) -> F + Send + 'static) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -121,7 +123,8 @@ impl Handle {
 
     /// Like [`run`](Self::run), for a thread that may block.
     ///
-    /// # Errors As for [`run`](Self::run).
+    /// # Errors
+    /// As for [`run`](Self::run).
     pub fn wait<T, F>(&self, act: impl FnOnce(Client) -> F + Send + 'static) -> Result<T, Error>
     where
         T: Send + 'static,

@@ -12,7 +12,8 @@ impl Store {
     /// Copies the store, as of one version, to another file, which is a store and as small as possible. The
     /// file appears whole under its name, or not at all.
     ///
-    /// # Errors Returns an error if a file of that name exists, or the copy cannot be written.
+    /// # Errors
+    /// Returns an error if a file of that name exists, or the copy cannot be written.
     pub fn backup(&self, to: &Path) -> Result<(), Error> {
         if to.try_exists()? {
             let message = format!("{} is there already", to.display());
@@ -59,7 +60,8 @@ impl Store {
 
     /// Makes the file as small as possible. Readers and writers wait for it.
     ///
-    /// # Errors Returns an error if the file cannot be written.
+    /// # Errors
+    /// Returns an error if the file cannot be written.
     pub fn compact(&self) -> Result<(), Error> {
         let mut database = self.database.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         database.as_mut().ok_or(Error::Closed)?.compact()?;

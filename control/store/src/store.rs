@@ -50,8 +50,8 @@ pub struct Document {
 impl Store {
     /// Opens the store, or creates it. The history keeps `keep` versions, at least one.
     ///
-    /// # Errors Returns an error if another process has it open, the file is not a store, or the system
-    /// refuses.
+    /// # Errors
+    /// Returns an error if another process has it open, the file is not a store, or the system refuses.
     pub fn open(path: &Path, keep: u64) -> Result<Self, Error> {
         let store = Self { path: path.to_owned(), keep: keep.max(1), database: RwLock::new(None) };
         store.reopen()?;
@@ -71,7 +71,8 @@ impl Store {
 
     /// Opens the store again, if it was closed.
     ///
-    /// # Errors As for [`open`](Self::open).
+    /// # Errors
+    /// As for [`open`](Self::open).
     pub fn reopen(&self) -> Result<(), Error> {
         let mut database = self.database.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         if database.is_none() {
@@ -88,7 +89,8 @@ impl Store {
 
     /// Returns all documents.
     ///
-    /// # Errors Returns an error if the file cannot be read.
+    /// # Errors
+    /// Returns an error if the file cannot be read.
     pub fn contents(&self) -> Result<Contents, Error> {
         self.with(|database| {
             let read = database.begin_read()?;
@@ -107,7 +109,8 @@ impl Store {
     /// Writes one version for each entry, all of them or none, and returns the number of the first. When it
     /// returns, they are on the disk: one sync, however many versions.
     ///
-    /// # Errors Returns an error if the file cannot be written; then nothing has changed.
+    /// # Errors
+    /// Returns an error if the file cannot be written; then nothing has changed.
     pub fn commit(&self, entries: &[NewEntry]) -> Result<u64, Error> {
         self.with(|database| {
             let mut write = database.begin_write()?;
@@ -146,7 +149,8 @@ impl Store {
     /// the newest first. Only one version is in memory at a time, because each may be as large as all
     /// resources together.
     ///
-    /// # Errors Returns an error if the file cannot be read.
+    /// # Errors
+    /// Returns an error if the file cannot be read.
     pub fn history<T>(
         &self,
         before: Option<u64>,
@@ -166,7 +170,8 @@ impl Store {
 
     /// Returns one version.
     ///
-    /// # Errors Returns an error if the history does not have it.
+    /// # Errors
+    /// Returns an error if the history does not have it.
     pub fn version(&self, version: u64) -> Result<Entry, Error> {
         self.with(|database| {
             let read = database.begin_read()?;
@@ -187,7 +192,8 @@ impl Store {
     /// Returns the versions after this one, the newest first: undone in this order, they lead to it. 0 is the
     /// empty store.
     ///
-    /// # Errors Returns an error if there is no such version, or the history does not reach back to it.
+    /// # Errors
+    /// Returns an error if there is no such version, or the history does not reach back to it.
     pub fn since(&self, version: u64) -> Result<Vec<Entry>, Error> {
         self.with(|database| {
             let read = database.begin_read()?;

@@ -1,5 +1,5 @@
-//! Prints the cost of recording, in nanoseconds per exchange: `cargo run --release -p tollgate-observe
-//! --example hot_path`.
+//! Prints the cost of recording, in nanoseconds per exchange:
+//! `cargo run --release -p tollgate-observe --example hot_path`.
 //!
 //! All data is in the cache, and log lines are formatted but not written. The figures are a lower bound of
 //! the cost that a worker pays among other work.

@@ -101,8 +101,8 @@ reasons! {
     QuotaExceeded = "quota_exceeded", 429;
     /// The limit of concurrent requests is reached (`policies.concurrency`).
     ConcurrencyLimited = "concurrency_limited", 429;
-    /// The store that counts for several gateways cannot be reached, and the limit then refuses (`on_failure:
-    /// closed`).
+    /// The store that counts for several gateways cannot be reached, and the limit then refuses
+    /// (`on_failure: closed`).
     LimitUnavailable = "limit_unavailable", 503;
     /// A plugin refused the request (`policies.plugins`).
     PluginRefused = "plugin_refused", 403;

@@ -77,7 +77,8 @@ pub enum Normalised {
 ///
 /// Time is linear in the path's length. The result is its own normal form under the same rules.
 ///
-/// # Errors Returns [`PathError`] if servers could interpret the path differently, or if it is not a path.
+/// # Errors
+/// Returns [`PathError`] if servers could interpret the path differently, or if it is not a path.
 pub fn normalise(path: &[u8], rules: &PathRules, out: &mut Vec<u8>) -> Result<Normalised, PathError> {
     normalise_with(path, rules, Dots::Remove, out)
 }
@@ -85,7 +86,8 @@ pub fn normalise(path: &[u8], rules: &PathRules, out: &mut Vec<u8>) -> Result<No
 /// Like [`normalise`], for a path that a rewrite or a redirect produced. A dot segment is an error here: the
 /// parts that a client chose must not climb out of the path that the configuration put around them.
 ///
-/// # Errors As for [`normalise`], and [`PathError::DotSegment`].
+/// # Errors
+/// As for [`normalise`], and [`PathError::DotSegment`].
 pub fn normalise_rewritten(
     path: &[u8],
     rules: &PathRules,

@@ -66,8 +66,9 @@ pub struct Prepared {
 impl Prepared {
     /// Compiles the route itself. `route` is its number in the errors.
     ///
-    /// # Errors Returns every problem of this route alone: a host or a path that no request can have, and
-    /// regular expressions that do not compile.
+    /// # Errors
+    /// Returns every problem of this route alone: a host or a path that no request can have, and regular
+    /// expressions that do not compile.
     pub fn new(route: u32, spec: RouteSpec) -> Result<Self, Vec<BuildError>> {
         let mut errors = Vec::new();
         let host = HostName::parse(spec.host.as_deref()).unwrap_or_else(|message| {
@@ -104,8 +105,9 @@ impl Router {
     /// Ties are pairs of routes that can both match a request and that only list order separates. They
     /// deserve a warning.
     ///
-    /// # Errors Returns every problem, in order of the routes: hosts and paths that no request can have,
-    /// regular expressions that do not compile, and routes identical to an earlier one.
+    /// # Errors
+    /// Returns every problem, in order of the routes: hosts and paths that no request can have, regular
+    /// expressions that do not compile, and routes identical to an earlier one.
     pub fn build(specs: Vec<RouteSpec>) -> Result<(Router, Vec<Tie>), Vec<BuildError>> {
         let mut errors = Vec::new();
         let mut routes = Vec::with_capacity(specs.len());
@@ -120,7 +122,8 @@ impl Router {
 
     /// Like [`build`](Self::build), from prepared routes: most of the remaining cost is the index.
     ///
-    /// # Errors Returns routes identical to an earlier one, and expressions that are too large together.
+    /// # Errors
+    /// Returns routes identical to an earlier one, and expressions that are too large together.
     pub fn of(routes: Vec<Arc<Prepared>>) -> Result<(Router, Vec<Tie>), Vec<BuildError>> {
         let close = conflicts::close(&routes);
         let errors = conflicts::identical(&routes, &close);

@@ -33,7 +33,8 @@ enum Wish {
 /// Shows a document from `ask` once per second, until the user quits. `ask` takes the time of the last known
 /// history point, and runs on a thread of its own. `first` holds the documents received before.
 ///
-/// # Errors Returns an error if the terminal cannot be used.
+/// # Errors
+/// Returns an error if the terminal cannot be used.
 pub fn run(address: &str, first: Recent, ask: impl FnMut(f64) -> Answer + Send + 'static) -> io::Result<()> {
     let answers = asking(first.after(), ask);
     // Restores the terminal, also after a panic.

@@ -12,7 +12,8 @@ use crate::sources::Sources;
 
 /// Returns at most `limit` versions before this one, the newest first.
 ///
-/// # Errors Returns an error if etcd does not answer.
+/// # Errors
+/// Returns an error if etcd does not answer.
 pub async fn versions(handle: &Handle, before: Option<u64>, limit: usize) -> Result<Vec<Entry>, Error> {
     let until = match before {
         Some(0 | 1) => return Ok(Vec::new()),
@@ -31,7 +32,8 @@ pub async fn versions(handle: &Handle, before: Option<u64>, limit: usize) -> Res
 
 /// Returns the connected gateways by name, with the text of each one's key.
 ///
-/// # Errors Returns an error if etcd does not answer.
+/// # Errors
+/// Returns an error if etcd does not answer.
 pub async fn gateways(handle: &Handle) -> Result<BTreeMap<String, Value>, Error> {
     let prefix = handle.settings().gateways();
     let request = RangeRequest::under(&prefix);

@@ -27,7 +27,8 @@ impl Sources {
     /// Reads the entries of etcd, or the last valid state if etcd does not answer, and compiles them together
     /// with the file, which must be read before. Returns the result, and the receiver of further events.
     ///
-    /// # Errors Returns a message if etcd does not answer and there is no last valid state.
+    /// # Errors
+    /// Returns a message if etcd does not answer and there is no last valid state.
     pub fn join<T>(
         &mut self,
         from: &EtcdSettings,

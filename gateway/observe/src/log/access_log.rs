@@ -175,15 +175,17 @@ struct Thread {
 impl AccessLog {
     /// Opens the target of one log and starts its writer.
     ///
-    /// # Errors See [`start_all`](Self::start_all).
+    /// # Errors
+    /// See [`start_all`](Self::start_all).
     pub fn start(config: LogConfig) -> io::Result<AccessLog> {
         Self::start_all(vec![config.into()])
     }
 
     /// Opens the targets and starts one writer thread for each.
     ///
-    /// # Errors Fails if a file cannot be opened, a template does not compile (`InvalidInput`), or a thread
-    /// cannot be started.
+    /// # Errors
+    /// Fails if a file cannot be opened, a template does not compile (`InvalidInput`), or a thread cannot be
+    /// started.
     pub fn start_all(logs: Vec<Log>) -> io::Result<AccessLog> {
         let mut all = AccessLog { logs: Vec::new(), writers: Vec::new() };
         for Log { config, key, usual, fields, filter, told } in logs {

@@ -32,8 +32,9 @@ impl Template {
     /// Compiles a template. `{name}` is replaced by a [`Field`], or by a header or cookie (`header.NAME`,
     /// `response_header.NAME`, `cookie.NAME`); `{{` and `}}` are plain braces. The log adds the line feed.
     ///
-    /// # Errors Fails on an unknown field, an unbalanced brace, or a control character other than a tab,
-    /// because readers split the log into lines.
+    /// # Errors
+    /// Fails on an unknown field, an unbalanced brace, or a control character other than a tab, because
+    /// readers split the log into lines.
     pub fn compile(source: &str) -> Result<Template, TemplateError> {
         let mut parts = Vec::new();
         let mut literal = String::new();

@@ -120,7 +120,8 @@ pub struct PathPattern(Regex);
 impl PathPattern {
     /// Compiles an expression that must match a whole path.
     ///
-    /// # Errors Returns a description of the problem.
+    /// # Errors
+    /// Returns a description of the problem.
     pub fn new(text: &str) -> Result<Self, String> {
         one(&parse(text)?).map(Self)
     }

@@ -98,7 +98,8 @@ impl Trie {
 
     /// Compiles the expressions of one node, most specific route first.
     ///
-    /// # Errors Returns the engine's message if they do not compile.
+    /// # Errors
+    /// Returns the engine's message if they do not compile.
     pub(crate) fn set_regexes(&mut self, node: u32, routes: &[RegexRoute<'_>]) -> Result<(), String> {
         let mut hirs: Vec<&Hir> = Vec::new();
         let mut numbers = std::collections::HashMap::new();

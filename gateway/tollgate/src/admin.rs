@@ -20,28 +20,29 @@ use crate::aside::aside;
 use crate::listeners::Inherited;
 use socket::Socket;
 
-/// The admin listener, if there is one.
+/// The admin listener, if one is configured.
 #[derive(Debug)]
 pub struct Admin {
     open: Option<Open>,
     serving: Option<JoinHandle<()>>,
-    /// What handshakes are configured with; connections that are open keep what they began with.
+    /// The TLS configuration of new connections. Open connections keep theirs.
     tls: watch::Sender<Option<Arc<ServerConfig>>>,
 }
 
 #[derive(Debug)]
 struct Open {
-    /// As it is written in the file; its port can be 0.
+    /// The address as it is written in the file; its port may be 0.
     written: AdminAddress,
     socket: Socket,
 }
 
-/// What a new file changes.
+/// The changes that a new configuration makes to the admin listener.
 #[derive(Debug, Default)]
 pub struct Change {
-    /// The listener, which is open and not served yet; or that there is none.
+    /// `None`: no change. `Some(None)`: there is no listener any more. Otherwise an open listener that is not
+    /// served yet.
     listener: Option<Option<Open>>,
-    /// Its file is still beside the one that it is to replace.
+    /// Whether the socket's file still has its temporary name. [`Admin::change`] moves it over the old one.
     is_beside: bool,
 }
 
@@ -52,22 +53,22 @@ impl Default for Admin {
 }
 
 impl Admin {
-    /// What is to change: opens the address if it is another one.
+    /// Determines what changes, and opens the address if it is a new one.
     ///
     /// # Errors
-    /// When it cannot be opened; nothing has changed then.
+    /// The address cannot be opened. Nothing has changed then.
     pub async fn prepare(&self, config: &Config, inherited: &mut Inherited) -> io::Result<Change> {
         let wanted = config.admin.as_ref().map(|admin| &admin.bind.value);
         if wanted == self.open.as_ref().map(|open| &open.written) {
             return Ok(Change::default());
         }
         let Some(written) = wanted else { return Ok(Change { listener: Some(None), is_beside: false }) };
-        // Only its mode or its owner is another.
+        // Only the mode or owner of the file differs.
         let is_beside = self.file().is_some() && self.file() == file_of(written);
         let inherited = inherited.admin.take().filter(|(other, _)| *other == written.to_string());
         let socket = match inherited {
             Some((_, socket)) => Socket::adopt(written, socket)?,
-            // Of a Unix socket: its directory and the names of its owner may be slow.
+            // On a blocking thread: the directory of a Unix socket and the lookup of its owner may be slow.
             None => {
                 let written = written.clone();
                 let open = move || match is_beside {
@@ -80,7 +81,7 @@ impl Admin {
         Ok(Change { listener: Some(Some(Open { written: written.clone(), socket })), is_beside })
     }
 
-    /// Takes over a change that was prepared. A listener that is gone loses its connections.
+    /// Applies a prepared change. If the listener changes, its connections are closed.
     pub fn change(&mut self, change: Change, tls: Option<Arc<ServerConfig>>) {
         self.tls.send_replace(tls);
         if let Some(open) = change.listener {
@@ -99,10 +100,10 @@ impl Admin {
         }
     }
 
-    /// Serves it, if it is not served yet. Needs a runtime.
+    /// Begins to serve the listener, unless it is already served. Needs a Tokio runtime.
     ///
     /// # Errors
-    /// When there are no descriptors left.
+    /// No file descriptors are left.
     pub fn serve(&mut self, with: impl FnOnce() -> (Router, AdminWatch)) -> io::Result<()> {
         if let (Some(open), None) = (&self.open, &self.serving) {
             let listener = open.socket.listener()?;
@@ -112,19 +113,19 @@ impl Admin {
         Ok(())
     }
 
-    /// Serves it no more. Who connects now waits until somebody does.
+    /// Stops serving the listener. New connections wait in the kernel until it is served again.
     pub fn stop(&mut self) {
         if let Some(serving) = self.serving.take() {
             serving.abort();
         }
     }
 
-    /// The address, with its real port; none where it is a Unix socket.
+    /// Returns the address with its actual port; `None` for a Unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
         self.open.as_ref().and_then(|open| open.socket.address())
     }
 
-    /// Where it is, for people: what a browser opens, or the socket's file.
+    /// Returns the location to show: the URL for a browser, or the Unix socket as it is written.
     pub fn shown(&self) -> Option<String> {
         let open = self.open.as_ref()?;
         let scheme = if self.tls.borrow().is_some() { "https" } else { "http" };
@@ -134,12 +135,12 @@ impl Admin {
         })
     }
 
-    /// The file of the Unix socket.
+    /// Returns the file of the Unix socket, if it is one.
     pub fn file(&self) -> Option<&Path> {
         file_of(&self.open.as_ref()?.written)
     }
 
-    /// The socket, and its address as it is written in the file: for the process that takes this one's place.
+    /// Returns the socket and its address as it is written, for the process that takes over.
     pub fn socket(&self) -> Option<(String, BorrowedFd<'_>)> {
         self.open.as_ref().map(|open| (open.written.to_string(), open.socket.descriptor()))
     }
@@ -152,7 +153,7 @@ fn file_of(written: &AdminAddress) -> Option<&Path> {
     }
 }
 
-/// Removes the file of a Unix socket that nobody serves any longer.
+/// Removes the file of a Unix socket that is no longer served.
 pub fn forget(file: Option<PathBuf>) {
     if let Some(file) = file {
         socket::remove(&file);

@@ -1,8 +1,9 @@
-//! Wrong credentials: how many came from where, and how they are slowed.
+//! Counts wrong credentials by source address, and slows their senders down.
 //!
-//! The first wrong credentials of an address in a minute are answered at once, further ones after a second. While several
-//! answers to one address wait, its requests with credentials are refused without a look at them: so an address tries a
-//! few tokens a second, and is let in again a second after it stops. Addresses without wrong credentials are not touched.
+//! The first five wrong credentials of an address within a minute are answered at once, further ones after a
+//! second. While several answers to one address wait, its requests with credentials are refused unchecked. An
+//! address can therefore try a few tokens a second, and is admitted again a second after it stops. Addresses
+//! without wrong credentials are not affected.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -13,20 +14,20 @@ use tollgate_observe::PeerAddress;
 
 /// How long wrong credentials are remembered after the last ones.
 const MEMORY: Duration = Duration::from_secs(60);
-/// Wrong credentials that are answered at once.
+/// How many wrong credentials of an address are answered at once.
 const FREE: u64 = 5;
-/// How long an answer to further ones waits.
+/// The delay of each further answer.
 const DELAY: Duration = Duration::from_secs(1);
-/// Answers to one address that wait.
+/// How many delayed answers to one address make the guard refuse its credentials unchecked.
 const WAITING_EACH: usize = 4;
-/// Answers that wait, to all addresses.
+/// How many delayed answers in total make the guard refuse unchecked every address that is past `FREE`.
 const WAITING: usize = 24;
-/// Addresses that are remembered.
+/// The most addresses that are remembered.
 const PEERS: usize = 1024;
-/// Lines of the log in a minute.
+/// The most log lines per minute.
 const LINES: u32 = 20;
 
-/// Where credentials come from. An IPv6 host has a whole /64 of addresses.
+/// The source of credentials. IPv6 addresses count per /64, since one host usually has a whole /64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     Ip(IpAddr),
@@ -56,26 +57,26 @@ struct Peer {
 struct Table {
     peers: HashMap<Source, Peer>,
     waiting: usize,
-    /// Lines of the log since this moment.
+    /// How many lines were logged since `since`.
     lines: u32,
     since: Option<Instant>,
 }
 
-/// Wrong credentials of the last minute.
+/// The wrong credentials of the last minute, by source.
 #[derive(Debug, Default)]
 pub struct Attempts(Mutex<Table>);
 
-/// What becomes of wrong credentials.
+/// The consequences of wrong credentials.
 #[derive(Debug)]
 pub struct Failure {
-    /// How many came from the address within a minute, if the log is to have a line.
+    /// The number of wrong credentials from the address within a minute, if the log should get a line.
     pub told: Option<u64>,
-    /// For as long as the answer waits.
+    /// Present if the answer is delayed. It counts as waiting until it is dropped.
     wait: Option<Waiting>,
 }
 
 impl Failure {
-    /// Waits until the answer may go.
+    /// Waits until the answer may be sent.
     pub async fn wait(self) {
         if self.wait.is_some() {
             tokio::time::sleep(DELAY).await;
@@ -104,7 +105,7 @@ impl Attempts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether credentials of this address are looked at now.
+    /// Returns whether credentials from this address are checked now.
     pub fn may_try(&self, source: Source) -> bool {
         let table = self.lock();
         match table.peers.get(&source) {
@@ -113,7 +114,7 @@ impl Attempts {
         }
     }
 
-    /// Takes note of wrong credentials.
+    /// Records wrong credentials.
     pub fn failed(self: &Arc<Self>, source: Source) -> Failure {
         let now = Instant::now();
         let mut table = self.lock();
@@ -129,15 +130,15 @@ impl Attempts {
             peer.waiting += 1;
             table.waiting += 1;
         }
-        // 1, 10, 100 and so on.
+        // The log gets a line at 1, 10, 100 and so on.
         let is_round = failures == 10_u64.saturating_pow(failures.ilog10());
         let told = (is_round && table.may_tell(now)).then_some(failures);
         drop(table);
         Failure { told, wait: waits.then(|| Waiting { attempts: self.clone(), source }) }
     }
 
-    /// Whether the audit log tells of a failure whose answer cannot be slowed: of the first ones of an address, and of each
-    /// hundredth.
+    /// Returns whether the audit log records a failure whose answer cannot be delayed: the first ten of an
+    /// address, then every hundredth.
     pub fn may_audit(&self, source: Source) -> bool {
         let failures = self.lock().peers.get(&source).map_or(0, |peer| peer.failures);
         failures <= 10 || failures.is_multiple_of(100)
@@ -145,7 +146,7 @@ impl Attempts {
 }
 
 impl Table {
-    /// Forgets the address whose last failure is the oldest, where there is no room for a new one.
+    /// Makes room for a new address, by forgetting the one whose last failure is the oldest.
     fn make_room(&mut self, source: Source) {
         if self.peers.len() < PEERS || self.peers.contains_key(&source) {
             return;

@@ -1,4 +1,4 @@
-//! Who changed what: a line of JSON each, added to a file.
+//! The audit log: a file to which each change by an API client adds one line of JSON.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -13,20 +13,20 @@ use tokio::sync::oneshot;
 use tollgate_config::file_access::{self, PATIENCE};
 use tollgate_net::notice;
 
-/// How long a line may take to be written. The answer waits for it.
+/// How long one line may take to be written. The answer to the client waits for it.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Opens it for a line at a time, so that it can be moved away at any moment. A named pipe without a reader is an error at
-/// once.
+/// Opens the file for one line at a time, so that it can be moved at any moment. A named pipe without a
+/// reader gives an error at once.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags.bits() as i32).open(path)
 }
 
-/// Makes the file, if it is not there. Blocks for as long as the file system takes.
+/// Creates the file if it does not exist. Blocks for as long as the file system takes.
 ///
 /// # Errors
-/// Why it cannot be written, in words.
+/// Returns a readable reason why the file cannot be written.
 pub fn check(path: Option<&Path>) -> io::Result<()> {
     let Some(path) = path else { return Ok(()) };
     open(path).map(drop).map_err(|error| {
@@ -40,7 +40,7 @@ pub fn check(path: Option<&Path>) -> io::Result<()> {
     })
 }
 
-/// Adds a line. The change has happened already, so a disk that is full or does not answer causes a warning and no error.
+/// Adds a line. The change has already been made, so a full or stalled disk causes a warning, not an error.
 pub async fn write(path: PathBuf, record: Value) {
     let line = format!("{record}\n");
     let (done, written) = oneshot::channel();
@@ -59,7 +59,7 @@ pub async fn write(path: PathBuf, record: Value) {
     }
 }
 
-/// Writes a line in one call where that can be: lines of two processes do not mix then (open(2), O_APPEND).
+/// Writes a line, in one call if possible. Lines of two processes then do not mix (open(2), O_APPEND).
 fn add(path: &Path, mut line: &[u8]) -> io::Result<()> {
     let mut file = open(path)?;
     let end = Instant::now() + WRITE_TIMEOUT;
@@ -67,7 +67,7 @@ fn add(path: &Path, mut line: &[u8]) -> io::Result<()> {
         match file.write(line) {
             Ok(count) => line = &line[count..],
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // A pipe whose reader is slow.
+            // The file is a pipe whose reader is slow.
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 let left = end.saturating_duration_since(Instant::now());
                 if left.is_zero() {

@@ -1,4 +1,5 @@
-//! What a request needs, and whether who asks has it.
+//! The guard of the admin listener. It determines which role a request needs, authenticates the client, and
+//! writes the audit log.
 
 use std::convert::Infallible;
 use std::panic::resume_unwind;
@@ -24,7 +25,7 @@ use super::{audit, host};
 use crate::api::problem;
 use crate::surface::Surface;
 
-/// Who asks for a change, for the history: the guard has found out.
+/// The name of the client that asks for a change, for the history. The guard sets it.
 #[derive(Clone, Debug)]
 pub struct Asker(pub String);
 
@@ -36,24 +37,24 @@ impl<S: Sync> FromRequestParts<S> for Asker {
     }
 }
 
-/// What an answer says that was changed, for the audit log.
+/// The change that a response reports, for the audit log.
 #[derive(Clone, Debug)]
 pub struct Changed {
-    /// The store's version before.
+    /// The store's version before the change.
     pub before: u64,
-    /// And after.
+    /// The store's version after it.
     pub after: u64,
-    /// Whether it was only asked what would be.
+    /// Whether the client asked only what would change.
     pub dry_run: bool,
-    /// `routes/a` and the like.
+    /// The changed resources, as `routes/a` and the like.
     pub resources: Vec<String>,
 }
 
-/// The word for why an answer is a refusal, for the audit log.
+/// The code of an error response, for the audit log.
 #[derive(Clone, Debug)]
 pub struct Problem(pub String);
 
-/// Lets a request pass, or says why not.
+/// Axum middleware: passes a request on, or answers why it is refused.
 pub async fn guard(State(surface): State<Surface>, mut request: Request, next: Next) -> Response {
     let access = surface.access.borrow().clone();
     let counts = surface.admin.registry.admin_counts();
@@ -70,7 +71,7 @@ pub async fn guard(State(surface): State<Surface>, mut request: Request, next: N
         Err(refused) => {
             counts.refused(refused.why);
             let (response, failure, audited) = refused_credentials(&surface, &access, &request, refused);
-            // Nobody reads its body.
+            // Dropped now: no handler reads its body.
             drop(request);
             if let Some((to, record)) = audited {
                 audit::write(to, record).await;
@@ -98,7 +99,7 @@ pub async fn guard(State(surface): State<Surface>, mut request: Request, next: N
         }
     };
     let Some(audited) = audited else { return answered.await };
-    // A task of its own: who asks may go at any time, and what was asked for is done all the same.
+    // A separate task, so that a client that disconnects cannot interrupt a change.
     let told = tokio::spawn(async move {
         let response = answered.await;
         let (to, record) = audited.told(&response);
@@ -108,23 +109,23 @@ pub async fn guard(State(surface): State<Surface>, mut request: Request, next: N
     told.await.unwrap_or_else(|error| resume_unwind(error.into_panic()))
 }
 
-/// What a request needs; nothing, if it tells nothing of this gateway: whether it lives, and the dashboard's own files,
-/// which ask for a token.
+/// Returns the role that a request needs. `None` for requests that reveal nothing about this gateway:
+/// liveness, readiness and the dashboard's static files, which ask for a token themselves.
 fn needed(method: &Method, path: &str) -> Option<Role> {
     let reads = matches!(*method, Method::GET | Method::HEAD);
     match path {
         "/" | "/healthz" | "/readyz" | "/dashboard" if reads => None,
         path if reads && path.starts_with("/dashboard/") => None,
-        // What is asked for in a body is still only a question.
+        // A POST, but only a query.
         "/api/v1/explain" => Some(Role::Read),
         _ if reads => Some(Role::Read),
-        // These touch files of the gateway's machine.
+        // These touch files on the gateway's machine.
         path if path.starts_with("/api/v1/store/") => Some(Role::Admin),
         _ => Some(Role::Write),
     }
 }
 
-/// Credentials that were refused.
+/// The refusal of a client's credentials.
 struct Refused {
     why: AdminRefusal,
     response: Box<Response>,
@@ -136,12 +137,13 @@ impl Refused {
     }
 }
 
-/// Where the credentials of a request come from.
+/// Returns the source of a request's credentials.
 fn source(request: &Request) -> Source {
     request.extensions().get::<Peer>().map_or(Source::User(None), |peer| peer.address.into())
 }
 
-/// The answer to credentials that were refused; if they were wrong, with what slows it and with a record for the audit log.
+/// Returns the answer to refused credentials. If they were wrong, returns also its delay and a record for the
+/// audit log.
 fn refused_credentials(
     surface: &Surface,
     access: &Arc<Access>,
@@ -149,7 +151,7 @@ fn refused_credentials(
     refused: Refused,
 ) -> (Response, Option<Failure>, Option<(PathBuf, Value)>) {
     let Refused { why, response } = refused;
-    // A request without a token guesses nothing. A throttled one comes after others that were logged.
+    // A request without a token guesses nothing. A throttled request follows others that were already logged.
     if matches!(why, AdminRefusal::TokenMissing | AdminRefusal::Throttled) {
         return (*response, None, None);
     }
@@ -157,7 +159,7 @@ fn refused_credentials(
     let peer = request.extensions().get::<Peer>().map(|peer| peer.address.to_string()).unwrap_or_default();
     if let Some(count) = failure.told {
         let (reason, method) = (why.as_str(), request.method());
-        // It was sent by a stranger.
+        // Truncated, since an unknown client chose it.
         let path: String = request.uri().path().chars().take(200).collect();
         notice!(
             "warning: admin: wrong credentials ({reason}) from {peer}, {method} {path}: {count} within a minute"
@@ -167,9 +169,9 @@ fn refused_credentials(
     (*response, Some(failure), audited)
 }
 
-/// Tells the log and the audit log of a client certificate that a handshake refused.
+/// Writes a client certificate that a handshake refused to the log and the audit log.
 pub fn refused_certificate(access: &Access, attempts: &Arc<Attempts>, peer: PeerAddress, why: &str) {
-    // The handshake has ended, so there is no answer to slow.
+    // The handshake is over, so there is no answer to delay.
     let told = attempts.failed(peer.into()).told;
     if let Some(count) = told {
         notice!("warning: admin: client certificate of {peer} refused: {why}: {count} within a minute");
@@ -193,13 +195,13 @@ pub fn refused_certificate(access: &Access, attempts: &Arc<Attempts>, peer: Peer
     tokio::spawn(audit::write(to, record));
 }
 
-/// The time, as the audit log has it.
+/// Returns the current time in the format of the audit log.
 fn now() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     crate::time::rfc3339(u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Who asks, and what they may.
+/// Authenticates the client. Returns its name and role.
 fn identified(access: &Access, request: &Request, attempts: &Attempts) -> Result<(String, Role), Refused> {
     if let Some(role) = access.anonymous() {
         let shown = request.extensions().get::<Peer>().is_some_and(|peer| peer.certificate.is_some());
@@ -211,7 +213,7 @@ fn identified(access: &Access, request: &Request, attempts: &Attempts) -> Result
         return Ok((certificate(request).unwrap_or_else(|| "local".to_owned()), role));
     }
     let headers = request.headers();
-    // As clients of APISIX send it.
+    // Clients of APISIX send the token in this field.
     let key = headers.get("x-api-key").filter(|_| request.uri().path().starts_with("/apisix/"));
     let bearer = headers.get(AUTHORIZATION).map(|value| value.as_bytes().split_at_checked(7));
     let token = match bearer {
@@ -239,7 +241,7 @@ fn identified(access: &Access, request: &Request, attempts: &Attempts) -> Result
     }
 }
 
-/// 429: the address has sent too many wrong tokens.
+/// Returns a 429: the address has sent too many wrong tokens.
 fn too_many() -> Box<Response> {
     let message = "too many wrong tokens come from this address: try again in a moment";
     let mut response = problem(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", message);
@@ -247,7 +249,7 @@ fn too_many() -> Box<Response> {
     Box::new(response)
 }
 
-/// 401, with the challenge of RFC 6750, section 3.
+/// Returns a 401 with the challenge of RFC 6750, section 3.
 fn unauthorized(message: &str, error: &str) -> Box<Response> {
     let mut response = problem(StatusCode::UNAUTHORIZED, "unauthorized", message);
     let challenge = match error {
@@ -264,7 +266,7 @@ fn challenged(response: &mut Response, challenge: &str) {
     }
 }
 
-/// Whether who asks may.
+/// Checks whether the client may do what it asks for.
 fn permitted(
     access: &Access,
     request: &Request,
@@ -274,7 +276,7 @@ fn permitted(
 ) -> Result<(), Box<Response>> {
     let forbidden = |message: &str| Box::new(problem(StatusCode::FORBIDDEN, "forbidden", message));
     let headers = request.headers();
-    // No page of others is to change anything, nor to have a question worked out.
+    // A page of another origin must neither change anything nor start an expensive query.
     if !matches!(*request.method(), Method::GET | Method::HEAD) && is_foreign(headers) {
         return Err(forbidden("a page of another origin asks for this"));
     }
@@ -296,7 +298,7 @@ fn permitted(
     Err(response)
 }
 
-/// Who the peer's certificate is for.
+/// Returns the subject of the peer's certificate; its alternative names if the subject is empty.
 fn certificate(request: &Request) -> Option<String> {
     let der = request.extensions().get::<Peer>()?.certificate.clone()?;
     let shown = Presented::new(&der)?;
@@ -304,14 +306,15 @@ fn certificate(request: &Request) -> Option<String> {
     Some(if subject.is_empty() { shown.names() } else { subject })
 }
 
-/// What the audit log says of a request.
+/// A record of the audit log and the file for it.
 struct Audited {
     to: PathBuf,
     record: Value,
 }
 
 impl Audited {
-    /// `who` asks and in which role; nothing: nobody knows.
+    /// Begins a record. `who` has the client's name and role; `None` if it is unknown. Returns `None` without
+    /// an audit log.
     fn new(access: &Arc<Access>, request: &Request, who: Option<(&str, Role)>) -> Option<Self> {
         let to = access.audit_log.clone()?;
         let peer = request.extensions().get::<Peer>().map(|peer| peer.address.to_string());
@@ -327,7 +330,7 @@ impl Audited {
         Some(Self { to, record })
     }
 
-    /// The record, with what came of the request.
+    /// Completes the record with the outcome of the request.
     fn told(self, response: &Response) -> (PathBuf, Value) {
         let Self { to, mut record } = self;
         let changed = response.extensions().get::<Changed>();
@@ -354,7 +357,7 @@ fn text(headers: &HeaderMap, name: impl axum::http::header::AsHeaderName) -> Opt
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Whether a browser says that the request comes from a page of somebody else.
+/// Returns whether the browser's fields show that a page of another origin sends the request.
 fn is_foreign(headers: &HeaderMap) -> bool {
     if let Some(site) = text(headers, "sec-fetch-site") {
         return !matches!(site, "same-origin" | "none");

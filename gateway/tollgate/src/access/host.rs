@@ -1,8 +1,8 @@
-//! Whether the listener answers to the host that a request names.
+//! Decides whether the listener answers to the host that a request names.
 //!
-//! A page of a stranger can lead its own name to this machine (DNS rebinding), and a browser then takes the answers of
-//! this listener for the stranger's own. The browser sends the stranger's name as `Host`, so the name gives it away. An IP
-//! address and `localhost` cannot be a stranger's name.
+//! This prevents DNS rebinding: an attacker's page points its own name at this machine, and the browser then
+//! treats the listener's answers as the attacker's own. The browser sends that name as `Host`, so it can be
+//! recognised. An IP address and `localhost` cannot be the attacker's name.
 
 use std::net::IpAddr;
 
@@ -11,14 +11,14 @@ use axum::http::header::HOST;
 
 use super::tokens::Access;
 
-/// Whether every host that the request names is one that the listener answers to. A request without any comes from no
-/// browser.
+/// Returns whether the listener answers to every host that the request names. True for a request without any,
+/// since browsers always send one.
 pub fn is_known(access: &Access, request: &Request) -> bool {
     let is_known = |host: &str| {
         let name = without_port(host);
         is_local(name) || access.answers_to(name)
     };
-    // The target in absolute form counts too (RFC 9112, section 3.2.2).
+    // A target in absolute form counts too (RFC 9112, section 3.2.2).
     let target = request.uri().authority().map(|authority| authority.as_str());
     let fields = request.headers().get_all(HOST).iter().map(|value| value.to_str().unwrap_or("(not text)"));
     target.into_iter().chain(fields).all(is_known)
@@ -29,7 +29,7 @@ fn without_port(host: &str) -> &str {
     host.rsplit_once(':').filter(|(_, end)| port(end)).map_or(host, |(name, _)| name)
 }
 
-/// Whether a name is this machine's whoever answers for it in the network. A name without a dot is not: whoever is in the
+/// Returns whether a name means this machine in every network. A name without a dot does not: any host in the
 /// same network can answer for it (RFC 4795).
 fn is_local(name: &str) -> bool {
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);

@@ -1,12 +1,12 @@
-//! Who may do what over the admin listener.
+//! Access control of the admin listener.
 //!
 //! | Module | What it has |
 //! |---|---|
-//! | `tokens` | tokens and their hashes, and what is open without one |
-//! | `guard` | what a request needs, and whether who asks has it |
+//! | `tokens` | tokens and their hashes, and the role of clients without one |
+//! | `guard` | the role that a request needs, and whether the client has it |
 //! | `host` | whether the listener answers to the host that a request names |
-//! | `attempts` | wrong credentials: how many came from where, and how they are slowed |
-//! | `audit` | the log of who changed what |
+//! | `attempts` | wrong credentials by source address, and how they are slowed |
+//! | `audit` | the log of all changes |
 
 mod attempts;
 mod audit;

@@ -1,4 +1,4 @@
-//! Tokens and their hashes, and what is open without one.
+//! The tokens of the admin API, and the role of clients without one.
 
 use std::path::PathBuf;
 
@@ -6,17 +6,18 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
 use tollgate_config::{AdminAddress, AdminSettings, AdminToken, Role, TokenSecret};
 
-/// Who may do what. Of tokens it has the hashes alone.
+/// The access rules of the admin listener. It stores only hashes of the tokens.
 #[derive(Debug, Default)]
 pub struct Access {
     tokens: Vec<Token>,
-    /// What everybody who reaches the listener may do without a token; nothing where there are tokens.
+    /// The role of every client that reaches the listener without a token; `None` if tokens are configured.
     anonymous: Option<Role>,
-    /// Whether that is for the sake of the certificate that a connection shows. One of before there was need of any has none.
+    /// Whether that role requires a client certificate on the connection. A connection opened before the
+    /// setting changed has none.
     certified: bool,
-    /// Where it is written who changed what.
+    /// The file of the audit log.
     pub audit_log: Option<PathBuf>,
-    /// Host names that it answers to, beside addresses and `localhost`.
+    /// Host names that the listener answers to, besides IP addresses and `localhost`.
     hosts: Vec<String>,
 }
 
@@ -28,7 +29,7 @@ struct Token {
 }
 
 impl Access {
-    /// As the file says.
+    /// Returns the rules that the configuration sets; without an admin listener the default.
     pub fn new(settings: Option<&AdminSettings>) -> Self {
         let Some(settings) = settings else { return Self::default() };
         let AdminSettings { bind, tls, tokens, audit_log, hosts, open: _ } = settings;
@@ -42,8 +43,8 @@ impl Access {
         Self { tokens, anonymous, certified, audit_log: audit_log.clone(), hosts: hosts.clone() }
     }
 
-    /// Whether it answers to this host name: to those that the file names, or to every one where a token is needed, which a
-    /// stranger's page does not have.
+    /// Returns whether the listener answers to this host name: one that the configuration names. Without such
+    /// names, every name if a token is required, since an attacker's page has no token.
     pub fn answers_to(&self, name: &str) -> bool {
         match self.hosts.is_empty() {
             true => self.is_closed() && !name.is_empty(),
@@ -51,23 +52,23 @@ impl Access {
         }
     }
 
-    /// Whether a token is needed.
+    /// Returns whether a token is required.
     pub fn is_closed(&self) -> bool {
         self.anonymous.is_none()
     }
 
-    /// What everybody may do.
+    /// Returns the role of clients without a token.
     pub fn anonymous(&self) -> Option<Role> {
         self.anonymous
     }
 
-    /// Whether they must have shown a certificate for that.
+    /// Returns whether that role requires a client certificate.
     pub fn needs_certificate(&self) -> bool {
         self.certified
     }
 
-    /// Whose token it is, and what it opens. How long it takes says nothing of how much of a token was right: hashes are
-    /// compared, each one to its end, and all of them.
+    /// Returns the name and role of a token. The time it takes reveals nothing about how much of a token was
+    /// right: every known hash is compared in constant time.
     pub fn find(&self, token: &[u8]) -> Option<(&str, Role)> {
         let hash = digest(&SHA256, token);
         let mut found = None;
@@ -80,13 +81,13 @@ impl Access {
     }
 }
 
-/// What is open without a token, and whether only to who shows a certificate.
+/// Returns the role of clients without a token, and whether it requires a client certificate.
 fn without_token(tokens: bool, local: bool, certified: bool) -> (Option<Role>, bool) {
     match (tokens, local, certified) {
         (true, ..) => (None, false),
         (false, true, _) => (Some(Role::Admin), false),
         (false, false, true) => (Some(Role::Admin), true),
-        // The file says that it is to be so, or it would have been refused.
+        // The configuration says `open: on`, or it would have been refused.
         (false, false, false) => (Some(Role::Read), false),
     }
 }
@@ -124,7 +125,7 @@ mod tests {
         );
         assert!(access.is_closed());
         assert_eq!(access.find(b"0123456789abcdef"), Some(("a", Role::Write)));
-        // FIPS 180-4's example.
+        // The example of FIPS 180-4.
         assert_eq!(access.find(b"abc"), Some(("b", Role::Read)));
         assert_eq!(access.find(b"0123456789abcde"), None);
         assert_eq!(access.find(b""), None);
@@ -133,7 +134,7 @@ mod tests {
 
     #[test]
     fn what_a_certificate_opens_needs_one() {
-        // Tokens or none; whether it listens for this machine alone; whether certificates are demanded.
+        // Whether there are tokens; whether the listener is local; whether it requires certificates.
         for (tokens, local, certified, opens) in [
             (false, false, true, (Some(Role::Admin), true)),
             (false, true, true, (Some(Role::Admin), false)),

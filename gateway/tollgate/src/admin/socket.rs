@@ -1,4 +1,4 @@
-//! Opening the admin listener's socket.
+//! Opens the admin listener's socket. The Unix sockets of ordinary listeners use the same functions.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -16,17 +16,17 @@ use crate::startup::cannot_listen;
 /// A listening socket.
 #[derive(Debug)]
 pub enum Socket {
-    /// At an address.
+    /// A TCP socket.
     Tcp(TcpListener),
-    /// At a file.
+    /// A Unix socket.
     Unix(UnixListener),
 }
 
 impl Socket {
-    /// Opens it. `key` is where it is written in the file.
+    /// Opens the socket. `key` names its configuration key in errors.
     ///
     /// # Errors
-    /// Why that cannot be, in words.
+    /// Returns a readable reason.
     pub fn open(written: &AdminAddress, key: &str) -> io::Result<Self> {
         let opened = match written {
             AdminAddress::Tcp(address) => {
@@ -39,10 +39,11 @@ impl Socket {
         opened.prepared()
     }
 
-    /// Opens it beside its file, where this process listens: [`settle`] puts it in its place.
+    /// Opens a Unix socket under a temporary name next to its file, on which this process listens already.
+    /// [`settle`] moves it there.
     ///
     /// # Errors
-    /// Why that cannot be, in words.
+    /// Returns a readable reason.
     pub fn open_beside(written: &AdminAddress) -> io::Result<Self> {
         match written {
             AdminAddress::Tcp(_) => Self::open(written, "admin"),
@@ -52,10 +53,10 @@ impl Socket {
         }
     }
 
-    /// Takes over one that another process has opened.
+    /// Takes over a socket that another process has opened.
     ///
     /// # Errors
-    /// When the file of a Unix socket cannot be given its mode or its owner.
+    /// The file of a Unix socket cannot be given its mode or owner.
     pub fn adopt(written: &AdminAddress, socket: OwnedFd) -> io::Result<Self> {
         let adopted = match written {
             AdminAddress::Tcp(_) => Self::Tcp(socket.into()),
@@ -75,10 +76,10 @@ impl Socket {
         Ok(self)
     }
 
-    /// A copy to be served. Needs a runtime.
+    /// Returns a copy of the socket to serve. Needs a Tokio runtime.
     ///
     /// # Errors
-    /// When there are no descriptors left.
+    /// No file descriptors are left.
     pub fn listener(&self) -> io::Result<AdminListener> {
         Ok(match self {
             Self::Tcp(listener) => {
@@ -90,7 +91,7 @@ impl Socket {
         })
     }
 
-    /// The address, with its real port.
+    /// Returns the address with its actual port; `None` for a Unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(listener) => listener.local_addr().ok(),
@@ -98,7 +99,7 @@ impl Socket {
         }
     }
 
-    /// Itself.
+    /// Returns the descriptor, which the caller then owns.
     pub fn into_descriptor(self) -> OwnedFd {
         match self {
             Self::Tcp(listener) => listener.into(),
@@ -106,7 +107,7 @@ impl Socket {
         }
     }
 
-    /// For another process.
+    /// Returns the descriptor, to be sent to another process.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(listener) => listener.as_fd(),
@@ -115,10 +116,10 @@ impl Socket {
     }
 }
 
-/// Gives the file of a socket its mode and its owner; an address has none.
+/// Gives the file of a Unix socket its mode and owner. Does nothing for a TCP address.
 ///
 /// # Errors
-/// When it cannot have them.
+/// The mode or owner cannot be set.
 pub fn belong(written: &AdminAddress) -> io::Result<()> {
     match written {
         AdminAddress::Tcp(_) => Ok(()),
@@ -128,7 +129,7 @@ pub fn belong(written: &AdminAddress) -> io::Result<()> {
     }
 }
 
-/// Listens. A file that was left by a process that has ended is replaced.
+/// Listens on a Unix socket. Replaces a file that an ended process has left.
 fn listen(socket: &AdminSocket) -> io::Result<UnixListener> {
     let path = &socket.path;
     match std::fs::symlink_metadata(path) {
@@ -145,7 +146,8 @@ fn listen(socket: &AdminSocket) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Listens beside the path, to be moved there when it has its mode and its owner: nobody finds it with others.
+/// Listens under a temporary name. The file is moved to its path once it has its mode and owner, so no client
+/// finds it with others.
 fn beside(socket: &AdminSocket) -> io::Result<UnixListener> {
     let new = place_beside(&socket.path);
     remove(&new);
@@ -154,10 +156,10 @@ fn beside(socket: &AdminSocket) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Moves the file of a socket that listens beside its place there.
+/// Moves the file of a socket from its temporary name to its path.
 ///
 /// # Errors
-/// When the folder is not this process's to write any longer. The file beside is gone then.
+/// The directory is no longer writable. The temporary file is removed then.
 pub fn settle(path: &Path) -> io::Result<()> {
     let new = place_beside(path);
     std::fs::rename(&new, path).inspect_err(|_| remove(&new))
@@ -169,9 +171,9 @@ fn place_beside(path: &Path) -> PathBuf {
     PathBuf::from(new)
 }
 
-/// Gives the file its mode and its owner.
+/// Sets the mode and owner of a file.
 fn own(socket: &AdminSocket, file: &Path) -> io::Result<()> {
-    // First for nobody else, so that it is never one's who may not.
+    // First for the owner alone, so that no one else has access before the owner is set.
     std::fs::set_permissions(file, std::fs::Permissions::from_mode(socket.mode & 0o700))?;
     if let Some(Owner { user, group }) = &socket.owner {
         let user = user.as_deref().map(user_id).transpose()?;
@@ -213,7 +215,7 @@ fn said(socket: &AdminSocket, key: &str, error: &io::Error) -> io::Error {
 
 /// Removes the file of a socket.
 pub fn remove(file: &Path) {
-    // One that is gone already is as it should be.
+    // It does not matter if the file is already gone.
     let _ = std::fs::remove_file(file);
 }
 
@@ -231,7 +233,7 @@ mod tests {
         assert_eq!(mode(), 0o660);
         let error = Socket::open(&wanted, "admin").expect_err("in use").to_string();
         assert!(error.contains("listens there already") && error.contains("admin.sock"), "{error}");
-        // Its process has ended without a word.
+        // As if its process had crashed.
         drop(first);
         Socket::open(&wanted, "admin").expect("open again");
         remove(&path);

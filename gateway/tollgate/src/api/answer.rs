@@ -1,4 +1,4 @@
-//! Answers, in JSON or YAML.
+//! Responses of the admin API, in JSON or YAML.
 
 use axum::body::Body;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, RETRY_AFTER};
@@ -13,14 +13,14 @@ use crate::access::{Changed, Problem};
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 
-/// Whether the client would rather have YAML.
+/// Returns whether the client prefers YAML.
 pub fn wants_yaml(headers: &HeaderMap) -> bool {
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let first = accept.split(',').next().unwrap_or_default().split(';').next().unwrap_or_default().trim();
     first.ends_with("/yaml") || first.ends_with("/x-yaml")
 }
 
-/// An answer with a body.
+/// Returns a response with a body.
 pub fn body(status: StatusCode, yaml: bool, value: &Value) -> Response {
     let (kind, text) = match yaml {
         true => (YAML, to_yaml(value)),
@@ -34,7 +34,7 @@ pub fn body(status: StatusCode, yaml: bool, value: &Value) -> Response {
     response
 }
 
-/// An entity tag (RFC 9110, section 8.8.3): the version that changed it last.
+/// Adds an entity tag (RFC 9110, section 8.8.3): the version that changed the resource last.
 pub fn tagged(mut response: Response, version: u64) -> Response {
     if let Ok(tag) = HeaderValue::from_str(&format!("\"{version}\"")) {
         response.headers_mut().insert(ETAG, tag);
@@ -42,7 +42,7 @@ pub fn tagged(mut response: Response, version: u64) -> Response {
     response
 }
 
-/// A problem that has no further parts.
+/// Returns an error response without further details.
 pub fn problem(status: StatusCode, error: &str, message: &str) -> Response {
     with_problem(status, error, &json!({ "error": error, "message": message }))
 }
@@ -53,12 +53,12 @@ fn with_problem(status: StatusCode, error: &str, value: &Value) -> Response {
     response
 }
 
-/// The path has other methods.
+/// Answers a method that the path does not have.
 pub async fn wrong_method() -> Response {
     problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path has other methods: see Allow")
 }
 
-/// Why it was not done.
+/// Returns the response to a change that was refused.
 pub fn refused(refusal: &Refusal) -> Response {
     let (status, error) = match refusal {
         Refusal::NoStore => (StatusCode::CONFLICT, "no_store"),
@@ -83,7 +83,7 @@ pub fn refused(refusal: &Refusal) -> Response {
     response
 }
 
-/// A problem of a configuration.
+/// Returns a problem of a configuration as JSON.
 pub fn of_problem(problem: &DocumentProblem) -> Value {
     let severity = match problem.severity {
         Severity::Error => "error",
@@ -100,9 +100,9 @@ pub fn of_problem(problem: &DocumentProblem) -> Value {
     })
 }
 
-/// What was done, or would be, for who asked and for the audit log.
+/// Returns the response to a change that was made, or would be, together with what the audit log records.
 pub async fn answered(status: StatusCode, headers: &HeaderMap, what: Done, dry_run: bool) -> Response {
-    /// Changes whose answer is made on the control thread.
+    /// Up to this number of changes, the control thread itself makes the response.
     const FEW: usize = 100;
     let (yaml, few) = (wants_yaml(headers), what.changes.len() <= FEW);
     let make = move || {
@@ -118,15 +118,15 @@ pub async fn answered(status: StatusCode, headers: &HeaderMap, what: Done, dry_r
     made.unwrap_or_else(|_| problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", lost))
 }
 
-/// What the audit log is told of it.
+/// Returns the part of a change that the audit log records.
 pub fn changed(what: &Done, dry_run: bool) -> Changed {
     let resources: Vec<_> = what.changes.iter().map(|it| format!("{}/{}", it.kind.name, it.name)).collect();
-    // Each request that changes something is a version of its own.
+    // Each request that changes something creates one version.
     let made = u64::from(!dry_run && !resources.is_empty());
     Changed { before: what.version.saturating_sub(made), after: what.version, dry_run, resources }
 }
 
-/// What was done, or would be.
+/// Returns a change that was made, or would be, as JSON.
 fn done(done: &Done, dry_run: bool) -> Value {
     json!({
         "version": done.version,
@@ -142,9 +142,9 @@ fn difference(difference: &Difference) -> Value {
     change(kind.name, name, before.as_deref(), after.as_deref())
 }
 
-/// A resource before and after, its secrets covered.
+/// Returns a resource before and after, with its secrets masked.
 pub fn change(kind_name: &str, name: &str, before: Option<&Value>, after: Option<&Value>) -> Value {
-    // A history may tell of a kind that this program does not know.
+    // A history may contain a kind that this program does not know.
     let kind = kind(kind_name).unwrap_or(&KINDS[0]);
     let what = match (before, after) {
         (None, _) => "added",

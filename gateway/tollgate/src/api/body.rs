@@ -1,4 +1,4 @@
-//! What comes in a request's body.
+//! Reads the bodies of admin API requests, bounded in size and time.
 
 use std::time::Duration;
 
@@ -12,16 +12,17 @@ use tollgate_sources::Refusal;
 
 use super::answer::{problem, refused};
 
-/// Largest body: an import of 100,000 routes is some 10 MiB.
+/// The largest body, in bytes. An import of 100,000 routes is about 10 MiB.
 const LARGEST: usize = 64 << 20;
-/// The most values of a body. A route of an import has some 20.
+/// The most values in a body. An imported route has about 20.
 const MOST_PARTS: usize = 8_000_000;
-/// A body of this size is parsed on the control thread, in bytes.
+/// Bodies up to this size, in bytes, are parsed on the control thread.
 const SMALL: usize = 64 << 10;
-/// How long a body may take to come.
+/// How long a body may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Reads a body of JSON or YAML. It must say which: what a browser sends across origins without asking first cannot.
+/// Reads a JSON or YAML body. Its `Content-Type` must name one of them: a browser cannot send these types
+/// across origins without a preflight.
 pub async fn read(headers: &HeaderMap, body: Body) -> Result<Value, Box<Response>> {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -42,7 +43,7 @@ pub async fn read(headers: &HeaderMap, body: Body) -> Result<Value, Box<Response
     if bytes.len() <= SMALL {
         return parsed(&bytes, yaml);
     }
-    // A large one takes a while, and this thread answers for health.
+    // Parsing a large body takes a while, and this thread also answers health checks.
     match tokio::task::spawn_blocking(move || parsed(&bytes, yaml)).await {
         Ok(parsed) => parsed,
         Err(_) => Err(bad("the body cannot be read")),
@@ -58,13 +59,13 @@ fn parsed(bytes: &[u8], yaml: bool) -> Result<Value, Box<Response>> {
     serde_json::from_str(text).map_err(|error| bad(&format!("the body is no JSON: {error}")))
 }
 
-/// An upper bound of the values in a text: what separates them. Each value takes a hundred bytes of memory and more, and
-/// may be two bytes of text.
+/// Returns an upper bound for the number of values in a text, by counting separators. A value may be two
+/// bytes of text, but takes at least a hundred bytes of memory.
 fn parts(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| matches!(byte, b',' | b':' | b'\n')).count()
 }
 
-/// All of a body, if it comes in time and has so many bytes at most.
+/// Reads a whole body of at most `most` bytes, if it arrives in time.
 pub async fn whole(body: Body, most: usize) -> Result<Bytes, Box<Response>> {
     within(body, most, PATIENCE).await
 }
@@ -96,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    /// A body that is announced and does not come.
+    /// A body that is announced and never arrives.
     struct Silent;
 
     impl hyper::body::Body for Silent {

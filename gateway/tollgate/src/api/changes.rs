@@ -1,4 +1,4 @@
-//! Changing resources.
+//! Endpoints of the admin API that change resources.
 
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
@@ -17,11 +17,11 @@ use super::resources::known;
 use crate::access::Asker;
 use crate::surface::Surface;
 
-/// How a change is to be made.
+/// The query parameters of a change.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct How {
-    /// Only say what would be.
+    /// Only report what would change.
     #[serde(default)]
     pub dry_run: bool,
 }
@@ -40,7 +40,7 @@ pub async fn put(
     written(&surface, asker, path, &how, &headers, body, To::Value).await
 }
 
-/// `PATCH /api/v1/{kind}/{name}` (RFC 7396).
+/// `PATCH /api/v1/{kind}/{name}`, with a merge patch (RFC 7396).
 pub async fn patch(
     State(surface): State<Surface>,
     asker: Asker,
@@ -63,7 +63,7 @@ pub async fn delete(
     single(&surface, asker, path, &how, &headers, To::Gone).await
 }
 
-/// A change that a body says.
+/// Makes a change whose value is in the body.
 async fn written(
     surface: &Surface,
     asker: Asker,
@@ -92,7 +92,7 @@ async fn single(
         Err(response) => return *response,
     };
     if kind.name == "apisix" {
-        // By itself it would change nothing that the gateway does.
+        // Written alone, it would have no effect on the gateway.
         let message =
             format!("an object of APISIX is written with what comes of it, over /apisix/admin/{name}");
         return problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &message);
@@ -116,7 +116,7 @@ async fn single(
     }
 }
 
-/// What a request demands of the resource as it is (RFC 9110, section 13.1).
+/// Returns the precondition that a request sets on the resource (RFC 9110, section 13.1).
 fn condition(headers: &HeaderMap) -> Result<Condition, Box<Response>> {
     let bad = |message: &str| Box::new(problem(StatusCode::BAD_REQUEST, "bad_request", message));
     let text = |name| {
@@ -148,7 +148,7 @@ pub async fn transaction(
         Ok(value) => value,
         Err(response) => return *response,
     };
-    // There may be 100,000 of them.
+    // A body may hold 100,000 changes.
     let read = tokio::task::spawn_blocking(move || changes(value)).await;
     let changes = match read.unwrap_or_else(|_| Err("the changes could not be read".to_owned())) {
         Ok(changes) => changes,

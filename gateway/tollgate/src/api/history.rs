@@ -1,4 +1,4 @@
-//! What was changed, going back, and copies of the store.
+//! Endpoints of the admin API for the history, rollbacks, and copies of the store.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,32 +20,32 @@ use super::changes::How;
 use crate::access::Asker;
 use crate::surface::Surface;
 
-/// Versions that are told at once where nobody says how many.
+/// How many versions a list has unless the client sets `limit`.
 const USUAL: usize = 50;
-/// And at most.
+/// The most versions in a list.
 const MOST: usize = 1000;
-/// Versions that etcd is asked for at once.
+/// How many versions are fetched from etcd at once.
 const PAGE: usize = 20;
 
-/// Which part of the history is wanted.
+/// The query parameters of a list of versions.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// Versions before this one.
+    /// Only versions before this one.
     before: Option<u64>,
-    /// At most so many.
+    /// The most versions to return.
     limit: Option<usize>,
 }
 
-/// Which versions are compared.
+/// The query parameters of a single version.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Since {
-    /// All that has changed after this version, rather than in the one alone.
+    /// Report all changes after this version, not only the changes of the requested one.
     since: Option<u64>,
 }
 
-/// Does something with the store, beside the control thread.
+/// Runs an operation on the store, off the control thread.
 async fn with<T: Send + 'static>(
     surface: &Surface,
     act: impl FnOnce(&Store) -> Result<T, Error> + Send + 'static,
@@ -66,7 +66,7 @@ async fn with<T: Send + 'static>(
     })
 }
 
-/// etcd, if it is there in place of a store.
+/// Returns the etcd connection, if etcd is used in place of a store.
 fn shared(surface: &Surface) -> Option<Handle> {
     surface.view.read(|state| state.etcd.as_ref().map(|etcd| etcd.handle.clone()))
 }
@@ -75,7 +75,7 @@ fn away(error: &impl ToString) -> Box<Response> {
     Box::new(refused(&Refusal::Away(error.to_string())))
 }
 
-/// One version, as etcd keeps it.
+/// Returns one version from etcd's history.
 async fn in_etcd(etcd: &Handle, version: u64) -> Result<Entry, Box<Response>> {
     let found = versions(etcd, version.checked_add(1), 1).await.map_err(|error| away(&error))?;
     let none = || format!("etcd's history does not tell of version {version}");
@@ -83,7 +83,7 @@ async fn in_etcd(etcd: &Handle, version: u64) -> Result<Entry, Box<Response>> {
     entry.ok_or_else(|| Box::new(refused(&Refusal::NoVersion(none()))))
 }
 
-/// `GET /api/v1/history`: the newest first.
+/// `GET /api/v1/history`: lists versions, the newest first.
 pub async fn list(State(surface): State<Surface>, Query(part): Query<Part>, headers: HeaderMap) -> Response {
     let limit = part.limit.unwrap_or(USUAL).min(MOST);
     let versions = match shared(&surface) {
@@ -96,7 +96,7 @@ pub async fn list(State(surface): State<Surface>, Query(part): Query<Part>, head
     }
 }
 
-/// The same of etcd, which gives entries whole: a page of them is in memory at a time.
+/// Lists versions from etcd. etcd returns whole entries, so they are fetched in pages to bound memory.
 async fn briefs_in_etcd(
     etcd: &Handle,
     mut before: Option<u64>,
@@ -125,7 +125,8 @@ fn brief(entry: &Entry) -> Value {
     })
 }
 
-/// `GET /api/v1/history/{version}`: with what it changed, or what is different at it from an earlier version.
+/// `GET /api/v1/history/{version}`: returns a version with its changes, or its differences from an earlier
+/// version.
 pub async fn one(
     State(surface): State<Surface>,
     Path(version): Path<u64>,
@@ -169,7 +170,7 @@ pub async fn one(
     }
 }
 
-/// An answer that is made on another thread: a version may have changed 100,000 resources.
+/// Makes a response on a blocking thread, since a version may have changed 100,000 resources.
 async fn told(headers: &HeaderMap, value: impl FnOnce() -> Value + Send + 'static) -> Response {
     let yaml = wants_yaml(headers);
     let made = tokio::task::spawn_blocking(move || body(StatusCode::OK, yaml, &value()));
@@ -177,10 +178,10 @@ async fn told(headers: &HeaderMap, value: impl FnOnce() -> Value + Send + 'stati
     made.await.unwrap_or_else(lost)
 }
 
-/// The versions after one, up to another, the newest first.
+/// Returns the versions after `since` up to `version`, the newest first.
 async fn after(surface: &Surface, since: u64, version: u64) -> Result<Vec<Entry>, Box<Response>> {
     let entries = with(surface, move |store| {
-        // Refused if it is not there; 0 is the empty store, and no entry.
+        // An unknown version is refused. Version 0 is the empty store and has no entry.
         if version > 0 {
             store.version(version)?;
         }
@@ -191,7 +192,8 @@ async fn after(surface: &Surface, since: u64, version: u64) -> Result<Vec<Entry>
     entries.await
 }
 
-/// The same, as etcd keeps it: both must be versions that it tells of, else nobody knows what was in between.
+/// Returns the same from etcd's history. Both versions must still be in it, or the versions in between may be
+/// missing.
 async fn after_in_etcd(etcd: &Handle, since: u64, version: u64) -> Result<Vec<Entry>, Box<Response>> {
     let none = |missing: u64| {
         let message = format!("etcd's history does not tell of version {missing}, or not with {MOST} others");
@@ -207,10 +209,10 @@ async fn after_in_etcd(etcd: &Handle, since: u64, version: u64) -> Result<Vec<En
     Ok(found)
 }
 
-/// A resource's text before and after.
+/// The JSON text of a resource before and after.
 type Both = (Option<String>, Option<String>);
 
-/// What is different after these versions, the newest first, from what was before them.
+/// Returns the combined effect of these versions, given newest first.
 fn between(entries: Vec<Entry>) -> BTreeMap<(String, String), Both> {
     let mut all: BTreeMap<(String, String), Both> = BTreeMap::new();
     for change in entries.into_iter().flat_map(|entry| entry.entry.changes) {
@@ -230,7 +232,7 @@ fn shown(changes: &BTreeMap<(String, String), Both>) -> Vec<Value> {
     changes.iter().map(one).collect()
 }
 
-/// `POST /api/v1/rollback/{version}`: all becomes as it was then, as a new version.
+/// `POST /api/v1/rollback/{version}`: restores the state of a version, as a new version.
 pub async fn rollback(
     State(surface): State<Surface>,
     asker: Asker,
@@ -244,7 +246,7 @@ pub async fn rollback(
     }
 }
 
-/// `POST /api/v1/store/backup` with `{"to": PATH}`: a copy of the store, on the gateway's machine.
+/// `POST /api/v1/store/backup` with `{"to": PATH}`: copies the store to a file on the gateway's machine.
 pub async fn backup(State(surface): State<Surface>, headers: HeaderMap, content: Body) -> Response {
     let value = match read(&headers, content).await {
         Ok(value) => value,
@@ -263,7 +265,7 @@ pub async fn backup(State(surface): State<Surface>, headers: HeaderMap, content:
     }
 }
 
-/// `POST /api/v1/store/compact`: makes the store's file as small as can be.
+/// `POST /api/v1/store/compact`: makes the store's file as small as possible.
 pub async fn compact(State(surface): State<Surface>, headers: HeaderMap) -> Response {
     let length = |store: &Store| std::fs::metadata(store.path()).map(|data| data.len());
     let sizes = with(&surface, move |store| {

@@ -1,7 +1,8 @@
-//! `/api/v1`: what the gateway runs, and changing it while it runs.
+//! `/api/v1`: reads and changes what the gateway runs.
 //!
-//! A change is sent to the control thread, which makes it durable and rolls it out; its answer comes when both is done.
-//! Reading waits for nobody: it looks at the [`View`](tollgate_sources::View).
+//! A change goes to the control thread, which makes it durable and rolls it out. The client gets its answer
+//! when both are done. Reads never wait for the control thread: they use the
+//! [`View`](tollgate_sources::View).
 
 mod answer;
 pub(crate) mod body;
@@ -19,7 +20,7 @@ use tollgate_sources::{Answer, Intent, Pending, Refusal, Request};
 
 use crate::surface::Surface;
 
-/// The API's paths; who may ask for them is for the [guard](crate::access::guard) to say.
+/// Returns the routes of the API. The [guard](crate::access::guard) decides who may use them.
 pub fn router(surface: &Surface) -> Router {
     Router::new()
         .route("/api/v1", get(resources::summary))
@@ -40,7 +41,7 @@ pub fn router(surface: &Surface) -> Router {
         .with_state(surface.clone())
 }
 
-/// Has the control thread do it, and waits until it is done.
+/// Sends a change to the control thread, and waits until it is done.
 pub async fn ask(surface: &Surface, who: String, intent: Intent, dry_run: bool) -> Answer {
     let (answer, answered) = oneshot::channel();
     let pending =
@@ -49,7 +50,7 @@ pub async fn ask(surface: &Surface, who: String, intent: Intent, dry_run: bool) 
     surface.asking.send(pending).await.map_err(|_| stops())?;
     let mut answer = answered.await.unwrap_or_else(|_| Err(stops()));
     if let (true, Ok(done)) = (dry_run, &mut answer) {
-        // The plan's number that it would be, if nobody else is quicker.
+        // The generation that the change would have, unless another change comes first.
         done.generation = surface.plan.borrow().generation() + u64::from(!done.changes.is_empty());
     }
     answer

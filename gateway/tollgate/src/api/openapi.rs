@@ -1,4 +1,5 @@
-//! The description of the API (OpenAPI 3.1), generated from the kinds and the file's schema.
+//! The OpenAPI 3.1 description of the admin API, generated from the kinds of resources and the
+//! configuration's schema.
 
 use axum::Json;
 use serde_json::{Map, Value, json};
@@ -9,7 +10,7 @@ pub async fn document() -> Json<Value> {
     Json(openapi())
 }
 
-/// The document.
+/// Returns the document.
 pub fn openapi() -> Value {
     let mut schemas = definitions();
     schemas.insert("problem".to_owned(), problem());
@@ -18,7 +19,7 @@ pub fn openapi() -> Value {
     for kind in &KINDS {
         paths.insert(format!("/api/v1/{}", kind.name), list(kind.name, kind.noun));
         let mut one = one(kind.noun, &moved((kind.schema)()));
-        // Objects of APISIX are read here, and written over its front.
+        // Objects of APISIX can only be read here. They are written through the APISIX front.
         if let (true, Some(methods)) = (kind.name == "apisix", one.as_object_mut()) {
             methods.retain(|method, _| !matches!(method.as_str(), "put" | "patch" | "delete"));
         }
@@ -86,7 +87,7 @@ pub fn openapi() -> Value {
     })
 }
 
-/// The definitions of the file's schema, where this document has its own.
+/// Returns the definitions of the configuration's schema, with references that point into this document.
 fn definitions() -> Map<String, Value> {
     let Value::Object(mut definitions) = moved(schema()["$defs"].clone()) else { return Map::new() };
     definitions.retain(|name, _| name != "configuration");
@@ -245,7 +246,7 @@ fn problem() -> Value {
 mod tests {
     use super::*;
 
-    /// Every `$ref` leads somewhere, and every part of a path is a parameter.
+    /// Every `$ref` resolves, and every variable in a path is a parameter.
     #[test]
     fn the_description_is_whole() {
         let document = openapi();
@@ -266,7 +267,7 @@ mod tests {
         }
     }
 
-    /// What the routers have is described, and nothing else is.
+    /// The document describes exactly the paths that the routers have.
     #[test]
     fn the_description_is_of_the_paths_that_there_are() {
         let sources =

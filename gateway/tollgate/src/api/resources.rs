@@ -1,4 +1,4 @@
-//! Reading resources.
+//! Endpoints of the admin API that read resources.
 
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -12,23 +12,23 @@ use super::answer::{body, problem, tagged, wants_yaml};
 use crate::access::Asker;
 use crate::surface::Surface;
 
-/// What of a list is wanted.
+/// The query parameters of a list.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Filter {
-    /// Names that hold this.
+    /// Only names that contain this text.
     name: Option<String>,
     /// `file`, `store` or `etcd`.
     source: Option<String>,
-    /// Resources that hold this text anywhere.
+    /// Only resources whose JSON contains this text.
     q: Option<String>,
-    /// Names after this one, in the order of the list.
+    /// Only names after this one, in the order of the list.
     after: Option<String>,
-    /// At most so many.
+    /// The most resources to return.
     limit: Option<usize>,
 }
 
-/// The kind of this name, or a 404 that says which there are.
+/// Returns the kind of this name, or a 404 that lists the kinds.
 pub fn known(name: &str) -> Result<&'static Kind, Box<Response>> {
     kind(name).ok_or_else(|| {
         let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
@@ -37,7 +37,8 @@ pub fn known(name: &str) -> Result<&'static Kind, Box<Response>> {
     })
 }
 
-/// `GET /api/v1`: what runs, what can be asked for, and what who asks may do. The guard has found out the role.
+/// `GET /api/v1`: a summary of the running plan, of the API, and of the client's role, which the guard
+/// determined.
 pub async fn summary(
     State(surface): State<Surface>,
     asker: Asker,
@@ -109,7 +110,8 @@ fn shown(item: &Item) -> Value {
     })
 }
 
-/// `GET /api/v1/{kind}/{name}`: the resource as it would be written, ready to be changed and written back.
+/// `GET /api/v1/{kind}/{name}`: returns the resource as it would be written, so that a client can edit it and
+/// write it back.
 pub async fn one(
     State(surface): State<Surface>,
     Path((kind, name)): Path<(String, String)>,
@@ -119,7 +121,7 @@ pub async fn one(
         Ok(kind) => kind,
         Err(response) => return *response,
     };
-    // The first who asks after a reload waits until the file's texts are read.
+    // The first request after a reload waits until the texts of the file are read.
     let (view, of) = (surface.view.clone(), name.clone());
     let Ok(found) = tokio::task::spawn_blocking(move || view.get(kind, &of)).await else {
         return problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the resource could not be read");
@@ -137,14 +139,14 @@ pub async fn one(
     }
 }
 
-/// `GET /api/v1/config`: all resources, in the file's language; what `import` takes.
+/// `GET /api/v1/config`: returns all resources in the language of the file, as `import` accepts them.
 pub async fn config(State(surface): State<Surface>, headers: HeaderMap) -> Response {
     let yaml = wants_yaml(&headers);
     let made = tokio::task::spawn_blocking(move || {
         let mut whole = Map::new();
         for kind in &KINDS {
             let items = surface.view.all(kind);
-            // A key that the file does not read stands there only if there is something under it.
+            // A key that the file itself cannot have appears only if there is something under it.
             if kind.key.starts_with("x-") && items.is_empty() {
                 continue;
             }
@@ -158,7 +160,7 @@ pub async fn config(State(surface): State<Surface>, headers: HeaderMap) -> Respo
     }
 }
 
-/// The resources of a kind as a file has them: a list with names, or a mapping of names.
+/// Returns the resources of a kind in the form that a file has: a list with names, or a mapping of names.
 fn together(kind: &Kind, items: &[Item]) -> Value {
     if !kind.is_list() {
         return Value::Object(

@@ -1,4 +1,5 @@
-//! Answers. Version 3 has the object in `value`, those before it in `node`: clients of either find it.
+//! Responses of the APISIX front. Version 3 clients find the object in `value`, older ones in `node`, so it
+//! is in both.
 
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
@@ -18,7 +19,8 @@ fn document(status: StatusCode, value: &Value) -> Response {
     response
 }
 
-/// An object, or that it is gone. `version` has changed it last: it stands for both of etcd's numbers.
+/// Returns an object, or reports its deletion. `version`, which changed it last, is used for both of etcd's
+/// indexes.
 pub fn object(
     status: StatusCode,
     action: &str,
@@ -43,7 +45,7 @@ pub fn object(
     document(status, &answer)
 }
 
-/// Some objects of a kind, by their keys and with the versions that have changed them last, and how many there are.
+/// Lists objects of a kind, by key and with the version that changed each last. `total` counts all pages.
 pub fn listed(kind: &str, items: Vec<Item>, total: usize) -> Response {
     let list = items.into_iter().map(|(key, value, version)| {
         let mut item = json!({ "key": key, "value": value });
@@ -61,7 +63,7 @@ pub fn listed(kind: &str, items: Vec<Item>, total: usize) -> Response {
     )
 }
 
-/// The plugins that this front takes: their names, or as an object that has them as keys.
+/// Returns the plugins that this front accepts: a list of names, or an object with the names as keys.
 pub fn plugins(as_object: bool) -> Response {
     let names = super::plugins::NAMES;
     let answer = match as_object {
@@ -71,34 +73,34 @@ pub fn plugins(as_object: bool) -> Response {
     document(StatusCode::OK, &answer)
 }
 
-/// An object that could be written.
+/// Confirms that an object is valid.
 pub fn good() -> Response {
     document(StatusCode::OK, &json!({}))
 }
 
-/// Why not.
+/// Returns an error response.
 pub fn wrong(status: StatusCode, message: &str) -> Response {
     let mut response = document(status, &json!({ "error_msg": message, "message": message }));
     response.extensions_mut().insert(Problem("apisix".to_owned()));
     response
 }
 
-/// There is no such object.
+/// Returns a 404 for an object that does not exist.
 pub fn missing(what: &str) -> Response {
     wrong(StatusCode::NOT_FOUND, &format!("Key not found: {what}"))
 }
 
-/// Why it was not done.
+/// Returns the response to a change that was refused.
 pub fn refused(refusal: &Refusal) -> Response {
     let status = match refusal {
-        // As APISIX answers a body that it does not take.
+        // APISIX answers an invalid body with 400.
         Refusal::Invalid(_) => StatusCode::BAD_REQUEST,
         refusal => api::refused(refusal).status(),
     };
     wrong(status, &refusal.to_string())
 }
 
-/// The answer, with what the audit log is told.
+/// Attaches the change to the response, for the audit log.
 pub fn audited(mut response: Response, done: &Done) -> Response {
     response.extensions_mut().insert(api::changed(done, false));
     response

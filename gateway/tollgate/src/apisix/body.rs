@@ -1,16 +1,16 @@
-//! What comes in a request's body, as APISIX takes it: JSON, whatever the head says it is.
+//! Reads request bodies as APISIX does: as JSON, whatever their `Content-Type` is.
 
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use serde_json::{Map, Value};
 
-/// Largest body: APISIX's own bound is 1.5 MiB.
+/// The largest body, in bytes. APISIX's own limit is 1.5 MiB.
 const LARGEST: usize = 2 << 20;
-/// How long it may take to come.
+/// How long a body may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Reads an object. `curl -d` says that it is a form, so what the head says of the body means nothing here.
+/// Reads an object. The `Content-Type` is ignored, since `curl -d` sets the one of a form.
 pub async fn read(body: Body) -> Result<Map<String, Value>, String> {
     match read_any(body).await? {
         Value::Object(entries) => Ok(entries),
@@ -18,7 +18,7 @@ pub async fn read(body: Body) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Reads any value.
+/// Reads any JSON value.
 pub async fn read_any(body: Body) -> Result<Value, String> {
     let bytes = match tokio::time::timeout(PATIENCE, to_bytes(body, LARGEST)).await {
         Err(_) => return Err("the body does not come".to_owned()),
@@ -34,8 +34,8 @@ pub async fn read_any(body: Body) -> Result<Value, String> {
     Ok(value)
 }
 
-/// The text with each ideographic comma outside of strings replaced by a blank: an input method leaves one behind, and the
-/// guide that most examples of this API are copied from has one after its first brace.
+/// Replaces each ideographic comma outside of strings by a space. Input methods leave them behind, and the
+/// guide from which most examples of this API are copied has one after its first brace.
 fn without_strays(text: &str) -> String {
     let (mut inside, mut escaped) = (false, false);
     let clean = |c: char| {

@@ -1,13 +1,13 @@
-//! `checks` of an upstream: probes, and the ejection of endpoints that fail.
+//! Converts `checks` of an APISIX upstream to health probes and outlier ejection.
 
 use serde_json::{Map, Value, json};
 
 use super::fields::Fields;
 
-/// `health` and `outlier` of the gateway's upstream.
+/// Converts `checks` to `health` and `outlier` of the gateway's upstream.
 ///
 /// # Errors
-/// What has no counterpart, by its name.
+/// Names a setting that has no counterpart here.
 pub fn of(checks: Value, scheme: &str) -> Result<Map<String, Value>, String> {
     let mut checks = Fields::of(checks, "upstream/checks")?;
     let mut out = Map::new();
@@ -20,7 +20,7 @@ pub fn of(checks: Value, scheme: &str) -> Result<Map<String, Value>, String> {
         }
         None => return Err(checks.wrong("active", "an object: there are no passive checks without it")),
     }
-    // Without them no traffic speaks against a node there.
+    // In APISIX, without `passive` no ordinary response counts against a node.
     let outlier = match checks.take("passive") {
         None => json!("off"),
         Some(passive) => passive_of(Fields::of(passive, "upstream/checks/passive")?)?,
@@ -50,7 +50,7 @@ fn statuses(fields: &mut Fields) -> Result<Option<Vec<u64>>, String> {
     all.map(Some).ok_or_else(|| fields.wrong("http_statuses", "a list of statuses from 200 to 599"))
 }
 
-/// `active`: `health`.
+/// Converts `active` to `health`.
 fn active_of(mut active: Fields, scheme: &str) -> Result<Value, String> {
     let kind = active.text("type")?.unwrap_or_else(|| "http".to_owned());
     let path = active.text("http_path")?.unwrap_or_else(|| "/".to_owned());
@@ -71,7 +71,7 @@ fn active_of(mut active: Fields, scheme: &str) -> Result<Value, String> {
     active.only("http_method", &[json!("GET")])?;
     active.only("http_req_body", &[json!("")])?;
     active.only("https_verify_certificate", &[json!(true)])?;
-    // How many nodes are probed at once: the gateway has a bound for all of its probes.
+    // How many nodes APISIX probes at once. The gateway has one bound for all of its probes instead.
     active.number("concurrency")?;
     let timeout = active.take("timeout").map_or(Some(1.0), |time| time.as_f64());
     let timeout = timeout.filter(|time| *time > 0.0 && *time <= 3600.0);
@@ -94,7 +94,8 @@ fn active_of(mut active: Fields, scheme: &str) -> Result<Value, String> {
         out.insert("headers".to_owned(), Value::Object(headers));
     }
     let (mut healthy, mut unhealthy) = (part(&mut active, "healthy")?, part(&mut active, "unhealthy")?);
-    // There is one interval, whatever a node's state.
+    // APISIX has an interval for each state of a node. The gateway has one, so the shorter of the two is
+    // used.
     let intervals = [healthy.number("interval")?, unhealthy.number("interval")?];
     let interval = intervals.into_iter().map(|interval| interval.unwrap_or(1)).min().unwrap_or(1).max(1);
     out.insert("interval".to_owned(), json!(format!("{interval}s")));
@@ -114,13 +115,14 @@ fn active_of(mut active: Fields, scheme: &str) -> Result<Value, String> {
     Ok(Value::Object(out))
 }
 
-/// `passive`: `outlier`.
+/// Converts `passive` to `outlier`.
 fn passive_of(mut passive: Fields) -> Result<Value, String> {
     if !matches!(passive.text("type")?.as_deref(), None | Some("http" | "https" | "tcp")) {
         return Err(passive.wrong("type", "`http`, `https` or `tcp`"));
     }
     let (mut healthy, mut unhealthy) = (part(&mut passive, "healthy")?, part(&mut passive, "unhealthy")?);
-    // A node comes back after a time, or by a probe.
+    // Here an ejected node returns after a time or by a successful probe, so successes of requests do not
+    // count.
     statuses(&mut healthy)?;
     count(&mut healthy, "successes", 5, 0)?;
     let bad = statuses(&mut unhealthy)?;

@@ -1,7 +1,7 @@
-//! Consumers: APISIX's form to the gateway's.
+//! Converts APISIX consumers to the gateway's.
 //!
-//! A key or a password stands in the object as its hash, which is all that the gateway wants of it. The secret of tokens stands
-//! there itself, and is shown to nobody.
+//! Keys and passwords are stored only as hashes: the gateway needs no more. The secret of a
+//! consumer's tokens is stored itself, and is never shown.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
@@ -11,13 +11,13 @@ use super::fields::Fields;
 use super::objects::{self, Objects, Of};
 use super::plugins::{self, Tokens};
 
-/// The cost of bcrypt: some 60 ms of a core for each password that is not remembered.
+/// The cost of bcrypt. Verifying a password that is not cached takes some 60 ms of a core.
 const COST: u32 = 10;
 
-/// Puts hashes in the place of secrets; a secret that is written as it is shown stays what it was.
+/// Replaces secrets by their hashes. A secret that equals the mask keeps its old value.
 ///
 /// # Errors
-/// One cannot be hashed, or there was none.
+/// A secret cannot be hashed, or is the mask while there is no old value.
 pub fn hashed(object: &mut Map<String, Value>, before: Option<&Map<String, Value>>) -> Result<(), String> {
     for (plugin, key) in SECRETS {
         let pointer = format!("/{plugin}/{key}");
@@ -31,7 +31,7 @@ pub fn hashed(object: &mut Map<String, Value>, before: Option<&Map<String, Value
                 known.ok_or_else(|| format!("`plugins{pointer}` is `{MASK}`, and there is none yet"))?
             }
             ("", _) => return Err(format!("`plugins{pointer}` is empty")),
-            // Signatures want the secret itself.
+            // Verifying signatures requires the secret itself.
             (_, "jwt-auth") => continue,
             (hash, "key-auth") if is_digest(hash) => continue,
             (text, "key-auth") => {
@@ -54,10 +54,10 @@ pub fn hashed(object: &mut Map<String, Value>, before: Option<&Map<String, Value
     Ok(())
 }
 
-/// Where secrets stand.
+/// The plugins and keys that hold secrets.
 const SECRETS: [(&str, &str); 3] = [("key-auth", "key"), ("basic-auth", "password"), ("jwt-auth", "secret")];
 
-/// The object as it is shown: secrets are not.
+/// Masks the secrets of an object before it is shown.
 pub fn masked(object: &mut Map<String, Value>) {
     for (plugin, key) in SECRETS {
         let plugins = object.get_mut("plugins");
@@ -72,10 +72,10 @@ fn is_digest(text: &str) -> bool {
         .is_some_and(|digits| digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// The consumer's document, of what it says itself and of its credentials.
+/// Returns the consumer's document, made from the object and its credentials.
 ///
 /// # Errors
-/// What has no counterpart, by its name.
+/// Names a setting that has no counterpart here.
 pub fn document(
     objects: &Objects,
     name: &str,
@@ -106,10 +106,10 @@ pub fn document(
     Ok(Value::Object(out))
 }
 
-/// The plugins of a credential.
+/// Returns the plugins of a credential.
 ///
 /// # Errors
-/// What has no counterpart, by its name.
+/// Names a setting that has no counterpart here.
 pub fn credential(object: Map<String, Value>) -> Result<Map<String, Value>, String> {
     let mut fields = Fields::new(object, "");
     super::derive::described(&mut fields)?;
@@ -121,10 +121,10 @@ pub fn credential(object: Map<String, Value>) -> Result<Map<String, Value>, Stri
     Ok(plugins)
 }
 
-/// The plugins by which a consumer is known.
+/// The plugins that authenticate a consumer.
 const AUTHENTICATE: [&str; 3] = ["key-auth", "basic-auth", "jwt-auth"];
 
-/// What a consumer shows.
+/// The credentials of a consumer.
 #[derive(Default)]
 struct Shown {
     keys: Vec<String>,
@@ -156,7 +156,7 @@ impl Shown {
                     ));
                 }
             }
-            // The routes that ask for tokens have its key.
+            // The secret goes to the routes that require tokens.
             "jwt-auth" => drop(token_key(&mut conf)?),
             "hmac-auth" => {
                 return Err("`plugins/hmac-auth`: signatures are those of RFC 9421 here; write `hmac_keys` of the consumer and \
@@ -174,19 +174,19 @@ impl Shown {
     }
 }
 
-/// What verifies a consumer's tokens.
+/// The key that verifies a consumer's tokens.
 #[derive(Debug)]
 pub struct TokenKey {
-    /// What its tokens have in the claim that says whose they are.
+    /// The value of the claim by which its tokens name the consumer.
     pub key: String,
     secret: String,
     algorithm: String,
 }
 
-/// `jwt-auth` of a consumer.
+/// Converts `jwt-auth` of a consumer.
 ///
 /// # Errors
-/// What has no counterpart, by its name.
+/// Names a setting that has no counterpart here.
 fn token_key(conf: &mut Fields) -> Result<TokenKey, String> {
     let key =
         conf.text("key")?.ok_or_else(|| conf.wrong("key", "what its tokens have in the claim `key`"))?;
@@ -209,14 +209,14 @@ fn token_key(conf: &mut Fields) -> Result<TokenKey, String> {
     })?;
     conf.only("base64_secret", &[json!(false)])?;
     conf.only("lifetime_grace_period", &[json!(0)])?;
-    // For how long APISIX would sign: here nobody signs.
+    // How long a token that APISIX signs is valid. This front signs none.
     conf.number("exp")?;
     Ok(TokenKey { key, secret, algorithm })
 }
 
 /// A consumer whose tokens a route admits.
 pub struct TokenOwner {
-    /// Its name.
+    /// The name of the consumer.
     pub consumer: String,
     /// Its consumer group.
     pub group: Option<String>,
@@ -224,7 +224,7 @@ pub struct TokenOwner {
     pub key: String,
 }
 
-/// `jwt-auth` of all consumers and of their credentials, by the names of the consumers.
+/// Returns `jwt-auth` of all consumers and credentials, with the names of the consumers.
 fn token_confs(objects: &Objects) -> impl Iterator<Item = (&str, &Value)> {
     let own = objects.all(Of::Consumers);
     let credentials =
@@ -232,8 +232,8 @@ fn token_confs(objects: &Objects) -> impl Iterator<Item = (&str, &Value)> {
     own.chain(credentials).filter_map(|(name, object)| Some((name, object.get("plugins")?.get("jwt-auth")?)))
 }
 
-/// The policies that let those in whose tokens consumers' keys verify, and all keys. Each token is verified by the key of the
-/// consumer that it names, and by no other.
+/// Returns the policies that admit tokens of all consumers, and the owners of the tokens. Each token is
+/// verified with the key of the consumer that it names, and with no other.
 pub fn tokens(objects: &Objects, tokens: &Tokens) -> (Map<String, Value>, Vec<TokenOwner>) {
     let mut keys = Vec::new();
     let mut alternatives = Vec::new();
@@ -241,9 +241,10 @@ pub fn tokens(objects: &Objects, tokens: &Tokens) -> (Map<String, Value>, Vec<To
         let group = objects.get(Of::Consumers, name).and_then(|consumer| consumer.get("group_id"));
         let group = group.and_then(objects::named);
         let conf = Fields::of(conf.clone(), "plugins/jwt-auth");
-        // What is wrong with it was told when it was written.
+        // Its errors were reported when it was written.
         let Ok(key) = conf.and_then(|mut conf| token_key(&mut conf)) else { continue };
-        // Its owner can sign whatever it likes: nothing but what is compared says anything.
+        // The consumer holds the secret and can sign any claim. Only the claim that is compared with its key
+        // identifies it.
         alternatives.push(json!({
             "secret": key.secret,
             "algorithms": [key.algorithm],
@@ -258,7 +259,7 @@ pub fn tokens(objects: &Objects, tokens: &Tokens) -> (Map<String, Value>, Vec<To
     }
     let mut policies = Map::new();
     match alternatives.len() {
-        // Nobody can come.
+        // No consumer has tokens, so the route admits no client.
         0 => drop(policies.insert("ip".to_owned(), json!({ "deny": ["0.0.0.0/0", "::/0"] }))),
         1 => drop(policies.insert("jwt".to_owned(), alternatives.swap_remove(0))),
         _ => {

@@ -1,4 +1,4 @@
-//! What comes of objects: documents of the gateway's own kinds.
+//! Derives documents of the gateway's own kinds from APISIX objects.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,14 @@ use super::plugins::{self, Effect, Origin};
 use super::upstream::{self, Written};
 use super::{consumer, resource_name, route, ssl};
 
-/// Documents by the name of their kind and their own.
+/// Documents, by the name of their kind and their own name.
 pub type Documents = BTreeMap<(&'static str, String), Value>;
 
-/// The documents of one object. An object may say what several others say too: a route has the plugins of its service.
+/// Derives the documents of one object. Other objects contribute to it: a route also has the plugins of its
+/// service.
 ///
 /// # Errors
-/// What has no counterpart, by its name.
+/// Names a setting that has no counterpart here.
 pub fn documents(objects: &Objects, (of, id): &Id) -> Result<Documents, String> {
     let mut out = Documents::new();
     let Some(object) = objects.get(*of, id) else { return Ok(out) };
@@ -37,7 +38,7 @@ pub fn documents(objects: &Objects, (of, id): &Id) -> Result<Documents, String> 
             if let Some(own) = service.upstream {
                 out.insert(("upstreams", service_upstream(id)), own.resource);
             }
-            // Reports the errors of its plugins here, so that the writer of the service gets them and not that of a route.
+            // Reports errors of its plugins to the client that writes the service, not later to one that writes a route.
             Effect::default().all(&service.plugins, &Origin::service(id))?;
         }
         Of::PluginConfigs | Of::GlobalRules => {
@@ -71,10 +72,10 @@ pub fn documents(objects: &Objects, (of, id): &Id) -> Result<Documents, String> 
     Ok(out)
 }
 
-/// Takes out what describes an object and changes nothing.
+/// Removes the fields that only describe an object.
 ///
 /// # Errors
-/// One of them is of another kind.
+/// A field has the wrong type.
 pub fn described(fields: &mut Fields) -> Result<(), String> {
     fields.text("name")?;
     fields.text("desc")?;
@@ -86,17 +87,17 @@ pub fn described(fields: &mut Fields) -> Result<(), String> {
     }
 }
 
-/// What the upstream is called that stands in a service.
+/// Returns the name of the upstream that is written inside a service.
 pub fn service_upstream(id: &str) -> String {
     format!("apisix.service.{id}")
 }
 
-/// A service, taken apart.
+/// The parts of a service.
 #[derive(Debug, Default)]
 pub struct Service {
-    /// The upstream that stands in it.
+    /// The upstream that is written inside it.
     pub upstream: Option<Written>,
-    /// The upstream that it names.
+    /// The id of the upstream that it refers to.
     pub upstream_id: Option<String>,
     pub plugins: Map<String, Value>,
     pub hosts: Option<Vec<String>>,
@@ -104,8 +105,10 @@ pub struct Service {
 }
 
 impl Service {
+    /// Parses a service.
+    ///
     /// # Errors
-    /// What has no counterpart, by its name.
+    /// Names a setting that has no counterpart here.
     pub fn of(mut fields: Fields) -> Result<Self, String> {
         let enable_websocket = fields.flag("enable_websocket")?;
         let plugins = fields.take("plugins").map(plugins::map).transpose()?.unwrap_or_default();
@@ -116,10 +119,10 @@ impl Service {
     }
 }
 
-/// `upstream` as a resource, or `upstream_id`.
+/// Returns the upstream of an object: `upstream` as a resource, or `upstream_id`.
 ///
 /// # Errors
-/// There are both, or one of them is wrong.
+/// Both are set, or one of them is wrong.
 pub fn own_or_named(fields: &mut Fields) -> Result<(Option<Written>, Option<String>), String> {
     match (fields.take("upstream"), fields.take("upstream_id")) {
         (Some(_), Some(_)) => Err("`upstream` and `upstream_id` exclude each other".to_owned()),
@@ -132,5 +135,6 @@ pub fn own_or_named(fields: &mut Fields) -> Result<(Option<Written>, Option<Stri
     }
 }
 
-/// The documents of an object with a certificate: its key is in them alone, so they are made when it is written.
+/// Derives the documents of a certificate object. The key is only in these documents, so they are made as it
+/// is written.
 pub use ssl::documents as certificates;

@@ -1,21 +1,21 @@
-//! Taking an object of APISIX apart, so that nothing in it is passed over.
+//! Takes an APISIX object apart so that no entry is ignored.
 
 use serde_json::{Map, Value};
 
-/// An object whose entries are taken out one by one; what is left at the end is refused by name.
+/// An object whose entries are taken out one at a time. [`Fields::end`] refuses the remaining ones by name.
 pub struct Fields {
     entries: Map<String, Value>,
-    /// Where it is: empty, or `upstream/`.
+    /// The path of the object in messages: empty, or `upstream/` and the like.
     path: String,
 }
 
 impl Fields {
-    /// Of an object at this place.
+    /// Wraps an object at this path.
     pub fn new(entries: Map<String, Value>, path: &str) -> Self {
         Self { entries, path: path.to_owned() }
     }
 
-    /// Of a value that is to be an object.
+    /// Wraps a value that must be an object.
     pub fn of(value: Value, path: &str) -> Result<Self, String> {
         match value {
             Value::Object(entries) => Ok(Self::new(entries, &format!("{path}/"))),
@@ -23,17 +23,17 @@ impl Fields {
         }
     }
 
-    /// Takes an entry out.
+    /// Takes out an entry; `None` if it is missing or null.
     pub fn take(&mut self, key: &str) -> Option<Value> {
         self.entries.shift_remove(key).filter(|value| !value.is_null())
     }
 
-    /// Looks at an entry.
+    /// Returns an entry without taking it out.
     pub fn peek(&self, key: &str) -> Option<&Value> {
         self.entries.get(key)
     }
 
-    /// Takes a text out.
+    /// Takes out a string.
     pub fn text(&mut self, key: &str) -> Result<Option<String>, String> {
         match self.take(key) {
             None => Ok(None),
@@ -42,7 +42,7 @@ impl Fields {
         }
     }
 
-    /// Takes a whole number out.
+    /// Takes out a whole number.
     pub fn number(&mut self, key: &str) -> Result<Option<u64>, String> {
         match self.take(key) {
             None => Ok(None),
@@ -50,7 +50,7 @@ impl Fields {
         }
     }
 
-    /// Takes `true` or `false` out.
+    /// Takes out a boolean.
     pub fn flag(&mut self, key: &str) -> Result<Option<bool>, String> {
         match self.take(key) {
             None => Ok(None),
@@ -59,7 +59,7 @@ impl Fields {
         }
     }
 
-    /// Takes a text out, or a number as one.
+    /// Takes out a string, or a number as a string.
     pub fn value(&mut self, key: &str) -> Result<String, String> {
         match self.take(key) {
             Some(Value::String(text)) => Ok(text),
@@ -68,22 +68,22 @@ impl Fields {
         }
     }
 
-    /// The keys that are left.
+    /// Returns the remaining keys.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
     }
 
-    /// A key with its place, as messages have it.
+    /// Returns a key with its path, in backticks.
     pub fn place(&self, key: &str) -> String {
         format!("`{}{key}`", self.path)
     }
 
-    /// The same for what is below that key.
+    /// Returns a key with its path, as the path of the object below it.
     pub fn bare(&self, key: &str) -> String {
         format!("{}{key}", self.path)
     }
 
-    /// Takes a list of texts out.
+    /// Takes out a list of strings that is not empty.
     pub fn texts(&mut self, key: &str) -> Result<Option<Vec<String>>, String> {
         let Some(value) = self.take(key) else { return Ok(None) };
         let items = value.as_array().map(|items| items.iter().map(|item| item.as_str().map(str::to_owned)));
@@ -92,7 +92,8 @@ impl Fields {
         texts.map(Some).ok_or_else(|| self.wrong(key, "a list of texts"))
     }
 
-    /// Takes an entry out that may only say what holds anyway.
+    /// Takes out an entry that may only have one of these values, because the gateway always behaves that
+    /// way.
     pub fn only(&mut self, key: &str, values: &[Value]) -> Result<(), String> {
         match self.take(key) {
             Some(value) if !values.contains(&value) => {
@@ -103,12 +104,12 @@ impl Fields {
         }
     }
 
-    /// What is said of a value that is of another kind.
+    /// Returns the message for a value of the wrong type or range.
     pub fn wrong(&self, key: &str, expected: &str) -> String {
         format!("`{}{key}` is to be {expected}", self.path)
     }
 
-    /// The end: what was not taken out is not known here.
+    /// Checks that no entry remains; the error names the remaining ones.
     pub fn end(self) -> Result<(), String> {
         let left: Vec<_> = self.entries.keys().map(|key| format!("`{}{key}`", self.path)).collect();
         match left.len() {

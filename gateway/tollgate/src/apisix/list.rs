@@ -1,4 +1,4 @@
-//! Lists: which objects, and which page of them.
+//! Filters and pages of lists.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use serde_json::{Map, Value};
 
 use super::objects::named;
 
-/// The query of a request.
+/// The query parameters of a request.
 pub type Args = BTreeMap<String, String>;
 
-/// An object by its key, with the version that has changed it last.
+/// An object with its key and the version that changed it last.
 pub type Item = (String, Map<String, Value>, Option<u64>);
 
-/// Those that are asked for, and how many there are on all pages.
+/// Returns the objects that match, cut to the requested page, and how many match on all pages.
 ///
 /// # Errors
-/// The page is none.
+/// A filter or page parameter is invalid.
 pub fn chosen(mut items: Vec<Item>, args: &Args) -> Result<(Vec<Item>, usize), String> {
     let wanted = args.get("filter").map(|filter| pairs(filter)).unwrap_or_default();
     if let Some((key, _)) =
@@ -51,7 +51,7 @@ pub fn chosen(mut items: Vec<Item>, args: &Args) -> Result<(Vec<Item>, usize), S
     Ok((items, total))
 }
 
-/// `service_id=1&upstream_id=2`.
+/// Splits a filter such as `service_id=1&upstream_id=2`.
 fn pairs(filter: &str) -> Vec<(String, String)> {
     let pairs = filter.split('&').filter(|pair| !pair.is_empty());
     pairs

@@ -1,15 +1,15 @@
-//! File operations of the control thread: they run on other threads, and have a time bound.
+//! Runs file operations for the control thread on other threads, with a time limit.
 
 use std::io;
 
 use tokio::sync::oneshot;
 use tollgate_config::file_access::{self, PATIENCE, Stalled};
 
-/// Does something with files on a thread that may wait for them. The control thread goes on with signals and the admin
-/// listener meanwhile.
+/// Runs a file operation on a thread that may block, and waits at most [`PATIENCE`] for it. The control
+/// thread continues to handle signals and the admin listener.
 ///
 /// # Errors
-/// What the operation gives, or that it does not end in time.
+/// The error of the operation, or a timeout.
 pub async fn aside<T: Send + 'static>(job: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     let (done, answer) = oneshot::channel();
     let stalled = |stalled: Stalled| io::Error::other(stalled.to_string());

@@ -1,4 +1,4 @@
-//! Work that can wait for what requests need.
+//! Runs work at a lower priority than requests.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,39 +13,40 @@ use tokio::sync::oneshot;
 /// about 1.25 times less for each step).
 const NICE: i32 = 10;
 
-/// Does this on a thread of its own, which gives way to all others of the process; where there is no thread to be had (a
-/// limit of processes), here, before it returns. It must start no process: that would give way as well. An error says
-/// that it has panicked, as it does here if it waits for a runtime.
+/// Runs work on its own thread with a lower scheduling priority than the rest of the process. If no thread
+/// can be started, runs it here before returning. The work must not start a process, which would inherit the
+/// priority. The receiver gets an error if the work panics, as it does here if it blocks on a runtime.
 pub fn behind<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
     elsewhere(work, |run| thread::Builder::new().name("plans".to_owned()).spawn(run).map(drop))
 }
 
-/// As [`behind`], on what `spawn` gives.
+/// Like [`behind`], with the function that starts the thread.
 fn elsewhere<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
     spawn: impl FnOnce(Box<dyn FnOnce() + Send>) -> io::Result<()>,
 ) -> oneshot::Receiver<T> {
     let (done, receiver) = oneshot::channel();
-    // A thread that cannot be started takes along what it was to do.
+    // If the thread cannot be started, its closure is dropped. The job is shared so that it survives.
     let job = Arc::new(Mutex::new(Some((work, done))));
     let there = job.clone();
     let started = spawn(Box::new(move || {
-        // In Linux it is the thread's own. Refused, it is as quick as the others.
+        // On Linux the nice value belongs to the thread. If it is refused, the thread keeps the normal
+        // priority.
         let _ = nice(NICE);
         run(&there);
     }));
     if started.is_err() {
-        // As on the thread, which a panic would have ended alone; whoever waits is told by what is dropped.
+        // A panic on the thread would end only that thread. The dropped sender reports it.
         let _ = catch_unwind(AssertUnwindSafe(|| run(&job)));
     }
     receiver
 }
 
-/// Does it, unless it was done.
+/// Runs the job, unless it has already run.
 fn run<T>(job: &Mutex<Option<(impl FnOnce() -> T, oneshot::Sender<T>)>>) {
     let taken = job.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some((work, done)) = taken {
-        // Nobody may be waiting any longer.
+        // The receiver may be gone.
         let _ = done.send(work());
     }
 }

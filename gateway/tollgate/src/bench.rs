@@ -1,4 +1,5 @@
-//! `tollgate bench`: hands over to the laboratory, which is a program of its own, so that the gateway carries none of it.
+//! `tollgate bench`: starts the laboratory. It is a separate program, so that the gateway contains none of
+//! it.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -7,10 +8,10 @@ use std::process::{Command, ExitCode};
 
 use tollgate_net::notice;
 
-/// The laboratory's program.
+/// The file name of the laboratory's program.
 const LAB: &str = "tollgate-lab";
 
-/// Becomes the laboratory; returns only when it cannot be started.
+/// Replaces this process by the laboratory. Returns only if it cannot be started.
 pub fn bench(arguments: &[OsString]) -> ExitCode {
     let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join(LAB)));
     let program = beside.filter(|file| file.is_file()).unwrap_or_else(|| PathBuf::from(LAB));

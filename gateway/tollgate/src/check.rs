@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use crate::compiled;
 use crate::print::print;
 
-/// Says every problem of every file; the exit status says whether all can be run.
+/// Prints every problem of every file. The exit code is 0 if all files are valid.
 pub fn check(files: &[PathBuf]) -> ExitCode {
     let mut good_ones = String::new();
     let mut code = ExitCode::SUCCESS;
@@ -26,7 +26,7 @@ pub fn check(files: &[PathBuf]) -> ExitCode {
     print(&good_ones, code)
 }
 
-/// "1 route", "2 routes".
+/// Returns "1 route", "2 routes" and the like.
 pub fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
     format!("{count} {noun}{}", if count == N::from(1) { "" } else { "s" })
 }

@@ -1,18 +1,19 @@
-//! `/apisix/admin`: objects as Apache APISIX's admin API has them, so that what configures one of its gateways configures this one.
+//! `/apisix/admin`: an admin API with the objects of Apache APISIX. Tools that configure an APISIX gateway
+//! can configure this one through it.
 //!
-//! An object is kept as its client has written it, as a document of the kind `apisix`, but for its secrets. What the gateway does
-//! are the documents of its own kinds that come of all objects: routes, upstreams, consumers and certificates called
-//! `apisix-ID` and the like. Both are written in one transaction, so that history and rollback have them together. What this
-//! gateway has no counterpart for is refused by its name.
+//! An object is stored as its client wrote it, without its secrets, as a document of the kind `apisix`. The
+//! gateway runs documents of its own kinds that are derived from all objects: routes, upstreams, consumers
+//! and certificates named `apisix-ID` and the like. Both are written in one transaction, so history and
+//! rollback cover them together. A setting without a counterpart in this gateway is refused by name.
 //!
-//! | Module | What it has |
+//! | Module | Contents |
 //! |---|---|
-//! | `body` | reading a body |
-//! | `fields` | taking an object apart, so that nothing in it is passed over |
-//! | `objects` | the objects that there are, and which ones depend on which |
-//! | `derive` | what comes of them |
-//! | `route`, `vars`, `upstream`, `consumer`, `ssl`, `plugins` | one form to the other |
-//! | `answer` | answers, as clients of version 1 to 3 read them |
+//! | `body` | reading a request's body |
+//! | `fields` | taking an object apart so that no entry is ignored |
+//! | `objects` | the stored objects and their dependencies |
+//! | `derive` | the documents derived from an object |
+//! | `route`, `vars`, `upstream`, `consumer`, `ssl`, `plugins` | conversion of each kind |
+//! | `answer` | responses as clients of versions 1 to 3 expect them |
 
 mod answer;
 mod body;
@@ -50,10 +51,11 @@ use crate::surface::Surface;
 /// The prefix of the names of this front's resources.
 const PREFIX: &str = "apisix-";
 
-/// Held while an object is written; alone by whoever writes one that others depend on, or removes one.
+/// Orders the writes of this front. Writers of routes, upstreams and certificates hold it shared; every other
+/// write and every deletion holds it exclusively.
 static WRITING: RwLock<()> = RwLock::const_new(());
 
-/// The front's paths.
+/// Returns the routes of the front.
 pub fn router(surface: &Surface) -> Router {
     Router::new()
         .route("/apisix/admin/{kind}", get(list).post(post).put(without_id))
@@ -62,12 +64,13 @@ pub fn router(surface: &Surface) -> Router {
         .with_state(surface.clone())
 }
 
-/// The name of an object's resource.
+/// Returns the name of the resource that an object becomes.
 fn resource_name(id: &str) -> String {
     format!("{PREFIX}{id}")
 }
 
-/// The kind; this front has no others. Credentials have their place below a consumer.
+/// Returns the kind of this name; the error says what to use instead. Credentials have no kind here: their
+/// path is below a consumer.
 fn known(name: &str) -> Result<Of, Box<Response>> {
     Of::named(name).filter(|of| *of != Of::Credentials).ok_or_else(|| {
         let instead = match name {
@@ -85,7 +88,8 @@ fn known(name: &str) -> Result<Of, Box<Response>> {
     })
 }
 
-/// An id is letters, digits, `-`, `_` and `.`, 64 at most, and not what an upstream of a route is called.
+/// Checks an id: 1 to 64 letters, digits, `-`, `_` and `.`. It must not look like the name of an upstream
+/// inside a route.
 fn checked(id: &str) -> Result<(), Box<Response>> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     match (1..=64).contains(&id.len()) && id.bytes().all(fits) && !id.starts_with("route-") {
@@ -98,10 +102,10 @@ fn kind_of_upstreams() -> Option<&'static Kind> {
     kind("upstreams")
 }
 
-/// An object as the client knows it.
+/// Returns an object as its client knows it.
 ///
 /// # Errors
-/// It is not there, or what came of it was changed otherwise.
+/// The object does not exist, or one of its documents was changed through `/api/v1`.
 fn found(surface: &Surface, objects: &Objects, id: &Id) -> Result<Map<String, Value>, Box<Response>> {
     let Some(object) = objects.get(id.0, &id.1) else { return Err(Box::new(lost(surface, id))) };
     if let Some((kind, name)) = changed(surface, objects, id) {
@@ -125,7 +129,7 @@ fn found(surface: &Surface, objects: &Objects, id: &Id) -> Result<Map<String, Va
     }
 }
 
-/// What is said of an object that is not there: a resource of its name may be.
+/// Returns the response for an object that does not exist. A resource of its name may still exist.
 fn lost(surface: &Surface, id: &Id) -> Response {
     let kind = matches!(id.0, Of::Routes | Of::Upstreams).then(|| kind(id.0.name())).flatten();
     let name = resource_name(&id.1);
@@ -139,7 +143,7 @@ fn lost(surface: &Surface, id: &Id) -> Response {
     }
 }
 
-/// The first document of an object that is not what comes of it.
+/// Returns the first document that differs from what the object derives.
 fn changed(surface: &Surface, objects: &Objects, id: &Id) -> Option<(&'static str, String)> {
     let documents = derive::documents(objects, id).unwrap_or_default();
     documents.into_iter().find_map(|((of, name), value)| {
@@ -163,7 +167,7 @@ async fn list(
     }
 }
 
-/// The objects of a kind; of credentials those of one consumer.
+/// Lists the objects of a kind; for credentials those of one consumer.
 async fn list_of(surface: &Surface, of: Of, consumer: Option<String>, args: Args) -> Response {
     let surface = surface.clone();
     let shown = tokio::task::spawn_blocking(move || {
@@ -187,12 +191,12 @@ async fn list_of(surface: &Surface, of: Of, consumer: Option<String>, args: Args
     }
 }
 
-/// The version of the store that has changed an object last.
+/// Returns the store version that changed an object last.
 fn version(surface: &Surface, id: &Id) -> Option<u64> {
     surface.view.get(raw_kind(), &document(id)).and_then(|item| item.version)
 }
 
-/// The objects on which this one can depend, read on a thread that may be slow.
+/// Returns the objects on which this one can depend. Reads them on a blocking thread.
 async fn objects_of(surface: &Surface, id: &Id) -> Objects {
     let (surface, id) = (surface.clone(), id.clone());
     tokio::task::spawn_blocking(move || Objects::of(&surface, Some(&id))).await.unwrap_or_default()
@@ -216,7 +220,7 @@ async fn one_of(surface: &Surface, id: &Id) -> Response {
     }
 }
 
-/// `PUT /apisix/admin/{kind}/{id}`: new, or in the place of the one there is.
+/// `PUT /apisix/admin/{kind}/{id}`: creates or replaces an object.
 async fn put(
     State(surface): State<Surface>,
     asker: Asker,
@@ -234,7 +238,7 @@ async fn put(
     }
 }
 
-/// `PUT /apisix/admin/{kind}`, whose object says its id: a consumer does.
+/// `PUT /apisix/admin/{kind}`: creates or replaces an object that contains its id, such as a consumer.
 async fn without_id(
     State(surface): State<Surface>,
     asker: Asker,
@@ -248,7 +252,7 @@ async fn without_id(
     }
 }
 
-/// Writes an object that says its id; a credential is one of this consumer.
+/// Writes an object that contains its id. With `consumer`, it is a credential of that consumer.
 async fn written_by_own_id(
     surface: &Surface,
     asker: Asker,
@@ -274,7 +278,7 @@ async fn written_by_own_id(
     }
 }
 
-/// An object stays until it is deleted.
+/// Refuses a time to live: objects stay until they are deleted.
 fn lasting(of: Of, args: &Args) -> Result<Of, Box<Response>> {
     match args.get("ttl").map(String::as_str) {
         None | Some("0") => Ok(of),
@@ -285,7 +289,7 @@ fn lasting(of: Of, args: &Args) -> Result<Of, Box<Response>> {
     }
 }
 
-/// `POST /apisix/admin/{kind}`: a new one, with an id of the gateway's choice.
+/// `POST /apisix/admin/{kind}`: creates an object with an id that the gateway chooses.
 async fn post(
     State(surface): State<Surface>,
     asker: Asker,
@@ -303,7 +307,7 @@ async fn post(
         Ok(of) => of,
         Err(response) => return *response,
     };
-    // Of two at once one finds the id taken, and is told so.
+    // If two requests choose the same id at once, one of them fails because it exists.
     let id = format!("{:020}", surface.view.read(|state| state.version) + 1);
     match body::read(body).await {
         Ok(entries) => written(&surface, asker, (of, id), Wish::New(entries)).await,
@@ -311,7 +315,7 @@ async fn post(
     }
 }
 
-/// `PATCH /apisix/admin/{kind}/{id}`: what is sent is merged into what is there; `null` takes a key away.
+/// `PATCH /apisix/admin/{kind}/{id}`: merges the body into the object; `null` removes a key.
 async fn patch(
     State(surface): State<Surface>,
     asker: Asker,
@@ -328,7 +332,7 @@ async fn patch(
     }
 }
 
-/// RFC 7396.
+/// Applies a merge patch (RFC 7396).
 fn merge(into: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *into = patch;
@@ -346,24 +350,25 @@ fn merge(into: &mut Value, patch: Value) {
     }
 }
 
-/// What is to become of an object.
+/// The change that a request makes to an object.
 enum Wish {
-    /// This, whatever it was.
+    /// Replaces it, or creates it.
     Whole(Map<String, Value>),
-    /// This, if it is not there.
+    /// Creates it; fails if it exists.
     New(Map<String, Value>),
-    /// What it is, with this merged into it.
+    /// Merges this into it.
     Patch(Map<String, Value>),
-    /// What it is, with this in the place that these steps lead to.
+    /// Replaces the part at this path.
     Part(Vec<String>, Value),
-    /// It goes.
+    /// Deletes it.
     Gone,
 }
 
-/// Writes an object: all that comes of it, or nothing.
+/// Writes an object and everything derived from it in one transaction, and returns the response.
 async fn written(surface: &Surface, asker: Asker, id: Id, wish: Wish) -> Response {
     let gone = matches!(wish, Wish::Gone);
-    // Who depends on what is looked at first and written then.
+    // The dependencies are read first and the changes written later; no conflicting write may come in
+    // between.
     let alone = gone || !matches!(id.0, Of::Routes | Of::Upstreams | Of::Ssls);
     let (_read, _write);
     if alone {
@@ -397,7 +402,7 @@ async fn written(surface: &Surface, asker: Asker, id: Id, wish: Wish) -> Respons
     }
 }
 
-/// The changes that make an object what is wished.
+/// Returns the changes that carry out a wish.
 fn planned(surface: &Surface, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Response>> {
     let bad = |message: String| Box::new(wrong(StatusCode::BAD_REQUEST, &message));
     let before = Objects::of(surface, Some(id));
@@ -485,7 +490,7 @@ fn planned(surface: &Surface, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Re
     if raw.is_some() || !matches!(raw_to, To::Gone) {
         changes.push(Change { kind: raw_kind(), name: document(id), to: raw_to, condition });
     }
-    // A consumer's credentials go with it.
+    // Deleting a consumer deletes its credentials.
     if after.get(id.0, &id.1).is_none() && id.0 == Of::Consumers {
         for credential in after.credentials(&id.1) {
             let id = (Of::Credentials, credential);
@@ -524,7 +529,7 @@ fn planned(surface: &Surface, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Re
         }
         for ((of, name), value) in new {
             let Some(kind) = kind(of) else { continue };
-            // Without ids the placeholder would be replaced by an empty text, in silence.
+            // Without request ids the placeholder would silently become an empty text.
             if !gives_ids && value.to_string().contains("{request_id}") {
                 let message =
                     "`plugins/request-id`: requests have no ids: write `request_id: on` in the file";
@@ -550,7 +555,7 @@ async fn delete(
     }
 }
 
-/// What is below an object: its credentials, and each of its parts.
+/// Serves the paths below an object: its credentials, and its parts.
 async fn deeper(
     State(surface): State<Surface>,
     asker: Asker,
@@ -591,7 +596,7 @@ async fn deeper(
     }
 }
 
-/// `POST /apisix/admin/schema/validate/{kind}`: whether an object is good, without writing it.
+/// `POST /apisix/admin/schema/validate/{kind}`: checks an object without writing it.
 async fn validated(surface: &Surface, asker: Asker, kind: &str, body: Body) -> Response {
     let of = match known(kind) {
         Ok(of) => of,
@@ -620,7 +625,7 @@ async fn validated(surface: &Surface, asker: Asker, kind: &str, body: Body) -> R
     }
 }
 
-/// `PATCH /apisix/admin/routes/1/upstream` and the like: that part becomes what is sent.
+/// `PATCH /apisix/admin/routes/1/upstream` and the like: replaces that part by the body.
 async fn part(surface: &Surface, asker: Asker, id: Id, steps: Vec<String>, body: Body) -> Response {
     match body::read_any(body).await {
         Ok(value) if steps.len() <= DEEPEST => written(surface, asker, id, Wish::Part(steps, value)).await,
@@ -629,10 +634,10 @@ async fn part(surface: &Surface, asker: Asker, id: Id, steps: Vec<String>, body:
     }
 }
 
-/// Steps to a part of an object.
+/// The most steps of a path to a part of an object.
 const DEEPEST: usize = 32;
 
-/// Puts a value where these steps lead to; `null` takes away what is there.
+/// Sets the value at this path; `null` removes the entry.
 fn place(into: &mut Value, steps: &[String], value: Value) {
     let Some((step, rest)) = steps.split_first() else {
         *into = value;

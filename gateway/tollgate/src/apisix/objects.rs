@@ -1,8 +1,8 @@
-//! The objects of this front as its clients have written them.
+//! The objects of this front, as its clients wrote them.
 //!
-//! Each is a document of the store, of the kind `apisix` and called `routes/1` and the like. What the gateway does comes of it by
-//! [`derive`](super::derive), as documents of the other kinds. An object holds no secret: those are in the documents that come
-//! of it, or it has a hash in their place.
+//! Each is a document of the store, of the kind `apisix`, with a name such as `routes/1`.
+//! [`derive`](super::derive) derives from them the documents that the gateway runs. Objects hold no secrets,
+//! except those of tokens: others are only in the derived documents, or replaced by a hash.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use tollgate_config::{KINDS, Kind, kind};
 use super::{PREFIX, route, upstream};
 use crate::surface::Surface;
 
-/// A kind of APISIX's objects.
+/// A kind of APISIX object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Of {
     Routes,
@@ -27,7 +27,7 @@ pub enum Of {
 }
 
 impl Of {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 9] = [
         Self::Routes,
         Self::Upstreams,
@@ -40,7 +40,7 @@ impl Of {
         Self::GlobalRules,
     ];
 
-    /// The name in paths.
+    /// Returns the name of the kind in paths.
     pub fn name(self) -> &'static str {
         match self {
             Self::Routes => "routes",
@@ -55,22 +55,22 @@ impl Of {
         }
     }
 
-    /// The kind of this name; version 2 says `ssl`.
+    /// Returns the kind of this name. Version 2 of APISIX calls one `ssl`.
     pub fn named(name: &str) -> Option<Self> {
         let name = if name == "ssl" { "ssls" } else { name };
         Self::ALL.into_iter().find(|of| of.name() == name)
     }
 }
 
-/// An object's name: its kind and its id.
+/// The identity of an object: its kind and its id.
 pub type Id = (Of, String);
 
-/// The name of an object's document.
+/// Returns the name of an object's document.
 pub fn document((of, id): &Id) -> String {
     format!("{}/{id}", of.name())
 }
 
-/// The key by which clients know an object.
+/// Returns the key by which clients know an object.
 pub fn key(id: &Id) -> String {
     match (id.0, id.1.split_once('/')) {
         (Of::Credentials, Some((consumer, own))) => format!("/apisix/consumers/{consumer}/credentials/{own}"),
@@ -78,18 +78,18 @@ pub fn key(id: &Id) -> String {
     }
 }
 
-/// The kind of the documents that objects are.
+/// Returns the kind of the documents that store objects.
 pub fn raw_kind() -> &'static Kind {
     kind("apisix").unwrap_or(&KINDS[0])
 }
 
-/// All objects.
+/// The stored objects.
 #[derive(Clone, Debug, Default)]
 pub struct Objects(BTreeMap<Id, Map<String, Value>>);
 
 impl Objects {
-    /// Those that are in force and on which what comes of this one can depend; of nothing: all. There may be very many routes, and
-    /// no object depends on another route.
+    /// Returns the stored objects on which `whose` can depend; all of them for `None`. A route depends on no
+    /// other route, and there may be very many, so those are left out.
     pub fn of(surface: &Surface, whose: Option<&Id>) -> Self {
         let mut all = Self::default();
         let wanted = |id: &Id| match whose {
@@ -102,7 +102,7 @@ impl Objects {
                 all.0.insert(id, entries.clone());
             }
         }
-        // Before objects were kept, routes and upstreams were told by what had come of them.
+        // Older versions stored no objects. Their routes and upstreams are reconstructed from the documents.
         for of in [Of::Routes, Of::Upstreams] {
             let Some(kind) = kind(of.name()) else { continue };
             for item in surface.view.list(kind) {
@@ -129,23 +129,23 @@ impl Objects {
         all
     }
 
-    /// One of them.
+    /// Returns an object.
     pub fn get(&self, of: Of, id: &str) -> Option<&Map<String, Value>> {
         self.0.get(&(of, id.to_owned()))
     }
 
-    /// The ids of a consumer's credentials.
+    /// Returns the ids of a consumer's credentials.
     pub fn credentials(&self, consumer: &str) -> Vec<String> {
         let own = |id: &str| id.strip_prefix(consumer).is_some_and(|rest| rest.starts_with('/'));
         self.all(Of::Credentials).map(|(id, _)| id).filter(|id| own(id)).map(str::to_owned).collect()
     }
 
-    /// Those of a kind, by id.
+    /// Returns the objects of a kind with their ids.
     pub fn all(&self, of: Of) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
         self.0.iter().filter(move |((own, _), _)| *own == of).map(|((_, id), value)| (id.as_str(), value))
     }
 
-    /// Writes one, or takes it away.
+    /// Writes an object; `None` removes it.
     pub fn set(&mut self, id: Id, value: Option<Map<String, Value>>) {
         match value {
             Some(value) => drop(self.0.insert(id, value)),
@@ -153,7 +153,7 @@ impl Objects {
         }
     }
 
-    /// The objects that name this one under a key.
+    /// Returns the objects that refer to this one by its id.
     pub fn users(&self, (of, id): &Id) -> Vec<Id> {
         let (key, users): (&str, &[Of]) = match of {
             Of::Upstreams => ("upstream_id", &[Of::Routes, Of::Services]),
@@ -180,15 +180,14 @@ impl Objects {
             .collect()
     }
 
-    /// The objects of which something else comes when this one changes, without it.
+    /// Returns the other objects whose documents may change when this one changes.
     pub fn depending(&self, id: &Id) -> Vec<Id> {
         let mut out = match id.0 {
-            // What a rule says, every route does.
-            // And which tokens a route takes is a matter of which consumers there are.
+            // Every route has the plugins of the global rules, and accepts the tokens of all consumers.
             Of::GlobalRules | Of::Consumers => {
                 self.all(Of::Routes).map(|(id, _)| (Of::Routes, id.to_owned())).collect()
             }
-            // They are their consumer's.
+            // A credential belongs to its consumer, and may be a token.
             Of::Credentials => {
                 let consumer = id.1.split('/').next().unwrap_or_default().to_owned();
                 let routes = self.all(Of::Routes).map(|(id, _)| (Of::Routes, id.to_owned()));
@@ -196,7 +195,7 @@ impl Objects {
             }
             _ => self.users(id),
         };
-        // A route takes what its service says of an upstream.
+        // A route uses the upstream of its service.
         let services: Vec<_> = out.iter().filter(|(of, _)| *of == Of::Services).cloned().collect();
         for service in services {
             out.extend(self.users(&service));
@@ -207,7 +206,7 @@ impl Objects {
     }
 }
 
-/// An id, which may be a number.
+/// Returns an id, which may be written as a number.
 pub fn named(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned).or_else(|| value.as_u64().map(|number| number.to_string()))
 }

@@ -1,7 +1,8 @@
-//! Routes: APISIX's form to the gateway's.
+//! Converts APISIX routes to the gateway's.
 //!
-//! What a route says, its service, its `plugin_config` and the global rules say with it. Most routes become one of the gateway's;
-//! one that splits traffic by conditions becomes several: `apisix-ID`, `apisix-ID/split/0`.
+//! A route is combined with its service, its `plugin_config` and the global rules. Most routes become one of
+//! the gateway's. A route that splits traffic by conditions becomes several: `apisix-ID`,
+//! `apisix-ID/split/0`.
 
 use serde_json::{Map, Value, json};
 
@@ -11,17 +12,17 @@ use super::objects::{Objects, Of, named};
 use super::plugins::{self, Effect, Origin, Rule, To};
 use super::{consumer, resource_name, upstream, vars};
 
-/// What the upstream is called that stands in a route.
+/// Returns the name of the upstream that is written inside a route.
 pub fn own_upstream(id: &str) -> String {
     format!("apisix-route-{id}")
 }
 
-/// What the upstream is called that a part of a route has, `mirror` and the like.
+/// Returns the name of the upstream of a route's part, such as `mirror`.
 fn part_upstream(part: &str, id: &str) -> String {
     format!("apisix.{part}.{id}")
 }
 
-/// A route's conditions in its own fields.
+/// The conditions in a route's own fields.
 #[derive(Debug)]
 struct Conditions {
     paths: Vec<Value>,
@@ -50,7 +51,7 @@ impl Conditions {
         Ok(Self { paths, hosts, methods: fields.texts("methods")? })
     }
 
-    /// `match`, with further conditions, one of which has to hold.
+    /// Returns the entries of `match`, each combined with one of the alternatives in `further`.
     fn matches(&self, further: &[vars::Condition]) -> Result<Vec<Value>, String> {
         let mut out = Vec::new();
         for further in further {
@@ -101,7 +102,7 @@ impl Conditions {
     }
 }
 
-/// A match of a path that another condition makes narrower; nothing: no path meets both.
+/// Combines a path condition with a second, narrower one; `None` if no path meets both.
 fn narrowed(own: &Value, further: &Value) -> Result<Option<Value>, String> {
     let exact = further["exact"].as_str();
     match (own["exact"].as_str(), own["prefix"].as_str(), exact) {
@@ -118,8 +119,8 @@ fn narrowed(own: &Value, further: &Value) -> Result<Option<Value>, String> {
     }
 }
 
-/// The plugins that a route has of its own and of those that it names: its own count over those of its `plugin_config`, and
-/// those over the service's. Each with where it is written.
+/// Returns the plugins of a route, each with its origin. The route's own override those of its
+/// `plugin_config`, which override those of its service.
 fn plugins_of(
     objects: &Objects,
     fields: &mut Fields,
@@ -148,10 +149,10 @@ fn plugins_of(
     Ok(all)
 }
 
-/// The documents of a route.
+/// Derives the documents of a route.
 ///
 /// # Errors
-/// What has no counterpart, by its name.
+/// Names a setting that has no counterpart here.
 pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Documents, String> {
     fields.only("id", &[json!(id), id.parse::<u64>().map_or(Value::Null, Value::from)])?;
     let is_on = match fields.number("status")? {
@@ -204,7 +205,7 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
     for (name, conf, origin) in plugins_of(objects, &mut fields, origin)? {
         effect.one(&name, &conf, &origin)?;
     }
-    // No condition of a route looks at the client's address here; a policy does.
+    // The gateway's routes have no condition for the client's address, so a policy checks it.
     if let Some(clients) = clients {
         if effect.policies.contains_key("ip") {
             return Err(
@@ -223,7 +224,7 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
                 return Err("`plugins/jwt-auth`: no consumer has a token, so nobody could come".to_owned());
             }
         }
-        // Who shows a token is known by what it says, and not by the consumer's name.
+        // A client with a token is identified by the token's claim, not by the consumer's name.
         for list in ["allow", "deny"] {
             let rules = effect.policies.get_mut("authorize").and_then(|it| it.get_mut(list));
             match rules {
@@ -237,7 +238,7 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
     let timeouts = upstream::timeouts(&mut fields)?;
     fields.end()?;
     let mut out = Documents::new();
-    // What a route says of its upstream counts over what its service says.
+    // The route's own upstream takes precedence over the service's.
     let (to, written) = match (own, upstream_id, &service_id) {
         (Some(own), ..) => (Some(own_upstream(id)), Some(own)),
         (None, Some(named), _) => (Some(resource_name(&named)), named_upstream(objects, &named)?),
@@ -251,7 +252,7 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
     let is_own = to.as_ref().is_some_and(|to| *to == own_upstream(id));
     let host = written.as_ref().and_then(|written| written.host.clone());
     let to = match (to, written, effect.breaker.take()) {
-        // Whoever is always sent elsewhere goes to no upstream.
+        // A route that always redirects needs no upstream.
         _ if effect.redirect.is_some() => None,
         (None, ..) => None,
         (Some(to), Some(mut own), breaker) if is_own => {
@@ -260,7 +261,8 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
             Some(to)
         }
         (Some(to), _, None) => Some(to),
-        // A breaker is an upstream's. One that others go to as well is copied.
+        // A breaker is a setting of the upstream. An upstream that other routes use as well is copied, so
+        // that they keep theirs.
         (Some(_), Some(mut copy), breaker) => {
             own_breaker(&mut copy.resource, breaker);
             let name = part_upstream("breaker", id);
@@ -289,7 +291,7 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
     Ok(if is_on { out } else { Documents::new() })
 }
 
-/// Adds to a rule of `authorize` by what the tokens of its consumers and groups are known.
+/// Adds to a rule of `authorize` the claims that identify the tokens of its consumers and groups.
 fn name_tokens(rule: &mut Value, keys: &[consumer::TokenOwner]) {
     let known: [fn(&consumer::TokenOwner) -> Option<&String>; 2] =
         [|owner| Some(&owner.consumer), |owner| owner.group.as_ref()];
@@ -304,7 +306,7 @@ fn name_tokens(rule: &mut Value, keys: &[consumer::TokenOwner]) {
     }
 }
 
-/// A rule for the consumers that no other rule of `authorize` names.
+/// Adds a rule for the consumers that no other rule of `authorize` names.
 fn others_may(objects: &Objects, policies: &mut Map<String, Value>) {
     let rules = policies.get_mut("authorize").and_then(|authorize| authorize.get_mut("allow"));
     let Some(Value::Array(rules)) = rules else { return };
@@ -322,10 +324,10 @@ fn others_may(objects: &Objects, policies: &mut Map<String, Value>) {
     }
 }
 
-/// The upstream with this id, if it is one of this front.
+/// Returns the upstream object with this id, if this front has it.
 ///
 /// # Errors
-/// What has no counterpart, by its name.
+/// Names a setting that has no counterpart here.
 fn named_upstream(objects: &Objects, id: &str) -> Result<Option<upstream::Written>, String> {
     let Some(object) = objects.get(Of::Upstreams, id) else { return Ok(None) };
     let mut fields = Fields::new(object.clone(), "");
@@ -339,17 +341,17 @@ fn own_breaker(upstream: &mut Value, breaker: Option<Value>) {
     }
 }
 
-/// What a route's documents are made of.
+/// The inputs from which a route's documents are made.
 struct Made<'a> {
     id: &'a str,
     conditions: &'a Conditions,
     further: &'a [vars::Condition],
     effect: &'a Effect,
     timeouts: Option<&'a Value>,
-    /// The upstream that it goes to, and the `Host` that it gets there.
+    /// The upstream of the route, and the `Host` that is sent to it.
     to: Option<&'a str>,
     host: Option<&'a str>,
-    /// Whether WebSockets pass.
+    /// Whether WebSocket upgrades are allowed.
     upgrades: bool,
     objects: &'a Objects,
 }
@@ -388,7 +390,7 @@ impl Made<'_> {
             }
             let host = hosts.pop().flatten();
             match conditions {
-                // The first rule without conditions takes all that the rules before have not.
+                // The first rule without conditions takes all remaining requests.
                 None => {
                     usual = Some((json!(to), host));
                     break;
@@ -428,7 +430,7 @@ impl Made<'_> {
         route.insert("match".to_owned(), Value::Array(matches));
         match (redirect, to) {
             (Some(redirect), _) => drop(route.insert("redirect".to_owned(), redirect.clone())),
-            // As APISIX answers where there is no upstream.
+            // APISIX answers a route without an upstream in this way.
             (None, None) => drop(route.insert("respond".to_owned(), json!({ "status": 503 }))),
             (None, Some((to, host))) => {
                 route.insert("to".to_owned(), to);
@@ -452,7 +454,8 @@ impl Made<'_> {
     }
 }
 
-/// A path that is matched as it is, or all below it. APISIX's `/a/*` is not `/a` itself; this gateway's prefix is.
+/// Converts a path to a match of the path itself or of everything below it. Unlike in APISIX, a prefix for
+/// `/a/*` also matches `/a`.
 fn matched(uri: &str) -> Result<Value, String> {
     let wrong = |why: &str| Err(format!("`uri` `{uri}`: {why}"));
     match uri.strip_suffix("/*") {
@@ -465,7 +468,8 @@ fn matched(uri: &str) -> Result<Value, String> {
     }
 }
 
-/// APISIX's form of a route that was written before objects were kept; nothing, if it says more than that front could say.
+/// Returns the APISIX form of a route that was written before objects were stored. `None` if this form cannot
+/// express all of it.
 pub fn shown(id: &str, route: &Value, upstream: Option<&Value>) -> Option<Map<String, Value>> {
     let mut out = Map::new();
     out.insert("id".to_owned(), json!(id));
@@ -502,7 +506,7 @@ pub fn shown(id: &str, route: &Value, upstream: Option<&Value>) -> Option<Map<St
         out.insert("upstream_id".to_owned(), json!(to.strip_prefix(super::PREFIX)?));
     }
     out.extend(upstream::timeout_shown(&route["timeouts"]).map(|timeout| ("timeout".to_owned(), timeout)));
-    // Whatever says more than that is not to be lost by writing it back.
+    // Settings that this form cannot express would be lost when a client writes it back.
     let again = documents(&Objects::default(), id, Fields::new(out.clone(), "")).ok()?;
     let of = |kind, name: String| again.get(&(kind, name));
     let own = of("upstreams", own_upstream(id));

@@ -1,4 +1,4 @@
-//! Certificates: APISIX's form to the gateway's.
+//! Converts APISIX certificates to the gateway's.
 
 use serde_json::{Map, Value, json};
 use tollgate_config::MASK;
@@ -6,10 +6,11 @@ use tollgate_config::MASK;
 use super::derive::Documents;
 use super::fields::Fields;
 
-/// The documents of an object, and the object as it is kept: without its keys. `known` has the keys of before.
+/// Derives the documents of a certificate object, and removes the keys from the object. `known` returns the
+/// key of an existing document.
 ///
 /// # Errors
-/// What has no counterpart, by its name.
+/// Names a setting that has no counterpart here.
 pub fn documents(
     id: &str,
     object: &mut Map<String, Value>,
@@ -71,7 +72,7 @@ pub fn documents(
     Ok(out)
 }
 
-/// What the certificates of an object are called.
+/// Returns the name of an object's certificate; an object may have several.
 fn name(id: &str, index: usize) -> String {
     match index {
         0 => super::resource_name(id),
@@ -79,7 +80,7 @@ fn name(id: &str, index: usize) -> String {
     }
 }
 
-/// The object as it is shown: with a mask in the place of each key.
+/// Replaces each key by a mask, to show the object.
 pub fn masked(object: &mut Map<String, Value>) {
     object.insert("key".to_owned(), json!(MASK));
     if let Some(certificates) = object.get("certs").and_then(Value::as_array).map(Vec::len) {

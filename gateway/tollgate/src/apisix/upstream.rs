@@ -1,23 +1,24 @@
-//! Upstreams: APISIX's form to the gateway's, and back.
+//! Converts APISIX upstreams to the gateway's, and back.
 
 use serde_json::{Map, Value, json};
 
 use super::checks;
 use super::fields::Fields;
 
-/// An upstream as it was written.
+/// A converted upstream.
 #[derive(Clone, Debug)]
 pub struct Written {
     /// The gateway's resource.
     pub resource: Value,
-    /// The `Host` that its endpoints get: a name, or `endpoint` for their own; nothing: the request's.
+    /// The `Host` that its endpoints get: a name, or `endpoint` for each endpoint's own; `None`: the
+    /// request's.
     pub host: Option<String>,
 }
 
-/// The gateway's form of an upstream of APISIX.
+/// Converts an APISIX upstream.
 ///
 /// # Errors
-/// What has no counterpart, by its name.
+/// Names a setting that has no counterpart here.
 pub fn written(mut fields: Fields) -> Result<Written, String> {
     super::derive::described(&mut fields)?;
     let scheme_name = fields.text("scheme")?;
@@ -54,7 +55,7 @@ pub fn written(mut fields: Fields) -> Result<Written, String> {
         return Err(fields.wrong("type", "`chash` where there is a `key`"));
     }
     let checks = fields.take("checks").map(|checks| checks::of(checks, scheme)).transpose()?;
-    // APISIX asks unhealthy nodes when there are no others, and not before.
+    // APISIX uses unhealthy nodes only if no healthy ones are left.
     let balance = match (balance, &checks) {
         (balance, None) => balance,
         (None, Some(_)) => Some(json!({ "panic_threshold": "1%" })),
@@ -86,7 +87,7 @@ pub fn written(mut fields: Fields) -> Result<Written, String> {
     }
     if let Some(tls) = fields.take("tls") {
         let tls = tls_of(Fields::of(tls, "upstream/tls")?)?;
-        // It says nothing where nothing is encrypted.
+        // Without TLS the setting has no effect.
         out.extend(tls.filter(|_| scheme == "https://").map(|tls| ("tls".to_owned(), tls)));
     }
     let (pass, name) = (fields.text("pass_host")?, fields.text("upstream_host")?);
@@ -103,7 +104,7 @@ pub fn written(mut fields: Fields) -> Result<Written, String> {
     Ok(Written { resource: Value::Object(out), host })
 }
 
-/// `keepalive_pool`.
+/// Converts `keepalive_pool`.
 fn pool_of(mut pool: Fields) -> Result<Value, String> {
     let size = pool.number("size")?.unwrap_or(320);
     let requests = pool.number("requests")?.unwrap_or(1000).max(1);
@@ -112,7 +113,7 @@ fn pool_of(mut pool: Fields) -> Result<Value, String> {
     let idle = idle.ok_or_else(|| pool.wrong("idle_timeout", "seconds"))?;
     pool.end()?;
     let mut out = json!({ "max_idle": size, "max_requests": requests });
-    // 0 is no time at all there.
+    // In APISIX, an idle timeout of 0 keeps no connections.
     match idle {
         0.0 => out["max_idle"] = json!(0),
         idle => out["idle_timeout"] = json!(format!("{}ms", (idle * 1000.0).round().max(1.0))),
@@ -120,7 +121,7 @@ fn pool_of(mut pool: Fields) -> Result<Value, String> {
     Ok(out)
 }
 
-/// `tls`.
+/// Converts `tls`.
 fn tls_of(mut tls: Fields) -> Result<Option<Value>, String> {
     for key in ["client_cert", "client_key", "client_cert_id"] {
         if tls.take(key).is_some() {
@@ -136,7 +137,7 @@ fn tls_of(mut tls: Fields) -> Result<Option<Value>, String> {
     Ok(verify.map(|verify| json!({ "verify": if verify { "on" } else { "dangerously_off" } })))
 }
 
-/// `nodes` in both of its forms, or where they are looked up: the key of the gateway's resource, and its value.
+/// Converts `nodes` or the discovery settings. Returns the key and the value for the gateway's resource.
 fn places(fields: &mut Fields, scheme: &str) -> Result<(&'static str, Value), String> {
     let (kind, name) = (fields.text("discovery_type")?, fields.text("service_name")?);
     if kind.is_none() && name.is_none() {
@@ -162,7 +163,7 @@ fn places(fields: &mut Fields, scheme: &str) -> Result<(&'static str, Value), St
     Ok(("discover", json!({ "dns": name, "port": port })))
 }
 
-/// `nodes`, in both of its forms.
+/// Converts `nodes`, in both of its forms.
 fn endpoints(fields: &mut Fields, scheme: &str) -> Result<Value, String> {
     let expected = "a mapping of `host:port` to a weight, or a list of `host`, `port` and `weight`";
     let one = |host: &str, weight: &Value| json!({ "address": format!("{scheme}{host}"), "weight": weight });
@@ -188,7 +189,7 @@ fn endpoints(fields: &mut Fields, scheme: &str) -> Result<Value, String> {
                 Ok((one(&host, &weight), priority))
             });
             let mut nodes = nodes.collect::<Result<Vec<_>, String>>()?;
-            // The highest is the first there, and 0 here.
+            // In APISIX the highest priority is used first; here it is 0.
             let mut ranks: Vec<_> = nodes.iter().map(|(_, priority)| *priority).collect();
             ranks.sort_unstable_by(|one, other| other.cmp(one));
             ranks.dedup();
@@ -209,7 +210,7 @@ fn endpoints(fields: &mut Fields, scheme: &str) -> Result<Value, String> {
     }
 }
 
-/// A host without a port has that of its scheme.
+/// Adds the default port of the scheme to a host without a port.
 fn with_port(host: &str, scheme: &str) -> String {
     let bare = host.rsplit_once(':').is_none_or(|(_, port)| port.ends_with(']'));
     match bare {
@@ -218,7 +219,7 @@ fn with_port(host: &str, scheme: &str) -> String {
     }
 }
 
-/// What is hashed.
+/// Converts the key of consistent hashing.
 fn by(on: Option<&str>, key: Option<&str>, fields: &Fields) -> Result<Value, String> {
     if matches!(on, Some("consumer" | "vars_combinations")) {
         return Err(fields.wrong(
@@ -244,11 +245,11 @@ fn by(on: Option<&str>, key: Option<&str>, fields: &Fields) -> Result<Value, Str
     }
 }
 
-/// `timeout`, in seconds.
+/// Converts `timeout`, which is in seconds.
 pub fn timeouts(fields: &mut Fields) -> Result<Option<Value>, String> {
     let Some(value) = fields.take("timeout") else { return Ok(None) };
     let mut timeout = Fields::of(value.clone(), "timeout")?;
-    // One time bounds both directions here.
+    // The gateway has one timeout for both directions.
     if let Some(send) = timeout.take("send").filter(|send| *send != value["read"]) {
         return Err(format!("`timeout/send` is {send}: it can only be what `timeout/read` is here"));
     }
@@ -264,7 +265,7 @@ pub fn timeouts(fields: &mut Fields) -> Result<Option<Value>, String> {
     Ok((!out.is_empty()).then_some(Value::Object(out)))
 }
 
-/// APISIX's form of a resource that [`resource`] has made.
+/// Converts a resource that [`written`] has made back to APISIX's form.
 pub fn shown(resource: &Value) -> Option<Map<String, Value>> {
     let mut out = Map::new();
     let (mut nodes, mut scheme) = (Map::new(), "http");
@@ -313,7 +314,7 @@ pub fn shown(resource: &Value) -> Option<Map<String, Value>> {
     Some(out)
 }
 
-/// The times that [`timeouts`] has made.
+/// Converts timeouts that [`timeouts`] has made back to APISIX's form.
 pub fn timeout_shown(timeouts: &Value) -> Option<Value> {
     let mut out = Map::new();
     for (ours, theirs) in [("connect", "connect"), ("response_header", "read")] {

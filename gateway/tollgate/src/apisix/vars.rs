@@ -1,25 +1,25 @@
-//! `vars`: conditions of a route, as the router has them.
+//! Converts `vars`, the conditions of a route, to conditions of the router.
 
 use serde_json::{Map, Value, json};
 
-/// Alternatives that the conditions of one object may come to.
+/// The most alternatives to which the conditions of an object may expand.
 const MOST: usize = 64;
 
-/// What a request has to be like: all of it.
+/// Conditions that a request must meet, all of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Condition {
     pub methods: Option<Vec<String>>,
-    /// A match of the path in the place of the object's own.
+    /// A path match that replaces the object's own.
     pub path: Option<Value>,
     pub host: Option<String>,
     pub headers: Map<String, Value>,
     pub query: Map<String, Value>,
 }
 
-/// The alternatives of a list of conditions, one of which a request has to meet.
+/// Returns the alternatives of a list of conditions. A request must meet one of them.
 ///
 /// # Errors
-/// What has no counterpart, by its name.
+/// Names a condition that has no counterpart here.
 pub fn conditions(vars: &Value, place: &str) -> Result<Vec<Condition>, String> {
     let Some(items) = vars.as_array() else { return Err(format!("`{place}` is to be a list")) };
     let (any, items) = match items.first().and_then(Value::as_str) {
@@ -54,10 +54,10 @@ pub fn conditions(vars: &Value, place: &str) -> Result<Vec<Condition>, String> {
     Ok(all)
 }
 
-/// Both of them.
+/// Combines two conditions that a request must both meet.
 ///
 /// # Errors
-/// They are on the same.
+/// Both test the same thing, in a way that the router cannot combine.
 pub fn together(one: &Condition, other: &Condition, place: &str) -> Result<Condition, String> {
     let twice = |what: &str| Err(format!("`{place}`: a second condition on {what} has no counterpart here"));
     let mut out = one.clone();
@@ -87,7 +87,7 @@ pub fn together(one: &Condition, other: &Condition, place: &str) -> Result<Condi
     Ok(out)
 }
 
-/// The alternatives of one condition.
+/// Returns the alternatives of one condition.
 fn one(item: &Value, place: &str) -> Result<Vec<Condition>, String> {
     let Some([variable, operator, value]) = item.as_array().map(Vec::as_slice) else {
         return Err(match item.as_array().and_then(|item| item.get(1)).and_then(Value::as_str) {
@@ -157,13 +157,13 @@ fn with(name: &str, value: Value, in_query: bool) -> Condition {
     }
 }
 
-/// What a value is compared with.
+/// The comparison of a condition.
 enum Test {
-    /// It is one of these.
+    /// The value equals one of these.
     Is(Vec<String>),
-    /// It is another one, or is not there.
+    /// The value differs from this one, or is missing.
     IsNot(String),
-    /// This expression is the whole of it.
+    /// The whole value matches this expression.
     Found(String),
 }
 
@@ -191,7 +191,7 @@ impl Test {
         }
     }
 
-    /// Conditions on a value, one of which has to hold.
+    /// Returns the alternative conditions on the value. A request must meet one of them.
     fn values(self) -> Vec<Value> {
         match self {
             Self::Is(mut values) if values.len() == 1 => vec![json!({ "exact": values.swap_remove(0) })],
@@ -205,12 +205,13 @@ impl Test {
     }
 }
 
-/// An expression for all texts but this one. There is no other way to say so without looking ahead.
+/// Returns an expression for all texts except this one. The regex engine has no look-ahead, which would be
+/// shorter.
 fn other_than(text: &str) -> String {
     let mut out = String::from("(?s:");
     let mut before = String::new();
     for letter in text.chars() {
-        // The text ends here, or goes on otherwise.
+        // The text ends here or continues with another character.
         out += &format!("{before}(?:[^{}].*)?|", class(letter));
         before += &escaped(&letter.to_string());
     }
@@ -226,7 +227,7 @@ fn class(letter: char) -> String {
     }
 }
 
-/// The text as an expression.
+/// Returns an expression that matches exactly this text.
 pub fn escaped(text: &str) -> String {
     let mut out = String::new();
     for letter in text.chars() {

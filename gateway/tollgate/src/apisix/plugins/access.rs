@@ -1,11 +1,11 @@
-//! Who may.
+//! Plugins for authentication and authorization.
 
 use serde_json::{Map, Value, json};
 
 use super::super::fields::Fields;
 use super::Effect;
 
-/// The field in which APISIX tells the upstream who somebody is.
+/// The request field in which APISIX names the consumer to the upstream.
 pub const CONSUMER: &str = "X-Consumer-Username";
 
 fn anonymous(fields: &mut Fields) -> Result<(), String> {
@@ -18,7 +18,7 @@ fn anonymous(fields: &mut Fields) -> Result<(), String> {
     }
 }
 
-/// `key-auth`: `api_key`.
+/// Converts `key-auth` to `api_key`.
 pub fn key(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     anonymous(fields)?;
     let header = fields.text("header")?.unwrap_or_else(|| "apikey".to_owned());
@@ -29,17 +29,17 @@ pub fn key(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     effect.policy("key-auth", "api_key", value)
 }
 
-/// Where a token is, whose key a consumer has.
+/// The places and the claim of tokens that are verified with consumers' keys.
 #[derive(Debug)]
 pub struct Tokens {
-    /// `from` of the policy.
+    /// The value for `from` of the policy.
     pub from: Value,
     pub forward: bool,
-    /// The claim that says whose it is.
+    /// The claim that names the consumer.
     pub claim: String,
 }
 
-/// `jwt-auth`: `jwt`, with the keys of consumers.
+/// Converts `jwt-auth` to `jwt`, with the keys of consumers.
 pub fn tokens(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     anonymous(fields)?;
     let header = fields.text("header")?.unwrap_or_else(|| "Authorization".to_owned());
@@ -59,7 +59,7 @@ pub fn tokens(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     }
 }
 
-/// `basic-auth`: `basic`.
+/// Converts `basic-auth` to `basic`.
 pub fn basic(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     anonymous(fields)?;
     let hides = fields.flag("hide_credentials")?.unwrap_or(false);
@@ -70,7 +70,7 @@ pub fn basic(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     effect.policy("basic-auth", "basic", Value::Object(value))
 }
 
-/// `consumer-restriction`: `authorize`.
+/// Converts `consumer-restriction` to `authorize`.
 pub fn consumers(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     let key = match fields.text("type")?.as_deref() {
         None | Some("consumer_name") => "consumers",
@@ -117,7 +117,7 @@ pub fn consumers(effect: &mut Effect, fields: &mut Fields) -> Result<(), String>
     effect.policy("consumer-restriction", "authorize", Value::Object(value))
 }
 
-/// `ip-restriction`: `ip`.
+/// Converts `ip-restriction` to `ip`.
 pub fn addresses(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     refuses_with(fields, "response_code", 403)?;
     let mut value = Map::new();
@@ -130,7 +130,7 @@ pub fn addresses(effect: &mut Effect, fields: &mut Fields) -> Result<(), String>
     }
 }
 
-/// The status that a policy refuses with can be this alone.
+/// Checks that a plugin asks for the only status and body that its policy can refuse with.
 fn refuses_with(fields: &mut Fields, key: &str, status: u64) -> Result<(), String> {
     fields.only(key, &[json!(status)])?;
     for message in ["message", "rejected_msg"] {
@@ -144,7 +144,7 @@ fn refuses_with(fields: &mut Fields, key: &str, status: u64) -> Result<(), Strin
     Ok(())
 }
 
-/// `cors`.
+/// Converts `cors`.
 pub fn cors(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     let list = |text: String| {
         text.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect::<Vec<_>>()
@@ -154,7 +154,7 @@ pub fn cors(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     let regexes = fields.texts("allow_origins_by_regex")?;
     let origins = fields.text("allow_origins")?;
     if let Some(regexes) = regexes {
-        // Theirs are looked for within an origin, ours are the whole of it.
+        // APISIX searches the expression within an origin; the gateway matches whole origins.
         let whole = regexes.iter().map(|regex| format!("(?s:.*)(?:{regex})(?s:.*)"));
         value.insert("regex".to_owned(), json!(whole.collect::<Vec<_>>()));
     }

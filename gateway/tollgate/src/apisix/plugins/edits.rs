@@ -1,4 +1,4 @@
-//! What changes in requests and responses.
+//! Plugins that change requests and responses.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::fields::Fields;
 use super::Effect;
 
-/// `proxy-rewrite`: `rewrite`, and fields of the request.
+/// Converts `proxy-rewrite` to `rewrite` and edits of request fields.
 pub fn request(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     if let Some(uri) = fields.text("uri")? {
         if uri.contains('$') {
@@ -35,7 +35,7 @@ pub fn request(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
                 "one expression and what replaces it; for another pair write a route of its own with that path",
             ));
         };
-        // A path that is written wins over an expression.
+        // In APISIX, a fixed path takes precedence over an expression.
         if !effect.rewrite.contains_key("path") {
             effect.rewrite.insert("regex".to_owned(), json!(regex));
             effect.rewrite.insert("replace".to_owned(), json!(groups(replace)));
@@ -55,7 +55,7 @@ pub fn request(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     headers(effect, fields, "request")
 }
 
-/// `response-rewrite`: fields of the response.
+/// Converts `response-rewrite` to edits of response fields.
 pub fn response(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     for (key, instead) in [
         (
@@ -77,7 +77,7 @@ pub fn response(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> 
     headers(effect, fields, "response")
 }
 
-/// `headers`, in both of its forms.
+/// Converts `headers` in both of its forms.
 fn headers(effect: &mut Effect, fields: &mut Fields, direction: &str) -> Result<(), String> {
     let Some(value) = fields.take("headers") else { return Ok(()) };
     let mut headers = Fields::of(value, &fields.bare("headers"))?;
@@ -86,7 +86,7 @@ fn headers(effect: &mut Effect, fields: &mut Fields, direction: &str) -> Result<
         for name in headers.keys().map(str::to_owned).collect::<Vec<_>>() {
             let text = headers.value(&name)?;
             match text.as_str() {
-                // An empty value takes the field away.
+                // An empty value removes the field.
                 "" => effect.edit(direction, "remove", &name, Value::Null),
                 text => {
                     let place = headers.place(&name);
@@ -97,7 +97,7 @@ fn headers(effect: &mut Effect, fields: &mut Fields, direction: &str) -> Result<
         return headers.end();
     }
     let removed = headers.texts("remove")?.unwrap_or_default();
-    // What is added and then removed or set is not there.
+    // In APISIX, a later removal or `set` overrides what `add` adds.
     let set = headers.peek("set").and_then(Value::as_object).into_iter().flat_map(|set| set.keys());
     let goes: Vec<_> = set.chain(&removed).map(|name| name.to_ascii_lowercase()).collect();
     for how in ["set", "add"] {
@@ -117,7 +117,7 @@ fn headers(effect: &mut Effect, fields: &mut Fields, direction: &str) -> Result<
                 let mut entries = Fields::of(value, &headers.bare(how))?;
                 for name in entries.keys().map(str::to_owned).collect::<Vec<_>>() {
                     let place = entries.place(&name);
-                    // One field for each of several values.
+                    // A list of values becomes one field.
                     let texts = match entries.take(&name) {
                         Some(Value::Array(values)) => values,
                         Some(value) => vec![value],
@@ -136,7 +136,7 @@ fn headers(effect: &mut Effect, fields: &mut Fields, direction: &str) -> Result<
                             "{place}: the gateway sets one cookie; let the upstream set more"
                         ));
                     }
-                    // The same to whoever reads them (RFC 9110, section 5.3).
+                    // One field with a list is equivalent to several fields (RFC 9110, section 5.3).
                     let value = values.join(", ");
                     if how == "set" || !goes.contains(&name.to_ascii_lowercase()) {
                         effect.header(direction, how, &name, &value, &place)?;
@@ -151,7 +151,7 @@ fn headers(effect: &mut Effect, fields: &mut Fields, direction: &str) -> Result<
     headers.end()
 }
 
-/// A text with variables, as the gateway's templates have them.
+/// Converts a text with APISIX variables to a template of the gateway.
 fn template(text: &str, place: &str) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text;
@@ -186,12 +186,12 @@ fn template(text: &str, place: &str) -> Result<String, String> {
     Ok(out + &braced(rest))
 }
 
-/// A brace itself is written twice.
+/// Escapes braces, which are doubled in templates.
 fn braced(text: &str) -> String {
     text.replace('{', "{{").replace('}', "}}")
 }
 
-/// `redirect`: the route's, or `intercept` where not every request is sent elsewhere.
+/// Converts `redirect` to `redirect` of the route, or to `intercept` if some requests are not redirected.
 pub fn redirect(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     let https = fields.flag("http_to_https")?.unwrap_or(false);
     let (uri, regex) = (fields.text("uri")?, fields.texts("regex_uri")?);
@@ -199,7 +199,7 @@ pub fn redirect(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> 
     if !(200..=599).contains(&status) {
         return Err(fields.wrong("ret_code", "a status from 200 to 599"));
     }
-    // What is sent is encoded in either case: a path in its normal form is.
+    // The gateway always sends the path percent-encoded, since its normal form is.
     fields.flag("encode_uri")?;
     let keeps = fields.flag("append_query_string")?.unwrap_or(false);
     match (https, uri, regex) {
@@ -234,18 +234,18 @@ pub fn redirect(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> 
     }
 }
 
-/// A redirect to one place.
+/// Redirects to one location.
 fn to(effect: &mut Effect, uri: &str, status: u64, keeps: bool, fields: &Fields) -> Result<(), String> {
     const STATUSES: [u64; 5] = [301, 302, 303, 307, 308];
     let place = fields.place("uri");
     let plain = uri.replace("${", "$").replace('}', "");
-    // The whole target at the end is the path, with the query behind it.
+    // `$request_uri` at the end means the path followed by the query.
     let (text, query) = match (plain.strip_suffix("$request_uri"), plain.strip_suffix("$uri$is_args$args")) {
         (Some(begin), _) | (None, Some(begin)) => (format!("{begin}$uri"), true),
         (None, None) => (uri.to_owned(), keeps),
     };
     if !text.contains('$') && STATUSES.contains(&status) && !query {
-        // A whole `Location`: what looks like a group in it is none.
+        // The text contains no `$`, so nothing in it can be taken for a group.
         let value = json!({ "to": encoded(&text), "status": status });
         return match effect.redirect.replace(value) {
             None => Ok(()),
@@ -263,7 +263,8 @@ fn to(effect: &mut Effect, uri: &str, status: u64, keeps: bool, fields: &Fields)
     Ok(())
 }
 
-/// `$1` with braces around its number where a letter would follow: `$1a` is the group `1a` otherwise.
+/// Puts braces around the number of each group, because `$1a` would be the group `1a`. Doubles every other
+/// `$`.
 fn groups(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -273,7 +274,7 @@ fn groups(text: &str) -> String {
         out.push_str(before);
         rest = &after[1 + digits..];
         match &after[1..=digits] {
-            // The whole of what was matched is `$0` in both; `${1}` already has its braces.
+            // The whole match is `$0` in both languages; `${1}` already has braces.
             "" if rest.starts_with('{') => out.push('$'),
             "" => out.push_str("$$"),
             number => {
@@ -286,7 +287,7 @@ fn groups(text: &str) -> String {
     out + rest
 }
 
-/// The text with what no URL has percent-encoded.
+/// Percent-encodes the bytes that a URL cannot contain.
 fn encoded(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -300,7 +301,7 @@ fn encoded(text: &str) -> String {
     out
 }
 
-/// `request-id`: the gateway gives every request an id; this puts it into fields.
+/// Converts `request-id`. The gateway gives every request an id; this writes it to header fields.
 pub fn request_id(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     let name = fields.text("header_name")?.unwrap_or_else(|| "X-Request-Id".to_owned());
     let responds = fields.flag("include_in_response")?.unwrap_or(true);

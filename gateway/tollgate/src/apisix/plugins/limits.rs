@@ -1,11 +1,11 @@
-//! Limits.
+//! Plugins that limit rates and concurrency.
 
 use serde_json::{Map, Value, json};
 
 use super::super::fields::Fields;
 use super::{Effect, Origin};
 
-/// `limit-count`: `rate_limit`.
+/// Converts `limit-count` to `rate_limit`.
 pub fn count(effect: &mut Effect, fields: &mut Fields, origin: &Origin) -> Result<(), String> {
     let mut common = Map::new();
     status(fields, &mut common)?;
@@ -14,7 +14,7 @@ pub fn count(effect: &mut Effect, fields: &mut Fields, origin: &Origin) -> Resul
     let group = fields.text("group")?.map(|group| format!("apisix/group/{group}"));
     let name = group.or_else(|| origin.scope.clone());
     redis(fields, &mut common)?;
-    // A limit is even here: there is no window, of either kind.
+    // The gateway spreads a rate evenly over time, so it has no window of either kind.
     fields.only("window_type", &[json!("fixed"), json!("sliding")])?;
     if fields.take("sync_interval").is_some_and(|interval| interval.as_f64() != Some(-1.0)) {
         return Err(format!(
@@ -44,7 +44,7 @@ pub fn count(effect: &mut Effect, fields: &mut Fields, origin: &Origin) -> Resul
     Ok(())
 }
 
-/// `count` in `time_window`.
+/// Converts `count` and `time_window` to a rate.
 fn rate(fields: &mut Fields, limit: &mut Map<String, Value>) -> Result<(), String> {
     for name in ["count", "time_window"] {
         if fields.peek(name).is_some_and(Value::is_string) {
@@ -60,7 +60,7 @@ fn rate(fields: &mut Fields, limit: &mut Map<String, Value>) -> Result<(), Strin
     Ok(())
 }
 
-/// `limit-req`: `rate_limit` as well. Requests that APISIX would hold up pass at once.
+/// Converts `limit-req` to `rate_limit`. Requests within the burst, which APISIX delays, pass at once.
 pub fn requests(effect: &mut Effect, fields: &mut Fields, origin: &Origin) -> Result<(), String> {
     let rate = fields
         .take("rate")
@@ -75,7 +75,7 @@ pub fn requests(effect: &mut Effect, fields: &mut Fields, origin: &Origin) -> Re
         return Err("`plugins/limit-req/nodelay` can only be true here where there is a `burst`: no request is held up".to_owned());
     }
     let mut limit = Map::new();
-    // A rate is so many in a time: less than one a second is a whole number in an hour.
+    // A rate is a whole number per period, so a fractional rate is written per minute or per hour.
     let written = match rate.fract() {
         0.0 => format!("{rate}/s"),
         _ if rate * 60.0 >= 1.0 && (rate * 60.0).fract() == 0.0 => format!("{}/m", rate * 60.0),
@@ -91,11 +91,11 @@ pub fn requests(effect: &mut Effect, fields: &mut Fields, origin: &Origin) -> Re
     Ok(())
 }
 
-/// `limit-conn`: `concurrency`. Requests that APISIX would hold up pass at once.
+/// Converts `limit-conn` to `concurrency`. Requests within the burst, which APISIX delays, pass at once.
 pub fn connections(effect: &mut Effect, fields: &mut Fields, origin: &Origin) -> Result<(), String> {
     let conn = positive(fields, "conn")?;
     let burst = fields.number("burst")?.ok_or_else(|| fields.wrong("burst", "a whole number"))?;
-    // For how long requests beyond `conn` would be held up.
+    // How long APISIX delays requests beyond `conn`. The gateway does not delay them.
     let delay = fields.take("default_conn_delay");
     if delay.as_ref().is_some_and(|delay| !delay.is_number()) {
         return Err(fields.wrong("default_conn_delay", "seconds"));
@@ -122,7 +122,7 @@ fn positive(fields: &mut Fields, key: &str) -> Result<u64, String> {
     number.ok_or_else(|| fields.wrong(key, "a whole number, at least 1"))
 }
 
-/// What the limit is told apart by.
+/// Converts the key by which a limit counts.
 fn key(fields: &mut Fields, limit: &mut Map<String, Value>, default: Option<&str>) -> Result<(), String> {
     let kind = fields.text("key_type")?.unwrap_or_else(|| "var".to_owned());
     let key = fields.text("key")?.or_else(|| default.map(str::to_owned));
@@ -137,7 +137,7 @@ fn key(fields: &mut Fields, limit: &mut Map<String, Value>, default: Option<&str
     Ok(())
 }
 
-/// Variables with blanks between them.
+/// Converts a key of several variables, separated by spaces.
 fn combined(key: &str, fields: &Fields) -> Result<Value, String> {
     let words = key.split_ascii_whitespace();
     let parts =
@@ -174,7 +174,7 @@ fn by(variable: &str, fields: &Fields) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// The status of what is refused: 503 where nothing is said, as APISIX has it.
+/// Sets the status of refused requests; like in APISIX, 503 is the default.
 fn status(fields: &mut Fields, limit: &mut Map<String, Value>) -> Result<(), String> {
     let status = fields.number("rejected_code")?.unwrap_or(503);
     if !(400..=599).contains(&status) {
@@ -190,7 +190,7 @@ fn status(fields: &mut Fields, limit: &mut Map<String, Value>) -> Result<(), Str
     }
 }
 
-/// What is written for several routes counts for all of them.
+/// Sets the scope of a limit that is written once for several routes and counts them together.
 fn scope(limit: &mut Map<String, Value>, scope: Option<String>, plugin: &str) {
     if let Some(scope) = scope {
         let plain = |c: char| if c.is_ascii_alphanumeric() || "-_./".contains(c) { c } else { '-' };
@@ -201,14 +201,14 @@ fn scope(limit: &mut Map<String, Value>, scope: Option<String>, plugin: &str) {
     }
 }
 
-/// `policy` and what is said of Redis.
+/// Converts `policy` and the settings of Redis.
 fn redis(fields: &mut Fields, limit: &mut Map<String, Value>) -> Result<(), String> {
     let policy = fields.text("policy")?;
     let degrade = fields.flag("allow_degradation")?.unwrap_or(false);
     let mut redis = Map::new();
     let (user, password) = (fields.text("redis_username")?, fields.text("redis_password")?);
     let mut timeout = fields.number("redis_timeout")?;
-    // The gateway keeps its connections.
+    // The gateway always keeps its connections to Redis open.
     for key in ["redis_keepalive_timeout", "redis_keepalive_pool"] {
         fields.number(key)?;
     }
@@ -240,7 +240,7 @@ fn redis(fields: &mut Fields, limit: &mut Map<String, Value>) -> Result<(), Stri
             let nodes = fields.texts("redis_cluster_nodes")?;
             let nodes = nodes.ok_or_else(|| fields.wrong("redis_cluster_nodes", "a list of `host:port`"))?;
             redis.insert("cluster".to_owned(), json!(nodes));
-            // What the cluster is called in the memory of an APISIX.
+            // APISIX's internal name of the cluster.
             fields.text("redis_cluster_name")?;
             if fields.flag("redis_cluster_ssl")?.unwrap_or(false) {
                 verified(fields, "redis_cluster_ssl_verify")?;
@@ -281,7 +281,7 @@ fn redis(fields: &mut Fields, limit: &mut Map<String, Value>) -> Result<(), Stri
     Ok(())
 }
 
-/// `redis_sentinels`.
+/// Converts `redis_sentinels`.
 fn sentinels(fields: &mut Fields) -> Result<Vec<String>, String> {
     let all = fields.take("redis_sentinels").and_then(|all| all.as_array().cloned()).unwrap_or_default();
     let all: Option<Vec<_>> = all
@@ -292,7 +292,7 @@ fn sentinels(fields: &mut Fields) -> Result<Vec<String>, String> {
     all.ok_or_else(|| fields.wrong("redis_sentinels", "a list of `host` and `port`"))
 }
 
-/// TLS is verified here, so nothing else may be said.
+/// Checks that TLS is verified: the gateway has no other mode.
 fn verified(fields: &mut Fields, key: &str) -> Result<(), String> {
     match fields.flag(key)? {
         Some(true) => Ok(()),

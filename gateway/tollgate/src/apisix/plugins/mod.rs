@@ -1,4 +1,4 @@
-//! Plugins: what each of them is in the gateway's own words.
+//! Converts plugins to policies and other settings of the gateway.
 //!
 //! | Module | Plugins |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | `access` | `key-auth`, `basic-auth`, `jwt-auth`, `consumer-restriction`, `ip-restriction`, `cors` |
 //! | `edits` | `proxy-rewrite`, `response-rewrite`, `redirect`, `request-id` |
 //! | `traffic` | `traffic-split`, `proxy-mirror`, `api-breaker`, `uri-blocker` |
-//! | `others` | those that have no counterpart, and what to write instead |
+//! | `others` | plugins without a counterpart, and what to write instead |
 
 mod access;
 mod edits;
@@ -22,7 +22,7 @@ use super::objects::Of;
 pub use access::{CONSUMER, Tokens};
 pub use traffic::{Rule, To};
 
-/// The plugins that there are.
+/// The plugins that this front accepts.
 pub const NAMES: [&str; 18] = [
     "api-breaker",
     "basic-auth",
@@ -44,50 +44,50 @@ pub const NAMES: [&str; 18] = [
     "uri-blocker",
 ];
 
-/// Where a plugin is written, as far as that makes a difference.
+/// The place at which a plugin is written, as far as it matters.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
-    /// What limits count together by that are written there; nothing: each route counts for itself.
+    /// The scope in which the limits written there count together; `None`: each route counts alone.
     pub scope: Option<String>,
 }
 
 impl Origin {
-    /// In a service.
+    /// Returns the origin of plugins in a service.
     pub fn service(id: &str) -> Self {
         Self::shared(Of::Services, id)
     }
 
-    /// In an object that several routes share.
+    /// Returns the origin of plugins in an object that several routes share.
     pub fn shared(of: Of, id: &str) -> Self {
         Self { scope: Some(format!("apisix/{}/{id}", of.name())) }
     }
 }
 
-/// What plugins come to.
+/// The combined effect of a route's plugins.
 #[derive(Debug, Default)]
 pub struct Effect {
     /// Policies of the route.
     pub policies: Map<String, Value>,
     /// The route's `rewrite`.
     pub rewrite: Map<String, Value>,
-    /// The route's `redirect`, in the place of where it goes.
+    /// A redirect that replaces forwarding.
     pub redirect: Option<Value>,
-    /// The breaker of its upstream.
+    /// The circuit breaker of its upstream.
     pub breaker: Option<Value>,
-    /// Where its requests go, by what they are like.
+    /// The rules of `traffic-split`, which distribute requests by conditions.
     pub rules: Vec<Rule>,
-    /// The address that gets copies.
+    /// The address that receives mirrored requests.
     pub mirror: Option<String>,
-    /// Whether the consumers that no rule of `authorize` names may do everything.
+    /// Whether consumers that no rule of `authorize` names may use every method.
     pub by_method: bool,
-    /// Where a token is, whose key a consumer has.
+    /// The settings of `jwt-auth`, if the route accepts tokens.
     pub tokens: Option<Tokens>,
 }
 
-/// The plugins of an object.
+/// Returns the plugins of an object.
 ///
 /// # Errors
-/// It is no object.
+/// The value is not an object.
 pub fn map(plugins: Value) -> Result<Map<String, Value>, String> {
     match plugins {
         Value::Object(plugins) => Ok(plugins),
@@ -96,18 +96,18 @@ pub fn map(plugins: Value) -> Result<Map<String, Value>, String> {
 }
 
 impl Effect {
-    /// Takes in all of these plugins.
+    /// Adds the effects of all these plugins.
     ///
     /// # Errors
-    /// What has no counterpart, by its name.
+    /// Names a setting that has no counterpart here.
     pub fn all(&mut self, plugins: &Map<String, Value>, origin: &Origin) -> Result<(), String> {
         plugins.iter().try_for_each(|(name, conf)| self.one(name, conf, origin))
     }
 
-    /// Takes in a plugin.
+    /// Adds the effect of one plugin.
     ///
     /// # Errors
-    /// What has no counterpart, by its name.
+    /// Names a setting that has no counterpart here.
     pub fn one(&mut self, name: &str, conf: &Value, origin: &Origin) -> Result<(), String> {
         if let Some(instead) = others::instead(name) {
             return Err(format!(
@@ -141,7 +141,7 @@ impl Effect {
             "proxy-mirror" => traffic::mirror(self, &mut fields)?,
             "api-breaker" => traffic::breaker(self, &mut fields)?,
             "uri-blocker" => traffic::block(self, &mut fields)?,
-            // The gateway counts for Prometheus whatever is written: `/metrics` of the admin listener.
+            // The gateway always exports Prometheus metrics, at `/metrics` of the admin listener.
             "prometheus" => drop(fields.flag("prefer_name")?),
             _ => {
                 return Err(format!(
@@ -153,7 +153,7 @@ impl Effect {
         fields.end()
     }
 
-    /// Adds a policy of which there is one.
+    /// Adds a policy of a kind that a route can have only once.
     fn policy(&mut self, plugin: &str, kind: &str, value: Value) -> Result<(), String> {
         match self.policies.insert(kind.to_owned(), value) {
             None => Ok(()),
@@ -163,7 +163,7 @@ impl Effect {
         }
     }
 
-    /// Adds a rule by which requests are answered at once. Those that refuse come before those that lead elsewhere.
+    /// Adds a rule that answers requests directly. Rules that refuse come before rules that redirect.
     fn intercept(&mut self, rule: Value) {
         let rules = self.policies.entry("intercept".to_owned()).or_insert_with(|| json!([]));
         if let Value::Array(rules) = rules {
@@ -173,7 +173,7 @@ impl Effect {
         }
     }
 
-    /// Adds a limit beside others.
+    /// Adds a limit to those of its kind.
     fn limit(&mut self, kind: &str, limit: Map<String, Value>) {
         let limits = self.policies.entry(kind.to_owned()).or_insert_with(|| json!([]));
         if let Value::Array(limits) = limits {
@@ -181,7 +181,7 @@ impl Effect {
         }
     }
 
-    /// Adds a field in this direction.
+    /// Sets or adds a field; `direction` is `request` or `response`.
     fn header(
         &mut self,
         direction: &str,
@@ -199,7 +199,7 @@ impl Effect {
                 if name.eq_ignore_ascii_case("set-cookie") {
                     return Err(format!("{place}: the gateway sets one cookie; let the upstream set more"));
                 }
-                // The same to whoever reads it (RFC 9110, section 5.3).
+                // One field with a list is equivalent to several fields (RFC 9110, section 5.3).
                 let own = &mut self.policies["headers"][direction][how][&there];
                 *own = json!(format!("{}, {value}", own.as_str().unwrap_or_default()));
                 Ok(())
@@ -211,7 +211,7 @@ impl Effect {
         }
     }
 
-    /// Adds an edit of a field, in this direction.
+    /// Adds an edit of a field; `direction` is `request` or `response`.
     fn edit(&mut self, direction: &str, how: &str, name: &str, value: Value) {
         let headers = self.policies.entry("headers".to_owned()).or_insert_with(|| json!({}));
         let edits = &mut headers[direction];

@@ -1,6 +1,6 @@
-//! Plugins that have no counterpart, and what to write instead.
+//! Plugins without a counterpart, and what to write instead.
 
-/// What to write in the place of a plugin; nothing: it is not one of these.
+/// Returns what to write instead of a plugin; `None` if it is not one of these.
 pub fn instead(name: &str) -> Option<&'static str> {
     Some(match name {
         "openid-connect" | "cas-auth" | "authz-casdoor" | "authz-keycloak" | "saml-auth" | "multi-auth"

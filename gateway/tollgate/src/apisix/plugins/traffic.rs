@@ -1,4 +1,4 @@
-//! Where requests go.
+//! Plugins that decide to which upstream requests go.
 
 use serde_json::{Map, Value, json};
 
@@ -11,31 +11,31 @@ use super::Effect;
 /// A rule of `traffic-split`.
 #[derive(Debug)]
 pub struct Rule {
-    /// What requests it is for have to be like: one of these; nothing: all.
+    /// Alternatives of which a request must meet one; `None`: the rule applies to all requests.
     pub conditions: Option<Vec<vars::Condition>>,
-    /// Where they go.
+    /// The upstreams among which the requests are divided.
     pub shares: Vec<Share>,
 }
 
-/// A share of the requests.
+/// An upstream's share of the requests.
 #[derive(Debug)]
 pub struct Share {
     pub to: To,
     pub weight: u64,
 }
 
-/// Where a share goes.
+/// The upstream of a share.
 #[derive(Debug)]
 pub enum To {
-    /// To the route's own upstream.
+    /// The route's own upstream.
     Own,
-    /// To the upstream with this id.
+    /// The upstream with this id.
     Named(String),
-    /// To this one.
+    /// An upstream written in place.
     Written(Written),
 }
 
-/// `traffic-split`.
+/// Converts `traffic-split`.
 pub fn split(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     let Some(Value::Array(rules)) = fields.take("rules") else {
         return Err(fields.wrong("rules", "a list of rules"));
@@ -84,7 +84,7 @@ pub fn split(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     Ok(())
 }
 
-/// `proxy-mirror`: `mirror`.
+/// Converts `proxy-mirror` to `mirror`.
 pub fn mirror(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     let host = fields.text("host")?.ok_or_else(|| fields.wrong("host", "`http://host:port`"))?;
     let address = host.strip_suffix('/').unwrap_or(&host);
@@ -100,7 +100,7 @@ pub fn mirror(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     if let Some(ratio) = fields.take("sample_ratio") {
         let percent = ratio.as_f64().filter(|ratio| *ratio > 0.0 && *ratio <= 1.0).map(|ratio| ratio * 100.0);
         let percent = percent.ok_or_else(|| fields.wrong("sample_ratio", "a number from 0.00001 to 1"))?;
-        // Without the rests of binary fractions.
+        // Four decimals hide the error of the binary fraction.
         let text = format!("{percent:.4}");
         let text = text.trim_end_matches('0').trim_end_matches('.').to_owned();
         value.insert("percent".to_owned(), json!(format!("{text}%")));
@@ -109,7 +109,7 @@ pub fn mirror(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     effect.policy("proxy-mirror", "mirror", Value::Object(value))
 }
 
-/// `api-breaker`: `breaker` of the upstream.
+/// Converts `api-breaker` to `breaker` of the upstream.
 pub fn breaker(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     if fields.take("break_response_code").is_some_and(|code| code != 503) {
         return Err(format!(
@@ -159,7 +159,7 @@ pub fn breaker(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     Ok(())
 }
 
-/// `uri-blocker`: `intercept`.
+/// Converts `uri-blocker` to `intercept`.
 pub fn block(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     let rules =
         fields.texts("block_rules")?.ok_or_else(|| fields.wrong("block_rules", "a list of expressions"))?;
@@ -180,7 +180,7 @@ pub fn block(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     Ok(())
 }
 
-/// The body in which APISIX tells a message.
+/// Returns a message as APISIX writes it in a body.
 fn error_body(message: &str) -> String {
     format!("{}\n", json!({ "error_msg": message }))
 }

@@ -21,52 +21,53 @@ use crate::remote;
     after_long_help = TOP
 )]
 pub struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the gateway with a configuration file.
     ///
-    /// It runs in the foreground. Start and stop are told on standard error; if the access log goes to `stdout`,
-    /// nothing else does.
+    /// Runs in the foreground and reports start and stop on standard error. If the access log goes to
+    /// `stdout`, standard output carries nothing else.
     #[command(after_long_help = RUN)]
     Run {
         /// The configuration file (YAML or JSON).
         file: PathBuf,
     },
-    /// Check configuration files: every problem at once, each with its place.
+    /// Check configuration files: report every problem at once, each with its position.
     ///
-    /// Says what `run` would say, and opens no socket.
+    /// Reports what `run` would report, and opens no socket.
     #[command(after_long_help = CHECK)]
     Check {
         /// The configuration files; `-` is standard input.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// Say which route takes a request and why the others do not, what would be changed, and where it would go.
+    /// Explain which route takes a request and why the others do not, what is changed, and where it would go.
     ///
     /// The request goes through the same code as in a running gateway. No socket is opened.
     #[command(after_long_help = EXPLAIN)]
     Explain(Question),
-    /// Start two small services and the gateway in front of them, and say what to try.
+    /// Start two small services with the gateway in front of them, and print commands to try.
     ///
-    /// Everything listens on this machine only, and is gone when it ends.
+    /// Everything listens on this machine only, and is removed when the demo ends.
     #[command(after_long_help = DEMO)]
     Demo(Addresses),
-    /// Show what a running gateway does, once a second: requests, errors, latency, toll, routes, endpoints.
+    /// Show live figures of a running gateway: requests, errors, latency, toll, routes, endpoints.
     ///
-    /// It asks the admin listener. `q` quits, tab changes between routes and endpoints, `s` sorts by the next column,
-    /// space stands still. Where the output is no terminal, it prints one page and ends.
+    /// Asks the admin listener once a second. `q` quits, tab switches between routes and endpoints, `s` sorts
+    /// by the next column, space pauses. If the output is not a terminal, it prints one page and ends.
     #[command(after_long_help = TOP_LIVE)]
     Top(Watched),
-    /// Show what a running gateway has: routes, upstreams, consumers, certificates, policy sets, one of them.
+    /// Show what a running gateway has: routes, upstreams, consumers, certificates, policy sets, or one of
+    /// them.
     #[command(after_long_help = GET)]
     Get(remote::Get),
-    /// Write a resource of a running gateway, such as a route: it is durable and in force when this returns.
+    /// Write a resource of a running gateway, such as a route. It is durable and in force when this returns.
     #[command(after_long_help = SET)]
     Set(remote::Set),
     /// Remove a resource of a running gateway, such as a route.
@@ -78,13 +79,13 @@ pub enum Command {
     /// Show who changed what in a running gateway, and when.
     #[command(after_long_help = HISTORY)]
     History(remote::History),
-    /// Make all in a running gateway's store as it was at a version.
+    /// Restore the store of a running gateway to the state of a version.
     #[command(after_long_help = ROLLBACK)]
     Rollback(remote::Rollback),
-    /// Write out the resources of a running gateway, as a file has them.
+    /// Print the resources of a running gateway in the form of a file.
     #[command(after_long_help = EXPORT)]
     Export(remote::Export),
-    /// Write the resources of a file into a running gateway: all of them, or none.
+    /// Write the resources of a file to a running gateway: all of them, or none.
     #[command(after_long_help = IMPORT)]
     Import(remote::Import),
     /// Copy the store of a running gateway, on the gateway's machine.
@@ -92,15 +93,15 @@ pub enum Command {
     Backup(remote::Backup),
     /// Measure the toll of this and other gateways, side by side.
     ///
-    /// The laboratory is a program of its own, `tollgate-lab`, looked for beside this one and on PATH.
-    /// `tollgate bench --help` lists what it can do.
+    /// The laboratory is a separate program, `tollgate-lab`, which is looked up next to this one and on PATH.
+    /// `tollgate bench --help` lists its commands.
     #[command(disable_help_flag = true, disable_version_flag = true, after_long_help = BENCH)]
     Bench {
-        /// Handed to the laboratory as they are.
+        /// Arguments for the laboratory, passed on unchanged.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<OsString>,
     },
-    /// Print the JSON Schema of the configuration, from which editors complete and check.
+    /// Print the JSON Schema of the configuration, with which editors complete and check it.
     #[command(after_long_help = SCHEMA)]
     Schema,
     /// Print every key of the configuration with its meaning, values and default, as Markdown.
@@ -108,13 +109,13 @@ pub enum Command {
     /// Print a shell's completion script.
     #[command(after_long_help = COMPLETIONS)]
     Completions {
-        /// The shell.
+        /// The name of the shell.
         shell: Shell,
     },
     /// Print the manual page of tollgate, or of one of its commands.
     #[command(after_long_help = MAN)]
     Man {
-        /// The command.
+        /// The command; without it, the page of tollgate itself.
         command: Option<String>,
     },
 }
@@ -126,7 +127,8 @@ pub struct Question {
     pub file: PathBuf,
     /// The method; case matters (RFC 9110, 9.1).
     pub method: String,
-    /// `/path?query`, `host/path` or `http://host:port/path`. Without a host it is the first `listen` address.
+    /// `/path?query`, `host/path` or `http://host:port/path`. Without a host, the first `listen` address is
+    /// used.
     pub url: String,
     /// A header field of the request; may be given more than once. `Host` replaces the one from the URL.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
@@ -145,7 +147,7 @@ pub struct Question {
 /// The gateway to watch.
 #[derive(Clone, Debug, Args)]
 pub struct Watched {
-    /// Whom to ask.
+    /// The gateway to ask.
     #[command(flatten)]
     pub remote: Remote,
     /// Print one page and end.
@@ -153,13 +155,13 @@ pub struct Watched {
     pub once: bool,
 }
 
-/// Where the demo listens.
+/// The addresses of the demo.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Addresses {
-    /// Where the gateway listens; port 0 takes a free one.
+    /// The address of the gateway; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)))]
     pub listen: SocketAddr,
-    /// Where the admin listener is; port 0 takes a free one.
+    /// The address of the admin listener; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, 9901)))]
     pub admin: SocketAddr,
 }

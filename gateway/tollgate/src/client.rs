@@ -1,4 +1,4 @@
-//! A client of the admin API, for commands that ask a running gateway.
+//! A client of the admin API, for commands that talk to a running gateway.
 
 use std::io;
 use std::sync::Arc;
@@ -19,69 +19,68 @@ use tokio::runtime::Runtime;
 use tokio_rustls::TlsConnector;
 use tollgate_tls::{ClientFiles, Identity, Pem};
 
-/// For a whole question and its answer.
+/// The time limit of a request that only reads, response included.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// For a change and its answer: it is durable and on every worker by then, and there may be 100,000 routes of it.
+/// The time limit of a change. When it is answered, it is durable and every worker runs it; it may hold
+/// 100,000 routes.
 const CHANGE_PATIENCE: Duration = Duration::from_secs(120);
 
-/// Bytes of an answer.
+/// The largest response body, in bytes.
 const LIMIT: usize = 256 << 20;
 
-/// Whom to ask, and as whom.
+/// The gateway to talk to, and the credentials.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Remote {
     /// The gateway's admin listener: `host:port`, `https://host:port` or `unix:/path`.
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_ADMIN", default_value = "127.0.0.1:9901")]
     pub admin: String,
-    /// The token to send, if the listener wants one. Others on this machine see it in the list of processes: better set the
-    /// variable.
+    /// The token to send, if the listener requires one. Other users of this machine can see it in the process
+    /// list: prefer the environment variable.
     #[arg(long, value_name = "TOKEN", env = "TOLLGATE_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
-    /// A PEM file with whom to trust for `https://`, in the place of those that the system trusts.
+    /// A PEM file with the authorities to trust for `https://`, instead of the system's.
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CA")]
     pub ca: Option<String>,
-    /// A PEM file with the certificate to show, and its key if `--key` is not given.
+    /// A PEM file with the client certificate, and its key if `--key` is not given.
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CERTIFICATE")]
     pub certificate: Option<String>,
-    /// A PEM file with the certificate's key.
+    /// A PEM file with the key of the client certificate.
     #[arg(long, value_name = "FILE", env = "TOLLGATE_KEY", requires = "certificate")]
     pub key: Option<String>,
 }
 
-/// Who asks, and whom.
+/// A client for one gateway. It opens a connection for each request.
 #[derive(Debug)]
 pub struct Client {
     address: String,
     token: Option<String>,
-    /// What handshakes are configured with, and the name that is asked for.
+    /// The TLS configuration and the server name; `None`: plain text.
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     runtime: Runtime,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub struct Answer {
-    /// The status.
     pub status: StatusCode,
-    /// The body.
     pub body: Bytes,
 }
 
-/// What is sent: a JSON document, or nothing; and further fields.
+/// The body and additional header fields of a request.
 #[derive(Debug, Default)]
 pub struct Sent {
-    /// The body.
+    /// The body, sent as JSON; `None`: no body.
     pub body: Option<Value>,
-    /// Fields of the head.
+    /// Additional header fields.
     pub headers: Vec<(HeaderName, String)>,
 }
 
 impl Client {
-    /// To be asked later.
+    /// Makes a client. It connects only when a request is sent.
     ///
     /// # Errors
-    /// A message, when the address is of no such form, a file cannot be used, or the kernel gives no poller.
+    /// A message if the address is malformed, a file cannot be used, or the runtime cannot be created.
     pub fn new(remote: &Remote) -> Result<Self, String> {
         let given = remote.admin.as_str();
         let secure = given.starts_with("https://");
@@ -97,15 +96,15 @@ impl Client {
         Ok(Self { address: plain.to_owned(), token, tls, runtime })
     }
 
-    /// The address, as it was understood.
+    /// Returns the address without its scheme.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// What a `GET` of this path brings.
+    /// Returns the body of a `GET` of this path.
     ///
     /// # Errors
-    /// A message that says what to do: nobody answers, or another status than 200.
+    /// A message that says what to do: the gateway does not answer, or the status is not 200.
     pub fn get(&self, path: &str) -> Result<Bytes, String> {
         let answer = self.send(&Method::GET, path, &Sent::default())?;
         match answer.status {
@@ -114,10 +113,10 @@ impl Client {
         }
     }
 
-    /// What any request brings.
+    /// Sends a request and returns the response, whatever its status.
     ///
     /// # Errors
-    /// A message that says what to do, when nobody answers.
+    /// A message that says what to do, if the gateway does not answer.
     pub fn send(&self, method: &Method, path: &str, sent: &Sent) -> Result<Answer, String> {
         let patience = if *method == Method::GET { PATIENCE } else { CHANGE_PATIENCE };
         let asked = async { tokio::time::timeout(patience, self.ask(method, path, sent)).await };
@@ -128,7 +127,7 @@ impl Client {
         }
     }
 
-    /// What an answer of no success says, for people.
+    /// Returns a readable message for a response without success.
     pub fn refusal(&self, answer: &Answer) -> String {
         let value: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         let message = value["message"].as_str().unwrap_or_default();
@@ -191,7 +190,7 @@ impl Client {
     }
 }
 
-/// What handshakes are configured with.
+/// Returns the TLS configuration and the name of the server.
 fn tls(remote: &Remote, address: &str) -> Result<(Arc<ClientConfig>, ServerName<'static>), String> {
     let read = |path: &String| {
         let bytes = std::fs::read(path).map_err(|error| format!("cannot read {path}: {error}"))?;

@@ -1,4 +1,4 @@
-//! From a file to a plan.
+//! Reads and compiles a configuration, for the commands and for reloads.
 
 use std::io::{IsTerminal, Read};
 use std::path::Path;
@@ -9,30 +9,30 @@ use tollgate_sources::Sources;
 
 use crate::files::{Files, ending};
 
-/// A config that is good, and its plan.
+/// A valid configuration and its plan.
 #[derive(Debug)]
 pub struct Good {
-    /// The config.
+    /// The configuration.
     pub config: Config,
-    /// Its plan.
+    /// The plan compiled from it.
     pub plan: Plan,
-    /// The files that both were made of.
+    /// The files from which both were made.
     pub files: Files,
-    /// How many routes were read for it.
+    /// How many routes were read for it; unchanged ones are taken from the last read.
     pub anew: usize,
 }
 
-/// Whether this stands for standard input.
+/// Returns whether a path means standard input.
 pub fn is_standard_input(file: &Path) -> bool {
     file == Path::new("-")
 }
 
-/// What to call a file.
+/// Returns the name of a file for messages.
 pub fn name(file: &Path) -> String {
     if is_standard_input(file) { "standard input".to_owned() } else { file.display().to_string() }
 }
 
-/// Reads and compiles a file, or standard input. The problems, warnings included, can be there in both cases.
+/// Reads and compiles a file or standard input. There may be problems in both cases: errors or warnings.
 pub fn read(file: &Path) -> (Option<Good>, Problems) {
     let loaded = if is_standard_input(file) { read_standard_input() } else { load(file) };
     let mut problems = loaded.problems;
@@ -46,11 +46,11 @@ pub fn read(file: &Path) -> (Option<Good>, Problems) {
     (good, problems)
 }
 
-/// What came of reading the sources again.
+/// The result of reading the sources again.
 pub type Reload = tollgate_sources::Reload<Plan>;
 
-/// As [`read`], of a file that is read again and again, and merged with what the store holds: what has not changed is not
-/// read again. The config is without its routes, upstreams and texts.
+/// Reads and compiles a file repeatedly, merged with the store. Unlike [`read`], it reads only what has
+/// changed, and the resulting config has no routes, upstreams and texts.
 pub fn read_again(sources: &mut Sources, memo: &mut Memo) -> Reload {
     let compile = |parts: &Parts<'_>| {
         let compiled = compile_again(parts, memo)?;
@@ -60,13 +60,13 @@ pub fn read_again(sources: &mut Sources, memo: &mut Memo) -> Reload {
     sources.reload(compile, check_matches)
 }
 
-/// What came of the sources, if it is good. It is adopted by whoever puts it in force.
+/// Takes the result if it is valid. The caller adopts `reload` once the plan is in force.
 pub fn good(reload: &mut Reload) -> Option<Good> {
     let (config, plan) = reload.good.take()?;
     Some(Good { files: Files::new(&config, &plan, reload.sources()), anew: reload.anew, config, plan })
 }
 
-/// The plan of a config, unless there is something wrong.
+/// Compiles a config; `None` if it has errors.
 fn plan(config: Option<&Config>, readable: Option<&Readable>, problems: &mut Problems) -> Option<Plan> {
     let (plan, told) = match config.map(compile) {
         Some(Ok(compiled)) => {
@@ -74,7 +74,7 @@ fn plan(config: Option<&Config>, readable: Option<&Readable>, problems: &mut Pro
             (Some(compiled.plan), told)
         }
         Some(Err(errors)) => (None, errors),
-        // What can be said of the routes that were read is said in the same pass.
+        // Checks the routes that could be read, so that one run reports all problems.
         None => (None, readable.map(check_matches).unwrap_or_default()),
     };
     problems.extend(told);
@@ -95,7 +95,7 @@ fn read_standard_input() -> Loaded {
     loaded
 }
 
-/// Shows problems to a person.
+/// Prints problems on standard error.
 pub fn show(problems: &Problems) {
     if !problems.is_empty() {
         let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();

@@ -1,4 +1,6 @@
-//! The control thread: signals, reload, upgrade, the admin listener, the cost meter.
+//! The control thread. It handles signals, reloads, upgrades, the admin listener and the cost meter.
+//! [`control`] runs it from the start of the workers to the end of the process. It never blocks: files, the
+//! store and compilation are used on other threads.
 
 use std::io;
 use std::rc::Rc;
@@ -24,58 +26,59 @@ use crate::systemd;
 use crate::upgrade::{CalledOff, Handover, Program, Successor};
 use crate::watch::Watch;
 
-/// How often the quota and affinity are looked at again: it means reading a dozen files.
+/// How often the CPU quota and affinity are read again, which means reading a dozen files.
 const CORES: Duration = Duration::from_secs(30);
-/// How often the cost meter and the workers are looked at.
+/// How often the cost meter is sampled and the workers are checked.
 const SAMPLE: Duration = Duration::from_secs(1);
 
-/// How long the end of the process waits for the sources to write what they still have.
+/// How long the end of the process waits for the sources to finish their writes.
 const RELEASE: Duration = Duration::from_secs(2);
-/// How long a stop waits for an upgrade to be called off.
+/// How long a stop waits for an upgrade to be cancelled.
 const CALL_OFF: Duration = Duration::from_secs(5);
-/// Changes that wait for the control thread; who comes then waits to be let to wait.
+/// Capacity of the queue of pending changes. When the queue is full, senders wait.
 const WAITING: usize = 256;
 
-/// Whether another process can take this one's place.
+/// Whether another process can replace this one.
 #[derive(Clone, Debug)]
 pub enum Upgradable {
-    /// It is started like this.
+    /// Yes, by starting this program.
     By(Program),
-    /// No, and why.
+    /// No, for this reason.
     No(&'static str),
 }
 
-/// Why the control thread's work is over.
+/// The reason why the control thread ends.
 enum End {
-    /// A signal asked for it.
+    /// A signal asked for a stop.
     Stop,
     /// Another process serves.
     Succeeded(Successor),
 }
 
-/// The control thread's runtime: a local one, so that what is done for endpoints stays on this thread, as on a worker's.
+/// Returns the control thread's runtime. It is a local one, so that tasks for endpoints stay on this thread,
+/// as they do on a worker.
 ///
 /// # Errors
-/// When the kernel gives no poller.
+/// The kernel provides no poller.
 pub fn runtime() -> io::Result<LocalRuntime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
 }
 
-/// Runs the control thread until SIGTERM or SIGINT, or until another process has taken over; then drains.
+/// Runs the control thread until SIGTERM or SIGINT, or until another process has taken over. Then drains.
 ///
 /// # Errors
-/// When a worker died, or the kernel gives no signals.
+/// A worker died, or signals cannot be received.
 pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
-    // Not for the reader of the standard error either.
+    // From now on, a slow reader of standard error cannot block the process.
     never_wait();
     let Started { mut gateway, runtime, mut signals, sources, news } = started;
     let shared = gateway.shared.clone();
-    // Not within `watch`: endpoints are looked after during the drain too.
+    // Started outside of `watch`, because health checks continue during the drain.
     let health = runtime.block_on(async {
         let health =
             Health::start(shared, &Timers::start()?, fastrand::u64(..), |notice| notice!("{notice}"));
         health.begin(&gateway.current().upstreams);
-        // Nor this: who drains may run short too.
+        // So does the overload guard: a draining process may run short of memory too.
         gateway.guarding.start();
         Ok::<_, io::Error>(health)
     })?;
@@ -100,26 +103,26 @@ pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
     let end = runtime.block_on(control.watch(&mut signals));
     control.call_off(&runtime);
     let Control { gateway, health, reader, .. } = control;
-    // The sources may wait for a disk or for etcd: no stop waits for them.
+    // The sources may wait for a disk or for etcd; a stop does not wait for them.
     let released = release(reader);
     let ended = match end {
         Ok(End::Stop) => stop(&runtime, gateway, &mut signals),
         Ok(End::Succeeded(successor)) => hand_over(&runtime, gateway, &successor, &mut signals),
-        // What still works ends as it would at a stop.
+        // The remaining workers drain as at a stop.
         Err(error) => stop(&runtime, gateway, &mut signals).and(Err(error)),
     };
-    // An error means that it is done.
+    // The receiver returns an error when the sources are released.
     let _ = released.recv_timeout(RELEASE);
     drop(health);
-    // Nor for threads that wait for a disk: they end with the process.
+    // Threads that wait for a disk end with the process.
     runtime.shutdown_background();
     ended
 }
 
-/// Drops the sources on a thread of its own. The receiver hears nothing but that it is done.
+/// Drops the sources on another thread. The receiver disconnects when that is done.
 fn release(reader: Reader) -> std::sync::mpsc::Receiver<()> {
     let (done, released) = std::sync::mpsc::channel();
-    // Without a thread they are dropped here.
+    // If no thread can be started, they are dropped here.
     let _ = std::thread::Builder::new().name("release".to_owned()).spawn(move || {
         drop(reader);
         drop(done);
@@ -134,17 +137,17 @@ struct Control {
     watch: Watch,
     upgradable: Upgradable,
     upgrade: Option<Upgrade>,
-    /// A reload was asked for while a new process came up: it may have read the file before.
+    /// A reload was requested while a new process was starting, which may have read the file before.
     deferred: bool,
-    /// What the API asks for.
+    /// Changes from the API.
     asked: mpsc::Receiver<Pending>,
-    /// An upgrade was asked for while the sources were read.
+    /// An upgrade was requested while a job of the reader was running.
     due: bool,
-    /// What etcd tells, if it is a source.
+    /// Messages from etcd, if it is a source.
     news: Option<mpsc::Receiver<News>>,
 }
 
-/// An upgrade that is under way.
+/// An upgrade in progress.
 struct Upgrade {
     asked: Instant,
     called_off: CalledOff,
@@ -154,9 +157,9 @@ struct Upgrade {
 
 #[derive(PartialEq, Eq)]
 enum Stage {
-    /// The new process comes up.
+    /// The new process is starting its workers.
     Starting,
-    /// It was told to begin.
+    /// The new process has permission to serve.
     Beginning,
 }
 
@@ -172,7 +175,8 @@ impl Control {
         self.gateway.serve_admin()?;
         systemd::ready();
         let mut tick = tokio::time::interval(SAMPLE);
-        // Two looks at once would measure nothing but each other.
+        // After a delay the next sample comes a full interval later; a shorter interval would measure only
+        // the sampling.
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut problem = None;
         loop {
@@ -188,7 +192,7 @@ impl Control {
                     let outcome = outcome?;
                     tokio::select! {
                         () = self.apply(outcome) => {}
-                        // It may wait for name servers.
+                        // Applying a plan may wait for name servers.
                         () = signals.stop.requested() => return Ok(End::Stop),
                     }
                     if std::mem::take(&mut self.due) {
@@ -218,7 +222,7 @@ impl Control {
                     }
                     self.gateway.drop_retired();
                     if self.upgrade.is_none() {
-                        // Where there were no descriptors before. That it still lacks them was said then.
+                        // Tries again after a lack of file descriptors, which was reported when it occurred.
                         let _ = self.gateway.serve_admin();
                     }
                     if !self.gateway.workers.are_whole() {
@@ -237,7 +241,8 @@ impl Control {
         self.reader.start(self.gateway.current(), &self.gateway.registry);
     }
 
-    /// Does next what waits, unless another process is about to take over: if none does, it is done then.
+    /// Starts the work that waits. While an upgrade is in progress it stays queued, and runs here if the
+    /// upgrade fails.
     fn catch_up(&mut self) {
         if self.upgrade.is_some() || self.due {
             return;
@@ -248,7 +253,7 @@ impl Control {
         self.reader.go_on(self.gateway.current(), &self.gateway.registry);
     }
 
-    /// A change of the store. Those that come together are made together.
+    /// Queues a change of the store, with all others that have arrived. They are made together.
     fn change(&mut self, pending: Pending) {
         let mut next = Some(pending);
         while let Some(pending) = next {
@@ -262,7 +267,7 @@ impl Control {
         self.catch_up();
     }
 
-    /// What etcd tells. What comes together is taken in together.
+    /// Queues a message from etcd, with all others that have arrived. They are applied together.
     fn hear(&mut self, news: News) {
         let mut next = Some(news);
         while let Some(news) = next {
@@ -291,7 +296,7 @@ impl Control {
             Outcome::File(reading) => {
                 reload::apply(*reading, &mut self.gateway, &self.health, &mut self.reader).await;
                 if self.news.is_some() {
-                    // What was refused because of the file may go with it now.
+                    // Entries of etcd that the old file made invalid may be valid now.
                     self.reader.hear(None);
                 }
                 self.watch.follow(self.gateway.files.watched.clone()).await;
@@ -306,7 +311,7 @@ impl Control {
         }
     }
 
-    /// Starts the new process, if there is to be one.
+    /// Starts a new process, if an upgrade is possible.
     fn start_upgrade(&mut self) {
         let asked = Instant::now();
         if self.upgrade.is_some() {
@@ -314,7 +319,7 @@ impl Control {
         }
         let program = match &self.upgradable {
             Upgradable::No(why) => return self.upgrade_failed(asked, (*why).to_owned()),
-            // Whoever started a container or a namespace takes it along.
+            // If process 1 ends, its container or PID namespace ends with it.
             Upgradable::By(_) if std::process::id() == 1 => {
                 return self
                     .upgrade_failed(asked, "the end of process 1 is the end of its container".to_owned());
@@ -330,7 +335,7 @@ impl Control {
             Ok(handover) => {
                 let store = self.reader.store();
                 let task = spawn_blocking(move || {
-                    // The new process opens it. A copy of it that is being made ends first.
+                    // Closes the store for the new process, which opens it. Waits for a running backup.
                     store.close();
                     handover.start().inspect_err(|_| store.reopen())
                 });
@@ -340,12 +345,12 @@ impl Control {
         }
     }
 
-    /// The new process has done what it was to do next, or has not. Gives it when it serves.
+    /// Handles the end of an upgrade's stage. Returns the new process once it serves.
     fn go_on(&mut self, result: Result<Successor, String>) -> io::Result<Option<Successor>> {
         let Some(Upgrade { asked, called_off, stage, .. }) = self.upgrade.take() else { return Ok(None) };
         match result {
             Ok(successor) if stage == Stage::Starting => {
-                // Two that answer in turn would tell a scraper two stories.
+                // If both processes answered in turn, a scraper would see two sets of counters.
                 self.gateway.admin.stop();
                 let store = self.reader.store();
                 let task = spawn_blocking(move || successor.begin().inspect_err(|_| store.reopen()));
@@ -375,11 +380,12 @@ impl Control {
         self.gateway.registry.update_status(|status| status.last_upgrade = Some(attempt));
     }
 
-    /// Ends a new process that is not needed any more.
+    /// Cancels an upgrade in progress.
     fn call_off(&mut self, runtime: &LocalRuntime) {
         if let Some(Upgrade { called_off, task, .. }) = self.upgrade.take() {
             called_off.set();
-            // Dropped, it is ended; one that serves already ends as this one does.
+            // Dropping the successor kills it, unless it already serves. Then it is stopped by a signal, as
+            // this process is.
             let ended = runtime.block_on(async { tokio::time::timeout(CALL_OFF, task).await });
             if let Ok(Ok(Ok(successor))) = ended {
                 tell(&successor, Sent::TERM);
@@ -388,7 +394,7 @@ impl Control {
     }
 }
 
-/// What etcd tells next; never, if it is no source.
+/// Returns the next message from etcd; never, if it is not a source.
 async fn next(news: &mut Option<mpsc::Receiver<News>>) -> Option<News> {
     match news {
         Some(open) => open.recv().await,
@@ -396,15 +402,15 @@ async fn next(news: &mut Option<mpsc::Receiver<News>>) -> Option<News> {
     }
 }
 
-/// Sends it a signal.
+/// Sends a signal to the new process.
 fn tell(successor: &Successor, signal: Sent) {
     if let Some(id) = i32::try_from(successor.id()).ok().and_then(Pid::from_raw) {
-        // One that is gone needs to be told nothing.
+        // It does not matter if the process has already ended.
         let _ = kill_process(id, signal);
     }
 }
 
-/// What came of the upgrade that is under way; never, if there is none.
+/// Returns the result of the upgrade's current stage; never, if there is no upgrade.
 async fn done(upgrade: &mut Option<Upgrade>) -> Result<Successor, String> {
     match upgrade {
         Some(upgrade) => (&mut upgrade.task).await.unwrap_or_else(|error| Err(error.to_string())),

@@ -1,4 +1,4 @@
-//! etcd as a source: joining it at the start, and what is told of it.
+//! etcd as a source: joins it at the start, and reports its state.
 
 use axum::Json;
 use axum::Router;
@@ -16,10 +16,11 @@ use crate::api::of_problem;
 use crate::compiled::Good;
 use crate::surface::Surface;
 
-/// Joins the etcd that the file names, if it names one: its plan takes the place of the file's.
+/// Joins the etcd that the configuration names, if any. The plan made with its resources replaces the plan of
+/// the file.
 ///
 /// # Errors
-/// A message: there is neither an etcd that answers nor a last good state.
+/// A message: etcd does not answer, and no last good state is cached.
 pub fn join(sources: &mut Sources, good: &mut Good) -> Result<Option<mpsc::Receiver<News>>, String> {
     let Some(settings) = &good.config.etcd else { return Ok(None) };
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -33,12 +34,12 @@ pub fn join(sources: &mut Sources, good: &mut Good) -> Result<Option<mpsc::Recei
     if let Some(plan) = brought.good {
         good.plan = plan;
     }
-    // As the first plan.
+    // The generation of the first plan.
     sources.say(1);
     Ok(Some(news))
 }
 
-/// What the metrics and the status tell of it.
+/// Returns etcd's state for metrics and the status page.
 pub fn status(view: &View) -> Option<EtcdStatus> {
     view.read(|state| {
         let etcd = state.etcd.as_ref()?;
@@ -51,12 +52,13 @@ pub fn status(view: &View) -> Option<EtcdStatus> {
     })
 }
 
-/// The part of the admin API; it only reads.
+/// Returns the part of the admin API for etcd; it only reads.
 pub fn routes() -> Router<Surface> {
     Router::new().route("/api/v1/etcd", get(shown))
 }
 
-/// `GET /api/v1/etcd`: whether it answers, what it was refused, and which gateways are there.
+/// `GET /api/v1/etcd`: returns whether etcd answers, which entries were refused, and which gateways have
+/// joined.
 async fn shown(State(surface): State<Surface>) -> (StatusCode, Json<Value>) {
     let Some(etcd): Option<EtcdState> = surface.view.read(|state| state.etcd.clone()) else {
         let message = "etcd is no source of this gateway: the configuration file does not name it";

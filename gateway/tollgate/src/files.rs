@@ -1,4 +1,4 @@
-//! The files that a configuration was made of: which are watched, and when certificates end.
+//! The files from which a configuration was made: which are watched, and when certificates expire.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,24 +8,24 @@ use tollgate_plan::{Certificate, Plan};
 
 use crate::check::counted;
 
-/// What is known of the files that a config was made of.
+/// The files from which a configuration was made.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
-    /// Those that are watched, if the config says so.
+    /// The files to watch; empty unless `watch` is on.
     pub watched: Vec<PathBuf>,
-    /// The listeners' certificates, as they are written, each once, and when they end, in seconds since 1970.
+    /// The listeners' certificates, each name once, with the expiry in seconds since 1970.
     pub certificates: Vec<(String, i64)>,
 }
 
 impl Files {
-    /// Of a config and its plan; `sources` are the files that the config was read from.
+    /// Collects the files of a config and its plan. `sources` are the files from which the config was read.
     pub fn new(config: &Config, plan: &Plan, sources: Vec<PathBuf>) -> Self {
         let watched = if config.watch { sources } else { Vec::new() };
         Self { watched, certificates: ends(plan) }
     }
 }
 
-/// The listeners' certificates, each once, and when they end.
+/// Returns the listeners' certificates, each once, and when they expire.
 pub fn ends(plan: &Plan) -> Vec<(String, i64)> {
     let all = plan.listeners.iter().flat_map(|listener| &listener.certificates);
     let mut all: Vec<_> = all.filter_map(|it| Some((it.name.clone(), it.not_after?))).collect();
@@ -34,10 +34,11 @@ pub fn ends(plan: &Plan) -> Vec<(String, i64)> {
     all
 }
 
-/// How long before its end a certificate is warned of. Those that are renewed by themselves are renewed a month before.
+/// How long before its expiry a certificate gives a warning. Automatic renewal usually happens a month
+/// before.
 const SOON: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// Certificates that have ended, or will soon.
+/// Returns warnings for certificates that have expired or will soon.
 pub fn ending(plan: &Plan) -> Vec<Problem> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64;
     let mut problems = Vec::new();

@@ -1,4 +1,5 @@
-//! The running gateway: its sockets, its workers, its log, its plan.
+//! The running gateway: its sockets, workers, logs and plan. The control thread owns it and is the only one
+//! to change it.
 
 use std::io;
 use std::path::Path;
@@ -34,7 +35,7 @@ use crate::startup::cannot_log;
 use crate::surface::{self, Surface};
 use crate::workers::Workers;
 
-/// How long a log's last lines may take at its end.
+/// How long a log may take to write its last lines when the gateway ends.
 const LOG_CLOSE: Duration = Duration::from_secs(2);
 
 /// The running gateway.
@@ -42,39 +43,40 @@ const LOG_CLOSE: Duration = Duration::from_secs(2);
 pub struct Gateway {
     /// The config in force, without its routes.
     pub config: Config,
-    /// The files that it was made of.
+    /// The files from which it was made.
     pub files: Files,
     /// The counters.
     pub registry: Arc<Registry>,
     /// The access log.
     pub log: Arc<AccessLog>,
-    /// Whether it takes requests.
+    /// Whether the gateway takes requests.
     pub ready: Arc<AtomicBool>,
-    /// What all workers know of upstreams.
+    /// The state of upstreams that all workers share.
     pub shared: Arc<Shared>,
-    /// The look-ups of their endpoints.
+    /// The discovery of endpoints.
     pub discovery: Discovery,
-    /// Where it listens.
+    /// The listening sockets.
     pub listeners: Listeners,
     /// The admin listener.
     pub admin: Admin,
-    /// Its workers.
+    /// The worker threads.
     pub workers: Workers,
-    /// What becomes of new work when memory or file descriptors run short.
+    /// Sheds load if memory or file descriptors run short.
     pub guarding: Guarding,
-    /// The plan that the workers run, or are about to.
+    /// The plan that the workers run or are about to run.
     current: Arc<Rollout>,
-    /// The same, for whoever serves the admin listener.
+    /// The same plan, for the admin listener.
     shown: watch::Sender<Arc<Rollout>>,
     api: (Arc<View>, mpsc::Sender<Pending>),
-    /// Who may do what over the admin listener.
+    /// The access rules of the admin listener.
     access: watch::Sender<Arc<Access>>,
     attempts: Arc<Attempts>,
-    /// Plans of before, on which requests may still be under way: a worker is never the last to let go of one.
+    /// Earlier plans, on which requests may still run. They are kept here so that no worker drops the last
+    /// reference to one.
     retired: Vec<Arc<Rollout>>,
 }
 
-/// All that a new config opens: it is there, and nothing has changed yet.
+/// Everything that a new config needs opened. It is ready, but nothing has changed yet.
 #[derive(Debug)]
 pub struct Prepared {
     listeners: listeners::Change,
@@ -83,11 +85,11 @@ pub struct Prepared {
 }
 
 impl Gateway {
-    /// Opens every socket, looks up what is to be looked up, on the control thread's runtime, then starts the workers.
-    /// They accept nothing before [`listen`](Self::listen).
+    /// Opens every socket and discovers endpoints, on the control thread's runtime. Then starts the workers,
+    /// which accept no connections before [`listen`](Self::listen).
     ///
     /// # Errors
-    /// When an address cannot be bound, the log cannot be opened, or a thread cannot be started.
+    /// An address cannot be bound, a log cannot be opened, or a thread cannot be started.
     pub fn start(good: Good, inherited: &mut Inherited, runtime: &LocalRuntime) -> io::Result<Self> {
         let Good { config, plan, files, anew } = good;
         let count = match config.workers {
@@ -108,7 +110,7 @@ impl Gateway {
         registry.watch_log(&log);
         let shared = Shared::new();
         registry.watch_upstreams(shared.clone());
-        // Whoever connects meanwhile waits in the kernel's queue.
+        // Clients that connect now wait in the kernel's queue.
         let discovery = runtime.block_on(lookups::begin(&shared, &current));
         let workers = Workers::start(count, &current, &registry, &shared, &log)?;
         listeners.change(opened, &workers);
@@ -137,7 +139,7 @@ impl Gateway {
             guarding,
             current,
             shown,
-            // Until the control thread takes changes.
+            // A closed channel, until the control thread takes changes.
             api: (Arc::default(), mpsc::channel(1).0),
             access,
             attempts: Arc::default(),
@@ -145,10 +147,10 @@ impl Gateway {
         })
     }
 
-    /// Has every worker accept, and waits until it does.
+    /// Makes every worker accept connections, and waits until it does.
     ///
     /// # Errors
-    /// When there are no descriptors left.
+    /// No file descriptors are left.
     pub fn listen(&mut self) -> io::Result<()> {
         let (receipt, receipts) = Receipt::new();
         self.listeners.tell(&self.workers, &receipt)?;
@@ -158,7 +160,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// What the admin listener shows.
+    /// Returns the state from which the admin listener answers.
     pub fn surface(&self) -> Surface {
         let admin = AdminState { registry: self.registry.clone(), ready: self.ready.clone() };
         let (view, asking) = self.api.clone();
@@ -172,29 +174,29 @@ impl Gateway {
         }
     }
 
-    /// What the API reads, and where it asks for changes.
+    /// Sets the view that the API reads, and the channel for its changes.
     pub fn open_api(&mut self, view: Arc<View>, asking: mpsc::Sender<Pending>) {
         self.api = (view, asking);
     }
 
-    /// Serves the admin listener, if it is not served yet. Needs a runtime.
+    /// Serves the admin listener, unless it is already served. Needs a Tokio runtime.
     ///
     /// # Errors
-    /// When there are no descriptors left.
+    /// No file descriptors are left.
     pub fn serve_admin(&mut self) -> io::Result<()> {
         let surface = self.surface();
         self.admin.serve(|| (surface::router(&surface), surface::watch(&surface)))
     }
 
-    /// The plan that the workers run, or are about to.
+    /// Returns the plan that the workers run or are about to run.
     pub fn current(&self) -> &Arc<Rollout> {
         &self.current
     }
 
-    /// Opens what a new config adds.
+    /// Opens everything that a new config adds.
     ///
     /// # Errors
-    /// When one thing cannot be opened; nothing has changed then.
+    /// Something cannot be opened. Nothing has changed then.
     pub async fn prepare(&self, config: &Config, logs: &[PlannedLog]) -> io::Result<Prepared> {
         let none = &mut Inherited::default();
         let addresses = listeners::wanted(config);
@@ -206,11 +208,11 @@ impl Gateway {
         Ok(Prepared { listeners, admin, log })
     }
 
-    /// Gives every worker a new plan, and all that was prepared for it. The receipts come back when all of them have
-    /// taken it over.
+    /// Gives every worker a new plan, with everything that was prepared for it. The receipts complete when
+    /// all workers run it.
     ///
     /// # Errors
-    /// When there are no descriptors left: the plan holds, without its new addresses.
+    /// No file descriptors are left. The plan is in force, but without its new addresses.
     pub fn change(
         &mut self,
         plan: Arc<Rollout>,
@@ -220,25 +222,26 @@ impl Gateway {
         let Prepared { listeners, admin, log } = prepared;
         let (receipt, receipts) = Receipt::new();
         self.change_log(log, &receipt);
-        // Before the sockets: what they let in finds its routes.
+        // Before the sockets, so that requests on new addresses find their routes.
         self.workers.tell(|_| Control::Plan(plan.clone(), Some(receipt.clone())));
         self.guarding.change(&plan.settings.overload);
         self.shown.send_replace(plan.clone());
         self.retired.push(std::mem::replace(&mut self.current, plan));
         self.listeners.change(listeners, &self.workers);
         let told = self.listeners.tell(&self.workers, &receipt);
-        // Who may not any longer may not from now on; the listener comes after who may.
+        // Revokes access from now on. The listener follows the access rules, so it never serves under older
+        // ones.
         self.access.send_replace(Arc::new(Access::new(config.admin.as_ref())));
         self.admin.change(admin, admin_tls(&self.current));
         let told = told.and(self.serve_admin());
-        // These hold as they were at the start, whatever the new file says.
+        // These settings keep their values from the start, whatever the new file says.
         let (workers, metrics) = (self.config.workers, self.config.metrics);
         let (store, etcd) = (self.config.store.take(), self.config.etcd.take());
         self.config = Config { workers, metrics, store, etcd, ..config };
         (receipts, told)
     }
 
-    /// The logs of another plan, opened; `None`: they are the ones that are open.
+    /// Opens the logs of another plan; `None` if they are the ones in use.
     async fn changed_log(&self, logs: &[PlannedLog]) -> io::Result<Option<AccessLog>> {
         if self.current.logs == logs {
             return Ok(None);
@@ -246,21 +249,22 @@ impl Gateway {
         access_log(logs, self.current.side()).await.map(Some)
     }
 
-    /// Has the workers write these logs from now on.
+    /// Makes the workers write to these logs.
     fn change_log(&mut self, log: Option<AccessLog>, receipt: &Receipt) {
         let Some(log) = log else { return };
         self.workers.tell(|_| Control::Log(Box::new(log.sink()), Some(receipt.clone())));
         self.registry.watch_log(&log);
-        // The old one ends by itself when the last worker has handed over its lines.
+        // The old log ends when the last worker has handed over its lines.
         self.log = Arc::new(log);
     }
 
-    /// Gives every worker a new plan that changes nothing else. The receipts come back when all have taken it over.
+    /// Gives every worker a new plan from the store or etcd, which changes no sockets. The receipts complete
+    /// when all workers run it.
     pub async fn take_over(&mut self, plan: Arc<Rollout>) -> Receipts {
         let (receipt, receipts) = Receipt::new();
         match self.changed_log(&plan.logs).await {
             Ok(log) => self.change_log(log, &receipt),
-            // The lines of routes whose logs are not open go to the usual ones.
+            // Requests of routes whose logs are not open are logged to the gateway's logs.
             Err(error) => notice!("warning: {error}"),
         }
         self.workers.tell(|_| Control::Plan(plan.clone(), Some(receipt.clone())));
@@ -269,8 +273,8 @@ impl Gateway {
         receipts
     }
 
-    /// Drops plans that no request runs on any longer. With many routes that takes milliseconds, which no worker is to
-    /// stand still for, nor this thread.
+    /// Drops plans that no request uses. With many routes that takes milliseconds, so neither a worker nor
+    /// this thread does it.
     pub fn drop_retired(&mut self) {
         let (gone, kept) =
             std::mem::take(&mut self.retired).into_iter().partition(|plan| Arc::strong_count(plan) == 1);
@@ -281,18 +285,18 @@ impl Gateway {
         }
     }
 
-    /// From now on every answer says that it is the connection's last. `grace` is what idle connections have when the
-    /// drain has begun.
+    /// From now on, every response announces that the connection will close. `grace` is how long idle
+    /// connections may stay after the drain begins.
     pub fn leave(&self, grace: Option<Duration>) {
         self.ready.store(false, Ordering::Relaxed);
         self.registry.update_status(|status| status.draining = true);
         self.workers.tell(|_| Control::Leave { grace });
     }
 
-    /// Accepts no more, lets what is under way end for at most `bound`, and waits for it.
+    /// Closes the listening sockets, gives requests in flight at most `bound` to finish, and waits for that.
     ///
     /// # Errors
-    /// What a worker could not do.
+    /// The first error of a worker.
     pub fn drain(mut self, bound: Option<Duration>) -> io::Result<()> {
         self.listeners.forget();
         self.workers.tell(|_| Control::Drain(bound));
@@ -302,7 +306,7 @@ impl Gateway {
     }
 }
 
-/// What handshakes of the admin listener are configured with.
+/// Returns the TLS configuration of the admin listener.
 fn admin_tls(plan: &Plan) -> Option<Arc<rustls::ServerConfig>> {
     plan.admin.as_ref().map(tollgate_tls::Server::config)
 }
@@ -311,7 +315,7 @@ fn audit_log(config: &Config) -> Option<&Path> {
     config.admin.as_ref().and_then(|admin| admin.audit_log.as_deref())
 }
 
-/// The access logs, with who is told of them.
+/// Opens the access logs, with their exports to collectors.
 async fn access_log(logs: &[PlannedLog], side: &Side) -> io::Result<AccessLog> {
     let opened: Vec<Log> = logs.iter().map(|log| log_of(log, side)).collect();
     aside(move || AccessLog::start_all(opened)).await.map_err(|error| cannot_log(logs, &error))

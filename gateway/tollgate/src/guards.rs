@@ -1,4 +1,4 @@
-//! Memory and file descriptors: what is turned away before they run out.
+//! Protects memory and file descriptors: sheds load before they run out.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,15 +8,16 @@ use tollgate_net::notice;
 use tollgate_observe::{GuardReading, Guarded, Guards, Registry};
 use tollgate_plan::Overload;
 
-/// How often is looked. The bound of client connections is exact in between; memory takes longer than that to fill.
+/// How often usage is checked. The bound on client connections is exact in between; memory takes longer than
+/// this to fill.
 const LOOK: Duration = Duration::from_millis(100);
-/// How far below a line it must get before what lies past it is let in again, so that nobody is let in and turned away
-/// by turns.
+/// How far usage must fall below a threshold before load is admitted again. Without the gap, admission would
+/// oscillate.
 const SLACK: f64 = 0.02;
-/// From one message to the next at least: what comes and goes is in the metrics.
+/// The least time between messages, unless the situation gets worse. The metrics record every change.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// What becomes of new work when memory or file descriptors run short.
+/// Sheds load if memory or file descriptors run short.
 #[derive(Clone, Debug)]
 pub struct Guarding {
     rules: Arc<Mutex<Overload>>,
@@ -24,33 +25,33 @@ pub struct Guarding {
     registry: Arc<Registry>,
 }
 
-/// What is turned away.
+/// The load that is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Shed {
-    /// Requests below this priority; 0: none.
+    /// Requests below this priority are refused; 0: none.
     requests: u8,
-    /// Client connections past this number; `None`: none.
+    /// Client connections beyond this number are refused; `None`: none.
     connections: Option<u64>,
 }
 
 impl Guarding {
-    /// By the rules of the first plan.
+    /// Creates the guard with the rules of the first plan.
     pub fn new(rules: &Overload, loads: &Arc<Loads>, registry: &Arc<Registry>) -> Self {
         let rules = Arc::new(Mutex::new(rules.clone()));
         Self { rules, loads: loads.clone(), registry: registry.clone() }
     }
 
-    /// By the rules of another plan from now on.
+    /// Applies the rules of another plan.
     pub fn change(&self, rules: &Overload) {
         *self.rules() = rules.clone();
     }
 
     fn rules(&self) -> MutexGuard<'_, Overload> {
-        // Nothing that holds the lock can leave it half done.
+        // The lock is held only for whole assignments, so a poisoned value is still valid.
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks again and again, for as long as the runtime lives that this is called in.
+    /// Starts the checks. They run as long as the current runtime.
     pub fn start(&self) {
         let guarding = self.clone();
         tollgate_net::spawn(async move { guarding.watch().await });
@@ -65,7 +66,8 @@ impl Guarding {
         loop {
             tick.tick().await;
             let rules = self.rules().clone();
-            // Before the descriptors: one that opens in between counts as something else's, which is the safe side.
+            // Read before the descriptors: a connection that opens in between counts as something else, which
+            // is the safe side.
             let clients = self.loads.total() as u64;
             let now = Instant::now();
             let mut reading = guards.read(now, rules.memory, rules.files.share());
@@ -81,11 +83,12 @@ impl Guarding {
     }
 }
 
-/// What is to be turned away.
+/// Decides which load to refuse.
 ///
-/// Memory is taken by whatever is done: past `shed_from` low priority goes, past half of the way from there to the bound
-/// normal priority too, and at the bound all new work. Descriptors are taken by connections: only low priority goes, which
-/// leaves those to endpoints to the others; who is connected already is not to suffer from those that come.
+/// All work takes memory. Past `shed_from`, low priority is refused; past the middle between there and the
+/// bound, normal priority too; at the bound, all new work. Connections take descriptors. Past `shed_from` of
+/// them, only low priority is refused, which leaves connections to endpoints to the other requests; connected
+/// clients must not suffer from new ones.
 fn decide(reading: &GuardReading, clients: u64, rules: &Overload, before: Shed) -> Shed {
     let from = rules.shed_from.share();
     let memory = reading.memory.map_or(0.0, Guarded::ratio);
@@ -104,13 +107,13 @@ fn decide(reading: &GuardReading, clients: u64, rules: &Overload, before: Shed) 
     let connections = if full {
         Some(0)
     } else {
-        // Everything else that is open stays open: what is left is the clients'.
+        // Everything else that is open stays open, and clients get the remainder.
         reading.files.map(|files| files.bound.saturating_sub(files.used.saturating_sub(clients)))
     };
     Shed { requests, connections }
 }
 
-/// What the standard error was told last.
+/// The state that was last reported on standard error.
 #[derive(Debug, Default)]
 struct Told {
     what: (u8, bool),
@@ -118,7 +121,7 @@ struct Told {
 }
 
 impl Told {
-    /// A line, if something has changed for long enough.
+    /// Returns a message if the state has changed, at most once every [`QUIET`] unless it got worse.
     fn message(&mut self, now: Instant, reading: &GuardReading, shed: Shed, clients: u64) -> Option<String> {
         let closed = shed.connections.is_some_and(|most| clients >= most);
         let what = (shed.requests, closed);

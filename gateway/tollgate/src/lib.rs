@@ -1,7 +1,8 @@
-//! The gateway's program: command line, start, signals, reload, drain. The only place that wires the parts.
+//! The gateway's program: command line, start, signals, reload, drain. Only this crate connects the other
+//! ones.
 //!
-//! It is a library so that whoever has [plugins](plugin) of their own builds a program of their own, of one line:
-//! [`run_with`]. The binary `tollgate` is that line without plugins.
+//! It is a library so that authors of [plugins](plugin) can build a program that contains them, with a `main`
+//! that only calls [`run_with`]. The binary `tollgate` is that program without plugins.
 
 #![deny(clippy::print_stderr)]
 
@@ -52,16 +53,18 @@ use tollgate_policy::{Plugin, Plugins};
 
 use cli::{Cli, Command};
 
-/// A burst of connections leaves glibc's heap in pieces: with 5,000 come and gone the process kept 2.7 times its
-/// memory, with mimalloc 1.3, with jemalloc 1.1. An idle connection costs 1.0, 1.5 and 0.7 KiB. (`.cargo/config.toml`
-/// has its settings.) A program with plugins has it by being linked with this.
+/// The allocator. A burst of connections fragments glibc's heap: after 5,000 had opened and closed, the
+/// process kept 2.7 times its memory, with mimalloc 1.3 times, with jemalloc 1.1 times. An idle connection
+/// costs 1.0, 1.5 and 0.7 KiB. (`.cargo/config.toml` has jemalloc's settings.) A program with plugins gets
+/// the allocator by linking this library.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// The program, from its command line to its exit status, with these plugins. To be all that `main` does.
+/// Runs the program with these plugins, from its command line to its exit code. `main` should do nothing
+/// else.
 #[must_use]
 pub fn run_with(plugins: Vec<Box<dyn Plugin>>) -> ExitCode {
-    // Before anything is read: which plugins there are is a property of the program.
+    // Before anything is read: the set of plugins is a property of the program.
     if let Err(error) = Plugins::new(plugins).and_then(Plugins::install) {
         notice!("error: {error}");
         return ExitCode::FAILURE;
@@ -78,7 +81,7 @@ pub fn run_with(plugins: Vec<Box<dyn Plugin>>) -> ExitCode {
         Command::Get(args) => remote::run(remote::get(&args), 1),
         Command::Set(args) => remote::run(remote::set(&args), 1),
         Command::Delete(args) => remote::run(remote::delete(&args), 1),
-        // 1 is for a difference, as diff(1) has it.
+        // Exit code 1 means a difference, as with diff(1).
         Command::Diff(args) => remote::run(remote::diff(&args), 2),
         Command::History(args) => remote::run(remote::history(&args), 1),
         Command::Rollback(args) => remote::run(remote::rollback(&args), 1),

@@ -1,4 +1,4 @@
-//! The process's listening sockets: which there are, and what a new file changes of them.
+//! The process's listening sockets, and the changes that a new configuration makes to them.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -13,40 +13,42 @@ use crate::aside::aside;
 use crate::startup::cannot_listen;
 use crate::workers::Workers;
 
-/// The addresses that the workers accept on.
+/// The addresses on which the workers accept connections.
 #[derive(Debug, Default)]
 pub struct Listeners {
     open: Vec<Open>,
-    /// Doors so far: a number is not used again.
+    /// The number of the next listener handle. Numbers are not reused.
     doors: u32,
 }
 
-/// One address.
+/// A listen address.
 #[derive(Debug)]
 struct Open {
-    /// As it is written in the file; its port can be 0.
+    /// The address as it is written in the file; its port may be 0.
     written: ListenAddress,
-    /// With its real port.
+    /// The address with its actual port.
     address: ListenAddress,
-    /// As workers know it; none until they are told.
+    /// The handle by which the workers know it; `None` until they accept on it.
     door: Option<DoorId>,
-    /// Whether this process has made the file of a Unix socket, and not the one whose place it takes.
+    /// Whether this process created the file of the Unix socket, rather than inheriting it.
     made: bool,
-    /// The sockets, to be handed to another process. Workers have copies of their own. Those of a Unix socket are one, which
-    /// all workers take turns at: to accept from it is the same as from any other.
+    /// The sockets, which an upgrade hands to the next process. Workers have duplicates of them. For a Unix
+    /// socket all entries are duplicates of one socket, from which all workers accept. It has the type of a TCP
+    /// listener, since accepting from a descriptor is the same for both.
     sockets: Vec<TcpListener>,
 }
 
-/// Sockets that were open before this process, by the address as it was written in the file of whoever opened them.
+/// Sockets that another process opened before this one, each with the address as it was written in that
+/// process's file.
 #[derive(Debug, Default)]
 pub struct Inherited {
-    /// Those of `listen`.
+    /// The sockets of `listen`.
     pub listen: Vec<(ListenAddress, TcpListener)>,
-    /// That of `admin`.
+    /// The socket of `admin`.
     pub admin: Option<(String, OwnedFd)>,
 }
 
-/// What a new file changes. The sockets that it adds are open; nobody accepts from them yet.
+/// The changes that a new file makes. Added sockets are open, but no worker accepts from them yet.
 #[derive(Debug)]
 pub struct Change {
     added: Vec<Open>,
@@ -54,22 +56,22 @@ pub struct Change {
 }
 
 impl Drop for Change {
-    /// What was opened and is not to be leaves no file behind.
+    /// Removes the files of sockets that were opened for a change that is not applied.
     fn drop(&mut self) {
         self.added.iter().filter(|open| open.made).for_each(Open::remove_file);
     }
 }
 
-/// The addresses that a file names.
+/// Returns the addresses that a config names.
 pub fn wanted(config: &Config) -> Vec<ListenAddress> {
     config.listen.iter().map(|listener| listener.bind.value.clone()).collect()
 }
 
 impl Listeners {
-    /// What is to change so that these are the addresses: opens those that are new.
+    /// Determines the changes that lead to these addresses, and opens the new ones.
     ///
     /// # Errors
-    /// When one cannot be opened; nothing has changed then.
+    /// An address cannot be opened. Nothing has changed then.
     pub async fn prepare(
         &self,
         wanted: &[ListenAddress],
@@ -80,7 +82,7 @@ impl Listeners {
         for written in wanted {
             match self.open.iter().find(|open| open.written.is_same_place(written)) {
                 None => change.added.push(self.open(written, workers, inherited).await?),
-                // The file of a socket may be another's from now on.
+                // The mode or owner of the socket's file may have changed.
                 Some(open) if open.written != *written => belong(written).await?,
                 Some(_) => {}
             }
@@ -107,8 +109,8 @@ impl Listeners {
         let explain = |error| cannot_listen("listen", written, &error);
         let mut sockets = inherited.take(&written.into());
         if sockets.is_empty() {
-            // On a port of our own, or of the process before, the kernel's question, whether somebody else listens there,
-            // is answered by ourselves.
+            // `bind` refuses a port on which another socket listens. On a port of this process or of its
+            // predecessor that check would fail, so it is skipped.
             let own = written.port() != 0 && (self.has(written.port()) || inherited.has(written.port()));
             sockets =
                 if own { bind_beside(written, workers) } else { bind(written, workers) }.map_err(explain)?;
@@ -117,7 +119,8 @@ impl Listeners {
         if let Some(missing) = workers.checked_sub(sockets.len()).filter(|missing| *missing > 0) {
             match bind_beside(address, missing) {
                 Ok(more) => sockets.extend(more),
-                // They were opened by somebody who does not share the address: these workers take turns at one socket.
+                // The inherited sockets do not share their address (SO_REUSEPORT), so several workers accept
+                // from one of them.
                 Err(_) => {
                     for index in 0..missing {
                         let shared = sockets[index].try_clone()?;
@@ -136,7 +139,7 @@ impl Listeners {
         self.open.iter().any(|open| open.address.tcp().is_some_and(|address| address.port() == port))
     }
 
-    /// Takes over a change that was prepared. The workers hear of it from [`tell`](Self::tell).
+    /// Applies a prepared change. [`tell`](Self::tell) makes the workers accept on the new addresses.
     pub fn change(&mut self, mut change: Change, workers: &Workers) {
         let (added, removed) = (std::mem::take(&mut change.added), std::mem::take(&mut change.removed));
         let (gone, kept): (Vec<_>, Vec<_>) =
@@ -144,8 +147,8 @@ impl Listeners {
         self.open = kept;
         let doors: Vec<_> = gone.iter().filter_map(|open| open.door).collect();
         if !doors.is_empty() {
-            // The same port may be among them, under a wider or a narrower address: no moment without. What fails here does
-            // so again when the workers are told, and is an error there.
+            // An old and a new address may share a port, one wider than the other. Listening on the new one
+            // first leaves no gap. An error here recurs in `tell`, which reports it.
             let _ = added.iter().flat_map(|open| &open.sockets).try_for_each(listen);
         }
         self.open.extend(added);
@@ -154,18 +157,18 @@ impl Listeners {
             ListenAddress::Unix(socket) => tollgate_net::Address::Unix(socket.path.clone()),
         }));
         gone.iter().for_each(|open| open.remove_file());
-        // First our own copies: with the workers' the sockets are then closed.
+        // Drops this process's duplicates first; the sockets close with the workers' duplicates.
         drop(gone);
         if !doors.is_empty() {
             workers.tell(|_| Control::Close(doors.clone(), Waiting::Take));
         }
     }
 
-    /// Has the workers accept on the addresses that they do not know yet. With more sockets than workers some have two
-    /// of an address: none is left without anyone who accepts from it.
+    /// Makes the workers accept on new addresses. If an address has more sockets than there are workers, some
+    /// workers get two, so that no socket is left without an acceptor.
     ///
     /// # Errors
-    /// When there are no descriptors left: then the workers hear of none, and the next call tries again.
+    /// No file descriptors are left. No worker gets an address then, and the next call tries again.
     pub fn tell(&mut self, workers: &Workers, receipt: &Receipt) -> io::Result<()> {
         let mut shares: Vec<Vec<_>> = (0..workers.count()).map(|_| Vec::new()).collect();
         let new: Vec<&mut Open> = self.open.iter_mut().filter(|open| open.door.is_none()).collect();
@@ -175,7 +178,8 @@ impl Listeners {
                 shares[index % workers.count()].push((DoorId(door), open.written.clone(), copy));
             }
         }
-        // Not before somebody accepts: a process that does not come to serve would reset who waits.
+        // Only now, since a process that listened and then failed to start would reset the clients that wait
+        // in its queue.
         new.iter().flat_map(|open| &open.sockets).try_for_each(listen)?;
         for open in new {
             open.door = Some(DoorId(self.doors));
@@ -185,23 +189,23 @@ impl Listeners {
         Ok(())
     }
 
-    /// The addresses, with real ports.
+    /// Returns the addresses with their actual ports.
     pub fn addresses(&self) -> impl Iterator<Item = &ListenAddress> {
         self.open.iter().map(|open| &open.address)
     }
 
-    /// The addresses, as they are written in the file.
+    /// Returns the addresses as they are written in the file.
     pub fn written(&self) -> impl Iterator<Item = &ListenAddress> {
         self.open.iter().map(|open| &open.written)
     }
 
-    /// Every socket, and its address as it is written in the file: for the process that takes this one's place.
+    /// Returns every socket with its address as it is written in the file, for the process that takes over.
     pub fn sockets(&self) -> impl Iterator<Item = (&ListenAddress, &TcpListener)> {
         self.open.iter().flat_map(|open| open.sockets.iter().map(|socket| (&open.written, socket)))
     }
 
-    /// Accepts no more on the addresses that another process has taken over, which has the same sockets: who waits in
-    /// their queues is left to it.
+    /// Stops accepting on the addresses that another process has taken over. It has the same sockets, and
+    /// accepts the connections that wait in their queues.
     pub fn leave(&mut self, taken: &[ListenAddress], workers: &Workers) {
         let is_taken = |open: &Open| taken.iter().any(|taken| taken.is_same_place(&open.written));
         let (taken, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.open).into_iter().partition(is_taken);
@@ -210,7 +214,8 @@ impl Listeners {
         workers.tell(|_| Control::Close(doors.clone(), Waiting::Leave));
     }
 
-    /// Lets go of the sockets: those of the workers are the last, and close when they have drained.
+    /// Drops this process's sockets. The workers have the last duplicates, and close them when they have
+    /// drained.
     pub fn forget(&mut self) {
         self.open.iter().for_each(Open::remove_file);
         self.open.clear();
@@ -218,7 +223,7 @@ impl Listeners {
 }
 
 impl Open {
-    /// Nobody can connect to a Unix socket any more whose file is gone.
+    /// Removes the file of a Unix socket, so that no client can connect to it any more.
     fn remove_file(&self) {
         if let ListenAddress::Unix(socket) = &self.written {
             socket::remove(&socket.path);
@@ -226,18 +231,18 @@ impl Open {
     }
 }
 
-/// Gives the file of a socket its mode and its owner.
+/// Sets the mode and owner of a socket's file.
 async fn belong(written: &ListenAddress) -> io::Result<()> {
     let written = written.clone();
     aside(move || socket::belong(&written)).await
 }
 
-/// Opens a Unix socket, or takes over the one that another process has opened. All workers share it.
+/// Opens a Unix socket, or takes over the inherited one. All workers share it.
 async fn open_unix(written: &ListenAddress, workers: usize, inherited: &mut Inherited) -> io::Result<Open> {
     let mut sockets = inherited.take(written);
     let made = sockets.is_empty();
     if made {
-        // Its directory may be slow, and so may whoever listens there already.
+        // On another thread: the directory may be slow, and so may a process that already listens there.
         let place = written.clone();
         let opened = aside(move || Socket::open(&place, "listen")).await?;
         sockets.push(TcpListener::from(opened.into_descriptor()));
@@ -255,7 +260,7 @@ async fn open_unix(written: &ListenAddress, workers: usize, inherited: &mut Inhe
 }
 
 impl Inherited {
-    /// Those of an address in `listen`, as it is written.
+    /// Takes the sockets of an address in `listen`, as it is written.
     fn take(&mut self, written: &ListenAddress) -> Vec<TcpListener> {
         let all = std::mem::take(&mut self.listen).into_iter();
         let (taken, kept) = all.partition(|(other, _)| other.is_same_place(written));
@@ -291,7 +296,7 @@ mod tests {
         assert_eq!((change.added.len(), change.removed.len()), (1, 0));
         let change = done(listeners.prepare(&[other.into()], 2, &mut Inherited::default())).expect("a port");
         assert_eq!((change.added.len(), &*change.removed), (1, &[ANY.into()][..]));
-        // A wider address on the same port is our own neighbour, not a stranger's.
+        // A wider address on the same port belongs to this process, so it is no conflict.
         let all = SocketAddr::new([0, 0, 0, 0].into(), address.port());
         done(listeners.prepare(&[all.into()], 2, &mut Inherited::default())).expect("beside our own");
     }
@@ -320,7 +325,7 @@ mod tests {
             assert_eq!(change.added[0].address, address.into());
             assert_eq!(change.added[0].sockets.len(), sockets, "{workers} workers");
         }
-        // One that does not share its address is shared itself.
+        // A socket that does not share its address is itself shared by the workers.
         let alone = TcpListener::bind(ANY).expect("a port");
         let change =
             done(Listeners::default().prepare(&[ANY.into()], 2, &mut inherited(&[alone]))).expect("open");

@@ -1,4 +1,4 @@
-//! What the admin API tells of the running gateway: what goes on, and where a request would go.
+//! Endpoints of the admin API for live figures and for `explain`.
 
 use std::collections::HashMap;
 
@@ -18,30 +18,30 @@ use crate::api::body::whole;
 use crate::explain::{Asked, Wrong, running};
 use crate::surface::Surface;
 
-/// Largest question, in bytes: a head is less than that.
+/// The largest question, in bytes. It must hold a request head.
 const LARGEST: usize = 2 << 20;
 
-/// The routes; all of them only read.
+/// Returns the routes of this part; all of them only read.
 pub fn routes() -> Router<Surface> {
     Router::new().route("/api/v1/live", get(live)).route("/api/v1/explain", post(explain))
 }
 
-/// Which part of the history is wanted.
+/// The query parameters of a request for live figures.
 #[derive(Debug, Deserialize)]
 struct Part {
-    /// Points after this time, in seconds since 1970.
+    /// Only points after this time, in seconds since 1970.
     #[serde(default)]
     after: f64,
 }
 
-/// `GET /api/v1/live?after=TIME`: what goes on.
+/// `GET /api/v1/live?after=TIME`: returns counts, workers, routes, endpoints, cost and history.
 async fn live(State(surface): State<Surface>, Query(part): Query<Part>) -> Json<Live> {
     let mut live = surface.admin.registry.live(part.after);
     add_limits(&mut live, &surface.plan.borrow());
     Json(live)
 }
 
-/// What the plan limits, beside what there is of it.
+/// Adds the limits that the plan sets to the current figures.
 fn add_limits(live: &mut Live, plan: &Plan) {
     live.clients.limit = plan.settings.limits.connections;
     let caps: HashMap<&str, &Caps> =
@@ -56,7 +56,7 @@ fn add_limits(live: &mut Live, plan: &Plan) {
     }
 }
 
-/// `POST /api/v1/explain`: where a request would go by the plan in force, and why. The body is an [`Asked`].
+/// `POST /api/v1/explain`: explains a request by the plan in force. The body is an [`Asked`].
 async fn explain(State(surface): State<Surface>, body: Body) -> Response {
     let body = match whole(body, LARGEST).await {
         Ok(body) => body,
@@ -67,7 +67,7 @@ async fn explain(State(surface): State<Surface>, body: Body) -> Response {
         Err(error) => return refused(String::new(), error.to_string()).into_response(),
     };
     let plan = surface.plan.borrow().clone();
-    // With many routes it takes milliseconds, which this thread has not.
+    // On a blocking thread: with many routes it takes milliseconds.
     let answer = match spawn_blocking(move || running(&asked, &plan)).await {
         Ok(Ok(report)) => (StatusCode::OK, Json(report)),
         Ok(Err(Wrong { pointer, message })) => refused(pointer, message),
@@ -79,7 +79,7 @@ async fn explain(State(surface): State<Surface>, body: Body) -> Response {
     answer.into_response()
 }
 
-/// What is asked is no request. `pointer` is where (RFC 6901).
+/// Returns the response to an invalid question. `pointer` is its position (RFC 6901).
 fn refused(pointer: String, message: String) -> (StatusCode, Json<Value>) {
     let problem = json!({ "pointer": pointer, "message": message });
     let value = json!({ "error": "invalid", "message": message, "problems": [problem] });

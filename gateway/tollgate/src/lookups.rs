@@ -1,4 +1,4 @@
-//! Endpoints that are looked up: begun before the workers, changed with the plan.
+//! Starts the discovery of endpoints before the workers, and changes it with the plan.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,18 +7,19 @@ use tollgate_net::notice;
 use tollgate_proxy::Rollout;
 use tollgate_upstream::{Discovery, Gone, Shared};
 
-/// How long the gateway waits for first answers, at the start and with each new plan. Without them the upstreams' first
-/// requests would be answered 503; but a name server that is dead must not keep all others from being served.
+/// How long the gateway waits for first answers, at the start and with each new plan. Without answers, the first
+/// requests of these upstreams get 503. But a dead name server must not keep all other upstreams from being
+/// served.
 const FIRST: Duration = Duration::from_secs(3);
 
-/// Begins to look up what a plan names, and waits for first answers.
+/// Starts the discovery that a plan needs, and waits for first answers.
 pub async fn begin(shared: &Arc<Shared>, plan: &Rollout) -> Discovery {
     let mut discovery = Discovery::new(shared.clone(), Arc::new(|text| notice!("warning: {text}")));
     change(&mut discovery, plan).await.forget();
     discovery
 }
 
-/// Goes over to a plan that is not in force yet, and waits for the answers that are new.
+/// Changes to a plan that is not in force yet, and waits for first answers of new upstreams.
 pub async fn change(discovery: &mut Discovery, plan: &Rollout) -> Gone {
     let gone = discovery.apply(&plan.upstreams);
     for upstream in discovery.looked_up(FIRST).await {

@@ -1,4 +1,4 @@
-//! The gateway's binary, without plugins. What it does is in the library beside it.
+//! The gateway's binary, without plugins. The library of this package does the work.
 
 use std::process::ExitCode;
 

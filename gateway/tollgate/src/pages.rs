@@ -1,4 +1,4 @@
-//! What the binary knows of itself: schema, reference, completions, manual.
+//! Commands that print what is built into the binary: schema, reference, completions, manual.
 
 use std::process::ExitCode;
 
@@ -21,12 +21,12 @@ pub fn schema() -> ExitCode {
     print(&format!("{schema:#}\n"), ExitCode::SUCCESS)
 }
 
-/// The plugins of this program take the place of "any name" under `plugins`.
+/// Replaces "any name" under `plugins` by the plugins of this program.
 fn add_plugins(schema: &mut Value, plugins: &[Installed]) {
     let Some(key) = schema.pointer_mut("/$defs/policies/properties/plugins") else { return };
     let one = |installed: &Installed| {
         let plugin = installed.plugin();
-        // `on`, `off` and a variable beside what the plugin says of itself.
+        // Allows `on`, `off` and a variable in addition to the plugin's own schema.
         let own = plugin.schema().map_or_else(
             || json!({}),
             |own| json!({ "anyOf": [own, { "enum": ["on", "off", true, false] }, { "$ref": "#/$defs/variable" }] }),
@@ -64,14 +64,14 @@ pub fn completions(shell: Shell) -> ExitCode {
     print(&String::from_utf8_lossy(&script), ExitCode::SUCCESS)
 }
 
-/// Prints the manual page of the whole, or of one command.
+/// Prints the manual page of the program or of one command.
 pub fn man(name: Option<&str>) -> ExitCode {
     let mut root = Cli::command();
     root.build();
     let command = match name {
         None => root,
         Some(name) => match root.find_subcommand(name) {
-            // The page is called as `git-log` is, and its synopsis says `tollgate explain`.
+            // The page is named like `git-log`; its synopsis still says `tollgate explain`.
             Some(found) => found.clone().display_name(format!("tollgate-{name}")),
             None => {
                 notice!("error: there is no command `{name}`: `tollgate help` lists them");

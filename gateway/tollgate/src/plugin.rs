@@ -1,7 +1,7 @@
-//! What a plugin is written with: the one crate that its author depends on.
+//! The types and functions with which a plugin is written. Its author depends on this crate alone.
 //!
-//! A plugin is a [`Plugin`], which makes a [`Planned`] of its settings, which becomes a [`Policy`] when a plan that has it is
-//! rolled out. `docs/plugins.md` tells how, with an example.
+//! A [`Plugin`] parses its settings into a [`Planned`], which becomes a [`Policy`] when a plan that uses it
+//! is rolled out. `docs/plugins.md` explains this with an example.
 
 pub use serde;
 pub use serde_json;
@@ -14,10 +14,10 @@ pub use tollgate_policy::{
     plugin_settings as settings, testing,
 };
 
-/// A block of addresses as it is written in the configuration's own keys: `10.0.0.0/8`, or an address alone.
+/// Parses a block of addresses as the configuration's own keys do: `10.0.0.0/8`, or a single address.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// Returns a readable description of the mistake.
 pub fn block(text: &str) -> Result<Block, String> {
     tollgate_config::block(text).map(|block| Block { address: block.address, prefix: block.prefix })
 }

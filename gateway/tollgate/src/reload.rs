@@ -1,5 +1,6 @@
-//! Reload: what has changed in the file, or is to change in the store, is read, and all compiled, on a thread that gives
-//! way to the workers; it takes effect if it is good.
+//! Reloads: reads and compiles changes of the file, the store or etcd, and puts valid ones in force.
+//! [`Reader`] runs one job at a time on a thread of lower priority than the workers. The functions below
+//! apply its results on the control thread.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,47 +25,47 @@ use crate::gateway::Gateway;
 use crate::lookups;
 use crate::systemd;
 
-/// Reads the sources when asked to, one job after the other.
+/// Runs the jobs that read the sources, one at a time.
 #[derive(Debug)]
 pub struct Reader {
     file: PathBuf,
-    /// What they held; away while a job is under way.
+    /// The sources; `None` while a job uses them.
     sources: Option<Sources>,
-    /// What is known of the routes of the last plan; held while a job is under way.
+    /// The compiled parts of the last plan; locked while a job runs.
     memo: Arc<Mutex<Memo>>,
     running: Option<oneshot::Receiver<(Sources, Outcome)>>,
-    /// The file was to be read while another job was under way.
+    /// Whether a reload was requested while another job was running.
     again: bool,
-    /// Changes that are asked for, for the next job.
+    /// Changes for the next job.
     queue: Vec<Pending>,
-    /// What etcd told, for the next job.
+    /// Messages from etcd for the next job.
     news: Vec<News>,
 }
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Debug)]
 pub enum Outcome {
     /// The file was read.
     File(Box<Reading>),
     /// The store was changed.
     Changes(Box<Changed>),
-    /// etcd has told something: what is to be rolled out, and what came of it.
+    /// etcd has sent changes: the plan to roll out, if any, and the other results.
     Brought(Option<Arc<Rollout>>, Box<Brought<()>>),
 }
 
-/// What came of a reading of the file.
+/// The result of reading the file.
 #[derive(Debug)]
 pub struct Reading {
     asked: Instant,
-    /// What it says of the process, the plan, and the files that both were made of; nothing if the file is not good.
+    /// The process's settings, the plan, and the files of both; `None` if the file is invalid.
     good: Option<(Config, Arc<Rollout>, Files)>,
-    /// How many routes were read.
+    /// How many routes were read; unchanged ones are taken from the last read.
     anew: usize,
-    /// To be adopted once it is in force.
+    /// The read state, to be adopted once the plan is in force.
     reload: compiled::Reload,
 }
 
-/// What came of changes of the store: those that are to be answered when all workers run the plan.
+/// The result of changing the store. Each change is answered when all workers run the plan.
 #[derive(Debug)]
 pub struct Changed {
     rollout: Option<Arc<Rollout>>,
@@ -73,7 +74,7 @@ pub struct Changed {
 }
 
 impl Reader {
-    /// For sources that were read once.
+    /// Wraps sources that have been read once.
     pub fn new(sources: Sources) -> Self {
         let file = sources.file().to_owned();
         Self {
@@ -87,7 +88,7 @@ impl Reader {
         }
     }
 
-    /// Begins to read the file, at once or after the job that is under way. `current` is the plan in force.
+    /// Starts to read the file, now or after the running job. `current` is the plan in force.
     pub fn start(&mut self, current: &Arc<Rollout>, registry: &Arc<Registry>) {
         let Some(mut sources) = self.sources.take() else {
             self.again = true;
@@ -103,24 +104,25 @@ impl Reader {
         }));
     }
 
-    /// Takes a change, for the next job.
+    /// Queues a change for the next job.
     pub fn ask(&mut self, pending: Pending) {
         self.queue.push(pending);
     }
 
-    /// Takes what etcd told, for the next job. None: what was refused because of others is only tried again.
+    /// Queues a message from etcd for the next job. `None` only retries entries that were refused because of
+    /// others.
     pub fn hear(&mut self, news: Option<News>) {
         self.news.push(news.unwrap_or(News::Changes { revision: 0, entries: Vec::new() }));
     }
 
-    /// Has this gateway's key in etcd tell what it runs.
+    /// Publishes the running generation in this gateway's key in etcd.
     pub fn say(&self, generation: u64) {
         if let Some(sources) = &self.sources {
             sources.say(generation);
         }
     }
 
-    /// Begins the next job, if one is due and none is under way.
+    /// Starts the next job, if one is due and none is running.
     pub fn go_on(&mut self, current: &Arc<Rollout>, registry: &Arc<Registry>) {
         if self.again {
             return self.start(current, registry);
@@ -129,7 +131,7 @@ impl Reader {
             return;
         }
         let Some(mut sources) = self.sources.take() else { return };
-        // First what others did: what is asked for here may depend on it.
+        // Changes by other gateways come first: local changes may depend on them.
         if !self.news.is_empty() {
             let news = std::mem::take(&mut self.news);
             let (current, registry, memo) = (current.clone(), registry.clone(), self.memo.clone());
@@ -153,7 +155,7 @@ impl Reader {
         }));
     }
 
-    /// What came of the job that is under way; never, if there is none.
+    /// Returns the result of the running job; never, if there is none.
     pub async fn done(&mut self) -> io::Result<Outcome> {
         let Some(running) = &mut self.running else { return std::future::pending().await };
         let outcome = running.await;
@@ -163,35 +165,35 @@ impl Reader {
         Ok(outcome)
     }
 
-    /// Whether a job is under way.
+    /// Returns whether a job is running.
     pub fn is_busy(&self) -> bool {
         self.running.is_some()
     }
 
-    /// The file.
+    /// Returns the path of the configuration file.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// The store, if there is one and no job is under way: for a process that takes over.
+    /// Returns the store for an upgrade; empty if there is none or a job is running.
     pub fn store(&self) -> HeldStore {
         HeldStore(self.sources.as_ref().and_then(Sources::store).cloned())
     }
 }
 
-/// The store while another process takes over. Both calls may wait for the disk.
+/// The store during an upgrade. Both methods may wait for the disk.
 #[derive(Debug)]
 pub struct HeldStore(Option<Arc<Store>>);
 
 impl HeldStore {
-    /// Lets go of the file.
+    /// Closes the store's file, so that the new process can open it.
     pub fn close(&self) {
         if let Some(store) = &self.0 {
             store.close();
         }
     }
 
-    /// Takes the file back: no process has taken over.
+    /// Opens the file again after the upgrade has failed.
     pub fn reopen(&self) {
         if let Some(store) = &self.0
             && let Err(error) = store.reopen()
@@ -201,12 +203,12 @@ impl HeldStore {
     }
 }
 
-/// What is known of routes. It is never wrong, so a panic while it was held does no harm.
+/// Locks the memo. It is valid at any time, so a panic while it was locked does no harm.
 fn held(memo: &Mutex<Memo>) -> MutexGuard<'_, Memo> {
     memo.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// All that takes time: it runs beside the workers and beside the control thread, which goes on answering.
+/// Reads and compiles the file. It runs on another thread, since it may take long.
 fn read(
     sources: &mut Sources,
     asked: Instant,
@@ -225,7 +227,7 @@ fn read(
     Reading { asked, good, anew, reload }
 }
 
-/// Puts changes in force: they are answered when all workers run the plan.
+/// Puts changes in force. They are answered when all workers run the plan.
 pub async fn land(changed: Changed, gateway: &mut Gateway, health: &Health, reader: &mut Reader) {
     let Changed { rollout, mut landed, again } = changed;
     reader.queue.splice(..0, again);
@@ -264,7 +266,7 @@ pub async fn land(changed: Changed, gateway: &mut Gateway, health: &Health, read
     });
 }
 
-/// Puts in force what etcd has told.
+/// Puts changes from etcd in force.
 pub async fn bring(
     rollout: Option<Arc<Rollout>>,
     brought: &Brought<()>,
@@ -290,7 +292,7 @@ pub async fn bring(
     });
 }
 
-/// Every worker runs the plan.
+/// Records that every worker runs the plan.
 fn serving(rollout: &Rollout, registry: &Registry) {
     let (generation, routes) = (rollout.generation(), rollout.routes.len());
     registry.update_status(|status| {
@@ -303,7 +305,7 @@ fn serving(rollout: &Rollout, registry: &Registry) {
     });
 }
 
-/// Takes over what was read, if it is good; else says that the old plan goes on.
+/// Puts a file in force if it is valid; otherwise reports that the old plan stays.
 pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &Health, reader: &mut Reader) {
     let Reading { asked, good, anew, mut reload } = reading;
     let file = reader.file.as_path();
@@ -340,7 +342,7 @@ pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &Health, rea
     });
 }
 
-/// Nothing has changed.
+/// Reports a reload that has changed nothing.
 fn refused(gateway: &Gateway, asked: Instant, file: &Path, problem: String) {
     notice!("error: {} is not loaded; the gateway goes on with what it has", file.display());
     let attempt = Attempt { at: SystemTime::now(), took: asked.elapsed(), problem: Some(problem) };
@@ -348,7 +350,7 @@ fn refused(gateway: &Gateway, asked: Instant, file: &Path, problem: String) {
     systemd::ready();
 }
 
-/// Every worker runs the plan: says so.
+/// Reports that every worker runs the plan.
 fn in_force(
     done: io::Result<()>,
     (rollout, anew): (&Rollout, usize),
@@ -363,7 +365,7 @@ fn in_force(
         notice!("warning: {problem}");
     }
     registry.update_status(|status| {
-        // Of two that overtake each other the later one is in force.
+        // If two reloads overtake each other, the later one is in force.
         if generation > status.generation {
             status.generation = generation;
             status.routes = routes;
@@ -378,7 +380,7 @@ fn in_force(
     systemd::ready();
 }
 
-/// What a reload cannot change, and the new file wants changed.
+/// Returns the settings that the new file changes, but a reload cannot.
 fn unchangeable(old: &Config, new: &Config) -> Vec<&'static str> {
     let checks = [
         ("`workers`", old.workers != new.workers),

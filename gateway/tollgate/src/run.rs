@@ -20,7 +20,7 @@ use crate::startup::make_room_for_files;
 use crate::takeover::Predecessor;
 use crate::upgrade::Program;
 
-/// Runs the gateway until it is told to stop.
+/// Runs the gateway until a signal stops it.
 pub fn run(file: &Path) -> ExitCode {
     make_room_for_files();
     let program = Program::current();
@@ -41,22 +41,22 @@ pub fn run(file: &Path) -> ExitCode {
     ended(control(started, Upgradable::By(program)))
 }
 
-/// A running gateway, and what its control thread needs.
+/// A running gateway, with everything that its control thread needs.
 pub struct Started {
     /// The gateway.
     pub gateway: Gateway,
     /// The control thread's runtime.
     pub runtime: LocalRuntime,
-    /// The signals that came since it began to start.
+    /// The signals received since the start began.
     pub signals: Signals,
-    /// The file and the store, or etcd.
+    /// The configuration file, and the store or etcd.
     pub sources: Sources,
-    /// What etcd tells, if it is a source.
+    /// Messages from etcd, if it is a source.
     pub news: Option<mpsc::Receiver<News>>,
 }
 
-/// Starts the gateway with a file and says so; says why, if that cannot be. Takes over from the process before, if
-/// there is one.
+/// Starts the gateway with a file, taking over from its predecessor if there is one. Reports the start, or
+/// the reason why it failed.
 pub fn start(file: &Path, mut inherited: Inherited, predecessor: Option<Predecessor>) -> Option<Started> {
     let mut sources = Sources::new(file);
     let mut reload = compiled::read_again(&mut sources, &mut tollgate_plan::Memo::default());
@@ -73,13 +73,13 @@ pub fn start(file: &Path, mut inherited: Inherited, predecessor: Option<Predeces
     let routes = counted(good.plan.routes.len(), "route");
     let told = |error: &io::Error| notice!("error: {error}");
     let runtime = control::runtime().inspect_err(told).ok()?;
-    // Before anybody can know that it runs.
+    // Before any other process can know that this one runs.
     let signals = runtime.block_on(async { Signals::new() }).inspect_err(told).ok()?;
     let mut gateway = Gateway::start(good, &mut inherited, &runtime).inspect_err(told).ok()?;
-    // What the file does not name any longer: the process before is to be the last that has it.
+    // Sockets that the file no longer names: the predecessor must be the last to hold them.
     drop(inherited);
     if let Some(predecessor) = &predecessor {
-        // It is about to end this process: no word of it is needed here.
+        // The predecessor is about to end this process, and reports the reason itself.
         predecessor.ready().ok()?;
     }
     gateway.listen().inspect_err(told).ok()?;
@@ -96,7 +96,7 @@ pub fn start(file: &Path, mut inherited: Inherited, predecessor: Option<Predeces
     Some(Started { gateway, runtime, signals, sources, news })
 }
 
-/// The exit status for the way it ended.
+/// Returns the exit code for the result of the control thread.
 pub fn ended(result: io::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,33 +1,33 @@
-//! The signals that the process listens to.
+//! The signals that the process handles.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// All of them. From when this is made none of them ends the process by itself; one that comes before anybody asks is
-/// remembered.
+/// The signals. Once this is created, none of them ends the process by default, and a signal that arrives
+/// before it is awaited is remembered.
 pub struct Signals {
-    /// SIGTERM and SIGINT.
+    /// SIGTERM and SIGINT: stop.
     pub stop: Stop,
-    /// SIGHUP.
+    /// SIGHUP: reload.
     pub reload: Signal,
-    /// SIGUSR1.
+    /// SIGUSR1: reopen the logs.
     pub reopen: Signal,
-    /// SIGUSR2.
+    /// SIGUSR2: upgrade.
     pub upgrade: Signal,
 }
 
-/// Those that ask for a stop.
+/// The signals that ask for a stop.
 pub struct Stop {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    /// Listens to them, on the runtime that this is called on.
+    /// Registers the handlers on the current runtime.
     ///
     /// # Errors
-    /// When the kernel gives no signals.
+    /// The kernel refuses a handler.
     pub fn new() -> io::Result<Self> {
         let stop =
             Stop { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
@@ -41,7 +41,7 @@ impl Signals {
 }
 
 impl Stop {
-    /// Waits for one.
+    /// Waits for a request to stop.
     pub async fn requested(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

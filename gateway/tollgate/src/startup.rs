@@ -1,4 +1,4 @@
-//! Why the gateway cannot start, in words that say what to do.
+//! Errors of the start with advice, and the limit of open files.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use tollgate_config::LogTarget;
 use tollgate_plan::PlannedLog;
 
-/// An address that cannot be bound. `key` is where it is written in the file.
+/// Explains why an address cannot be bound. `key` names its configuration key.
 pub fn cannot_listen(key: &str, address: SocketAddr, error: &io::Error) -> io::Error {
     let advice = match error.kind() {
         io::ErrorKind::AddrInUse => "something listens there already; `ss -ltnp` shows what".to_owned(),
@@ -20,7 +20,7 @@ pub fn cannot_listen(key: &str, address: SocketAddr, error: &io::Error) -> io::E
     io::Error::new(error.kind(), format!("cannot listen on {address} (`{key}`): {advice}"))
 }
 
-/// An access log that cannot be opened.
+/// Explains why an access log cannot be opened.
 pub fn cannot_log(logs: &[PlannedLog], error: &io::Error) -> io::Error {
     let text = error.to_string();
     let paths = logs.iter().filter_map(|planned| match &planned.log.to {
@@ -43,22 +43,23 @@ pub fn cannot_log(logs: &[PlannedLog], error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), message)
 }
 
-/// Entries that the table of open files has from the beginning, 8 bytes each.
+/// The initial size of the kernel's table of open files, in entries of 8 bytes.
 const FILES: u64 = 65_536;
 
-/// Lets this process open as many files as it may: each client connection is one, each to an endpoint another, and
-/// the usual soft limit of 1,024 is for programs that use `select`. Where that is not allowed, things stay as they are.
+/// Raises the limit of open files to the hard limit: each connection is a file, and the usual soft limit of
+/// 1,024 is meant for programs that use `select`. If that is not permitted, the limit stays as it is.
 ///
-/// To be called before there are threads: the table of open files has its size at once then. Among threads the kernel
-/// doubles it under way, and has whoever opens a file meanwhile wait for a grace period of RCU (`expand_files`): with the
-/// first 64, 256, 512 and so on connections, all workers stood still for some 20 ms.
+/// Must be called before there are threads, because it also sets the size of the table of open files. With
+/// threads, the kernel doubles the table on demand, and every thread that opens a file waits for a grace
+/// period of RCU (`expand_files`). All workers then stalled for some 20 ms at the first 64, 256, 512 and so
+/// on connections.
 pub fn make_room_for_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     let _ = setrlimit(Resource::Nofile, limit);
     let most = getrlimit(Resource::Nofile).current.unwrap_or(FILES).min(FILES);
-    // Whatever has this number is closed again at once.
+    // Opening the highest number extends the table; the file is closed at once.
     let last = i32::try_from(most).unwrap_or(i32::MAX) - 1;
     let _ = rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), last);
 }

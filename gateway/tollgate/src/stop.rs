@@ -1,4 +1,5 @@
-//! The end: the way out without losing anything.
+//! The end of the process: a stop by signal, or a hand-over to a new process. Neither loses a request within
+//! the drain's bound.
 
 use std::io;
 use std::path::Path;
@@ -17,21 +18,21 @@ use crate::signals::Signals;
 use crate::systemd;
 use crate::upgrade::Successor;
 
-/// How long idle connections may stay at a stop. Some round trips, and longer than a busy client is silent: it asks
-/// once more, and is told to close.
+/// How long idle connections may stay at a stop: some round trips, and longer than a busy client pauses. Such
+/// a client sends one more request, and its response announces the close.
 const GRACE: Duration = Duration::from_millis(500);
 /// How long before the end of a drain idle connections are closed.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// Stops: readiness goes first, then the listening sockets, then connections as they end. A second signal ends it at
-/// once.
+/// Stops the gateway: first readiness ends, then the listening sockets close, then connections as they
+/// finish. A second signal ends it at once.
 ///
 /// # Errors
-/// What a worker could not do.
+/// The first error of a worker.
 pub fn stop(runtime: &LocalRuntime, gateway: Gateway, signals: &mut Signals) -> io::Result<()> {
     systemd::stopping();
     notice!("tollgate stops: {} in flight", counted(gateway.registry.in_flight(), "request"));
-    // The admin listener goes on answering (not ready) until the drain has ended.
+    // The admin listener keeps answering (not ready) until the drain ends.
     gateway.leave(Some(GRACE));
     let mut bound = gateway.config.timeouts.drain;
     if let Some(delay) = gateway.config.timeouts.drain_delay {
@@ -48,11 +49,11 @@ pub fn stop(runtime: &LocalRuntime, gateway: Gateway, signals: &mut Signals) -> 
     drained
 }
 
-/// Leaves the place to a process that serves already. There is no hurry: idle connections stay until their clients ask
-/// again, and are told then; what was upgraded goes on until the drain's bound.
+/// Drains after a new process has taken over. Idle connections stay until their clients send another request,
+/// whose response announces the close. Upgraded connections continue until the drain's bound.
 ///
 /// # Errors
-/// What a worker could not do.
+/// The first error of a worker.
 pub fn hand_over(
     runtime: &LocalRuntime,
     mut gateway: Gateway,
@@ -68,11 +69,12 @@ pub fn hand_over(
     gateway.listeners.leave(successor.addresses(), &gateway.workers);
     systemd::main_process(id);
     successor.done();
-    // Whoever stops the service by a signal to all of its processes asks this one for the first time.
+    // If the service is stopped by a signal to all of its processes, this is the first one that this process
+    // gets.
     drain(runtime, gateway, bound, signals, 2)
 }
 
-/// Drains, until so many signals ask for a stop.
+/// Drains, until `patience` signals have asked for a stop.
 fn drain(
     runtime: &LocalRuntime,
     gateway: Gateway,
@@ -94,14 +96,14 @@ fn drain(
             }
         }
         at_once(&registry);
-        // The same way, without waiting: what is cut off has its line in the log too.
+        // The drain ends early but in the same way: requests that are cut off still get their log lines.
         hurry();
         drain.await
     });
     drained.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
-/// Waits for something, unless a stop is asked for before. The log's file may be rotated meanwhile.
+/// Waits for a future, unless a stop is requested first. Logs can be rotated while it waits.
 async fn until<T>(what: impl Future<Output = T>, signals: &mut Signals, log: &AccessLog) -> Option<T> {
     let mut what = pin!(what);
     loop {

@@ -1,4 +1,4 @@
-//! What the admin listener serves: the one place where its pages and its API are put together.
+//! Everything that the admin listener serves: its pages and its API are combined here.
 
 use std::sync::Arc;
 
@@ -12,25 +12,25 @@ use tollgate_sources::{Pending, View};
 use crate::access::{Access, Attempts, guard, refused_certificate};
 use crate::{api, apisix, etcd, live};
 
-/// What the pages and the API are made from. It is cheap to clone, and each handler has one.
+/// The state from which pages and API answer. Every handler has a clone, which is cheap.
 #[derive(Clone, Debug)]
 pub struct Surface {
     /// The counters, and whether the gateway is ready.
     pub admin: AdminState,
-    /// The plan that the workers run, or are about to. Who looks at it lets go of it soon: while somebody holds a plan
-    /// it is not freed.
+    /// The plan that the workers run or are about to run. Handlers must drop it soon, since a plan is freed
+    /// only when its last holder drops it.
     pub plan: watch::Receiver<Arc<Rollout>>,
-    /// What the sources hold.
+    /// The contents of the sources.
     pub view: Arc<View>,
-    /// Where changes are asked for.
+    /// The queue of changes for the control thread.
     pub asking: mpsc::Sender<Pending>,
-    /// Who may do what; it changes with the file.
+    /// The access rules, which a reload may change.
     pub access: watch::Receiver<Arc<Access>>,
     /// Wrong credentials of the last minute.
     pub attempts: Arc<Attempts>,
 }
 
-/// All that the admin listener answers, behind its guard. A part with pages of its own is merged here.
+/// Returns the routes of the admin listener, behind its guard. Parts with their own pages are merged here.
 pub fn router(surface: &Surface) -> Router {
     pages(surface.admin.clone())
         .merge(api::router(surface))
@@ -40,7 +40,7 @@ pub fn router(surface: &Surface) -> Router {
         .layer(from_fn_with_state(surface.clone(), guard))
 }
 
-/// Receives the client certificates that a handshake refuses.
+/// Returns the hooks by which the listener reports client certificates that a handshake refused.
 pub fn watch(surface: &Surface) -> AdminWatch {
     let (access, attempts) = (surface.access.clone(), surface.attempts.clone());
     let certificate_refused = move |peer: PeerAddress, why: &str| {

@@ -1,6 +1,6 @@
-//! Messages to systemd. Without systemd nothing is sent.
+//! Notifications to systemd. Without systemd nothing is sent.
 //!
-//! A message to a supervisor that takes none blocks its sender. A thread of its own sends them, in their order.
+//! A message to a supervisor that does not read blocks its sender, so a separate thread sends them, in order.
 
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -10,39 +10,39 @@ use nix::sys::time::TimeValLike;
 use nix::time::ClockId;
 use sd_notify::NotifyState;
 
-/// Messages that wait for the supervisor; further ones are lost.
+/// The most messages that wait for the supervisor; further ones are lost.
 const WAITING: usize = 64;
-/// How long a message that must be sent before the process goes on is waited for.
+/// How long the process waits for a message that must be sent before it continues.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A message, and a sender that is dropped when it is sent.
+/// A message, and a sender that is dropped when the message is sent.
 type Message = (Vec<NotifyState<'static>>, SyncSender<()>);
 
-/// It serves; also the end of a reload.
+/// Reports that the gateway serves. It also ends a reload.
 pub fn ready() {
     drop(tell(vec![NotifyState::Ready]));
 }
 
-/// A reload begins.
+/// Reports that a reload begins.
 pub fn reloading() {
-    // Every Linux has this clock.
+    // The clock exists on every Linux, so 0 is never used.
     let microseconds = ClockId::CLOCK_MONOTONIC.now().map_or(0, |time| time.num_microseconds());
     drop(tell(vec![NotifyState::Reloading, NotifyState::MonotonicUsec(microseconds.into())]));
 }
 
-/// Another process is the service's main one from now on. Waits until that is sent: systemd takes no message of the other
-/// process before.
+/// Reports that another process becomes the service's main process. Waits until the message is sent: before,
+/// systemd accepts no messages of the other process.
 pub fn main_process(id: u32) {
-    // An error means that it is sent.
+    // An error means that it was sent.
     let _ = tell(vec![NotifyState::MainPid(id)]).recv_timeout(PATIENCE);
 }
 
-/// It is on its way out. Waits until that is sent: the process may end next.
+/// Reports that the gateway stops. Waits until the message is sent, since the process may end next.
 pub fn stopping() {
     let _ = tell(vec![NotifyState::Stopping]).recv_timeout(PATIENCE);
 }
 
-/// Has a message sent. The receiver ends when it is.
+/// Queues a message. The receiver disconnects when it is sent.
 fn tell(states: Vec<NotifyState<'static>>) -> Receiver<()> {
     static SENDER: OnceLock<Option<SyncSender<Message>>> = OnceLock::new();
     let (done, sent) = sync_channel(1);
@@ -58,7 +58,7 @@ fn start() -> Option<SyncSender<Message>> {
     let (sender, messages) = sync_channel::<Message>(WAITING);
     let send = move || {
         for (states, done) in messages {
-            // A supervisor that does not listen is no reason not to serve.
+            // A supervisor that does not read is no reason not to serve.
             let _ = sd_notify::notify(&states);
             drop(done);
         }

@@ -1,17 +1,17 @@
-//! Taking the place of a running gateway: the side of the new process.
+//! The new process's part of a binary upgrade.
 //!
-//! The process before has started this one, with one end of a channel as its standard input. What is said on it, in
-//! order ([`upgrade`](crate::upgrade) has the other side):
+//! The old process started this one, with one end of a channel as its standard input. It carries these
+//! messages, in order ([`upgrade`](crate::upgrade) has the other part):
 //!
 //! | From | Message | Meaning |
 //! |---|---|---|
-//! | old | [`Offer`], then `sockets`, as often as needed | here is what I listen on |
+//! | old | [`Offer`], then `sockets`, as often as needed | these are my listening sockets |
 //! | new | `ready` | my workers run; I accept nothing yet |
-//! | old | `go` | I have stopped to serve the admin listener: begin |
+//! | old | `go` | I no longer serve the admin listener: begin |
 //! | new | `serving`, and addresses | every worker accepts on these |
-//! | old | `done` | the supervisor knows of you; I drain |
+//! | old | `done` | the supervisor knows about you; I drain |
 //!
-//! Whoever ends before its turn leaves the other to go on alone.
+//! If one process ends early, the other continues alone.
 
 use std::io;
 use std::net::TcpListener;
@@ -24,34 +24,34 @@ use tollgate_listen::Channel;
 
 use crate::listeners::Inherited;
 
-/// Set in the environment of a process that is to take another one's place.
+/// An environment variable that tells a process to take over from its parent.
 pub const MARK: &str = "TOLLGATE_TAKEOVER";
-/// The version of what is said on the channel.
+/// The version of the protocol on the channel.
 const VERSION: u64 = 1;
-/// How long the process before may take to a word.
+/// How long the new process waits for each message.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the process before listens on: the sockets follow in this order.
+/// The addresses on which the old process listens. The sockets follow in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
-    /// For each socket of `listen` its address, as it is written in the file.
+    /// The address of each socket of `listen`, as it is written in the file.
     pub listen: Vec<ListenAddress>,
     /// The address of the admin listener, as it is written in the file.
     pub admin: Option<String>,
 }
 
-/// The process before.
+/// The process from which this one takes over.
 #[derive(Debug)]
 pub struct Predecessor(Channel);
 
 impl Offer {
-    /// As it is said.
+    /// Returns the text of the message.
     pub fn text(&self) -> String {
         let listen: Vec<_> = self.listen.iter().map(ListenAddress::to_string).collect();
         json!({ "version": VERSION, "listen": listen, "admin": self.admin }).to_string()
     }
 
-    /// Understands it.
+    /// Parses the message.
     fn read(text: &str) -> io::Result<Self> {
         let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
         let value: Value = serde_json::from_str(text).map_err(io::Error::other)?;
@@ -67,23 +67,24 @@ impl Offer {
         Ok(Self { listen: listen.collect::<io::Result<_>>()?, admin })
     }
 
-    /// How many sockets belong to it.
+    /// Returns how many sockets follow.
     fn sockets(&self) -> usize {
         self.listen.len() + usize::from(self.admin.is_some())
     }
 }
 
 impl Predecessor {
-    /// The process that this one is to take the place of, if any, and its sockets.
+    /// Returns the process from which this one takes over, and its sockets; `None` if there is none.
     ///
     /// # Errors
-    /// When there is one that does not hand over.
+    /// There is one, but the handover fails.
     pub fn find() -> io::Result<Option<(Self, Inherited)>> {
         if std::env::var_os(MARK).is_none() {
             return Ok(None);
         }
         let channel = Channel::adopt(io::stdin().as_fd().try_clone_to_owned()?)?;
-        // Else whatever reads the standard input some day would read the channel, and an end of it would stay open.
+        // Otherwise a later reader of standard input would read the channel, and a copy of its end would stay
+        // open.
         rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
         let offer = Offer::read(&channel.receive(PATIENCE)?.text)?;
         let mut sockets = Vec::new();
@@ -98,11 +99,11 @@ impl Predecessor {
         Ok(Some((Self(channel), inherited)))
     }
 
-    /// Says that all workers run, and waits for the word to begin. If the process before has ended meanwhile, its
-    /// place is free: that is the word too.
+    /// Reports that all workers run, and waits for permission to serve. If the old process has ended, its
+    /// place is free, so serving is permitted too.
     ///
     /// # Errors
-    /// When it is there and says nothing: it has given this one up, and will end it.
+    /// The old process is alive but sends nothing. It has given up this process and will end it.
     pub fn ready(&self) -> io::Result<()> {
         let word = self.0.send("ready").and_then(|()| self.0.receive(PATIENCE));
         match word {
@@ -112,11 +113,12 @@ impl Predecessor {
         }
     }
 
-    /// Says on which addresses every worker accepts, and waits until the supervisor knows.
+    /// Reports the addresses on which every worker accepts, and waits until the supervisor knows about this
+    /// process.
     pub fn serving<'a>(self, addresses: impl Iterator<Item = &'a ListenAddress>) {
         let words = std::iter::once("serving".to_owned()).chain(addresses.map(|address| address.to_string()));
         let text = words.collect::<Vec<_>>().join(" ");
-        // It may be gone: this one serves all the same.
+        // The old process may be gone; this one serves all the same.
         let _ = self.0.send(&text).and_then(|()| self.0.receive(PATIENCE));
     }
 }

@@ -1,6 +1,6 @@
-//! Times for people and programs.
+//! Formats times for the API and the audit log.
 
-/// Milliseconds since 1970 as RFC 3339: `2026-01-31T23:59:59.123Z`.
+/// Formats milliseconds since 1970 by RFC 3339: `2026-01-31T23:59:59.123Z`.
 pub fn rfc3339(at: u64) -> String {
     let days = at / 86_400_000;
     let (year, month, day) = date(days);
@@ -9,7 +9,8 @@ pub fn rfc3339(at: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
 }
 
-/// The date so many days after 1970-01-01, by counting years that begin in March, so that the leap day is the last.
+/// Returns the date `days` days after 1970-01-01. It counts years that begin in March, so that the leap day
+/// is the last.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);

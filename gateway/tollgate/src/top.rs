@@ -1,4 +1,4 @@
-//! `tollgate top`: the live document of a running gateway, in a terminal.
+//! `tollgate top`: shows the live figures of a running gateway in a terminal.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -13,10 +13,10 @@ use crate::cli::Watched;
 use crate::client::Client;
 use crate::print::print;
 
-/// Between the two questions of a single page: one alone tells no rate.
+/// The pause between the two requests for a single page: rates need two samples.
 const BETWEEN: Duration = Duration::from_secs(1);
 
-/// Shows what goes on, until somebody quits; once, where nobody could.
+/// Shows live figures until the user quits. Shows one page if standard input or output is not a terminal.
 pub fn top(watched: &Watched) -> ExitCode {
     match shown(watched) {
         Ok(code) => code,
@@ -34,7 +34,7 @@ fn shown(watched: &Watched) -> Result<ExitCode, String> {
         let body = client.get(&format!("/api/v1/live?after={after}"))?;
         serde_json::from_slice(&body).map_err(|error| format!("the answer is of another version: {error}"))
     };
-    // Whoever cannot be asked is told of before the screen is taken.
+    // The first request precedes the switch of the screen, so that an error is readable.
     let mut recent = Recent::default();
     recent.take(ask(0.0)?);
     let interactive = !watched.once && std::io::stdout().is_terminal() && std::io::stdin().is_terminal();

@@ -1,7 +1,7 @@
-//! Binary upgrade: this process starts the new one, hands over its listening sockets, and drains when the new one
-//! serves. Until then nothing has changed for anyone, and if the new one does not come up nothing does.
+//! Binary upgrade. This process starts the new one, hands over its listening sockets, and drains once the new
+//! one serves. If the new process does not come up, clients notice nothing and this process continues.
 //!
-//! [`takeover`](crate::takeover) has the other side, and what is said between the two.
+//! [`takeover`](crate::takeover) has the other part, and the protocol between the two.
 
 use std::ffi::OsString;
 use std::io;
@@ -18,27 +18,28 @@ use tollgate_listen::{Channel, Message};
 use crate::gateway::Gateway;
 use crate::takeover::{MARK, Offer};
 
-/// How long the new process may take from the word to begin until its workers accept.
+/// How long the new process may take from `go` until its workers accept.
 const SERVING: Duration = Duration::from_secs(5);
-/// How often it is looked whether the upgrade was called off.
+/// How often a waiting thread checks whether the upgrade was cancelled.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How this process was started: the next one is started likewise.
+/// The command by which this process was started. The new process is started in the same way.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// By the name that it was called by, since a link may lead to a newer one by now.
+    /// The name by which this process was called. A link may lead to a newer program by now.
     name: PathBuf,
-    /// In case nothing is there under that name.
+    /// The file of this program, if nothing exists under that name.
     file: Option<PathBuf>,
     arguments: Vec<OsString>,
 }
 
 impl Program {
-    /// Of this process. To be asked before its file is replaced.
+    /// Returns the command of this process. Must be called before its file is replaced.
     pub fn current() -> Self {
         let mut arguments = std::env::args_os();
         let name = PathBuf::from(arguments.next().unwrap_or_default());
-        // A bare name is looked up in PATH again; a relative path must still hold in another directory.
+        // A bare name is looked up in PATH again. A relative path is made absolute, since the working
+        // directory may change.
         let is_bare = name.components().count() < 2;
         let name = if is_bare { name } else { std::path::absolute(&name).unwrap_or(name) };
         Self { name, file: std::env::current_exe().ok(), arguments: arguments.collect() }
@@ -50,7 +51,7 @@ impl Program {
         command
     }
 
-    /// Starts it, with this as its standard input.
+    /// Starts the program with `input` as its standard input.
     fn start(&self, input: &OwnedFd) -> Result<Child, String> {
         let start = |name: &Path| {
             let input = input.try_clone()?;
@@ -65,7 +66,7 @@ impl Program {
     }
 }
 
-/// What goes to the new process: the sockets are copies, so that it can be done beside everything else.
+/// Everything that the new process gets. The sockets are duplicates, so that another thread can send them.
 #[derive(Debug)]
 pub struct Handover {
     program: Program,
@@ -76,11 +77,11 @@ pub struct Handover {
     within: Option<Duration>,
 }
 
-/// Calls an upgrade off: the new process is ended.
+/// A flag that cancels an upgrade. The new process is then killed.
 #[derive(Clone, Debug, Default)]
 pub struct CalledOff(Arc<AtomicBool>);
 
-/// A new process. If it is dropped before it serves, it is ended.
+/// A new process. Dropping it kills the process, unless it serves.
 #[derive(Debug)]
 pub struct Successor {
     child: Child,
@@ -90,10 +91,10 @@ pub struct Successor {
 }
 
 impl Handover {
-    /// Of all that the gateway listens on.
+    /// Prepares the handover of all sockets of the gateway.
     ///
     /// # Errors
-    /// When there are no descriptors left.
+    /// No file descriptors are left.
     pub fn new(program: &Program, gateway: &Gateway, called_off: CalledOff) -> io::Result<Self> {
         let mut offer = Offer::default();
         let mut sockets = Vec::new();
@@ -109,30 +110,30 @@ impl Handover {
         Ok(Self { program: program.clone(), offer, sockets, called_off, within })
     }
 
-    /// Starts the new process and waits until its workers run.
+    /// Starts the new process, and waits until its workers run.
     ///
     /// # Errors
-    /// Why it does not come up, in words.
+    /// Returns a readable reason why it did not come up.
     pub fn start(self) -> Result<Successor, String> {
         let (channel, other) = Channel::pair().map_err(|error| format!("no channel: {error}"))?;
         let child = self.program.start(&other)?;
-        // Else its end would stay open here, and nobody would hear when it ends.
+        // Otherwise this end would stay open here, and the end of the new process would go unnoticed.
         drop(other);
         let mut successor = Successor { child, channel, called_off: self.called_off, serves: None };
         let sockets: Vec<_> = self.sockets.iter().map(AsFd::as_fd).collect();
         let sent = successor.channel.send(&self.offer.text());
         let sent = sent.and_then(|()| successor.channel.send_sockets("sockets", &sockets));
-        // One that cannot be told anything has mostly ended: that says more.
+        // If sending fails, the process has usually ended; its exit status is the better explanation.
         let heard = sent.and_then(|()| successor.hear("ready", self.within));
         heard.map_err(|error| successor.explain(&error)).map(|_| successor)
     }
 }
 
 impl Successor {
-    /// Gives it the word to begin, and waits until every worker accepts.
+    /// Tells the new process to serve, and waits until every worker accepts.
     ///
     /// # Errors
-    /// Why it does not, in words.
+    /// Returns a readable reason why it did not.
     pub fn begin(mut self) -> Result<Self, String> {
         let begun = self.channel.send("go").and_then(|()| self.hear("serving", Some(SERVING)));
         match begun {
@@ -145,23 +146,23 @@ impl Successor {
         }
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The addresses that it accepts on, as they are written in its file.
+    /// Returns the addresses on which it accepts, as they are written in its file.
     pub fn addresses(&self) -> &[ListenAddress] {
         self.serves.as_deref().unwrap_or_default()
     }
 
-    /// Tells it that the supervisor knows of it.
+    /// Reports that the supervisor knows about it.
     pub fn done(&self) {
-        // It serves, whether it hears this or not.
+        // It serves whether it receives this or not.
         let _ = self.channel.send("done");
     }
 
-    /// Waits for a message that begins with this word; gives the rest.
+    /// Waits for a message that begins with this word, and returns the rest.
     fn hear(&self, word: &str, within: Option<Duration>) -> io::Result<String> {
         let end = within.map(|within| Instant::now() + within);
         loop {
@@ -180,9 +181,9 @@ impl Successor {
         }
     }
 
-    /// Why it did not come up.
+    /// Returns the reason why the new process did not come up.
     fn explain(&mut self, error: &io::Error) -> String {
-        // Its end is heard on the channel a moment before it can be waited for.
+        // The channel closes a moment before the exit status is available.
         use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
         let gone = matches!(error.kind(), UnexpectedEof | BrokenPipe | ConnectionReset);
         let end = Instant::now() + Duration::from_secs(1);
@@ -212,7 +213,7 @@ fn ended(status: ExitStatus) -> String {
 impl Drop for Successor {
     fn drop(&mut self) {
         if self.serves.is_none() {
-            // Before the channel closes, by which it would take the place to be free.
+            // Killed before the channel closes: it takes a closed channel for the end of this process, and would serve.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
@@ -220,7 +221,7 @@ impl Drop for Successor {
 }
 
 impl CalledOff {
-    /// From now on it is.
+    /// Cancels the upgrade.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Files that are loaded anew when they change.
+//! Detects changes of files, which are then loaded again.
 
 use std::fs::metadata;
 use std::os::unix::fs::MetadataExt;
@@ -12,37 +12,38 @@ use tollgate_config::file_access;
 
 use crate::aside::aside;
 
-/// How often the files are looked at. Looked at rather than watched: inotify tells of a folder's entries, and says
-/// nothing when a mounted volume swaps a link above it, as Kubernetes does with secrets.
+/// How often files are checked. They are polled because inotify watches the entries of a directory. It
+/// reports nothing when a mounted volume replaces a link above it, as Kubernetes does with secrets.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What can be seen of a file from outside: which one it is, how long, and when it changed. `None`: it is not there.
+/// The identity of a file's contents: device, inode, size, and times of change. `None`: it does not exist.
 type Stamp = Option<(u64, u64, u64, [i64; 4])>;
 
-/// Looks at files from time to time. No look runs on the control thread: a disk may hang.
+/// Polls files for changes. No check runs on the control thread, since a disk may hang.
 #[derive(Debug, Default)]
 pub struct Watch {
     paths: Vec<PathBuf>,
-    /// Their stamps when they were loaded last, and at the last look. Empty: no look has ended yet.
+    /// Their stamps at the last load and at the last check. Empty until a check has finished.
     loaded: Vec<Stamp>,
     last: Vec<Stamp>,
     looking: Option<JoinHandle<Vec<Stamp>>>,
 }
 
 impl Watch {
-    /// Watches these files from now on, which were just loaded; none: none. What has changed of a file since the last look
-    /// counts as changed. Waits for the first look at other files, a few seconds at most.
+    /// Watches these files, which were just loaded; an empty list stops watching. If the list is the same,
+    /// changes since the last check still count. Otherwise waits for a first check, a few seconds at most.
     pub async fn follow(&mut self, paths: Vec<PathBuf>) {
         if paths == self.paths {
             return;
         }
         let first = paths.clone();
-        // Of a disk that hangs, the first look that ends is taken.
+        // If the disk hangs, the first check that finishes replaces this one.
         let loaded = aside(move || Ok(stamps(&first))).await.unwrap_or_default();
         *self = Self { paths, last: loaded.clone(), loaded, looking: None };
     }
 
-    /// Waits until a file has changed, and then stayed as it is for a moment: somebody may be writing.
+    /// Waits until a file has changed and then stayed the same for one check, since a writer may not have
+    /// finished.
     pub async fn changed(&mut self) {
         if self.paths.is_empty() {
             return std::future::pending().await;
@@ -55,7 +56,7 @@ impl Watch {
             let seen = looking.await.unwrap_or_default();
             self.looking = None;
             if seen.len() != self.paths.len() {
-                // There was no thread for it, because others wait for a disk.
+                // No thread was free for the check, because others wait for a disk.
                 continue;
             }
             let settled = seen == self.last;
@@ -71,7 +72,7 @@ impl Watch {
     }
 }
 
-/// Looks at the files after a pause; nothing if that cannot be.
+/// Checks the files after a pause. Returns nothing if that is not possible.
 async fn look(paths: Vec<PathBuf>) -> Vec<Stamp> {
     sleep(LOOK).await;
     let (done, seen) = oneshot::channel();

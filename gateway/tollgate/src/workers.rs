@@ -1,4 +1,4 @@
-//! The workers' threads, and what they are told.
+//! The worker threads, and the messages to them.
 
 use std::io;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts so many workers. They accept nothing yet.
+    /// Starts `count` workers. They accept no connections yet.
     ///
     /// # Errors
-    /// When one cannot start; it says why.
+    /// A worker cannot start; the error says why.
     pub fn start(
         count: usize,
         plan: &Arc<Rollout>,
@@ -50,13 +50,14 @@ impl Workers {
             let running = running.clone();
             threads.push(thread.spawn(move || {
                 run_worker(setup, move || {
-                    // Nobody waits for it any more: another worker could not start.
+                    // If another worker could not start, the receiver is gone.
                     let _ = running.send(());
                 })
             })?);
         }
         drop(running);
-        // Whoever sees it ready may count on every worker; one that cannot start says why.
+        // Waits for all workers, so that readiness means every worker runs. One that cannot start reports
+        // why.
         for _ in 0..count {
             if started.recv().is_err() {
                 return Err(failure(threads));
@@ -65,25 +66,25 @@ impl Workers {
         Ok(Self { mailboxes, threads, loads })
     }
 
-    /// How many there are.
+    /// Returns the number of workers.
     pub fn count(&self) -> usize {
         self.mailboxes.len()
     }
 
-    /// How many connections each has, and what the process is short of.
+    /// Returns the connection counts of the workers, and the process's shortages.
     pub fn loads(&self) -> &Arc<Loads> {
         &self.loads
     }
 
-    /// Tells each worker something, by its number.
+    /// Sends a message to each worker; `what` makes it from the worker's number.
     pub fn tell(&self, mut what: impl FnMut(usize) -> Control) {
         for (worker, mailbox) in self.mailboxes.iter().enumerate() {
-            // A worker that is gone has nothing to do any more.
+            // A worker that is gone needs no message.
             let _ = mailbox.send(what(worker));
         }
     }
 
-    /// A way to end a drain at once, for whoever waits for it.
+    /// Returns a function that ends a drain at once. A thread other than the draining one may call it.
     pub fn hurry(&self) -> impl Fn() + use<> {
         let mailboxes = self.mailboxes.clone();
         move || {
@@ -94,15 +95,15 @@ impl Workers {
         }
     }
 
-    /// Whether every worker still runs.
+    /// Returns whether every worker still runs.
     pub fn are_whole(&self) -> bool {
         self.threads.iter().all(|thread| !thread.is_finished())
     }
 
-    /// Waits for all of them to end.
+    /// Waits until all workers end.
     ///
     /// # Errors
-    /// What a worker could not do.
+    /// The first error of a worker.
     pub fn join(self) -> io::Result<()> {
         let mut result = Ok(());
         for thread in self.threads {
@@ -113,7 +114,7 @@ impl Workers {
     }
 }
 
-/// Why a worker could not start. The others end with the process.
+/// Returns the reason why a worker could not start. The other workers end with the process.
 fn failure(threads: Vec<JoinHandle<io::Result<()>>>) -> io::Error {
     let ended = threads.into_iter().filter(JoinHandle::is_finished).map(JoinHandle::join);
     let mut errors =

@@ -1,5 +1,6 @@
-//! The demo's configuration: a text like anyone's, so that people can read it, change it and ask `explain` about it; and
-//! what stands in its store, as if somebody had put it there over the API, so that it can be changed on the dashboard.
+//! The demo's configuration. It is an ordinary text, so that users can read it, edit it and use `explain` on
+//! it. One route is in the store, as if a client had put it there through the API, so that it can be changed
+//! on the dashboard.
 
 use std::net::SocketAddr;
 
@@ -7,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::cli::Addresses;
 
-/// The store, beside the file.
+/// The file name of the store, next to the configuration.
 pub const STORE: &str = "store";
 
-/// The file, for two services at these addresses.
+/// Returns the configuration for two services at these addresses.
 pub fn text(addresses: &Addresses, services: [SocketAddr; 2]) -> String {
     let Addresses { listen, admin } = addresses;
     let [one, two] = services;
-    // Whoever names an address that others reach wants them to look.
+    // A user who names an address that others can reach wants them to see it.
     let open = if admin.ip().is_loopback() { "off" } else { "on" };
     format!(
         "\
@@ -59,7 +60,7 @@ routes:
     )
 }
 
-/// The route in the store, by its name. Weights: three of four requests go to `one`.
+/// Returns the name and value of the stored route. By its weights, three of four requests go to `one`.
 pub fn stored() -> (&'static str, Value) {
     let to = json!([{ "upstream": "one", "weight": 3 }, { "upstream": "two", "weight": 1 }]);
     ("api", json!({ "match": "/api/*", "to": to, "rewrite": { "prefix": "/" } }))

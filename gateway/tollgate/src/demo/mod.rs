@@ -1,4 +1,4 @@
-//! `tollgate demo`: two small services, the gateway in front of them, and what to try.
+//! `tollgate demo`: starts two small services with the gateway in front of them, and prints commands to try.
 
 mod config;
 mod service;
@@ -21,10 +21,10 @@ use crate::listeners::Inherited;
 use crate::print::print;
 use crate::run::{ended, start};
 
-/// The configuration, in the demo's folder.
+/// The file name of the configuration in the demo's directory.
 const FILE: &str = "gateway.yaml";
 
-/// Runs the demo until it is told to stop.
+/// Runs the demo until a signal stops it.
 pub fn demo(addresses: &Addresses) -> ExitCode {
     let folder = match prepare(addresses) {
         Ok(folder) => folder,
@@ -37,14 +37,15 @@ pub fn demo(addresses: &Addresses) -> ExitCode {
     let Some(started) = start(&file, Inherited::default(), None) else {
         return ExitCode::FAILURE;
     };
-    // Nobody may be reading; the gateway runs all the same.
+    // A failure to print is ignored: the gateway runs all the same.
     let _ = print(&what_to_try(&started.gateway, &file), ExitCode::SUCCESS);
     ended(control(started, Upgradable::No("the demo's services would end with this process")))
 }
 
-/// Starts the services and writes the file and the store, which live as long as what is returned.
+/// Starts the services, and writes the configuration and the store. Dropping the result deletes both.
 fn prepare(addresses: &Addresses) -> Result<TempDir, String> {
-    // Asked first, since a demo's user has options where a file's author has keys.
+    // Checked first, so that the message names the option and not the key of a file that the user has not
+    // written.
     for (option, other, address) in
         [("--listen", "127.0.0.1:8081", addresses.listen), ("--admin", "127.0.0.1:9902", addresses.admin)]
     {
@@ -73,7 +74,7 @@ fn write(text: &str) -> io::Result<TempDir> {
     Ok(folder)
 }
 
-/// Makes a store with what can be changed.
+/// Creates a store with one route.
 fn fill(path: &Path) -> Result<(), tollgate_store::Error> {
     let (name, value) = config::stored();
     let change = Change {
@@ -92,12 +93,12 @@ fn fill(path: &Path) -> Result<(), tollgate_store::Error> {
     Store::open(path, 1)?.commit(&[entry]).map(drop)
 }
 
-/// Lines that can be copied into another terminal.
+/// Returns text with commands that can be copied to another terminal.
 fn what_to_try(gateway: &Gateway, file: &Path) -> String {
     let missing = || SocketAddr::from(([127, 0, 0, 1], 0));
     let listen = gateway.listeners.addresses().find_map(ListenAddress::tcp).unwrap_or_else(missing);
     let admin = gateway.admin.address().unwrap_or_else(missing);
-    // As it was called, so that the line works where `tollgate` is not on the path.
+    // The name by which this program was called, since `tollgate` may not be on PATH.
     let program = std::env::args().next().unwrap_or_else(|| "tollgate".to_owned());
     let (file, process) = (file.display(), std::process::id());
     let tries = [

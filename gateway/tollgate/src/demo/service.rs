@@ -1,4 +1,4 @@
-//! The demo's services: what stands behind a gateway, as small as it can be.
+//! The demo's services: minimal HTTP servers for the gateway to forward to.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -18,10 +18,10 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// After an accept that failed (no descriptors left, say), so that the loop does not spin.
+/// The pause after a failed accept (for lack of descriptors, say), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Starts a service of each name on a free port of this machine. They end with the process.
+/// Starts a service for each name on a free port of the loopback address. They end with the process.
 pub fn start(names: [&'static str; 2]) -> io::Result<[SocketAddr; 2]> {
     let mut addresses = [SocketAddr::from(([127, 0, 0, 1], 0)); 2];
     for (name, address) in names.into_iter().zip(&mut addresses) {
@@ -44,7 +44,7 @@ async fn serve(name: &'static str, listener: TcpListener) -> io::Result<()> {
         };
         let service =
             service_fn(move |request| async move { Ok::<_, Infallible>(answer(name, request).await) });
-        // A connection that fails is the gateway's business, which says so.
+        // The gateway reports failed connections.
         tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
     }
 }
@@ -69,7 +69,7 @@ async fn answer(name: &str, request: Request<Incoming>) -> Response<Full<Bytes>>
     }
 }
 
-/// The request as it arrived.
+/// Returns the request as it arrived.
 async fn echo(name: &str, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let (head, mut body) = request.into_parts();
     let mut text = format!("service `{name}` got:\n\n{} {} {:?}\n", head.method, head.uri, head.version);
@@ -77,7 +77,7 @@ async fn echo(name: &str, request: Request<Incoming>) -> Response<Full<Bytes>> {
         // Writing to a `String` cannot fail.
         let _ = writeln!(text, "{name}: {}", String::from_utf8_lossy(value.as_bytes()));
     }
-    // Counted, not kept: a body may be of any size.
+    // The body is counted, not stored, since it may be of any size.
     let mut length = 0;
     while let Some(Ok(frame)) = body.frame().await {
         length += frame.data_ref().map_or(0, Buf::remaining);

@@ -1,9 +1,9 @@
-//! What of a request's fields is changed on the way.
+//! Compares the header fields that a client sends with the forwarded ones.
 
-/// A field that does not go on as it came.
+/// A field that is not forwarded as it was received.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Its name, as the client wrote it, or else as the gateway does.
+    /// Its name as the client wrote it, or as the gateway writes it if the client did not send it.
     pub name: String,
     /// Its values as received.
     pub before: Vec<String>,
@@ -11,7 +11,7 @@ pub struct Change {
     pub after: Vec<String>,
 }
 
-/// Compares two heads, each with its start line; fields in the order in which they appear.
+/// Compares two heads, each with its start line. The changes are in the order in which the fields appear.
 pub fn changes(received: &str, sent: &str) -> Vec<Change> {
     let mut all: Vec<Change> = Vec::new();
     for (line, is_sent) in
@@ -30,7 +30,7 @@ pub fn changes(received: &str, sent: &str) -> Vec<Change> {
     all
 }
 
-/// The field lines of a head.
+/// Returns the field lines of a head as names and values.
 pub fn fields(head: &str) -> impl Iterator<Item = (&str, &str)> {
     let lines = head.split("\r\n").skip(1).filter_map(|line| line.split_once(':'));
     lines.map(|(name, value)| (name, value.trim()))

@@ -1,4 +1,4 @@
-//! The report for programs.
+//! The report as JSON.
 
 use serde_json::{Map, Value, json};
 use tollgate_plan::Priority;
@@ -6,7 +6,7 @@ use tollgate_proxy::MetPolicy;
 
 use super::report::{Act, Forward, Place, Reachable, Report};
 
-/// The report as one JSON document. Keys are always there; what does not apply is `null`.
+/// Returns the report as one JSON document. All keys are always present; inapplicable ones are `null`.
 pub fn json(report: &Report) -> Value {
     let (mut forward, mut redirect, mut respond) = (Value::Null, Value::Null, Value::Null);
     match &report.action {
@@ -51,7 +51,7 @@ fn place(place: &Place) -> Map<String, Value> {
     let Place { name, file, line } = place;
     Map::from_iter([
         ("name".to_owned(), name.as_str().into()),
-        // Line 0: it is not known where.
+        // At line 0, the position is unknown.
         ("file".to_owned(), (*line > 0).then_some(file.as_str()).into()),
         ("line".to_owned(), (*line > 0).then_some(*line).into()),
     ])

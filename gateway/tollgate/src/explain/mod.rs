@@ -1,8 +1,9 @@
-//! `tollgate explain FILE METHOD URL`, and `POST /api/v1/explain`: which route takes a request, and what becomes of it.
+//! `tollgate explain FILE METHOD URL`, and `POST /api/v1/explain`: which route takes a request, and how the
+//! request is handled.
 //!
-//! `question` turns the arguments into the bytes of a request head, [`tollgate_proxy::rehearse`] takes them through
-//! the worker's own code, `report` collects what there is to say (with `changes`, `nearest` and `rules`), and `text`
-//! and `json` say it.
+//! `question` turns the arguments into the bytes of a request head. [`tollgate_proxy::rehearse`] runs them
+//! through the worker's own code. `report` collects the result (with `changes`, `nearest` and `rules`), and
+//! `text` and `json` print it.
 
 mod changes;
 mod json;
@@ -28,10 +29,11 @@ use crate::cli::Question;
 use crate::compiled;
 use crate::print::print;
 
-/// How many of the routes that do not win are shown without `--all`: with more, the winner scrolls out of sight.
+/// How many of the routes that do not win are shown without `--all`. With more, the winner would scroll off
+/// the screen.
 const NEAREST: usize = 10;
 
-/// The command line or the file is not good.
+/// The exit code if the command line or the file is invalid.
 const BAD_USAGE: u8 = 2;
 
 /// The request to explain.
@@ -40,7 +42,8 @@ const BAD_USAGE: u8 = 2;
 pub struct Asked {
     /// The method.
     pub method: String,
-    /// `/path?query`, `host/path` or `http://host:port/path`. Without a host it is the first `listen` address.
+    /// `/path?query`, `host/path` or `http://host:port/path`. Without a host, the first `listen` address is
+    /// used.
     pub url: String,
     /// Header fields, each as `Name: value`.
     #[serde(default)]
@@ -48,7 +51,7 @@ pub struct Asked {
     /// The client's address.
     #[serde(default = "loopback")]
     pub from: IpAddr,
-    /// Every route that does not win, not only the nearest.
+    /// Whether to return every route that does not win, not only the nearest.
     #[serde(default)]
     pub all: bool,
 }
@@ -57,7 +60,7 @@ fn loopback() -> IpAddr {
     IpAddr::V4(Ipv4Addr::LOCALHOST)
 }
 
-/// Explains one request. The exit status says whether a route takes it.
+/// Explains one request. The exit code tells whether a route takes it.
 pub fn explain(question: &Question) -> ExitCode {
     let (good, problems) = compiled::read(&question.file);
     let Some(good) = good else {
@@ -77,10 +80,10 @@ pub fn explain(question: &Question) -> ExitCode {
     print(&text, if report.refused.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The same for a program, by the plan in force, which does not tell where routes were written.
+/// Explains a request by the plan in force, as JSON. The plan does not know where routes were written.
 ///
 /// # Errors
-/// When what is asked is no request.
+/// The question does not describe a request.
 pub fn running(asked: &Asked, plan: &Plan) -> Result<Value, Wrong> {
     answer(asked, None, plan).map(|report| json::json(&report))
 }

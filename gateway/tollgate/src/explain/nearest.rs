@@ -1,13 +1,14 @@
-//! Which of the routes that do not win came nearest: with thousands of routes, those are the ones to look at.
+//! Sorts the routes that do not win by how near they came. With thousands of routes, only the nearest are
+//! worth reading.
 
 use std::cmp::Reverse;
 
 use tollgate_config::{Match, PathMatch};
 use tollgate_route::Why;
 
-/// Sorts routes by how near they came to taking a request for `path`: those that match and are less specific, then
-/// those where a later condition fails, then those whose path has the longest beginning in common; the order of the
-/// list last.
+/// Sorts routes by how near they came to taking a request for `path`. First come matching routes that are less
+/// specific, then those where a later condition fails, then those whose path has the longest common prefix.
+/// Ties keep the order of the list.
 pub fn sort(others: &mut [(u32, Why)], matches: &[&Match], path: &str) {
     others.sort_by_cached_key(|(route, why)| {
         let shared = matches.get(*route as usize).map_or(0, |matches| shared(matches, path));
@@ -15,7 +16,7 @@ pub fn sort(others: &mut [(u32, Why)], matches: &[&Match], path: &str) {
     });
 }
 
-/// How far from a win.
+/// Returns how far a route is from a match; 0 is a match.
 fn steps(why: &Why) -> u8 {
     match why {
         Why::LessSpecific(_) => 0,
@@ -27,7 +28,7 @@ fn steps(why: &Why) -> u8 {
     }
 }
 
-/// Bytes that a route's path and the request's begin with alike.
+/// Returns the length of the common prefix of a route's path and the request's, in bytes.
 fn shared(matches: &Match, path: &str) -> usize {
     let text = match matches.path.as_ref().map(|path| &path.value) {
         None => "",

@@ -1,4 +1,4 @@
-//! From the arguments to the head of a request.
+//! Builds the head of the request to explain from the arguments.
 
 use std::net::SocketAddr;
 
@@ -6,19 +6,19 @@ use tollgate_plan::Plan;
 
 use super::Asked;
 
-/// What is wrong with what was asked.
+/// A mistake in the question.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// Where, as a JSON pointer (RFC 6901) into [`Asked`].
+    /// Its position, as a JSON pointer (RFC 6901) into [`Asked`].
     pub pointer: String,
-    /// What, for people.
+    /// A readable message.
     pub message: String,
 }
 
-/// The head as a client would send it.
+/// Returns the head as a client would send it.
 ///
 /// # Errors
-/// When the arguments do not say what to send.
+/// The arguments do not describe a request.
 pub fn sent(asked: &Asked, plan: &Plan) -> Result<String, Wrong> {
     let wrong = |pointer: &str, message| Wrong { pointer: pointer.to_owned(), message };
     let method = &asked.method;
@@ -41,7 +41,8 @@ pub fn sent(asked: &Asked, plan: &Plan) -> Result<String, Wrong> {
     Ok(format!("{method} {target} HTTP/1.1\r\n{host}{fields}\r\n"))
 }
 
-/// Whether the request would come by TLS: the URL says so, or leaves it to the first listener.
+/// Returns whether the request would arrive over TLS. Without a scheme in the URL, the first listener
+/// decides.
 pub fn is_secure(asked: &Asked, plan: &Plan) -> bool {
     match asked.url.split_once("://") {
         Some((scheme, _)) if !scheme.contains(['/', '?', '#']) => scheme.eq_ignore_ascii_case("https"),
@@ -61,7 +62,7 @@ fn split(url: &str) -> Result<Target<'_>, String> {
     if url.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err("a URL has no blanks or control characters: encode them, `%20` for example".to_owned());
     }
-    // No client sends the fragment.
+    // Clients do not send the fragment.
     let url = url.split('#').next().unwrap_or_default();
     if url.is_empty() {
         return Err("the URL is empty: write `/path`, `host/path` or `http://host:port/path`".to_owned());
@@ -75,7 +76,7 @@ fn split(url: &str) -> Result<Target<'_>, String> {
         {
             rest
         }
-        // A query may hold a URL of its own.
+        // A query may contain a URL of its own.
         Some((scheme, _)) if !scheme.contains(['/', '?']) => {
             return Err(format!("`{scheme}://` is not `http://`"));
         }
@@ -91,12 +92,12 @@ fn split(url: &str) -> Result<Target<'_>, String> {
                 .into(),
         );
     }
-    // RFC 9110, 4.2.3: an empty path is sent as `/`.
+    // An empty path is sent as `/` (RFC 9110, 4.2.3).
     let slash = if path.starts_with('/') { "" } else { "/" };
     Ok(Target { authority: Some(authority), target: format!("{slash}{path}") })
 }
 
-/// What a client on this machine would write to reach the first listener.
+/// Returns the authority by which a client on this machine would reach the first listener.
 fn own_authority(plan: &Plan) -> String {
     let address = plan.listeners.iter().find_map(|listener| listener.bind.tcp());
     let address = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 80)));

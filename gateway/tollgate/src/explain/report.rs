@@ -1,4 +1,4 @@
-//! What there is to say about a request, as data.
+//! The result of `explain`, as data.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tollgate_route::Why;
 use super::changes::{Change, changes, fields};
 use super::{nearest, rules};
 
-/// What there is to say about a request.
+/// The explanation of a request.
 #[derive(Debug)]
 pub struct Report {
     /// The method.
@@ -19,21 +19,21 @@ pub struct Report {
     pub target: String,
     /// `Host`, if one was sent.
     pub host: Option<String>,
-    /// The path as sent and its normal form; nothing if it has none.
+    /// The path as sent and in normal form; `None` if the target has no path.
     pub path: Option<(String, String)>,
-    /// The method of the request that it asks about, if it is a CORS preflight.
+    /// For a CORS preflight, the method of the request that it announces.
     pub preflight: Option<String>,
-    /// The route that takes it.
+    /// The route that takes the request.
     pub route: Option<Place>,
-    /// The nearest of the others and why they do not.
+    /// The nearest of the other routes, with the reason why each does not take it.
     pub others: Vec<(Place, Why)>,
-    /// How many more others there are.
+    /// How many other routes are left out of `others`.
     pub left_out: usize,
-    /// The policies that it meets, in that order.
+    /// The policies that the request passes, in order.
     pub policies: Vec<MetPolicy>,
-    /// Why the gateway answers with an error.
+    /// The reason if the gateway answers with an error.
     pub refused: Option<Refusal>,
-    /// What the route does, unless refused.
+    /// How the route handles the request, unless it is refused.
     pub action: Option<Act>,
 }
 
@@ -42,36 +42,36 @@ pub struct Report {
 pub struct Place {
     /// The route's name.
     pub name: String,
-    /// The file.
+    /// The file; empty if it is unknown.
     pub file: String,
-    /// The line.
+    /// The line; 0 if it is unknown.
     pub line: u32,
 }
 
-/// An error answer.
+/// An error response.
 #[derive(Debug)]
 pub struct Refusal {
     /// Its status.
     pub status: u16,
-    /// The reason as in the log.
+    /// The reason, spelled as in the log.
     pub reason: &'static str,
-    /// More on it.
+    /// Details of the reason.
     pub detail: Option<&'static str>,
 }
 
-/// What a route does.
+/// How a route handles a request.
 #[derive(Debug)]
 pub enum Act {
-    /// It forwards.
+    /// Forwards it.
     Forward(Box<Forward>),
-    /// It redirects.
+    /// Redirects it.
     Redirect {
-        /// Status.
+        /// The status code.
         status: u16,
         /// `Location`.
         location: String,
     },
-    /// It answers.
+    /// Answers it with a fixed response.
     Respond(Respond),
 }
 
@@ -80,57 +80,57 @@ pub enum Act {
 pub struct Forward {
     /// Path and query as sent upstream.
     pub target: String,
-    /// Fields that change.
+    /// The fields that change.
     pub changes: Vec<Change>,
-    /// Whether the connection may change its protocol.
+    /// Whether the connection may switch to another protocol.
     pub upgrade: bool,
-    /// Where it may go.
+    /// The upstreams among which the request is forwarded.
     pub upstreams: Vec<Destination>,
-    /// The bounds of each wait, by key; `None`: off.
+    /// The timeouts by their keys; `None`: off.
     pub timeouts: Vec<(&'static str, Option<Duration>)>,
-    /// Largest request body in bytes.
+    /// The largest request body, in bytes.
     pub body_limit: Option<u64>,
-    /// Whether the request's body is collected first.
+    /// Whether the request's body is collected before it is forwarded.
     pub buffers_request: bool,
-    /// Whether the response's is.
+    /// Whether the response's body is collected before it is sent to the client.
     pub buffers_response: bool,
-    /// How urgent it is.
+    /// The priority under overload.
     pub priority: Priority,
-    /// What takes the place of errors: of which, and what it is.
+    /// Replacements for error responses: the statuses, and the replacement in words.
     pub fallbacks: Vec<(String, String)>,
 }
 
-/// An upstream.
+/// An upstream of the route.
 #[derive(Debug)]
 pub struct Destination {
-    /// Its name; of one written in place, its endpoints.
+    /// Its name. An upstream written in place is named by its endpoints.
     pub name: String,
-    /// Weight among the route's.
+    /// Its weight relative to the route's other upstreams.
     pub weight: u32,
-    /// Its endpoints, as far as they are written down.
+    /// The endpoints that the configuration lists.
     pub endpoints: Vec<Reachable>,
-    /// How it chooses among them and copes when they fail: key and words.
+    /// Its rules for choosing an endpoint and for failures: key and description.
     pub rules: Vec<(&'static str, String)>,
 }
 
-/// An endpoint.
+/// An endpoint of an upstream.
 #[derive(Debug)]
 pub struct Reachable {
-    /// Where it is.
+    /// Its address.
     pub address: String,
-    /// Its weight among the upstream's.
+    /// Its weight relative to the upstream's other endpoints.
     pub weight: u32,
-    /// 0 is used first.
+    /// Its tier; 0 is used first.
     pub priority: u8,
-    /// The zone that it is in.
+    /// The zone in which it runs.
     pub zone: Option<String>,
-    /// Its share of the route's requests (0 to 1) while all are healthy; nothing where further endpoints are looked
-    /// up.
+    /// Its share of the route's requests (0 to 1) while all endpoints are healthy; `None` if further
+    /// endpoints are discovered.
     pub share: Option<f64>,
 }
 
-/// Collects what there is to say. Of the config comes where routes were written, if it is there. At most `shown` of the
-/// other routes are kept.
+/// Builds the report. `config`, if present, tells where routes were written. Keeps at most `shown` of the
+/// other routes.
 pub fn report(
     config: Option<&Config>,
     plan: &Plan,
@@ -174,7 +174,7 @@ pub fn report(
     }
 }
 
-/// A route of which it is not known where it was written.
+/// Returns a route whose position is unknown.
 fn unplaced(plan: &Plan, route: u32) -> Place {
     Place { name: plan.routes[route as usize].name.clone(), file: String::new(), line: 0 }
 }
@@ -182,7 +182,8 @@ fn unplaced(plan: &Plan, route: u32) -> Place {
 fn place(config: &Config, plan: &Plan, route: u32) -> Place {
     let index = route as usize;
     let at = config.routes.get(index).map_or_else(At::default, |route| {
-        // Several matches under one route are several routes, side by side: the match tells them apart.
+        // Several matches under one route are adjacent routes with the same position. The position of the
+        // match tells them apart.
         let beside = [index.wrapping_sub(1), index + 1];
         let shares =
             beside.iter().any(|&other| config.routes.get(other).is_some_and(|other| other.at == route.at));
@@ -264,8 +265,8 @@ fn destinations(plan: &Plan, shares: &[UpstreamShare], retry: Option<&Retry>) ->
     destinations.collect()
 }
 
-/// The endpoints that are written down. While all are healthy, those of the first priority share the requests, and
-/// among them those of the gateway's own zone if there are any.
+/// Returns the endpoints that the configuration lists. While all are healthy, the lowest tier takes all
+/// requests; within it, the endpoints of the gateway's own zone do, if there are any.
 fn endpoints(plan: &Plan, upstream: &Upstream, part: f64) -> Vec<Reachable> {
     let known = upstream.discover.is_none();
     let weighted = || upstream.endpoints.iter().filter(|endpoint| endpoint.weight > 0);

@@ -1,4 +1,4 @@
-//! How an upstream chooses among its endpoints and copes when they fail, in words.
+//! Describes in words how an upstream chooses among its endpoints and handles failures.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use tollgate_plan::{
     Policy, Probe, Queue, Retry, RetryOn, Upstream,
 };
 
-/// What there is to say, by key, in the order of the reference. What is off or as usual is left out, but for how an
-/// endpoint is chosen and what is tried again.
+/// Returns the descriptions by key, in the order of the reference. Settings that are off or default are left
+/// out, except `balance` and `retry`.
 pub fn facts(upstream: &Upstream, retry: &Retry) -> Vec<(&'static str, String)> {
     let rules = &upstream.rules;
     let mut facts = Vec::new();
@@ -136,7 +136,7 @@ fn conditions(on: &RetryOn) -> String {
     }
 }
 
-/// Neighbours are told as the range that they were written as, or could have been.
+/// Groups consecutive statuses into ranges, as they were written or could have been.
 fn ranges(statuses: &[u16]) -> impl Iterator<Item = String> {
     let neighbours = statuses.chunk_by(|one, next| one + 1 == *next);
     neighbours.map(|group| match (group.first(), group.last()) {
@@ -146,7 +146,7 @@ fn ranges(statuses: &[u16]) -> impl Iterator<Item = String> {
     })
 }
 
-/// Which errors something takes the place of, and what that is.
+/// Returns the statuses that a fallback replaces, and the replacement in words.
 pub fn fallback(plan: &Plan, fallback: &Fallback) -> (String, String) {
     let on = ranges(&fallback.on).collect::<Vec<_>>().join(", ");
     let name = |upstream: &usize| &plan.upstreams[*upstream].name;

@@ -1,4 +1,4 @@
-//! The report for people.
+//! The report as text.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use tollgate_proxy::MetPolicy;
 use super::changes::Change;
 use super::report::{Act, Destination, Forward, Place, Reachable, Report};
 
-/// Width of the first column.
+/// Width of the first column, in characters.
 const LABEL: usize = 10;
-/// Characters of a fixed body that are shown.
+/// How many characters of a fixed body are shown.
 const EXCERPT: usize = 60;
 
-/// The report as text.
+/// Returns the report as text.
 pub fn text(report: &Report) -> String {
     let mut page = Page::default();
     let host = report.host.as_deref().unwrap_or("(no host)");
@@ -71,7 +71,7 @@ struct Page {
 }
 
 impl Page {
-    /// One line; an empty label goes on with the one before.
+    /// Writes one line. With an empty label it continues the previous entry.
     fn line(&mut self, label: &str, text: std::fmt::Arguments<'_>) {
         // Writing to a `String` cannot fail.
         let _ = writeln!(self.out, "{label:LABEL$}{text}");
@@ -132,7 +132,8 @@ impl Page {
         }
     }
 
-    /// `own`: with its rules, which not all share.
+    /// Writes an upstream. `own` includes its rules; they are written once elsewhere if all upstreams share
+    /// them.
     fn destination(&mut self, label: &str, destination: &Destination, several: bool, own: bool) {
         let Destination { name, weight, endpoints, rules } = destination;
         match several {
@@ -171,7 +172,7 @@ impl Page {
     }
 }
 
-/// The rules of all upstreams, if they are the same.
+/// Returns the rules of all upstreams, if they are the same.
 fn shared(upstreams: &[Destination]) -> Option<&[(&'static str, String)]> {
     let (first, rest) = upstreams.split_first()?;
     rest.iter().all(|other| other.rules == first.rules).then_some(&first.rules)
@@ -196,7 +197,7 @@ fn shown(place: &Place) -> String {
     format!("{name} ({file}:{line})")
 }
 
-/// As it would be written in the file.
+/// Formats a time as it would be written in the file.
 fn duration(wait: Option<Duration>) -> String {
     match wait {
         None => "off".to_owned(),

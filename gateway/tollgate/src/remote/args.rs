@@ -1,4 +1,4 @@
-//! The command line of each command.
+//! The arguments of the commands that talk to a running gateway.
 
 use std::path::PathBuf;
 
@@ -6,179 +6,180 @@ use clap::{Args, ValueEnum};
 
 use crate::client::Remote;
 
-/// How an answer is printed.
+/// The format of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
-    /// For people.
+    /// Readable text.
     Text,
-    /// The answer as JSON.
+    /// The response as JSON.
     Json,
-    /// The answer as YAML.
+    /// The response as YAML.
     Yaml,
 }
 
-/// What to show.
+/// The resources to show.
 #[derive(Clone, Debug, Args)]
 pub struct Get {
-    /// `routes`, `upstreams`, `consumers`, `certificates` or `policies`, or one of them: `routes/hello`. Left out: what runs.
+    /// `routes`, `upstreams`, `consumers`, `certificates` or `policies`, or one of them: `routes/hello`.
+    /// Without it, a summary.
     #[arg(value_name = "KIND[/NAME]")]
     pub what: Option<String>,
-    /// The name, if it does not stand behind the kind.
+    /// The name, if it is not written after the kind.
     pub name: Option<String>,
-    /// Only those that hold this text anywhere.
+    /// Only resources that contain this text anywhere.
     #[arg(long, value_name = "TEXT")]
     pub search: Option<String>,
-    /// Only those of the file, or of the store.
+    /// Only resources from the file, or from the store.
     #[arg(long, value_parser = ["file", "store"])]
     pub source: Option<String>,
-    /// How it is printed: one resource is YAML unless this says otherwise, a list a table.
+    /// The format. By default one resource is printed as YAML, and a list as a table.
     #[arg(short, long, value_name = "FORM")]
     pub output: Option<Output>,
-    /// Whom to ask.
+    /// The gateway to ask.
     #[command(flatten)]
     pub remote: Remote,
 }
 
-/// What to write.
+/// The resource to write.
 #[derive(Clone, Debug, Args)]
 pub struct Set {
     /// The resource: `routes/hello`, `upstreams/shop`, `consumers/alice`.
     #[arg(value_name = "KIND/NAME")]
     pub what: String,
-    /// What it is to be, in YAML or JSON: what would stand in the file, without the name.
+    /// The new value, in YAML or JSON, as in the configuration file but without the name.
     #[arg(required_unless_present = "file", conflicts_with = "file")]
     pub value: Option<String>,
-    /// The file that has it; `-` is standard input.
+    /// The file with the value; `-` is standard input.
     #[arg(short, long)]
     pub file: Option<PathBuf>,
-    /// Merge it into what is there (RFC 7396): `null` takes a key away.
+    /// Merge it into the current value (RFC 7396): `null` removes a key.
     #[arg(long)]
     pub merge: bool,
-    /// How it is made.
+    /// Conditions and output.
     #[command(flatten)]
     pub change: Change,
 }
 
-/// What to remove.
+/// The resource to remove.
 #[derive(Clone, Debug, Args)]
 pub struct Delete {
     /// The resource: `routes/hello`.
     #[arg(value_name = "KIND/NAME")]
     pub what: String,
-    /// How it is made.
+    /// Conditions and output.
     #[command(flatten)]
     pub change: Change,
 }
 
-/// How a change of one resource is made.
+/// The conditions and output of a change of one resource.
 #[derive(Clone, Debug, Args)]
 pub struct Change {
-    /// Only if this version changed it last: `tollgate get KIND` lists versions.
+    /// Only if the current version is this one: `tollgate get KIND` lists versions.
     #[arg(long, value_name = "VERSION", conflicts_with = "if_new")]
     pub if_version: Option<u64>,
-    /// Only if there is none of the name.
+    /// Only if no resource has this name.
     #[arg(long)]
     pub if_new: bool,
-    /// Whether and how.
+    /// Dry run and output.
     #[command(flatten)]
     pub how: How,
 }
 
-/// Whether it is done, how it is told, and whom to ask.
+/// The execution and output of a change.
 #[derive(Clone, Debug, Args)]
 pub struct How {
-    /// Only say what would be.
+    /// Only report what would change.
     #[arg(long)]
     pub dry_run: bool,
-    /// How the answer is printed.
+    /// The format.
     #[arg(short, long, value_name = "FORM", default_value = "text")]
     pub output: Output,
-    /// Whom to ask.
+    /// The gateway to ask.
     #[command(flatten)]
     pub remote: Remote,
 }
 
-/// What to write out.
+/// The resources to export.
 #[derive(Clone, Debug, Args)]
 pub struct Export {
-    /// Only what the store has, and not what the gateway's file has.
+    /// Only resources from the store, not from the gateway's file.
     #[arg(long)]
     pub stored: bool,
-    /// `yaml` or `json`.
+    /// The format: `yaml` or `json`.
     #[arg(short, long, value_name = "FORM", default_value = "yaml")]
     pub output: Output,
-    /// Whom to ask.
+    /// The gateway to ask.
     #[command(flatten)]
     pub remote: Remote,
 }
 
-/// What to read in.
+/// The resources to import.
 #[derive(Clone, Debug, Args)]
 pub struct Import {
     /// A file with resources, as `export` writes it; `-` is standard input.
     pub file: PathBuf,
-    /// Remove what the store has and the file has not.
+    /// Remove resources that are in the store but not in the file.
     #[arg(long)]
     pub prune: bool,
-    /// Whether and how.
+    /// Dry run and output.
     #[command(flatten)]
     pub how: How,
 }
 
-/// What to compare.
+/// The state to compare with.
 #[derive(Clone, Debug, Args)]
 pub struct Diff {
-    /// A file with resources, as `export` writes it; `-` is standard input. Or the number of a version.
+    /// A file with resources, as `export` writes it (`-` is standard input), or the number of a version.
     #[arg(value_name = "FILE|VERSION")]
     pub with: PathBuf,
-    /// Show as removed what the store has and the file has not.
+    /// Also show, as removed, resources that are in the store but not in the file.
     #[arg(long)]
     pub prune: bool,
-    /// How the answer is printed.
+    /// The format.
     #[arg(short, long, value_name = "FORM", default_value = "text")]
     pub output: Output,
-    /// Whom to ask.
+    /// The gateway to ask.
     #[command(flatten)]
     pub remote: Remote,
 }
 
-/// Which versions to show.
+/// The versions to show.
 #[derive(Clone, Debug, Args)]
 pub struct History {
-    /// One version, with what it changed.
+    /// A single version, with its changes.
     #[arg(id = "at", value_name = "VERSION")]
     pub version: Option<u64>,
-    /// At most so many, the newest first.
+    /// The most versions to show, the newest first.
     #[arg(long, default_value_t = 20)]
     pub limit: u32,
-    /// Versions before this one.
+    /// Only versions before this one.
     #[arg(long, value_name = "VERSION")]
     pub before: Option<u64>,
-    /// How it is printed.
+    /// The format.
     #[arg(short, long, value_name = "FORM", default_value = "text")]
     pub output: Output,
-    /// Whom to ask.
+    /// The gateway to ask.
     #[command(flatten)]
     pub remote: Remote,
 }
 
-/// Where to go back to.
+/// The version to restore.
 #[derive(Clone, Debug, Args)]
 pub struct Rollback {
     /// The version; 0 is the empty store.
     #[arg(id = "to", value_name = "VERSION")]
     pub version: u64,
-    /// Whether and how.
+    /// Dry run and output.
     #[command(flatten)]
     pub how: How,
 }
 
-/// Where the copy goes.
+/// The destination of a backup.
 #[derive(Clone, Debug, Args)]
 pub struct Backup {
-    /// A file that is not there yet, on the gateway's machine.
+    /// A file that does not exist yet, on the gateway's machine.
     pub to: PathBuf,
-    /// Whom to ask.
+    /// The gateway to ask.
     #[command(flatten)]
     pub remote: Remote,
 }

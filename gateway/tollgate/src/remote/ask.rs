@@ -1,4 +1,4 @@
-//! A request, and its answer or why there is none.
+//! Requests to the admin API, for the commands of this module.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,21 +9,22 @@ use tollgate_config::from_yaml;
 
 use crate::client::{Answer, Client, Remote, Sent};
 
-/// A gateway to ask.
+/// A gateway to send requests to.
 pub struct Gateway(Client);
 
 impl Gateway {
-    /// Whom the command line names.
+    /// Uses the gateway that the command line names.
     pub fn new(remote: &Remote) -> Result<Self, String> {
         Client::new(remote).map(Self)
     }
 
-    /// The document at a path.
+    /// Returns the JSON document at a path.
     pub fn get(&self, path: &str) -> Result<Value, String> {
         self.ask(&Method::GET, path, Sent::default())
     }
 
-    /// The document that answers a request of success; else what is wrong, for people.
+    /// Sends a request and returns the JSON document of its response. If it fails, returns a readable
+    /// message.
     pub fn ask(&self, method: &Method, path: &str, sent: Sent) -> Result<Value, String> {
         let answer = self.0.send(method, path, &sent)?;
         if !answer.status.is_success() {
@@ -34,14 +35,14 @@ impl Gateway {
     }
 }
 
-/// What is wrong with a configuration, each with its place, as `check` says it.
+/// Returns the problems of a configuration in a response, rendered as `check` does.
 fn problems(answer: &Answer) -> Option<String> {
     let value: Value = serde_json::from_slice(&answer.body).ok()?;
     let texts: Vec<_> = value["problems"].as_array()?.iter().filter_map(|it| it["text"].as_str()).collect();
     (!texts.is_empty()).then(|| texts.iter().map(|text| text.trim_end()).collect::<Vec<_>>().join("\n\n"))
 }
 
-/// A kind and a name, together or apart.
+/// Splits a kind and a name that may be written together or apart.
 pub fn named<'a>(what: &'a str, name: Option<&'a str>) -> (&'a str, Option<&'a str>) {
     match (what.split_once('/'), name) {
         (Some((kind, name)), None) if !name.is_empty() => (kind, Some(name)),
@@ -50,10 +51,10 @@ pub fn named<'a>(what: &'a str, name: Option<&'a str>) -> (&'a str, Option<&'a s
     }
 }
 
-/// The path of a resource.
+/// Returns the path of a resource in the admin API.
 ///
 /// # Errors
-/// When its name is missing.
+/// The name is missing.
 pub fn path(what: &str) -> Result<String, String> {
     match named(what, None) {
         (kind, Some(name)) => Ok(format!("/api/v1/{}/{}", encoded(kind), encoded(name))),
@@ -61,7 +62,7 @@ pub fn path(what: &str) -> Result<String, String> {
     }
 }
 
-/// A text as part of a path or of a query (RFC 3986, section 2.3); a slash stays.
+/// Percent-encodes a text for a path or a query (RFC 3986, section 2.3). Slashes are kept.
 pub fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -75,7 +76,7 @@ pub fn encoded(text: &str) -> String {
     out
 }
 
-/// A document of a file, or of standard input.
+/// Reads a document from a file or standard input.
 pub fn read(file: &Path) -> Result<Value, String> {
     let mut text = String::new();
     let (name, result) = match file == Path::new("-") {
@@ -86,7 +87,7 @@ pub fn read(file: &Path) -> Result<Value, String> {
     document(&name, &text)
 }
 
-/// A document of YAML; JSON is YAML too.
+/// Parses a YAML document; JSON is YAML too.
 pub fn document(name: &str, text: &str) -> Result<Value, String> {
     from_yaml(text).map_err(|problems| {
         let texts: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();

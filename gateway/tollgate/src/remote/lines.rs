@@ -1,10 +1,10 @@
-//! What has changed between two texts, line by line.
+//! A line-by-line difference of two texts.
 
-/// Lines around a change that are shown with it.
+/// How many unchanged lines are shown around a change.
 const CONTEXT: usize = 2;
 
-/// The lines of both, those that are gone with `-`, those that came with `+`; long stretches that are the same left out.
-/// The texts are resources of a configuration: a table of their lengths is small.
+/// Returns the lines of both texts, removed ones with `-` and added ones with `+`. Long unchanged stretches
+/// are left out. It builds a table with an entry for each pair of lines, which is small for single resources.
 pub fn difference(before: &str, after: &str) -> String {
     let (a, b): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
     let lines = merged(&a, &b);
@@ -25,9 +25,9 @@ pub fn difference(before: &str, after: &str) -> String {
     out
 }
 
-/// By the longest common subsequence.
+/// Merges both by their longest common subsequence.
 fn merged<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<(char, &'a str)> {
-    // How long it is of what follows after each pair of places.
+    // Entry `[i][j]` is the length of the longest common subsequence of `a[i..]` and `b[j..]`.
     let mut common = vec![vec![0_u32; b.len() + 1]; a.len() + 1];
     for i in (0..a.len()).rev() {
         for j in (0..b.len()).rev() {

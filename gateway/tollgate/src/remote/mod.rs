@@ -1,13 +1,14 @@
-//! Commands that ask a running gateway over its admin API, and change it.
+//! Commands that query or change a running gateway through its admin API.
 //!
-//! | Module | What it has |
+//! | Module | Contents |
 //! |---|---|
-//! | `args` | the command line of each |
+//! | `args` | arguments of the commands |
+//! | `ask` | requests and their responses |
 //! | `ask` | a request, and its answer or why there is none |
 //! | `resources` | `get`, `set`, `delete` |
 //! | `whole` | `export`, `import`, `diff`, `backup` |
 //! | `versions` | `history`, `rollback` |
-//! | `show` | answers, for people and for programs |
+//! | `show` | results as text, JSON or YAML |
 
 mod args;
 mod ask;
@@ -28,7 +29,7 @@ use tollgate_net::notice;
 
 use crate::print::print;
 
-/// What a command has to say: a text, and whether it is good news.
+/// The result of a command: a text and the exit code.
 pub struct Said {
     text: String,
     code: ExitCode,
@@ -40,12 +41,12 @@ impl Said {
     }
 }
 
-/// Says it; a message is an error. `bad` is the exit status for that.
+/// Prints a result. An error message gives the exit code `bad`.
 pub fn run(said: Result<Said, String>, bad: u8) -> ExitCode {
     match said {
         Ok(Said { text, code }) => print(&text, code),
         Err(message) => {
-            // A problem of a configuration is rendered as `check` does, and begins with its severity.
+            // A problem of a configuration is rendered as `check` does, and already begins with its severity.
             let prefix = if message.starts_with("error: ") { "" } else { "error: " };
             notice!("{prefix}{}", message.trim_end());
             ExitCode::from(bad)

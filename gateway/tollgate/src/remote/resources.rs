@@ -10,7 +10,7 @@ use super::ask::{Gateway, document, encoded, named, path, read};
 use super::show;
 use crate::client::Sent;
 
-/// Shows what there is.
+/// Shows a summary, a list or a resource.
 pub fn get(args: &Get) -> Result<Said, String> {
     let gateway = Gateway::new(&args.remote)?;
     let Some(what) = &args.what else {
@@ -39,7 +39,7 @@ pub fn get(args: &Get) -> Result<Said, String> {
 
 fn row(item: &Value) -> Vec<String> {
     let value = &item["value"];
-    // Of a route what it matches, of an upstream where it goes.
+    // Shows the match of a route, the endpoints of an upstream.
     let what = value.get("match").or(value.get("endpoints")).or(value.get("discover")).unwrap_or(value);
     let what = what.as_str().map_or_else(|| what.to_string(), str::to_owned);
     vec![

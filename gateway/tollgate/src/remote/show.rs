@@ -1,4 +1,4 @@
-//! Answers, for people and for programs.
+//! Formats responses as text, JSON or YAML.
 
 use serde_json::Value;
 use tollgate_config::to_yaml;
@@ -6,7 +6,7 @@ use tollgate_config::to_yaml;
 use super::args::Output;
 use super::lines::difference;
 
-/// A document for programs.
+/// Formats a document as JSON or YAML.
 pub fn document(value: &Value, output: Output) -> String {
     match output {
         Output::Json => format!("{value:#}\n"),
@@ -14,7 +14,7 @@ pub fn document(value: &Value, output: Output) -> String {
     }
 }
 
-/// What a change has done, or would do; with the lines of each resource, if wanted.
+/// Describes what a change has done or would do. `with_lines` adds the changed lines of each resource.
 pub fn change(answer: &Value, with_lines: bool) -> String {
     let mut out = changes(&answer["changes"], with_lines);
     for warning in answer["warnings"].as_array().into_iter().flatten() {
@@ -30,7 +30,7 @@ pub fn change(answer: &Value, with_lines: bool) -> String {
     out
 }
 
-/// Each change, a line: `+ routes/hello`.
+/// Lists changes, one line each: `+ routes/hello`.
 pub fn changes(changes: &Value, with_lines: bool) -> String {
     let mut out = String::new();
     for change in changes.as_array().into_iter().flatten() {
@@ -51,7 +51,7 @@ fn yaml(value: &Value) -> String {
     if value.is_null() { String::new() } else { to_yaml(value) }
 }
 
-/// A value as a cell of a table.
+/// Formats a value as a cell of a table.
 pub fn text(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
@@ -60,7 +60,7 @@ pub fn text(value: &Value) -> String {
     }
 }
 
-/// Rows under their titles, in columns.
+/// Formats rows under their titles, in columns.
 pub fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
@@ -79,7 +79,7 @@ fn line(cells: &mut dyn Iterator<Item = &str>, widths: &[usize]) -> String {
     format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
 }
 
-/// A text cut to what fits in a cell.
+/// Cuts a text to the width of a cell.
 pub fn short(text: &str) -> String {
     const LONGEST: usize = 60;
     match text.char_indices().nth(LONGEST) {

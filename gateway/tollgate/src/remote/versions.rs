@@ -8,7 +8,7 @@ use super::ask::Gateway;
 use super::show;
 use crate::client::Sent;
 
-/// Shows versions, or one of them.
+/// Shows versions, or one of them with its changes.
 pub fn history(args: &History) -> Result<Said, String> {
     let gateway = Gateway::new(&args.remote)?;
     let path = match (args.version, args.before) {
@@ -35,7 +35,7 @@ pub fn history(args: &History) -> Result<Said, String> {
     Ok(Said::good(show::table(&["VERSION", "AT", "WHO", "WHAT"], &rows)))
 }
 
-/// Makes all as it was at a version.
+/// Restores the state of a version.
 pub fn rollback(args: &Rollback) -> Result<Said, String> {
     let how = &args.how;
     let path = format!("/api/v1/rollback/{}?dry_run={}", args.version, how.dry_run);

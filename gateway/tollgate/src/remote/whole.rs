@@ -1,4 +1,4 @@
-//! `tollgate export`, `import`, `diff` and `backup`: all resources at once.
+//! `tollgate export`, `import`, `diff` and `backup`, which handle all resources at once.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use super::ask::{Gateway, read};
 use super::show;
 use crate::client::Sent;
 
-/// Writes all resources out.
+/// Prints all resources.
 pub fn export(args: &Export) -> Result<Said, String> {
     let gateway = Gateway::new(&args.remote)?;
     let whole = match args.stored {
@@ -33,7 +33,7 @@ pub fn export(args: &Export) -> Result<Said, String> {
     Ok(Said::good(show::document(&whole, args.output)))
 }
 
-/// A resource that the gateway has.
+/// A resource of the gateway.
 struct Item {
     name: String,
     value: Value,
@@ -46,7 +46,7 @@ fn items(gateway: &Gateway, kind: &Kind) -> Result<Vec<Item>, String> {
     Ok(items
         .map(|item| {
             let mut value = item["value"].clone();
-            // The file's have it inside, the store's have not.
+            // Resources of the file contain their name; stored ones do not.
             if let (true, Some(entries)) = (kind.is_list(), value.as_object_mut()) {
                 entries.shift_remove("name");
             }
@@ -55,7 +55,7 @@ fn items(gateway: &Gateway, kind: &Kind) -> Result<Vec<Item>, String> {
         .collect())
 }
 
-/// As a file has them: a list with names, or a mapping of names.
+/// Combines resources to the form of a file: a list with names, or a mapping of names.
 fn together(kind: &Kind, items: impl Iterator<Item = Item>) -> Value {
     if !kind.is_list() {
         return Value::Object(items.map(|item| (item.name, item.value)).collect());
@@ -88,7 +88,8 @@ fn told(left: usize) -> String {
     }
 }
 
-/// Has a file's resources written, or only told what that would be; gives how many the gateway's own file has, too.
+/// Writes a file's resources, or reports what that would change. Also returns how many resources the
+/// gateway's own file already has.
 fn brought(gateway: &Gateway, file: &Path, prune: bool, dry_run: bool) -> Result<(Value, usize), String> {
     let whole = read(file)?;
     let entries =
@@ -105,7 +106,8 @@ fn brought(gateway: &Gateway, file: &Path, prune: bool, dry_run: bool) -> Result
         let there = items(gateway, kind)?;
         let wanted = apart(kind, entries.get(kind.key))?;
         for (name, value) in &wanted {
-            // What the gateway's own file says already is no change; the API refuses what differs, and says where to do it.
+            // A resource that the gateway's own file has in the same form is no change. If it differs, the
+            // API refuses it and says where to change it.
             if there.iter().any(|item| !item.stored && item.name == *name && item.value == *value) {
                 left += 1;
                 continue;
@@ -123,7 +125,7 @@ fn brought(gateway: &Gateway, file: &Path, prune: bool, dry_run: bool) -> Result
     Ok((gateway.ask(&Method::POST, &path, sent)?, left))
 }
 
-/// The resources of a kind, by name.
+/// Splits the resources of a kind by name.
 fn apart(kind: &Kind, value: Option<&Value>) -> Result<Vec<(String, Value)>, String> {
     match value {
         None | Some(Value::Null) => Ok(Vec::new()),
@@ -151,7 +153,7 @@ fn apart(kind: &Kind, value: Option<&Value>) -> Result<Vec<(String, Value)>, Str
     }
 }
 
-/// Says what a file would change, or a rollback. The exit status is that of `diff`: 1 if there is a difference.
+/// Shows what a file or a rollback would change. The exit code is 1 if there is a difference, as with `diff`.
 pub fn diff(args: &Diff) -> Result<Said, String> {
     let gateway = Gateway::new(&args.remote)?;
     let version = args.with.to_str().and_then(|text| text.parse::<u64>().ok());
@@ -170,10 +172,11 @@ pub fn diff(args: &Diff) -> Result<Said, String> {
     Ok(Said { text, code: if same { ExitCode::SUCCESS } else { ExitCode::from(1) } })
 }
 
-/// Has the gateway copy its store.
+/// Makes the gateway copy its store.
 pub fn backup(args: &Backup) -> Result<Said, String> {
     let gateway = Gateway::new(&args.remote)?;
-    // Where the gateway is another machine's, this is at least what the person sees.
+    // Made absolute here: for a gateway on another machine, the output then shows at least which path was
+    // used.
     let to = std::path::absolute(&args.to).map_err(|error| error.to_string())?;
     let body = Some(json!({ "to": to.display().to_string() }));
     let answer = gateway.ask(&Method::POST, "/api/v1/store/backup", Sent { body, headers: Vec::new() })?;

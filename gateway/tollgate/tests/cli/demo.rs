@@ -1,4 +1,4 @@
-//! `tollgate demo`: what it says to try works.
+//! `tollgate demo`: the commands that it prints work.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use super::{DEADLINE, Running, run, tollgate};
 
-/// Status line and the rest of an answer to a GET.
+/// Sends a GET and returns the whole response.
 fn get(url: &str, header: &str) -> String {
     let rest = url.strip_prefix("http://").expect("a URL");
     let (authority, path) = rest.split_at(rest.find('/').expect("a path"));
@@ -30,7 +30,7 @@ fn what_it_says_to_try_works_and_interrupt_ends_it() {
     while !text.last().is_some_and(|line: &String| line.contains("Ctrl-C")) {
         text.push(lines.next().expect("more lines").expect("a line"));
     }
-    // The access log follows; somebody has to read it.
+    // The access log follows on the same pipe, which must be read.
     let rest = std::thread::spawn(move || lines.map_while(Result::ok).count());
 
     let mut answers = Vec::new();
@@ -55,12 +55,12 @@ fn what_it_says_to_try_works_and_interrupt_ends_it() {
         assert!(answer.starts_with(status) && answer.contains(word), "{line}:\n{answer}");
     }
 
-    // The welcome page, for browsers.
+    // The welcome page for browsers.
     let welcome = answers[0].0.split([' ', '\'']).find(|word| word.starts_with("http://"));
     let page = get(welcome.expect("a URL"), "Accept: text/html,*/*\r\n");
     assert!(page.contains("text/html") && page.contains("<code>one</code>"), "{page}");
 
-    // The line with `explain`, as printed.
+    // The printed `explain` command.
     let explain = text.iter().find(|line| line.contains(" explain ")).expect("a line");
     let words: Vec<&str> = explain.split_whitespace().collect();
     let ran = run(&words[1..]);
@@ -68,12 +68,12 @@ fn what_it_says_to_try_works_and_interrupt_ends_it() {
     let file = Path::new(words[2]);
     assert!(file.is_file());
 
-    // Requests by weight, over all workers: 3 of 4, whichever worker takes a connection.
+    // Requests are distributed by weight over all workers: 3 of 4, whichever worker takes a connection.
     let api = answers[1].0.split([' ', '\'']).find(|word| word.starts_with("http://")).expect("a URL");
     let from_two = (0..40).filter(|_| get(api, "").contains("\"two\"")).count();
     assert!((5..=15).contains(&from_two), "{from_two} of 40 from the service with weight 1");
 
-    // The dashboard, and a route that it can change.
+    // The dashboard, and a route that can be changed on it.
     let dashboard = text.iter().find(|line| line.starts_with("The dashboard is ")).expect("a line");
     let url = dashboard.split(' ').find(|word| word.starts_with("http://")).expect("a URL");
     let url = url.trim_end_matches("/:");

@@ -1,4 +1,4 @@
-//! The documentation is in step with the binary.
+//! The documentation agrees with the binary.
 
 use super::{run, run_with_input};
 
@@ -17,7 +17,7 @@ fn the_reference_is_in_step() {
     );
 }
 
-/// Every example that is a whole file; parts of files have no `routes`.
+/// Checks every example that is a whole file. Partial examples have no `routes`.
 #[test]
 fn examples_pass_check() {
     let page = page("configuration.md");
@@ -32,8 +32,8 @@ fn examples_pass_check() {
     assert!(whole >= 3, "{whole} whole files");
 }
 
-/// Every block of these pages is checked. A part of a file gets what a whole one needs; a list is what a file of endpoints
-/// holds.
+/// Checks every block of these pages. A partial example is completed to a whole file; a list is the content
+/// of a file of endpoints.
 #[test]
 fn upstream_examples_pass_check() {
     let pages = page("upstreams.md") + &page("overload.md");
@@ -57,7 +57,7 @@ fn upstream_examples_pass_check() {
     }
 }
 
-/// Each feature is shown: every key of an upstream stands in an example, or at least in the text.
+/// Every key of an upstream appears in an example, or at least in the text.
 #[test]
 fn every_key_of_an_upstream_has_an_example() {
     let reference = run(&["reference"]).out;

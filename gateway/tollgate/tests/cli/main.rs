@@ -1,4 +1,4 @@
-//! The command line, through the built binary.
+//! Tests of the command line through the built binary.
 
 mod demo;
 mod docs;
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use tempfile::NamedTempFile;
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any command here takes on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// The command, with an environment that changes nothing.
+/// Returns the command with an environment that does not affect it.
 fn tollgate(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
     command
@@ -27,19 +27,19 @@ fn tollgate(args: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end.
+/// Runs a command to its end.
 fn run(args: &[&str]) -> Ran {
     Ran::from(tollgate(args).output().expect("tollgate starts"))
 }
 
-/// Runs it to its end with something on standard input.
+/// Runs a command to its end with this standard input.
 fn run_with_input(args: &[&str], input: &str) -> Ran {
     let mut child = tollgate(args).stdin(Stdio::piped()).spawn().expect("tollgate starts");
     child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("it reads");
     Ran::from(child.wait_with_output().expect("it ends"))
 }
 
-/// What a command printed and how it ended.
+/// The output of a command and its exit code.
 #[derive(Debug)]
 struct Ran {
     code: Option<i32>,
@@ -56,19 +56,19 @@ impl From<Output> for Ran {
     }
 }
 
-/// A configuration in a file of its own.
+/// Writes a configuration to a temporary file.
 fn file(text: &str) -> NamedTempFile {
     let mut file = tempfile::Builder::new().suffix(".yaml").tempfile().expect("a temporary file");
     file.write_all(text.as_bytes()).expect("written");
     file
 }
 
-/// A path as an argument.
+/// Returns its path as an argument.
 fn arg(file: &NamedTempFile) -> &str {
     file.path().to_str().expect("UTF-8")
 }
 
-/// A running command; it is killed if the test ends before it.
+/// A running command. It is killed if the test ends before it.
 struct Running(Option<Child>);
 
 impl Running {

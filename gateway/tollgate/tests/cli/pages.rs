@@ -1,4 +1,4 @@
-//! What the binary knows of itself, and `check`.
+//! Commands that print what is built into the binary, and `check`.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Starts that fail say why; starts that work say so, to systemd too.
+//! Failed starts report why; successful starts report it, to systemd too.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};

@@ -23,7 +23,7 @@ use crate::{own_addresses, unguarded};
 /// A plan and its warnings.
 #[derive(Debug)]
 pub struct Compiled {
-    /// The plan.
+    /// The plan to roll out.
     pub plan: Plan,
     /// Doubtful but valid settings.
     pub warnings: Vec<Problem>,
@@ -34,7 +34,7 @@ pub struct Compiled {
 /// not for serving a config that has a store.
 ///
 /// # Errors
-/// Every problem at once, warnings among them.
+/// All errors and warnings.
 pub fn compile(config: &Config) -> Result<Compiled, Vec<Problem>> {
     compile_parts(&Parts { unseen: config.store.is_some(), ..Parts::of(config) })
 }
@@ -42,7 +42,7 @@ pub fn compile(config: &Config) -> Result<Compiled, Vec<Problem>> {
 /// Compiles a config whose parts come from several sources; otherwise like [`compile`].
 ///
 /// # Errors
-/// Every problem at once, warnings among them.
+/// All errors and warnings.
 pub fn compile_parts(parts: &Parts<'_>) -> Result<Compiled, Vec<Problem>> {
     compile_again(parts, &mut Memo::default())
 }
@@ -51,7 +51,7 @@ pub fn compile_parts(parts: &Parts<'_>) -> Result<Compiled, Vec<Problem>> {
 /// them again.
 ///
 /// # Errors
-/// Every problem at once, warnings among them.
+/// All errors and warnings.
 pub fn compile_again(parts: &Parts<'_>, memo: &mut Memo) -> Result<Compiled, Vec<Problem>> {
     let config = parts.config;
     let rules = path_rules(&config.paths);

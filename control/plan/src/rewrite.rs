@@ -12,7 +12,7 @@ use crate::HostRewrite;
 /// How a request is rewritten before it is forwarded.
 #[derive(Clone, Debug, Default)]
 pub struct Rewrite {
-    /// The path.
+    /// The change of the path; `None`: it is kept.
     pub path: Option<PathRewrite>,
     /// The `Host` sent upstream.
     pub host: Option<HostRewrite>,

@@ -8,9 +8,9 @@ use std::thread;
 use rustix::process::nice;
 use tokio::sync::oneshot;
 
-/// What the scheduler is to prefer requests by. A plan of 10,000 routes takes tens of milliseconds of a core; where there
-/// is none to spare, requests are not to stand still for that long, and a change still gets a tenth of it (sched(7):
-/// about 1.25 times less for each step).
+/// The nice value of that work. A plan of 10,000 routes takes tens of milliseconds of a core. On a saturated
+/// machine, requests must not stall that long, while a change still gets a tenth of the core (sched(7): each
+/// step gives about 1.25 times less).
 const NICE: i32 = 10;
 
 /// Runs work on its own thread with a lower scheduling priority than the rest of the process. If no thread

@@ -1,4 +1,4 @@
-//! `tollgate check FILE...`.
+//! `tollgate check FILE...`: reports every problem of configuration files, and opens no socket.
 
 use std::fmt::Display;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! The command line.
+//! The command line: commands, arguments and help texts. The doc comments of this file are the texts that
+//! `--help` prints.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

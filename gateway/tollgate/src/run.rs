@@ -1,4 +1,5 @@
-//! `tollgate run FILE`.
+//! `tollgate run FILE`: starts the gateway, or takes over from a running one, and hands it to the control
+//! thread.
 
 use std::io;
 use std::path::Path;
@@ -43,9 +44,7 @@ pub fn run(file: &Path) -> ExitCode {
 
 /// A running gateway, with everything that its control thread needs.
 pub struct Started {
-    /// The gateway.
     pub gateway: Gateway,
-    /// The control thread's runtime.
     pub runtime: LocalRuntime,
     /// The signals received since the start began.
     pub signals: Signals,

@@ -69,8 +69,8 @@ pub fn hand_over(
     gateway.listeners.leave(successor.addresses(), &gateway.workers);
     systemd::main_process(id);
     successor.done();
-    // If the service is stopped by a signal to all of its processes, this is the first one that this process
-    // gets.
+    // If the service is stopped by a signal to all of its processes, it is the first signal that this
+    // process gets.
     drain(runtime, gateway, bound, signals, 2)
 }
 

@@ -99,8 +99,8 @@ impl Predecessor {
         Ok(Some((Self(channel), inherited)))
     }
 
-    /// Reports that all workers run, and waits for permission to serve. If the old process has ended, its
-    /// place is free, so serving is permitted too.
+    /// Reports that all workers run, and waits for permission to serve. The end of the old process permits it
+    /// too, since its place is free.
     ///
     /// # Errors
     /// The old process is alive but sends nothing. It has given up this process and will end it.

@@ -56,8 +56,7 @@ impl Workers {
             })?);
         }
         drop(running);
-        // Waits for all workers, so that readiness means every worker runs. One that cannot start reports
-        // why.
+        // Waits for all workers, so that readiness means every worker runs. A failed worker reports why.
         for _ in 0..count {
             if started.recv().is_err() {
                 return Err(failure(threads));

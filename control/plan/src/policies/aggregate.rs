@@ -1,4 +1,4 @@
-//! `aggregate`.
+//! Compiles `aggregate`, and checks that the paths of its parts are in normal form.
 
 use tollgate_config as config;
 use tollgate_config::{AggregatePiece, Problem, ValuePiece};

@@ -1,4 +1,4 @@
-//! `any_of`.
+//! Compiles `any_of`: each alternative is a list of policies, compiled like any other.
 
 use std::sync::Arc;
 

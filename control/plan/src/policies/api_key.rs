@@ -1,4 +1,4 @@
-//! `api_key`.
+//! Compiles `api_key`.
 
 use std::sync::Arc;
 

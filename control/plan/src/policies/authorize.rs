@@ -1,4 +1,4 @@
-//! `authorize`.
+//! Compiles `authorize`.
 
 use tollgate_config as config;
 use tollgate_policy::{AuthorizeRules, Rule};

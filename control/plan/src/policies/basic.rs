@@ -1,4 +1,4 @@
-//! `basic`.
+//! Compiles `basic`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `canary`.
+//! Compiles `canary`. Percentages become millionths.
 
 use tollgate_config as config;
 use tollgate_policy::{CanaryBy, CanaryRule, CanaryRules};

@@ -1,4 +1,4 @@
-//! `client_certificate`.
+//! Compiles `client_certificate`.
 
 use std::sync::Arc;
 

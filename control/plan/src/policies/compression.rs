@@ -1,4 +1,4 @@
-//! `compression`.
+//! Compiles `compression`. The reader has checked the names of the encodings.
 
 use tollgate_config as config;
 use tollgate_policy::{CompressionRules, Encoding, Levels};

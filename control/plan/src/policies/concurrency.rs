@@ -1,4 +1,4 @@
-//! `concurrency`.
+//! Compiles `concurrency`.
 
 use tollgate_config as config;
 use tollgate_policy::{Concurrency, ConcurrencyRules};

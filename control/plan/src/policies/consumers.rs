@@ -1,4 +1,4 @@
-//! `consumers`.
+//! Compiles `consumers`, which is not a policy but the credentials that policies look up.
 
 use tollgate_config as config;
 use tollgate_config::Problem;

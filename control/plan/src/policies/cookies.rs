@@ -1,4 +1,4 @@
-//! `cookies`.
+//! Compiles `cookies`. Attributes that are not mentioned stay as the endpoint sends them.
 
 use tollgate_config as config;
 use tollgate_policy::CookieRules;

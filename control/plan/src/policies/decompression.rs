@@ -1,4 +1,4 @@
-//! `decompression`.
+//! Compiles `decompression`. A missing limit means no limit.
 
 use tollgate_config as config;
 use tollgate_policy::{Bounds, Coding, DecompressionRules};

@@ -1,4 +1,4 @@
-//! `ext_authz`.
+//! Compiles `ext_authz`. Files for the service's TLS are checked here.
 
 use tollgate_config as config;
 use tollgate_config::Problem;

@@ -1,4 +1,4 @@
-//! `fault`.
+//! Compiles `fault`. Percentages become millionths.
 
 use tollgate_config as config;
 use tollgate_policy::FaultRules;

@@ -1,4 +1,4 @@
-//! `forward_auth`.
+//! Compiles `forward_auth`. Files for the service's TLS are checked here.
 
 use tollgate_config as config;
 use tollgate_config::Problem;

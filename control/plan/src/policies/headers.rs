@@ -1,4 +1,5 @@
-//! `headers`.
+//! Compiles `headers`. The response's changes are behind a pointer, since every exchange keeps them until its
+//! response.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `hmac`.
+//! Compiles `hmac`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! `intercept`.
+//! Compiles `intercept`, which answers requests that match a rule. `rules` are the path rules that a replaced
+//! path must obey.
 
 use regex::bytes::Regex;
 use tollgate_config as config;

@@ -1,4 +1,4 @@
-//! `ip`.
+//! Compiles `ip`.
 
 use tollgate_config as config;
 use tollgate_policy::{Block, IpRules};

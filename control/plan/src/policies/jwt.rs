@@ -1,4 +1,4 @@
-//! `jwt`.
+//! Compiles `jwt`. Files with keys are parsed here; keys at a URL are fetched at run time.
 
 use tollgate_config as config;
 use tollgate_config::{JwtKeys, Problem};

@@ -1,4 +1,4 @@
-//! `mirror`.
+//! Compiles `mirror`. Percentages become millionths.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `plugins`: each plugin named there is a policy of its own.
+//! Compiles `plugins`: each plugin named there is a policy of its own.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `query`.
+//! Compiles `query`.
 
 use tollgate_config as config;
 use tollgate_policy::QueryRules;

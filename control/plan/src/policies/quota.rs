@@ -1,4 +1,4 @@
-//! `quota`.
+//! Compiles `quota`. A quota without a name is named after its key.
 
 use tollgate_config as config;
 use tollgate_config::Problem;

@@ -1,4 +1,4 @@
-//! `rate_limit`.
+//! Compiles `rate_limit`. A limit without a name is named after its key.
 
 use tollgate_config as config;
 use tollgate_config::Problem;

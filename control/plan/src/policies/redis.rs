@@ -1,4 +1,4 @@
-//! `redis`, for policies that count across several gateways.
+//! Compiles `redis`, for policies that count across several gateways.
 
 use tollgate_config as config;
 use tollgate_config::Problem;

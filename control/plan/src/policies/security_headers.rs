@@ -1,4 +1,4 @@
-//! `security_headers`.
+//! Compiles `security_headers`.
 
 use tollgate_config as config;
 use tollgate_policy::SecurityHeaders;

@@ -1,4 +1,4 @@
-//! `trace`.
+//! Compiles `trace`, and the OTLP collectors of other places.
 
 use tollgate_config as config;
 use tollgate_config::Problem;

@@ -13,7 +13,7 @@ use tollgate_observe::AdminListener;
 
 use crate::startup::cannot_listen;
 
-/// A listening socket.
+/// A listening socket of the admin listener, or a Unix socket of an ordinary one.
 #[derive(Debug)]
 pub enum Socket {
     /// A TCP socket.
@@ -213,7 +213,7 @@ fn said(socket: &AdminSocket, key: &str, error: &io::Error) -> io::Error {
     )
 }
 
-/// Removes the file of a socket.
+/// Removes the file of a socket. Errors are ignored.
 pub fn remove(file: &Path) {
     // It does not matter if the file is already gone.
     let _ = std::fs::remove_file(file);

@@ -40,7 +40,6 @@ const BAD_USAGE: u8 = 2;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Asked {
-    /// The method.
     pub method: String,
     /// `/path?query`, `host/path` or `http://host:port/path`. Without a host, the first `listen` address is
     /// used.
@@ -48,7 +47,7 @@ pub struct Asked {
     /// Header fields, each as `Name: value`.
     #[serde(default)]
     pub headers: Vec<String>,
-    /// The client's address.
+    /// The client's address; loopback if it is missing.
     #[serde(default = "loopback")]
     pub from: IpAddr,
     /// Whether to return every route that does not win, not only the nearest.

@@ -13,7 +13,6 @@ use super::{nearest, rules};
 /// The explanation of a request.
 #[derive(Debug)]
 pub struct Report {
-    /// The method.
     pub method: String,
     /// Path and query as sent.
     pub target: String,
@@ -40,7 +39,6 @@ pub struct Report {
 /// A route and where it was written.
 #[derive(Debug)]
 pub struct Place {
-    /// The route's name.
     pub name: String,
     /// The file; empty if it is unknown.
     pub file: String,
@@ -51,7 +49,6 @@ pub struct Place {
 /// An error response.
 #[derive(Debug)]
 pub struct Refusal {
-    /// Its status.
     pub status: u16,
     /// The reason, spelled as in the log.
     pub reason: &'static str,

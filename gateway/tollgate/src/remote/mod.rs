@@ -1,6 +1,6 @@
 //! Commands that query or change a running gateway through its admin API.
 //!
-//! | Module | Contents |
+//!  Module | Contents |
 //! |---|---|
 //! | `args` | arguments of the commands |
 //! | `ask` | requests and their responses |

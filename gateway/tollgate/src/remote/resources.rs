@@ -1,4 +1,4 @@
-//! `tollgate get`, `set` and `delete`.
+//! `tollgate get`, `set` and `delete`: shows and changes single resources.
 
 use hyper::Method;
 use hyper::header::{IF_MATCH, IF_NONE_MATCH};

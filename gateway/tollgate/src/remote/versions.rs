@@ -1,4 +1,4 @@
-//! `tollgate history` and `rollback`.
+//! `tollgate history` and `rollback`: shows versions of the store and goes back to one.
 
 use hyper::Method;
 

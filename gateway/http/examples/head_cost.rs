@@ -1,14 +1,14 @@
-//! What parsing a head costs, for an instruction counter.
+//! Measures the cost of parsing a head, with an instruction counter.
 //!
-//! `cost small 1000` parses a typical head a thousand times, as one read brings it, and checks nothing: the cost of
-//! one is the difference between two counts divided by the difference of the rounds.
+//! `head_cost small 1000` parses a typical head a thousand times, each as one read, and discards the result.
+//! The cost of one head is the difference between two counts, divided by the difference of the rounds.
 //!
 //! ```text
 //! valgrind --tool=callgrind target/release/examples/head_cost small 1000
 //! ```
 //!
-//! `small`: the request of a load generator. `browser`: 20 fields, 1.2 KiB. `response`: nginx's. `forward`: `browser`,
-//! and its fields copied as a proxy does. `chunked`: a body of 4 KiB in four chunks.
+//! `small`: the request of a load generator. `browser`: 20 fields, 1.2 KiB. `response`: a response of nginx.
+//! `forward`: `browser`, and its fields copied as a proxy does. `chunked`: a body of 4 KiB in four chunks.
 
 use std::hint::black_box;
 

@@ -1,4 +1,5 @@
-//! Which bytes may stand where: sixteen of them at a time where the set is plain, else by table.
+//! Character classes of HTTP's grammar. Sets without gaps are checked sixteen bytes at a time, the others by
+//! table.
 
 use wide::u8x16;
 
@@ -36,8 +37,8 @@ const fn classes() -> [u8; 256] {
         if b.is_ascii_alphanumeric() || punctuation {
             class |= TOKEN;
         }
-        // RFC 9112, 3.2: a target has no space, no control byte and no fragment; bytes past ASCII are left to
-        // nobody's guess.
+        // RFC 9112, 3.2: a target has no space, control byte or fragment. Bytes beyond ASCII are refused,
+        // because readers interpret them differently.
         if b.is_ascii_graphic() && b != b'#' {
             class |= TARGET;
         }
@@ -45,7 +46,7 @@ const fn classes() -> [u8; 256] {
         if b == b'\t' || (b >= b' ' && b != 0x7f) {
             class |= VALUE;
         }
-        // RFC 3986, 3.2.2, less what no name in use has: escapes and sub-delims.
+        // RFC 3986, 3.2.2, without escapes and sub-delims, which no name in use contains.
         if b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~') {
             class |= HOST;
         }
@@ -60,18 +61,19 @@ pub(crate) fn token_length(bytes: &[u8]) -> usize {
     bytes.iter().position(|byte| CLASSES[*byte as usize] & TOKEN == 0).unwrap_or(bytes.len())
 }
 
-/// Whether a token may have this byte (RFC 9110, 5.6.2).
+/// Whether a token may contain this byte (RFC 9110, 5.6.2).
 pub(crate) fn is_token_byte(byte: u8) -> bool {
     CLASSES[byte as usize] & TOKEN != 0
 }
 
-/// Whether this is a token (RFC 9110, 5.6.2).
+/// Whether `bytes` is a token (RFC 9110, 5.6.2).
 #[must_use]
 pub fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && token_length(bytes) == bytes.len()
 }
 
-/// Whether this is a token without upper-case letters, as a field's name in HTTP/2 (RFC 9113, 8.2.1).
+/// Whether `bytes` is a token without upper-case letters, as a field name in HTTP/2 must be (RFC 9113,
+/// 8.2.1).
 pub(crate) fn is_lower_token(bytes: &[u8]) -> bool {
     let usual = |block: u8x16| {
         range(block, b'0', 10) | range(block, b'a', 26) | equal(block, b'-') | equal(block, b'_')
@@ -80,24 +82,26 @@ pub(crate) fn is_lower_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes[run_end(bytes, 0, usual)..].iter().all(is_one)
 }
 
-/// Offset past the longest run from `start` on that is a token of letters, digits, `-` and `_`, as nearly all are.
+/// Offset past the longest run from `start` on of letters, digits, `-` and `_`. Nearly all tokens consist of
+/// these.
 #[inline]
 pub(crate) fn plain_token_end(bytes: &[u8], start: usize) -> usize {
     run_end(bytes, start, |block| alphanumeric(block) | equal(block, b'-') | equal(block, b'_'))
 }
 
-/// Offset past the longest run from `start` on that may stand in a request target and has no question mark.
+/// Offset past the longest run from `start` on of bytes that a request target may contain, up to a question
+/// mark.
 pub(crate) fn path_end(bytes: &[u8], start: usize) -> usize {
     run_end(bytes, start, |block| target(block) & !equal(block, b'?'))
 }
 
-/// Whether every byte may stand in a request target.
+/// Whether a request target may contain every byte.
 pub(crate) fn is_target(bytes: &[u8]) -> bool {
     run_end(bytes, 0, target) == bytes.len()
 }
 
-/// Offset past the longest run from `start` on that may stand in a field value. Every line of a head is such text, so
-/// the byte behind it is the line's end or an error: one pass finds either.
+/// Offset past the longest run from `start` on of bytes that a field value may contain. Every line of a head
+/// consists of such bytes, so the byte after the run ends the line or is an error: one pass finds either.
 #[inline]
 pub(crate) fn text_end(bytes: &[u8], start: usize) -> usize {
     run_end(bytes, start, |block| {
@@ -105,12 +109,12 @@ pub(crate) fn text_end(bytes: &[u8], start: usize) -> usize {
     })
 }
 
-/// Whether every byte may stand in a field value.
+/// Whether a field value may contain every byte.
 pub(crate) fn is_value(bytes: &[u8]) -> bool {
     text_end(bytes, 0) == bytes.len()
 }
 
-/// Offset past the longest run from `start` on that is a host's name or IPv4 address.
+/// Offset past the longest run from `start` on of bytes that a host name or an IPv4 address may contain.
 pub(crate) fn host_name_end(bytes: &[u8], start: usize) -> usize {
     run_end(bytes, start, |block| {
         let punctuation = equal(block, b'-') | equal(block, b'.') | equal(block, b'_') | equal(block, b'~');
@@ -118,11 +122,12 @@ pub(crate) fn host_name_end(bytes: &[u8], start: usize) -> usize {
     })
 }
 
-/// Whether the host name from `start` to `end` has an empty label: it begins with a dot, or has two dots in a row. A dot at its
-/// end stands for the root (RFC 1034, section 3.1).
+/// Whether the host name from `start` to `end` has an empty label: it begins with a dot, or has two dots in a
+/// row. A dot at its end denotes the root (RFC 1034, section 3.1).
 #[inline]
 pub(crate) fn has_empty_label(bytes: &[u8], start: usize, end: usize) -> bool {
-    // One bit a byte. `before` is the bit of the byte before the block; the name begins as if after a dot.
+    // One bit for each byte. `before` is the bit of the byte before the block; the name begins as if after a
+    // dot.
     let mut before = 1;
     let mut at = start;
     while at < end {
@@ -143,8 +148,8 @@ pub(crate) fn has_empty_label(bytes: &[u8], start: usize, end: usize) -> bool {
     false
 }
 
-/// Where the first line from `start` on begins that is one. What stands first of all bytes is not asked about: in a head that
-/// is the start line.
+/// Offset of the first line after `start` for which `is_one` returns true. The first line of `bytes`, in a
+/// head the start line, is not examined.
 #[inline(always)]
 pub(crate) fn find_line(bytes: &[u8], start: usize, is_one: impl Fn(usize) -> bool) -> Option<usize> {
     let mut at = start.max(1) - 1;
@@ -166,7 +171,7 @@ pub(crate) fn find_line(bytes: &[u8], start: usize, is_one: impl Fn(usize) -> bo
         }
         at += WIDTH;
     }
-    // The rest is seen in the last whole block, without the bytes that were seen before.
+    // The remaining bytes are checked in the last whole block; bytes checked before are masked out.
     let (block, from) = match bytes.last_chunk() {
         Some(block) => (*block, bytes.len() - WIDTH),
         None => {
@@ -178,12 +183,12 @@ pub(crate) fn find_line(bytes: &[u8], start: usize, is_one: impl Fn(usize) -> bo
     in_block(from, ends(block) & (ALL << (at - from).min(WIDTH)))
 }
 
-/// Bytes in a block, and its mask in bits.
+/// Bytes in a block, and the mask with one bit for each.
 const WIDTH: usize = 16;
 const ALL: u32 = 0xffff;
 
-/// Offset of the first byte from `start` on that is not in the class, or past the last one. `class` gives a block with
-/// every bit of a byte set that is in it.
+/// Offset of the first byte from `start` on that is not in the class, or the length of `bytes`. `class`
+/// returns a block in which all bits are set for each byte in the class.
 #[inline(always)]
 fn run_end(bytes: &[u8], start: usize, class: impl Fn(u8x16) -> u8x16) -> usize {
     let mut at = start;
@@ -194,7 +199,7 @@ fn run_end(bytes: &[u8], start: usize, class: impl Fn(u8x16) -> u8x16) -> usize 
         }
         at += WIDTH;
     }
-    // The rest is seen in the last whole block, without the bytes that were seen before.
+    // The remaining bytes are checked in the last whole block; bytes checked before are masked out.
     let (block, skip) = match bytes.last_chunk::<WIDTH>() {
         Some(block) => (*block, at + WIDTH - bytes.len()),
         None => {
@@ -212,7 +217,7 @@ fn equal(block: u8x16, byte: u8) -> u8x16 {
     block.simd_eq(u8x16::splat(byte))
 }
 
-/// Bytes from `first` on, `count` of them.
+/// Selects the `count` byte values from `first` on.
 #[inline(always)]
 fn range(block: u8x16, first: u8, count: u8) -> u8x16 {
     (block - u8x16::splat(first)).simd_le(u8x16::splat(count - 1))
@@ -223,7 +228,7 @@ fn alphanumeric(block: u8x16) -> u8x16 {
     range(block, b'0', 10) | range(block | u8x16::splat(0x20), b'a', 26)
 }
 
-/// Visible ASCII without `#`.
+/// Selects visible ASCII without `#`.
 #[inline(always)]
 fn target(block: u8x16) -> u8x16 {
     range(block, b'!', 94) & !equal(block, b'#')

@@ -1,10 +1,10 @@
-//! A request's head, changed where it stands: what translations and policies need, and no other request has.
+//! Edits a request's head in place. Translations and policies use it; other requests never do.
 
 use crate::chars::is_value;
 use crate::{Field, FieldLine, Name, Range, RequestHead, is_field};
 
 impl RequestHead {
-    /// Gives the first field of this name, in any case, another value. Says whether there is one.
+    /// Replaces the value of the first field with this name, in any case. Returns whether the field exists.
     pub fn set_value(&mut self, name: &[u8], value: &[u8]) -> bool {
         let Some(field) = self.head.position(name) else { return false };
         let Field { value: old, .. } = self.head.fields[field];
@@ -13,7 +13,8 @@ impl RequestHead {
         true
     }
 
-    /// Has the request be for another host. Says whether it has a `Host` that could be changed.
+    /// Changes the host that the request is for. Returns false if the request has no `Host`, or the new one
+    /// is no valid value.
     pub fn set_host(&mut self, host: &[u8]) -> bool {
         if !is_value(host) || !self.set_value(b"host", host) {
             return false;
@@ -25,7 +26,7 @@ impl RequestHead {
         true
     }
 
-    /// Takes out the first field of this name, in any case.
+    /// Removes the first field with this name, in any case.
     pub fn remove(&mut self, name: &[u8]) {
         if let Some(at) = self.head.position(name) {
             let field = self.head.fields.remove(at);
@@ -34,14 +35,15 @@ impl RequestHead {
         }
     }
 
-    /// Takes out every field of this name, in any case.
+    /// Removes every field with this name, in any case.
     pub fn remove_all(&mut self, name: &[u8]) {
         while self.head.position(name).is_some() {
             self.remove(name);
         }
     }
 
-    /// Takes out every field whose name `gone` has. A head without such a field costs one look at each name.
+    /// Removes every field for whose name `gone` returns true. A head without such a field costs one look at
+    /// each name.
     pub fn remove_where(&mut self, gone: impl Fn(&[u8]) -> bool) {
         while let Some(at) = self.head.fields.iter().position(|field| gone(self.head.slice(field.name))) {
             let field = self.head.fields.remove(at);
@@ -81,19 +83,19 @@ impl RequestHead {
         self.upgrade = self.upgrade.map(|_| parts[2]);
     }
 
-    /// Adds a field behind the others, which no `Connection` of the client's can take away. Says whether it was added: a
-    /// value that would end its line, or a name that is none, is not.
+    /// Appends a field, which the client's `Connection` cannot nominate. Returns false for an invalid name,
+    /// or a value that would end the line.
     pub fn append(&mut self, name: &[u8], value: &[u8]) -> bool {
         let value = value.trim_ascii();
         is_field(name, value) && self.push_line(&[name, b": ", value, b"\r\n"], name.len(), Name::of(name))
     }
 
-    /// The same with a line that was made before.
+    /// The same with a prepared line.
     pub fn append_line(&mut self, line: &FieldLine) -> bool {
         self.push_line(&[line.bytes()], line.name().len(), line.id())
     }
 
-    /// A line in pieces, whose name is so long.
+    /// Appends a line in pieces; its name has `name` bytes.
     #[inline(always)]
     fn push_line(&mut self, line: &[&[u8]], name: usize, id: Name) -> bool {
         let bytes = &mut self.head.bytes;
@@ -115,7 +117,8 @@ impl RequestHead {
         true
     }
 
-    /// Puts another query into the target; nothing: it has none. A target without a path stays as it is.
+    /// Replaces the target's query; `None` removes it. Does nothing if the query is invalid, or if the target
+    /// has neither a path nor a query.
     pub fn set_query(&mut self, query: Option<&[u8]>) {
         let target_byte = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
         if !query.is_none_or(|query| query.iter().all(target_byte)) {
@@ -140,7 +143,7 @@ impl RequestHead {
         }
     }
 
-    /// Puts other bytes into a part of the head, and moves what is behind it.
+    /// Replaces a part of the head, and adjusts the ranges after it.
     fn replace(&mut self, part: Range, bytes: &[u8]) {
         self.head.bytes.splice(part.start as usize..part.end as usize, bytes.iter().copied());
         let (end, grown) = (part.end, bytes.len() as u32);
@@ -190,7 +193,7 @@ mod tests {
         request
     }
 
-    /// Everything in it, by what the ranges say.
+    /// Everything that the ranges select, as text.
     fn shown(request: &RequestHead) -> (Vec<String>, Vec<String>) {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let fields = request.head.fields().iter();

@@ -3,7 +3,7 @@
 use crate::h1::plain_length;
 use crate::{Name, Names};
 
-/// A part of a head's buffer.
+/// A range of a head's buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
     /// Offset of the first byte.
@@ -13,18 +13,18 @@ pub struct Range {
 }
 
 impl Range {
-    /// Heads are limited to what 32 bits count: see [`HeadLimits`](crate::HeadLimits).
+    /// Never truncates: heads are limited to 32-bit offsets, see [`HeadLimits`](crate::HeadLimits).
     pub(crate) fn new(start: usize, end: usize) -> Self {
         Self { start: start as u32, end: end as u32 }
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the range is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.start == self.end
     }
 
-    /// The bytes that it stands for in the buffer that it was made for.
+    /// Returns the range of `bytes`, which must be the buffer that it was made for.
     #[must_use]
     pub fn of(self, bytes: &[u8]) -> &[u8] {
         &bytes[self.start as usize..self.end as usize]
@@ -34,35 +34,37 @@ impl Range {
 /// One field line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The name, if the gateway knows it.
+    /// The name, if the gateway knows it; otherwise [`Name::Other`] or another variant that stands for
+    /// several.
     pub id: Name,
-    /// Whether `Connection` names it, so that it must not go further (RFC 9110, 7.6.1). Only fields that the gateway
-    /// does not know can be named: the others are not for a peer to remove.
+    /// Whether `Connection` nominates the field, so that it must not be forwarded (RFC 9110, 7.6.1). Only
+    /// fields that the gateway does not know can be nominated; a peer must not remove the others.
     pub nominated: bool,
-    /// The name as written; the line begins with it.
+    /// The name as written, with which the line begins.
     pub name: Range,
-    /// The value without the white space around it.
+    /// The value, without the white space around it.
     pub value: Range,
     /// Offset past the line's CRLF.
     pub line_end: u32,
 }
 
-/// A message head as it was received: start line, fields, and the empty line that ends it. Until it is complete, and
-/// after an error, it holds the whole lines so far. Of a response, the parser mends what an endpoint has written loosely.
+/// A message head as received: start line, fields, and the empty line that ends it. Until it is complete, and
+/// after an error, it holds the complete lines so far. In a response, the parser repairs what an endpoint has
+/// written loosely.
 #[derive(Clone, Debug, Default)]
 pub struct Head {
     pub(crate) bytes: Vec<u8>,
     pub(crate) fields: Vec<Field>,
     /// Offset past the start line's CRLF.
     pub(crate) fields_start: u32,
-    /// The names that are there, and those that are there more than once: most questions that a gateway asks of a
-    /// head are about fields that it has not, and these answer without a look at any field.
+    /// Bit sets of the names that occur, and that occur more than once. Most look-ups are for fields that a
+    /// head lacks, and these sets answer them without a search.
     known: u64,
     repeated: u64,
 }
 
 impl Head {
-    /// The whole head as received.
+    /// The bytes of the head as received.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -74,37 +76,39 @@ impl Head {
         &self.fields
     }
 
-    /// The bytes of a part.
+    /// The bytes of a range.
     #[must_use]
     pub fn slice(&self, range: Range) -> &[u8] {
         range.of(&self.bytes)
     }
 
-    /// Whether there is a field of this name. For [`Name::Other`] and others that stand for several: of any such name.
+    /// Whether there is a field with this name. For [`Name::Other`] and other variants that stand for several
+    /// names: with any of these.
     #[must_use]
     pub const fn has(&self, name: Name) -> bool {
         self.known & name.bit() != 0
     }
 
-    /// Whether there is a field of any of these names.
+    /// Whether there is a field with any of these names.
     #[must_use]
     pub const fn has_any(&self, names: Names) -> bool {
         self.known & names.0 != 0
     }
 
-    /// Whether there are several field lines of this name. For [`Name::Other`] and [`Name::Alias`]: of any such names.
+    /// Whether there are several field lines with this name. For [`Name::Other`] and [`Name::Alias`]: with
+    /// any such names.
     #[must_use]
     pub const fn is_repeated(&self, name: Name) -> bool {
         self.repeated & name.bit() != 0
     }
 
-    /// The value of the first field of a known name.
+    /// The value of the first field with a known name.
     #[must_use]
     pub fn get(&self, name: Name) -> Option<&[u8]> {
         self.find(name).map(|value| self.slice(value))
     }
 
-    /// Where the value of the first field of a known name is.
+    /// The range of the value of the first field with a known name.
     pub(crate) fn find(&self, name: Name) -> Option<Range> {
         if !self.has(name) {
             return None;
@@ -112,7 +116,7 @@ impl Head {
         self.fields.iter().find(|field| field.id == name).map(|field| field.value)
     }
 
-    /// The value of the first field of any name, in any case.
+    /// The value of the first field with this name, in any case.
     #[must_use]
     pub fn get_by_text(&self, name: &[u8]) -> Option<&[u8]> {
         match Name::of(name) {
@@ -124,30 +128,31 @@ impl Head {
         }
     }
 
-    /// The values of all fields of any name, in any case.
+    /// The values of all fields with this name, in any case.
     pub fn all_by_text<'h>(&'h self, name: &'h [u8]) -> impl Iterator<Item = &'h [u8]> {
         let named = move |field: &&Field| self.slice(field.name).eq_ignore_ascii_case(name);
         self.fields.iter().filter(named).map(|field| self.slice(field.value))
     }
 
-    /// The value of the first cookie of a name (RFC 6265, 5.4: the one with the longest path comes first).
+    /// The value of the first cookie with this name (RFC 6265, 5.4: the one with the longest path comes
+    /// first).
     #[must_use]
     pub fn cookie(&self, name: &[u8]) -> Option<&[u8]> {
         self.cookies(name).next()
     }
 
-    /// The values of every cookie of a name.
+    /// The values of all cookies with this name.
     pub fn cookies<'h>(&'h self, name: &[u8]) -> impl Iterator<Item = &'h [u8]> {
         let pairs = self.all(Name::Cookie).flat_map(|line| line.split(|byte| *byte == b';'));
         pairs.filter_map(move |pair| pair.trim_ascii().strip_prefix(name)?.strip_prefix(b"="))
     }
 
-    /// The place of the first field of any name, in any case.
+    /// The index of the first field with this name, in any case.
     pub(crate) fn position(&self, name: &[u8]) -> Option<usize> {
         self.fields.iter().position(|field| self.slice(field.name).eq_ignore_ascii_case(name))
     }
 
-    /// Notes anew which names are there: a field was taken out.
+    /// Recomputes the sets of names after a field was removed.
     pub(crate) fn index_anew(&mut self) {
         (self.known, self.repeated) = (0, 0);
         for at in 0..self.fields.len() {
@@ -160,14 +165,14 @@ impl Head {
         self.known |= id.bit();
     }
 
-    /// The values of every field of a known name.
+    /// The values of all fields with a known name.
     pub fn all(&self, name: Name) -> impl Iterator<Item = &[u8]> {
         let fields = if self.has(name) { self.fields.as_slice() } else { &[] };
         fields.iter().filter(move |field| field.id == name).map(|field| self.slice(field.value))
     }
 
-    /// The members of a comma-separated list over all fields of a known name, without empty ones
-    /// (RFC 9110, 5.6.1). For lists without quoted strings.
+    /// The members of a comma-separated list over all fields with a known name, without empty ones (RFC 9110,
+    /// 5.6.1). Not for lists with quoted strings.
     pub fn list(&self, name: Name) -> impl Iterator<Item = &[u8]> {
         self.all(name).flat_map(members).filter(|member| !member.is_empty())
     }
@@ -180,7 +185,7 @@ impl Head {
         self.repeated = 0;
     }
 
-    /// Moves the ranges of all fields by so many bytes, after an insertion before them.
+    /// Moves the ranges of all fields by `by` bytes, after an insertion before them.
     pub(crate) fn move_fields(&mut self, by: u32) {
         self.fields_start += by;
         for field in &mut self.fields {
@@ -196,8 +201,8 @@ impl Head {
         }
     }
 
-    /// Rewrites every field line: the name, a colon, a blank and the value. Folds become blanks, and a `Content-Length` loses its
-    /// leading zeros.
+    /// Rewrites every field line as the name, a colon, a blank and the value. Folds become blanks, and a
+    /// `Content-Length` loses its leading zeros.
     pub(crate) fn tidy(&mut self) {
         let mut bytes = self.bytes[..self.fields_start as usize].to_vec();
         for field in &mut self.fields {
@@ -226,20 +231,21 @@ impl Head {
         self.fields.push(field);
     }
 
-    /// Takes over the bytes before `end` that it has not yet.
+    /// Copies the received bytes before `end` that the head does not have yet.
     #[inline]
     pub(crate) fn take(&mut self, received: &[u8], end: usize) {
         self.bytes.extend_from_slice(&received[self.bytes.len()..end]);
     }
 
-    /// As [`take`](Self::take), for a head that has not ended and may wait for its rest: its memory grows in small steps.
+    /// As [`take`](Self::take), for an incomplete head that may wait for its remainder: memory grows in small
+    /// steps.
     pub(crate) fn take_part(&mut self, received: &[u8], end: usize) {
         let new = &received[self.bytes.len()..end];
         extend_tightly(&mut self.bytes, new);
     }
 
-    /// Releases memory if an empty head keeps more than so many bytes. The table of fields is looked at only then: it grows with
-    /// the bytes.
+    /// Releases memory if an empty head has a capacity of more than `bytes`. The table of fields is checked
+    /// only then, because it grows with the bytes.
     #[inline]
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         if self.bytes.capacity() > bytes {
@@ -248,8 +254,8 @@ impl Head {
         }
     }
 
-    /// All field lines as they were written, behind the start line if that is wanted too: what
-    /// [`copy_lines`](Self::copy_lines) copies when each is kept.
+    /// All field lines as written, optionally after the start line: what [`copy_lines`](Self::copy_lines)
+    /// copies if it keeps every line.
     #[must_use]
     pub fn lines(&self, start_line: bool) -> &[u8] {
         let start = if start_line { 0 } else { self.fields_start };
@@ -257,12 +263,12 @@ impl Head {
         Range { start, end }.of(&self.bytes)
     }
 
-    /// Appends the field lines that `keep` wants, as they were written.
+    /// Appends the field lines for which `keep` returns true, as written.
     pub fn copy_fields(&self, out: &mut Vec<u8>, keep: impl FnMut(&Field) -> bool) {
         self.copy_lines(out, false, keep);
     }
 
-    /// The same, behind the start line if that is wanted too. Lines side by side go in one copy.
+    /// The same, optionally after the start line. Adjacent lines are copied together.
     pub fn copy_lines(&self, out: &mut Vec<u8>, start_line: bool, mut keep: impl FnMut(&Field) -> bool) {
         let mut start = if start_line { 0 } else { self.fields_start as usize };
         for field in &self.fields {
@@ -276,8 +282,9 @@ impl Head {
     }
 }
 
-/// Appends bytes to a buffer that may wait for more. A vector doubles its capacity when it grows; this function grows it in steps
-/// of 2 KiB, so that a slow peer makes the gateway keep about as much as the peer has sent.
+/// Appends bytes to a buffer that may wait for more. A vector doubles its capacity when it grows. This
+/// function grows it in steps of 2 KiB, so that a slow peer makes the gateway keep about as much as the peer
+/// has sent.
 pub fn extend_tightly(buffer: &mut Vec<u8>, bytes: &[u8]) {
     const STEP: usize = 2048;
     let needed = buffer.len() + bytes.len();
@@ -287,7 +294,7 @@ pub fn extend_tightly(buffer: &mut Vec<u8>, bytes: &[u8]) {
     buffer.extend_from_slice(bytes);
 }
 
-/// The members of one comma-separated list, empty ones too.
+/// The members of one comma-separated list, empty ones included.
 pub(crate) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
 }

@@ -1,8 +1,9 @@
-//! One message model and its codecs.
+//! The HTTP message model, and the codecs for HTTP/1 and for the messages of HTTP/2.
 //!
-//! A [`Head`] is one owned buffer and a table of ranges into it. [`RequestHead`] and [`ResponseHead`] add what the
-//! gateway must understand as typed fields. Routing, upstreams and policies see only these, whatever version of
-//! HTTP they came by. The codecs in [`h1`] and [`h2`] alone read and write what says where a message ends.
+//! A [`Head`] is one owned buffer and a table of ranges into it. [`RequestHead`] and [`ResponseHead`] add
+//! typed fields for everything that the gateway must understand. Routing, upstreams and policies see only
+//! these, whatever version of HTTP carried the message. Only the codecs in [`h1`] and [`h2`] read and write
+//! message framing.
 
 mod chars;
 mod edit;

@@ -1,4 +1,4 @@
-//! Fields as lines: made once and written many times, and found in heads that are written.
+//! Fields as lines: prepared lines that are written many times, and search for lines in heads.
 
 use std::ops::Range;
 
@@ -7,44 +7,45 @@ use memchr::memchr;
 use crate::Name;
 use crate::chars::{find_line, is_token, is_value};
 
-/// Whether these can be the name and the value of a field: a value cannot end its line (RFC 9110, 5.1 and 5.5).
+/// Whether HTTP/1 allows these as the name and the value of a field; the value cannot end its line (RFC 9110,
+/// 5.1 and 5.5).
 #[must_use]
 pub fn is_field(name: &[u8], value: &[u8]) -> bool {
     is_token(name) && is_value(value)
 }
 
-/// Where the first line from `start` on stands, with what ends it, that is a field of this name, in any case. `head`: start
-/// line and lines, each with its end.
+/// Finds the first line from `start` on that is a field with this name, in any case. Returns its range, line
+/// end included. `head` is a start line and field lines, each with its line end.
 #[must_use]
 pub fn line_of(head: &[u8], name: &[u8], start: usize) -> Option<Range<usize>> {
     let line = find_line(head, start, |line| is_named(head, line, name))?;
     whole(head, line, name)
 }
 
-/// Whether the line that begins there is a field of this name.
+/// Whether the line at `line` is a field with this name.
 #[inline(always)]
 fn is_named(head: &[u8], line: usize, name: &[u8]) -> bool {
-    // Nearly every line of another name has something else where the colon would be.
+    // Nearly every line with another name has another byte where the colon would be.
     head.get(line + name.len()) == Some(&b':')
         && head.get(line..line + name.len()).is_some_and(|own| own.eq_ignore_ascii_case(name))
 }
 
-/// All of a line whose name is this one.
+/// The range of a line with this name, line end included.
 fn whole(head: &[u8], line: usize, name: &[u8]) -> Option<Range<usize>> {
     let colon = line + name.len();
     Some(line..colon + memchr(b'\n', head.get(colon..)?)? + 1)
 }
 
-/// Names of fields that are looked for together: one look at each line tells whether it is one of them.
+/// A set of field names to search for together. One look at a line's first letter rules out most lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineNames {
     names: Box<[Box<[u8]>]>,
-    /// What their first letters are, a bit for each.
+    /// One bit for each of their first letters.
     letters: u32,
 }
 
 impl LineNames {
-    /// These names.
+    /// Creates a set; empty names are left out.
     pub fn new<'n>(names: impl IntoIterator<Item = &'n [u8]>) -> Self {
         let names: Box<[Box<[u8]>]> =
             names.into_iter().filter(|name| !name.is_empty()).map(Into::into).collect();
@@ -52,14 +53,14 @@ impl LineNames {
         Self { names, letters }
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// Where the first line from `start` on stands, with what ends it, that is a field of one of these names, and which of them
-    /// that is. `head`: as of [`line_of`].
+    /// Finds the first line from `start` on that is a field with one of these names. Returns the index of the
+    /// name, and the line's range, line end included. `head` is as for [`line_of`].
     #[must_use]
     pub fn line(&self, head: &[u8], start: usize) -> Option<(usize, Range<usize>)> {
         let letters = self.letters;
@@ -71,20 +72,21 @@ impl LineNames {
         Some((which, whole(head, line, &self.names[which])?))
     }
 
-    /// Which of them the line is that begins there. Out of line, since it is few lines that come so far: beside the search it
-    /// would take its registers.
+    /// The index of the name of the line at `line`, if it is in the set. Not inlined: few lines get this far,
+    /// and inlined it would compete with the search for registers.
     #[inline(never)]
     fn which(&self, head: &[u8], line: usize) -> Option<usize> {
         self.names.iter().position(|name| is_named(head, line, name))
     }
 }
 
-/// The bit of a letter, in either case; of other bytes, which are rare, some bit.
+/// The bit of a letter, in either case. Other bytes, which are rare, share these bits.
 fn letter(byte: u8) -> u32 {
     1 << (byte & 0x1f)
 }
 
-/// A field as a line. It is checked when it is made, so that who adds it to a head only copies it.
+/// A field as a prepared line. It is validated when it is created, so that adding it to a head only copies
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldLine {
     bytes: Box<[u8]>,
@@ -93,7 +95,7 @@ pub struct FieldLine {
 }
 
 impl FieldLine {
-    /// Nothing for a name that is none, or a value that would end its line.
+    /// Creates the line; `None` if the name is no token, or the value would end the line.
     #[must_use]
     pub fn new(name: &[u8], value: &[u8]) -> Option<Self> {
         let value = value.trim_ascii();
@@ -101,18 +103,18 @@ impl FieldLine {
         is_field(name, value).then(|| Self { bytes: bytes(), name: name.len(), id: Name::of(name) })
     }
 
-    /// The name as it was written.
+    /// The name as written.
     #[must_use]
     pub fn name(&self) -> &[u8] {
         &self.bytes[..self.name]
     }
 
-    /// The name, if it is known.
+    /// The known name, if it is one.
     pub(crate) fn id(&self) -> Name {
         self.id
     }
 
-    /// All of the line, with its CRLF.
+    /// The whole line, with its CRLF.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

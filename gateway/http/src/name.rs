@@ -1,4 +1,4 @@
-//! Field names that the gateway knows.
+//! Field names that the gateway knows, and a look-up that compares whole words.
 
 macro_rules! names {
     ($($variant:ident = $text:literal,)+) => {
@@ -8,18 +8,19 @@ macro_rules! names {
         #[allow(missing_docs, reason = "each variant is the name that it stands for")]
         pub enum Name {
             Other,
-            /// A known name written with `_`, or other punctuation, for `-`. Origins that map all of it to one
-            /// variable (CGI, WSGI, Rack) would take it for the real one, so it is never passed on.
+            /// A known name with `_` or other punctuation in place of `-`. Origins that map both to one
+            /// variable (CGI, WSGI, Rack) would mistake it for the real name, so it is never forwarded.
             Alias,
-            /// A name that begins with `X-Forwarded-` and is not one of those below: `X-Forwarded-Prefix`, `-Ssl`, `-Server`.
+            /// A name that begins with `X-Forwarded-` and has no variant of its own: `X-Forwarded-Prefix`,
+            /// `-Ssl`, `-Server`.
             XForwardedOther,
-            /// Another name that services trust a proxy to set: see the table of claims.
+            /// Another name that services trust a proxy to set: see the table `CLAIMS`.
             ProxyClaim,
             $($variant,)+
         }
 
         impl Name {
-            /// The name in lower case; empty where several names are meant.
+            /// The name in lower case; empty for variants that stand for several names.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
@@ -72,11 +73,11 @@ names! {
     XRequestId = "x-request-id",
 }
 
-/// Names that services trust a proxy to set, for the client or for the way of the request. Names with a variant of their own and
-/// those of a [`family`] are not among them. The sources are the manuals of nginx, HAProxy, Envoy, Traefik, IIS and its ARR, of
-/// Cloudflare, Fastly, Fly, Azure, AWS and Google Cloud, Alibaba and Tencent Cloud, Imperva, Sucuri and Vercel,
-/// and of Rails, Django, Symfony, Spring, Zend, ASP.NET, gunicorn and WebLogic.
-/// `docs/forwarded.md` lists them.
+/// Names that services trust a proxy to set, about the client or the path of the request. Names with a
+/// variant of their own and the names of a [`family`] are not listed here. The sources are the manuals of
+/// nginx, HAProxy, Envoy, Traefik, IIS and its ARR, of Cloudflare, Fastly, Fly, Azure, AWS and Google Cloud,
+/// Alibaba and Tencent Cloud, Imperva, Sucuri and Vercel, and of Rails, Django, Symfony, Spring, Zend,
+/// ASP.NET, gunicorn and WebLogic. `docs/forwarded.md` lists them.
 const CLAIMS: [&str; 68] = [
     // The client's address.
     "forwarded-for",
@@ -111,7 +112,7 @@ const CLAIMS: [&str; 68] = [
     "x-cdn-src-ip",
     "eo-connecting-ip",
     "eo-client-ip",
-    // The original request and its way.
+    // The original request and its path through proxies.
     "x-original-url",
     "x-original-uri",
     "x-original-path",
@@ -150,16 +151,16 @@ const CLAIMS: [&str; 68] = [
     "ssl-client-cert",
     "ssl-client-verify",
     "wl-proxy-client-cert",
-    // CGI makes HTTP_PROXY of it, which HTTP clients take for their proxy (CVE-2016-5385, "httpoxy").
+    // CGI turns it into HTTP_PROXY, which HTTP clients use as their proxy (CVE-2016-5385, "httpoxy").
     "proxy",
 ];
 
-/// The number of names in the tables. The claims come first there, so that a chain has the known names before them.
+/// Number of names in the tables. The claims come first, so that known names precede them in a chain.
 const ENTRIES: usize = CLAIMS.len() + Name::known().len();
-/// Ends a chain of candidates for names that may belong to a [`family`].
+/// Ends a chain of candidates if the name may belong to a [`family`].
 const FAMILY: u8 = u8::MAX;
 const _: () = assert!(ENTRIES < FAMILY as usize);
-// A head keeps the names in it as bits of a word.
+// A head keeps the set of its names as bits of a word.
 const _: () = assert!(Name::known().len() + 4 <= 64);
 
 const fn entry(at: usize) -> (Name, &'static str) {
@@ -176,12 +177,12 @@ const ALL: [(Name, &str); ENTRIES] = {
     all
 };
 
-/// The end of a chain of candidates. Names of families begin with `x-` and have seven bytes or more.
+/// The end of a chain of candidates. Names of most families begin with `x-` and have seven bytes or more.
 const fn last(length: usize, letter: usize) -> u8 {
     if length >= 7 && letter == (b'x' & 31) as usize { FAMILY } else { 0 }
 }
 
-/// Names that belong to a family by their beginning. Out of line: few names get here.
+/// Finds the family of a name by its prefix. Not inlined, because few names get here.
 #[inline(never)]
 fn family(bytes: &[u8]) -> Name {
     const CLAIM: Name = Name::ProxyClaim;
@@ -199,7 +200,7 @@ fn family(bytes: &[u8]) -> Name {
     };
     for (prefix, name) in families {
         let Some(begin) = bytes.get(..prefix.len()) else { continue };
-        // This one is a whole name.
+        // This prefix is a whole name.
         if prefix.ends_with('d') && bytes.len() > prefix.len() {
             continue;
         }
@@ -213,21 +214,22 @@ fn family(bytes: &[u8]) -> Name {
     Name::Other
 }
 
-/// Candidates by length and first letter, from 1: most names are told apart by these two, so a look-up compares once.
+/// The first candidate by length and first letter, counted from 1. These two tell most names apart, so a
+/// look-up usually compares once.
 const INDEX: [[u8; 32]; MAX_LENGTH + 1] = index();
-/// The next candidate of the same length and first letter; 0 ends, and so does [`FAMILY`].
+/// The next candidate with the same length and first letter; 0 or [`FAMILY`] ends the chain.
 const CHAIN: [u8; ENTRIES + 1] = chain();
-/// The names in words.
+/// The names as words.
 const WORDS: [Words; ENTRIES] = per_name(false);
-/// The bits that an upper-case letter of the name lacks.
+/// For each name, the bit in which its letters differ between lower and upper case.
 const CASE: [Words; ENTRIES] = per_name(true);
-/// Bytes that [`Words`] hold: more than the longest name has.
+/// Bytes in [`Words`]. No known name is longer.
 const MAX_LENGTH: usize = 24;
 
-/// The bits of the first so many bytes.
+/// Masks that select the first bytes, by their number.
 const MASKS: [Words; MAX_LENGTH + 1] = masks();
 
-/// A name in words, filled up with zeros.
+/// A name as words, padded with zeros.
 type Words = [u64; 3];
 
 const fn masks() -> [Words; MAX_LENGTH + 1] {
@@ -304,19 +306,20 @@ const fn per_name(case: bool) -> [Words; ENTRIES] {
 }
 
 impl Name {
-    /// The name that these bytes spell, in any case.
+    /// Looks up a name, in any case.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self::look_up(bytes, || alone_in_words(bytes))
     }
 
-    /// Whether its value says who somebody is, so that nobody on the way may keep it in a table (RFC 7541, 7.1.3).
+    /// Whether the value is a credential, which intermediaries must not keep in a table (RFC 7541, 7.1.3).
     #[must_use]
     pub const fn is_credential(self) -> bool {
         matches!(self, Self::Authorization | Self::Cookie | Self::ProxyAuthorization)
     }
 
-    /// The name that so many first bytes of the text spell. Reads whole words where what follows the name lets it.
+    /// Looks up the name in the first `length` bytes of `text`. Reads whole words if enough bytes follow the
+    /// name.
     #[inline]
     pub(crate) fn of_first(text: &[u8], length: usize) -> Self {
         let Some(block) = text.first_chunk::<MAX_LENGTH>() else { return Self::of(&text[..length]) };
@@ -326,7 +329,8 @@ impl Name {
         })
     }
 
-    /// `words` holds the bytes; asked only if a known name is as long.
+    /// Looks up a name. Calls `words` for its bytes as words only if there is a candidate with the same
+    /// length and first letter.
     #[inline(always)]
     fn look_up(bytes: &[u8], words: impl FnOnce() -> Words) -> Self {
         let (Some(row), Some(first)) = (INDEX.get(bytes.len()), bytes.first()) else {
@@ -353,7 +357,7 @@ impl Name {
         if candidate == FAMILY as usize { family(bytes) } else { Self::Other }
     }
 
-    /// Looks up a name that is empty, or longer than those in the tables.
+    /// Looks up a name that is empty, or longer than every name in the tables.
     #[cold]
     fn of_long(bytes: &[u8]) -> Self {
         match bytes.first() {
@@ -362,24 +366,25 @@ impl Name {
         }
     }
 
-    /// Whether it stands for several names, so that fields have to be compared by their text.
+    /// Whether the variant stands for several names, so that fields must be compared by their text.
     #[must_use]
     pub const fn is_several(self) -> bool {
         matches!(self, Self::Other | Self::Alias | Self::XForwardedOther | Self::ProxyClaim)
     }
 
-    /// Whether `Connection` may nominate it (RFC 9110, 7.6.1): the gateway neither reads nor writes it.
+    /// Whether `Connection` may nominate it (RFC 9110, 7.6.1), because the gateway neither reads nor writes
+    /// it.
     #[must_use]
     pub const fn is_free(self) -> bool {
         matches!(self, Self::Other | Self::XForwardedOther | Self::ProxyClaim)
     }
 
-    /// Its bit in a set of names.
+    /// The bit of the name in a set.
     pub(crate) const fn bit(self) -> u64 {
         1 << self as u8
     }
 
-    /// Whether it concerns one connection only and never goes further (RFC 9110, 7.6.1).
+    /// Whether it applies to one connection only and is never forwarded (RFC 9110, 7.6.1).
     #[must_use]
     pub const fn is_hop_by_hop(self) -> bool {
         matches!(
@@ -394,19 +399,19 @@ impl Name {
         )
     }
 
-    /// Whether it may not be a trailer field: framing, routing and identity (RFC 9110, 6.5.1).
+    /// Whether it may not be a trailer field, as it affects framing, routing or identity (RFC 9110, 6.5.1).
     #[must_use]
     pub const fn is_barred_from_trailers(self) -> bool {
         !matches!(self, Self::Other)
     }
 }
 
-/// A set of names, to be asked of a head at once: see [`Head::has_any`](crate::Head::has_any).
+/// A set of names for one query of a head: see [`Head::has_any`](crate::Head::has_any).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Names(pub(crate) u64);
 
 impl Names {
-    /// These.
+    /// Creates a set of these names.
     #[must_use]
     pub const fn of(names: &[Name]) -> Self {
         let (mut set, mut at) = (0, 0);
@@ -423,8 +428,8 @@ fn in_words(bytes: &[u8; MAX_LENGTH]) -> Words {
     std::array::from_fn(|at| u64::from_le_bytes(words[at]))
 }
 
-/// The same of up to so many bytes behind which nothing may be read: the last whole word holds what is left of them at
-/// its end.
+/// Converts up to 24 bytes to words without reading past their end. The last word is read so that it ends
+/// with the name.
 #[inline]
 fn alone_in_words(bytes: &[u8]) -> Words {
     let first = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
@@ -441,7 +446,7 @@ fn alone_in_words(bytes: &[u8]) -> Words {
     }
 }
 
-/// Whether a name of the same length spells the name with other punctuation for `-`.
+/// Whether `bytes` spells a known name of the same length with other punctuation in place of `-`.
 fn is_alias(bytes: &[u8], text: &[u8]) -> bool {
     bytes.iter().zip(text).all(|(byte, known)| {
         byte.eq_ignore_ascii_case(known) || (*known == b'-' && !byte.is_ascii_alphanumeric())

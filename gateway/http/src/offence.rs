@@ -1,12 +1,13 @@
-//! The bytes for which a message is refused, for the log.
+//! Extracts the bytes for which a message is refused, for the log.
 //!
-//! The parsers and the HTTP/2 request decoder call it once they have refused a message. The result is raw: the log escapes it.
-//! Invariant: the value of a credential is never a part of the result.
+//! The parsers and the HTTP/2 request decoder call it once they have refused a message. The result is raw;
+//! the log escapes it. The value of a credential is left out. Everything before the first colon of a line
+//! counts as its name, even if the line is malformed.
 
 use crate::h2::is_field;
 use crate::{HeadError, Name};
 
-/// The most bytes that a result has.
+/// Most bytes of a result.
 const MOST: usize = 64;
 /// Bytes that are shown after the one at fault.
 const BEHIND: usize = 8;
@@ -22,8 +23,8 @@ pub(crate) fn of_line(bytes: &[u8], start: usize, fault: usize) -> Option<Vec<u8
     Some(&line[..end]).filter(|line| !line.is_empty()).map(<[u8]>::to_vec)
 }
 
-/// Of a field line. The value of a credential is left out, but for the byte at fault, and so is a folded line, which continues
-/// a value that may be one.
+/// The same for a field line. Leaves out the value of a credential, except the byte at fault. Leaves out a
+/// folded line too, because it may continue such a value.
 pub(crate) fn of_field_line(bytes: &[u8], start: usize, fault: usize) -> Option<Vec<u8>> {
     let rest = bytes.get(start..)?;
     let line = &rest[..rest.windows(2).position(|pair| pair == b"\r\n").unwrap_or(rest.len())];
@@ -32,7 +33,7 @@ pub(crate) fn of_field_line(bytes: &[u8], start: usize, fault: usize) -> Option<
     }
     let find = |is_end: fn(u8) -> bool| line.iter().position(|byte| is_end(*byte));
     let colon = find(|byte| byte == b':');
-    // A line without a colon may be a name and a value all the same.
+    // A line without a colon may still be a name and a value.
     let name_end = colon.or_else(|| find(|byte| matches!(byte, b' ' | b'\t'))).unwrap_or(line.len());
     if !is_secret(&line[..name_end]) {
         return of_line(bytes, start, fault);
@@ -48,12 +49,13 @@ pub(crate) fn of_field_line(bytes: &[u8], start: usize, fault: usize) -> Option<
     Some(shown)
 }
 
-/// The byte at fault alone: what is around it is data.
+/// Returns only the byte at fault, because the bytes around it are data.
 pub(crate) fn of_byte(bytes: &[u8], fault: usize) -> Option<Vec<u8>> {
     bytes.get(fault..=fault).map(<[u8]>::to_vec)
 }
 
-/// The fields that the error is about, of those that were read. HTTP/2's pseudo-fields are among them.
+/// Returns the fields to which the error applies, from the fields read so far. HTTP/2's pseudo-fields are
+/// included.
 pub fn of_fields<'a>(
     error: HeadError,
     fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
@@ -100,7 +102,8 @@ fn is_bad(name: &[u8], value: &[u8]) -> bool {
         }
 }
 
-/// Whether the value of a field may be a secret. Bytes that no name has do not hide it.
+/// Whether the value of a field may be a secret. Bytes that no valid name contains are ignored, so they
+/// cannot hide it.
 fn is_secret(name: &[u8]) -> bool {
     if name.starts_with(b":") {
         return false;

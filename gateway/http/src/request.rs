@@ -1,4 +1,4 @@
-//! A request head with what the gateway understands of it.
+//! Request heads in the form that all versions of HTTP share.
 
 use crate::h1::Length;
 use crate::{Field, Head, Range};
@@ -21,7 +21,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// The method that a token spells; methods are case-sensitive.
+    /// Looks up the method; methods are case-sensitive.
     #[must_use]
     pub fn of(token: &[u8]) -> Self {
         match token {
@@ -38,20 +38,20 @@ impl Method {
         }
     }
 
-    /// Whether it asks for nothing to be changed (RFC 9110, 9.2.1).
+    /// Whether the method is safe: it requests no change (RFC 9110, 9.2.1).
     #[must_use]
     pub const fn is_safe(self) -> bool {
         matches!(self, Self::Get | Self::Head | Self::Options | Self::Trace)
     }
 
-    /// Whether doing it twice is as doing it once (RFC 9110, 9.2.2).
+    /// Whether the method is idempotent: repeating it has no further effect (RFC 9110, 9.2.2).
     #[must_use]
     pub const fn is_idempotent(self) -> bool {
         matches!(self, Self::Get | Self::Head | Self::Put | Self::Delete | Self::Options | Self::Trace)
     }
 }
 
-/// The version of a message.
+/// The version of HTTP that carried a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
     /// HTTP/1.0.
@@ -64,7 +64,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// As written in a start line; for HTTP/2, which has none, with the minor version that RFC 9110, 2.5 implies.
+    /// The version as in a start line. HTTP/2 has none; it gets the minor version that RFC 9110, 2.5 implies.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl Version {
         }
     }
 
-    /// As written in `Via` (RFC 9110, 7.6.3).
+    /// The version as in `Via` (RFC 9110, 7.6.3).
     #[must_use]
     pub const fn number(self) -> &'static str {
         match self {
@@ -93,63 +93,64 @@ pub enum TargetForm {
     Origin,
     /// `http://host/path?query`.
     Absolute,
-    /// `host:port`, of CONNECT.
+    /// `host:port`, only with CONNECT.
     Authority,
-    /// `*`, of OPTIONS.
+    /// `*`, only with OPTIONS.
     Asterisk,
 }
 
-/// A request head with what the gateway understands of it. Kept and filled anew for every request, so that its
-/// buffers are allocated once.
+/// A request head, with everything that the gateway understands of it. It is reused for each request, so that
+/// its buffers are allocated once.
 #[derive(Clone, Debug, Default)]
 pub struct RequestHead {
-    /// The head as received.
+    /// The bytes and fields as received.
     pub head: Head,
-    /// The method.
+    /// The known method, or [`Method::Other`].
     pub method: Method,
     /// The method as written.
     pub method_text: Range,
-    /// The version.
+    /// The version of HTTP that carried the request.
     pub version: Version,
     /// The whole target as written.
     pub target: Range,
-    /// Its form.
+    /// The form of the target.
     pub form: TargetForm,
-    /// The target's path; empty in an absolute target without one, `*` in the asterisk form.
+    /// The target's path. Empty in an absolute target without one; `*` in the asterisk form.
     pub path: Range,
     /// The target's query, without the question mark.
     pub query: Option<Range>,
-    /// Host and port that the request is for: of an absolute target, else of `Host`. Empty for HTTP/1.0 without one.
+    /// Host and port that the request is for: from an absolute target, otherwise from `Host`. Empty for an
+    /// HTTP/1.0 request without one.
     pub authority: Range,
-    /// The host alone; an IPv6 address has its brackets.
+    /// The host alone; an IPv6 address includes its brackets.
     pub host: Range,
-    /// Where the body ends.
+    /// The end of the body.
     pub length: Length,
-    /// Whether the client wants the connection kept.
+    /// Whether the client wants to keep the connection.
     pub keep_alive: bool,
-    /// The protocols of `Upgrade`, when `Connection` names it too and the version is HTTP/1.1.
+    /// The protocols in `Upgrade`, if `Connection` names it too and the version is HTTP/1.1.
     pub upgrade: Option<Range>,
-    /// The request came as extended CONNECT (RFC 8441): what is to be upgraded is its stream.
+    /// Whether the request arrived as extended CONNECT (RFC 8441), which upgrades its stream.
     pub extended: bool,
-    /// `Expect: 100-continue`, from an HTTP/1.1 client with a body.
+    /// Whether an HTTP/1.1 or HTTP/2 client sent `Expect: 100-continue` with a body.
     pub expect_continue: bool,
-    /// `TE: trailers` (RFC 9110, 10.1.4).
+    /// Whether the client sent `TE: trailers` (RFC 9110, 10.1.4).
     pub wants_trailers: bool,
-    /// Whether `Connection` names fields of its own that must not go further.
+    /// Whether `Connection` nominates fields that must not be forwarded.
     pub nominates: bool,
-    /// Whether nobody on the way may keep one of the fields in a table, credentials aside: the client's HPACK has told so
-    /// (RFC 7541, 6.2.3).
+    /// Whether the client's HPACK encoder marked a field, other than credentials, as never to be indexed by
+    /// intermediaries (RFC 7541, 6.2.3).
     pub has_secrets: bool,
 }
 
 impl RequestHead {
-    /// Releases memory if an empty head keeps more than so many bytes.
+    /// Releases memory if an empty head has a capacity of more than `bytes`.
     #[inline]
     pub fn shrink_to(&mut self, bytes: usize) {
         self.head.shrink_to(bytes);
     }
 
-    /// Makes it empty and keeps its buffers.
+    /// Empties the head and keeps its buffers.
     pub fn clear(&mut self) {
         let Self {
             head,
@@ -172,7 +173,7 @@ impl RequestHead {
             has_secrets,
         } = self;
         head.clear();
-        // Where each is, without a new head that is copied over the old one.
+        // Reset in place, rather than by copying a new head over the old one.
         (*method, *method_text, *version) = Default::default();
         (*target, *form, *path, *query) = Default::default();
         (*authority, *host, *length) = Default::default();
@@ -181,14 +182,14 @@ impl RequestHead {
         (*nominates, *has_secrets) = Default::default();
     }
 
-    /// The bytes of a part.
+    /// The bytes of a range of the head.
     #[must_use]
     pub fn slice(&self, range: Range) -> &[u8] {
         self.head.slice(range)
     }
 
-    /// Whether `Connection` names this field, so that it must not go further. Fields that the gateway knows are
-    /// not for a client to remove.
+    /// Whether `Connection` nominates this field, so that it must not be forwarded. A client cannot remove
+    /// fields that the gateway knows.
     #[must_use]
     pub const fn is_nominated(&self, field: &Field) -> bool {
         field.nominated

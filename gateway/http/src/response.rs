@@ -1,35 +1,35 @@
-//! A response head with what the gateway understands of it.
+//! Response heads in the form that all versions of HTTP share.
 
 use crate::h1::Length;
 use crate::{Field, Head, Range, Version};
 
-/// A response head with what the gateway understands of it. Kept and filled anew for every response.
+/// A response head, with everything that the gateway understands of it. It is reused for each response.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseHead {
-    /// The head as received.
+    /// The bytes and fields as received.
     pub head: Head,
-    /// The version.
+    /// The version of HTTP that carried the response.
     pub version: Version,
-    /// The status, 100 to 599 (to 999 as some origins send).
+    /// The status code: 100 to 599, or up to 999, as some origins send.
     pub status: u16,
-    /// From the status on to the end of the start line.
+    /// The start line from the status on.
     pub status_line: Range,
-    /// Where the body ends.
+    /// The end of the body.
     pub length: Length,
     /// Whether the origin keeps the connection.
     pub keep_alive: bool,
-    /// Whether `Connection` names fields of its own that must not go further.
+    /// Whether `Connection` nominates fields that must not be forwarded.
     pub nominates: bool,
 }
 
 impl ResponseHead {
-    /// Releases memory if an empty head keeps more than so many bytes.
+    /// Releases memory if an empty head has a capacity of more than `bytes`.
     #[inline]
     pub fn shrink_to(&mut self, bytes: usize) {
         self.head.shrink_to(bytes);
     }
 
-    /// Makes it empty and keeps its buffers.
+    /// Empties the head and keeps its buffers.
     pub fn clear(&mut self) {
         let Self { head, version, status, status_line, length, keep_alive, nominates } = self;
         head.clear();
@@ -59,7 +59,7 @@ impl ResponseHead {
         self.status < 200 && self.status != 101
     }
 
-    /// Whether `Connection` names this field, so that it must not go further.
+    /// Whether `Connection` nominates this field, so that it must not be forwarded.
     #[must_use]
     pub const fn is_nominated(&self, field: &Field) -> bool {
         field.nominated

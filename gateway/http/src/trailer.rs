@@ -1,9 +1,10 @@
-//! What may stand behind a body.
+//! Decides which fields may be forwarded as trailers.
 
 use crate::Name;
 
-/// Fields that may not (RFC 9110, 6.5.1), beside all that the gateway knows by [`Name`]: what steers a request or a response,
-/// guards or describes its content, and the gateway's own.
+/// Fields that may not be trailers (RFC 9110, 6.5.1), in addition to every field that the gateway knows by
+/// [`Name`]. They control a request or a response, restrict or describe its content, or are the gateway's
+/// own.
 const BARRED: [&str; 18] = [
     "age",
     "content-location",
@@ -25,8 +26,8 @@ const BARRED: [&str; 18] = [
     "www-authenticate",
 ];
 
-/// Whether a field of that name is dropped where it comes behind a body: whoever merges trailers into the head would be
-/// steered by them, past all that was decided by the head.
+/// Whether a trailer with this name is dropped. A recipient that merges trailers into the head would act on
+/// such a field, which bypassed every decision made by the head.
 #[must_use]
 pub(crate) fn is_barred(name: &[u8]) -> bool {
     Name::of(name).is_barred_from_trailers()

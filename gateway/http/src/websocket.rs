@@ -1,23 +1,23 @@
-//! How a WebSocket's handshake proves in HTTP/1 that the answer is to the request (RFC 6455, 1.3): what HTTP/2 does without.
+//! The key and proof of the WebSocket handshake in HTTP/1 (RFC 6455, 1.3). HTTP/2 does without them.
 
 use sha1::{Digest, Sha1};
 
-/// What is hashed behind the key (RFC 6455, 1.3).
+/// Constant that is hashed after the key (RFC 6455, 1.3).
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// A `Sec-WebSocket-Key`, of bytes that nobody foresees.
+/// Creates a `Sec-WebSocket-Key` from unpredictable bytes.
 #[must_use]
 pub fn key(random: [u8; 16]) -> String {
     base64(&random)
 }
 
-/// The `Sec-WebSocket-Accept` that answers a key.
+/// Computes the `Sec-WebSocket-Accept` for a key.
 #[must_use]
 pub fn accept(key: &[u8]) -> String {
     base64(&Sha1::new().chain_update(key).chain_update(GUID).finalize())
 }
 
-/// RFC 4648, section 4.
+/// Encodes base64 (RFC 4648, section 4).
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);

@@ -1,4 +1,4 @@
-//! The steady state allocates nothing: heads are filled anew, bodies are read in place.
+//! In the steady state nothing is allocated: heads are reused, and bodies are read in place.
 
 use std::alloc::System;
 
@@ -48,7 +48,7 @@ fn a_steady_exchange_allocates_nothing() {
     for _ in 0..100 {
         exchange(&mut request, &mut response, &mut out);
     }
-    // The test runner's other thread may allocate a little meanwhile; it does not allocate once an exchange.
+    // The test runner's other thread may allocate a little in that time, but less than once an exchange.
     let change = region.change();
     assert!(change.allocations + change.reallocations < 100, "{change:?}");
 }

@@ -1,5 +1,5 @@
-//! What holds for any input: the reads that bring it do not matter, what goes through comes out as it was, and
-//! nothing panics.
+//! Properties for any input: the result does not depend on the reads that bring it, what is written is what
+//! was parsed, and nothing panics.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -9,10 +9,10 @@ use tollgate_http::h1::{
 };
 use tollgate_http::{HeadError, HeadLimits, Method, RequestHead, ResponseHead};
 
-/// A result in a form that can be compared: all that the head says.
+/// A result in a comparable form, with everything that the head holds.
 type Parsed = Result<(usize, String), HeadError>;
 
-/// Gives a parser the input up to each offset, each time at another address.
+/// Feeds a parser the input up to each offset, each time from another address.
 fn in_reads(
     input: &[u8],
     ends: impl IntoIterator<Item = usize>,
@@ -44,7 +44,7 @@ fn response(input: &[u8], ends: impl IntoIterator<Item = usize>, limits: &HeadLi
     Some(result.map(|used| (used, format!("{head:?}"))))
 }
 
-/// Text that is nearly a head: pieces that matter, in any order.
+/// Text that resembles a head: significant pieces in any order.
 fn nearly_a_head(first: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
     let pieces = select(
         &[
@@ -123,7 +123,7 @@ fn limits() -> impl Strategy<Value = HeadLimits> {
     ]
 }
 
-/// The same from one read, byte by byte, and from two reads parted at any offset.
+/// Checks that one read, a read for each byte, and two reads split at any offset give the same result.
 fn any_split_is_the_same(
     input: &[u8],
     limits: &HeadLimits,
@@ -244,8 +244,8 @@ proptest! {
     }
 }
 
-/// A body's data; and how many bytes were its, whether it ended, and its trailers, or why it is refused. Read in these
-/// sizes, then the rest at once.
+/// Reads a body in reads of these sizes, then the remainder at once. Returns its data, and either the bytes
+/// used, whether it ended and its trailers, or the error.
 #[allow(clippy::type_complexity, reason = "named nowhere else")]
 fn body(
     length: Length,

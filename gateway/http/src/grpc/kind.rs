@@ -1,24 +1,24 @@
-//! Which requests are gRPC.
+//! Recognises gRPC requests by their content type.
 
 /// The kind of a gRPC request, by its `content-type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `application/grpc`, with or without a format such as `+proto`.
     Native,
-    /// `application/grpc-web`: trailers come as the last part of the body.
+    /// `application/grpc-web`: the trailers are the last part of the body.
     Web,
     /// `application/grpc-web-text`: the same in base64.
     WebText,
 }
 
 impl Kind {
-    /// The kind of this content type; `None`: it is not gRPC.
+    /// The kind that a content type denotes; `None` if it is not gRPC.
     #[must_use]
     pub fn of(content_type: &[u8]) -> Option<Self> {
         split(content_type).map(|(kind, _)| kind)
     }
 
-    /// What the content type begins with.
+    /// The start of the content type.
     const fn prefix(self) -> &'static [u8] {
         match self {
             Self::Native => b"application/grpc",
@@ -27,7 +27,7 @@ impl Kind {
         }
     }
 
-    /// A content type of another kind as this one's, with the same format; `None`: it is not gRPC.
+    /// Translates a gRPC content type to this kind, with the same format; `None` if it is not gRPC.
     #[must_use]
     pub fn translated(self, content_type: &[u8]) -> Option<Vec<u8>> {
         let (_, format) = split(content_type)?;
@@ -35,9 +35,9 @@ impl Kind {
     }
 }
 
-/// The kind, and what follows it: a format or a parameter, if anything.
+/// The kind, and the remainder of the content type: a format or a parameter, if any.
 fn split(content_type: &[u8]) -> Option<(Kind, &[u8])> {
-    // The longest first: each begins with the next.
+    // The longest first, because each is a prefix of the one before it.
     [Kind::WebText, Kind::Web, Kind::Native].into_iter().find_map(|kind| {
         let (prefix, rest) = content_type.split_at_checked(kind.prefix().len())?;
         let ends = matches!(rest.first(), None | Some(b'+' | b';' | b' ' | b'\t'));

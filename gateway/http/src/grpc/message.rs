@@ -1,10 +1,10 @@
-//! `grpc-message`.
+//! Encodes the `grpc-message` field.
 
-/// Bytes of a message before encoding; the rest is left out.
+/// Most bytes of a message before encoding; longer ones are truncated.
 const MOST: usize = 1024;
 
-/// Appends a text as `grpc-message` has it: what is not printable ASCII, and `%`, as `%XX` of its UTF-8 bytes. Of a long
-/// text only the first KiB goes: a head has its bounds.
+/// Appends a text in the encoding of `grpc-message`: `%` and bytes that are not printable ASCII become `%XX`,
+/// for each byte of UTF-8. Texts are truncated to 1 KiB, because the size of a head is limited.
 pub fn encode_message(out: &mut Vec<u8>, text: &str) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let text = &text[..text.floor_char_boundary(MOST)];

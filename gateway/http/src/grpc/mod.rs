@@ -1,7 +1,8 @@
-//! gRPC (its "gRPC over HTTP2" and "gRPC-Web" protocol documents): what a gateway must understand of it. No I/O.
+//! The parts of gRPC that a gateway must understand (from the protocol documents "gRPC over HTTP2" and
+//! "gRPC-Web"). No I/O.
 //!
-//! A message's bytes are never looked into: what matters is the kind of a request ([`Kind`]), how long its client waits
-//! ([`timeout`]), how it ended ([`Code`]), and what a browser's translation of it looks like ([`web`]).
+//! The gateway never parses message contents. It needs the kind of a request ([`Kind`]), the client's
+//! deadline ([`timeout`]), the outcome of a call ([`Code`]), and the translation for browsers ([`web`]).
 
 mod kind;
 mod message;

@@ -1,8 +1,9 @@
-//! How a call ended.
+//! Status codes of gRPC calls, and their relation to HTTP statuses.
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $number:literal, $failure:literal;)+) => {
-        /// How a call ended (gRPC's "Status codes and their use in gRPC"). The number is what `grpc-status` says.
+        /// The outcome of a call (gRPC's "Status codes and their use in gRPC"). The discriminant is the
+        /// number in `grpc-status`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Code {
@@ -13,9 +14,9 @@ macro_rules! codes {
             /// Every code, in order of its number.
             pub const ALL: [Code; 17] = [$(Code::$variant),+];
 
-            /// The HTTP status that says of the endpoint what this code does: 500 or more, if the endpoint is at fault
-            /// rather than the call. The statuses are those of `google/rpc/code.proto`, less `unimplemented`: a client
-            /// that asks for what there is not says nothing about the endpoint.
+            /// The HTTP status that is equivalent when an endpoint's health is judged: 500 or more if the
+            /// endpoint is at fault rather than the call. The mapping is from `google/rpc/code.proto`, except
+            /// `unimplemented`: a client that calls an unknown method says nothing about the endpoint.
             #[must_use]
             pub const fn as_http(self) -> u16 {
                 match self { $(Code::$variant => $failure,)+ }
@@ -25,44 +26,45 @@ macro_rules! codes {
 }
 
 codes! {
-    /// It succeeded.
+    /// The call succeeded.
     Ok = 0, 200;
-    /// The caller cancelled it.
+    /// The caller cancelled the call.
     Cancelled = 1, 499;
-    /// Unknown: also what a server's unhandled error becomes.
+    /// Unknown error; unhandled errors of servers become this too.
     Unknown = 2, 500;
-    /// The argument is invalid whatever the state.
+    /// An argument is invalid, regardless of the system's state.
     InvalidArgument = 3, 400;
     /// The deadline expired.
     DeadlineExceeded = 4, 504;
-    /// Something asked for was not found.
+    /// A requested entity was not found.
     NotFound = 5, 404;
-    /// Something to be created exists.
+    /// An entity to be created already exists.
     AlreadyExists = 6, 409;
-    /// The caller may not do this.
+    /// The caller lacks permission.
     PermissionDenied = 7, 403;
-    /// A quota or a resource is used up.
+    /// A quota or a resource is exhausted.
     ResourceExhausted = 8, 429;
-    /// The system is not in the state that the call needs.
+    /// The system is not in the state that the call requires.
     FailedPrecondition = 9, 400;
-    /// It was aborted, by a conflict as a rule.
+    /// The call was aborted, typically by a conflict.
     Aborted = 10, 409;
-    /// Past the valid range.
+    /// A value is past the valid range.
     OutOfRange = 11, 400;
-    /// There is no such method or service.
+    /// The method or service does not exist.
     Unimplemented = 12, 404;
     /// An invariant is broken.
     Internal = 13, 500;
-    /// The service is not there now; trying again may help.
+    /// The service is currently unavailable; a retry may help.
     Unavailable = 14, 503;
-    /// Data is lost or corrupted for good.
+    /// Data is lost or corrupted beyond recovery.
     DataLoss = 15, 500;
-    /// The caller is not known.
+    /// The caller is not authenticated.
     Unauthenticated = 16, 401;
 }
 
 impl Code {
-    /// What `grpc-status` says; whatever is no known number is [`Code::Unknown`], as it is to clients.
+    /// Parses the value of `grpc-status`. As in gRPC clients, anything but a known number becomes
+    /// [`Code::Unknown`].
     #[must_use]
     pub fn parse(value: &[u8]) -> Self {
         let number = match value {
@@ -73,13 +75,13 @@ impl Code {
         Self::ALL[usize::from(number)]
     }
 
-    /// The number.
+    /// The number in `grpc-status`.
     #[must_use]
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// What an HTTP status means to a gRPC client (gRPC's "HTTP to gRPC Status Code Mapping").
+    /// The code that a gRPC client derives from an HTTP status (gRPC's "HTTP to gRPC Status Code Mapping").
     #[must_use]
     pub const fn from_http(status: u16) -> Self {
         match status {
@@ -92,7 +94,8 @@ impl Code {
         }
     }
 
-    /// The code that ended a call, of the lines of its trailers (or of a head that is all there is), each with its CRLF.
+    /// The code in the lines of a trailer section, or of a head that ends the response; each line has its
+    /// CRLF.
     #[must_use]
     pub fn of_lines(lines: &[u8]) -> Option<Self> {
         let mut fields = crate::h2::fields(lines);

@@ -1,10 +1,10 @@
-//! `grpc-timeout`: how long a client waits for a call as a whole.
+//! The `grpc-timeout` field: how long a client waits for the whole call.
 
 use std::time::Duration;
 
-/// Digits that a value may have.
+/// Most digits of a value.
 const DIGITS: usize = 8;
-/// The units, from the finest, with their nanoseconds.
+/// The units in nanoseconds, finest first.
 const UNITS: [(u8, u128); 6] = [
     (b'n', 1),
     (b'u', 1_000),
@@ -14,7 +14,8 @@ const UNITS: [(u8, u128); 6] = [
     (b'H', 3_600_000_000_000),
 ];
 
-/// Reads a value: 1 to 8 digits and a unit (`H`, `M`, `S`, `m`, `u`, `n`). `None`: it is not one.
+/// Parses a value: 1 to 8 digits and a unit (`H`, `M`, `S`, `m`, `u`, `n`). Returns `None` if it is
+/// malformed.
 #[must_use]
 pub fn parse(value: &[u8]) -> Option<Duration> {
     let (unit, digits) = value.split_last()?;
@@ -27,7 +28,8 @@ pub fn parse(value: &[u8]) -> Option<Duration> {
     Some(Duration::new((nanos / 1_000_000_000) as u64, (nanos % 1_000_000_000) as u32))
 }
 
-/// Appends a value: in the finest unit that it fits in, rounded up, so that a little time does not become none.
+/// Appends a timeout, in the finest unit in which it fits. It is rounded up, so that a short time does not
+/// become zero.
 pub fn write(out: &mut Vec<u8>, timeout: Duration) {
     const MOST: u128 = 99_999_999;
     let nanos = timeout.as_nanos();

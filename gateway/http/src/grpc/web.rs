@@ -1,31 +1,31 @@
-//! gRPC-Web: what browsers can carry of gRPC.
+//! gRPC-Web, the variant of gRPC that browsers can use.
 //!
-//! A request's body is that of gRPC, or its base64. A response's body is that of gRPC with one part more, in which the
-//! trailers stand as lines, since a browser shows its scripts no others.
+//! A request's body is that of gRPC, or its base64. A response's body has one more part, which contains the
+//! trailers as lines, because browsers show scripts no other trailers.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// The first byte of the part that holds the trailers: the highest bit of a message's flags.
+/// The first byte of the part with the trailers: the highest bit of a message's flags.
 const TRAILERS: u8 = 0x80;
 
-/// Base64 that is no such.
+/// Error: a text is not valid base64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotBase64;
 
-/// Decodes base64 from however few bytes at a time. The text may be several pieces, each with a padding of its own.
+/// Decodes base64 in pieces of any size. The text may consist of several segments, each with its own padding.
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
-    /// Characters of a group that is not whole yet.
+    /// Characters of an incomplete group.
     carry: [u8; 4],
     held: usize,
 }
 
 impl Decoder {
-    /// Appends what the next characters stand for, as far as whole groups of four are there.
+    /// Decodes the next characters, as far as groups of four are complete, and appends the result.
     ///
     /// # Errors
-    /// When they are not base64.
+    /// If the characters are not valid base64.
     pub fn decode(&mut self, mut text: &[u8], out: &mut Vec<u8>) -> Result<(), NotBase64> {
         if self.held > 0 {
             let (first, rest) = text.split_at(text.len().min(4 - self.held));
@@ -40,7 +40,7 @@ impl Decoder {
         }
         let (mut whole, part) = text.split_at(text.len() / 4 * 4);
         while !whole.is_empty() {
-            // A padded group ends a piece.
+            // A padded group ends a segment.
             let padded = whole.iter().position(|byte| *byte == b'=');
             let (piece, rest) = whole.split_at(padded.map_or(whole.len(), |at| (at / 4 + 1) * 4));
             STANDARD.decode_vec(piece, out).map_err(|_| NotBase64)?;
@@ -51,14 +51,14 @@ impl Decoder {
         Ok(())
     }
 
-    /// Whether the text may end here.
+    /// Whether the text may end here, which means that no group is incomplete.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.held == 0
     }
 }
 
-/// Appends some bytes as one piece of base64, with its padding: whoever reads has all of it at once.
+/// Appends `data` as one padded segment of base64. A reader gets all of it without waiting for more.
 pub fn encode(data: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     let length = base64::encoded_len(data.len(), true).unwrap_or(0);
@@ -67,7 +67,8 @@ pub fn encode(data: &[u8], out: &mut Vec<u8>) {
     out.truncate(start + written.unwrap_or(0));
 }
 
-/// Appends the part that holds the trailers: lines, each with its CRLF, whose names become lower case.
+/// Appends the part with the trailers. `lines` are field lines with their CRLF; their names are written in
+/// lower case.
 pub fn trailers(lines: &[u8], out: &mut Vec<u8>) {
     out.push(TRAILERS);
     let at = out.len();

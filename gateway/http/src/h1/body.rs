@@ -1,4 +1,4 @@
-//! Bodies, read.
+//! Reads message bodies.
 
 use std::ops::Range;
 
@@ -6,16 +6,16 @@ use super::Length;
 use super::chunked::Chunked;
 use crate::HeadLimits;
 
-/// Why a body is refused; the connection cannot be used any longer.
+/// The reason for which a body is refused. The connection cannot be used any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
-    /// A chunk breaks the grammar.
+    /// A chunk or a trailer violates the grammar.
     Chunk,
-    /// The trailer section has more bytes or fields than the limits allow.
+    /// The trailer section exceeds the limit of bytes or fields.
     Trailers,
 }
 
-/// Reads one body from however few bytes at a time. Nothing is allocated, but for trailers.
+/// Reads one body in pieces of any size. Allocates only for trailers.
 #[derive(Clone, Debug)]
 pub struct BodyReader(Kind);
 
@@ -23,7 +23,7 @@ pub struct BodyReader(Kind);
 enum Kind {
     Exactly(u64),
     Chunked(Chunked),
-    /// Ends with the peer's direction; the trailer lines came apart from the body.
+    /// Ends when the peer closes its direction. The trailer lines arrive separately from the body.
     UntilClose {
         ended: bool,
         trailers: Vec<u8>,
@@ -42,32 +42,33 @@ impl Kind {
     }
 }
 
-/// What one call made of its input.
+/// The result of one call of [`BodyReader::read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Bytes of the input that belong to the body, framing included. What follows is the next message.
+    /// Bytes of the input that belong to the body, framing included. The bytes after them belong to the next
+    /// message.
     pub used: usize,
-    /// Where in the input the data now stands.
+    /// The range of the input that now holds the data.
     pub data: Range<usize>,
 }
 
 impl BodyReader {
-    /// A reader for a client's body of this length.
+    /// Creates a reader for a client's body.
     #[must_use]
     #[inline]
     pub fn new(length: Length) -> Self {
         Self(Kind::new(length, false))
     }
 
-    /// A reader for an endpoint's body. It accepts white space at the end of a chunk's line and before the colon of a trailer, and
-    /// removes the latter (RFC 9112, 5.1).
+    /// Creates a reader for an endpoint's body. It accepts white space at the end of a chunk's line, and
+    /// before the colon of a trailer, where it removes the white space (RFC 9112, 5.1).
     #[must_use]
     #[inline]
     pub fn of_response(length: Length) -> Self {
         Self(Kind::new(length, true))
     }
 
-    /// Applies the limits of heads to the trailer section. The default is 8 KiB and 100 fields.
+    /// Applies the limits of heads to the trailer section. The defaults are 8 KiB and 100 fields.
     #[must_use]
     #[inline]
     pub fn within(mut self, limits: &HeadLimits) -> Self {
@@ -77,11 +78,11 @@ impl BodyReader {
         self
     }
 
-    /// Reads on. Chunks' data is moved together in place.
+    /// Reads the next part of the body. The data of chunks is compacted in place.
     ///
     /// # Errors
-    /// A chunk or trailer that breaks the grammar or a bound; the data before it in `input` is lost, and every later
-    /// call fails too.
+    /// If a chunk or trailer violates the grammar or a limit. The data before it in `input` is lost, and
+    /// every later call fails too.
     pub fn read(&mut self, input: &mut [u8]) -> Result<Step, BodyError> {
         match &mut self.0 {
             Kind::Exactly(left) => {
@@ -94,7 +95,8 @@ impl BodyReader {
         }
     }
 
-    /// The peer has ended its direction. Says whether that ends the body too; if not, the message was cut.
+    /// Records that the peer closed its direction. Returns whether the body is complete; if not, the message
+    /// was truncated.
     pub fn end_of_stream(&mut self) -> bool {
         if let Kind::UntilClose { ended, .. } = &mut self.0 {
             *ended = true;
@@ -102,8 +104,9 @@ impl BodyReader {
         self.is_done()
     }
 
-    /// The same, where the peer's version of HTTP has trailers of its own (HTTP/2): whole lines, each with its CRLF, of
-    /// fields that may be passed on. They are dropped where the length was declared, since that leaves no room for them.
+    /// The same with trailers, for a protocol version that carries them separately (HTTP/2). `lines` are
+    /// whole lines with their CRLF, of fields that may be forwarded. They are dropped if the body's length
+    /// was declared, because HTTP/1 has no place for trailers after such a body.
     pub fn end_with(&mut self, lines: Vec<u8>) -> bool {
         if let Kind::UntilClose { trailers, .. } = &mut self.0 {
             *trailers = lines;
@@ -111,7 +114,7 @@ impl BodyReader {
         self.end_of_stream()
     }
 
-    /// Whether the body has ended.
+    /// Whether the body is complete.
     #[must_use]
     pub fn is_done(&self) -> bool {
         match &self.0 {
@@ -121,7 +124,7 @@ impl BodyReader {
         }
     }
 
-    /// How many bytes of data are still to come, where that is known.
+    /// The number of bytes of data that are still missing; `None` if the length is not known in advance.
     #[must_use]
     pub fn left(&self) -> Option<u64> {
         match &self.0 {
@@ -130,7 +133,8 @@ impl BodyReader {
         }
     }
 
-    /// The bytes for which [`read`](Self::read) refused the body: at most 64, as received. Empty if it has not.
+    /// The bytes for which [`read`](Self::read) refused the body: at most 64, as received. Empty if it was
+    /// not refused.
     #[must_use]
     pub fn offence(&self) -> &[u8] {
         match &self.0 {
@@ -139,7 +143,7 @@ impl BodyReader {
         }
     }
 
-    /// Drops the trailer lines whose name is not to be kept. For a body that has ended.
+    /// Removes the trailer lines for whose name `keep` returns false. The body must be complete.
     pub fn retain_trailers(&mut self, keep: impl Fn(&[u8]) -> bool) {
         debug_assert!(self.is_done(), "a line may be in the middle, at an offset that would be wrong");
         let lines = match &mut self.0 {
@@ -151,7 +155,7 @@ impl BodyReader {
         *lines = lines.split_inclusive(|byte| *byte == b'\n').filter(kept).collect::<Vec<_>>().concat();
     }
 
-    /// The trailer lines of a body without a declared length, each with its CRLF, once it has ended.
+    /// The trailer lines of a complete body without a declared length, each with its CRLF.
     #[must_use]
     pub fn trailers(&self) -> &[u8] {
         match &self.0 {

@@ -1,8 +1,8 @@
-//! The chunked coding (RFC 9112, section 7.1), read.
+//! Reads the chunked coding (RFC 9112, section 7.1).
 //!
-//! [`BodyReader`](super::BodyReader) calls it. Chunk lines must match the grammar of section 7.1.1 exactly, because a reader
-//! that accepts more may find another end of the body. An endpoint may also write white space at the end of a line, and before
-//! the colon of a trailer.
+//! [`BodyReader`](super::BodyReader) calls it. Chunk lines must match the grammar of section 7.1.1 exactly,
+//! because a reader that accepts more may find another end of the body. Endpoints may also write white space
+//! at the end of a line, and before the colon of a trailer.
 
 use super::BodyError;
 use super::lines::field;
@@ -10,34 +10,37 @@ use crate::chars::{is_token_byte, is_value, token_length};
 use crate::trailer::is_barred;
 use crate::{HeadLimits, offence};
 
-/// Bytes of the extensions of one chunk, white space included. Clients in use send none; long ones only make a server read.
+/// Most bytes of the extensions of one chunk, white space included. Clients in use send none; long ones only
+/// cost the reader time.
 const MAX_EXTENSION: u32 = 1024;
-/// Bytes of all chunk extensions of a body, for the same reason.
+/// Most bytes of all chunk extensions of a body, for the same reason.
 const MAX_EXTENSIONS: u32 = 16 * 1024;
-/// Digits of a size: a size that fits into 60 bits needs no more than 15, and zeros before it could go on for ever.
+/// Most digits of a size. A size below 2^60 needs no more than 15; without a bound, leading zeros could go on
+/// for ever.
 const MAX_DIGITS: u32 = 16;
-/// The most bytes and fields of a trailer section for which no other limits are set. Fields that are dropped count, the empty
-/// line at the end does not.
+/// Default limits of a trailer section: bytes and fields. Dropped fields count; the empty line at the end
+/// does not.
 const MOST_TRAILERS: (u32, u32) = (8 * 1024, 100);
 
-/// Where reading a chunked body stands.
+/// The state of reading a chunked body.
 #[derive(Clone, Debug)]
 pub(super) struct Chunked {
     state: State,
-    /// Whether the body comes from an endpoint, not from a client.
+    /// Whether the body comes from an endpoint rather than a client.
     is_lenient: bool,
-    /// Bytes of the chunk that are still to come, or its size while that is being read.
+    /// Bytes of the current chunk that are missing, or its size while that is being read.
     left: u64,
-    /// Digits of the size that is being read.
+    /// Digits of the size read so far.
     digits: u32,
-    /// Bytes of the current chunk's extensions, and of all.
+    /// Extension bytes of the current chunk, and of all chunks.
     extension: u32,
     extensions: u32,
-    /// The trailer lines that may be passed on, and the one that is being read. After an error, the bytes at fault.
+    /// The trailer lines that may be forwarded, and the current line. After an error, the bytes at fault.
     trailers: Vec<u8>,
-    /// Where in them the current line begins.
+    /// Offset in `trailers` of the current line.
     line: u32,
-    /// Bytes and whole fields of the trailer section so far, and the most of each. 32 bits: a reader is moved with its exchange.
+    /// Bytes and whole fields of the trailer section so far, and the limits of each. 32 bits wide, because a
+    /// reader is moved with its exchange.
     trailers_read: u32,
     trailer_fields: u32,
     most_read: u32,
@@ -48,19 +51,19 @@ pub(super) struct Chunked {
 enum State {
     SizeFirst,
     Size,
-    /// White space behind the size.
+    /// White space after the size.
     SizeBlank,
-    /// Behind a semicolon: the name of an extension begins, perhaps behind white space.
+    /// After a semicolon: an extension's name starts, possibly after white space.
     NameFirst,
     Name,
     NameBlank,
-    /// Behind the equals sign.
+    /// After the equals sign.
     ValueFirst,
     Value,
     Quoted,
-    /// Behind a backslash in a quoted value.
+    /// After a backslash in a quoted value.
     Escaped,
-    /// Behind the closing quote of a value.
+    /// After the closing quote of a value.
     ValueEnd,
     ValueBlank,
     SizeLineFeed,
@@ -101,18 +104,18 @@ impl Chunked {
         self.state == State::Done
     }
 
-    /// The trailer section: whole lines, each with its CRLF, of the fields that may be passed on.
+    /// The trailer lines that may be forwarded, each with its CRLF.
     pub(super) fn trailers(&self) -> &[u8] {
         &self.trailers
     }
 
-    /// The same, of a body that has ended.
+    /// The same, mutable; the body must be complete.
     pub(super) fn trailers_mut(&mut self) -> &mut Vec<u8> {
         &mut self.trailers
     }
 
-    /// Reads on. The data of all chunks in `input` is moved together: afterwards it stands in the returned range.
-    /// Says how many bytes of `input` it used.
+    /// Reads the next part of the body. Compacts the data of all chunks in `input` in place. Returns how many
+    /// bytes of `input` it used, and the range that holds the data.
     pub(super) fn read(&mut self, input: &mut [u8]) -> Result<(usize, std::ops::Range<usize>), BodyError> {
         let mut at = 0;
         let mut data = 0..0;
@@ -157,11 +160,11 @@ impl Chunked {
                 State::Size
             }
             (State::Size | State::Name | State::Value | State::ValueEnd, b'\r') => State::SizeLineFeed,
-            // No grammar has white space at the end of a line, but some servers pad their sizes with it.
+            // No grammar allows white space at the end of a line, but some servers pad their sizes with it.
             (State::SizeBlank | State::NameBlank | State::ValueBlank, b'\r') if self.is_lenient => {
                 State::SizeLineFeed
             }
-            // RFC 9112, 7.1.1: BWS may be before the semicolon, and on both sides of the equals sign.
+            // RFC 9112, 7.1.1 allows BWS before the semicolon, and on both sides of the equals sign.
             (State::Size, b';') => State::NameFirst,
             (State::Size, b' ' | b'\t') => self.extend(State::SizeBlank)?,
             (
@@ -202,12 +205,13 @@ impl Chunked {
         Ok(next)
     }
 
-    /// Notes that the byte at `at` is refused. In `input`, its line begins at `line`.
+    /// Records that the byte at `at` was refused. Its line begins at `line` in `input`.
     #[cold]
     fn fail(&mut self, input: &[u8], line: usize, at: usize) {
         let failed = std::mem::replace(&mut self.state, State::Failed);
         self.trailers = match failed {
-            // A trailer is checked when its line has ended. The beginning of the line may have come with another read.
+            // A trailer is checked at the end of its line. The start of the line may have arrived in an
+            // earlier read.
             State::TrailerFirst | State::Trailer => {
                 let line = &self.trailers[self.line as usize..];
                 let name = token_length(line);
@@ -217,21 +221,21 @@ impl Chunked {
                 };
                 offence::of_field_line(line, 0, fault)
             }
-            // The bytes around it are the body's.
+            // The bytes around it are data of the body.
             State::DataReturn | State::DataLineFeed => offence::of_byte(input, at),
             _ => offence::of_line(input, line, at),
         }
         .unwrap_or_default();
     }
 
-    /// The bytes for which the body was refused; empty: it was not.
+    /// The bytes for which the body was refused; empty if it was not.
     pub(super) fn offence(&self) -> &[u8] {
         if self.state == State::Failed { &self.trailers } else { &[] }
     }
 
     fn digit(&mut self, byte: u8) -> Result<(), BodyError> {
         self.digits += 1;
-        // Below 2^60, so that no sum with another length overflows.
+        // Limited to values below 2^60, so that no sum with another length overflows.
         if self.digits > MAX_DIGITS || self.left >> 56 != 0 {
             return Err(BodyError::Chunk);
         }
@@ -242,7 +246,7 @@ impl Chunked {
 
     fn trailer(&mut self, byte: u8) -> Result<State, BodyError> {
         self.trailers_read += 1;
-        // The line that this byte is a part of is one more field.
+        // The current line counts as a field from its first byte on.
         if self.trailers_read > self.most_read || self.trailer_fields >= self.most_fields {
             return Err(BodyError::Trailers);
         }
@@ -267,11 +271,11 @@ impl Chunked {
     }
 }
 
-/// The state after this byte of a chunk's extensions; `None`: the grammar does not allow it there. Bare LF and every other
-/// control byte are refused everywhere, because another reader could end the line there.
+/// The state after this byte of a chunk's extensions; `None` if the grammar does not allow the byte. A bare
+/// LF and all other control bytes are refused everywhere, because another reader could end the line there.
 fn extension(state: State, byte: u8) -> Option<State> {
     let is_blank = matches!(byte, b' ' | b'\t');
-    // RFC 9110, 5.6.4: a quoted string may have every byte that a field value may have.
+    // RFC 9110, 5.6.4: a quoted string may contain every byte that a field value may contain.
     let is_text = matches!(byte, b'\t' | b' '..=b'~' | 0x80..);
     match (state, byte) {
         (State::SizeBlank | State::NameFirst | State::NameBlank | State::ValueFirst, _) if is_blank => {

@@ -1,31 +1,31 @@
-//! What `Connection` says (RFC 9112, section 9.3; RFC 9110, section 7.6.1).
+//! Interprets the `Connection` field (RFC 9112, section 9.3; RFC 9110, section 7.6.1).
 
 use crate::head::members;
 use crate::{Head, HeadError, Name, Version};
 
-/// Members of `Connection`, empty ones too. Each is compared with every field, so their number must be bounded; no
-/// peer in use sends more than a handful.
+/// Most members of `Connection`, empty ones included. Each is compared with every field, so their number must
+/// be bounded. No peer in use sends more than a few.
 const MAX_MEMBERS: usize = 32;
 
-/// What `Connection` says, over all its lines.
+/// The contents of all `Connection` lines of a head.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Connection {
     close: bool,
     keep_alive: bool,
-    /// It names `Upgrade`.
+    /// Whether it names `Upgrade`.
     pub upgrade: bool,
-    /// It names fields of its own, which then concern this connection only.
+    /// Whether it nominates other fields, which then apply to this connection only.
     pub nominates: bool,
 }
 
 impl Connection {
-    /// Reads it, and marks the fields that it names.
+    /// Reads all `Connection` lines, and marks the fields that they nominate.
     pub(super) fn read(head: &mut Head) -> Result<Self, HeadError> {
         let mut connection = Self::default();
         if !head.has(Name::Connection) {
             return Ok(connection);
         }
-        // What nearly all say, without the loops.
+        // The usual value, without the loops.
         if !head.is_repeated(Name::Connection)
             && head.get(Name::Connection).is_some_and(|value| value.eq_ignore_ascii_case(b"keep-alive"))
         {
@@ -59,7 +59,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Whether the connection goes on after this message.
+    /// Whether the connection persists after this message.
     pub(super) fn keeps(self, version: Version) -> bool {
         !self.close && (version == Version::Http11 || self.keep_alive)
     }

@@ -1,37 +1,39 @@
-//! Where a message ends (RFC 9112, section 6.3), or that it is not certain.
+//! Determines where a message ends (RFC 9112, section 6.3), and refuses ambiguous framing.
 
 use crate::{Head, HeadError, Name, Version};
 
-/// Where a message's body ends.
+/// The end of a message's body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Length {
-    /// There is none.
+    /// There is no body.
     #[default]
     None,
-    /// After so many bytes.
+    /// The body has this many bytes.
     Exactly(u64),
-    /// With the last chunk.
+    /// The last chunk ends the body.
     Chunked,
-    /// With the peer's direction: that of the connection (HTTP/1 responses only), or that of its stream (HTTP/2).
+    /// The peer ends the body by closing its direction of the connection (HTTP/1 responses only), or of the
+    /// stream (HTTP/2).
     UntilClose,
 }
 
 impl Length {
-    /// Whether there is no byte of body to come.
+    /// Whether the body has no bytes.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         matches!(self, Self::None | Self::Exactly(0))
     }
 }
 
-/// What a request's head declares. Whatever a second reader could understand in another way is refused: both fields at once,
-/// several lengths even if equal, a coding in HTTP/1.0, and every spelling but the plain one.
+/// The length that a request's head declares. Anything that another reader could interpret differently is
+/// refused: both fields at once, several lengths even if equal, a coding in HTTP/1.0, and every spelling but
+/// the plain one.
 pub(crate) fn declared(head: &Head, version: Version) -> Result<Option<Length>, HeadError> {
     declared_by(head, version, decimal)
 }
 
-/// What a response's head declares. A length may begin with zeros (RFC 9110, 8.6: `1*DIGIT`). The flag says whether it does: then
-/// the client gets [`plain_length`] of it.
+/// The length that a response's head declares. It may have leading zeros (RFC 9110, 8.6: `1*DIGIT`). The flag
+/// is true if it has; the client then gets the [`plain_length`].
 pub(crate) fn declared_by_endpoint(
     head: &Head,
     version: Version,
@@ -45,7 +47,7 @@ pub(crate) fn declared_by_endpoint(
     Ok((declared?, is_padded))
 }
 
-/// A length without leading zeros.
+/// Returns the text of a length without leading zeros.
 pub(crate) fn plain_length(text: &[u8]) -> &[u8] {
     let zeros = text.iter().take_while(|byte| **byte == b'0').count();
     // The last digit stays, even if it is a zero.
@@ -78,7 +80,8 @@ fn declared_by(
     }
 }
 
-/// A coding below a final chunked is one that the gateway does not know (501); all else leaves the end uncertain.
+/// The error for a coding other than `chunked`. The gateway does not support a known coding before a final
+/// chunked (501). Any other combination makes the end ambiguous.
 fn other_coding(value: &[u8]) -> HeadError {
     let mut members = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     let is_chunked = |member: &[u8]| member.eq_ignore_ascii_case(b"chunked");
@@ -91,7 +94,8 @@ fn other_coding(value: &[u8]) -> HeadError {
     if is_chunked(last) && members.all(known) { HeadError::Coding } else { HeadError::Length }
 }
 
-/// A length: digits alone, without leading zeros, below 2^63 since some origins keep it signed.
+/// Parses a length: only digits, without leading zeros, and below 2^63, because some origins store it as a
+/// signed number.
 fn decimal(text: &[u8]) -> Result<u64, HeadError> {
     let plain = match text {
         [b'0'] => true,

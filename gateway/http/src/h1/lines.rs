@@ -1,52 +1,52 @@
-//! Reads a head line by line, from however few bytes at a time, and looks at no byte twice.
+//! Reads a head line by line, in pieces of any size, and examines each byte once.
 //!
-//! What is wrong is said at the first byte that is, and bytes past a limit are not looked at. So the result depends
-//! on the bytes alone and not on the reads that brought them.
+//! An error is reported at the first wrong byte, and bytes past a limit are not examined. So the result
+//! depends only on the bytes, not on the reads that brought them.
 
 use crate::chars::{is_value, plain_token_end, text_end, token_length};
 use crate::{Field, Head, HeadError, HeadLimits, Name, Range, offence};
 
-/// What a parser made of the bytes so far.
+/// How far a parser got with the bytes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The head has not ended.
+    /// The head is incomplete.
     Partial,
-    /// The head ends before this offset; what follows is not part of it.
+    /// The head ends before this offset. The bytes from there on are not part of it.
     Complete(usize),
 }
 
-/// Where reading a head stands, by offset: the buffer may move between calls.
+/// The state of reading a head. It holds offsets, because the buffer may move between calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lines {
-    /// The first byte of the line being read.
+    /// Offset of the line that is being read.
     line: usize,
-    /// Bytes before this one were looked at and may stand there.
+    /// Bytes before this offset were examined and are valid.
     seen: usize,
-    /// The colon of the line being read; 0, where none can stand, until it is found.
+    /// Offset of the colon of the current line; 0, where no colon can be, until it is found.
     colon: usize,
-    /// The end of the name, if white space follows it; else 0. Responses only.
+    /// Offset of the end of the name if white space follows it, otherwise 0. Responses only.
     name_end: usize,
-    /// Whether a line has to be rewritten by [`Head::tidy`]. Responses only.
+    /// Whether [`Head::tidy`] has to rewrite a line. Responses only.
     is_untidy: bool,
 }
 
 impl Lines {
-    /// Whether no line has ended yet.
+    /// Whether no line is complete yet.
     pub(super) fn at_start(&self) -> bool {
         self.line == 0
     }
 
-    /// Offset past the last whole line.
+    /// Offset past the last complete line.
     pub(super) fn whole(&self) -> usize {
         self.line
     }
 
-    /// Whether the head has to be rewritten by [`Head::tidy`].
+    /// Whether [`Head::tidy`] has to rewrite the head.
     pub(super) fn is_untidy(&self) -> bool {
         self.is_untidy
     }
 
-    /// Notes that the head has to be rewritten.
+    /// Records that the head has to be rewritten.
     pub(super) fn note_untidy(&mut self) {
         self.is_untidy = true;
     }
@@ -54,7 +54,7 @@ impl Lines {
     /// The bytes for which a head was refused.
     pub(super) fn offence(&self, bytes: &[u8], error: HeadError, head: &Head) -> Option<Vec<u8>> {
         match error {
-            // The line was whole, so its beginning is shown.
+            // The line was complete, so its start is shown.
             HeadError::StartLine | HeadError::Version if self.line > 0 => offence::of_line(bytes, 0, 0),
             HeadError::StartLine | HeadError::Version => offence::of_line(bytes, 0, self.seen),
             HeadError::Field => offence::of_field_line(bytes, self.line, self.seen),
@@ -66,7 +66,7 @@ impl Lines {
         }
     }
 
-    /// Reads the start line. Gives the offset of its CRLF, `None` if that has not come.
+    /// Reads the start line. Returns the offset of its CRLF, or `None` if that has not arrived.
     pub(super) fn start_line(&mut self, bytes: &[u8]) -> Result<Option<usize>, HeadError> {
         let end = self.line_end(bytes).map_err(|error| match error {
             HeadError::Field => HeadError::StartLine,
@@ -78,11 +78,12 @@ impl Lines {
         Ok(end)
     }
 
-    /// Reads field lines until the empty line that ends the head. A field line is a token, at once a colon, and a
-    /// value (RFC 9112, section 5). A line that begins with white space is a folded one (5.2) and refused.
+    /// Reads field lines up to the empty line that ends the head. A field line is a token, immediately a
+    /// colon, and a value (RFC 9112, section 5). A line that begins with white space is a folded one (5.2)
+    /// and is refused.
     ///
-    /// `LENIENT`, for responses, accepts white space between the name and the colon (5.1), and folded lines (5.2). [`Head::tidy`]
-    /// removes both.
+    /// `LENIENT`, for responses, accepts white space between the name and the colon (5.1), and folded lines
+    /// (5.2). [`Head::tidy`] removes both.
     pub(super) fn fields<const LENIENT: bool>(
         &mut self,
         bytes: &[u8],
@@ -104,7 +105,7 @@ impl Lines {
         limits: &HeadLimits,
     ) -> Result<Progress, HeadError> {
         let bytes = limits.within_head(bytes);
-        // A limit that was lowered between two calls.
+        // The limit was lowered between two calls.
         if self.seen > bytes.len() {
             return Err(HeadError::TooLarge);
         }
@@ -167,8 +168,9 @@ impl Lines {
         *self = Self { line: at, seen: at, colon: 0, name_end: 0, is_untidy: self.is_untidy };
     }
 
-    /// Offset of the CRLF that ends the line being read, if it is there. A bare LF is refused, because two readers
-    /// would not agree on whether it ends a line (RFC 9112, 2.2 allows both), and so is every other control byte.
+    /// Returns the offset of the CRLF that ends the current line, or `None` if it has not arrived. A bare LF
+    /// is refused, because readers disagree on whether it ends a line (RFC 9112, 2.2 allows both). All other
+    /// control bytes are refused too.
     fn line_end(&mut self, bytes: &[u8]) -> Result<Option<usize>, HeadError> {
         self.seen = text_end(bytes, self.seen);
         match bytes.get(self.seen..).ok_or(HeadError::TooLarge)? {
@@ -179,8 +181,8 @@ impl Lines {
     }
 }
 
-/// The field line that begins here, if it is here as a whole and as nearly all are: with a name of letters, digits, `-`
-/// and `_`. Of any other nothing is said.
+/// Parses the field line that begins at `start`, if it is complete and its name consists of letters, digits,
+/// `-` and `_`, as in nearly all lines. `None` says nothing about the line.
 #[inline(always)]
 fn usual_line(bytes: &[u8], start: usize) -> Option<Field> {
     let colon = plain_token_end(bytes, start);
@@ -195,7 +197,8 @@ fn usual_line(bytes: &[u8], start: usize) -> Option<Field> {
     Some(field_at(bytes, id, start, colon, end))
 }
 
-/// Continues the last field with the folded line between these offsets. The line end between its parts stays for [`Head::tidy`].
+/// Appends the folded line between these offsets to the last field. The line end between its parts stays for
+/// [`Head::tidy`].
 fn continue_field(bytes: &[u8], head: &mut Head, start: usize, end: usize) {
     let Some(field) = head.fields.last_mut() else { return };
     let length = bytes[start..end].trim_ascii_end().len();
@@ -205,7 +208,7 @@ fn continue_field(bytes: &[u8], head: &mut Head, start: usize, end: usize) {
     field.line_end = end as u32 + 2;
 }
 
-/// The field line between these offsets, without CRLF.
+/// Parses the field line between these offsets, which exclude its CRLF.
 pub(super) fn field(bytes: &[u8], start: usize, end: usize) -> Result<Field, HeadError> {
     let text = &bytes[start..end];
     let name = token_length(text);
@@ -215,13 +218,13 @@ pub(super) fn field(bytes: &[u8], start: usize, end: usize) -> Result<Field, Hea
     Ok(field_at(bytes, Name::of(&text[..name]), start, start + name, end))
 }
 
-/// The field line between these offsets, whose name is a token and whose value has nothing that may not be there.
+/// Builds the field for a line whose name is a token and whose value is valid.
 #[inline(always)]
 fn field_at(bytes: &[u8], id: Name, start: usize, colon: usize, end: usize) -> Field {
     let line = &bytes[..end];
-    // Space and tab are the only bytes up to the space that a value has.
+    // Space and tab are the only bytes up to the space that a value can contain.
     let value_start = match &line[colon + 1..] {
-        // Nearly always.
+        // The usual case.
         [b' ', next, ..] if *next > b' ' => colon + 2,
         text => colon + 1 + text.iter().take_while(|byte| **byte <= b' ').count(),
     };

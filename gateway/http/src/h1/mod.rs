@@ -1,4 +1,4 @@
-//! HTTP/1.0 and 1.1 (RFC 9112).
+//! The codec for HTTP/1.0 and HTTP/1.1 (RFC 9112).
 
 mod body;
 mod chunked;

@@ -1,4 +1,4 @@
-//! Request heads.
+//! Parses request heads.
 
 use super::connection::Connection;
 use super::framing::declared;
@@ -7,21 +7,21 @@ use super::{Length, target};
 use crate::chars::token_length;
 use crate::{Head, HeadError, HeadLimits, Method, Name, Range, RequestHead, TargetForm, Version};
 
-/// Reads one request head from however few bytes at a time.
+/// Parses one request head in pieces of any size.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestParser {
     lines: Lines,
 }
 
 impl RequestParser {
-    /// Goes on from where the last call stopped. `bytes` is all that was received since the head's first byte,
-    /// without an empty line before it; it may have moved since the last call. When the head is complete, `request`
-    /// owns a copy of its bytes; before, and after an error, of the whole lines so far, for the log. Each head needs
-    /// a new parser.
+    /// Continues where the last call stopped. `bytes` is everything received since the head's first byte,
+    /// without an empty line before it; it may have moved since the last call. Once the head is complete,
+    /// `request` owns a copy of its bytes. Before that, and after an error, it has the complete lines so far,
+    /// for the log. Each head needs a new parser.
     ///
     /// # Errors
-    /// A head that is malformed or past a limit; the connection cannot be used any longer. Neither the result nor the
-    /// error depends on how many calls the bytes came in.
+    /// If the head is malformed or exceeds a limit. The connection cannot be used any more. Neither the
+    /// result nor the error depends on the number of calls in which the bytes arrived.
     pub fn advance(
         &mut self,
         bytes: &[u8],
@@ -63,8 +63,9 @@ impl RequestParser {
         progress
     }
 
-    /// The bytes for which [`advance`](Self::advance) has just refused the head: at most 64, as received. `bytes` and `request` are
-    /// the arguments of that call. `None` if no byte is at fault, as in a head that is too large.
+    /// The bytes for which [`advance`](Self::advance) has just refused the head: at most 64, as received.
+    /// `bytes` and `request` are the arguments of that call. `None` if no byte is at fault, as in a head that
+    /// is too large.
     #[must_use]
     pub fn offence(&self, bytes: &[u8], error: HeadError, request: &RequestHead) -> Option<Vec<u8>> {
         if error == HeadError::Host && request.form == TargetForm::Absolute {
@@ -75,29 +76,29 @@ impl RequestParser {
         self.lines.offence(bytes, error, &request.head)
     }
 
-    /// Whether nothing but the beginning of a request line can have been received.
+    /// Whether at most a part of the request line was received.
     #[must_use]
     pub fn at_start(&self) -> bool {
         self.lines.at_start()
     }
 }
 
-/// The method of a request line that is incomplete or malformed: the answer to a HEAD has no body, whatever its status
-/// (RFC 9110, 9.3.2).
+/// The method of an incomplete or malformed request line. It matters because the response to a HEAD has no
+/// body, whatever its status (RFC 9110, 9.3.2).
 #[cold]
 fn method_of(line: &[u8]) -> Method {
     let method = token_length(line);
     if line.get(method) == Some(&b' ') { Method::of(&line[..method]) } else { Method::default() }
 }
 
-/// `method SP target SP version`, with exactly one space each (RFC 9112, section 3).
+/// Parses `method SP target SP version`, with exactly one space each (RFC 9112, section 3).
 fn request_line(request: &mut RequestHead, bytes: &[u8], end: usize) -> Result<(), HeadError> {
     let line = &bytes[..end];
     let method = token_length(line);
     if method == 0 || line.get(method) != Some(&b' ') {
         return Err(HeadError::StartLine);
     }
-    // The shortest rest is a one-byte target, a space and the version.
+    // The shortest remainder is a one-byte target, a space and the version.
     let version = line.len().checked_sub(8).filter(|at| *at >= method + 3).ok_or(HeadError::StartLine)?;
     if line[version - 1] != b' ' {
         return Err(HeadError::StartLine);
@@ -109,7 +110,7 @@ fn request_line(request: &mut RequestHead, bytes: &[u8], end: usize) -> Result<(
     target::split(request, bytes)
 }
 
-/// The version, or whether it is one that nobody here speaks, or none at all.
+/// Parses the version. The error tells an unsupported version from text that is none.
 pub(super) fn version(text: &[u8]) -> Result<Version, HeadError> {
     match text {
         b"HTTP/1.1" => Ok(Version::Http11),
@@ -123,13 +124,14 @@ pub(super) fn version(text: &[u8]) -> Result<Version, HeadError> {
     }
 }
 
-/// Reads the fields that say where the message ends and what becomes of the connection.
+/// Evaluates the fields that determine the end of the message and the fate of the connection.
 fn understand(request: &mut RequestHead) -> Result<(), HeadError> {
     let declared = declared(&request.head, request.version)?;
     // RFC 9112, 6.3: a request without either field has no body.
     request.length = declared.unwrap_or(Length::None);
     target::host(request)?;
-    // Refused by all but a forward proxy; nothing else in it needs to be understood, and the connection ends with it.
+    // Only a forward proxy accepts it. Nothing else in it needs to be understood, because the connection
+    // closes.
     if request.form == TargetForm::Authority {
         return Ok(());
     }
@@ -138,11 +140,12 @@ fn understand(request: &mut RequestHead) -> Result<(), HeadError> {
     request.nominates = connection.nominates;
     let is_11 = request.version == Version::Http11;
     let head = &request.head;
-    // RFC 9110, 7.8: without `Connection: upgrade` or in HTTP/1.0 it does not count; nor does a second line of it.
+    // RFC 9110, 7.8: `Upgrade` is ignored without `Connection: upgrade` and in HTTP/1.0. Further lines are
+    // ignored too.
     if is_11 && connection.upgrade {
         request.upgrade = head.find(Name::Upgrade).filter(|value| !value.is_empty());
     }
-    // RFC 9110, 10.1.1: an HTTP/1.0 client's is ignored.
+    // RFC 9110, 10.1.1: `Expect` in HTTP/1.0 is ignored.
     if is_11 && head.has(Name::Expect) {
         expect(request)?;
     }
@@ -150,7 +153,7 @@ fn understand(request: &mut RequestHead) -> Result<(), HeadError> {
     Ok(())
 }
 
-/// Reads `Expect`, which is there.
+/// Evaluates `Expect`, which must be present.
 pub(crate) fn expect(request: &mut RequestHead) -> Result<(), HeadError> {
     if !request.head.all(Name::Expect).all(|value| value.eq_ignore_ascii_case(b"100-continue")) {
         return Err(HeadError::Expect);
@@ -159,7 +162,7 @@ pub(crate) fn expect(request: &mut RequestHead) -> Result<(), HeadError> {
     Ok(())
 }
 
-/// Whether `TE` says that trailers are welcome.
+/// Whether `TE` allows trailers in the response.
 #[inline]
 pub(crate) fn wants_trailers(head: &Head) -> bool {
     head.has(Name::Te) && head.list(Name::Te).any(|member| member.eq_ignore_ascii_case(b"trailers"))

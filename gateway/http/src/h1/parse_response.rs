@@ -1,4 +1,4 @@
-//! Response heads.
+//! Parses response heads.
 
 use super::connection::Connection;
 use super::framing::declared_by_endpoint;
@@ -6,7 +6,7 @@ use super::lines::{Lines, Progress};
 use super::{Length, parse_request};
 use crate::{HeadError, HeadLimits, Method, Range, ResponseHead, Version};
 
-/// Reads one response head from however few bytes at a time.
+/// Parses one response head in pieces of any size.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResponseParser {
     lines: Lines,
@@ -14,24 +14,25 @@ pub struct ResponseParser {
 }
 
 impl ResponseParser {
-    /// A parser for responses that decide something, such as that of an authorisation service: it refuses white space before a colon
-    /// and folded lines, as in requests.
+    /// Creates a parser for responses that decide something, such as the response of an authorisation
+    /// service. It refuses white space before a colon and folded lines, as in requests.
     #[must_use]
     pub fn strict() -> Self {
         Self { is_strict: true, ..Self::default() }
     }
 
-    /// Goes on from where the last call stopped. `bytes` is all that was received since the head's first byte; it may
-    /// have moved since the last call. `asked` is the method of the request: it decides whether there is a body
-    /// (RFC 9112, 6.3). When the head is complete, `response` owns a copy of its bytes; before, and after an error,
-    /// of the whole lines so far, for the log. Each head needs a new parser.
+    /// Continues where the last call stopped. `bytes` is everything received since the head's first byte; it
+    /// may have moved since the last call. `asked` is the method of the request: it determines whether there
+    /// is a body (RFC 9112, 6.3). Once the head is complete, `response` owns a copy of its bytes. Before
+    /// that, and after an error, it has the complete lines so far, for the log. Each head needs a new parser.
     ///
-    /// In the copy, the parser repairs what RFC 9112 allows a proxy to: a status without the blank after it (section 4), white
-    /// space before a colon (5.1), folded lines (5.2), and a `Content-Length` with leading zeros.
+    /// In the copy, the parser repairs what RFC 9112 allows a proxy to repair: a status without the blank
+    /// after it (section 4), white space before a colon (5.1), folded lines (5.2), and a `Content-Length`
+    /// with leading zeros.
     ///
     /// # Errors
-    /// A head that is malformed or past a limit; the connection cannot be used any longer. Neither the result nor the
-    /// error depends on how many calls the bytes came in.
+    /// If the head is malformed or exceeds a limit. The connection cannot be used any more. Neither the
+    /// result nor the error depends on the number of calls in which the bytes arrived.
     pub fn advance(
         &mut self,
         bytes: &[u8],
@@ -42,7 +43,7 @@ impl ResponseParser {
         if self.lines.at_start() {
             response.clear();
             let within = limits.within_head(bytes);
-            // Whoever is no HTTP server is found out by the first bytes, not at the limit.
+            // A peer that is no HTTP server is detected by its first bytes, not at the limit.
             const BEGINNING: &[u8] = b"HTTP/";
             if !within.starts_with(&BEGINNING[..within.len().min(BEGINNING.len())]) {
                 return Err(HeadError::StartLine);
@@ -89,8 +90,8 @@ impl ResponseParser {
     }
 }
 
-/// `version SP status SP [reason]` (RFC 9112, section 4). Some servers omit the last space if there is no reason;
-/// [`ResponseHead::tidy`] adds it.
+/// Parses `version SP status SP [reason]` (RFC 9112, section 4). Some servers omit the last space if there is
+/// no reason; [`ResponseHead::tidy`] adds it.
 fn status_line(response: &mut ResponseHead, line: &[u8]) -> Result<(), HeadError> {
     if line.len() < 12 || line[8] != b' ' {
         return Err(HeadError::StartLine);
@@ -108,7 +109,7 @@ fn status_line(response: &mut ResponseHead, line: &[u8]) -> Result<(), HeadError
     Ok(())
 }
 
-/// Reads the fields that say where the message ends and what becomes of the connection.
+/// Evaluates the fields that determine the end of the message and the fate of the connection.
 fn understand(response: &mut ResponseHead, asked: Method) -> Result<(), HeadError> {
     let (declared, is_padded) = declared_by_endpoint(&response.head, response.version)?;
     if is_padded {

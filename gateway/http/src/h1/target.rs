@@ -1,4 +1,4 @@
-//! Request targets and hosts (RFC 9112, section 3.2 and 3.3).
+//! Parses request targets and hosts (RFC 9112, section 3.2 and 3.3).
 
 use std::net::Ipv6Addr;
 
@@ -11,7 +11,7 @@ pub(crate) fn split(request: &mut RequestHead, bytes: &[u8]) -> Result<(), HeadE
     let (start, end) = (request.target.start as usize, request.target.end as usize);
     let target = &bytes[start..end];
     match target {
-        // RFC 9112, 3.2.3: CONNECT has this form only, and no other method has it.
+        // RFC 9112, 3.2.3: CONNECT allows only this form, and no other method allows it.
         _ if request.method == Method::Connect => {
             request.form = TargetForm::Authority;
             request.authority = request.target;
@@ -43,7 +43,8 @@ pub(crate) fn split(request: &mut RequestHead, bytes: &[u8]) -> Result<(), HeadE
     Ok(())
 }
 
-/// Both have only what may stand in a target. Whatever is wrong with an authority before them, [`host`] finds.
+/// Sets the path and the query, which must consist of bytes that a target may contain. [`host`] finds errors
+/// in an authority before them.
 fn path_and_query(request: &mut RequestHead, bytes: &[u8], start: usize) -> Result<(), HeadError> {
     let end = request.target.end as usize;
     let path_end = path_end(bytes, start).min(end);
@@ -56,9 +57,9 @@ fn path_and_query(request: &mut RequestHead, bytes: &[u8], start: usize) -> Resu
     Ok(())
 }
 
-/// Finds the host that a request is for. RFC 9112, 3.2: none in HTTP/1.1, more than one, or a malformed one is a
-/// 400. An absolute target's host counts (3.2.2); a `Host` that disagrees with it is refused, since whoever is next
-/// may believe the other.
+/// Determines the host that a request is for. RFC 9112, 3.2: in HTTP/1.1 a missing host is a 400, as is a
+/// repeated or malformed one. The host of an absolute target takes precedence (3.2.2). A `Host` that
+/// disagrees with it is refused, because the next server may use the other one.
 pub(crate) fn host(request: &mut RequestHead) -> Result<(), HeadError> {
     let head = &request.head;
     if head.is_repeated(Name::Host) {
@@ -69,7 +70,7 @@ pub(crate) fn host(request: &mut RequestHead) -> Result<(), HeadError> {
         return Err(HeadError::Host);
     }
     match (request.form, field) {
-        // Its target is the host, and known to be one.
+        // Its target is the host, and was validated.
         (TargetForm::Authority, _) => return Ok(()),
         (TargetForm::Absolute, Some(field)) => {
             let scheme = head.slice(request.target).split(|byte| *byte == b':').next().unwrap_or_default();
@@ -85,15 +86,15 @@ pub(crate) fn host(request: &mut RequestHead) -> Result<(), HeadError> {
     Ok(())
 }
 
-/// Whether two authorities name the same host and port after normalisation by the scheme (RFC 9113, 8.3.1; RFC 3986, 6.2.2
-/// and 6.2.3). Case does not matter, and a missing or empty port is the scheme's default. As in routing, a dot at the end of a
-/// name is ignored. A malformed authority equals only itself.
+/// Whether two authorities name the same host and port after normalisation by the scheme (RFC 9113, 8.3.1;
+/// RFC 3986, 6.2.2 and 6.2.3). Case does not matter, and a missing or empty port is the scheme's default. As
+/// in routing, a dot at the end of a name is ignored. A malformed authority equals only itself.
 pub(crate) fn is_same_authority(one: &[u8], other: &[u8], scheme: &[u8]) -> bool {
     one.eq_ignore_ascii_case(other)
         || matches!((parts(one, scheme), parts(other, scheme)), (Some(one), Some(other)) if one == other)
 }
 
-/// The normal form of an authority: the host and the port. Without a scheme there is no default port.
+/// Normalises an authority to its host and port. Without a scheme there is no default port.
 fn parts(authority: &[u8], scheme: &[u8]) -> Option<(Host, Option<u16>)> {
     let host = host_of(authority, Range::new(0, authority.len())).ok()?;
     let port = match &authority[host.end as usize..] {
@@ -118,7 +119,7 @@ enum Host {
     Address(Ipv6Addr),
 }
 
-/// The host of `host[:port]`, which must be well formed.
+/// Returns the host of `host[:port]`, which must be well formed.
 fn host_of(bytes: &[u8], at: Range) -> Result<Range, HeadError> {
     let text = at.of(bytes);
     let (length, port) = match text {
@@ -140,7 +141,7 @@ fn host_of(bytes: &[u8], at: Range) -> Result<Range, HeadError> {
     };
     let is_port = match port {
         [] => true,
-        // RFC 3986, 3.2.3 lets the port be empty.
+        // RFC 3986, 3.2.3 allows an empty port.
         [b':', digits @ ..] if digits.len() <= 5 => {
             let port = digits.iter().try_fold(0, |sum: u32, digit| {
                 digit.is_ascii_digit().then(|| sum * 10 + u32::from(digit - b'0'))

@@ -1,4 +1,4 @@
-//! Numbers and chunks, written.
+//! Writes decimal numbers and chunk headers.
 
 /// The last chunk, without trailers and the empty line that ends them.
 pub const LAST_CHUNK: &[u8] = b"0\r\n";
@@ -11,7 +11,7 @@ pub struct ChunkHeader {
 }
 
 impl ChunkHeader {
-    /// For a chunk of so many bytes, not 0.
+    /// Creates the header of a chunk of `size` bytes, which must not be 0.
     #[must_use]
     pub fn new(size: usize) -> Self {
         debug_assert!(size != 0, "would read as a line without a size");
@@ -26,7 +26,7 @@ impl ChunkHeader {
         Self { bytes, start: start as u8 }
     }
 
-    /// Its bytes.
+    /// The line as bytes: the size in hexadecimal, and CRLF.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[self.start as usize..]

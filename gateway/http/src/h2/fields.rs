@@ -1,8 +1,9 @@
-//! Fields of heads and trailers that the gateway has written, for whoever sends them as HTTP/2.
+//! Iterates over field lines that the gateway has read or written, to send them in HTTP/2.
 
 use crate::chars::{plain_token_end, text_end};
 
-/// The fields of lines that were read or written by this gateway, each with its CRLF: name and value.
+/// Iterates over the names and values of field lines, each with its CRLF. The gateway has read or written
+/// them, so they are valid; a line that is no field is skipped.
 pub fn fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -17,11 +18,11 @@ pub fn fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// A field, if a line is one, and where the next line begins.
+/// A line's field, if the line is one, and the offset of the next line.
 type Line<'a> = (Option<(&'a [u8], &'a [u8])>, usize);
 
-/// The line that begins here, if it is as nearly all are: with a name of letters, digits, `-` and `_`. Looks at sixteen
-/// bytes at a time.
+/// Parses the line at `at` if its name consists of letters, digits, `-` and `_`, as in nearly all lines.
+/// Examines sixteen bytes at a time.
 #[inline]
 fn usual(lines: &[u8], at: usize) -> Option<Line<'_>> {
     let colon = plain_token_end(lines, at);
@@ -35,7 +36,7 @@ fn usual(lines: &[u8], at: usize) -> Option<Line<'_>> {
     Some((Some((&lines[at..colon], lines[colon + 1..end].trim_ascii())), end + 2))
 }
 
-/// The same of any line.
+/// The same for any line.
 fn any(lines: &[u8], at: usize) -> Line<'_> {
     let rest = &lines[at..];
     let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());

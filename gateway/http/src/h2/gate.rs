@@ -1,4 +1,4 @@
-//! What a connection has been given to send and has not sent.
+//! Bounds the bytes that a connection to an HTTP/2 endpoint has accepted and not sent.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -6,12 +6,13 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Buf;
 
-/// Bytes of bodies that one connection may have waiting for its socket, all streams together. The library's own bound is
-/// one of each stream.
+/// Most bytes of bodies that may wait for the socket of one connection, all streams together. The h2 library
+/// limits only each stream.
 const MOST: usize = 128 * 1024;
 
-/// Counts what a connection to an endpoint has been given to send and has not sent. An endpoint that opens its windows wide and
-/// reads nothing could else have the gateway keep a window's worth for each of its streams.
+/// Counts the bytes that a connection to an endpoint has accepted and not sent. Without this bound, an
+/// endpoint that opens large windows and reads nothing could make the gateway buffer a full window for each
+/// stream.
 #[derive(Debug, Default)]
 pub struct Gate {
     waiting_bytes: Cell<usize>,
@@ -19,13 +20,13 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Bytes that may be given to it now.
+    /// Bytes that the connection accepts now.
     #[must_use]
     pub fn room(&self) -> usize {
         MOST.saturating_sub(self.waiting_bytes.get())
     }
 
-    /// Waits until there is room.
+    /// Waits until the connection accepts bytes. Returns how many.
     pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<usize> {
         let room = self.room();
         if room > 0 {
@@ -46,7 +47,8 @@ impl Gate {
     }
 }
 
-/// Some data on its way, counted for as long as it lives: until it is written, or its stream is gone.
+/// Data in flight to an endpoint. It counts until it is dropped, after it was written or its stream was
+/// closed.
 #[derive(Debug)]
 pub struct Chunk {
     bytes: Vec<u8>,
@@ -55,13 +57,13 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Of no bytes: for an end that comes after all data.
+    /// Creates a chunk without data, for an end of stream that follows all data.
     #[must_use]
     pub fn empty() -> Self {
         Self { bytes: Vec::new(), at: 0, gate: None }
     }
 
-    /// Of bytes for which there is room.
+    /// Creates a chunk of `bytes`, for which the gate must have room.
     #[must_use]
     pub fn new(gate: &Rc<Gate>, bytes: Vec<u8>) -> Self {
         gate.waiting_bytes.set(gate.waiting_bytes.get() + bytes.len());

@@ -1,13 +1,13 @@
 //! Measures a string in HPACK's Huffman code (RFC 7541, 5.2) without decoding it.
 //!
-//! The [sieve](super::Sieve) counts the sizes of dynamic table entries with it. Invariant: the length is that of the decoded
-//! string, in whatever pieces the string comes.
+//! The [sieve](super::Sieve) uses it to compute the sizes of dynamic table entries. Invariant: the result is
+//! the length of the decoded string, whatever pieces the string arrives in.
 
-/// Bits of the longest code.
+/// Length of the longest code in bits.
 const LONGEST: usize = 30;
 
-/// How many symbols have a code of each length (RFC 7541, Appendix B). The code is canonical, so these numbers determine where
-/// each symbol ends.
+/// How many symbols have a code of each length (RFC 7541, Appendix B). The code is canonical, so these
+/// numbers determine where each symbol ends.
 #[rustfmt::skip]
 const COUNTS: [u32; LONGEST + 1] = [
     0, 0, 0, 0, 0, 10, 26, 32, 6, 0, 5, 3, 2, 6, 2, 3, 0, 0, 0, 3, 8, 13, 26, 29, 12, 4, 15, 19, 29, 0, 4,
@@ -24,17 +24,17 @@ const FIRST: [u32; LONGEST + 1] = {
     first
 };
 
-/// Counts the bytes of a string as it comes.
+/// Counts the decoded bytes of a string that arrives in pieces.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Decoded {
     length: u32,
-    /// The bits of the present symbol so far, and their number.
+    /// The bits of the current symbol so far, and their number.
     code: u32,
     bits: usize,
 }
 
 impl Decoded {
-    /// The decoded bytes so far. The bits left at the end are padding.
+    /// The number of decoded bytes so far. The bits left at the end are padding.
     pub(super) fn length(self) -> u32 {
         self.length
     }

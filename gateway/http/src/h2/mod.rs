@@ -1,8 +1,8 @@
-//! HTTP/2 (RFC 9113): its messages in the model that all versions share.
+//! The messages of HTTP/2 (RFC 9113) in the model that all versions share.
 //!
-//! Frames, HPACK, streams and flow control are read and kept elsewhere. What is here decides what of a message may go on: fields
-//! that HTTP/1 could not carry without being misread are refused, and so is what HTTP/2 itself forbids, whoever read
-//! the frames.
+//! The crates `tollgate_http2` and `h2` handle frames, HPACK, streams and flow control. This module decides
+//! which parts of a message may be forwarded. It refuses fields that HTTP/1 could not carry without being
+//! misread, and fields that HTTP/2 itself forbids, whichever crate read the frames.
 
 mod fields;
 mod gate;

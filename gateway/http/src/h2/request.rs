@@ -1,48 +1,50 @@
-//! Request heads and trailers.
+//! Converts the heads and trailers of HTTP/2 requests.
 
 use crate::chars::{is_lower_token, is_token, is_value};
 use crate::h1::{Length, declared, expect, target, wants_trailers};
 use crate::trailer::is_barred;
 use crate::{Field, Head, HeadError, HeadLimits, Method, Name, Range, RequestHead, TargetForm, Version};
 
-/// Proves in HTTP/1 that the answer is to this request (RFC 6455, 11.3.1). HTTP/2 needs no proof.
+/// In HTTP/1 this field lets the response prove that it belongs to the request (RFC 6455, 11.3.1). HTTP/2
+/// needs no proof.
 const KEY: &[u8] = b"sec-websocket-key";
 
-/// What the pseudo-header fields of a request say (RFC 9113, 8.3.1).
+/// The pseudo-header fields of a request (RFC 9113, 8.3.1).
 #[derive(Clone, Copy, Debug)]
 pub struct Pseudo<'a> {
-    /// `:method`.
+    /// The value of `:method`.
     pub method: &'a [u8],
-    /// `:authority`.
+    /// The value of `:authority`.
     pub authority: Option<&'a [u8]>,
-    /// `:scheme`.
+    /// The value of `:scheme`.
     pub scheme: Option<&'a [u8]>,
-    /// `:path`; none for CONNECT.
+    /// The value of `:path`; `None` for CONNECT.
     pub path: Option<&'a [u8]>,
-    /// `:protocol`, of extended CONNECT.
+    /// The value of `:protocol`; only an extended CONNECT has it.
     pub protocol: Option<Protocol<'a>>,
 }
 
-/// What a stream is to be switched to (RFC 8441, 4).
+/// The protocol to which a stream is switched (RFC 8441, 4).
 #[derive(Clone, Copy, Debug)]
 pub struct Protocol<'a> {
-    /// Its name, as `Upgrade` has it.
+    /// Its name, as in `Upgrade`.
     pub name: &'a [u8],
-    /// A [key](crate::websocket::key) for a WebSocket to an endpoint that speaks HTTP/1: in HTTP/2 a client sends none.
+    /// A [key](crate::websocket::key) for a WebSocket to an HTTP/1 endpoint; an HTTP/2 client sends none.
     pub key: &'a [u8],
 }
 
-/// Makes a request head of an HTTP/2 message: the same lines that HTTP/1 would have brought. `fields` gives its fields from
-/// the first on; `ended`: no body follows.
-/// After an error, `request` has the lines so far, for the log.
+/// Converts an HTTP/2 message to a request head with the same lines that HTTP/1 would have carried. `fields`
+/// returns an iterator over its fields, from the first on. `ended` means that no body follows. After an
+/// error, `request` has the lines so far, for the log.
 ///
-/// Extended CONNECT becomes what HTTP/1 has in its place, a GET with `Upgrade` (RFC 8441, 5).
+/// An extended CONNECT becomes its HTTP/1 equivalent, a GET with `Upgrade` (RFC 8441, 5).
 ///
-/// The lines of `Cookie`, which a client may split for better compression, become one again (RFC 9113, 8.2.3).
+/// The lines of `Cookie`, which a client may split for better compression, are joined into one (RFC 9113,
+/// 8.2.3).
 ///
 /// # Errors
-/// A head that is malformed (RFC 9113, 8.1.1), that another reader could take for something else once it is HTTP/1, or
-/// that is past a limit. It concerns this request alone; the connection goes on.
+/// If the head is malformed (RFC 9113, 8.1.1), another reader could misinterpret it as HTTP/1, or it exceeds
+/// a limit. The error concerns only this request; the connection goes on.
 pub fn decode_request<'a, I: Iterator<Item = (&'a [u8], &'a [u8])>>(
     request: &mut RequestHead,
     pseudo: Pseudo<'_>,
@@ -66,17 +68,18 @@ pub fn decode_request<'a, I: Iterator<Item = (&'a [u8], &'a [u8])>>(
     for (name, value) in fields() {
         let id = Name::of(name);
         match id {
-            // RFC 9113, 8.5: what follows is no body, and has no length.
+            // RFC 9113, 8.5: the bytes that follow are no body and have no length.
             Name::ContentLength if pseudo.protocol.is_some() => return Err(HeadError::Length),
             Name::Other if pseudo.protocol.is_some() && name == KEY => check(name, value)?,
-            // RFC 9113, 8.3.1: two that disagree are refused, since whoever is next may believe the other.
+            // RFC 9113, 8.3.1: hosts that disagree are refused, because the next server may use the other
+            // one.
             Name::Host if host.is_some() => {
                 check(name, value)?;
                 let scheme = pseudo.scheme.unwrap_or_default();
                 if !host.is_some_and(|host| target::is_same_authority(host, value, scheme)) {
                     return Err(HeadError::Host);
                 }
-                // Of more than one, RFC 9112, 3.2 says the same.
+                // RFC 9112, 3.2 refuses more than one `Host` too.
                 if pseudo.authority.is_none() {
                     return Err(HeadError::Host);
                 }
@@ -85,7 +88,7 @@ pub fn decode_request<'a, I: Iterator<Item = (&'a [u8], &'a [u8])>>(
                 host = Some(value);
                 push_known(&mut request.head, id, name, value, limits)?;
             }
-            // RFC 9113, 8.2.2: what concerns one connection has no place in HTTP/2.
+            // RFC 9113, 8.2.2: connection-specific fields have no place in HTTP/2.
             Name::Connection
             | Name::KeepAlive
             | Name::ProxyConnection
@@ -109,7 +112,7 @@ pub fn decode_request<'a, I: Iterator<Item = (&'a [u8], &'a [u8])>>(
     understand(request, ended)
 }
 
-/// Appends the lines with which HTTP/1 asks for another protocol.
+/// Appends the lines with which HTTP/1 requests another protocol.
 fn upgrade(
     request: &mut RequestHead,
     Protocol { name, key }: Protocol<'_>,
@@ -127,7 +130,7 @@ fn upgrade(
     Ok(())
 }
 
-/// The line that HTTP/1 would have begun with.
+/// Writes the request line that HTTP/1 would have had, and parses its target.
 fn request_line(request: &mut RequestHead, pseudo: Pseudo<'_>, limits: &HeadLimits) -> Result<(), HeadError> {
     let Pseudo { method, authority, scheme, path, protocol } = pseudo;
     let is_http =
@@ -137,7 +140,7 @@ fn request_line(request: &mut RequestHead, pseudo: Pseudo<'_>, limits: &HeadLimi
     }
     let method = match (protocol, method) {
         (None, method) => method,
-        // RFC 8441, 4: with the scheme and the path that a GET has.
+        // RFC 8441, 4: it has a scheme and a path, as a GET does.
         (Some(_), b"CONNECT") if scheme.is_some() && path.is_some() && authority.is_some() => b"GET",
         (Some(_), _) => return Err(HeadError::StartLine),
     };
@@ -170,12 +173,12 @@ fn request_line(request: &mut RequestHead, pseudo: Pseudo<'_>, limits: &HeadLimi
     if request.form == TargetForm::Absolute { Err(HeadError::StartLine) } else { Ok(()) }
 }
 
-/// Appends a line.
+/// Appends a field line.
 pub(super) fn push(head: &mut Head, name: &[u8], value: &[u8], limits: &HeadLimits) -> Result<(), HeadError> {
     push_known(head, Name::of(name), name, value, limits)
 }
 
-/// Appends the line of a field whose name is known.
+/// Appends a field line whose name was looked up.
 pub(super) fn push_known(
     head: &mut Head,
     id: Name,
@@ -188,7 +191,7 @@ pub(super) fn push_known(
         return Err(HeadError::TooMany);
     }
     let start = head.bytes.len();
-    // The line, and the empty one that ends the head.
+    // The line, and the empty line that ends the head.
     let end = start + name.len() + value.len() + 4;
     if !limits.allows_head(end + 2) {
         return Err(HeadError::TooLarge);
@@ -211,15 +214,15 @@ fn check(name: &[u8], value: &[u8]) -> Result<(), HeadError> {
     if is_field(name, value) { Ok(()) } else { Err(HeadError::Field) }
 }
 
-/// Whether these can be a field: a name is a token without upper-case letters; a value has no control bytes and no white
-/// space around it (RFC 9113, 8.2.1).
+/// Whether HTTP/2 allows these as a field: the name is a token without upper-case letters, and the value has
+/// no control bytes and no white space around it (RFC 9113, 8.2.1).
 #[must_use]
 pub fn is_field(name: &[u8], value: &[u8]) -> bool {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     is_lower_token(name) && is_value(value) && !is_blank(value.first()) && !is_blank(value.last())
 }
 
-/// Appends one line of all the pieces.
+/// Appends one line with all pieces.
 fn cookie<'a>(
     head: &mut Head,
     fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
@@ -230,12 +233,12 @@ fn cookie<'a>(
     push(head, b"cookie", &pieces.join(&b"; "[..]), limits)
 }
 
-/// Reads the fields that say where the message ends.
+/// Evaluates the fields that determine the end of the message.
 fn understand(request: &mut RequestHead, ended: bool) -> Result<(), HeadError> {
-    // What follows extended CONNECT is no body.
+    // The bytes that follow an extended CONNECT are no body.
     let ended = ended || request.extended;
     request.length = match (declared(&request.head, Version::Http2)?, ended) {
-        // RFC 9113, 8.1.1: the length must be the sum of the DATA.
+        // RFC 9113, 8.1.1: the declared length must equal the sum of the DATA frames.
         (Some(Length::Exactly(1..)), true) => return Err(HeadError::Length),
         (Some(length), _) => length,
         (None, true) => Length::None,
@@ -249,11 +252,11 @@ fn understand(request: &mut RequestHead, ended: bool) -> Result<(), HeadError> {
     Ok(())
 }
 
-/// The lines of a trailer section that may be passed on, each with its CRLF. The limits of heads apply, and count the fields
-/// that are dropped too.
+/// Converts a trailer section to the lines that may be forwarded, each with its CRLF. The limits of heads
+/// apply, and dropped fields count.
 ///
 /// # Errors
-/// A malformed trailer section; [`HeadError::TooLarge`] if it is too long or has too many fields.
+/// If the trailer section is malformed; [`HeadError::TooLarge`] if it is too long or has too many fields.
 pub fn decode_trailers<'a>(
     fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
     limits: &HeadLimits,

@@ -1,19 +1,20 @@
-//! Response heads.
+//! Converts the heads of HTTP/2 responses.
 
 use super::request::{push, push_known};
 use crate::h1::{Length, declared_by_endpoint, plain_length};
 use crate::{HeadError, HeadLimits, Method, Name, Range, ResponseHead, Version};
 
-/// Makes a response head of an HTTP/2 message: the same lines that HTTP/1 would have brought, and as strictly looked at.
-/// `asked` is the method of the request; `ended`: no body follows. `reason` is the phrase that HTTP/1 has behind the
-/// status and HTTP/2 has not; it may be empty. After an error, `response` has the lines so far, for the log.
+/// Converts an HTTP/2 message to a response head with the same lines that HTTP/1 would have carried, and the
+/// same checks. `asked` is the method of the request. `ended` means that no body follows. `reason` is the
+/// reason phrase, which only HTTP/1 has; it may be empty. After an error, `response` has the lines so far,
+/// for the log.
 ///
-/// The [length](ResponseHead::length) is what the head declares. Where the body really ends its stream says, and whoever
-/// reads it sees that the two agree (RFC 9113, 8.1.1).
+/// The [length](ResponseHead::length) is what the head declares. The stream determines where the body really
+/// ends, and the reader of the body checks that the two agree (RFC 9113, 8.1.1).
 ///
 /// # Errors
-/// A head that is malformed (RFC 9113, 8.1.1), that another reader could take for something else once it is HTTP/1, or
-/// that is past a limit. It concerns this response alone; the connection goes on.
+/// If the head is malformed (RFC 9113, 8.1.1), another reader could misinterpret it as HTTP/1, or it exceeds
+/// a limit. The error concerns only this response; the connection goes on.
 pub fn decode_response<'a>(
     response: &mut ResponseHead,
     (status, reason): (u16, &str),
@@ -22,7 +23,7 @@ pub fn decode_response<'a>(
     asked: Method,
     limits: &HeadLimits,
 ) -> Result<(), HeadError> {
-    // RFC 9113, 8.6: there is no switching of protocols.
+    // RFC 9113, 8.6: HTTP/2 has no switching of protocols.
     if !(100..1000).contains(&status) || status == 101 {
         response.clear();
         return Err(HeadError::StartLine);
@@ -32,8 +33,9 @@ pub fn decode_response<'a>(
     understand(response, asked, ended)
 }
 
-/// The same of an answer to extended CONNECT that says yes (RFC 8441, 5): what HTTP/1 has in its place is a 101 with this
-/// `protocol`, and for a WebSocket that proves to have understood its [key](crate::websocket::accept).
+/// The same for a successful response to an extended CONNECT (RFC 8441, 5). Its HTTP/1 equivalent is a 101
+/// with this `protocol` and, for a WebSocket, the [proof](crate::websocket::accept) that it understood the
+/// key.
 ///
 /// # Errors
 /// As [`decode_response`].
@@ -76,7 +78,7 @@ fn lines<'a>(
     response.head.fields_start = bytes.len() as u32;
     for (name, value) in fields {
         match Name::of(name) {
-            // RFC 9113, 8.2.2: HTTP/2 forbids the fields that concern one connection.
+            // RFC 9113, 8.2.2: HTTP/2 forbids connection-specific fields.
             Name::Connection
             | Name::KeepAlive
             | Name::ProxyConnection
@@ -91,7 +93,7 @@ fn lines<'a>(
     Ok(())
 }
 
-/// Reads the fields that say where the message ends.
+/// Evaluates the fields that determine the end of the message.
 fn understand(response: &mut ResponseHead, asked: Method, ended: bool) -> Result<(), HeadError> {
     let (declared, _) = declared_by_endpoint(&response.head, Version::Http2)?;
     let bodiless = asked == Method::Head
@@ -101,7 +103,7 @@ fn understand(response: &mut ResponseHead, asked: Method, ended: bool) -> Result
         _ if bodiless => Length::None,
         (Some(Length::Exactly(1..)), true) => return Err(HeadError::Length),
         (Some(length), _) => length,
-        // Nothing is no more than an end at once: a client of HTTP/1 must still be told where that is.
+        // Even if the body is empty: an HTTP/1 client must still be shown where it ends.
         (None, _) => Length::UntilClose,
     };
     Ok(())

@@ -1,29 +1,31 @@
-//! Finds responses of HTTP/2 endpoints of which the h2 library drops fields without an error.
+//! Detects responses of HTTP/2 endpoints from which the h2 library drops fields without an error.
 //!
-//! The library drops request pseudo-fields in a response, and all pseudo-fields in trailers. Both make a response malformed
-//! (RFC 9113, 8.1 and 8.3). It also drops the fields of a trailer section that exceed its limit, and passes the others on as if
-//! they were complete. The socket of an endpoint's connection shows every byte to a [`Sieve`] before the library gets it; the
-//! reader of a response asks [`Sieve::is_malformed`] and [`Sieve::is_too_long`].
+//! The library drops request pseudo-fields in a response, and all pseudo-fields in trailers. Both make a
+//! response malformed (RFC 9113, 8.1 and 8.3). It also drops the fields of a trailer section that exceed its
+//! limit, and passes the others on as if they were complete. The socket of an endpoint's connection shows
+//! every byte to a [`Sieve`] before the library gets it. The reader of a response asks
+//! [`Sieve::is_malformed`] and [`Sieve::is_too_long`].
 //!
-//! The sieve follows frames and HPACK representations, but decodes no strings. It looks at the first bytes of names and statuses,
-//! and counts the sizes of entries in the dynamic table, to resolve references into it. DATA is skipped by its length.
+//! The sieve follows frames and HPACK representations, but decodes no strings. It looks at the first bytes of
+//! names and statuses. It counts the sizes of entries in the dynamic table, to resolve references into it.
+//! DATA is skipped by its length.
 //!
-//! Invariant: its dynamic table has the same entries as the library's. After an error for which the library ends the connection,
-//! the sieve gives up and reports nothing.
+//! Invariant: its dynamic table has the same entries as the library's. After an error for which the library
+//! ends the connection, the sieve gives up and reports nothing.
 
 use std::collections::VecDeque;
 
 use super::hpack_length::Decoded;
 
-/// Bytes of a frame's header.
+/// Bytes of a frame header.
 const HEADER: usize = 9;
 /// The default size of the dynamic table, in bytes (RFC 7541, 4.2; RFC 9113, 6.5.2).
 const TABLE: u32 = 4096;
 /// The overhead of a table entry, in bytes (RFC 7541, 4.1).
 const OVERHEAD: u32 = 32;
-/// The most streams that are kept. The gateway opens up to 100 at once; an endpoint can name others.
+/// Most streams whose state is kept. The gateway opens up to 100 at once; an endpoint can name others.
 const STREAMS: usize = 256;
-/// The most bytes of a name that are kept: the length of the longest pseudo-field.
+/// Most bytes of a name that are kept: the length of the longest pseudo-field.
 const NAME: usize = 12;
 
 /// Frames (RFC 9113, 6).
@@ -34,7 +36,7 @@ const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 const PRIORITY: u8 = 0x20;
 
-/// The kinds of fields that the sieve tells apart.
+/// The kinds of fields that the sieve distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Plain,
@@ -68,17 +70,17 @@ struct Entry {
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     id: u32,
-    /// Its final head was read: the next section is trailers.
+    /// Whether its final head was read, so that the next section is trailers.
     has_head: bool,
     is_malformed: bool,
-    /// A section was too long; the flag: the stream ended with it.
+    /// Whether a section was too long; the value tells whether the stream ended with it.
     too_long: Option<bool>,
 }
 
 /// The state of the frame reader.
 #[derive(Clone, Copy, Debug)]
 enum Frame {
-    /// A frame header, of which this number of bytes was read.
+    /// A frame header, of which this many bytes were read.
     Header(usize),
     /// The padding length and the priority, before the block.
     Before {
@@ -92,7 +94,7 @@ enum Frame {
 /// The state of the reader of a field block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Block {
-    /// A representation begins.
+    /// At the start of a representation.
     First,
     /// A number with further bytes; `value` is the sum so far.
     Number {
@@ -124,33 +126,33 @@ enum Number {
 /// Finds responses that their pseudo-fields make malformed.
 #[derive(Debug)]
 pub struct Sieve {
-    /// The connection is broken: the sieve has given up.
+    /// The connection is broken, and the sieve has given up.
     is_lost: bool,
     frame: Frame,
     header: [u8; HEADER],
-    /// Bytes of the frame that are not read yet, and the padding among them.
+    /// Bytes of the frame that were not read yet, and the padding among them.
     left: usize,
     padding: usize,
     ends: bool,
     stream: u32,
-    /// The length of the present section on the wire, and whether the stream ends with it.
+    /// The length of the current section on the wire, and whether the stream ends with it.
     section: usize,
     ends_stream: bool,
-    /// The most bytes of a section. HPACK makes no field longer than RFC 9113, 6.5.2 counts it, so a section that is longer on the
-    /// wire also exceeds the limit that the gateway announced.
+    /// Most bytes of a section. HPACK makes no field longer than RFC 9113, 6.5.2 counts it. So a section that
+    /// is longer on the wire also exceeds the limit that the gateway announced.
     most_section: usize,
     block: Block,
-    /// The status of the present block, and whether it has a foreign pseudo-field.
+    /// The status of the current block, and whether it has a foreign pseudo-field.
     status: Option<Kind>,
     is_foreign: bool,
-    /// The present field: its kind, the length of its name, and whether it goes into the table.
+    /// The current field: its kind, the length of its name, and whether it goes into the table.
     kind: Kind,
     name_length: u32,
     inserts: bool,
-    /// The encoded beginning of its name, and the encoded length of the whole.
+    /// The start of its name as encoded, and the encoded length of the whole.
     name: ([u8; NAME], usize),
     name_bytes: u32,
-    /// Whether the present string is compressed.
+    /// Whether the current string is compressed.
     is_huffman: bool,
     decoded: Decoded,
     table: VecDeque<Entry>,
@@ -191,7 +193,7 @@ impl Default for Sieve {
 }
 
 impl Sieve {
-    /// A sieve that finds field sections of more than so many bytes.
+    /// Creates a sieve that reports field sections of more than `most_section` bytes.
     #[must_use]
     pub fn within(most_section: usize) -> Self {
         Self { most_section, ..Self::default() }
@@ -199,8 +201,8 @@ impl Sieve {
 
     /// Follows the next bytes of the connection.
     ///
-    /// An unknown pseudo-field whose name lies in one piece gets `x` as its first letter. The library would end the connection for
-    /// its name, and with it all other responses. The response stays malformed.
+    /// Replaces the first letter of an unknown pseudo-field by `x` if its name lies in one piece. The library
+    /// would end the connection for that name, and with it all other responses. The response stays malformed.
     pub fn pass(&mut self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() && !self.is_lost {
             let used = self.some(bytes);
@@ -214,13 +216,13 @@ impl Sieve {
         self.streams.iter().any(|known| known.id == stream && known.is_malformed)
     }
 
-    /// Whether a field section of a stream was too long: `Some(true)` if the stream ended with it.
+    /// Whether a field section of a stream was too long; `Some(true)` if the stream ended with it.
     #[must_use]
     pub fn is_too_long(&self, stream: u32) -> Option<bool> {
         self.streams.iter().find(|known| known.id == stream).and_then(|known| known.too_long)
     }
 
-    /// Drops the state of a stream that has no reader any longer.
+    /// Drops the state of a stream that no longer has a reader.
     pub fn forget(&mut self, stream: u32) {
         self.streams.retain(|known| known.id != stream);
     }
@@ -310,7 +312,7 @@ impl Sieve {
         }
     }
 
-    /// A field section has ended.
+    /// Evaluates a complete field section.
     fn end_block(&mut self) {
         if self.block != Block::First {
             self.is_lost = true;
@@ -327,7 +329,7 @@ impl Sieve {
         }
     }
 
-    /// The state of a stream. A new one takes the place of the oldest if there are too many.
+    /// Returns the state of a stream. A new one replaces the oldest if there are too many.
     fn stream_of(&mut self, id: u32) -> &mut Stream {
         let at = self.streams.iter().position(|known| known.id == id).unwrap_or_else(|| {
             if self.streams.len() >= STREAMS {
@@ -458,14 +460,14 @@ impl Sieve {
                 self.is_lost = value == 0;
             }
             Number::ValueLength if value == 0 => {
-                // An empty `:status` is no interim one.
+                // An empty `:status` is not an interim one.
                 self.end_field();
             }
             Number::ValueLength => self.block = Block::Value { left: value, is_first: true },
         }
     }
 
-    /// The kind of the table entry with this index, and the length of its name.
+    /// Returns the kind of the table entry with this index, and the length of its name.
     fn entry(&self, index: u32) -> Option<(Kind, u32)> {
         let index = index as usize;
         if let Some(name) = NAMES.get(index) {
@@ -480,9 +482,9 @@ impl Sieve {
         self.table.get(index - NAMES.len()).map(|entry| (entry.kind, entry.name))
     }
 
-    /// A name has ended. `whole` has all of it, if it lies in one piece.
+    /// Classifies a complete name. `whole` is all of it, if it lies in one piece.
     fn end_name(&mut self, whole: Option<&mut [u8]>) {
-        // Plain, and in the Huffman code.
+        // Plain, and Huffman-coded.
         const STATUS: [&[u8]; 2] = [b":status", &[0xb8, 0x84, 0x8d, 0x36, 0xa3]];
         const FOREIGN: [[&[u8]; 2]; 5] = [
             [b":authority", &[0xb8, 0x3b, 0x53, 0x39, 0xec, 0x32, 0x7d, 0x7f]],
@@ -513,7 +515,7 @@ impl Sieve {
         self.block = Block::ValueLength;
     }
 
-    /// A literal field has ended.
+    /// Records a complete literal field.
     fn end_field(&mut self) {
         self.block = Block::First;
         let kind = if self.kind == Kind::Status { Kind::Final } else { self.kind };

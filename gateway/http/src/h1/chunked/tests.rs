@@ -1,7 +1,7 @@
 use super::*;
 use crate::h1::{BodyReader, Length};
 
-/// All of a body's data, its trailers, and what follows it; read so many bytes at a time.
+/// Reads a body in steps of `step` bytes. Returns its data, its trailers, and the number of bytes used.
 fn read(input: &[u8], step: usize) -> Result<(Vec<u8>, Vec<u8>, usize), BodyError> {
     read_by(BodyReader::new(Length::Chunked), input, step)
 }
@@ -28,7 +28,7 @@ fn both(input: &[u8]) -> Result<(Vec<u8>, Vec<u8>, usize), BodyError> {
     whole
 }
 
-/// The same of an endpoint's body.
+/// The same for an endpoint's body.
 fn of_response(input: &[u8]) -> Result<(Vec<u8>, Vec<u8>, usize), BodyError> {
     let read = |step| read_by(BodyReader::of_response(Length::Chunked), input, step);
     let whole = read(usize::MAX);
@@ -48,7 +48,7 @@ fn bodies() {
         ("2\t;\ta \t=\t b ;c\r\nxy\r\n0 ;d\r\n\r\n", "xy", ""),
         ("2;a=\"b;c = [\\\"\u{e9}\\\\\t\" ; d\r\nxy\r\n0;e=\"\"\r\n\r\n", "xy", ""),
         ("0\r\nX-Sum: 1\r\nETag:a \r\n\r\n", "", "X-Sum: 1\r\nETag:a \r\n"),
-        // What a trailer may not say is dropped.
+        // Fields that are barred from trailers are dropped.
         ("0\r\nContent-Length: 1\r\nX: y\r\nHost: a\r\nx_real_ip: 1\r\n\r\n", "", "X: y\r\n"),
         ("0\r\nX_Real_IP: 1\r\nauthorization: a\r\n\r\n", "", ""),
     ] {
@@ -196,7 +196,7 @@ fn what_is_refused_can_be_shown() {
         assert!(reader.read(&mut input.as_bytes().to_vec()).is_err());
         assert_eq!(String::from_utf8_lossy(reader.offence()), shown, "{input:?}");
     }
-    // A name that came with another read than its value is known.
+    // A name that arrived in another read than its value is still shown.
     let mut reader = BodyReader::new(Length::Chunked);
     assert!(reader.read(&mut b"0\r\nX-Tok".to_vec()).is_ok());
     assert!(reader.read(&mut b"en : y\r\n\r\n".to_vec()).is_err());
@@ -223,7 +223,7 @@ fn a_failed_body_stays_failed() {
 #[test]
 fn extensions_are_bounded() {
     let chunk = |extension: usize| [&b"1;"[..], &vec![b'e'; extension], b"\r\nx\r\n"].concat();
-    // White space counts, also where there is no extension.
+    // White space counts, even without an extension.
     let padded = |blanks: usize| [&b"1"[..], &vec![b' '; blanks], b"\r\nx\r\n0\r\n\r\n"].concat();
     assert!(of_response(&padded(1024)).is_ok() && of_response(&padded(1025)).is_err());
     let body = |chunks: &[usize]| {
@@ -259,7 +259,7 @@ fn trailers_are_bounded_whether_kept_or_dropped() {
         assert_eq!(read(&section(20_000, 50), &limits), Ok(kept(20_000)), "{name}");
         assert_eq!(read(&section(20_001, 50), &limits), Err(BodyError::Trailers), "{name}");
         assert_eq!(read(&section(10_000, 51), &limits), Err(BodyError::Trailers), "{name}");
-        // Where nothing is said.
+        // The default limits.
         let both =
             |text: &[u8]| both(&[&b"0\r\n"[..], text, b"\r\n"].concat()).map(|(_, kept, _)| kept.len());
         assert_eq!(both(&section(8192, 100)), Ok(kept(8192)), "{name}");

@@ -12,7 +12,7 @@ fn parse_within(text: &[u8], limits: &HeadLimits) -> Result<(Progress, RequestHe
     RequestParser::default().advance(text, &mut head, limits).map(|progress| (progress, head))
 }
 
-/// A whole head, with whatever follows it left alone.
+/// Parses a complete head; the bytes after it must be left alone.
 fn whole(text: &str) -> RequestHead {
     match parse(format!("{text}what follows").as_bytes()) {
         Ok((Progress::Complete(end), head)) if end == text.len() => head,
@@ -27,7 +27,7 @@ fn error(text: &[u8]) -> HeadError {
     }
 }
 
-/// What a head with these fields declares, or why it is refused.
+/// The length that a head with these fields declares, or the error.
 fn length(start: &str, fields: &str) -> Result<Length, HeadError> {
     parse(format!("{start}\r\nHost: a\r\n{fields}\r\n").as_bytes()).map(|(_, head)| head.length)
 }
@@ -380,14 +380,14 @@ fn limits_are_exact() {
         assert_eq!(parse(&padded(64, 257, 4)).0, Err(HeadError::TooLarge));
         assert_eq!(parse(&padded(64, 256, 5)).0, Err(HeadError::TooMany));
     }
-    // Known as soon as no further byte could make it good.
+    // Detected as soon as no further byte could make it valid.
     let line = [&b"GET /"[..], &[b'x'; 1000]].concat();
     assert_eq!(parse(&line[..65]).map(|parsed| parsed.0), Ok(Progress::Partial));
     assert_eq!(parse(&line[..66]).map(|parsed| parsed.0), Err(HeadError::LineTooLong));
     let head = [&b"GET / HTTP/1.1\r\na:"[..], &[b'x'; 1000]].concat();
     assert_eq!(parse(&head[..255]).map(|parsed| parsed.0), Ok(Progress::Partial));
     assert_eq!(parse(&head[..256]).map(|parsed| parsed.0), Err(HeadError::TooLarge));
-    // The head's limit below the line's.
+    // The limit of the head is below the limit of the line.
     let narrow = HeadLimits { line: 64, head: 10, fields: 4 };
     assert_eq!(parse_within(&line[..10], &narrow).map(|parsed| parsed.0), Err(HeadError::TooLarge));
     let boundless = HeadLimits { line: usize::MAX, head: usize::MAX, fields: usize::MAX };
@@ -457,7 +457,7 @@ fn the_lines_so_far_are_there_for_the_log() {
     assert_eq!((head.method, head.slice(head.path)), (Method::Get, &b"/a"[..]));
     assert_eq!(head.head.get(Name::UserAgent), Some(&b"b"[..]));
 
-    // Nothing of it is left for the next.
+    // Nothing of it remains for the next head.
     for text in [&b"G"[..], b"GET /b HTTP/9.9\r\n", b"\n"] {
         let _ = RequestParser::default().advance(text, &mut head, &LIMITS);
         assert_eq!(

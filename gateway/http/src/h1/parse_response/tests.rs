@@ -8,7 +8,7 @@ fn parse(asked: Method, text: &[u8]) -> Result<(Progress, ResponseHead), HeadErr
     ResponseParser::default().advance(text, asked, &mut head, &LIMITS).map(|progress| (progress, head))
 }
 
-/// What is kept of a head, which is what goes on.
+/// The stored text of a head, which is what gets forwarded.
 fn kept(text: &str) -> String {
     let mut response = ResponseHead::default();
     let mut parser = ResponseParser::default();

@@ -36,7 +36,7 @@ fn the_lines_are_those_of_http_1() {
     assert_eq!((head.slice(head.path), head.slice(head.host)), (&b"/p"[..], &b"a.example"[..]));
     assert_eq!(head.query.map(|query| head.slice(query)), Some(&b"q"[..]));
     assert!(head.keep_alive && head.wants_trailers && head.length == Length::None);
-    // What an HTTP/1 parser makes of the same bytes.
+    // An HTTP/1 parser reads the same from these bytes.
     let mut parsed = RequestHead::default();
     let whole = crate::h1::RequestParser::default().advance(head.head.bytes(), &mut parsed, &LIMITS);
     assert_eq!(whole, Ok(crate::h1::Progress::Complete(head.head.bytes().len())));

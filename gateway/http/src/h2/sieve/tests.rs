@@ -12,12 +12,12 @@ fn head(stream: u32, block: &[u8]) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, stream, block)
 }
 
-/// A literal: not indexed (0), or to be (0x40).
+/// A literal field: without indexing (0), or with (0x40).
 fn literal(first: u8, name: &[u8], value: &[u8]) -> Vec<u8> {
     [&[first, name.len() as u8], name, &[value.len() as u8], value].concat()
 }
 
-/// Which of the streams up to 9 are malformed: of bytes in one piece, and byte by byte.
+/// Lists the malformed streams up to 9. The result must be the same for one piece and byte by byte.
 fn malformed(bytes: &[u8]) -> Vec<u32> {
     let found = |step: usize| {
         let mut sieve = Sieve::default();
@@ -82,14 +82,14 @@ fn pseudo_fields_of_requests_are_found() {
         literal(0, b":foo", b"x"),
         literal(0, b":", b"x"),
         literal(0, b":a-long-name-that-does-not-exist", b""),
-        // In Huffman's code: `:path`.
+        // `:path`, Huffman-coded.
         vec![0, 0x84, 0xb9, 0x58, 0xd3, 0x3f, 1, b'/'],
     ] {
         for block in [[&[OK][..], &field].concat(), [&field[..], &[OK]].concat()] {
             let other = head(3, &[OK]);
             let response = [head(1, &block), other].concat();
             assert_eq!(malformed(&response), [1], "{}", response.escape_ascii());
-            // Behind the body too.
+            // After the body too.
             let response = [head(1, &[OK]), frame(0, 0, 1, b"data"), head(1, &field)].concat();
             assert_eq!(malformed(&response), [1], "{}", response.escape_ascii());
             let interim =
@@ -116,7 +116,7 @@ fn a_status_in_trailers_is_found() {
 
 #[test]
 fn references_into_the_table_are_known() {
-    // Four entries of 32 + 5 + 1, and so on; the newest is 62.
+    // Entries of 32 + 5 + 1 bytes, and so on; the newest has the index 62.
     let path = [0x44, 1, b'/'];
     let plain = literal(0x40, b"x-a", b"b");
     let response = [
@@ -126,12 +126,12 @@ fn references_into_the_table_are_known() {
         head(7, &[&[OK], &[0x0f, 0x30, 1][..], b"/"].concat()),
     ];
     assert_eq!(malformed(&response.concat()), [1, 5, 7]);
-    // What is driven out is there no longer.
+    // An evicted entry is gone.
     let large = literal(0x40, b"x-large", &[b'v'; 120]);
     let many: Vec<u8> = (0..26).flat_map(|_| large.clone()).collect();
     let response = [head(1, &[&[OK][..], &path, &many].concat()), head(3, &[OK, 0xbe, 0xbe + 24])];
     assert_eq!(malformed(&response.concat()), [1]);
-    // A new size empties it.
+    // A size of 0 empties the table.
     let response = [
         head(1, &[&[OK][..], &path].concat()),
         head(3, &[&[0x20, 0x3f, 0xe1, 0x1f, OK][..], &plain, &[0xbe]].concat()),
@@ -144,7 +144,7 @@ fn what_does_not_exist_ends_no_connection() {
     let mut bytes = head(1, &[&[OK][..], &literal(0, b":foo", b"x")].concat());
     Sieve::default().pass(&mut bytes);
     assert!(bytes.ends_with(b"\x04xfoo\x01x"));
-    // `:foo` in Huffman's code.
+    // `:foo`, Huffman-coded.
     let mut bytes = head(1, &[OK, 0, 0x83, 0xb9, 0x29, 0xcf, 1, b'x']);
     Sieve::default().pass(&mut bytes);
     assert_eq!(bytes[bytes.len() - 5], 0xf3);
@@ -172,7 +172,7 @@ fn what_is_kept_is_bounded_and_let_go() {
 
 #[test]
 fn sections_are_measured_however_they_are_cut() {
-    // Each byte is a field.
+    // Each byte is one field.
     let section =
         |kind: u8, flags: u8, stream: u32, length: usize| frame(kind, flags, stream, &vec![OK; length]);
     let all = [

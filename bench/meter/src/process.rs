@@ -1,5 +1,5 @@
-//! What a process tree has used: CPU time by thread, context switches, memory. All of it is read from
-//! `/proc`.
+//! The resources that a process tree uses: CPU time by thread, context switches, memory. All of it is read
+//! from `/proc`.
 
 mod memory;
 mod procfs;

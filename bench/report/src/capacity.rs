@@ -1,4 +1,4 @@
-//! From costs to cores: what a rate needs of each system.
+//! Converts costs to cores: what a rate requires of each system.
 
 use crate::figures::{CellReport, Report};
 use crate::table::{Column, Group, Table, Text};
@@ -8,42 +8,42 @@ use tollgate_lab_record::{Results, Summary};
 use tollgate_lab_stats::advice::{self, Advice, Basis, NoAdvice, Point};
 use tollgate_lab_stats::capacity::{NotPossible, cores_needed};
 
-/// Cores that a system needs.
+/// The cores that a system needs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Need {
-    /// System.
+    /// The system's name.
     pub system: String,
-    /// Its title.
+    /// The system's title.
     pub title: String,
-    /// Microseconds of CPU a request.
+    /// CPU time for each request, in microseconds.
     pub cost_us: Summary,
-    /// Cores, with the cost's interval.
+    /// The number of cores, with the interval of the cost.
     pub cores: Summary,
 }
 
-/// Cores for a rate, by the costs of one cell.
+/// The cores that a rate needs, by the costs of one cell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Capacity {
-    /// The cell's id.
+    /// The id of the cell.
     pub cell: String,
-    /// Its title.
+    /// The title of the cell.
     pub title: String,
-    /// Rate, requests a second.
+    /// The rate in requests a second.
     pub rps: f64,
-    /// Share of each core that is to be used.
+    /// The share of each core that may be used, 0 to 1.
     pub utilisation: f64,
-    /// Systems, the fewest cores first.
+    /// The systems, the one with the fewest cores first.
     pub needs: Vec<Need>,
-    /// Systems that the cell names and that have no cost, with why.
+    /// The systems of the cell that have no cost, each with the reason.
     pub without: Vec<String>,
 }
 
 /// Why there is no plan.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NoCapacity {
-    /// No cell has the cost of a system at an offered rate, or not the one that was asked for.
+    /// No cell has a cost at an offered rate, or the requested cell has none.
     NoCell {
-        /// Cells that would do.
+        /// The ids of the cells that can be used.
         usable: Vec<String>,
     },
     /// An input is out of range.
@@ -68,11 +68,11 @@ impl std::fmt::Display for NoCapacity {
 
 impl std::error::Error for NoCapacity {}
 
-/// Cores that each system needs for `rps` requests a second when each core may be used to `utilisation` (0 to 1), by the costs of
-/// the cell `cell`, or of the decision table's.
+/// Returns the cores that each system needs for `rps` requests a second if each core may be used up to
+/// `utilisation` (0 to 1). Uses the costs of the cell `cell`, or of the decision table's cell.
 ///
 /// # Errors
-/// No such cell, or a rate or utilisation out of range.
+/// If there is no such cell, or the rate or the utilisation is out of range.
 pub fn capacity(
     results: &Results,
     rps: f64,
@@ -117,7 +117,7 @@ pub fn capacity(
 }
 
 impl Capacity {
-    /// As text for a terminal, as [`crate::terminal()`].
+    /// Formats the plan for a terminal, as [`crate::terminal()`] does.
     pub fn terminal(&self, width: usize, colour: bool) -> String {
         let rows = self
             .needs
@@ -156,7 +156,7 @@ fn column(head: &str, number: bool) -> Column {
     Column { head: head.to_owned(), number, drop: 0 }
 }
 
-/// CPU limit and workers that carry a rate, for each system of a quota sweep.
+/// Returns the CPU limit and the workers that a rate needs, for each system of each quota sweep.
 pub fn sizes(results: &Results, rps: f64) -> Vec<(String, Result<Advice, NoAdvice>)> {
     let report = Report::new(results);
     let mut out = Vec::new();
@@ -179,7 +179,7 @@ pub fn sizes(results: &Results, rps: f64) -> Vec<(String, Result<Advice, NoAdvic
     out
 }
 
-/// An advice in words.
+/// Describes an advice in a sentence.
 pub fn in_words(title: &str, rps: f64, advice: &Result<Advice, NoAdvice>) -> String {
     match advice {
         Err(none) => format!("{title}: {none}"),

@@ -1,4 +1,4 @@
-//! Two result files held against each other.
+//! Compares two result files.
 
 use crate::figures::{Call, CellReport, Metric, Report, call};
 use crate::table::{Column, Group, Table, Text, Tone};
@@ -7,49 +7,51 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use tollgate_lab_record::{Results, Summary};
 
-/// Figures that are compared: the largest of a run and its mean say too little to be called.
+/// The metrics that are compared. A run's maximum and its mean are too unstable to compare.
 const COMPARED: [Metric; 3] = [Metric::Cpu, Metric::Rps, Metric::P99];
 
 /// One figure of one system in one cell, in both files.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
-    /// Cell.
+    /// The id of the cell.
     pub cell: String,
-    /// Its title.
+    /// The title of the cell.
     pub cell_title: String,
-    /// System.
+    /// The system's name.
     pub system: String,
-    /// Its title.
+    /// The system's title.
     pub title: String,
-    /// The figure.
+    /// The metric.
     pub metric: Metric,
-    /// In the first file.
+    /// The value in the first file.
     pub before: f64,
-    /// In the second file.
+    /// The value in the second file.
     pub after: f64,
-    /// Second over first, with its interval. The files share no rounds, so it is wider than a ratio within one.
+    /// The second value divided by the first, with its interval. The files share no rounds, so it is wider
+    /// than that of a ratio within one file.
     pub ratio: Summary,
-    /// What it says, at the noise of both files' A/A controls.
+    /// The conclusion, given the noise of both files' A/A controls.
     pub call: Call,
 }
 
-/// What two result files have in common, and what they have not.
+/// The differences between two result files.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Figures that both hold.
+    /// The figures that both files have.
     pub changes: Vec<Change>,
-    /// Cells and systems with figures in only one of them, for people.
+    /// Cells and systems with figures in only one of the files, as sentences.
     pub only_in_one: Vec<String>,
-    /// Differences of machine or study that make the ratios doubtful, for people.
+    /// Differences of machine or study that make the ratios doubtful, as sentences.
     pub doubts: Vec<String>,
 }
 
-/// What a cell sets, but for its length: ids are places in a study, and a study may have been edited.
+/// Returns the settings of a cell except its length. A cell's id is its position in a study that may have
+/// been edited, so equal ids may have other settings.
 fn set(cell: &CellReport) -> BTreeMap<&String, &String> {
     cell.settings.iter().filter(|(name, _)| !matches!(name.as_str(), "seconds" | "rounds")).collect()
 }
 
-/// Holds the second file against the first.
+/// Compares the second file with the first.
 pub fn compare(first: &Results, second: &Results) -> Comparison {
     let (old, new) = (Report::new(first), Report::new(second));
     let mut out = Comparison { changes: Vec::new(), only_in_one: Vec::new(), doubts: doubts(&old, &new) };
@@ -68,8 +70,8 @@ pub fn compare(first: &Results, second: &Results) -> Comparison {
         match (before_figures, row.figures()) {
             (Some(_), Some(figures)) => {
                 for metric in COMPARED {
-                    // A closed loop gives each run its own rate: its costs do not compare, its throughput does, and where
-                    // the rate is offered it is the other way round.
+                    // In a closed loop each run has its own rate, so throughputs compare but costs do not. At
+                    // an offered rate it is the other way round.
                     if (metric == Metric::Rps) == figures.offered.is_some() {
                         continue;
                     }
@@ -150,7 +152,7 @@ fn doubts(old: &Report, new: &Report) -> Vec<String> {
 }
 
 impl Comparison {
-    /// As text for a terminal, as [`crate::terminal()`].
+    /// Formats the comparison for a terminal, as [`crate::terminal()`] does.
     pub fn terminal(&self, width: usize, colour: bool) -> String {
         let mut out = terminal::draw(&self.table(), width, colour);
         for line in self.doubts.iter().chain(&self.only_in_one) {

@@ -1,4 +1,5 @@
-//! The laboratory's mathematics on what a result file holds: typical values of rounds, ratios, merged latencies.
+//! Applies the laboratory's statistics to the content of a result file: typical values of rounds, ratios,
+//! merged latencies.
 
 use tollgate_lab_record::{Distribution, Summary};
 use tollgate_lab_stats::bootstrap::{Bootstrap, Interval};
@@ -6,26 +7,26 @@ use tollgate_lab_stats::histogram::Histogram;
 use tollgate_lab_stats::tie::{Noise, Order, compare};
 use tollgate_lab_stats::{median, paired};
 
-/// Points of a percentile curve in each halving of the distance to 100 %.
+/// Points of a percentile curve for each halving of the distance to 100 %.
 const CURVE_STEPS: u32 = 4;
 
-/// The middle value; `None` for no values.
+/// Returns the median; `None` without values.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     median::median(values)
 }
 
-/// A typical value of rounds with its interval; `None` when no round has a value above 0.
+/// Returns a typical value of the rounds with its interval; `None` if no round has a value above 0.
 pub(crate) fn interval(rounds: &[f64]) -> Option<Summary> {
     paired::usable_typical(rounds, &Bootstrap::default()).map(summary)
 }
 
-/// The ratio over rounds in which both were measured; `None` when there is none.
+/// Returns the ratio over rounds in which both systems were measured; `None` if there are none.
 pub(crate) fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Summary> {
     paired::usable_ratio(pairs, &Bootstrap::default()).map(summary)
 }
 
-/// The ratio of two runs that share no rounds. Each side's logarithm has its own interval; the half-widths of independent
-/// estimates add as squares.
+/// Returns the ratio of two runs that share no rounds. The logarithm of each value has its own interval; the
+/// half-widths of independent estimates add as squares.
 pub(crate) fn unpaired_ratio(new: &[f64], old: &[f64]) -> Option<Summary> {
     let (a, b) = (interval(new)?, interval(old)?);
     let estimate = (a.estimate / b.estimate).ln();
@@ -39,8 +40,9 @@ pub(crate) fn unpaired_ratio(new: &[f64], old: &[f64]) -> Option<Summary> {
     })
 }
 
-/// Whether a ratio is below 1, above it, or within what the A/A control shows; without a control any difference that
-/// excludes 1 counts. `None` when there are too few rounds for an interval.
+/// Returns whether a ratio is below 1, above 1, or within the noise that the A/A control shows. Without a
+/// control, any interval that excludes 1 counts as a difference. Returns `None` with too few rounds for an
+/// interval.
 pub(crate) fn order(ratio: Summary, control: Option<Summary>) -> Option<Order> {
     if ratio.rounds < 2 || ratio.low >= ratio.high {
         return None;
@@ -50,7 +52,7 @@ pub(crate) fn order(ratio: Summary, control: Option<Summary>) -> Option<Order> {
     Some(compare(&as_interval(ratio), &noise))
 }
 
-/// In the form that the mathematics takes.
+/// Converts a summary to the type of the statistics crate.
 pub(crate) fn as_interval(summary: Summary) -> Interval {
     Interval {
         estimate: summary.estimate,
@@ -61,7 +63,8 @@ pub(crate) fn as_interval(summary: Summary) -> Interval {
     }
 }
 
-/// The probability that an interval of so many rounds promises: see [`tollgate_lab_stats::bootstrap`].
+/// Returns the probability that an interval over this number of rounds contains the true value: see
+/// [`tollgate_lab_stats::bootstrap`].
 pub(crate) fn level(rounds: u32) -> f64 {
     (1.0 - 2.0_f64.powi(1 - rounds.min(60) as i32)).min(0.95)
 }
@@ -70,11 +73,11 @@ fn summary((interval, rounds): (Interval, u32)) -> Summary {
     Summary { estimate: interval.estimate, low: interval.low, high: interval.high, rounds }
 }
 
-/// The mean over all requests of all rounds, microseconds.
+/// Returns the mean over all requests of all rounds, in microseconds.
 pub(crate) fn mean(rounds: &[&Distribution]) -> Option<f64> {
     let count: u64 = rounds.iter().map(|times| times.count).sum();
     if count == 0 {
-        // Some tools tell a mean and no count.
+        // Some tools report a mean but no count.
         return median(
             &rounds.iter().map(|times| times.mean_us).filter(|mean| *mean > 0.0).collect::<Vec<_>>(),
         );
@@ -82,8 +85,8 @@ pub(crate) fn mean(rounds: &[&Distribution]) -> Option<f64> {
     Some(rounds.iter().map(|times| times.mean_us * times.count as f64).sum::<f64>() / count as f64)
 }
 
-/// A percentile over all requests of all rounds, microseconds: of the merged histograms, and where a tool tells only
-/// percentiles the median of the rounds' (percentiles are never averaged).
+/// Returns a percentile over all requests of all rounds, in microseconds, from the merged histograms. If a
+/// tool reports percentiles only, returns the median over the rounds (percentiles are never averaged).
 pub(crate) fn percentile(rounds: &[&Distribution], percent: f64) -> Option<f64> {
     match merged(rounds) {
         Some(all) => Some(all.percentile(percent) as f64 / 1e3),
@@ -91,7 +94,7 @@ pub(crate) fn percentile(rounds: &[&Distribution], percent: f64) -> Option<f64> 
     }
 }
 
-/// The whole percentile curve: percentile (0-100) and microseconds.
+/// Returns the whole percentile curve: percentile (0-100) and microseconds.
 pub(crate) fn curve(rounds: &[&Distribution]) -> Vec<(f64, f64)> {
     if let Some(all) = merged(rounds) {
         return all.curve(CURVE_STEPS).into_iter().map(|(at, nanos)| (at, nanos as f64 / 1e3)).collect();

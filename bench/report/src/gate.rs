@@ -1,4 +1,4 @@
-//! A gate for CI: did a system grow dearer than allowed, beyond doubt?
+//! A gate for CI: fails if a system's cost has grown beyond an allowance, with statistical certainty.
 
 use crate::compare::{Change, compare};
 use crate::figures::Metric;
@@ -6,34 +6,34 @@ use crate::number;
 use std::fmt;
 use tollgate_lab_record::Results;
 
-/// What a gate says.
+/// The result of the gate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Gate {
-    /// No figure grew beyond the allowance with its whole interval.
+    /// No cost grew beyond the allowance with its whole interval.
     Passed {
-        /// Figures that were held against the baseline.
+        /// The number of costs that were compared.
         checked: usize,
-        /// What the reader should know all the same, such as another CPU.
+        /// Further remarks for the reader, such as another CPU.
         doubts: Vec<String>,
     },
-    /// These did.
+    /// These costs grew beyond the allowance.
     Failed {
-        /// The figures.
+        /// The costs.
         over: Vec<Change>,
         /// The allowance, as a share.
         allowance: f64,
-        /// What the reader should know, such as another CPU.
+        /// Further remarks for the reader, such as another CPU.
         doubts: Vec<String>,
     },
-    /// The files have no figure in common, so nothing was checked.
+    /// The files have no cost in common, so nothing was compared.
     NothingToCompare {
-        /// Why, as far as it is known.
+        /// The reasons, as far as they are known.
         reasons: Vec<String>,
     },
 }
 
 impl Gate {
-    /// Exit code for a shell: 0 passed, 1 failed, 2 nothing to compare.
+    /// Returns the exit code for a shell: 0 passed, 1 failed, 2 nothing to compare.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Passed { .. } => 0,
@@ -43,12 +43,14 @@ impl Gate {
     }
 }
 
-/// Rounds from which an interval promises enough (88 %; 6 promise 95 %) to fail a build by.
+/// The fewest rounds with which an interval is reliable enough (88 %; 6 rounds reach 95 %) to fail a build.
 const FEWEST: u32 = 4;
 
-/// Holds `new` against `baseline`. It fails only when the whole interval of a system's CPU a request at an equal rate, new over
-/// baseline, lies above `1 + allowance` (0.03: three per cent), so that noise alone fails no build. `systems` are the names that
-/// count; none names all. Throughput and latency do not count: at a shared machine's noise they fail builds that did nothing.
+/// Compares `new` with `baseline`. The gate looks at the ratio, new to baseline, of a system's CPU time for
+/// each request at an equal rate. It fails only if the whole interval of a ratio lies above `1 + allowance`
+/// (0.03: three per cent), so that noise alone fails no build. `systems` are the names to check; an empty
+/// list means all. Throughput and latency are not checked: with the noise of a shared machine they would fail
+/// builds without cause.
 pub fn gate(new: &Results, baseline: &Results, allowance: f64, systems: &[String]) -> Gate {
     let comparison = compare(baseline, new);
     let counts = |change: &&Change| {
@@ -67,7 +69,7 @@ pub fn gate(new: &Results, baseline: &Results, allowance: f64, systems: &[String
         }
         return Gate::NothingToCompare { reasons };
     }
-    // What lost its figures is no cost that grew, but the reader of a passed gate must know.
+    // A row without figures is no cost that grew, but the reader of a passed gate must know about it.
     let mut doubts = comparison.doubts;
     doubts.extend(comparison.only_in_one);
     let over: Vec<Change> = checked

@@ -1,8 +1,8 @@
-//! What a result file says, for people and for CI.
+//! Reports of result files, for people and for CI.
 //!
-//! [`figures`] is the one place that turns [`tollgate_lab_record::Results`] into rows and [`table`] the one that turns rows
-//! into texts; [`terminal()`], [`markdown()`], [`html()`] and [`svg()`] only print them. [`compare()`] and [`gate()`] hold two result files
-//! against each other, [`capacity()`] turns costs into cores.
+//! Only [`figures`] turns [`tollgate_lab_record::Results`] into rows, and only [`table`] turns rows into
+//! texts. [`terminal()`], [`markdown()`], [`html()`] and [`svg()`] print them. [`compare()`] and [`gate()`]
+//! compare two result files; [`capacity()`] converts costs to cores.
 
 pub mod capacity;
 pub mod compare;
@@ -25,6 +25,6 @@ pub use markdown::markdown;
 pub use svg::svg;
 pub use terminal::terminal;
 
-/// What the intervals promise, for readers.
+/// The meaning of the intervals, for readers.
 const INTERVALS: &str = "95 % intervals by bootstrap over the rounds (fewer than 6 rounds cannot promise that much: 5 give 94 %, \
     4 give 88 %, 3 give 75 %)";

@@ -1,4 +1,4 @@
-//! The report as Markdown: small enough to stand in a repository beside prose.
+//! The report as Markdown, small enough to keep in a repository.
 
 use crate::figures::{Report, Section, Steady};
 use crate::number;
@@ -6,7 +6,7 @@ use crate::table::{self, Table};
 use std::fmt::Write;
 use tollgate_lab_record::Results;
 
-/// The report as a Markdown document.
+/// Returns the report as a Markdown document.
 pub fn markdown(results: &Results) -> String {
     let report = Report::new(results);
     let mut out = String::new();
@@ -76,7 +76,8 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
     write_provenance(out, report)
 }
 
-/// What the machine gave each cell: the direct ceiling and what the A/A control made out of nothing.
+/// Writes the conditions of each cell: the direct ceiling, and the ratio that the A/A control shows without a
+/// difference.
 fn write_ground(out: &mut String, section: &Section) -> std::fmt::Result {
     let told: Vec<(&str, String)> = section
         .cells
@@ -114,7 +115,8 @@ fn write_table(out: &mut String, table: &Table, with_groups: bool) -> std::fmt::
             let mut used = 0;
             for text in row {
                 if text.span > 1 {
-                    // Markdown has no spans: a reason stands in the last column, the others stay empty.
+                    // Markdown has no column spans: the reason goes into the last column, and the others stay
+                    // empty.
                     for _ in 1..text.span {
                         out.push_str("| ");
                     }
@@ -135,7 +137,7 @@ fn write_table(out: &mut String, table: &Table, with_groups: bool) -> std::fmt::
     Ok(())
 }
 
-/// A text that cannot break its table.
+/// Escapes a text so that it cannot break its table.
 fn cell(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     text.replace('|', "\\|").replace('*', "\\*").replace('<', "&lt;")

@@ -1,7 +1,7 @@
-//! How numbers are written, the same in every output. Three digits that count are all that a measurement on a shared
-//! machine can carry.
+//! Formats numbers in the same way for every output. A measurement on a shared machine justifies at most
+//! three significant digits.
 
-/// Three significant digits, with commas between thousands: `9.71`, `13.3`, `102`, `1,240`.
+/// Formats with three significant digits and commas between thousands: `9.71`, `13.3`, `102`, `1,240`.
 pub fn plain(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -15,7 +15,7 @@ pub fn plain(value: f64) -> String {
         2
     };
     let text = thousands(&format!("{value:.decimals$}"));
-    // "-0.00" says nothing that "0.00" does not.
+    // The sign of "-0.00" is meaningless.
     match text.strip_prefix('-') {
         Some(rest) if rest.chars().all(|c| matches!(c, '0' | '.')) => rest.to_owned(),
         Some(rest) => format!("−{rest}"),
@@ -23,12 +23,13 @@ pub fn plain(value: f64) -> String {
     }
 }
 
-/// The number that stands behind a printed one: six significant digits, so that a page of many figures stays small.
+/// Rounds the exact value of a printed number to six significant digits, so that a page with many figures
+/// stays small.
 pub fn behind(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-/// A whole number with commas between thousands.
+/// Formats a whole number with commas between thousands.
 pub fn whole(value: f64) -> String {
     if value.is_finite() { thousands(&format!("{value:.0}")).replace('-', "−") } else { "–".to_owned() }
 }
@@ -51,7 +52,7 @@ fn thousands(text: &str) -> String {
     out
 }
 
-/// A time in the unit that suits it: `812 µs`, `1.24 ms`, `1.93 s`.
+/// Formats a time in a suitable unit: `812 µs`, `1.24 ms`, `1.93 s`.
 pub fn time(us: f64) -> String {
     if us.abs() < 999.5 {
         format!("{} µs", plain(us))
@@ -62,7 +63,7 @@ pub fn time(us: f64) -> String {
     }
 }
 
-/// Memory: `812 KiB`, `12.4 MiB`, `1.20 GiB`.
+/// Formats an amount of memory: `812 KiB`, `12.4 MiB`, `1.20 GiB`.
 pub fn memory(kib: f64) -> String {
     if kib < 1000.0 {
         format!("{} KiB", plain(kib))
@@ -73,7 +74,7 @@ pub fn memory(kib: f64) -> String {
     }
 }
 
-/// A ratio. Two decimals, since intervals of such measurements are a few percent wide.
+/// Formats a ratio with two decimals, since the intervals of such measurements are a few percent wide.
 pub fn ratio(value: f64) -> String {
     if value.is_finite() {
         if value >= 9.995 { plain(value) } else { format!("{value:.2}") }
@@ -82,12 +83,12 @@ pub fn ratio(value: f64) -> String {
     }
 }
 
-/// An interval of ratios: `0.76–0.80`.
+/// Formats an interval of ratios: `0.76–0.80`.
 pub fn interval(low: f64, high: f64) -> String {
     format!("{}–{}", ratio(low), ratio(high))
 }
 
-/// A short form for chart axes: `32k`, `1.5M`, `250`.
+/// Formats a number briefly, for chart axes: `32k`, `1.5M`, `250`.
 pub fn short(value: f64) -> String {
     let size = value.abs();
     let (scaled, unit) = if size >= 999_999.5 {
@@ -105,7 +106,7 @@ pub fn short(value: f64) -> String {
     format!("{}{unit}", text.replace('-', "−"))
 }
 
-/// A length of time for people: `48 s`, `12 min`, `1 h 20 min`.
+/// Formats a duration: `48 s`, `12 min`, `1 h 20 min`.
 pub fn duration(seconds: f64) -> String {
     let whole = seconds.round().max(0.0) as u64;
     match whole {

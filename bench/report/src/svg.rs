@@ -1,13 +1,15 @@
-//! The toll as a picture for a README: horizontal bars of CPU time a request in each cell.
+//! The toll as a picture for a README: horizontal bars of the CPU time for each request, in each cell.
 //!
-//! SVG written by hand: it needs no program to draw, no font to load, and follows the reader's light or dark theme.
+//! The SVG is written directly. It needs no program to draw, loads no font, and follows the reader's light or
+//! dark theme.
 
 use crate::figures::{CellReport, Report};
 use crate::number;
 use std::fmt::Write as _;
 use tollgate_lab_record::Results;
 
-/// The systems drawn, with the class that gives their colour. The ratio is that of the first to the better of the others.
+/// The systems to draw, with their CSS classes. The printed ratio is the first system's to the better of the
+/// others.
 const SERIES: [(&str, &str); 3] = [("tollgate", "t"), ("nginx", "n"), ("haproxy", "h")];
 
 const WIDTH: f64 = 760.0;
@@ -21,7 +23,7 @@ const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#24292f}.title{fon
 .small{font-size:11px;fill:#57606a}.t{fill:#0969da}.n{fill:#8c959f}.h{fill:#c4a35a}.ratio{font-weight:600}\
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}.small{fill:#9198a1}.t{fill:#4493f8}.n{fill:#6e7681}.h{fill:#9a7b3a}}";
 
-/// Draws the cells of a result file; `None` when none of them has a cost to draw.
+/// Draws the cells of a result file; `None` if no cell has a cost.
 pub fn svg(results: &Results) -> Option<String> {
     let report = Report::new(results);
     let cells: Vec<&CellReport> = report
@@ -71,12 +73,12 @@ pub fn svg(results: &Results) -> Option<String> {
     Some(framed(&body, &titles, y + 4.0))
 }
 
-/// CPU a request, microseconds.
+/// Returns the CPU time for each request in microseconds.
 fn cost(cell: &CellReport, system: &str) -> Option<f64> {
     cell.row(system)?.figures()?.cpu_us.map(|cpu| cpu.estimate)
 }
 
-/// The first system's cost over that of the better of the others, within rounds.
+/// Returns the first system's cost divided by the cost of the better of the others, within rounds.
 fn ratio(results: &Results, cell: &CellReport) -> Option<f64> {
     let [(ours, _), peers @ ..] = SERIES;
     let (_, better) = peers

@@ -1,4 +1,4 @@
-//! The report for a terminal: as wide as it is, and no wider.
+//! The report for a terminal, fitted to its width.
 
 use crate::figures::Report;
 use crate::number;
@@ -7,15 +7,15 @@ use anstyle::{AnsiColor, Style};
 use tollgate_lab_record::Results;
 use unicode_width::UnicodeWidthStr;
 
-/// Narrowest width that is written for; a narrower terminal wraps the lines itself.
+/// The narrowest supported width; a narrower terminal wraps the lines itself.
 const NARROWEST: usize = 40;
-/// Least room for words that wrap.
+/// The smallest width of a column with words that wrap.
 const WORDS: usize = 12;
 /// Spaces between columns.
 const GAP: usize = 2;
 
-/// The report as text lines. `width` is the terminal's columns (a table drops its least important columns to fit), `colour`
-/// whether to write ANSI colours.
+/// Returns the report as lines of text. `width` is the number of the terminal's columns (a table drops its
+/// least important columns to fit). `colour` enables ANSI colours.
 pub fn terminal(results: &Results, width: usize, colour: bool) -> String {
     let report = Report::new(results);
     let mut out = Screen { text: String::new(), width: width.max(NARROWEST), colour };
@@ -82,7 +82,7 @@ pub fn terminal(results: &Results, width: usize, colour: bool) -> String {
     out.text
 }
 
-/// A table as text, for outputs beside the report.
+/// Formats a table for outputs other than the report.
 pub(crate) fn draw(table: &Table, width: usize, colour: bool) -> String {
     let mut out = Screen { text: String::new(), width: width.max(NARROWEST), colour };
     out.table(table);
@@ -164,7 +164,7 @@ impl Screen {
         let lines = heads.iter().map(Vec::len).max().unwrap_or(0);
         for line in 0..lines {
             for ((head, column), width) in heads.iter().zip(&fit.kept).zip(&fit.widths) {
-                // Heads stand on the line above the rows.
+                // Heads are aligned to the line above the rows.
                 let text = (line + head.len()).checked_sub(lines).map_or("", |at| head[at].as_str());
                 self.paint(&pad(text, *width, table.columns[*column].number), style(Tone::Faint));
                 self.text.push_str(&" ".repeat(GAP));
@@ -184,7 +184,7 @@ impl Screen {
             };
             let last = column + text.span >= table.columns.len();
             if last && !table.columns[column].number {
-                // The last text may be long: it goes on in further lines below itself.
+                // The last text may be long: it wraps within its own column.
                 let room = self.width.saturating_sub(used).max(8);
                 for (line, part) in wrap(&text.joined(), room).iter().enumerate() {
                     if line > 0 {
@@ -220,25 +220,25 @@ impl Screen {
     }
 }
 
-/// How a table is drawn in a width.
+/// How a table fits into a width.
 struct Fit {
-    /// Columns that fit.
+    /// The indices of the columns that fit.
     kept: Vec<usize>,
-    /// Their widths.
+    /// The widths of these columns.
     widths: Vec<usize>,
-    /// Whether intervals had to go as well.
+    /// Whether the intervals were dropped as well.
     bare: bool,
 }
 
-/// Drops the least important columns until the others fit; if that is not enough, the intervals, then what was published; then
-/// the first column is cut.
+/// Drops the least important columns until the rest fits. If that is not enough, drops the intervals, then
+/// the published figures, and finally cuts the first column.
 fn fit(table: &Table, width: usize) -> Fit {
     let mut kept: Vec<usize> = (0..table.columns.len()).collect();
     let mut bare = false;
     loop {
         let mut widths: Vec<usize> =
             kept.iter().map(|at| natural(&table.columns[*at], *at, &table.groups, bare)).collect();
-        // The last column of words wraps, so it needs no more than a few words' room.
+        // The last column of words wraps, so it needs only a few words' width.
         if let (Some(at), Some(last)) = (kept.last(), widths.last_mut())
             && !table.columns[*at].number
         {

@@ -1,4 +1,4 @@
-//! From a result file's lines to rows.
+//! Builds the rows of a report from the lines of a result file.
 
 use super::{
     Call, CellReport, Curve, Decision, Figures, Metric, Outcome, OwnTable, Ratio, Report, Row, Section,
@@ -14,7 +14,7 @@ use tollgate_lab_stats::steady::{Steadiness, steady as judge};
 use tollgate_lab_stats::tie::Order;
 
 impl Report {
-    /// Reads what a result file says.
+    /// Builds the report of a result file.
     pub fn new(results: &Results) -> Self {
         let mut sections: Vec<Section> = Vec::new();
         for cell in &results.cells {
@@ -31,7 +31,7 @@ impl Report {
                 }),
             }
         }
-        // A section may hold nothing but a table of the study's own.
+        // A section may consist only of a table of the study's own.
         for (title, ..) in &results.tables {
             if !title.is_empty() && sections.iter().all(|section| &section.title != title) {
                 sections.push(Section {
@@ -83,8 +83,8 @@ fn prices(results: &Results, section: &str) -> Vec<Price> {
     results.prices.iter().filter(|price| price.section == section).cloned().collect()
 }
 
-/// What the origin received, a line for what is the same in several sections. Where it is so wherever the system was asked,
-/// no section is named.
+/// Merges the entries that are equal in several sections into one that names these sections. If the entry is
+/// the same in every section that has the system, it names none.
 fn received(all: &[Received]) -> Vec<Received> {
     let what = |one: &Received| (one.version.clone(), one.connections, one.requests, one.differences.clone());
     let mut lines: Vec<(Received, Vec<&str>)> = Vec::new();
@@ -190,7 +190,7 @@ fn reasons(trials: &[&Trial]) -> String {
     }
 }
 
-/// Good trials that have a load result.
+/// Returns the good trials that have a load result.
 fn good<'a>(trials: &[&'a Trial]) -> Vec<&'a Trial> {
     trials.iter().copied().filter(|trial| trial.is_good() && trial.load.is_some()).collect()
 }
@@ -207,7 +207,7 @@ fn figures(trials: &[&Trial], steady: Steady) -> Option<Figures> {
     let cpu_us = estimate::interval(&cost);
     let user = medians(&|trial| trial.cost.map(|cost| cost.user_us));
     let system = medians(&|trial| trial.cost.map(|cost| cost.system_us));
-    // Medians of parts need not add up to the median of sums; a stacked bar must.
+    // The medians of two parts need not add up to the median of their sums, but a stacked bar must.
     let share =
         user.zip(system).map(|(user, system)| user / (user + system)).filter(|share| share.is_finite());
     let corrected = loads.iter().all(|load| load.response_time.is_some());
@@ -262,16 +262,16 @@ fn cores(cpu_us: f64, wall_us: f64) -> Option<f64> {
     (wall_us > 0.0).then(|| cpu_us / wall_us)
 }
 
-/// The trace of a warm-up: a trial before the first round, which is no measurement.
+/// Returns the trace of a warm-up: a trial with round 0, which is not a measurement.
 fn warm_up<'a>(results: &'a Results, cell: &'a str, system: &'a str) -> Option<&'a LoadResult> {
     let mut traces = results.trials_of(cell, system).filter(|trial| trial.round == 0);
     traces.find_map(|trial| trial.load.as_ref()).filter(|load| !load.windows.is_empty())
 }
 
-/// When a system was steady, judged from its warm-up.
+/// Decides from its warm-up when a system was steady.
 fn steady(results: &Results, cell: &str, system: &str) -> Steady {
     let Some(load) = warm_up(results, cell, system) else { return Steady::NotAsked };
-    // The last window of a run may be a sliver.
+    // The last window of a run may be very short.
     let windows: Vec<&Window> = load.windows.iter().filter(|window| window.seconds > 0.5).collect();
     let rates: Vec<f64> = windows.iter().map(|window| window.ok as f64 / window.seconds).collect();
     match judge(&rates) {
@@ -328,13 +328,14 @@ fn ratios(
     ratios
 }
 
-/// A figure of each good round.
+/// Returns a figure of each good round.
 pub(crate) fn rounds(results: &Results, cell: &str, system: &str, metric: Metric) -> Vec<f64> {
     let trials = results.trials_of(cell, system).filter(|trial| trial.is_good());
     trials.filter_map(|trial| trial.figure(metric)).collect()
 }
 
-/// The ratio over the rounds in which both were measured well; rounds pair, since a slow minute falls on both.
+/// Returns the ratio over the rounds in which both systems have a good trial. Rounds are paired, since a slow
+/// minute affects both.
 fn paired(results: &Results, cell: &Cell, system: &str, baseline: &str, metric: Metric) -> Option<Summary> {
     let of = |name: &str| -> BTreeMap<u32, f64> {
         results
@@ -349,7 +350,7 @@ fn paired(results: &Results, cell: &Cell, system: &str, baseline: &str, metric: 
     estimate::paired_ratio(&pairs)
 }
 
-/// What an interval of a ratio says beside the noise that the A/A control showed.
+/// Returns the conclusion from a ratio's interval and the noise that the A/A control showed.
 pub(crate) fn call(ratio: Summary, control: Option<Summary>) -> Call {
     match estimate::order(ratio, control) {
         Some(Order::Lower) => Call::Lower,
@@ -359,8 +360,8 @@ pub(crate) fn call(ratio: Summary, control: Option<Summary>) -> Call {
     }
 }
 
-/// Figures by which a section's tables compare: the first is CPU where every system got the same rate, and throughput
-/// in a closed loop; the others are those that the original printed.
+/// Returns the metrics by which a section's tables compare. The first is CPU if every system got the same
+/// rate, and throughput in a closed loop; the others are the ones that the original published.
 fn compared_by(section: &Section) -> Vec<Metric> {
     let rows = || section.cells.iter().flat_map(|cell| &cell.rows);
     let open = section.cells.iter().any(|cell| cell.offered.is_some());

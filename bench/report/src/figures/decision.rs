@@ -1,36 +1,36 @@
-//! The decision table: one row a system.
+//! The decision table, with one row for each system.
 
 use super::{CellReport, Metric, Row, Section};
 use serde::Serialize;
 use tollgate_lab_record::VerdictKind;
 
-/// One row a system, at the cell where they compare best.
+/// The decision table: one row for each system, from the cell in which the systems compare best.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Decision {
-    /// The cell that it stands on.
+    /// The id of the chosen cell.
     pub cell: String,
-    /// Its section and title.
+    /// The title of the cell and of its section.
     pub at: String,
-    /// Offered rate there, requests a second; `None` for a closed loop.
+    /// The offered rate of the cell in requests a second; `None` for a closed loop.
     pub offered: Option<f64>,
-    /// The figure that orders the rows.
+    /// The metric that orders the rows.
     pub by: Metric,
-    /// Rows, best first; systems without figures last.
+    /// The rows, best first; systems without figures last.
     pub rows: Vec<DecisionRow>,
 }
 
 /// A system in the decision table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DecisionRow {
-    /// The row of the cell.
+    /// The system's row in the cell.
     pub row: Row,
-    /// Most requests a second in any cell that has figures, with the cell's id and title.
+    /// The highest rate (requests a second) in any cell with figures, with the id and title of that cell.
     pub most: Option<(f64, String, String)>,
-    /// Cells with figures.
+    /// The number of cells in which the system has figures.
     pub usable: usize,
-    /// Cells that name it.
+    /// The number of cells that name the system.
     pub cells: usize,
-    /// How often it was its own limit: saturated, one hot worker, quota, connections.
+    /// In how many cells the system itself was the limit: saturated, one hot worker, quota, connections.
     pub own_limit: usize,
 }
 
@@ -38,8 +38,8 @@ impl Decision {
     pub(super) fn of(sections: &[Section], baseline: Option<&(String, String)>) -> Option<Self> {
         let cells =
             || sections.iter().flat_map(|section| section.cells.iter().map(move |cell| (section, cell)));
-        // Equal rates first, then the cell in which most systems stand unhindered, then the highest rate; of equals the
-        // first.
+        // Cells with equal rates come first, then cells in which most systems are not limited, then those
+        // with the highest rate; of equal cells, the first.
         let rank = |cell: &CellReport| {
             let unhindered = cell
                 .rows
@@ -56,7 +56,7 @@ impl Decision {
         }
         let (section, cell) = best.filter(|(_, cell)| cell.rows.iter().any(|row| row.figures().is_some()))?;
         let by = if cell.offered.is_some() { Metric::Cpu } else { Metric::Rps };
-        // Every system of the study has its row, also one that this cell leaves out.
+        // Every system of the study gets a row, even if this cell leaves it out.
         let mut names: Vec<(&str, &Row)> = cell.rows.iter().map(|row| (row.system.as_str(), row)).collect();
         for (_, other) in cells() {
             for row in &other.rows {
@@ -80,7 +80,7 @@ impl Decision {
             };
             order.then_with(|| b.row.figures().is_some().cmp(&a.row.figures().is_some()))
         });
-        // A direct run pays no toll: it is what the others are held against, not a candidate.
+        // A direct run has no toll: it is the reference for the others, not a candidate.
         if let Some(at) = rows.iter().position(|row| row.row.system == "direct")
             && (by == Metric::Cpu || baseline.is_some_and(|(name, _)| name == "direct"))
         {
@@ -96,7 +96,7 @@ impl Decision {
         })
     }
 
-    /// The best candidate, when one has figures.
+    /// Returns the best candidate that has figures.
     pub fn best(&self) -> Option<&DecisionRow> {
         self.rows.iter().find(|row| {
             row.row.system != "direct"

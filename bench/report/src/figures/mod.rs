@@ -1,5 +1,5 @@
-//! The one place that turns a result file into rows. Every output is made from [`Report`], so that no two of them can
-//! print different numbers.
+//! Turns a result file into rows. Every output is made from [`Report`], so that no two outputs can show
+//! different numbers.
 
 mod build;
 mod decision;
@@ -14,7 +14,7 @@ use tollgate_lab_record::{
     Ceiling, Header, Price, Published, Received, Summary, SystemUsed, VerdictKind, Window,
 };
 
-/// How a ratio and its interval stand to 1.
+/// The conclusion from a ratio and its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Call {
@@ -24,12 +24,12 @@ pub enum Call {
     Higher,
     /// Neither: no difference was shown.
     Tie,
-    /// Too few rounds for an interval, so nothing can be called.
+    /// Too few rounds for an interval, so there is no conclusion.
     Open,
 }
 
 impl Call {
-    /// As tables write it.
+    /// Returns the word that tables show.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lower => "lower",
@@ -40,16 +40,16 @@ impl Call {
     }
 }
 
-/// A system against the baseline in one cell, by one figure.
+/// A system's ratio to the baseline in one cell, for one metric.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ratio {
-    /// The figure.
+    /// The metric.
     pub metric: Metric,
-    /// Ours with its interval; `None` when either side was not measured.
+    /// The measured ratio with its interval; `None` if either system was not measured.
     pub ours: Option<Summary>,
-    /// The same ratio from the figures that the original printed.
+    /// The same ratio from the figures that the original published.
     pub published: Option<f64>,
-    /// What ours says.
+    /// The conclusion from `ours`.
     pub call: Option<Call>,
 }
 
@@ -57,68 +57,71 @@ pub struct Ratio {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Steady {
-    /// After so many seconds.
+    /// After this time.
     After {
-        /// Seconds.
+        /// Seconds from the start of the warm-up.
         seconds: f64,
     },
-    /// Not within the time that it was given.
+    /// Not within the time of the warm-up.
     Never,
-    /// Nobody asked.
+    /// The study did not ask for it.
     NotAsked,
 }
 
-/// What was measured of one system in one cell, over all good rounds.
+/// The figures of one system in one cell, over all good rounds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figures {
-    /// Good rounds.
+    /// The number of good rounds.
     pub rounds: u32,
-    /// Offered rate, requests a second; `None` for a closed loop.
+    /// The offered rate in requests a second; `None` for a closed loop.
     pub offered: Option<f64>,
     /// Verified responses a second: median of the rounds with its interval.
     pub rps: Summary,
-    /// CPU a response, microseconds: median of the rounds with its interval. `None` for a direct run.
+    /// CPU time for each response in microseconds: median of the rounds with its interval. `None` for a
+    /// direct run.
     pub cpu_us: Option<Summary>,
     /// The part in user mode: median, scaled so that both parts add up to `cpu_us`.
     pub user_us: Option<f64>,
     /// The part in the kernel.
     pub system_us: Option<f64>,
-    /// Mean latency, microseconds.
+    /// Mean latency in microseconds.
     pub mean_us: Option<f64>,
-    /// Median latency, microseconds.
+    /// Median latency in microseconds.
     pub p50_us: Option<f64>,
-    /// 99th percentile, microseconds.
+    /// 99th percentile of the latency in microseconds.
     pub p99_us: Option<f64>,
-    /// The rounds' 99th percentiles: a typical one with its interval, which tells how far `p99_us` may be trusted.
+    /// The typical 99th percentile of a single round, with its interval, which shows how reliable `p99_us`
+    /// is.
     pub p99_rounds_us: Option<Summary>,
-    /// Largest, microseconds.
+    /// Maximum latency in microseconds.
     pub max_us: Option<f64>,
     /// Whether latency counts from the intended send time (free of coordinated omission).
     pub corrected: bool,
-    /// 99th percentile from the real send time, where a corrected one exists beside it.
+    /// 99th percentile from the real send time, if there is a corrected one as well.
     pub p99_uncorrected_us: Option<f64>,
-    /// Resident memory of the process tree at the end, KiB: median. `None` for a direct run.
+    /// Resident memory of the process tree at the end, in KiB: median. `None` for a direct run.
     pub memory_kib: Option<f64>,
-    /// CPU of the system in cores: median. `None` for a direct run.
+    /// CPU use of the system in cores: median. `None` for a direct run.
     pub cores: Option<f64>,
-    /// CPU of the origin in cores: median.
+    /// CPU use of the origin in cores: median.
     pub origin_cores: f64,
-    /// Most connections to the origin at once, over all rounds.
+    /// Most simultaneous connections to the origin, over all rounds.
     pub upstream_peak: u64,
-    /// Connections that clients opened, a request; `None` where their tool does not tell.
+    /// Connections that clients opened for each request; `None` if their tool does not report it.
     pub client_connections: Option<f64>,
-    /// Connections that the origin accepted, a request; `None` where it does not count.
+    /// Connections that the origin accepted for each request; `None` if the origin does not count them.
     pub upstream_connections: Option<f64>,
     /// Failed requests, over all rounds.
     pub failed: u64,
-    /// Time that a CPU quota held it back, as a share of wall time; `None` without a quota.
+    /// Time during which a CPU quota throttled the system, as a share of the elapsed time; `None` without a
+    /// quota.
     pub throttled: Option<f64>,
-    /// When it was steady.
+    /// When the system was steady.
     pub steady: Steady,
 }
 
 impl Figures {
-    /// The figure that a metric names.
+    /// Returns the figure of a metric.
     pub fn of(&self, metric: Metric) -> Option<f64> {
         match metric {
             Metric::Cpu => self.cpu_us.map(|cpu| cpu.estimate),
@@ -131,25 +134,25 @@ impl Figures {
     }
 }
 
-/// What there is to print of a system in a cell.
+/// The result of a system in a cell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Outcome {
     /// Figures.
     Measured(Box<Figures>),
-    /// Measured, but what came out is no figure of the system.
+    /// The system was measured, but the result is not a figure of the system.
     Void {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// The system could not be measured here.
+    /// The system could not be measured on this machine.
     Missing {
-        /// What is lacking.
+        /// The reason.
         why: String,
     },
-    /// Measured, but in other cells than the one that is shown.
+    /// The system was measured, but in other cells than this one.
     Elsewhere,
-    /// The run has not come to it, or it was stopped before.
+    /// The run has not reached it, or was stopped before.
     Pending,
 }
 
@@ -160,23 +163,23 @@ pub struct Row {
     pub system: String,
     /// [`SystemUsed::title`].
     pub title: String,
-    /// What was measured.
+    /// The result.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// Who limits it; `None` while there is no verdict.
+    /// The component that limits it; `None` without a verdict.
     pub verdict: Option<VerdictKind>,
-    /// What was seen.
+    /// The evidence of the verdict.
     pub findings: Vec<String>,
-    /// The A/A control's CPU ratio.
+    /// The CPU ratio of the A/A control.
     pub control: Option<Summary>,
-    /// Against the baseline, the figure that decides first.
+    /// The ratios to the baseline; the deciding metric comes first.
     pub ratios: Vec<Ratio>,
-    /// What the original printed of it.
+    /// The figures that the original published for it.
     pub published: Option<Published>,
 }
 
 impl Row {
-    /// The figures, where there are any.
+    /// Returns the figures, if there are any.
     pub fn figures(&self) -> Option<&Figures> {
         match &self.outcome {
             Outcome::Measured(figures) => Some(figures),
@@ -184,12 +187,12 @@ impl Row {
         }
     }
 
-    /// The ratio by a figure.
+    /// Returns the ratio for a metric.
     pub fn ratio(&self, metric: Metric) -> Option<&Ratio> {
         self.ratios.iter().find(|ratio| ratio.metric == metric)
     }
 
-    /// Why there is no figure; `None` where there is one.
+    /// Returns why there are no figures; `None` if there are.
     pub fn why_not(&self) -> Option<String> {
         match &self.outcome {
             Outcome::Measured(_) => None,
@@ -199,7 +202,7 @@ impl Row {
         }
     }
 
-    /// The word in the column of verdicts.
+    /// Returns the word for the column of verdicts.
     pub fn verdict_name(&self) -> &'static str {
         match (&self.outcome, self.verdict) {
             (Outcome::Missing { .. }, _) => "missing",
@@ -217,46 +220,47 @@ impl Row {
 pub struct CellReport {
     /// [`tollgate_lab_record::Cell::id`].
     pub id: String,
-    /// Its title.
+    /// The title of the cell.
     pub title: String,
-    /// What varies along the section and this cell's value of it.
+    /// The setting that varies along the section, and this cell's value of it.
     pub axis: Option<(String, f64)>,
-    /// Everything that was set.
+    /// All settings, by name.
     pub settings: BTreeMap<String, String>,
-    /// Offered rate when every system got the same one.
+    /// The offered rate, if every system got the same one.
     pub offered: Option<f64>,
-    /// Rows in the order of the study.
+    /// The rows in the order of the study.
     pub rows: Vec<Row>,
-    /// The direct ceiling before each round: median requests a second.
+    /// The direct ceiling before the rounds: median, in requests a second.
     pub ceiling_rps: Option<f64>,
 }
 
 impl CellReport {
-    /// The row of a system.
+    /// Returns the row of a system.
     pub fn row(&self, system: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.system == system)
     }
 }
 
-/// Cells that stand in one table.
+/// The cells that share one table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Section {
-    /// Its title.
+    /// The title of the section.
     pub title: String,
-    /// Cells in the order of the study.
+    /// The cells in the order of the study.
     pub cells: Vec<CellReport>,
-    /// The figures by which its tables compare with the baseline.
+    /// The metrics by which its tables compare with the baseline.
     pub compared_by: Vec<Metric>,
-    /// Notes, Markdown.
+    /// Notes in Markdown.
     pub notes: Vec<String>,
-    /// Tables of the study's own.
+    /// Tables that the study itself defines.
     pub tables: Vec<OwnTable>,
-    /// What features add, as the analysis drew it.
+    /// The costs that features add, as the analysis computed them.
     pub prices: Vec<Price>,
 }
 
 impl Section {
-    /// What varies along the cells, when it is the same for all of them and takes at least two values.
+    /// Returns the setting that varies along the cells, if it is the same for all of them and has at least
+    /// two values.
     pub fn axis(&self) -> Option<&str> {
         let (first, start) = self.cells.first()?.axis.as_ref()?;
         let same = self.cells.iter().all(|cell| cell.axis.as_ref().is_some_and(|(name, _)| name == first));
@@ -265,7 +269,7 @@ impl Section {
         (same && varies).then_some(first.as_str())
     }
 
-    /// Names and titles of its systems in order of first appearance.
+    /// Returns the names and titles of its systems, in order of first appearance.
     pub fn systems(&self) -> Vec<(&str, &str)> {
         let mut systems: Vec<(&str, &str)> = Vec::new();
         for row in self.cells.iter().flat_map(|cell| &cell.rows) {
@@ -277,27 +281,27 @@ impl Section {
     }
 }
 
-/// A table of a study's own.
+/// A table that the study itself defines.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OwnTable {
-    /// Column heads.
+    /// The heads of the columns.
     pub head: Vec<String>,
-    /// Rows.
+    /// The rows, with one text for each column.
     pub rows: Vec<Vec<String>>,
 }
 
-/// A warm-up by the second.
+/// The warm-up of a system by the second.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Trace {
     /// [`SystemUsed::name`].
     pub system: String,
-    /// Its windows.
+    /// The windows of the warm-up, about one second each.
     pub windows: Vec<Window>,
-    /// When it was steady.
+    /// When the system was steady.
     pub steady: Steady,
 }
 
-/// Percentile curves of one system in one cell: percentile (0-100) and microseconds.
+/// The percentile curves of one system in one cell: percentile (0-100) and microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curve {
     /// [`SystemUsed::name`].
@@ -308,49 +312,50 @@ pub struct Curve {
     pub uncorrected: Vec<(f64, f64)>,
 }
 
-/// A whole result file, ready to be printed.
+/// A whole result file, prepared for output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// The first line of the file.
+    /// The header of the file.
     pub header: Header,
-    /// Systems of the study.
+    /// The systems of the study.
     pub systems: Vec<SystemUsed>,
-    /// Title of the baseline, when the study names one.
+    /// Name and title of the baseline, if the study has one.
     pub baseline: Option<(String, String)>,
-    /// Sections in the order of the study.
+    /// The sections in the order of the study.
     pub sections: Vec<Section>,
-    /// Notes on the whole, Markdown.
+    /// Notes on the whole study, in Markdown.
     pub notes: Vec<String>,
-    /// Tables on the whole.
+    /// Tables on the whole study.
     pub tables: Vec<OwnTable>,
-    /// What the origin received; the sections where it was so, or none where it was so in all.
+    /// The requests that the origin received. [`Received::section`] names the sections to which an entry applies; it
+    /// is empty if the entry applies to all.
     pub received: Vec<Received>,
-    /// Direct ceilings.
+    /// The direct ceilings.
     pub ceilings: Vec<Ceiling>,
-    /// One row a system; `None` when nothing was measured.
+    /// The decision table; `None` if nothing was measured.
     pub decision: Option<Decision>,
-    /// Percentile curves of a cell, by its id.
+    /// Percentile curves by the id of their cell.
     pub curves: BTreeMap<String, Vec<Curve>>,
-    /// Warm-ups by the second, by the cell's id.
+    /// Warm-ups by the id of their cell.
     pub traces: BTreeMap<String, Vec<Trace>>,
-    /// Tools that produced the load, with versions.
+    /// The tools that produced the load: names and versions.
     pub tools: Vec<(String, String)>,
-    /// Seconds it took; `None` when the file ends before the run's end.
+    /// The duration of the run in seconds; `None` if the run has not finished.
     pub end: Option<f64>,
 }
 
 impl Report {
-    /// A system's title.
+    /// Returns a system's title.
     pub fn title_of<'a>(&'a self, system: &'a str) -> &'a str {
         self.systems.iter().find(|used| used.name == system).map_or(system, |used| &used.title)
     }
 
-    /// Systems that could not be measured.
+    /// Returns the systems that could not be measured.
     pub fn missing(&self) -> impl Iterator<Item = &SystemUsed> {
         self.systems.iter().filter(|used| used.missing.is_some())
     }
 
-    /// All rows with their cells.
+    /// Returns all rows with their cells.
     pub fn rows(&self) -> impl Iterator<Item = (&CellReport, &Row)> {
         self.sections
             .iter()
@@ -358,7 +363,7 @@ impl Report {
             .flat_map(|cell| cell.rows.iter().map(move |row| (cell, row)))
     }
 
-    /// What the reader must know about how far the run got; `None` when it came to its end.
+    /// Returns a warning for the reader if the run has not finished; otherwise `None`.
     pub fn unfinished(&self) -> Option<&'static str> {
         self.end.is_none().then_some("The run has not come to its end; it can be continued.")
     }

@@ -1,11 +1,13 @@
-//! The figures of the page as JSON within it, for scripts and for the test that holds the page against them.
+//! Embeds the figures in the page as JSON, for scripts and for the test that compares the page with the
+//! result file.
 
 use crate::figures::{Report, Row};
 use crate::number::behind;
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Map, Value, json};
 
-/// The block `<script type="application/json" id="figures">`: an element for each cell and system.
+/// Returns the block `<script type="application/json" id="figures">`, with an element for each cell and
+/// system.
 pub(super) fn figures(report: &Report) -> Markup {
     let rows: Vec<Value> = report.rows().map(|(cell, row)| figures_of(&cell.id, row)).collect();
     let all = json!({
@@ -14,7 +16,7 @@ pub(super) fn figures(report: &Report) -> Markup {
         "baseline": report.baseline.as_ref().map(|(name, _)| name),
         "rows": rows,
     });
-    // "</script>" within a text would end the block; in JSON a "<" may be written by its number.
+    // "</script>" within a text would end the block; JSON permits `<` as an escape.
     let text = all.to_string().replace('<', "\\u003c");
     html! { script type="application/json" id="figures" { (PreEscaped(text)) } }
 }

@@ -1,4 +1,4 @@
-//! The page as a whole.
+//! The structure of the page.
 
 use super::chart::{Look, swatch};
 use super::charts::Charts;
@@ -18,7 +18,7 @@ pub(super) fn page(report: &Report) -> Markup {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                // Without it a browser asks the file's folder for an icon.
+                // Without it, a browser requests an icon from the folder of the file.
                 link rel="icon" href="data:,";
                 title { (report.header.title) }
                 style { (PreEscaped(STYLE)) }
@@ -85,7 +85,7 @@ fn decision(report: &Report) -> Markup {
     }
 }
 
-/// The decision in one sentence.
+/// Returns the decision in one sentence.
 fn sentence(report: &Report, decision: &Decision) -> Markup {
     let Some(best) = decision.best() else {
         return html! { "No system has a figure that can be compared here." };
@@ -139,7 +139,7 @@ fn section_of(report: &Report, section: &Section, at: usize) -> Markup {
     }
 }
 
-/// Names the lines of a section's charts. The script makes switches of them.
+/// Names the lines of a section's charts. The script turns the names into switches.
 fn legend(report: &Report, section: &Section) -> Markup {
     let names: Vec<String> = report.systems.iter().map(|used| used.name.clone()).collect();
     let drawn = section.systems().into_iter().filter(|(system, _)| {
@@ -154,7 +154,7 @@ fn legend(report: &Report, section: &Section) -> Markup {
     }
 }
 
-/// What was seen, for every verdict that has findings.
+/// Lists the findings of every verdict that has some.
 fn evidence(section: &Section) -> Markup {
     let rows = || {
         section

@@ -1,10 +1,10 @@
-//! Markdown of studies and notes as HTML. Links are written out and pictures are named: the page refers to nothing
-//! outside itself, and raw HTML stays text.
+//! Converts the Markdown of studies and notes to HTML. Links are spelled out and pictures are replaced by
+//! their names, since the page refers to nothing external. Raw HTML becomes text.
 
 use maud::{Markup, PreEscaped, html};
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd};
 
-/// A Markdown text as blocks of HTML.
+/// Converts a Markdown text to blocks of HTML.
 pub(super) fn blocks(markdown: &str) -> Markup {
     let mut targets = Vec::new();
     let events = Parser::new_ext(markdown, Options::ENABLE_TABLES).filter_map(move |event| match event {
@@ -28,9 +28,9 @@ pub(super) fn blocks(markdown: &str) -> Markup {
     PreEscaped(out)
 }
 
-/// One line of plain text in which backticks mark code.
+/// Converts one line of plain text in which backticks mark code.
 pub(super) fn line(text: &str) -> Markup {
-    // An odd number of backticks marks nothing.
+    // With an odd number of backticks, none marks code.
     if text.matches('`').count() % 2 == 1 {
         return html! { (text) };
     }

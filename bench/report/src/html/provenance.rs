@@ -1,11 +1,12 @@
-//! How it was measured: terms, missing rows, machine, versions, configuration files, the command that runs it again.
+//! How the study was measured: terms, missing rows, machine, versions, configuration files, and the command
+//! that repeats it.
 
 use super::prose;
 use crate::figures::Report;
 use crate::number;
 use maud::{Markup, html};
 
-/// Differences in terms: what the origin received, and what could not be made equal.
+/// Lists the differences in terms: what the origin received, and what could not be made equal.
 pub(super) fn terms(report: &Report) -> Markup {
     let marked = || report.systems.iter().filter(|used| used.marked.is_some() || !used.terms.is_empty());
     html! {
@@ -56,7 +57,7 @@ pub(super) fn terms(report: &Report) -> Markup {
     }
 }
 
-/// Systems that the study names and that could not be measured.
+/// Lists the systems of the study that could not be measured.
 pub(super) fn missing(report: &Report) -> Markup {
     html! {
         @if report.missing().next().is_some() {
@@ -77,7 +78,7 @@ pub(super) fn missing(report: &Report) -> Markup {
     }
 }
 
-/// Everything that another needs to measure it again.
+/// Lists everything that is needed to repeat the measurement.
 pub(super) fn provenance(report: &Report) -> Markup {
     let header = &report.header;
     let host = &header.host;

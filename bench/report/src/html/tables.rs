@@ -5,7 +5,8 @@ use crate::number;
 use crate::table::{Table, Text, Tone};
 use maud::{Markup, html};
 
-/// A table that scrolls sideways within the page where it is too wide. Numbers carry the figure that they stand for.
+/// Draws a table, which scrolls sideways within the page if it is too wide. Number cells carry their exact
+/// value and its source.
 pub(super) fn draw(table: &Table, sortable: bool) -> Markup {
     html! {
         div class="scroll" role="region" tabindex="0" aria-label=(if table.caption.is_empty() { "Table" } else { &table.caption }) {

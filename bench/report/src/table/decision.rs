@@ -4,7 +4,7 @@ use super::{Group, Place, Table, Text, Tone, column, reason};
 use crate::figures::{Decision, DecisionRow, Metric, Report};
 use crate::number;
 
-/// The decision table.
+/// Returns the decision table.
 pub fn of_decision(report: &Report, decision: &Decision) -> Table {
     let mut columns = vec![column("System", false, 0)];
     let by_cpu = decision.by == Metric::Cpu;
@@ -33,7 +33,7 @@ pub fn of_decision(report: &Report, decision: &Decision) -> Table {
     }
 }
 
-/// What the decision table's ratio compares: CPU, unless the baseline has none (a direct run).
+/// Returns the metric of the decision table's ratio: CPU, unless the baseline has no CPU cost (a direct run).
 fn ratio_metric(report: &Report, decision: &Decision) -> Metric {
     let cpu_stands = report
         .baseline

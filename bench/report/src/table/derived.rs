@@ -1,11 +1,11 @@
-//! Tables of what follows from figures, and of a study's own.
+//! Tables of derived figures, and tables that a study itself defines.
 
 use super::{Group, Table, Text, Tone, column};
 use crate::figures::{Report, Section, Steady};
 use crate::number;
 use tollgate_lab_record::{Known, Price, Summary};
 
-/// A section's feature prices; `None` where it has none.
+/// Returns a section's feature prices; `None` if it has none.
 pub fn of_prices(report: &Report, section: &Section) -> Option<Table> {
     if section.prices.is_empty() {
         return None;
@@ -62,7 +62,7 @@ fn with_interval(whole: bool, known: &Known<Summary>, write: &dyn Fn(f64) -> Str
     if found.low <= 0.0 && found.high >= 0.0 { text.tone(Tone::Faint) } else { text }
 }
 
-/// Why figures of a price are not there; empty where all are.
+/// Returns why a price lacks figures; an empty string if it has all.
 fn why_none(price: &Price) -> String {
     let why = |known: &Known<Summary>| match known {
         Known::Is(_) => None,
@@ -85,12 +85,12 @@ fn why_none(price: &Price) -> String {
     parts.join("; ")
 }
 
-/// A difference, with its sign.
+/// Formats a difference with its sign.
 pub(crate) fn signed(value: f64, write: &dyn Fn(f64) -> String) -> String {
     format!("{}{}", if value > 0.0 { "+" } else { "" }, write(value))
 }
 
-/// A table of the study's own.
+/// Returns a table that the study itself defines.
 pub fn of_own(caption: &str, own: &crate::figures::OwnTable) -> Table {
     let is_number = |at: usize| {
         let mut texts =
@@ -114,7 +114,7 @@ pub fn of_own(caption: &str, own: &crate::figures::OwnTable) -> Table {
     }
 }
 
-/// When a system was steady, in words; `None` when nobody asked.
+/// Returns in words when a system was steady; `None` if the study did not ask for it.
 pub fn steady(steady: Steady) -> Option<String> {
     match steady {
         Steady::After { seconds } => Some(format!("steady after {}", number::duration(seconds))),

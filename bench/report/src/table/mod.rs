@@ -1,4 +1,4 @@
-//! Tables before they are printed: the same columns and texts for terminal, Markdown and HTML.
+//! Tables before they are printed: terminal, Markdown and HTML show the same columns and texts.
 
 mod decision;
 mod derived;
@@ -18,59 +18,60 @@ use tollgate_lab_record::VerdictKind;
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Its head.
+    /// The head of the column.
     pub head: String,
-    /// Whether it holds numbers, which stand to the right.
+    /// Whether it has numbers, which are right-aligned.
     pub number: bool,
-    /// How soon a narrow terminal drops it: the highest goes first, 1 only after the intervals, 0 never.
+    /// The order in which a narrow terminal drops columns: the highest first; 1 only after the intervals; 0
+    /// never.
     pub drop: u8,
 }
 
-/// What a text means, for colour.
+/// The meaning of a text, which decides its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing in particular.
+    /// None.
     Plain,
     /// Better than the baseline.
     Good,
-    /// Worse than the baseline, or a limit that is not the system's.
+    /// Worse than the baseline, or a limit outside the system.
     Bad,
-    /// Present, and not to be read as a figure.
+    /// Not to be read as a figure.
     Faint,
 }
 
-/// Where a number comes from, so that a test can hold it against the result file.
+/// The source of a number, so that a test can compare it with the result file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Source {
-    /// Cell.
+    /// The id of the cell.
     pub cell: String,
-    /// System.
+    /// The system's name.
     pub system: String,
-    /// Name of the figure: `cpu_us`, `rps`, `ratio-cpu`...
+    /// The name of the figure: `cpu_us`, `rps`, `ratio-cpu`...
     pub figure: String,
-    /// The number, not rounded.
+    /// The exact number.
     pub value: f64,
 }
 
 /// A text in a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Text {
-    /// As printed.
+    /// The text as printed.
     pub text: String,
     /// A smaller text before it: an interval.
     pub beside: Option<String>,
     /// A second, smaller line: a finding.
     pub small: Option<String>,
-    /// Its tone.
+    /// The meaning of the text.
     pub tone: Tone,
-    /// The number behind it.
+    /// The number that it shows.
     pub source: Option<Source>,
-    /// Columns that it takes; more than 1 where there is a reason in place of figures.
+    /// The columns that it spans; more than 1 for a reason in place of figures.
     pub span: usize,
 }
 
 impl Text {
-    /// A plain text.
+    /// Creates a plain text.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), beside: None, small: None, tone: Tone::Plain, source: None, span: 1 }
     }
@@ -90,7 +91,7 @@ impl Text {
         self
     }
 
-    /// All of it on one line.
+    /// Returns all parts on one line.
     pub fn joined(&self) -> String {
         let mut out = self.text.clone();
         if let Some(beside) = &self.beside {
@@ -103,25 +104,25 @@ impl Text {
     }
 }
 
-/// Rows under one sub-head.
+/// Rows under one subheading.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// What the rows have in common: the cell.
+    /// The subheading: the title of the rows' cell.
     pub title: Option<String>,
-    /// Texts, as many as columns (counting spans).
+    /// The rows; each has one text for each column, counting spans.
     pub rows: Vec<Vec<Text>>,
 }
 
 /// A table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// What it shows.
+    /// The caption.
     pub caption: String,
-    /// Columns.
+    /// The columns.
     pub columns: Vec<Column>,
-    /// Rows.
+    /// The groups of rows.
     pub groups: Vec<Group>,
-    /// What a reader must know of its signs.
+    /// Explanations of the signs in the table.
     pub footnotes: Vec<String>,
 }
 
@@ -173,7 +174,7 @@ impl Place<'_> {
     }
 }
 
-/// The word and the first thing that was seen.
+/// Returns the verdict's name and its first finding.
 fn verdict(row: &Row) -> Text {
     let text = Text::new(row.verdict_name());
     let tone = match row.verdict {
@@ -191,13 +192,13 @@ fn verdict(row: &Row) -> Text {
     }
 }
 
-/// A reason in place of figures.
+/// Returns a reason in place of figures.
 fn reason(row: &Row, why: &str, span: usize) -> Text {
     let tone = if row.verdict.is_some() { Tone::Bad } else { Tone::Faint };
     Text { span, ..Text::new(format!("{}: {why}", row.verdict_name())).tone(tone) }
 }
 
-/// What a cell's sub-head says beside its title.
+/// Returns the terms of a cell, which its subheading shows next to the title.
 pub fn terms(cell: &CellReport) -> String {
     let mut parts = Vec::new();
     match cell.offered {

@@ -1,17 +1,17 @@
-//! What the original printed, beside what was measured here.
+//! The figures that the original published, next to the measured ones.
 
 use super::{Group, Table, Text, Tone, column};
 use crate::figures::{CellReport, Figures, Report, Row, Section};
 use crate::{estimate, number};
 use tollgate_lab_record::Published;
 
-/// A figure that an original may print.
+/// A figure that an original may publish.
 struct Figure {
     name: &'static str,
     ours: fn(&Figures) -> Option<f64>,
     theirs: fn(&Published) -> Option<f64>,
     write: fn(f64) -> String,
-    /// Whether it carries over as a ratio to another system's.
+    /// Whether its ratio to another system's is comparable across machines.
     compares: bool,
 }
 
@@ -79,8 +79,9 @@ const FIGURES: [Figure; 7] = [
     },
 ];
 
-/// The section's published figures beside ours, and each as a ratio to the same system's: the baseline, or the first of the cell
-/// where the original has no such run. Systems that are missing here have theirs too. `None` where nothing was published.
+/// Returns the section's published figures next to the measured ones, and each as a ratio to the same
+/// system's. That system is the baseline, or the first one of the cell if the original has no run of the
+/// baseline. Systems that are missing here are included. Returns `None` if nothing was published.
 pub fn of_published(report: &Report, section: &Section) -> Option<Table> {
     let rows = || section.cells.iter().flat_map(|cell| &cell.rows);
     let figures: Vec<&Figure> =
@@ -150,13 +151,13 @@ pub fn of_published(report: &Report, section: &Section) -> Option<Table> {
     })
 }
 
-/// What a cell's ratios are to; nothing: the original has nothing there.
+/// Returns the row that the cell's ratios refer to; `None` if the original published nothing for this cell.
 fn base<'a>(cell: &'a CellReport, baseline: Option<&str>) -> Option<&'a Row> {
     let printed = || cell.rows.iter().filter(|row| row.published.is_some());
     printed().find(|row| Some(row.system.as_str()) == baseline).or_else(|| printed().next())
 }
 
-/// Whether it is a run without a system.
+/// Returns whether this is a run without a system.
 fn is_direct(row: &Row) -> bool {
     row.figures().is_some_and(|figures| figures.cores.is_none())
 }

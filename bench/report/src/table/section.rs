@@ -1,10 +1,11 @@
-//! A section's tables: the figures that decide, and the others.
+//! The tables of a section: the deciding figures, and the others.
 
 use super::{Group, Place, Table, Text, Tone, column, reason, verdict};
 use crate::figures::{CellReport, Metric, Report, Row, Section};
 use crate::number;
 
-/// A section's table: its cells one below the other, a row for each system. `None` for a section without cells.
+/// Returns a section's table: its cells one below another, with a row for each system. `None` for a section
+/// without cells.
 pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
     if section.cells.is_empty() {
         return None;
@@ -109,8 +110,9 @@ pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
     Some(Table { caption: section.title.clone(), columns, groups, footnotes })
 }
 
-/// The section's other figures, a row for each system that has any: mean and largest latency, the uncorrected percentile, cores of
-/// system and origin, connections, failures, time held back by a quota. `None` for a section without figures.
+/// Returns the section's other figures, with a row for each system that has some: mean and maximum latency,
+/// the uncorrected percentile, cores of system and origin, connections, failures, throttling by a quota.
+/// `None` for a section without figures.
 pub fn of_more(section: &Section) -> Option<Table> {
     let columns = vec![
         column("System", false, 0),

@@ -1,4 +1,4 @@
-//! The page in headless Chromium, cut off from every network.
+//! Tests the page in headless Chromium without any network.
 
 use crate::canned;
 use regex::Regex;
@@ -9,11 +9,12 @@ use std::process::{Command, Output};
 use tollgate_lab_record::Results;
 use tollgate_lab_report::html;
 
-/// Starts Chromium on a file with its own empty profile and no way to resolve a name.
+/// Starts Chromium on a file with an empty profile of its own. No name can be resolved.
 fn chromium(folder: &Path, page: &Path, more: &[String]) -> Output {
     let run = Command::new("chromium")
         .args(["--headless", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-extensions"])
-        // The tests run as root in containers, where Chromium's own sandbox cannot start; the page is ours.
+        // The tests run as root in containers, where Chromium's own sandbox cannot start; the page is
+        // trusted.
         .arg("--no-sandbox")
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .args(["--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--window-size=1240,1600"])
@@ -24,7 +25,7 @@ fn chromium(folder: &Path, page: &Path, more: &[String]) -> Output {
     run.expect("this test needs Chromium; to install it: scripts/install-test-tools chromium:chromium")
 }
 
-/// What the page logged: console messages and failed requests.
+/// Returns what the page logged: console messages and failed requests.
 fn complaints(output: &Output) -> Vec<String> {
     let log = String::from_utf8_lossy(&output.stderr);
     let of_page = |line: &&str| {
@@ -33,18 +34,18 @@ fn complaints(output: &Output) -> Vec<String> {
     log.lines().filter(of_page).map(str::to_owned).collect()
 }
 
-/// Writes down, once the page has loaded, what it asked for beside itself.
+/// A script that records, once the page has loaded, the resources that it requested.
 const WITNESS: &str = "<script id=\"witness\">addEventListener('load', () => { document.documentElement.dataset.asked = \
     performance.getEntriesByType('resource').map((one) => one.name).join(' ') })</script>";
 
-/// What the page asked for, told by [`WITNESS`].
+/// Returns the resources that the page requested, as [`WITNESS`] recorded them.
 fn asked(dom: &str) -> String {
     let told = Regex::new(r#"<html[^>]* data-asked="([^"]*)""#).unwrap();
     let told = told.captures(dom).unwrap_or_else(|| panic!("the witness is silent: {:.400}", dom));
     told[1].to_owned()
 }
 
-/// The tests below rely on it: a page that complains, or asks for something outside, is seen to.
+/// The tests below rely on this: a page that logs an error or requests an external resource is detected.
 #[test]
 fn what_a_page_does_wrong_is_noticed() {
     let page = page(&format!(
@@ -86,7 +87,7 @@ fn rendered(text: &str) -> String {
 
 type Key = (String, String, String);
 
-/// Figures in the page's JSON.
+/// Returns the figures of the page's JSON.
 fn embedded(dom: &str) -> BTreeMap<Key, f64> {
     let block = Regex::new(r#"(?s)<script type="application/json" id="figures">(.*?)</script>"#).unwrap();
     let json: Value = serde_json::from_str(&block.captures(dom).expect("the block of figures")[1]).unwrap();
@@ -102,7 +103,7 @@ fn embedded(dom: &str) -> BTreeMap<Key, f64> {
     out
 }
 
-/// Figures in the page's tables, as a reader sees them: key, exact value, text.
+/// Returns the figures of the page's tables as a reader sees them: key, exact value, text.
 fn shown(dom: &str) -> Vec<(Key, f64, String)> {
     let cell = Regex::new(concat!(
         r#"<td[^>]* data-cell="([^"]*)" data-system="([^"]*)" data-figure="([^"]*)" data-value="([^"]*)">"#,
@@ -117,7 +118,7 @@ fn shown(dom: &str) -> Vec<(Key, f64, String)> {
         .collect()
 }
 
-/// A printed figure as a number, in the unit of the JSON.
+/// Parses a printed figure, in the unit of the JSON.
 fn as_number(text: &str) -> f64 {
     let text = text.trim_end_matches(['*', '†']).replace(',', "").replace('−', "-");
     let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
@@ -133,7 +134,7 @@ fn as_number(text: &str) -> f64 {
     number.parse::<f64>().unwrap_or_else(|_| panic!("{text} is no number")) * factor
 }
 
-/// The middle of a cell's throughputs, straight from the result file.
+/// Returns the median of a cell's throughputs, directly from the result file.
 fn middle_rps(results: &Results, cell: &str, system: &str) -> f64 {
     let mut all: Vec<f64> = results
         .trials_of(cell, system)
@@ -158,7 +159,7 @@ fn the_rendered_figures_are_those_of_the_result_file() {
             "{key:?}: {exact} in the page, {from_json} in its JSON"
         );
         let read = as_number(text);
-        // Three digits that count, or two decimals of a ratio.
+        // Three significant digits, or two decimals of a ratio.
         assert!((read - exact).abs() <= (exact.abs() * 0.006).max(0.0051), "{key:?}: {text:?} for {exact}");
     }
     let mut held = 0;
@@ -201,7 +202,7 @@ fn every_section_chart_and_switch_is_there() {
     ] {
         assert!(dom.contains(text), "the page does not say: {text}");
     }
-    // Made by the script, so it ran.
+    // The script sets this attribute, so it ran.
     assert!(dom.contains("aria-pressed=\"true\""), "legends are no switches");
     assert!(
         Regex::new("<th[^>]*><button>System</button>").unwrap().is_match(&dom),
@@ -251,7 +252,7 @@ fn a_screenshot_shows_something() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let bytes = std::fs::read(&picture).unwrap();
         assert!(bytes.starts_with(b"\x89PNG"), "no PNG");
-        // An empty page of this size packs to about 10 kB.
+        // An empty page of this size compresses to about 10 kB.
         assert!(bytes.len() > 60_000, "the {name} screenshot has only {} bytes", bytes.len());
         std::fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("canned-{name}.png")), bytes)
             .unwrap();

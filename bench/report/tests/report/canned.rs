@@ -1,5 +1,6 @@
-//! A made-up result file that holds every kind of line and verdict. Figures come from a seed and small models (a cost a
-//! request, a queue that grows with load), so that charts have the shapes of real ones. No figure here was measured.
+//! A synthetic result file with every kind of line and verdict. The figures come from a seed and small models
+//! (a cost for each request, a queue that grows with load), so that charts have realistic shapes. No figure
+//! here was measured.
 
 use std::sync::LazyLock;
 
@@ -50,7 +51,7 @@ fn systems(out: &mut Vec<Line>) {
     out.push(Line::System(kong));
 }
 
-/// The whole file.
+/// Returns all lines of the file.
 pub fn lines() -> Vec<Line> {
     let mut out = Builder {
         lines: vec![Line::Header(Box::new(Header {
@@ -118,7 +119,7 @@ fn rest(out: &mut Builder) {
     out.lines.push(Line::End { seconds: 5_312.0 });
 }
 
-/// As a file's bytes.
+/// Returns the file's bytes.
 pub fn bytes() -> Vec<u8> {
     let mut out = Vec::new();
     for line in lines() {
@@ -127,7 +128,7 @@ pub fn bytes() -> Vec<u8> {
     out
 }
 
-/// As read.
+/// Returns the parsed file.
 pub fn results() -> Results {
     static ONCE: LazyLock<Results> =
         LazyLock::new(|| read(&bytes()[..]).expect("the canned lines are a result file"));

@@ -1,4 +1,4 @@
-//! Comparisons, the gate and capacity.
+//! Tests of comparisons, the gate and capacity.
 
 use crate::canned;
 use tollgate_lab_record::{Results, Status};
@@ -6,7 +6,7 @@ use tollgate_lab_report::capacity::{NoCapacity, in_words, sizes};
 use tollgate_lab_report::figures::{Call, Metric};
 use tollgate_lab_report::{Gate, capacity, compare, gate};
 
-/// The canned result with one system's costs multiplied.
+/// Returns the canned result with one system's costs multiplied.
 fn dearer(system: &str, factor: f64) -> Results {
     let mut results = canned::results();
     for trial in results.trials.iter_mut().filter(|trial| trial.system == system) {
@@ -92,7 +92,7 @@ fn the_gate_fails_only_when_the_interval_excludes_the_allowance() {
     };
     assert!(matches!(of(1.0, 0.0), Gate::Passed { checked, .. } if checked > 5));
     assert_eq!(of(1.02, 0.03).exit_code(), 0);
-    // Beyond the allowance by its estimate, within it by its interval.
+    // Its estimate is beyond the allowance, its interval is not.
     let near = of(1.031, 0.03);
     assert_eq!(near.exit_code(), 0, "{near}");
     let far = of(1.12, 0.03);

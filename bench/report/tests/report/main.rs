@@ -1,4 +1,4 @@
-//! Every output on a canned result, the HTML page in a real browser.
+//! Tests every output with a canned result, and the HTML page in a real browser.
 
 mod browser;
 mod canned;

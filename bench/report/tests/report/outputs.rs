@@ -3,13 +3,13 @@ use std::path::{Path, PathBuf};
 use tollgate_lab_record::Summary;
 use tollgate_lab_report::{Report, html, markdown, svg, terminal};
 
-/// Where outputs are left for people to look at.
+/// Returns the path at which an output is kept for people to look at.
 fn left(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// The canned file is kept beside the tests for people to look at; it must be what its generator makes. Reports are
-/// compared, not bytes: the last digit of an exponential depends on the C library.
+/// The canned file is kept next to the tests for people to look at; it must equal the generator's output. The
+/// test compares reports, not bytes, because the last digit of an exponential depends on the C library.
 #[test]
 fn the_kept_file_is_what_its_seed_makes() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/canned.jsonl");
@@ -87,7 +87,7 @@ fn what_the_original_printed_stands_there_for_systems_that_are_missing_too() {
     let lines: Vec<&str> = text.lines().collect();
     let at = lines.iter().position(|line| line.ends_with(": beside the original**")).expect("a table");
     let row = lines[at..].iter().find(|line| line.contains("| Kong |")).expect("a row");
-    // Ours, theirs, and both as ratios to nginx, which is the baseline: 42,242 of three runs.
+    // Measured, published, and both as ratios to nginx, the baseline: 42,242, the median of three runs.
     assert!(row.ends_with("| Kong | – | 32,576 | – | 0.77 |"), "{row}");
 }
 

@@ -1,4 +1,4 @@
-//! Horizontal bars: the toll by system in its two parts, and what features add.
+//! Horizontal bars: the two parts of the toll by system, and what features add.
 
 use super::scale::{Kind, Scale};
 use super::{at, clip};
@@ -6,9 +6,9 @@ use maud::{Markup, html};
 
 const WIDTH: f64 = 520.0;
 const RIGHT: f64 = 412.0;
-/// Room that a letter of a label takes, at the size for phones.
+/// Width of a label's letter, at the size for phones.
 const LETTER: f64 = 8.3;
-/// Longest label, in letters; longer ones are cut.
+/// The longest label in letters; longer ones are cut.
 const LONGEST: usize = 22;
 const TOP: f64 = 30.0;
 const ROW: f64 = 27.0;
@@ -19,19 +19,19 @@ const BAR: f64 = 15.0;
 pub(in crate::html) struct Bar {
     pub(in crate::html) system: String,
     pub(in crate::html) label: String,
-    /// A heading above it, where it starts a group.
+    /// A heading above it, if it starts a group.
     pub(in crate::html) heading: Option<String>,
-    /// Parts with their CSS classes, laid end to end.
+    /// The parts with their CSS classes, drawn end to end.
     pub(in crate::html) parts: Vec<(&'static str, f64)>,
-    /// Ends of the interval of the sum.
+    /// The ends of the interval of the sum.
     pub(in crate::html) whisker: Option<(f64, f64)>,
-    /// Text at its end.
+    /// The text at its end.
     pub(in crate::html) value: String,
-    /// Fainter text after that.
+    /// Fainter text after `value`.
     pub(in crate::html) beside: String,
     /// Why there is no bar.
     pub(in crate::html) absent: Option<String>,
-    /// What a pointer over it reads.
+    /// The tooltip.
     pub(in crate::html) says: String,
 }
 
@@ -43,15 +43,15 @@ pub(in crate::html) struct Bars {
     pub(in crate::html) title: String,
     pub(in crate::html) about: String,
     pub(in crate::html) axis: &'static str,
-    /// Classes and names of parts, for the key.
+    /// Classes and names of the parts, for the key.
     pub(in crate::html) key: Vec<(&'static str, &'static str)>,
     pub(in crate::html) bars: Vec<Bar>,
-    /// A value to draw a line at, with its name.
+    /// A value to mark by a line, with its name.
     pub(in crate::html) rule: Option<(f64, String)>,
 }
 
 impl Bars {
-    /// As a figure; nothing when there is no bar to draw.
+    /// Draws the chart as a figure; empty if there is no bar to draw.
     pub(in crate::html) fn draw(&self) -> Markup {
         if self.bars.iter().all(|bar| bar.absent.is_some()) {
             return html! {};

@@ -1,4 +1,4 @@
-//! Lines over an axis: latency against rate, throughput against connections, percentile curves, runs by the second.
+//! Line charts: latency against rate, throughput against connections, percentile curves, runs by the second.
 
 use super::scale::{Kind, Scale};
 use super::{Look, at, clip, marker, path};
@@ -9,11 +9,11 @@ const HEIGHT: f64 = 330.0;
 const LEFT: f64 = 58.0;
 const TOP: f64 = 32.0;
 const BOTTOM: f64 = 282.0;
-/// Room that a letter of a label takes, at the size for phones.
+/// Width of a label's letter, at the size for phones.
 const LETTER: f64 = 8.9;
-/// Longest label, in letters; longer ones are cut.
+/// The longest label in letters; longer ones are cut.
 const LONGEST: usize = 17;
-/// Least distance between two labels at the ends of lines.
+/// The smallest distance between two labels at the ends of lines.
 const LABEL: f64 = 17.0;
 
 /// A measured point.
@@ -21,15 +21,15 @@ const LABEL: f64 = 17.0;
 pub(in crate::html) struct Point {
     pub(in crate::html) x: f64,
     pub(in crate::html) y: f64,
-    /// Ends of its interval.
+    /// The ends of its interval.
     pub(in crate::html) whisker: Option<(f64, f64)>,
-    /// Whether the point says nothing about the system itself: somebody else was at the limit.
+    /// Whether another component was at its limit, so that the point is no figure of the system.
     pub(in crate::html) hollow: bool,
-    /// What a pointer over it reads.
+    /// The tooltip.
     pub(in crate::html) says: String,
 }
 
-/// A system's line.
+/// The line of a system.
 #[derive(Debug, Clone)]
 pub(in crate::html) struct Series {
     pub(in crate::html) system: String,
@@ -38,18 +38,18 @@ pub(in crate::html) struct Series {
     pub(in crate::html) points: Vec<Point>,
     /// Whether each point has a marker.
     pub(in crate::html) markers: bool,
-    /// A place to ring, such as the knee, with what it says.
+    /// A point to mark with a ring, such as the knee, with its tooltip.
     pub(in crate::html) ring: Option<(f64, f64, String)>,
     /// A thin straight line, such as a fit.
     pub(in crate::html) fit: Option<[(f64, f64); 2]>,
 }
 
-/// An axis as asked for.
+/// The description of an axis.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::html) struct Axis {
     pub(in crate::html) label: &'static str,
     pub(in crate::html) kind: Kind,
-    /// Fixed ends, where several charts share them.
+    /// Fixed ends, if several charts share them.
     pub(in crate::html) ends: Option<(f64, f64)>,
 }
 
@@ -62,13 +62,13 @@ pub(in crate::html) struct Lines {
     pub(in crate::html) about: String,
     pub(in crate::html) x: Axis,
     pub(in crate::html) y: Axis,
-    /// Whether ticks of x stand at the measured values instead of round ones.
+    /// Whether the ticks of x are at the measured values instead of round ones.
     pub(in crate::html) x_at_points: bool,
     pub(in crate::html) series: Vec<Series>,
 }
 
 impl Lines {
-    /// As a figure; nothing when there is no point.
+    /// Draws the chart as a figure; empty if there is no point.
     pub(in crate::html) fn draw(&self) -> Markup {
         if self.series.iter().all(|series| series.points.is_empty()) {
             return html! {};
@@ -149,7 +149,8 @@ impl Lines {
         }
     }
 
-    /// Where the labels at the ends of the lines stand: as near to the end as others let them.
+    /// Returns the y positions of the labels at the ends of the lines: as near to the end as the other labels
+    /// permit.
     fn label_places(&self, y: Scale) -> Vec<f64> {
         let ends: Vec<f64> = self
             .series
@@ -203,7 +204,7 @@ fn spaced(ticks: Vec<f64>, x: Scale) -> Vec<f64> {
     kept
 }
 
-/// Moves places apart until neighbours have this distance, within bounds where there is room.
+/// Moves positions apart until neighbours have this distance. Stays within the bounds if there is room.
 pub(super) fn spread(wanted: &[f64], distance: f64, low: f64, high: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));

@@ -1,5 +1,5 @@
-//! Charts as inline SVG. Colours are CSS classes, so that light and dark schemes and print can choose their own; text
-//! sizes leave room for the larger ones of a phone.
+//! Charts as inline SVG. Colours are CSS classes, so that light and dark schemes and print can define their
+//! own. Text sizes leave room for the larger text on a phone.
 
 pub(super) mod bars;
 pub(super) mod lines;
@@ -8,23 +8,23 @@ pub(super) mod scale;
 use maud::{Markup, html};
 use std::fmt::Write;
 
-/// Colours of the palette, see `style.rs`; class `c0` is for the direct path.
+/// The number of colours in the palette, see `style.css`; class `c0` is for the direct path.
 const COLOURS: usize = 8;
 
-/// How a system is drawn, everywhere on the page the same. Colour, shape and dash all tell systems apart.
+/// The style of a system in all charts of the page. Colour, shape and dash distinguish systems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Look {
     /// Class `c0`..`c7`.
     pub(super) colour: usize,
-    /// Shape of markers, 0..4.
+    /// The shape of markers, 0..4.
     pub(super) shape: usize,
-    /// Dash pattern, 0 is solid.
+    /// The dash pattern; 0 is solid.
     pub(super) dash: usize,
 }
 
 impl Look {
-    /// The look of the system at this place; `direct` has its own. Systems that usually meet keep their colours over
-    /// studies.
+    /// Returns the look of a system, given the names of all systems. `direct` has its own look, and the most
+    /// common systems have the same colours in all studies.
     pub(super) fn of(system: &str, others: &[String]) -> Self {
         const KNOWN: [(&str, usize); 4] = [("tollgate", 1), ("nginx", 2), ("haproxy", 3), ("envoy", 4)];
         let known = |name: &str| KNOWN.iter().find(|(known, _)| *known == name).map(|(_, colour)| *colour);
@@ -39,7 +39,7 @@ impl Look {
             .filter(|name| *name != "direct" && known(name).is_none())
             .position(|name| name == system)
             .unwrap_or(0);
-        // Free colours first; then all again with another dash.
+        // Unused colours first, then all colours again with another dash.
         let free = COLOURS - 1 - KNOWN.len();
         if rank < free {
             return Self { colour: 1 + KNOWN.len() + rank, shape: rank % 4, dash: 0 };
@@ -57,7 +57,7 @@ impl Look {
     }
 }
 
-/// A marker's path around a point.
+/// Returns the path of a marker around a point.
 pub(super) fn marker(shape: usize, x: f64, y: f64, size: f64) -> String {
     let s = size;
     match shape {
@@ -81,13 +81,13 @@ pub(super) fn marker(shape: usize, x: f64, y: f64, size: f64) -> String {
     }
 }
 
-/// A coordinate: a tenth of a pixel is enough, and keeps the page small.
+/// Formats a coordinate. A tenth of a pixel is precise enough and keeps the page small.
 pub(super) fn at(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned)
 }
 
-/// A path through points.
+/// Returns a path through points.
 pub(super) fn path(points: &[(f64, f64)]) -> String {
     let mut out = String::new();
     for (index, (x, y)) in points.iter().enumerate() {
@@ -97,7 +97,7 @@ pub(super) fn path(points: &[(f64, f64)]) -> String {
     out
 }
 
-/// A swatch for legends.
+/// Draws a swatch for legends.
 pub(super) fn swatch(look: Look) -> Markup {
     html! {
         svg class={ "swatch c" (look.colour) } viewBox="0 0 26 12" aria-hidden="true" {
@@ -107,7 +107,7 @@ pub(super) fn swatch(look: Look) -> Markup {
     }
 }
 
-/// Longest text that fits into the label column of a chart.
+/// Cuts a text to the width of a chart's label column.
 pub(super) fn clip(text: &str, longest: usize) -> String {
     if text.chars().count() <= longest {
         return text.to_owned();

@@ -1,19 +1,19 @@
-//! From values to places, and the ticks between.
+//! Maps values to positions, and chooses the ticks.
 
 use crate::number;
 
-/// How an axis is divided.
+/// The kind of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::html) enum Kind {
-    /// Equal differences at equal distances.
+    /// Equal distances for equal differences.
     Linear,
-    /// Equal factors at equal distances.
+    /// Equal distances for equal factors.
     Log,
-    /// 0, 90, 99, 99.9 % at equal distances.
+    /// Equal distances between 0, 90, 99 and 99.9 %.
     Percentile,
 }
 
-/// An axis: a range of values on a range of places.
+/// An axis: maps a range of values to a range of positions.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::html) struct Scale {
     kind: Kind,
@@ -21,12 +21,13 @@ pub(in crate::html) struct Scale {
     high: f64,
     start: f64,
     end: f64,
-    /// Between ticks of a linear scale.
+    /// The distance of the ticks of a linear scale.
     step: f64,
 }
 
 impl Scale {
-    /// A scale that holds all values, its ends on round numbers. Places run from `start` to `end`.
+    /// Returns a scale that includes all values and ends at round numbers. Positions run from `start` to
+    /// `end`.
     pub(in crate::html) fn around(kind: Kind, values: &[f64], start: f64, end: f64) -> Self {
         let mut known = values.iter().copied().filter(|value| value.is_finite());
         let first = known.next().unwrap_or(1.0);
@@ -34,7 +35,7 @@ impl Scale {
         let mut between = 0.0;
         match kind {
             Kind::Linear => {
-                // Bars and throughputs start at nothing, else their lengths mislead.
+                // Bars and throughputs start at 0; otherwise their lengths would mislead.
                 low = low.min(0.0);
                 if high <= low {
                     high = low + 1.0;
@@ -66,7 +67,7 @@ impl Scale {
         Self { kind, low, high, start, end, step: between }
     }
 
-    /// A scale between exactly these values.
+    /// Returns a scale between exactly these values.
     pub(in crate::html) fn exactly(kind: Kind, low: f64, high: f64, start: f64, end: f64) -> Self {
         let high = if high > low { high } else { low + 1.0 };
         Self { kind, low, high, start, end, step: step(high - low, 5.0) }
@@ -80,19 +81,19 @@ impl Scale {
         }
     }
 
-    /// The place of a value; values beyond the ends stay at the ends.
+    /// Returns the position of a value. Values beyond the ends are placed at the ends.
     pub(in crate::html) fn at(self, value: f64) -> f64 {
         let (low, high) = (self.warp(self.low), self.warp(self.high));
         let part = ((self.warp(value) - low) / (high - low)).clamp(0.0, 1.0);
         self.start + part * (self.end - self.start)
     }
 
-    /// Largest value on it.
+    /// Returns the largest value of the scale.
     pub(in crate::html) fn high(self) -> f64 {
         self.high
     }
 
-    /// Values worth a line.
+    /// Returns the values of the ticks.
     pub(in crate::html) fn ticks(self) -> Vec<f64> {
         let slack = (self.high - self.low) * 1e-6;
         let inside = |value: &f64| (self.low - slack..=self.high + slack).contains(value);
@@ -118,7 +119,7 @@ impl Scale {
         }
     }
 
-    /// A tick's text.
+    /// Returns a tick's text.
     pub(in crate::html) fn label(self, value: f64) -> String {
         match self.kind {
             Kind::Percentile if value == 0.0 => "0 %".to_owned(),
@@ -132,7 +133,7 @@ fn decade(value: f64) -> f64 {
     10.0_f64.powf(value.log10().floor())
 }
 
-/// A round step that divides a span into about so many parts.
+/// Returns a round step that divides a span into about `parts` parts.
 fn step(span: f64, parts: f64) -> f64 {
     let rough = span / parts;
     let base = decade(rough);

@@ -1,4 +1,4 @@
-//! Throughput, cost and latency along what a section varies.
+//! Charts of throughput, cost and latency along the setting that a section varies.
 
 use super::{Charts, ends};
 use crate::figures::Figures;
@@ -10,7 +10,7 @@ use tollgate_lab_record::{Summary, VerdictKind};
 use tollgate_lab_stats::{fit, knee};
 
 impl Charts<'_> {
-    /// A line a system along the section's axis.
+    /// Returns a line for each system along the section's axis.
     pub(super) fn series(
         &self,
         of: impl Fn(&Figures) -> Option<Summary>,
@@ -74,7 +74,7 @@ impl Charts<'_> {
         };
         let tail_of = |figures: &Figures| {
             let rounds = figures.p99_rounds_us.filter(|rounds| rounds.low < rounds.high);
-            // The figure is that of all requests; the whisker is how the rounds scatter around it.
+            // The figure is over all requests; the whisker shows how the rounds scatter around it.
             figures.p99_us.map(|us| Summary {
                 estimate: us,
                 low: rounds.map_or(us, |rounds| rounds.low.min(us)),

@@ -1,4 +1,4 @@
-//! Raw data of one cell: percentile curves and the warm-up by the second.
+//! Charts of one cell's raw data: percentile curves, and the warm-up by the second.
 
 use super::{Charts, ends};
 use crate::html::chart::lines::{Axis, Lines, Point, Series};
@@ -6,7 +6,7 @@ use crate::html::chart::scale::Kind;
 use crate::{number, table};
 use maud::{Markup, html};
 
-/// Points of a percentile curve worth drawing; fewer come from a tool that lists only some percentiles.
+/// The fewest points of a percentile curve that is drawn. A tool that lists only some percentiles has fewer.
 const FEWEST_CURVE_POINTS: usize = 5;
 
 impl Charts<'_> {

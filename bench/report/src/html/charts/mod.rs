@@ -1,4 +1,4 @@
-//! Which charts a section gets, and what stands in them.
+//! Chooses the charts of a section and fills them.
 
 mod axis;
 mod distribution;
@@ -11,19 +11,19 @@ use crate::figures::{CellReport, Report, Section};
 use maud::Markup;
 use std::collections::BTreeMap;
 
-/// All charts of a section.
+/// The charts of a section.
 pub(super) struct Charts<'a> {
     pub(super) report: &'a Report,
     pub(super) section: &'a Section,
-    /// Prefix of ids, unique on the page.
+    /// A prefix of ids, unique on the page.
     pub(super) id: String,
 }
 
 impl Charts<'_> {
-    /// As figures in reading order; those of one group stand side by side.
+    /// Returns the charts as figures in reading order. The figures of one group are next to each other.
     pub(super) fn draw(&self) -> Vec<Vec<Markup>> {
         let first = match self.section.axis() {
-            // What the cells differ in is drawn as prices.
+            // The cells differ in features, which are drawn as prices.
             _ if !self.section.prices.is_empty() => Vec::new(),
             Some("rate") => self.along_rate(),
             Some(axis) => self.along(axis),
@@ -42,7 +42,8 @@ impl Charts<'_> {
         Look::of(system, &names)
     }
 
-    /// The cell of this section whose raw data is drawn: the decision table's when it is here, else the first that has any.
+    /// Returns the cell of this section whose raw data is drawn: the decision table's cell if it is in this
+    /// section, otherwise the first cell with such data.
     fn drawn_cell<'a, T>(&self, all: &'a BTreeMap<String, Vec<T>>) -> Option<(&CellReport, &'a Vec<T>)> {
         let decided = self.report.decision.as_ref().map(|decision| decision.cell.as_str());
         let here = || self.section.cells.iter().filter(|cell| all.contains_key(&cell.id));
@@ -51,7 +52,7 @@ impl Charts<'_> {
     }
 }
 
-/// Largest x of all points.
+/// Returns the largest x of all points.
 fn ends(series: &[Series]) -> f64 {
     series.iter().flat_map(|series| &series.points).map(|point| point.x).fold(0.0, f64::max)
 }

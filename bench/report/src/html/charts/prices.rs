@@ -1,4 +1,4 @@
-//! What features add.
+//! Charts of the costs that features add.
 
 use super::Charts;
 use crate::html::chart::bars::{Bar, Bars};
@@ -19,7 +19,7 @@ const PALE: [&str; 8] = [
 const COLOUR: [&str; 8] =
     ["fill c0", "fill c1", "fill c2", "fill c3", "fill c4", "fill c5", "fill c6", "fill c7"];
 
-/// What is drawn of each price: the chart's name, its title, its axis, the figure, and how it is written.
+/// A chart of prices: its name, title, axis, the figure, and how the figure is formatted.
 type Drawn = (&'static str, &'static str, &'static str, fn(&Price) -> Option<Summary>, fn(f64) -> String);
 
 const DRAWN: [Drawn; 3] = [
@@ -61,7 +61,7 @@ impl Charts<'_> {
             .filter_map(|price| {
                 let found = of(price)?;
                 let value = found.estimate;
-                // Counted figures have no interval, and a 0 among them is one.
+                // Counted figures have no interval, and one of them may be exactly 0.
                 let none = found.low < found.high && found.low <= 0.0 && found.high >= 0.0;
                 let heading = (price.feature != seen).then(|| price.feature.clone());
                 seen.clone_from(&price.feature);

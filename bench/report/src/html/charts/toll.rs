@@ -1,4 +1,4 @@
-//! The toll by system, in its two parts.
+//! The chart of the toll by system, in its two parts.
 
 use super::Charts;
 use crate::figures::{CellReport, Metric, Row};
@@ -6,7 +6,7 @@ use crate::html::chart::bars::{Bar, Bars};
 use crate::{number, table};
 use maud::Markup;
 
-/// More toll charts than this in one section tell nothing that its table does not.
+/// The most toll charts in one section; the section's table covers further cells.
 const MOST_TOLL_CHARTS: usize = 4;
 impl Charts<'_> {
     pub(super) fn tolls(&self) -> Vec<Markup> {

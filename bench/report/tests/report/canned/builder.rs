@@ -1,11 +1,11 @@
-//! Trials from a seed and small models of the systems.
+//! Generates trials from a seed and small models of the systems.
 
 use std::collections::BTreeMap;
 
 use tollgate_lab_record::*;
 use tollgate_lab_stats::histogram::Histogram;
 
-/// Splitmix64: small, seeded, the same everywhere.
+/// Splitmix64: small, seeded, the same on every machine.
 pub(super) struct Dice(pub u64);
 
 impl Dice {
@@ -17,7 +17,7 @@ impl Dice {
         ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// About normal around 1 with this spread.
+    /// Returns a roughly normal value around 1 with this spread.
     fn near_one(&mut self, spread: f64) -> f64 {
         let sum: f64 = (0..6).map(|_| self.next()).sum();
         1.0 + (sum - 3.0) * spread * 1.4
@@ -74,9 +74,9 @@ pub(super) struct Load {
     pub rounds: u32,
     pub rate: Option<f64>,
     pub connections: u32,
-    /// Factor on the cost of a request.
+    /// A factor on the cost of a request.
     pub dear: f64,
-    /// Most requests a second that the system, or whoever limits it, reaches.
+    /// The most requests a second that the system, or the component that limits it, reaches.
     pub most: Option<f64>,
     pub histograms: bool,
     pub windows: bool,
@@ -104,7 +104,7 @@ impl Load {
     }
 }
 
-/// Three decimals, to keep the file small.
+/// Rounds to three decimals, to keep the file small.
 fn short(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
@@ -112,7 +112,7 @@ fn short(value: f64) -> f64 {
 impl Builder {
     fn times(&mut self, base: f64, tail: f64, stall: f64, count: u64, whole: bool) -> Distribution {
         let mut histogram = Histogram::new();
-        // Log-normal body, a heavy tail, and (corrected times only) what queued behind a stall.
+        // Log-normal body, a heavy tail, and (for corrected times only) requests queued behind a stall.
         for _ in 0..2_000 {
             let normal = (0..6).map(|_| self.dice.next()).sum::<f64>() - 3.0;
             let mut us = base * (normal * 0.45).exp();
@@ -222,7 +222,7 @@ impl Builder {
         })));
     }
 
-    /// The trace of a warm-up, as a trial that is none.
+    /// Adds the trace of a warm-up, as a trial that is not a measurement.
     fn warm_up(&mut self, cell: &str, system: &str) {
         let model = of(system);
         let most = 1e6 / (model.user + model.system).max(9.0);
@@ -260,7 +260,7 @@ impl Builder {
         }));
     }
 
-    /// All rounds of a cell, then a verdict for each system.
+    /// Adds all rounds of a cell, then a verdict for each system.
     pub fn cell(
         &mut self,
         cell: Cell,

@@ -1,4 +1,4 @@
-//! The cells, one of each kind, with what was found in them.
+//! The cells, one of each kind, with their findings.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use tollgate_lab_record::*;
 
 use super::builder::{Builder, Load, of};
 
-/// All of them.
+/// Adds all cells.
 pub(super) fn cells(out: &mut Builder) {
     toll(out);
     rates(out);

@@ -40,7 +40,7 @@ pub(crate) struct Known {
 }
 
 impl Memo {
-    /// Begins a plan under these rules. Other rules than the last time make all entries void.
+    /// Begins a plan under these rules. If they differ from the last time, all entries are dropped.
     pub(crate) fn begin(&mut self, rules: &PathRules) {
         self.next.clear();
         if self.rules.as_ref() != Some(rules) {

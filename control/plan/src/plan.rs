@@ -56,7 +56,7 @@ pub struct Certificate {
     pub name: String,
     /// Position of the path or the PEM text in the configuration.
     pub at: At,
-    /// When it expires, in seconds since 1970; `None` if the certificate cannot be read for that.
+    /// When it expires, in seconds since 1970; `None` if that cannot be parsed.
     pub not_after: Option<i64>,
 }
 
@@ -166,7 +166,7 @@ pub struct Route {
     pub logs: Option<Arc<[u64]>>,
     /// Replacements for error responses, in the order in which they are tried; `None`: there are none.
     pub fallback: Option<Arc<[Fallback]>>,
-    /// How long a client connection that has carried its requests is kept; `None`: as the listener
+    /// Idle timeout and longest age of client connections that carry its requests; `None`: as the listener
     /// configures.
     pub stay: Option<Arc<RouteStay>>,
 }

@@ -232,7 +232,7 @@ pub(crate) struct Policing {
     upstreams: Vec<Option<u32>>,
     /// The names of the named upstreams.
     names: HashSet<String>,
-    /// Names of upstreams that do not exist or cannot be used there.
+    /// Errors about upstreams that policies name.
     problems: Vec<Problem>,
     /// The chains of routes without policies of their own.
     usual: RouteChains,

@@ -1,6 +1,6 @@
 //! The control thread. It handles signals, reloads, upgrades, the admin listener and the cost meter.
-//! [`control`] runs it from the start of the workers to the end of the process. It never blocks: files, the
-//! store and compilation are used on other threads.
+//! [`control`] runs it from the start of the workers to the end of the process. It never blocks: file
+//! access, the store and compilation run on other threads.
 
 use std::io;
 use std::rc::Rc;

@@ -33,8 +33,8 @@ struct Open {
     /// Whether this process created the file of the Unix socket, rather than inheriting it.
     made: bool,
     /// The sockets, which an upgrade hands to the next process. Workers have duplicates of them. For a Unix
-    /// socket all entries are duplicates of one socket, from which all workers accept. It has the type of a TCP
-    /// listener, since accepting from a descriptor is the same for both.
+    /// socket all entries are duplicates of one socket, from which all workers accept. It has the type of a
+    /// TCP listener, since accepting from a descriptor is the same for both.
     sockets: Vec<TcpListener>,
 }
 

@@ -7,9 +7,9 @@ use tollgate_net::notice;
 use tollgate_proxy::Rollout;
 use tollgate_upstream::{Discovery, Gone, Shared};
 
-/// How long the gateway waits for first answers, at the start and with each new plan. Without answers, the first
-/// requests of these upstreams get 503. But a dead name server must not keep all other upstreams from being
-/// served.
+/// How long the gateway waits for first answers, at the start and with each new plan. Without answers, the
+/// first requests of these upstreams get 503. But a dead name server must not keep all other upstreams from
+/// being served.
 const FIRST: Duration = Duration::from_secs(3);
 
 /// Starts the discovery that a plan needs, and waits for first answers.

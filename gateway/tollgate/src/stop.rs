@@ -69,8 +69,7 @@ pub fn hand_over(
     gateway.listeners.leave(successor.addresses(), &gateway.workers);
     systemd::main_process(id);
     successor.done();
-    // If the service is stopped by a signal to all of its processes, it is the first signal that this
-    // process gets.
+    // A signal that stops the whole service reaches this process too. The first one does not cut requests off.
     drain(runtime, gateway, bound, signals, 2)
 }
 

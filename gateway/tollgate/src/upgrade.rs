@@ -213,7 +213,7 @@ fn ended(status: ExitStatus) -> String {
 impl Drop for Successor {
     fn drop(&mut self) {
         if self.serves.is_none() {
-            // Killed before the channel closes: it takes a closed channel for the end of this process, and would serve.
+            // Killed before the channel closes, since it would take that for the end of this process, and serve.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }

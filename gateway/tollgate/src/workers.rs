@@ -70,7 +70,7 @@ impl Workers {
         self.mailboxes.len()
     }
 
-    /// Returns the connection counts of the workers, and the process's shortages.
+    /// Returns the workers' connection counts, and what the guards refuse.
     pub fn loads(&self) -> &Arc<Loads> {
         &self.loads
     }

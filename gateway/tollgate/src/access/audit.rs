@@ -1,4 +1,5 @@
-//! The audit log: a file to which each change by an API client adds one line of JSON.
+//! The audit log: a file with one line of JSON for each change requested over the admin listener, and for refused
+//! credentials.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};

@@ -1,10 +1,10 @@
 //! Access control of the admin listener.
 //!
-//!  Module | Contents |
+//! | Module | Contents |
 //! |---|---|
 //! | `tokens` | tokens and their hashes, and the role of clients without one |
 //! | `guard` | the role that a request needs, and whether the client has it |
-//!  `host` | the check that the listener answers to the host that a request names |
+//! | `host` | the check that the listener answers to the host that a request names |
 //! | `attempts` | wrong credentials by source address, and how they are slowed |
 //! | `audit` | the log of all changes |
 

@@ -1,7 +1,7 @@
 //! `/apisix/admin`: an admin API with the objects of Apache APISIX. Tools that configure an APISIX gateway
 //! can configure this one through it.
 //!
-//! An object is stored as its client wrote it, without its secrets, as a document of the kind `apisix`. The
+//! An object is stored as its client wrote it, except for most secrets, as a document of the kind `apisix`. The
 //! gateway runs documents of its own kinds that are derived from all objects: routes, upstreams, consumers
 //! and certificates named `apisix-ID` and the like. Both are written in one transaction, so history and
 //! rollback cover them together. A setting without a counterpart in this gateway is refused by name.
@@ -167,7 +167,7 @@ async fn list(
     }
 }
 
-/// Lists the objects of a kind; for credentials those of one consumer.
+/// Lists the objects of a kind; only one consumer's, if they are credentials.
 async fn list_of(surface: &Surface, of: Of, consumer: Option<String>, args: Args) -> Response {
     let surface = surface.clone();
     let shown = tokio::task::spawn_blocking(move || {

@@ -119,8 +119,8 @@ fn narrowed(own: &Value, further: &Value) -> Result<Option<Value>, String> {
     }
 }
 
-/// Returns the plugins of a route, each with its origin. The route's own override those of its
-/// `plugin_config`, which override those of its service.
+/// Returns the plugins of a route, each with its origin. Its own plugins override its `plugin_config`,
+/// which overrides its service.
 fn plugins_of(
     objects: &Objects,
     fields: &mut Fields,

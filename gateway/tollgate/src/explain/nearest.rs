@@ -6,9 +6,9 @@ use std::cmp::Reverse;
 use tollgate_config::{Match, PathMatch};
 use tollgate_route::Why;
 
-/// Sorts routes by how near they came to taking a request for `path`. First come matching routes that are less
-/// specific, then those where a later condition fails, then those whose path has the longest common prefix.
-/// Ties keep the order of the list.
+/// Sorts routes by how near they came to taking a request for `path`. First come matching routes that are
+/// less specific, then those where a later condition fails, then those whose path has the longest common
+/// prefix. Ties keep the order of the list.
 pub fn sort(others: &mut [(u32, Why)], matches: &[&Match], path: &str) {
     others.sort_by_cached_key(|(route, why)| {
         let shared = matches.get(*route as usize).map_or(0, |matches| shared(matches, path));

@@ -1,10 +1,9 @@
 //! Commands that query or change a running gateway through its admin API.
 //!
-//!  Module | Contents |
+//! | Module | Contents |
 //! |---|---|
 //! | `args` | arguments of the commands |
 //! | `ask` | requests and their responses |
-//! | `ask` | a request, and its answer or why there is none |
 //! | `resources` | `get`, `set`, `delete` |
 //! | `whole` | `export`, `import`, `diff`, `backup` |
 //! | `versions` | `history`, `rollback` |

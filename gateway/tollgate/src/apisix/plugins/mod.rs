@@ -173,7 +173,7 @@ impl Effect {
         }
     }
 
-    /// Adds a limit to those of its kind.
+    /// Adds a limit to the list of its kind.
     fn limit(&mut self, kind: &str, limit: Map<String, Value>) {
         let limits = self.policies.entry(kind.to_owned()).or_insert_with(|| json!([]));
         if let Value::Array(limits) = limits {

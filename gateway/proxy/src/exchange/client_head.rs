@@ -1,4 +1,5 @@
-//! The response head as it goes to the client.
+//! Writes the response head that goes to the client. Fields of the origin go on unchanged, except fields that
+//! concern only its connection.
 
 use tollgate_http::h1::write_decimal;
 use tollgate_http::{Name, Names, ResponseHead, Version, title};
@@ -7,30 +8,30 @@ use tollgate_plan::Settings;
 use crate::forwarded::write_via;
 use crate::worker::Worker;
 
-/// What the gateway says about the message's end and the connection.
+/// The parts of the head that the gateway decides: framing, connection, and its own lines.
 pub(super) struct Framing<'a> {
-    /// The body goes chunked.
+    /// Whether the body is sent in chunks.
     pub chunked: bool,
-    /// The status, where it is not the origin's own.
+    /// The status, if it differs from the origin's.
     pub status: Option<u16>,
-    /// The protocols are switched.
+    /// Whether the protocol is switched.
     pub switched: bool,
-    /// `Upgrade` names the protocols that the endpoint requires (RFC 9110, 15.5.22).
+    /// Whether `Upgrade` names the protocols that the endpoint requires (RFC 9110, 15.5.22).
     pub names_upgrade: bool,
-    /// A length must not be there (RFC 9110, 8.6).
+    /// Whether a length must be removed (RFC 9110, 8.6).
     pub drop_length: bool,
-    /// The connection is closed after it.
+    /// Whether the connection is closed after the response.
     pub close: bool,
-    /// An HTTP/1.0 client is told that it is kept.
+    /// Whether a `Connection: keep-alive` tells an HTTP/1.0 client that its connection stays open.
     pub keep_alive: bool,
-    /// A further line of the gateway's own, with its CRLF; empty: none.
+    /// One more line of the gateway, with its CRLF; empty if there is none.
     pub line: &'a [u8],
-    /// The line of `Strict-Transport-Security`, for answers that have none; empty: none.
+    /// The line of `Strict-Transport-Security`, for responses without one; empty if there is none.
     pub strict_transport_security: &'a [u8],
 }
 
 impl Framing<'_> {
-    /// Of an interim response.
+    /// Returns the framing of an interim response.
     pub(super) const fn interim() -> Self {
         Self {
             chunked: false,
@@ -46,8 +47,8 @@ impl Framing<'_> {
     }
 }
 
-/// Names that need a look before they go on; where a head has none of them, its lines go in one piece. Without
-/// `Connection`, none is nominated.
+/// Names that must be checked before they go on. The lines of a head without any of them are copied in one
+/// piece. Without `Connection`, no field is nominated.
 const LOOKED_AT: Names = Names::of(&[
     Name::Connection,
     Name::KeepAlive,
@@ -58,7 +59,8 @@ const LOOKED_AT: Names = Names::of(&[
     Name::Via,
 ]);
 
-/// Appends the head. Fields go as the origin wrote them and in its order, less those that concern its connection only.
+/// Appends the head. Fields are copied as the origin wrote them and in its order, except fields that concern
+/// only its connection.
 pub(super) fn write(
     out: &mut Vec<u8>,
     response: &ResponseHead,
@@ -86,7 +88,8 @@ pub(super) fn write(
     if all_go {
         out.extend_from_slice(head.lines(as_is));
     } else {
-        // A second line of it is not one that a client could be meant to choose from.
+        // Of several `Upgrade` lines only the first counts. A switch has one protocol, so the client has
+        // nothing to choose from.
         let mut upgrades = 0;
         head.copy_lines(out, as_is, |line| match line.id {
             name if name.is_free() => !response.is_nominated(line),
@@ -100,7 +103,7 @@ pub(super) fn write(
             name => !name.is_hop_by_hop(),
         });
     }
-    // RFC 9110, 6.6.1: whoever passes a response on that has none adds the time that it came.
+    // RFC 9110, 6.6.1: a recipient that forwards a response without `Date` adds one.
     if response.status >= 200 && !head.has(Name::Date) {
         out.extend_from_slice(b"Date: ");
         worker.write_date(out);

@@ -1,8 +1,13 @@
-//! The request goes out, the response comes back, both stream.
+//! One exchange: sends the request to an endpoint, receives the response, and streams both.
 //!
-//! One exchange is one task: it is polled when anything happens on either connection, and then does what can be done
-//! in both directions. Its parts: [`upstream_head`] and [`client_head`] write the heads, `sending` moves the request's
-//! body, `receiving` the response.
+//! [`forward`](crate::forward) creates an [`Exchange`] per attempt and polls it until it returns an [`End`].
+//! An exchange runs in the task of its client. It is polled when anything happens on either connection, and
+//! then does everything possible in both directions. Its parts: [`upstream_head`] and [`client_head`] write
+//! the heads, `sending` moves the request's body, `receiving` moves the response, and `resume` takes over an
+//! attempt that won a hedged race.
+//!
+//! Invariant: until the client has received a part of the response, a request whose body is still here can be
+//! sent again.
 
 mod client_head;
 mod receiving;
@@ -34,44 +39,45 @@ pub(crate) use self::resume::Underway;
 /// How an exchange ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The whole response has come; what the client has not taken of it is in its backlog.
+    /// The whole response has arrived. The backlog holds what the client has not taken.
     Complete {
-        /// Whether the upstream connection may carry another request.
+        /// Whether the upstream connection can carry another request.
         reusable: bool,
     },
-    /// The upstream has switched protocols, and the client has been told.
+    /// The upstream has switched protocols, and the response to the client was sent.
     Upgraded,
-    /// The head of a response came of which the client is to see nothing: there is another attempt.
+    /// The response is held back from the client, because another attempt follows.
     HeldBack {
-        /// Whether the upstream connection may carry another request once the rest of the response is read.
+        /// Whether the upstream connection can carry another request once the rest of the response is read.
         reusable: bool,
     },
-    /// The head of a response came of which the client is to see nothing: [a fallback](crate::forward::choose) takes its place.
+    /// The response is held back from the client, because [a fallback](crate::forward::choose) replaces it.
     Replaced {
-        /// As of [`HeldBack`](Self::HeldBack).
+        /// As in [`HeldBack`](Self::HeldBack).
         reusable: bool,
-        /// What it would mean to send the request again.
+        /// Whether the request can be sent again.
         again: Again,
     },
-    /// It failed.
+    /// The exchange failed.
     Failed {
-        /// Why.
+        /// The reason.
         reason: Reason,
-        /// Whether the client has got a part of the final response.
+        /// Whether the client has received a part of the final response.
         begun: bool,
-        /// What it would mean to send the request again.
+        /// Whether the request can be sent again.
         again: Again,
-        /// Whether the request met a connection that the endpoint had closed meanwhile, and may be sent again.
+        /// Whether the endpoint closed the idle connection while the request was sent, so that the request
+        /// may be sent again.
         stale: bool,
         /// Whether bytes of the request's body have left the inbox.
         body_taken: bool,
-        /// What the endpoint did; `None`: it was the client, or the gateway itself.
+        /// The endpoint's share in the failure; `None` if the client or the gateway caused it.
         blame: Option<Outcome>,
     },
 }
 
 impl End {
-    /// Whether the request can be sent again as it was.
+    /// Returns whether the request can be sent again unchanged.
     fn is_repeatable(&self) -> bool {
         matches!(
             self,
@@ -82,7 +88,7 @@ impl End {
     }
 }
 
-/// What an exchange works with.
+/// The participants of an exchange.
 pub(crate) struct Parties<'a, 'r, S, U> {
     pub worker: &'a Worker,
     pub client: &'a mut Client<S>,
@@ -92,82 +98,87 @@ pub(crate) struct Parties<'a, 'r, S, U> {
     pub route: &'a Route,
     /// Whether the request asks for an upgrade that the route allows.
     pub upgrade: bool,
-    /// Length of a request body that was collected before; it lies in the upstream's backlog, to be sent again at need.
+    /// The length of a request body that was collected before. It is in the upstream's backlog, and can be
+    /// sent repeatedly.
     pub collected: Option<u64>,
-    /// Whether another attempt may follow this one.
+    /// The attempts of the request, which decide whether another may follow.
     pub attempts: &'a mut Attempts<'r>,
 }
 
-/// One attempt of one request at one endpoint.
+/// One attempt to send one request to one endpoint.
 pub(crate) struct Exchange<'a, 'r, S, U> {
     parties: Parties<'a, 'r, S, U>,
     total: Total,
-    /// The bound of the response's head.
+    /// The time limit until the response's head.
     head_due: Total,
-    /// When anything last moved.
+    /// The time of the last progress.
     now: Instant,
     stage: Stage,
     request: BodyReader,
     request_chunked: bool,
-    /// The whole request has gone to the upstream.
+    /// Whether the whole request was sent to the upstream.
     sent: bool,
-    /// The upstream takes no more of the request; its answer may be there all the same.
+    /// Whether the upstream takes no more of the request. Its response may have arrived all the same.
     upstream_deaf: bool,
-    /// It was reset, without an orderly end before.
+    /// Whether the upstream connection was reset, without an orderly end before.
     upstream_reset: bool,
-    /// Bytes of the inbox that belong to the request and are kept in case it has to be sent again.
+    /// Bytes of the inbox that belong to the request, and stay there in case it must be sent again.
     held: usize,
-    /// Something of the request was written.
+    /// Whether any byte of the request was written.
     wrote: bool,
-    /// The request can be sent again as it was.
+    /// Whether the request can be sent again unchanged.
     replayable: bool,
     parser: ResponseParser,
     interim: u32,
-    /// Something of the response was read; an interim one was written to the client; some of the final one was.
+    /// Three steps of the response: something was read; an interim response was written to the client; a part
+    /// of the final response was.
     heard: bool,
     told: bool,
     begun: bool,
-    /// Bytes came after the end of the response.
+    /// Whether bytes arrived after the end of the response.
     extra: bool,
-    /// The response's end is that of the client's connection.
+    /// Whether the response ends with the client's connection.
     close_delimited: bool,
-    /// Whether the client lets nothing of the response through for now.
+    /// Whether the client currently takes nothing of the response.
     stalled: bool,
-    /// The total time for which the response, and with it the endpoint, has waited for the client.
+    /// How long the response, and with it the endpoint, has waited for the client in total.
     held_up: Duration,
     /// Whether the client's connection can carry another request.
     pub keep_client: bool,
 }
 
-/// If a response has waited for its client for this long, that may be why the endpoint cuts it: endpoints have send timeouts.
+/// If a response has waited for its client for this long, the endpoint may have cut it for that: endpoints
+/// have send timeouts.
 const HELD_UP: Duration = Duration::from_secs(1);
 
-/// Whether a connection that was there before may be called stale, and not broken, by a request that was sent so often. In
-/// HTTP/1 each takes its connection with it; a connection of HTTP/2 may be there still, so that it must not go on for ever.
+/// Returns whether a failure on a reused connection may count as stale, given how often the request was
+/// `sent`. In HTTP/1 each stale connection is gone after one try. An HTTP/2 connection may survive, so the
+/// number of tries is bounded.
 pub(crate) fn may_be_stale<U: UpstreamSide>(sent: u8) -> bool {
     const MOST: u8 = 8;
     !U::APART || sent < MOST
 }
 
-/// Drops the trailers that the message's `Connection` names: they go no further, "any header or trailer field" (RFC 9110,
-/// 7.6.1).
+/// Drops the trailers that the message's `Connection` names. It covers "any header or trailer field" (RFC
+/// 9110, 7.6.1).
 fn drop_nominated(reader: &mut BodyReader, head: &Head) {
     reader
         .retain_trailers(|name| !head.list(Name::Connection).any(|member| member.eq_ignore_ascii_case(name)));
 }
 
-/// Where the response stands.
+/// The progress of the response.
 enum Stage {
     /// Nothing was sent yet.
     Start,
-    /// Its head is awaited.
+    /// The head of the response is awaited.
     Head,
-    /// Its body comes; the flag: the client gets it chunked.
+    /// The body is being read. The flag says whether the client gets it in chunks.
     Body(BodyReader, bool),
 }
 
 impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
-    /// `began` is when the attempt did, with the connecting; `now` is now.
+    /// Creates the exchange. `began` is the start of the attempt, before it had a connection; `now` is the
+    /// present.
     pub fn new(parties: Parties<'a, 'r, S, U>, began: Instant, now: Instant) -> Self {
         let length = parties.scratch.request.length;
         let is_page = parties.scratch.page().is_some();
@@ -200,8 +211,8 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         }
     }
 
-    /// Does all that can be done now. When it has ended, a body that can be sent again is in the inbox still, or in the
-    /// upstream's backlog if it was collected.
+    /// Does everything that is possible now. When it is ready, a body that can be sent again is still in the
+    /// inbox, or in the upstream's backlog if it was collected.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         let end = self.poll_all(cx);
         if let Poll::Ready(end) = &end {
@@ -210,7 +221,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         end
     }
 
-    /// It has ended: the body's bytes in the inbox are kept for another attempt only.
+    /// Drops the body's bytes in the inbox, unless another attempt may need them.
     fn let_go(&mut self, end: &End) {
         if !end.is_repeatable() && self.held > 0 {
             self.parties.scratch.inbox.drain(..self.held);
@@ -224,14 +235,15 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         }
     }
 
-    /// Leaves the reader of the body to the code that answers in the endpoint's place, which has to find the end of the body.
+    /// Leaves the reader of the body to the code that answers in the endpoint's place, which has to find the
+    /// end of the body.
     #[cold]
     fn leave_body(&mut self) {
         let reader = std::mem::replace(&mut self.request, BodyReader::new(Length::None));
         self.parties.scratch.unread = Some(Box::new(reader));
     }
 
-    /// What is still to be read of a response that was held back; `None`: nothing can be made of it.
+    /// Takes the reader of a response that was held back; `None` if the rest of it cannot be read.
     pub fn take_body(&mut self) -> Option<BodyReader> {
         match std::mem::replace(&mut self.stage, Stage::Head) {
             Stage::Body(reader, _) => Some(reader),
@@ -239,7 +251,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         }
     }
 
-    /// When anything last moved.
+    /// Returns the time of the last progress.
     pub fn now(&self) -> Instant {
         self.now
     }
@@ -259,12 +271,14 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         if let Poll::Ready(end) = self.poll_receive(cx) {
             return Poll::Ready(end);
         }
-        // Also before the request is sent: while the endpoint takes none of the body, nothing is read from the client. If it has
-        // left, the exchange is cancelled and the upstream connection dropped.
+        // Checked also before the request is sent: while the endpoint takes none of the body, nothing is read
+        // from the client. If the client has left, the exchange is cancelled and the upstream connection
+        // dropped.
         if self.parties.client.poll_gone(cx).is_ready() {
             return Poll::Ready(self.failed(Reason::ClientClosed));
         }
-        // Last: what has come in time counts, however late this worker looks. Leaves the waker with the deadline.
+        // Checked last: what arrived in time counts, however late this worker looks. It also registers the
+        // waker with the deadline.
         match self.parties.client.deadline.poll_passed(cx) {
             Poll::Ready(()) if self.may_go_on() => {
                 if let Some(pace) = &mut self.parties.scratch.paces.sending {
@@ -278,7 +292,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         }
     }
 
-    /// What the exchange waits for, for how long at most, and what it is called when that was too long.
+    /// Returns the timeout of the current wait, and the reason if it expires.
     fn awaited(&self) -> (Option<Duration>, Reason) {
         let (timeouts, scratch) = (&self.parties.route.timeouts, &*self.parties.scratch);
         if self.stalled || !scratch.to_client.has_room() {
@@ -290,7 +304,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         } else if scratch.to_upstream.is_empty() {
             let is_asked = scratch.request.expect_continue && self.parties.collected.is_none() && !self.told;
             if is_asked && scratch.ledger.bytes_in == 0 {
-                // The client waits for the endpoint to say that it may go on.
+                // The client waits for the endpoint's 100.
                 return (timeouts.response_header, Reason::HttpResponseTimeout);
             }
             (timeouts.body, Reason::BodyTimeout)
@@ -299,7 +313,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         }
     }
 
-    /// The wait for what comes next begins.
+    /// Sets the deadline for the next progress.
     fn wait(&mut self) {
         let due = if self.begun { self.total } else { self.head_due };
         let (own, reason) = self.awaited();
@@ -310,7 +324,8 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         self.parties.client.deadline.set(self.now, bound);
     }
 
-    /// Counts the time for which the gateway has waited for the client. Returns the bound of the wait that begins.
+    /// Counts the time for which the gateway has waited for the client. Returns the bound of the wait that
+    /// starts.
     #[inline(never)]
     fn paced(&mut self, own: Option<Duration>, reason: Reason) -> Option<Duration> {
         let now = self.now;
@@ -338,7 +353,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         bound
     }
 
-    /// Whether the request's body waits for the client alone.
+    /// Returns whether the request's body waits only for the client.
     fn awaits_body(&self) -> bool {
         let scratch = &*self.parties.scratch;
         let is_asked = scratch.request.expect_continue && self.parties.collected.is_none() && !self.told;
@@ -347,14 +362,14 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             && !(is_asked && !self.begun && scratch.ledger.bytes_in == 0)
     }
 
-    /// Whether the time that is over was counted against a client that could not send.
+    /// Returns whether the expired time was counted against a client that could not send.
     fn may_go_on(&self) -> bool {
         self.is_sending_over(tollgate_net::now())
             && !self.parties.client.stream.may_send()
             && !self.total.is_over()
     }
 
-    /// The reason if the client was too slow.
+    /// Returns the reason if the client was too slow.
     fn too_slow(&self) -> Option<Reason> {
         let now = tollgate_net::now();
         if self.parties.scratch.paces.taking.is_some_and(|pace| pace.is_over(now)) {
@@ -370,13 +385,13 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         !self.sent && self.parties.scratch.paces.sending.is_some_and(|pace| pace.is_over(now))
     }
 
-    /// Something moved, in whatever direction: the wait begins anew.
+    /// Records progress in either direction, and restarts the wait.
     fn moved(&mut self) {
         self.now = tollgate_net::now();
         self.wait();
     }
 
-    /// The client has taken some of the response after a wait.
+    /// Records that the client has taken a part of the response after a wait.
     fn client_moved(&mut self) {
         let before = self.now;
         self.moved();
@@ -388,7 +403,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             return self.ended(reason, None, false);
         }
         let Parties { client, scratch, route, upstream, .. } = &self.parties;
-        // A client's own deadline says nothing about the connection.
+        // A deadline that the client chose does not show a problem of the connection.
         let own = client.stream.may_be_grpc()
             && self.total.is_over()
             && scratch.grpc.is_some_and(|grpc| grpc.is_sooner(route.timeouts.total));
@@ -396,7 +411,8 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             upstream.timed_out();
         }
         let awaited = self.awaited().1;
-        // An endpoint that has begun to answer before the request was whole can't end before the client does.
+        // An endpoint that started to respond before the request was complete cannot end before the client
+        // does.
         let is_clients = self.begun && !self.sent && !self.upstream_deaf && scratch.to_upstream.is_empty();
         let blame = by_endpoint(awaited).filter(|_| !is_clients);
         if self.total.is_over() {
@@ -412,11 +428,11 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         self.ended(reason, by_endpoint(reason), false)
     }
 
-    /// The endpoint has not looked at the request: it is as if nothing of it had gone out. `free`: the next attempt is no
-    /// retry and costs no budget, if this one took a connection with it that was there before.
+    /// Ends an exchange whose request the endpoint has not processed: it counts as unsent. `free`: if the
+    /// connection was reused and is gone now, the next attempt is not a retry and costs no budget.
     pub(super) fn unseen(&mut self, reason: Reason, free: bool) -> End {
         if !self.request_is_whole() {
-            // The part of the body that was sent cannot be sent again, so the reason stays.
+            // The sent part of the body cannot be sent again, so the reason stays.
             return if reason == Reason::ConnectionTerminated {
                 self.terminated()
             } else {
@@ -424,17 +440,17 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             };
         }
         self.wrote = false;
-        // An endpoint that says so on every new connection must not keep a request going for ever.
+        // An endpoint that answers so on each new connection must not keep a request in a loop.
         let free = free && self.parties.upstream.is_reused() && self.again() == Again::Unsent;
         self.ended(reason, Some(Outcome::NoConnection), free)
     }
 
-    /// Whether no byte of its body is gone, so that it can be sent again as it was.
+    /// Returns whether the whole body is still here, so that the request can be sent again unchanged.
     fn request_is_whole(&self) -> bool {
         self.replayable || !self.wrote
     }
 
-    /// The upstream connection broke before a word of the response.
+    /// Ends an exchange whose upstream connection broke before any response.
     fn terminated(&self) -> End {
         let Parties { attempts, scratch, upstream, .. } = &self.parties;
         let may_repeat = attempts.may_repeat(self.again(), &scratch.request);
@@ -445,15 +461,15 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
 
     fn ended(&self, reason: Reason, blame: Option<Outcome>, stale: bool) -> End {
         let again = self.again();
-        // A body that was kept for another attempt goes when there can be none (`let_go`): not twice, or the next
-        // request would lose its beginning.
+        // If there can be no other attempt, `let_go` removes the kept bytes of the body. They must not be
+        // removed twice, or the next request would lose its beginning.
         let body_taken = again == Again::Never;
         End::Failed { reason, begun: self.begun, again, stale, body_taken, blame }
     }
 
-    /// What it would mean to send the request again.
+    /// Returns whether the request can be sent again.
     fn again(&self) -> Again {
-        // An interim response that went to the client was a part of this attempt's answer.
+        // An interim response that the client received is a part of this attempt's response.
         if self.begun || self.told {
             Again::Never
         } else if !self.wrote {
@@ -465,14 +481,14 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         }
     }
 
-    /// Whether a client that reads to the end of the stream would take a cut response for a whole one: only a reset
-    /// tells it.
+    /// Returns whether the client could mistake a cut response for a complete one, because it reads until the
+    /// connection ends. Then only a reset shows the cut.
     pub fn must_reset(&self) -> bool {
         self.close_delimited
     }
 }
 
-/// What the endpoint did, if it is to blame for this.
+/// Returns the endpoint's share in a failure with this reason, if it has one.
 pub(crate) fn by_endpoint(reason: Reason) -> Option<Outcome> {
     match reason {
         Reason::ConnectionTerminated

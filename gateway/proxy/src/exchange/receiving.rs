@@ -1,4 +1,8 @@
-//! The response's way to the client.
+//! The response half of an exchange: reads heads and body from the endpoint and passes them to the client.
+//!
+//! `poll_receive` is the loop. Bytes go through `digest` to the parser of heads or the reader of the body.
+//! `final_head` decides whether the response is passed on, held back for a retry, or replaced by a fallback;
+//! `pass_on` writes it to the client.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -22,19 +26,20 @@ use crate::tunnel::is_websocket;
 use crate::upstream_side::{NoHead, UpstreamSide};
 use crate::websocket::Frames;
 
-/// Interim responses of one exchange. Nobody sends more than a few; an endless row of them would keep an exchange
-/// alive for ever.
+/// The most interim responses of one exchange. Endpoints send only a few, and an endless sequence would keep
+/// an exchange alive for ever.
 pub(crate) const MAX_INTERIM: u32 = 32;
 
 impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
-    /// Moves the response until nothing more can be moved now. Ready when the exchange has ended.
+    /// Moves the response until no more can be moved now. Ready when the exchange is over.
     pub(super) fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         let worker = self.parties.worker;
         loop {
             if let Poll::Ready(Err(end)) = self.poll_client(cx) {
                 return Poll::Ready(end);
             }
-            // Heads are taken however slow the client is: no window holds them back, and the library would keep them all.
+            // Heads are read however slow the client is: no window holds them back, and the library would
+            // keep all of them.
             if U::APART && !matches!(self.stage, Stage::Body(..)) {
                 match self.poll_head(cx) {
                     Poll::Pending => return Poll::Pending,
@@ -76,15 +81,15 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                 Ok(None) => {}
                 Ok(Some(end)) | Err(end) => return Poll::Ready(end),
             }
-            // A head has one bound as a whole, however it trickles in.
+            // A head has one bound as a whole, however slowly it arrives.
             if self.begun {
                 self.wait();
             }
         }
     }
 
-    /// Bytes to read although the client's windows are shut: the end of the response may need no data, and so no window
-    /// (RFC 9113, 6.9.1).
+    /// Returns how many bytes to read although the client's windows are shut. The end of a response may need
+    /// no data, and so no window (RFC 9113, 6.9.1).
     fn read_ahead(&self) -> usize {
         match &self.stage {
             Stage::Body(reader, _) if reader.left().is_none() => self.parties.client.stream.read_ahead(),
@@ -106,7 +111,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         flushed.map_err(|error| self.failed(Backlog::reason(&error)))
     }
 
-    /// Waits for a head that comes apart from its body, and passes it on.
+    /// Waits for a head that arrives separately from its body, and passes it on.
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<End>, End>> {
         let Parties { upstream, scratch, settings, .. } = &mut self.parties;
         let asked = scratch.request.method;
@@ -125,7 +130,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         })
     }
 
-    /// Makes of some bytes from the upstream what they are.
+    /// Processes bytes from the upstream: heads first, then the body.
     pub(super) fn digest(&mut self, input: &mut [u8]) -> Result<Option<End>, End> {
         if matches!(self.stage, Stage::Body(..)) {
             return self.pass_on(input, false);
@@ -138,7 +143,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             let mut whole = std::mem::take(&mut partial);
             let result = self.heads(&mut whole, &mut partial);
             if partial.is_empty() {
-                // Its memory is used again.
+                // Its memory is reused.
                 whole.clear();
                 partial = whole;
             }
@@ -148,7 +153,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         result
     }
 
-    /// Reads heads up to and including the final one. What is left of an unfinished one goes into `partial`.
+    /// Parses heads up to and including the final one. The rest of an unfinished head goes into `partial`.
     fn heads(&mut self, mut input: &mut [u8], partial: &mut Vec<u8>) -> Result<Option<End>, End> {
         loop {
             let scratch = &mut *self.parties.scratch;
@@ -182,7 +187,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
     }
 
-    /// An interim response goes on at once (RFC 9110, 15.2), to whoever can read one.
+    /// Passes an interim response on at once (RFC 9110, 15.2), unless the client speaks HTTP/1.0.
     fn interim(&mut self) -> Result<(), End> {
         self.interim += 1;
         if self.interim > MAX_INTERIM {
@@ -200,20 +205,21 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let sent = parties.client.stream.interim(&mut scratch.to_client, out);
         sent.map_err(|error| self.failed(Backlog::reason(&error)))?;
         if !self.sent {
-            // A client that was told to go on has its time from here.
+            // A client that received a 100 has its full timeout from here.
             self.wait();
         }
         Ok(())
     }
 
-    /// The final head is here, and perhaps a first part of the body behind it.
+    /// Handles the final head. `rest` may hold the first part of the body.
     fn final_head(&mut self, rest: &mut [u8]) -> Result<Option<End>, End> {
         let status = self.parties.scratch.response.status;
         let switched = status == 101;
         if switched && !(self.parties.upgrade && self.sent && self.is_asked_for()) {
             return Err(self.failed(Reason::HttpProtocolError));
         }
-        // In HTTP/2 a success says that the stream has been switched; the endpoint has understood nothing of it.
+        // To an HTTP/2 client, a success means that the stream was switched. This endpoint did not switch, so
+        // its success must not go on.
         if S::EXTENDED
             && !switched
             && self.parties.scratch.request.extended
@@ -251,8 +257,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let status = scratch.response.status;
         let page = scratch.fallback.as_ref().and_then(|falling| falling.page());
         let (request, response) = (&scratch.request, &scratch.response);
-        // A call's trailers must not be lost to a declared length, which leaves no room for them.
-        // Nor may one that is for another body than what becomes of this (gRPC-Web).
+        // A declared length leaves no room for a gRPC call's trailers. And it may be the length of a body
+        // that is about to be translated (gRPC-Web).
         let declared = response.length;
         let open = (call.is_none() || !declared.is_empty())
             && parties.client.stream.may_be_grpc()
@@ -305,7 +311,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         self.pass_on(rest, true)
     }
 
-    /// Whether an endpoint that has switched names only protocols that the client asked for (RFC 9110, 7.8).
+    /// Returns whether an endpoint that switched names only protocols that the client asked for (RFC 9110,
+    /// 7.8).
     fn is_asked_for(&self) -> bool {
         let Scratch { request, response, .. } = &*self.parties.scratch;
         let asked = request.upgrade.map(|asked| request.slice(asked)).unwrap_or_default();
@@ -316,8 +323,9 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         protocols.peek().is_some() && protocols.all(is_asked)
     }
 
-    /// Whether an endpoint that has switched to WebSocket has understood the client's key (RFC 6455, 4.2.2). A client of
-    /// HTTP/2 has sent none and could not see it: the gateway has asked with one of its own.
+    /// Returns whether an endpoint that switched to WebSocket has proved that it understood the client's key
+    /// (RFC 6455, 4.2.2). A client of HTTP/2 sends no key and cannot check this: there the gateway has sent
+    /// its own.
     fn is_proved(&self) -> bool {
         let Scratch { request, response, .. } = &*self.parties.scratch;
         let Some(key) = request.head.get_by_text(b"sec-websocket-key") else { return true };
@@ -325,7 +333,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             || response.head.get_by_text(b"sec-websocket-accept") == Some(websocket::accept(key).as_bytes())
     }
 
-    /// How a gRPC call has ended whose answer is a head alone.
+    /// Records and returns the status of a gRPC call whose response is a head alone.
     #[inline]
     fn call_ended(&mut self) -> Option<Code> {
         if !self.is_call() {
@@ -341,8 +349,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         self.parties.client.stream.may_be_grpc() && self.parties.scratch.grpc.is_some()
     }
 
-    /// The same of a call that ended so. That it is one to try again is said by the code, whatever `retry.methods` lists:
-    /// each call is a POST.
+    /// Returns whether the response to a gRPC call is held back. Only its status decides, whatever
+    /// `retry.methods` lists, because every call is a POST.
     fn holds_back_call(&mut self, code: Code) -> bool {
         self.again() != Again::Never && self.parties.attempts.holds_back_call(code)
     }
@@ -352,7 +360,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         self.parties.attempts.holds_back(again, &self.parties.scratch.request)
     }
 
-    /// There is another attempt: the client hears nothing of this response.
+    /// Holds the response back because another attempt follows. Returns whether the connection can be used
+    /// again.
     fn hold_back(&mut self, rest: &mut [u8]) -> bool {
         let response = &self.parties.scratch.response;
         let limits = &self.parties.settings.head_limits;
@@ -363,15 +372,15 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         reusable
     }
 
-    /// Applies the route's fallbacks to a response: one replaces it, or it is the page that replaces an error and gets the status
-    /// and the fields of that.
+    /// Applies the route's fallbacks to a response. A fallback may replace it. If it is itself the page that
+    /// replaces an error, it gets the status and the fields of that error.
     #[cold]
     fn replaced(&mut self, rest: &mut [u8]) -> Result<Option<End>, End> {
         let again = self.again();
         let Parties { scratch, attempts, .. } = &mut self.parties;
         let status = scratch.response.status;
         if let Some(page) = scratch.fallback.as_ref().and_then(|falling| falling.page()) {
-            // Nothing else has a body that is a page.
+            // Only these statuses come with a complete page as their body.
             if !(200..300).contains(&status) || matches!(status, 204..=206) {
                 scratch.ledger.detail = Some(format!("no error page: status {status}").into());
                 return Err(self.ended(Reason::ErrorPageUnavailable, None, false));
@@ -391,10 +400,10 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         Ok(Some(End::Replaced { reusable, again }))
     }
 
-    /// Sends some of the body on; with `first`, behind the head that stands in the output buffer.
+    /// Passes a part of the body on. With `first`, the output buffer holds the head, which goes before it.
     fn pass_on(&mut self, input: &mut [u8], first: bool) -> Result<Option<End>, End> {
         let Stage::Body(reader, chunked) = &mut self.stage else { return Ok(None) };
-        // With the head still here, the client can be told.
+        // An error here can still be answered, as long as the head was not sent.
         let Step { used, data } = match reader.read(input) {
             Ok(step) => step,
             Err(BodyError::Chunk) => {
@@ -441,7 +450,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         End::Complete { reusable }
     }
 
-    /// The upstream has ended its direction: a close-delimited body ends with it, everything else is cut.
+    /// Handles the end of the upstream's direction: it completes a close-delimited body, and cuts any other.
     fn end_of_stream(&mut self) -> End {
         let Stage::Body(reader, chunked) = &mut self.stage else { return self.terminated() };
         let parties = &mut self.parties;
@@ -460,7 +469,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
     }
 
-    /// Ends the exchange after an error of a read from the endpoint.
+    /// Ends the exchange after a failed read from the endpoint.
     #[cold]
     fn unread(&mut self, error: &io::Error) -> End {
         match unfit(error) {
@@ -469,8 +478,9 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
     }
 
-    /// Ends the exchange because the trailers exceed a limit. The body before them is complete, so a gRPC call ends with trailers of
-    /// the gateway. Any other response is cut. The limit is the gateway's, so nothing counts against the endpoint.
+    /// Ends the exchange because the trailers exceed a limit. The body before them is complete, so a gRPC
+    /// call ends with trailers of the gateway. Any other response is cut. The limit is the gateway's, so
+    /// nothing counts against the endpoint.
     #[cold]
     fn without_trailers(&mut self) -> End {
         let reason = Reason::ResponseTrailersTooLarge;
@@ -488,8 +498,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
     }
 
-    /// Ends the exchange because the connection failed. In TLS 1.3 an endpoint may refuse the gateway's certificate after the
-    /// gateway's handshake; it has not seen the request then.
+    /// Ends the exchange because the connection failed. In TLS 1.3 an endpoint may refuse the gateway's
+    /// certificate after the gateway's handshake; it has not seen the request then.
     #[cold]
     fn broken_by(&mut self, error: &io::Error) -> End {
         let Some(fault) = TlsFault::of_io(error).filter(|_| !self.heard) else { return self.broken() };
@@ -509,8 +519,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     }
 }
 
-/// Whether an endpoint's protocol is the one that was asked for (RFC 9110, 7.8). Case does not matter, and versions are compared
-/// only if both have one.
+/// Returns whether an endpoint's protocol is the one that the client asked for (RFC 9110, 7.8). Case does not
+/// matter, and versions are compared only if both have one.
 fn is_same_protocol(asked: &[u8], protocol: &[u8]) -> bool {
     let parts = |protocol| {
         let mut parts = <[u8]>::splitn(protocol, 2, |byte| *byte == b'/');
@@ -521,11 +531,11 @@ fn is_same_protocol(asked: &[u8], protocol: &[u8]) -> bool {
         && own_version.is_none_or(|own| version.is_none_or(|version| version.eq_ignore_ascii_case(own)))
 }
 
-/// What an origin has named in `Connection` is for this connection alone, behind the body as in the head (RFC 9110, 7.6.1).
-/// Names that always are were left out when the trailers were read.
+/// Removes trailers that the origin's `Connection` names: they concern only that connection, as in the head
+/// (RFC 9110, 7.6.1). Names that are always hop-by-hop were left out when the trailers were read.
 #[inline]
 fn sift_trailers(reader: &mut BodyReader, response: &ResponseHead) {
-    // Until the last one is here, the reader is in the middle of them.
+    // Before the last trailer is read, the reader is still parsing them.
     if response.nominates && reader.is_done() && !reader.trailers().is_empty() {
         drop_nominated(reader, &response.head);
     }

@@ -1,4 +1,4 @@
-//! An exchange that goes on where a race of attempts left its winner.
+//! Continues an exchange from the attempt that won a hedged race.
 
 use std::io::ErrorKind;
 
@@ -9,19 +9,20 @@ use crate::backlog::Backlog;
 use crate::client_side::ClientSide;
 use crate::upstream_side::UpstreamSide;
 
-/// An attempt whose response's head is here, and of which the client has heard nothing.
+/// An attempt whose response head has arrived, while the client has received nothing.
 #[derive(Debug)]
 pub(crate) struct Underway {
-    /// What the endpoint has not taken yet of the request.
+    /// The part of the request that the endpoint has not taken.
     pub to_upstream: Backlog,
-    /// Why the endpoint takes no more of it; `None`: it does, or has it all.
+    /// The error because of which the endpoint takes no more of the request; `None` if there is none.
     pub deaf: Option<ErrorKind>,
-    /// What came from the endpoint: the final head whole, what came before it, and what came with it.
+    /// The bytes received from the endpoint: interim heads, the whole final head, and what followed it.
     pub received: Vec<u8>,
 }
 
 impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
-    /// Takes over an attempt, and passes on what has come; where it has ended with that, how. Instead of the first poll.
+    /// Takes over an attempt, and passes on what has arrived. Returns the end if the exchange is over with
+    /// that. Called instead of the first poll.
     pub fn resume(&mut self, underway: Underway) -> Option<End> {
         let Underway { to_upstream, deaf, received } = underway;
         self.stage = Stage::Head;
@@ -42,7 +43,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             self.deafened(error);
         }
         if U::APART {
-            // Its heads are read again.
+            // These heads are read again from the connection.
             self.wait();
             return None;
         }

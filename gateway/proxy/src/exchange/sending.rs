@@ -1,4 +1,7 @@
-//! The request's way to the upstream.
+//! The request half of an exchange: writes the head, then moves the body from the client to the endpoint.
+//!
+//! `start` sends the head and the body's first bytes; `poll_send` moves the rest as far as both sides allow.
+//! If the endpoint stops taking bytes, sending ends, but the response is still read.
 
 use std::io::{self, ErrorKind};
 use std::task::{Context, Poll, ready};
@@ -16,7 +19,7 @@ use crate::upstream_side::{UpstreamSide, unsayable};
 use crate::worker::{MOST_OUTPUT, OUTPUT_BUFFER};
 
 impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
-    /// Sends the head, and what of the body is already here, with one write.
+    /// Sends the head, and the part of the body that is already here, with one write.
     pub(super) fn start(&mut self) -> Result<(), End> {
         if U::APART && self.parties.upgrade && !self.can_switch() {
             return Err(self.unsaid(Reason::UpgradeFailed));
@@ -55,16 +58,16 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             scratch.ledger.bytes_in = used as u64;
         }
         self.replayable = self.request.is_done();
-        // A collected body waits in the backlog's spool, be it empty.
+        // A collected body is in the backlog's spool, even if it is empty.
         let spooled = parties.collected.is_some();
         let (backlog, data) = (&mut scratch.to_upstream, &scratch.inbox[..used]);
         let sent =
             parties.upstream.begin(backlog, out, &self.request, data, spooled, scratch.request.has_secrets);
         if out.capacity() > MOST_OUTPUT {
-            // A policy has read a large body, which went with its head.
+            // A policy has read a large body, which was sent with its head.
             *out = Vec::with_capacity(OUTPUT_BUFFER);
         }
-        // Whatever happens now, these bytes are the request's: only a second attempt may read them again.
+        // These bytes belong to the request, whatever happens now: only another attempt may read them again.
         self.held = used;
         self.wrote = match sent {
             Ok(wrote) => wrote,
@@ -76,8 +79,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
         self.sent = self.request.is_done() && scratch.to_upstream.is_empty();
         if !self.replayable {
-            // The client decides how long its body takes: an attempt that is bound to be the only one has no time of its
-            // own.
+            // The client decides how long its body takes, so an attempt that cannot be repeated has no time
+            // limit of its own.
             self.head_due = self.total;
             self.parties.attempts.waits_for_body();
         }
@@ -85,7 +88,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         Ok(())
     }
 
-    /// The head did not go out.
+    /// Returns the end of an exchange whose head was not sent.
     #[cold]
     fn not_begun(&mut self, error: &io::Error) -> End {
         match unsayable::<U>(error) {
@@ -94,7 +97,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
     }
 
-    /// The request has no form in the endpoint's version of HTTP. No attempt is counted: the endpoint has seen none.
+    /// Ends an exchange whose request cannot be expressed in the endpoint's version of HTTP. It counts as no
+    /// attempt, since the endpoint has seen nothing.
     #[cold]
     fn unsaid(&mut self, reason: Reason) -> End {
         let ledger = &mut self.parties.scratch.ledger;
@@ -102,7 +106,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         self.failed(reason)
     }
 
-    /// Whether the endpoint can be asked to switch the request's stream to the one protocol that is asked for.
+    /// Returns whether the endpoint can be asked to switch the request's stream to the one protocol that the
+    /// request names.
     fn can_switch(&self) -> bool {
         let request = &self.parties.scratch.request;
         // A token, maybe with a version (RFC 9110, 7.8): HTTP/1 carries any byte, `:protocol` does not.
@@ -112,7 +117,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             && self.parties.upstream.can_switch()
     }
 
-    /// Moves the body until nothing more can be moved now. Ready when all of it has gone, or never will.
+    /// Moves the body until no more can be moved now. Ready when all of it was sent.
     pub(super) fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         let worker = self.parties.worker;
         loop {
@@ -142,10 +147,10 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                 return Poll::Ready(Ok(()));
             }
             if self.upstream_deaf {
-                // The rest is not read: the connection to the client ends with this exchange.
+                // The rest is not read: the client's connection ends with this exchange.
                 return Poll::Pending;
             }
-            // The inbox is moved out for the time of the borrow; it keeps its memory.
+            // The inbox is moved out to satisfy the borrow checker; it keeps its memory.
             let mut inbox = std::mem::take(&mut self.parties.scratch.inbox);
             let moved = if inbox.is_empty() {
                 let mut buffer = worker.receive.borrow_mut();
@@ -173,7 +178,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
     }
 
-    /// Sends the body's bytes in `input` on. Returns how many of them belonged to the body, and whether it can go on.
+    /// Sends the body's bytes in `input` on. Returns how many of them belonged to the body, and whether it
+    /// can go on.
     fn forward_body(&mut self, input: &mut [u8]) -> (usize, Result<(), Reason>) {
         let Step { used, data } = match self.request.read(input) {
             Ok(step) => step,
@@ -199,7 +205,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         (used, Ok(()))
     }
 
-    /// The client has ended its direction: what has no length ends with it, everything else is cut.
+    /// Handles the end of the client's direction: it completes a body without a length, and cuts any other.
     fn end_of_request(&mut self) -> Result<(), Option<Reason>> {
         let parties = &mut self.parties;
         if !self.request.end_with(parties.client.stream.take_trailers()) {
@@ -215,8 +221,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         Ok(())
     }
 
-    /// What is not the client's to say in the head is not its to say behind the body either. The names that the gateway
-    /// always knows were left out when the trailers were read.
+    /// Removes trailers that the client may not send in the head either. Names that are always forbidden were
+    /// left out when the trailers were read.
     fn sift_trailers(&mut self) {
         if self.request.trailers().is_empty() {
             return;
@@ -236,10 +242,11 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     }
 
     pub(super) fn deafened(&mut self, error: ErrorKind) {
-        // What waits for it stays: it may have to be sent again.
+        // The backlog is kept, because it may have to be sent again.
         self.upstream_deaf = true;
-        // The kernel tells of a reset once, and that was it: whoever reads on meets an orderly end (`sock_error()` clears
-        // `sk_err`). After a FIN it is called a broken pipe instead (`tcp_reset()`), and that end was one.
+        // The kernel reports a reset once; a later read sees an orderly end (`sock_error()` clears `sk_err`).
+        // After a FIN the kernel reports a broken pipe instead (`tcp_reset()`), and there the orderly end is
+        // real.
         self.upstream_reset |= error != ErrorKind::BrokenPipe;
     }
 }

@@ -1,4 +1,5 @@
-//! The request head as it goes upstream.
+//! Writes the request head that goes to the endpoint, in the form of HTTP/1. Hedged attempts and `rehearse`
+//! use it too.
 
 use std::net::SocketAddr;
 
@@ -13,13 +14,13 @@ use crate::forwarded;
 use crate::identity::{Identity, Reserved};
 use crate::scratch::Scratch;
 
-/// What the head is made of.
+/// The inputs for the head.
 pub(crate) struct Outgoing<'a> {
     pub scratch: &'a Scratch,
     pub peer: SocketAddr,
-    /// Whether the client came by TLS.
+    /// Whether the client used TLS.
     pub secure: bool,
-    /// The certificate that the client has shown.
+    /// The certificate that the client has presented.
     pub identity: Option<&'a Identity>,
     pub settings: &'a Settings,
     pub route: &'a Route,
@@ -33,13 +34,13 @@ pub(crate) struct Outgoing<'a> {
     pub may_return: bool,
 }
 
-/// Whether a request to this endpoint may [come back](Outgoing::may_return) to the gateway.
+/// Returns whether a request to this endpoint may [come back](Outgoing::may_return) to the gateway.
 pub(crate) fn may_return(settings: &Settings, pool: &Pool) -> bool {
     settings.forwarded.cdn_loop == CdnLoop::Always || pool.leads_to_itself()
 }
 
-/// Names that need a look before they go on; where a head has none of them, its lines go in one piece. Without
-/// `Connection`, none is nominated.
+/// Names that must be checked before they go on. The lines of a head without any of them are copied in one
+/// piece. Without `Connection`, no field is nominated.
 const LOOKED_AT: Names = Names::of(&[
     Name::Alias,
     Name::Connection,
@@ -60,8 +61,8 @@ const LOOKED_AT: Names = Names::of(&[
     Name::ClientCertChain,
 ]);
 
-/// Appends the head. Fields go as the client wrote them and in its order, less those that concern its connection
-/// only and those that the gateway says itself, which follow.
+/// Appends the head. Fields are copied as the client wrote them and in its order. Fields that concern only
+/// the client's connection are left out. Fields that the gateway sets follow at the end.
 pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
     if let Some(page) = outgoing.scratch.page() {
         return for_page(out, outgoing, page);
@@ -115,14 +116,15 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
         None if matches!(request.length, Length::Chunked | Length::UntilClose) => {
             field(out, b"Transfer-Encoding", b"chunked");
         }
-        // RFC 9110, 8.6: a method that expects a body needs a length without one too. Some HTTP/1 servers answer 411 otherwise.
+        // RFC 9110, 8.6: a method that expects a body needs a length without one too. Some HTTP/1 servers
+        // answer 411 otherwise.
         None if request.version == Version::Http2 && !outgoing.apart && is_bodiless_write(request) => {
             field(out, b"Content-Length", b"0");
         }
         None => {}
     }
     forwarded::write(out, forwarded, &ledger.announced, request, (outgoing.peer, outgoing.secure));
-    // The certificate of a trusted proxy is none of its clients'.
+    // The certificate of a trusted proxy does not belong to its clients.
     if let (Some(identity), Some(told)) = (outgoing.identity, reserved.told) {
         identity.write(out, told);
     }
@@ -137,18 +139,19 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
             field(out, b"Connection", b"Upgrade");
             field(out, b"Upgrade", request.slice(protocols));
         }
-        // RFC 9110, 10.1.4: whoever sends `TE` names it in `Connection`.
+        // RFC 9110, 10.1.4: `TE` must be named in `Connection`.
         (None, true) => out.extend_from_slice(b"TE: trailers\r\nConnection: TE\r\n"),
         (None, false) => {}
     }
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the head that asks for a page in the place of an error. Of the request's own fields only those go along that choose
-/// among its forms: whoever has the page need not know what the client has shown for something else.
+/// Appends the head that requests a page in place of an error. It carries only those fields of the request
+/// that choose among the page's forms: the page's server must not see credentials that the client sent for
+/// another resource.
 #[cold]
 fn for_page(out: &mut Vec<u8>, outgoing: &Outgoing<'_>, page: &Page) {
-    // With the marks of loops: the page may be this gateway's own, and have an error in its turn.
+    // With the fields that detect loops: the page may be this gateway's own, and end in an error itself.
     const CARRIED: [&str; 5] = ["Accept", "Accept-Language", "Accept-Encoding", "User-Agent", "CDN-Loop"];
     let Outgoing { scratch, settings, route, .. } = outgoing;
     let Scratch { request, ledger, .. } = *scratch;
@@ -177,12 +180,12 @@ fn for_page(out: &mut Vec<u8>, outgoing: &Outgoing<'_>, page: &Page) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Whether the method expects a body, and the request has neither a body nor a length.
+/// Returns whether the method expects a body, and the request has neither a body nor a length.
 fn is_bodiless_write(request: &RequestHead) -> bool {
     request.length == Length::None && matches!(request.method, Method::Post | Method::Put | Method::Patch)
 }
 
-/// The request line as the route makes it.
+/// Appends the request line that the route demands.
 fn request_line(out: &mut Vec<u8>, scratch: &Scratch) {
     let request = &scratch.request;
     out.extend_from_slice(request.slice(request.method_text));
@@ -195,7 +198,7 @@ fn request_line(out: &mut Vec<u8>, scratch: &Scratch) {
     out.extend_from_slice(b" HTTP/1.1\r\n");
 }
 
-/// What an endpoint is called in `Host`; a unix socket has no name of that kind.
+/// Returns the name of an endpoint for `Host`. A unix socket has no host name.
 fn endpoint_host(endpoint: &str) -> &[u8] {
     if endpoint.starts_with("unix:") { b"localhost" } else { endpoint.as_bytes() }
 }

@@ -1,4 +1,5 @@
-//! How an attempt begins, and what comes of it.
+//! The start and the end of an attempt: picks the endpoint, creates the exchange, and reports the result to
+//! health checks, breaker and statistics.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -19,10 +20,11 @@ use crate::tunnel::tunnel;
 use crate::upstream_side::UpstreamSide;
 
 impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
-    /// An attempt begins: who is to answer it.
+    /// Starts an attempt and picks its endpoint.
     ///
     /// # Errors
-    /// When no endpoint takes requests, the breaker is open, the adaptive limit is reached, or the request goes in a loop.
+    /// If no endpoint takes requests, the breaker is open, the adaptive limit is reached, or the request goes
+    /// in a loop.
     pub(super) fn begin(&mut self, now: Instant) -> Result<Rc<Pool>, Reason> {
         self.attempts.begin(now)?;
         let asker = Asker::new(self.scratch, &self.client.peer);
@@ -38,15 +40,17 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
         Ok(pool)
     }
 
-    /// Whether the request has come back too often to be sent to an endpoint that is this gateway, or that may lead back to it.
+    /// Returns whether the request has come back too often to be sent to an endpoint that is this gateway, or
+    /// that may lead back to it.
     #[cold]
     fn is_loop(&self, always: bool) -> bool {
         let returns = loops::returns(&self.scratch.request);
-        // An endpoint that is the gateway itself brings it back for certain.
+        // An endpoint that is the gateway itself will certainly bring it back.
         returns + usize::from(!always) > self.settings.limits.loops
     }
 
-    /// The request goes out on this connection. The attempt began when its connection was asked for.
+    /// Creates the exchange on this connection. `began` is when the attempt started to wait for the
+    /// connection.
     pub(super) fn exchange<'a>(
         &'a mut self,
         upstream: &'a mut U,
@@ -70,15 +74,15 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
         Exchange::new(parties, began, now)
     }
 
-    /// The endpoint has switched protocols.
+    /// Relays the bytes of the new protocol after the endpoint has switched.
     pub(super) async fn tunnel(&mut self, connection: U) -> Next {
         self.upstream.report(connection.pool(), Outcome::Answered(self.scratch.ledger.status));
         tunnel(self.client, self.worker, self.scratch, connection, self.route.timeouts.upgraded).await;
-        // The client may be speaking still, while the endpoint's last bytes are on their way to it.
+        // The client may still be sending while the endpoint's last bytes are on their way to it.
         Next::Linger
     }
 
-    /// The response broke off when the client had got a part of it.
+    /// Handles a response that broke off after the client had received a part of it.
     pub(super) fn cut(&mut self, pool: &Pool, failure: Failure, reset: bool) -> Next {
         self.failed(pool, &failure);
         self.scratch.ledger.reason = failure.reason;
@@ -89,13 +93,14 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
         }
     }
 
-    /// The client knows of nothing yet: whether there is another attempt.
+    /// Returns whether another attempt follows this failure. The client has received nothing so far.
     pub(super) fn has_another(&mut self, pool: &Pool, failure: &Failure) -> bool {
         self.failed(pool, failure);
         self.attempts.another(failure, &self.scratch.request)
     }
 
-    /// The status that says what the endpoint has done: of a gRPC call that of how it ended.
+    /// Returns the status that describes what the endpoint did. For a gRPC call it is derived from the call's
+    /// own status.
     #[inline]
     pub(super) fn answered(&self) -> u16 {
         let ledger = &self.scratch.ledger;
@@ -105,16 +110,17 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
         }
     }
 
-    /// Whether the [client's deadline](super::Attempts::is_clients_choice) explains the outcome of the call.
+    /// Returns whether the [client's deadline](super::Attempts::is_clients_choice) explains the outcome of
+    /// the call.
     #[inline]
     pub(super) fn is_clients_choice(&self, status: u16) -> bool {
         self.client.stream.may_be_grpc() && self.attempts.is_clients_choice(status)
     }
 
-    /// Tells everyone whom it concerns that the attempt failed.
+    /// Reports a failed attempt to the statistics, the breaker, the limits and the health of the endpoint.
     pub(super) fn failed(&mut self, pool: &Pool, failure: &Failure) {
-        // The client chose the deadline, and must not have endpoints ejected by it. The deadline also explains other failures
-        // after it, such as a stream that the endpoint resets.
+        // The client chose the deadline, which must not eject endpoints. The deadline also explains other
+        // failures after it, such as a stream that the endpoint resets.
         let own = self.client.stream.may_be_grpc() && self.attempts.has_client_given_up();
         if !own && !is_clients_doing(failure.reason) {
             self.worker.stats.upstream_failed(pool.slot(), failure.reason);
@@ -126,7 +132,7 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
         }
     }
 
-    /// Notes an attempt that another one follows. Without a failure, its answer was held back.
+    /// Records an attempt that is followed by another. Without a failure, its response was held back.
     #[cold]
     pub(super) fn note_attempt(&mut self, pool: &Rc<Pool>, failure: Option<&Failure>, began: Instant) {
         let end = match failure {
@@ -136,7 +142,7 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
         self.scratch.ledger.begin_again(pool, end, began, tollgate_net::now());
     }
 
-    /// Takes back what an attempt left behind, so that the next one begins as the first did.
+    /// Removes the traces of an attempt, so that the next one starts like the first.
     pub(super) fn make_ready_again(&mut self) {
         let Scratch { to_upstream, partial, .. } = &mut *self.scratch;
         match self.collected {
@@ -147,7 +153,7 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     }
 }
 
-/// Whether the client caused the failure, so that it does not count as one of the upstream.
+/// Returns whether the client caused the failure, so that it does not count as one of the upstream.
 fn is_clients_doing(reason: Reason) -> bool {
     matches!(
         reason,

@@ -1,4 +1,7 @@
-//! A connection is opened, where a cap is in the way after its turn has come.
+//! Gets a connection for an attempt: waits in the pool's queue if a limit is reached, then opens one.
+//!
+//! `forward` and `runner` call [`connected`] when the pool has no free connection. If the process is short of
+//! file descriptors, it pauses and tries again for a short time.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -10,10 +13,10 @@ use tollgate_net::{Deadline, ProxyHeader};
 use tollgate_observe::Reason;
 use tollgate_upstream::{ConnectError, Granted, Outcome, Pool};
 
-/// So long a request waits for a file descriptor, or for a connection that comes free meanwhile, before it is turned
-/// away: a shortage comes in bursts, and others' connections close all the time.
+/// How long a request waits for a file descriptor, or for a connection to become free, before it is refused.
+/// Shortages come in bursts, and other connections close all the time.
 const SHORTAGE: Duration = Duration::from_millis(500);
-/// From one look for either to the next, the first time; twice as long each time, up to [`LONGEST`].
+/// The first pause between two tries. It doubles each time, up to [`LONGEST`].
 const FIRST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(32);
 
@@ -25,9 +28,9 @@ use crate::total::Total;
 use crate::upstream_side::UpstreamSide;
 
 impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
-    /// Opens a connection, or waits for one where a cap is in the way, and notes how long the opening took.
+    /// Waits for a connection or opens one, and records how long the opening took.
     pub(super) async fn connect(&mut self, pool: &Rc<Pool>, began: Instant) -> Result<U, Failure> {
-        // No more than is left of the attempt's own time, or of the whole.
+        // Bounded by the attempt's own time and by the request's.
         let bounds = Bounds {
             due: self.attempts.head_due(began),
             total: self.attempts.total(),
@@ -45,22 +48,23 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
     }
 }
 
-/// How long it may take to come by a connection.
+/// The time limits for getting a connection.
 #[derive(Debug)]
 pub(super) struct Bounds {
-    /// The attempt's.
+    /// The limit of the attempt.
     pub due: Total,
-    /// The whole request's.
+    /// The limit of the whole request.
     pub total: Total,
-    /// The endpoint's, from when it is asked for a connection on: who waits for a turn waits for the gateway.
+    /// The endpoint's limit. It starts when the opening starts: a wait in the queue is the gateway's doing.
     pub connect: Option<Duration>,
 }
 
-/// Opens a connection, or waits for one where a cap is in the way; with it comes how long the opening took, if one was
-/// opened, and `whose` it is then. `gone` is asked whether it is wanted no more, and may leave a waker.
+/// Waits for a free connection, or for a permit and then opens one. Returns the connection, and how long the
+/// opening took if there was one. `whose` names the client to the endpoint. `gone` returns whether the
+/// connection is no longer needed, and may register a waker.
 ///
 /// # Errors
-/// When there is none in time, or `gone` says so.
+/// If there is no connection in time, or if `gone` returns true.
 pub(super) async fn connected<U: UpstreamSide>(
     pool: &Rc<Pool>,
     whose: ProxyHeader,
@@ -71,7 +75,7 @@ pub(super) async fn connected<U: UpstreamSide>(
     let over = |otherwise| if bounds.total.is_over() { Reason::RequestTimeout } else { otherwise };
     let mut shortage = None;
     loop {
-        // The queue has a bound of its own.
+        // The queue has its own bound.
         let now = tollgate_net::now();
         deadline.set(now, bounds.due.within(now, None));
         let turn = unless_over(deadline, &mut gone, true, U::turn(pool)).await;
@@ -104,7 +108,7 @@ pub(super) async fn connected<U: UpstreamSide>(
     }
 }
 
-/// There is no file descriptor, or no memory, for a connection.
+/// A lack of file descriptors or memory for a new connection.
 struct Shortage {
     since: Instant,
     /// The next pause.
@@ -116,7 +120,7 @@ impl Shortage {
         Self { since, pause: FIRST }
     }
 
-    /// How long to wait before the next look, if there is to be one.
+    /// Returns how long to wait before the next try; `None` if there is none.
     fn pause(&mut self, bounds: &Bounds, now: Instant) -> Option<Duration> {
         let most = bounds.connect.map_or(SHORTAGE, |connect| connect.min(SHORTAGE));
         let pause = bounds.due.within(now, Some(self.pause))?;
@@ -125,10 +129,10 @@ impl Shortage {
     }
 }
 
-/// A connection that has come free after a pause.
+/// Waits for a pause, then returns a connection if one is free.
 ///
 /// # Errors
-/// When the client has gone meanwhile.
+/// If the client leaves during the pause.
 async fn waited<U: UpstreamSide>(
     pool: &Rc<Pool>,
     pause: Duration,
@@ -145,7 +149,7 @@ async fn waited<U: UpstreamSide>(
 }
 
 impl Failure {
-    /// Of an attempt that got no connection.
+    /// Describes the failure of an attempt that got no connection.
     pub(super) fn unconnected(reason: Reason) -> Self {
         let blame = match reason {
             Reason::ClientClosed
@@ -158,8 +162,9 @@ impl Failure {
     }
 }
 
-/// What a wait comes to, unless the client goes away, or the time is up (`None`) before. `queued`: what it is
-/// given passes on if it is not taken, so the client is asked first whether it has gone.
+/// Returns the result of `wait`, unless the client leaves or the time is up (`None`) before. `queued`: the
+/// wait is in a queue, where a grant that is not taken goes to the next. So this checks first whether the
+/// client has left.
 async fn unless_over<T>(
     deadline: &Deadline,
     gone: &mut impl FnMut(&mut Context<'_>) -> bool,
@@ -169,7 +174,8 @@ async fn unless_over<T>(
     let mut wait = pin!(wait);
     let mut waits = false;
     poll_fn(|cx| {
-        // It may have been given what others wait for meanwhile: if it has gone, that is theirs.
+        // The queue may have granted a connection since. If the client has left, that goes to the next in the
+        // queue.
         let asks_first = queued && std::mem::replace(&mut waits, true);
         if asks_first && gone(cx) {
             return Poll::Ready(Err(Some(Reason::ClientClosed)));

@@ -1,4 +1,4 @@
-//! An answer that nobody will see.
+//! Discards the rest of a response that the client does not get, so that the connection can be used again.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -13,20 +13,21 @@ use crate::client_side::ClientSide;
 use crate::upstream_side::UpstreamSide;
 use crate::worker::Worker;
 
-/// A longer rest of a body is not read: a new connection costs less.
+/// The most bytes that are read for this: for more, a new connection costs less.
 const MOST: usize = 64 * 1024;
-/// How long that may take. The connection counts as in use meanwhile.
+/// The longest time for this. The connection counts as in use until then.
 const LONGEST: Duration = Duration::from_secs(1);
 
 impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
-    /// Gets rid of an answer that was held back; `body`: `None` if its connection cannot be used again in any case.
+    /// Discards a response that was held back. `body` is its reader, or `None` if its connection cannot be
+    /// used again.
     pub(super) fn discard(&self, connection: U, body: Option<BodyReader>, now: Instant) {
         self.upstream.report(connection.pool(), Outcome::Answered(self.held_back()));
         connection.discard(self.worker, body, now);
     }
 }
 
-/// Keeps an HTTP/1 connection, if the rest of the body comes soon.
+/// Returns an HTTP/1 connection to its pool, if the rest of the body arrives soon.
 pub(crate) fn keep(worker: &Rc<Worker>, connection: Connection, body: Option<BodyReader>, now: Instant) {
     match body {
         Some(body) if body.is_done() => Pool::put(connection, now),
@@ -38,7 +39,7 @@ pub(crate) fn keep(worker: &Rc<Worker>, connection: Connection, body: Option<Bod
 }
 
 impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
-    /// As [`Self::answered`], of an answer that the client does not get.
+    /// Like [`Self::answered`], for a response that the client does not get.
     fn held_back(&self) -> u16 {
         match self.scratch.ledger.grpc_status {
             Some(_) => self.answered(),
@@ -47,7 +48,7 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
     }
 }
 
-/// Reads a body to its end for the sake of its connection.
+/// Reads a body to its end, so that its connection can be used again.
 async fn drain(worker: Rc<Worker>, mut connection: Connection, mut body: BodyReader, now: Instant) {
     let deadline = worker.timers.deadline();
     deadline.set(now, Some(LONGEST));

@@ -1,9 +1,9 @@
-//! Replaces an error by the answer of another upstream, by a page of one, or by a fixed response.
+//! Replaces an error by the response of another upstream, by a page, or by a fixed response.
 //!
-//! An error is an endpoint's answer, or the gateway's own where no endpoint has answered. [`choose`] picks the first of the
-//! route's fallbacks that fits it, and [`forward`] ends with [`FallBack`]: with that the upstream that failed is out of it, its
-//! limits and permits given back. [`fall_back`] then does what was picked. Each fallback of a route is taken once at most, and
-//! only those behind it may follow, so that a request comes to an end however many of them fail.
+//! An error is an endpoint's response, or the gateway's own if no endpoint has responded. [`choose`] picks
+//! the first of the route's fallbacks that fits, and [`forward`] then returns [`FallBack`]. At that point the
+//! failed upstream has its permits back. [`fall_back`] then carries out the choice. Each fallback of a route
+//! is used at most once, and only later ones may follow it, so every request ends, however many of them fail.
 
 use std::rc::Rc;
 
@@ -25,7 +25,7 @@ use crate::scratch::Scratch;
 use crate::upstream_side::UpstreamSide;
 use crate::worker::Worker;
 
-/// A fallback was picked; the client has heard nothing.
+/// A fallback was chosen, and the client has received nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FallBack;
 
@@ -38,24 +38,24 @@ pub(crate) struct FallingBack {
     status: u16,
     /// The gateway's reason; [`Reason::None`]: the error is an endpoint's.
     reason: Reason,
-    /// Fields of the endpoint's answer without which the client can do nothing about it.
+    /// Fields of the endpoint's response that the client needs to react to the error.
     lines: Vec<u8>,
     /// The length of a request body that was collected, to be sent again.
     collected: Option<u64>,
-    /// Whether the client's connection ends with the answer. `None`: the request's body is still needed.
+    /// Whether the client's connection closes after the response. `None`: the request's body is still needed.
     closes: Option<bool>,
-    /// The page that is asked for.
+    /// The page that is requested.
     page: Option<Page>,
 }
 
-/// A page that takes the place of an error.
+/// A page that replaces an error.
 #[derive(Debug)]
 pub(crate) struct Page {
     /// Its path and query.
     pub target: Vec<u8>,
     /// The status that the client gets.
     pub status: u16,
-    /// Further lines of the answer, each with its CRLF.
+    /// Additional lines of the response, each with its CRLF.
     pub lines: Vec<u8>,
 }
 
@@ -64,7 +64,7 @@ impl FallingBack {
         self.page.as_ref()
     }
 
-    /// Whether the client's connection ends with the answer that replaces the error.
+    /// Returns whether the client's connection closes after the response that replaces the error.
     pub fn closes(&self) -> bool {
         self.closes == Some(true)
     }
@@ -73,7 +73,8 @@ impl FallingBack {
         self.collected.filter(|_| self.page.is_none())
     }
 
-    /// Why the gateway answers with an error after all, now that there is no page: with which status, and which lines.
+    /// If a page was requested and failed, returns the error that the gateway sends instead: its reason,
+    /// status and lines, and whether the connection closes.
     pub fn without_page(&mut self) -> Option<(Reason, u16, Vec<u8>, bool)> {
         self.page.take()?;
         let reason = if self.reason == Reason::None { Reason::ErrorPageUnavailable } else { self.reason };
@@ -81,10 +82,11 @@ impl FallingBack {
     }
 }
 
-/// Fields that tell the client how to react to a status (RFC 9110, 11.6.1, 10.2.1 and 10.2.3). The page carries them.
+/// Fields that tell the client how to react to a status (RFC 9110, 11.6.1, 10.2.1 and 10.2.3). The page
+/// carries them.
 const KEPT: [&str; 3] = ["WWW-Authenticate", "Allow", "Retry-After"];
 
-/// Whether an error of the gateway's comes of the upstream, and not of the client or of the gateway itself.
+/// Returns whether the upstream caused an error of the gateway, and not the client or the gateway itself.
 fn is_of_upstream(reason: Reason) -> bool {
     matches!(
         reason,
@@ -111,8 +113,8 @@ fn is_of_upstream(reason: Reason) -> bool {
     )
 }
 
-/// Picks what takes the place of an error: of an endpoint's answer with this status, or, with a reason, of the gateway's own.
-/// `may_repeat`: the request may be sent again. Says whether there is something.
+/// Chooses a fallback for an error: for an endpoint's response with this status, or, with a reason, for the
+/// gateway's own error. `may_repeat`: the request may be sent again. Returns whether one fits.
 #[cold]
 pub(crate) fn choose(scratch: &mut Scratch, status: u16, reason: Reason, may_repeat: bool) -> bool {
     let Scratch { ledger, response, fallback: falling, .. } = scratch;
@@ -121,7 +123,8 @@ pub(crate) fn choose(scratch: &mut Scratch, status: u16, reason: Reason, may_rep
     if reason != Reason::None && !is_of_upstream(reason) {
         return false;
     }
-    // If the page cannot be had, its status is no error of its own: the request still has the error that the page replaces.
+    // If a page fails, its status is no error of its own: the request still has the error that the page
+    // replaces.
     let page_of = falling.as_ref().filter(|falling| falling.page.is_some()).map(|falling| falling.status);
     let status = page_of.unwrap_or(status);
     let came_from = ledger.upstream.as_ref().map(|upstream| upstream.name.as_str());
@@ -156,13 +159,13 @@ pub(crate) fn choose(scratch: &mut Scratch, status: u16, reason: Reason, may_rep
             }
         }
     }
-    // From here on the clock has to be looked at again.
+    // The request has not just arrived any more, so `forward` must read the clock.
     ledger.in_pieces();
     true
 }
 
 impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
-    /// Whether a fallback takes the place of an error of the gateway's, which the client has not heard of.
+    /// Returns whether a fallback was chosen for an error of the gateway that the client has not received.
     #[inline]
     pub(super) fn falls_back(&mut self, reason: Reason, again: Again) -> bool {
         self.route.fallback.is_some() && self.picks(reason, again)
@@ -178,7 +181,7 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
         choose(self.scratch, reason.status(), reason, may_repeat) && self.leave()
     }
 
-    /// The upstream is left for what was picked: nothing is under way any more, and the request is as it came.
+    /// Leaves the upstream in favour of the fallback: releases all permits, and restores the request.
     pub(super) fn leave(&mut self) -> bool {
         self.attempts.failed(None);
         self.make_ready_again();
@@ -189,7 +192,7 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
         true
     }
 
-    /// If the request asked for a page and the page cannot be had: the error that the page would have replaced.
+    /// If a page was requested and failed, returns the error that the page would have replaced.
     pub(super) fn without_page(&mut self, reason: Reason) -> Option<(Reason, u16, Vec<u8>, bool)> {
         let end = self.scratch.fallback.as_mut()?.without_page()?;
         let ledger = &mut self.scratch.ledger;
@@ -200,7 +203,7 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
     }
 }
 
-/// Does what was picked, until the client has an answer.
+/// Carries out the chosen fallback, and any that follow it, until the client has a response.
 pub(crate) async fn fall_back<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,
@@ -253,7 +256,8 @@ pub(crate) async fn fall_back<S: ClientSide>(
     }
 }
 
-/// Gives up the rest of the request's body. Returns whether the client's connection ends with the answer.
+/// Gives up the rest of the request's body. Returns whether the client's connection closes after the
+/// response.
 fn leave_body<S: ClientSide>(client: &Client<S>, scratch: &mut Scratch, active: &ActivePlan) -> bool {
     let (collected, known, reason) = match &scratch.fallback {
         Some(falling) => (falling.collected.is_some(), falling.closes, falling.reason),
@@ -262,7 +266,7 @@ fn leave_body<S: ClientSide>(client: &Client<S>, scratch: &mut Scratch, active: 
     if let Some(closes) = known {
         return closes;
     }
-    // A collected body has been read: what the inbox holds is the next request.
+    // A collected body was read, so the inbox holds the next request.
     let is_over = collected || pass_over_rest(scratch, reason);
     scratch.to_upstream.clear();
     let closes = !is_over || closes_after(&active.plan.settings, client, scratch);
@@ -272,7 +276,7 @@ fn leave_body<S: ClientSide>(client: &Client<S>, scratch: &mut Scratch, active: 
     closes
 }
 
-/// The path of a page, for an error with this status.
+/// Returns the path of a page for an error with this status.
 fn filled(path: &str, status: u16) -> Vec<u8> {
     let mut out = Vec::with_capacity(path.len());
     for (number, piece) in path.split("{status}").enumerate() {

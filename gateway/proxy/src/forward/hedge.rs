@@ -1,8 +1,9 @@
-//! A second attempt at another endpoint beside a slow first one: the head that comes first wins.
+//! Hedged attempts: if the first attempt is slow, starts a second one at another endpoint. The response head
+//! that arrives first wins.
 //!
-//! Attempts of such a request begin [away from the client](super::runner). It hears of none of them before one has won;
-//! only that one goes on as an exchange. The others are dropped then, and with them their connections: an answer that
-//! comes too late has nowhere to go.
+//! [`Forwarding::race`] runs the attempts as [runners](super::runner), away from the client, which receives
+//! nothing of them. The winner continues as an exchange. The others are dropped together with their
+//! connections, because a late response cannot be used.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -25,7 +26,7 @@ use crate::exchange::upstream_head::{self, Outgoing};
 use crate::grpc;
 use crate::upstream_side::UpstreamSide;
 
-/// The attempt that has won.
+/// The attempt that won.
 #[derive(Debug)]
 pub(super) struct Won<U> {
     pub connection: U,
@@ -34,13 +35,13 @@ pub(super) struct Won<U> {
     pub now: Instant,
 }
 
-/// What an attempt came to.
+/// The result of an attempt.
 type Ended<U> = Result<Box<Answer<U>>, Failure>;
 
-/// How an attempt runs.
+/// A running attempt.
 type Run<'r, U> = Pin<Box<dyn Future<Output = Ended<U>> + 'r>>;
 
-/// An attempt that is under way.
+/// An attempt in progress, with its permits.
 struct Racer<'r, U> {
     pool: Rc<Pool>,
     began: Instant,
@@ -52,12 +53,13 @@ struct Racer<'r, U> {
 }
 
 impl<U> Racer<'_, U> {
-    /// What it leaves to the attempt that counts. The endpoint had nothing to do with it before the request was sent.
+    /// Takes its permits for the attempt that counts. Without a sent request, the adaptive limit learns
+    /// nothing about the endpoint.
     fn take_stake(&mut self) -> Stake {
         let mut stake = std::mem::take(&mut self.stake);
         match (&mut stake.place, self.marks.asked.get()) {
             (Some(place), Some(asked)) => place.sending(asked),
-            // It says nothing of the endpoint.
+            // The request was not sent, so this says nothing about the endpoint.
             (place, _) => *place = None,
         }
         stake
@@ -65,7 +67,7 @@ impl<U> Racer<'_, U> {
 }
 
 impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
-    /// Whether there may be a second attempt beside the present one.
+    /// Returns whether a second attempt may run in parallel with the current one.
     #[inline]
     pub(super) fn is_hedged(&self) -> bool {
         self.upstream.rules().hedge.as_ref().is_some_and(|hedge| self.fits(hedge))
@@ -85,7 +87,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
             Length::Exactly(length) => length <= self.scratch.inbox.len() as u64,
             length => length.is_empty(),
         };
-        // A client's session lies where its cookie says.
+        // A sticky cookie ties the session to one endpoint.
         let asker = || Asker::new(self.scratch, &self.client.peer);
         let is_tied = || asker().sticky(self.upstream).is_some_and(|cookie| self.upstream.holds(cookie));
         method
@@ -96,11 +98,11 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
             && !is_tied()
     }
 
-    /// The attempt that has just [begun](Self::begin) at `pool`, and beside it a second one when its time has come. In
-    /// the end `pool` is that of the attempt that won, or failed last.
+    /// Runs the attempt that was just [started](Self::begin) at `pool`, and a second one once its delay has
+    /// passed. On return, `pool` is the endpoint of the attempt that won, or that failed last.
     ///
     /// # Errors
-    /// When none brought a response: why the last one did not.
+    /// If no attempt got a response: the failure of the last one.
     pub(super) async fn race(&mut self, pool: &mut Rc<Pool>, began: Instant) -> Result<Won<U>, Failure> {
         let after = self.upstream.rules().hedge.as_ref().map(|hedge| hedge.after);
         let stake = self.attempts.take_stake();
@@ -119,7 +121,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         let (mut racer, end) = match end {
             Some(end) => end,
             None => {
-                // The others go with the race.
+                // The others are dropped with the race.
                 let racer = race.racers.remove(0);
                 let again = Again::Never;
                 (racer, Err(Failure { reason: Reason::ClientClosed, again, body_taken: false, blame: None }))
@@ -134,7 +136,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
                 if let Some(permit) = permit {
                     permit.overtaken(now);
                 }
-                // It would have taken longer still.
+                // Its time so far is a lower bound of its latency.
                 if let Some(place) = place {
                     place.done(now);
                 }
@@ -149,7 +151,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         ledger.endpoint = Some(pool.clone());
         ledger.connect = racer.marks.connect.get();
         let Answer { connection, underway, now, .. } = *end?;
-        // The exchange counts the last one itself.
+        // The exchange counts the last attempt itself.
         ledger.attempts = ledger.attempts.saturating_sub(1);
         affinity::keep(self.scratch, self.upstream, pool);
         if racer.hedge {
@@ -203,7 +205,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         Racer { pool, began, stake, marks, hedge, run: Box::pin(runner.run()) }
     }
 
-    /// A second attempt, if there is another endpoint and all that bounds attempts allows it.
+    /// Starts a second attempt, if there is another endpoint and if all limits on attempts allow it.
     fn second(&mut self, first: &Rc<Pool>) -> Option<Racer<'r, U>> {
         let now = tollgate_net::now();
         let avoid: Vec<_> = self.attempts.tried().iter().chain([first]).cloned().collect();
@@ -216,7 +218,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         Some(self.racer(pool, now, stake, true))
     }
 
-    /// A racer is out, and another one goes on.
+    /// Removes an attempt from the race while another one goes on.
     fn out(&mut self, mut racer: Racer<'r, U>, end: Ended<U>) {
         self.attempts.put_stake(racer.take_stake());
         let Racer { pool, began, .. } = racer;
@@ -238,18 +240,18 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
     }
 }
 
-/// Attempts that are under way together: one, then two.
+/// The attempts in progress: one, then two.
 struct Race<'r, U> {
-    /// How often the request had been sent before.
+    /// How often the request was sent before the race.
     sent: u8,
-    /// How often those sent it that are out.
+    /// How often attempts that are out have sent the request.
     given_up: u8,
     may_hedge: bool,
     racers: Vec<Racer<'r, U>>,
 }
 
 impl<'r, U: UpstreamSide + 'r> Race<'r, U> {
-    /// Ready with the one that won or was the last to fail; `None`: the client has gone.
+    /// Ready with the attempt that won or was the last to fail; `None` if the client has left.
     fn poll<S: ClientSide>(
         &mut self,
         forwarding: &mut Forwarding<'r, S, U>,
@@ -268,7 +270,7 @@ impl<'r, U: UpstreamSide + 'r> Race<'r, U> {
                     continue;
                 };
                 let racer = self.racers.remove(at);
-                // Where another one is under way, only an answer that needs no other attempt wins.
+                // While another attempt is in progress, only a response that needs no retry wins.
                 let ends = self.racers.is_empty()
                     || end.as_ref().is_ok_and(|answer| !forwarding.attempts.minds(answer.status));
                 if ends {
@@ -286,7 +288,8 @@ impl<'r, U: UpstreamSide + 'r> Race<'r, U> {
         }
     }
 
-    /// How often the request has been sent by now is in the books at any time: the race may be given up.
+    /// Keeps the number of sent requests up to date in the ledger, because the race may be dropped at any
+    /// time.
     fn note<S>(&self, forwarding: &mut Forwarding<'_, S, U>) {
         let sent = self.racers.iter().map(|racer| racer.marks.sent.get());
         let sent = sent.fold(self.sent.saturating_add(self.given_up), u8::saturating_add);

@@ -1,10 +1,18 @@
-//! A request is forwarded: an endpoint picked, a connection taken or opened, the exchange seen through, and what failed
-//! tried again if it may be.
+//! Forwards a request: picks an endpoint, takes or opens a connection, runs the exchange, and retries what
+//! failed.
 //!
-//! [`forward`] is the loop over the attempts. `attempt` is how one begins and ends, `retry` decides whether there is
-//! another one, `connect` and `pause` are the waits before it, `discard` gets rid of an answer that nobody will see,
-//! `fallback` has what takes the place of an error, `settle` says what becomes of the client. `hedge` has several attempts
-//! race, and `runner` is each of them.
+//! [`request`](crate::request) calls [`forward`] once the upstream is known. `forward` is the loop over the
+//! attempts. Each round does this:
+//!
+//! 1. `attempt` starts the attempt and picks the endpoint.
+//! 2. `connect` waits for a connection if the pool has none that is free. If the upstream hedges, `hedge`
+//!    races two attempts instead, each in a `runner`.
+//! 3. [`Exchange`](crate::exchange) sends the request and receives the response.
+//! 4. `retry` decides whether another attempt follows, and `pause` waits before it. `discard` reads the rest
+//!    of a response that the client does not get.
+//!
+//! At the end, `settle` answers the client and decides what happens to its connection. `fallback` replaces an
+//! error by another upstream's response, a page, or a fixed response.
 
 mod attempt;
 mod connect;
@@ -49,12 +57,12 @@ use crate::total::Total;
 use crate::upstream_side::UpstreamSide;
 use crate::worker::Worker;
 
-/// Whether the request says itself that its body is longer than the route takes.
+/// Returns whether the request declares a longer body than the route accepts.
 pub(crate) fn declares_too_much(route: &Route, request: &RequestHead) -> bool {
     matches!((route.body_limit, request.length), (Some(limit), Length::Exactly(length)) if length > limit)
 }
 
-/// Whether the request asks for an upgrade, to nothing but what the route allows.
+/// Returns whether the request asks for an upgrade, and the route allows all protocols that it names.
 #[inline]
 pub(crate) fn allows_upgrade(route: &Route, request: &RequestHead) -> bool {
     request.upgrade.is_some_and(|protocols| allows_all(route, request.slice(protocols)))
@@ -67,13 +75,14 @@ fn allows_all(route: &Route, protocols: &[u8]) -> bool {
     })
 }
 
-/// Forwards a request to an endpoint of its route: one attempt after the other, until the client has an answer or there
-/// is to be no other attempt.
+/// Forwards a request to the endpoints of an upstream, one attempt after another, until the client has a
+/// response or no more attempts are allowed.
 ///
-/// Ends with [`FallBack`] where something else takes the place of an error, which is for [`fall_back`].
+/// Returns [`FallBack`] if a fallback was chosen to replace an error; the caller passes that to
+/// [`fall_back`].
 ///
-/// All of it is one future, on purpose: each `async fn` below another costs a plain request some 60 instructions. What
-/// is called here with `await` is what few requests need.
+/// This is deliberately one large future, since each nested `async fn` costs a plain request some 60
+/// instructions. The parts called with `await` are needed by few requests.
 pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,
@@ -104,11 +113,11 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
     if let Some(bounds) = route.buffer.response {
         scratch.to_client.spool_into(Spool::new(bounds));
     }
-    // A request whose head came in one piece, and for which nobody had to wait since, has just come: one look at the clock
-    // less.
+    // If the head arrived in one piece and nothing was awaited since, the request has just arrived: that
+    // saves one read of the clock.
     let just_now = scratch.ledger.at_once().filter(|_| !S::POLICED && collected.is_none());
     let mut now = just_now.unwrap_or_else(tollgate_net::now);
-    // A page has its own time: why there is an error may be that the request's is over.
+    // A page has its own time, because the request's time may be over, and that may be the error.
     let began = scratch.ledger.started().filter(|_| !is_page).unwrap_or(now);
     let mut total = Total::new(began, route.timeouts.total);
     let mut patience = None;
@@ -132,7 +141,7 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
         attempts,
         speaks: PhantomData,
     };
-    // In HTTP/1 the request goes on as an ordinary one; here it has no other meaning.
+    // In HTTP/1 the request goes on without its upgrade; an extended CONNECT has no other meaning.
     if S::EXTENDED && forwarding.scratch.request.extended && !upgrade && !is_page {
         return Ok(forwarding.refuse(Reason::ConnectRefused).await);
     }
@@ -207,15 +216,16 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
                     return Err(FallBack);
                 }
                 End::Failed { stale: true, .. } => {
-                    // Nobody's fault: the endpoint closed an idle connection while the request was on its way. A fresh
-                    // one cannot meet that again. It is no retry and costs no budget: each takes a connection with it
-                    // that is there because a request was answered, or is bounded (`may_be_stale`).
+                    // No side is at fault: the endpoint closed an idle connection while the request was on
+                    // its way. A fresh connection cannot have this problem. It is not a retry and costs no
+                    // budget. Each of these tries uses up a connection that exists because a request was
+                    // answered, or is bounded (`may_be_stale`).
                     worker.stats.upstream_stale(pool.slot());
                     forwarding.make_ready_again();
                     stale = true;
                 }
                 End::Failed { reason, begun, again, body_taken, blame, .. } => {
-                    // A part of an interim response that is stuck on its way counts: nothing can follow it.
+                    // A partly sent interim response counts as well: no other response can follow it.
                     if begun || !forwarding.scratch.to_client.is_empty() {
                         return Ok(forwarding.cut(
                             &pool,
@@ -249,8 +259,8 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
     }
 }
 
-/// The upstream that a request goes to, with the path that it goes with in `scratch`. `share`: the one of its route's
-/// upstreams that it was found to go to already.
+/// Returns the upstream for a request, and leaves the path for it in `scratch`. `share` is the upstream of
+/// the route, by number, if the policies have chosen one.
 pub(crate) fn destination<'a>(
     scratch: &mut Scratch,
     active: &'a ActivePlan,
@@ -269,7 +279,7 @@ pub(crate) fn destination<'a>(
     active.upstream(index, &asker).ok_or(Reason::DestinationUnavailable)
 }
 
-/// What all attempts of one request have in common.
+/// The state that all attempts of one request share.
 struct Forwarding<'a, S, U> {
     client: &'a mut Client<S>,
     worker: &'a Rc<Worker>,
@@ -279,9 +289,9 @@ struct Forwarding<'a, S, U> {
     upstream: &'a Rc<Upstream>,
     /// Whether the request asks for an upgrade that the route allows.
     upgrade: bool,
-    /// Length of a body that was collected; it lies in the upstream's backlog, to be sent as often as need be.
+    /// The length of a body that was collected. It is in the upstream's backlog, and can be sent repeatedly.
     collected: Option<u64>,
     attempts: Attempts<'a>,
-    /// What the endpoints speak.
+    /// The version of HTTP that the endpoints speak.
     speaks: PhantomData<U>,
 }

@@ -1,4 +1,4 @@
-//! The wait before another attempt.
+//! Waits before another attempt.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -10,10 +10,10 @@ use super::Forwarding;
 use crate::client_side::ClientSide;
 
 impl<S: ClientSide, U> Forwarding<'_, S, U> {
-    /// Waits as long as was drawn for the next attempt; says when that is over.
+    /// Waits for the random backoff of the next attempt. Returns the time at its end.
     ///
     /// # Errors
-    /// When the client leaves during the wait.
+    /// If the client leaves during the wait.
     pub(super) async fn pause(&mut self) -> Result<Instant, Reason> {
         let (now, wait) = (tollgate_net::now(), self.attempts.wait());
         if wait.is_zero() {

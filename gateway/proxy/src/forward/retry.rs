@@ -1,4 +1,8 @@
-//! Whether a request is tried again.
+//! Decides whether a request is retried, and holds the permits of its attempts.
+//!
+//! [`Attempts`] counts the attempts of one request. [`Attempts::begin`] asks the adaptive limit and the
+//! circuit breaker for each. After a failure, the retry rules, the remaining time and the retry budget decide
+//! about another one.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -12,67 +16,69 @@ use tollgate_upstream::{AdaptivePermit, BreakerPermit, Outcome, Pool, UnderWay, 
 use crate::grpc::Patience;
 use crate::total::Total;
 
-/// What it would mean to send the request again.
+/// Whether, and in which state, the request can be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// The endpoint has got nothing of it.
+    /// The endpoint has received nothing of it.
     Unsent,
-    /// The endpoint may have acted on it. All of it is here, to be sent as it was.
+    /// The endpoint may have acted on it. The whole request is here, and can be sent unchanged.
     Whole,
-    /// It cannot be: bytes of its body are gone, or the client has got something of a response.
+    /// It cannot be sent again: bytes of its body are gone, or the client has received a part of a response.
     Never,
 }
 
-/// Why an attempt brought the client nothing.
+/// The failure of an attempt that gave the client no response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Failure {
     pub reason: Reason,
     pub again: Again,
-    /// Bytes of the body have left the inbox.
+    /// Whether bytes of the body have left the inbox.
     pub body_taken: bool,
-    /// What the endpoint, or the way to it, did; `None`: it was the client, or the gateway itself.
+    /// The endpoint's share in the failure, connecting included; `None` if the client or the gateway caused
+    /// it.
     pub blame: Option<Outcome>,
 }
 
-/// The attempts of one request: how many there were, what they may yet use, and whether there is another.
+/// The attempts of one request: their number, their permits, and the rules for another one.
 pub(crate) struct Attempts<'a> {
     upstream: &'a Upstream,
     rules: &'a Retry,
     total: Total,
-    /// The client's, if the request is a gRPC call with a deadline.
+    /// The client's deadline, if the request is a gRPC call that has one.
     patience: Option<Patience>,
-    /// The present one included. A request that is sent again because it met a stale connection is the same attempt.
+    /// The number of attempts, the current one included. A request that is sent again after a stale
+    /// connection is the same attempt.
     made: u8,
-    /// What the breaker wants to hear of the present one.
+    /// The breaker's permit of the current attempt, which reports its result.
     permit: Option<BreakerPermit>,
     priority: Priority,
-    /// The place of the present one within the adaptive limit, until its response's head is here.
+    /// The adaptive limit's permit of the current attempt, until the response head arrives.
     place: Option<AdaptivePermit>,
-    /// Whether a page is asked for in the place of an error: a GET, whatever the request's own method.
+    /// Whether a page is requested in place of an error: that is a GET, whatever the request's own method.
     is_page: bool,
-    /// What only a request has that is tried again: a plain one pays for a null pointer.
+    /// The state of a request that is retried. Boxed: a plain request pays for a null pointer.
     again: Option<Box<TriedAgain>>,
 }
 
-/// What a request has that is tried again.
+/// The state of a request that is retried.
 #[derive(Default)]
 struct TriedAgain {
-    /// Endpoints that were tried in vain.
+    /// Endpoints that were tried without success.
     tried: Vec<Rc<Pool>>,
-    /// Counts the present attempt.
+    /// Counts the current attempt as a retry in progress.
     under_way: Option<UnderWay>,
-    /// How long to wait before it begins.
+    /// The wait before it starts.
     wait: Duration,
 }
 
-/// What is at stake with one of several attempts that are under way.
+/// The permits of one of several attempts in progress.
 #[derive(Debug, Default)]
 pub(super) struct Stake {
-    /// What the breaker wants to hear of it.
+    /// The breaker's permit, which reports its result.
     pub permit: Option<BreakerPermit>,
-    /// Its place within the adaptive limit.
+    /// The adaptive limit's permit.
     pub place: Option<AdaptivePermit>,
-    /// Counts it, if it is not the first.
+    /// Counts it as a retry in progress, if it is not the first.
     under_way: Option<UnderWay>,
 }
 
@@ -90,32 +96,32 @@ impl<'a> Attempts<'a> {
         Self { upstream, rules, total, patience, made: 0, permit, priority, place, is_page, again }
     }
 
-    /// Endpoints that were tried in vain.
+    /// Returns the endpoints that were tried without success.
     pub fn tried(&self) -> &[Rc<Pool>] {
         self.again.as_ref().map_or(&[], |again| &again.tried)
     }
 
-    /// The next attempt is to go elsewhere.
+    /// Makes the next attempts avoid this endpoint.
     pub fn avoid(&mut self, pool: Rc<Pool>) {
         self.again.get_or_insert_default().tried.push(pool);
     }
 
-    /// The bound of all attempts together.
+    /// Returns the time limit of all attempts together.
     pub fn total(&self) -> Total {
         self.total
     }
 
-    /// The bound of the head of a response to an attempt that began then.
+    /// Returns the time limit for the response head of an attempt that started at `began`.
     pub fn head_due(&self, began: Instant) -> Total {
         self.total.and(began, self.rules.per_try)
     }
 
-    /// Another attempt begins.
+    /// Starts another attempt.
     ///
     /// # Errors
-    /// When the breaker or the adaptive limit does not let it through.
+    /// If the breaker or the adaptive limit refuses it.
     pub fn begin(&mut self, now: Instant) -> Result<(), Reason> {
-        // The breaker last: it counts whom it turns away, and each probe that it lets through.
+        // The breaker comes last, because it counts each refusal and each probe.
         let place = self.upstream.enter(self.priority, now).map_err(|_| Reason::AdaptiveLimit)?;
         self.permit = self.upstream.admit(now).map_err(|_| Reason::CircuitOpen)?;
         self.place = place;
@@ -123,13 +129,13 @@ impl<'a> Attempts<'a> {
         Ok(())
     }
 
-    /// Whether there may be another attempt beside the present one, as far as their number goes.
+    /// Returns whether the current attempt is the last one that the rules allow.
     pub(super) fn is_last(&self) -> bool {
         self.made >= self.rules.attempts
     }
 
-    /// Another attempt begins beside the present one, if time, breaker, limit and budget allow; the dearest question
-    /// last.
+    /// Starts another attempt in parallel with the current one, if time, breaker, limit and budget allow it.
+    /// The most expensive check comes last.
     pub(super) fn begin_beside(&mut self, now: Instant) -> Option<Stake> {
         let Self { upstream, priority, .. } = *self;
         if self.is_last()
@@ -146,13 +152,13 @@ impl<'a> Attempts<'a> {
         Some(Stake { permit, place, under_way })
     }
 
-    /// Takes out what is at stake with the present attempt: there are to be several.
+    /// Takes the permits of the current attempt, because several are about to run.
     pub(super) fn take_stake(&mut self) -> Stake {
         let under_way = self.again.as_mut().and_then(|again| again.under_way.take());
         Stake { permit: self.permit.take(), place: self.place.take(), under_way }
     }
 
-    /// From now on this attempt is the present one.
+    /// Makes the attempt with these permits the current one.
     pub(super) fn put_stake(&mut self, stake: Stake) {
         (self.permit, self.place) = (stake.permit, stake.place);
         if stake.under_way.is_some() {
@@ -160,7 +166,7 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// The request goes out on a connection now. Until then the upstream had nothing to do with it.
+    /// Called when the request is sent on a connection. The latency of the upstream counts from here.
     #[inline]
     pub fn sending(&mut self, now: Instant) {
         if let Some(place) = &mut self.place {
@@ -168,14 +174,15 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// The upstream waits for a body that the client still sends.
+    /// Called when the upstream waits for a body that the client still sends. That time does not count as
+    /// latency.
     pub fn waits_for_body(&mut self) {
         if let Some(place) = &mut self.place {
             place.suspend();
         }
     }
 
-    /// The whole request has gone out.
+    /// Called when the whole request was sent.
     #[inline]
     pub fn sent(&mut self, now: Instant) {
         if let Some(place) = &mut self.place {
@@ -183,22 +190,23 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Whether the client's own deadline explains a failure with this HTTP status. Such a failure counts against nothing,
-    /// and is not tried again. Reads the clock: the time of the worker's turn is too old on a machine that is short of
-    /// processors, where the answer may come long after the turn began.
+    /// Returns whether the client's own deadline explains a failure with this HTTP status. Such a failure
+    /// counts against nothing and is not retried. It reads the clock: on a machine that is short of
+    /// processors, the response may come long after the worker's turn started, so the time of the turn would
+    /// be too old.
     #[inline]
     pub fn is_clients_choice(&self, status: u16) -> bool {
         status >= 500 && self.patience.is_some_and(|patience| patience.explains(status, tollgate_net::now()))
     }
 
-    /// Whether the client's deadline has passed.
+    /// Returns whether the client's deadline has passed.
     pub(super) fn has_client_given_up(&self) -> bool {
         self.patience.is_some_and(|patience| patience.is_over(tollgate_net::now()))
     }
 
-    /// The head of the response is here.
+    /// Called when the response head arrives. Reports the result to the adaptive limit and the breaker.
     pub fn answered(&mut self, status: u16, now: Instant) {
-        // An error may take less time than the work that was not done: it tells nothing of the latency.
+        // A response with an error may skip the work, so its latency means nothing.
         if let Some(place) = self.place.take()
             && status < 500
         {
@@ -209,7 +217,7 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// No response will come. Nobody to blame: then it says nothing about the upstream.
+    /// Called when no response will arrive. Without blame, it says nothing about the upstream.
     pub fn failed(&mut self, blame: Option<Outcome>) {
         if let Some(place) = self.place.take()
             && blame == Some(Outcome::TimedOut)
@@ -223,7 +231,7 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Whether the request may be sent again, though it may have been acted upon.
+    /// Returns whether the request may be sent again, even if an endpoint may have acted on it.
     pub fn may_repeat(&self, again: Again, request: &RequestHead) -> bool {
         let methods = &self.rules.methods;
         match again {
@@ -238,34 +246,36 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Whether a response with this status is one after which there may be another attempt.
+    /// Returns whether the rules allow a retry after a response with this status.
     #[inline]
     pub fn minds(&self, status: u16) -> bool {
         let statuses = &self.rules.on.statuses;
         !statuses.is_empty() && statuses.binary_search(&status).is_ok()
     }
 
-    /// Whether such a response is held back from the client: there is another attempt.
+    /// Returns whether such a response is held back from the client, because another attempt follows.
     pub fn holds_back(&mut self, again: Again, request: &RequestHead) -> bool {
         self.may_repeat(again, request) && self.grant()
     }
 
-    /// Whether the answer to a gRPC call that ended so is held back from the client: there is another attempt.
+    /// Returns whether the response to a gRPC call with this status is held back, because another attempt
+    /// follows.
     pub fn holds_back_call(&mut self, code: Code) -> bool {
         self.rules.on.grpc.binary_search(&code.number()).is_ok() && self.grant()
     }
 
-    /// Whether there is another attempt after this failure.
+    /// Returns whether another attempt follows this failure.
     pub(super) fn another(&mut self, failure: &Failure, request: &RequestHead) -> bool {
         is_wanted(&self.rules.on, failure.reason) && self.may_repeat(failure.again, request) && self.grant()
     }
 
-    /// How long to wait before the attempt that was granted last.
+    /// Returns the wait before the attempt that was granted last.
     pub(super) fn wait(&self) -> Duration {
         self.again.as_ref().map_or(Duration::ZERO, |again| again.wait)
     }
 
-    /// Whether attempts, time, breaker, limit and budget allow for another one; the dearest question last.
+    /// Grants another attempt if number, time, breaker, limit and budget allow it. The most expensive check
+    /// comes last.
     fn grant(&mut self) -> bool {
         let Self { upstream, rules, total, made, priority, .. } = *self;
         if made >= rules.attempts {
@@ -277,14 +287,14 @@ impl<'a> Attempts<'a> {
         if !total.leaves(now, again.wait) || !upstream.would_admit(now) || !upstream.has_room(priority) {
             return false;
         }
-        // A request has one retry under way at most: the one before has ended.
+        // A request has at most one retry in progress, and the previous one is over.
         again.under_way = None;
         again.under_way = upstream.begin_retry(rules, now);
         again.under_way.is_some()
     }
 }
 
-/// Whether the rules name this reason.
+/// Returns whether the rules allow a retry for this reason.
 fn is_wanted(on: &RetryOn, reason: Reason) -> bool {
     match reason {
         Reason::DnsError | Reason::ConnectionRefused | Reason::ConnectionTimeout => on.connect_failure,
@@ -294,8 +304,9 @@ fn is_wanted(on: &RetryOn, reason: Reason) -> bool {
     }
 }
 
-/// The wait after so many attempts: doubled each time, up to a bound, and any part of that ("full jitter": M. Brooker,
-/// "Exponential Backoff And Jitter", 2015), so that those who failed together do not come back together.
+/// Returns the wait after `made` attempts. Its bound doubles each time, up to a maximum, and the wait is a
+/// random part of that ("full jitter": M. Brooker, "Exponential Backoff And Jitter", 2015). So clients that
+/// failed together do not come back together.
 fn backoff(rules: &Retry, made: u8, draw: impl FnOnce(Duration) -> Duration) -> Duration {
     let doubled = 1_u32.checked_shl(u32::from(made.saturating_sub(1))).unwrap_or(u32::MAX);
     draw(rules.backoff.saturating_mul(doubled).min(rules.backoff_max))

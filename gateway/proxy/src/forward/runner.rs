@@ -1,4 +1,8 @@
-//! One of several attempts that are under way for a request: up to the head of its response, away from the client.
+//! One hedged attempt: gets a connection, sends the request and waits for the response head, without touching
+//! the client.
+//!
+//! `hedge` polls several [`Runner`]s for one request. A runner owns all that it needs, and keeps every byte
+//! that it receives, so that the exchange of the winner can parse the response again ([`Underway`]).
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -23,32 +27,32 @@ use crate::total::Total;
 use crate::upstream_side::{NoHead, UpstreamSide, unsayable};
 use crate::worker::Worker;
 
-/// What an attempt needs that nothing else may touch meanwhile.
+/// The inputs of an attempt, which it does not share with other attempts.
 pub(super) struct Runner<'a> {
     pub worker: Rc<Worker>,
     pub pool: Rc<Pool>,
-    /// Who asks, as the endpoint may want to be told.
+    /// The PROXY header that names the client to the endpoint.
     pub whose: ProxyHeader,
     pub timeouts: &'a Timeouts,
     pub limits: &'a HeadLimits,
     pub method: Method,
-    /// Whether the endpoint may get it twice.
+    /// Whether the endpoint may receive the request twice.
     pub may_repeat: bool,
-    /// The request's head, and of its body what came with that.
+    /// The request's head, followed in `data` by the part of the body that arrived with it.
     pub head: Vec<u8>,
-    /// Whether nobody on the way may keep its fields in a table.
+    /// Whether no field may enter a compression table.
     pub secrets: bool,
     pub data: Vec<u8>,
     /// The rest of the body.
     pub body: Option<Spool>,
     pub began: Instant,
-    /// The bound of the response's head, and that of the whole.
+    /// The time limits of the response head and of the whole request.
     pub due: Total,
     pub total: Total,
     pub marks: Rc<Marks>,
 }
 
-/// What the log wants to know of an attempt, though it may be given up at any time.
+/// The facts about an attempt that the log needs, even if the attempt is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     /// How often the request was sent.
@@ -59,7 +63,7 @@ pub(super) struct Marks {
     pub connect: Cell<Option<Duration>>,
 }
 
-/// The head of a response is here.
+/// A response whose head has arrived.
 #[derive(Debug)]
 pub(super) struct Answer<U> {
     pub connection: U,
@@ -68,7 +72,7 @@ pub(super) struct Answer<U> {
     pub now: Instant,
 }
 
-/// How an attempt on one connection ended.
+/// The result of an attempt on one connection.
 enum Ask<U> {
     Answered(Box<Answer<U>>),
     Failed(Failure),
@@ -77,10 +81,10 @@ enum Ask<U> {
 }
 
 impl Runner<'_> {
-    /// Sends the request and waits for the head of its response.
+    /// Sends the request and waits for the response head.
     ///
     /// # Errors
-    /// When there will be none.
+    /// If there will be none.
     pub async fn run<U: UpstreamSide>(self) -> Result<Box<Answer<U>>, Failure> {
         let deadline = self.worker.timers.deadline();
         let mut kept = U::take(&self.pool, self.began);
@@ -93,7 +97,8 @@ impl Runner<'_> {
             match self.ask(connection, &deadline).await {
                 Ask::Answered(answer) => return Ok(answer),
                 Ask::Failed(failure) => return Err(failure),
-                // As in `forward`: nobody's fault, no retry, and a fresh connection cannot meet it again.
+                // As in `forward`: no side is at fault, it is not a retry, and a fresh connection cannot have
+                // this problem.
                 Ask::Stale => self.worker.stats.upstream_stale(self.pool.slot()),
             }
         }
@@ -101,7 +106,7 @@ impl Runner<'_> {
 
     async fn connect<U: UpstreamSide>(&self, deadline: &Deadline) -> Result<U, Failure> {
         let bounds = Bounds { due: self.due, total: self.total, connect: self.timeouts.connect };
-        // Whether the client is still there is looked at by whoever this attempt is for.
+        // The caller of this attempt checks whether the client is still there.
         let (connection, took) = connected(&self.pool, self.whose, &bounds, deadline, |_| false).await?;
         self.marks.connect.set(took);
         Ok(connection)
@@ -170,7 +175,7 @@ impl Runner<'_> {
     }
 }
 
-/// A request on its way over one connection.
+/// A request in progress on one connection.
 struct Asking<'r, 'a, U> {
     runner: &'r Runner<'a>,
     deadline: &'r Deadline,
@@ -209,11 +214,11 @@ impl<U: UpstreamSide> Asking<'_, '_, U> {
                 Err(reason) => return Poll::Ready(Err((reason, Some(Outcome::Broken)))),
             }
         }
-        // Last: what has come in time counts, however late this worker looks.
+        // Checked last: what arrived in time counts, however late this worker looks.
         self.deadline.poll_passed(cx).map(|()| Err((self.too_late(), Some(Outcome::TimedOut))))
     }
 
-    /// Reads heads that come apart; the exchange reads them again.
+    /// Reads heads that arrive separately; the exchange reads them again.
     fn poll_heads(&mut self, cx: &mut Context<'_>) -> Poll<Result<(u16, Instant), Failed>> {
         loop {
             let mut head = ResponseHead::default();
@@ -253,7 +258,7 @@ impl<U: UpstreamSide> Asking<'_, '_, U> {
             Poll::Ready(Err(error)) if Backlog::is_own(error) => {
                 return Err((Reason::ProxyInternalError, None));
             }
-            // Its answer may be there all the same.
+            // Its response may have arrived all the same.
             Poll::Ready(Err(error)) => self.deaf = Some(error.kind()),
             _ => {}
         }
@@ -268,7 +273,7 @@ impl<U: UpstreamSide> Asking<'_, '_, U> {
         self.deaf.is_some() || self.to_upstream.is_empty()
     }
 
-    /// What is waited for, and what it is called when that was too long.
+    /// Returns the timeout of the current wait, and the reason if it expires.
     fn awaited(&self) -> (Option<Duration>, Reason) {
         let timeouts = self.runner.timeouts;
         match self.is_sent() {
@@ -292,21 +297,21 @@ impl<U: UpstreamSide> Asking<'_, '_, U> {
     }
 }
 
-/// The heads of responses, up to the final one. All bytes are kept, for the exchange to read them again.
+/// The response heads, up to the final one. All bytes are kept, for the exchange to parse them again.
 #[derive(Default)]
 struct Heads {
     received: Vec<u8>,
-    /// Where the present head begins.
+    /// The start of the current head.
     at: usize,
     parser: ResponseParser,
     response: ResponseHead,
     interim: u32,
-    /// Those that come apart from bytes.
+    /// Heads that arrive separately.
     apart: Vec<ResponseHead>,
 }
 
 impl Heads {
-    /// Takes some more bytes; the status, when the final head is whole.
+    /// Takes more bytes. Returns the status once the final head is complete.
     fn take(&mut self, bytes: &[u8], asked: Method, limits: &HeadLimits) -> Result<Option<u16>, Reason> {
         self.received.extend_from_slice(bytes);
         loop {
@@ -317,7 +322,7 @@ impl Heads {
             match self.parser.advance(rest, asked, &mut self.response, limits) {
                 Ok(Progress::Partial) => return Ok(None),
                 Ok(Progress::Complete(_)) if !self.response.is_interim() => {
-                    // Nobody asked for another protocol: a request that does is not hedged.
+                    // A request that asks for another protocol is not hedged, so no switch was asked for.
                     let switched = self.response.status == 101;
                     return if switched {
                         Err(Reason::HttpProtocolError)

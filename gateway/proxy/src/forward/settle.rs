@@ -1,4 +1,4 @@
-//! What becomes of the client when the attempts are over.
+//! Answers the client and decides what happens to its connection when no more attempts follow.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,8 +19,8 @@ use crate::scratch::Scratch;
 use crate::upstream_side::UpstreamSide;
 
 impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
-    /// The upstream has done its part: the client takes the rest in its own time. `keep`: its connection can carry
-    /// another request.
+    /// Writes the rest of the response at the client's pace, after the upstream has finished. `keep`: the
+    /// client's connection can carry another request.
     pub(super) async fn deliver_rest(&mut self, now: Instant, keep: bool) -> Next {
         let Scratch { request, to_client, ledger, .. } = &mut *self.scratch;
         let allowance = Allowance {
@@ -54,16 +54,17 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
         }
     }
 
-    /// Answers with a reason, while all of the body that is here is still where it was.
+    /// Answers with a reason, while the whole part of the body that is here is still unread.
     pub(super) async fn refuse(&mut self, reason: Reason) -> Next {
-        // A collected body has been read: what the inbox holds is the next request.
+        // A collected body was read, so the inbox holds the next request.
         let over =
             self.collected.is_some() || self.scratch.page().is_some() || pass_over_rest(self.scratch, reason);
         self.answer(reason, !over).await
     }
 
     async fn answer(&mut self, reason: Reason, close: bool) -> Next {
-        // However long the client takes for the answer: nothing is under way any more.
+        // Permits are released now, however long the client takes for the response: no attempt is in
+        // progress.
         self.attempts.failed(None);
         self.scratch.to_upstream.clear();
         self.scratch.to_client.clear();
@@ -86,9 +87,9 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
         respond::error(self.client, self.worker, self.scratch, self.settings, reason, close).await
     }
 
-    /// Ends the client's connection with this answer. The process has no file descriptor for a connection to an endpoint,
-    /// and this client's first request has met that: new connections could otherwise hold all descriptors, and leave none
-    /// for the requests that they carry.
+    /// Closes the client's connection with this response. The process has no file descriptor for a connection
+    /// to an endpoint, and this client's first request has failed for that. Otherwise new connections could
+    /// occupy all descriptors, and leave none for the requests that they carry.
     #[cold]
     fn give_descriptor_back(&mut self) {
         let now = RouteStay { idle: None, age: Some(Duration::ZERO) };
@@ -97,11 +98,11 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
     }
 }
 
-/// What becomes of the client's connection after a whole response.
+/// Returns what happens to the client's connection after a complete response.
 pub(super) fn after_whole(request: &RequestHead, keep: bool) -> Next {
     match (keep, request.length.is_empty() && !request.keep_alive) {
         (true, _) => Next::KeepAlive,
-        // The client's own wish, and it has said all.
+        // The client asked for that, and has sent everything.
         (false, true) => Next::Close,
         // The rest of the request, or the next one, may be on its way.
         (false, false) => Next::Linger,

@@ -1,5 +1,6 @@
-//! A steady keep-alive request allocates nothing: not in the worker, the pool, the counts or the log. One test, in a
-//! process of its own, so that nothing else counts; its client and its origin work in fixed buffers.
+//! Verifies that a keep-alive request in steady state allocates nothing: not in the worker, the pool, the
+//! statistics or the log. This is one test in its own process, so that no other code allocates. Its client
+//! and its origin work in fixed buffers.
 
 use std::alloc::System;
 use std::io::{Read, Write};
@@ -18,7 +19,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const REQUESTS: usize = 1000;
 
-/// Answers each request, known by its last bytes, with the body that its path names.
+/// Answers each request with the body that its path names. A request ends with known bytes.
 fn origin() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -58,7 +59,7 @@ fn origin() -> SocketAddr {
     address
 }
 
-/// A worker with metrics, and with the access log written to nowhere.
+/// Starts a worker with metrics, whose access log goes to `/dev/null`.
 fn worker(yaml: &str) -> (SocketAddr, Mailbox) {
     let loaded = from_text("test.yaml", yaml, &|_| None);
     let config = loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)));
@@ -87,7 +88,7 @@ fn worker(yaml: &str) -> (SocketAddr, Mailbox) {
     (address, mailbox)
 }
 
-/// Asks so many times and waits for each answer, known by its last bytes.
+/// Sends the request `times` times, and reads each response up to its known last bytes.
 fn ask(stream: &mut TcpStream, request: &[u8], end: &[u8], times: usize, buffer: &mut [u8]) {
     for _ in 0..times {
         stream.write_all(request).expect("sent");
@@ -128,7 +129,7 @@ fn a_steady_request_allocates_nothing() {
         ("a path that is not normal".to_owned(), format!("GET /a/../%34 HTTP/1.1\r\n{fields}\r\n")),
     ];
     let mut buffer = vec![0; 128 * 1024];
-    // Policies that let a request go on, and write into its head and that of its response.
+    // Policies that let a request go on, and change its head and the head of its response.
     let policies = "policies:\n  ip: {allow: 127.0.0.0/8}\n  rate_limit: {rate: 1000000/s, burst: 100000, by: address}\n  \
         fault: {abort: {status: 503}, header: X-Fault}\n  \
         headers: {request: {remove: X-Other, set: {X-Env: production}}, response: {set: {X-Env: production}}}\n  \
@@ -140,7 +141,7 @@ fn a_steady_request_allocates_nothing() {
             let mut stream = TcpStream::connect(address).expect("connected");
             stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
             stream.set_nodelay(true).expect("no delay");
-            // Long enough for the log's buffers to have gone round.
+            // Long enough for each buffer of the log to have been used.
             ask(&mut stream, request.as_bytes(), end, 2 * REQUESTS, &mut buffer);
             let region = Region::new(ALLOCATOR);
             ask(&mut stream, request.as_bytes(), end, REQUESTS, &mut buffer);

@@ -1,4 +1,5 @@
-//! Whatever way an exchange ends, its books are closed once, and what was opened is closed.
+//! However an exchange ends, its record is closed exactly once, and every connection that was opened is
+//! closed.
 
 use std::io::Write;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use crate::origin::Origin;
 const SOON: Duration = Duration::from_secs(5);
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// Behaves as the path says.
+/// An origin that misbehaves as the path demands.
 fn hostile() -> Origin {
     Origin::new(|mut connection, _| {
         let mut buffer = [0; 65536];
@@ -52,7 +53,7 @@ fn hostile() -> Origin {
                     let interim = "HTTP/1.1 102 Processing\r\n\r\n".repeat(100);
                     connection.send(interim);
                 }
-                // Never answers.
+                // No response.
                 _ => connection.wait_for_end(),
             }
         }
@@ -104,7 +105,7 @@ fn every_way_that_a_client_can_end_an_exchange() {
     let waiting = |wanted: u64| {
         eventually("requests to begin", || gateway.counts().in_flight + gateway.counts().requests >= wanted);
     };
-    // Resets: with half a head, half a body, while nobody answers.
+    // Resets: within a head, within a body, and while the origin is silent.
     for (number, part) in [
         "GET / HT",
         "POST /silent HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf",
@@ -121,7 +122,7 @@ fn every_way_that_a_client_can_end_an_exchange() {
     }
     eventually("the resets to be seen", || gateway.counts().requests == 4);
     assert_eq!(gateway.counts().reasons[Reason::ClientClosed as usize], 4);
-    // Ends and stalls at the same places.
+    // Ends and stalls in the same places.
     for (part, status) in [
         ("GET / HT", "400"),
         ("POST /silent HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf", "400"),
@@ -139,7 +140,7 @@ fn every_way_that_a_client_can_end_an_exchange() {
             assert!(client.rest().expect("an end").is_empty());
         }
     }
-    // Nothing at all, an empty line, and half-closed after a whole request.
+    // Nothing at all, an empty line, and a half-close after a whole request.
     drop(gateway.client());
     gateway.client().send("\r\n");
     let mut client = gateway.client();
@@ -150,7 +151,7 @@ fn every_way_that_a_client_can_end_an_exchange() {
     assert_eq!(ended.counts.requests, 4 + 6 + 1, "{:#?}", ended.lines);
 }
 
-/// What could be understood of a refused request is in the log.
+/// The parsed part of a refused request is in the log.
 #[test]
 fn a_refused_request_is_named_in_the_log() {
     let origin = Origin::ok();
@@ -191,7 +192,7 @@ fn a_plan_that_goes_takes_its_idle_connections_along() {
         counts.upstreams.iter().find(|upstream| *upstream.name == *name).map_or(0, |upstream| upstream.idle)
     };
     eventually("the connection to be idle", || idle(&first.to()) == 1);
-    // Other settings, the same endpoint: its connection stays.
+    // Other settings but the same endpoint: its connection stays.
     gateway.change(&routes(&first, "timeouts: {total: 9s}"));
     assert!(client.ask(GET).ends_with("\r\nok"));
     assert_eq!(first.connections(), 1);
@@ -203,7 +204,7 @@ fn a_plan_that_goes_takes_its_idle_connections_along() {
     gateway.end(SOON);
 }
 
-/// A pool's new settings hold for the connections that it has.
+/// A pool's new settings apply to its existing connections.
 #[test]
 fn a_shorter_idle_timeout_reaches_idle_connections() {
     let origin = Origin::ok();
@@ -242,7 +243,7 @@ fn a_unix_socket_has_no_host_of_its_own() {
     gateway.end(SOON);
 }
 
-/// Connections that come in one burst spread over the workers, and no more are let in than allowed.
+/// Connections of one burst are spread over the workers, and no more than the limit are accepted.
 #[test]
 fn a_burst_spreads_and_stays_within_the_limit() {
     let origin = Origin::ok();

@@ -1,4 +1,4 @@
-//! Every wait has a bound, the right one, and whatever moves is not cut.
+//! Every wait has the right bound, and a transfer that makes progress is not cut.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,7 +12,7 @@ use crate::origin::Origin;
 const SOON: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_millis(100);
 
-/// A slow endpoint that takes a large body bit by bit is not one that takes nothing.
+/// A slow endpoint that takes a large body bit by bit is not cut like one that takes nothing.
 #[test]
 fn an_endpoint_that_takes_a_collected_body_slowly_is_waited_for() {
     let origin = Origin::new(|mut connection, _| {
@@ -42,7 +42,7 @@ fn an_endpoint_that_takes_a_collected_body_slowly_is_waited_for() {
     gateway.end(SOON);
 }
 
-/// The client is slow, not the endpoint: it is the client's bound that counts, and the log says who it was.
+/// The client is slow, not the endpoint: the client's bound applies, and the log blames the client.
 #[test]
 fn a_client_that_takes_nothing_is_the_one_that_is_cut() {
     let origin = Origin::new(|mut connection, _| {
@@ -59,7 +59,8 @@ fn a_client_that_takes_nothing_is_the_one_that_is_cut() {
     gateway.end(SOON);
 }
 
-/// A slow but steady reader of a streamed response is served to the end, though the upstream's bytes wait for it.
+/// A slow but steady reader of a streamed response is served to the end, although the upstream's bytes must
+/// wait for it.
 #[test]
 fn a_client_that_reads_slowly_is_not_cut() {
     const SIZE: usize = 24 << 20;
@@ -89,7 +90,8 @@ fn a_client_that_reads_slowly_is_not_cut() {
     gateway.end(SOON);
 }
 
-/// An endpoint that has begun to answer may wait for the rest of the upload for as long as it flows.
+/// An endpoint that has started to respond may wait for the rest of the upload for as long as it makes
+/// progress.
 #[test]
 fn an_upload_goes_on_after_the_answer_has_begun() {
     let origin = Origin::new(|mut connection, _| {
@@ -118,7 +120,7 @@ fn an_upload_goes_on_after_the_answer_has_begun() {
     assert_eq!(gateway.end(SOON).reason(Reason::None), 1);
 }
 
-/// A listener whose queue is full: who connects waits.
+/// A listener whose queue is full, so that new connections wait.
 fn nobody_accepts() -> (socket2::Socket, Vec<TcpStream>, SocketAddr) {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a port");
@@ -137,7 +139,8 @@ fn the_whole_has_a_bound_whatever_it_waits_for() {
     let bounds = "timeouts: {connect: 10s, body: 10s, total: 300ms}";
     let gateway = Gateway::to(&address.to_string(), ", buffer: {request: true}", bounds);
     let start = Instant::now();
-    // The connection does not open; the body that is to be collected does not end, though something comes.
+    // The connection never opens. The body that the gateway collects does not end, although bytes keep
+    // arriving.
     let answer = gateway.client().ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 504 "), "{answer}");
     let mut client = gateway.client();
@@ -153,7 +156,7 @@ fn the_whole_has_a_bound_whatever_it_waits_for() {
     assert_eq!(gateway.end(SOON).reason(Reason::RequestTimeout), 2);
 }
 
-/// Bounds of a buffer are inclusive, however the body's end comes.
+/// Bounds of a buffer are inclusive, however the end of the body arrives.
 #[test]
 fn a_body_that_just_fits_its_buffer() {
     let origin = Origin::ok();
@@ -162,7 +165,7 @@ fn a_body_that_just_fits_its_buffer() {
     client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\na\r\n0123456789");
     std::thread::sleep(TICK);
     assert!(client.ask("\r\n0\r\n\r\n").ends_with("\r\nok"));
-    // One more than that is known from the head: the client need not send it.
+    // A declared length above the bound is refused from the head alone: the client need not send the body.
     let answer =
         client.ask("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\nExpect: 100-continue\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");

@@ -1,4 +1,4 @@
-//! A worker that is told to end.
+//! What a worker does with its connections when it drains.
 
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -71,7 +71,7 @@ fn what_does_not_end_is_cut_and_written_down_once() {
         text.push_str(&String::from_utf8_lossy(&buffer[..count]));
     }
     upgraded.send("abc");
-    // Whichever of the two the origin reads last.
+    // The origin may read either of the two last.
     eventually("the bytes", || origin.seen().contains("abc") && origin.seen().contains("/silent"));
     let ended = gateway.end(Duration::from_millis(100));
     assert_eq!(ended.reason(Reason::ShuttingDown), 2);
@@ -80,7 +80,7 @@ fn what_does_not_end_is_cut_and_written_down_once() {
     assert_eq!(lines, ["000 shutting_down 0 0 1 GET /silent", "101 shutting_down 3 5 1 GET /upgrade"]);
 }
 
-/// The kernel has accepted them for the gateway: closing its socket would reset them.
+/// The kernel has accepted these connections for the gateway: closing the listening socket would reset them.
 #[test]
 fn connections_in_the_queue_are_served() {
     let origin = Origin::ok();

@@ -1,4 +1,4 @@
-//! One worker on a thread of its own, its books, and its log.
+//! A gateway for tests: workers on their own threads, with their statistics and their log.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,10 +12,10 @@ use tollgate_observe::{AccessLog, LogConfig, LogFormat, LogTarget, Reason, Regis
 use tollgate_plan::Plan;
 use tollgate_proxy::{Control, DoorId, Mailbox, Rollout, WorkerSetup, run_worker};
 
-/// No test passes or fails because a machine is slow: this is only how long until one says that it hangs.
+/// How long a test waits before it reports a hang. No test passes or fails because a machine is slow.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A worker on a thread of its own.
+/// Workers on their own threads.
 pub struct Gateway {
     address: SocketAddr,
     mailboxes: Vec<Mailbox>,
@@ -26,7 +26,7 @@ pub struct Gateway {
     threads: Vec<JoinHandle<std::io::Result<()>>>,
 }
 
-/// What is left when a worker has ended.
+/// The results after all workers have ended.
 pub struct Ended {
     pub counts: Snapshot,
     /// `status reason bytes_in bytes_out attempts method target` of each exchange.
@@ -40,7 +40,7 @@ impl Ended {
 }
 
 fn plan(yaml: &str) -> Plan {
-    // Some tests end their own direction first, to be told when the gateway has ended its.
+    // Some tests end their own direction first, to see when the gateway ends its direction.
     let listen = "listen: {bind: 127.0.0.1:0, half_close: on}";
     let loaded = from_text("test.yaml", &format!("{listen}\n{yaml}"), &|_| None);
     let config = loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)));
@@ -48,12 +48,12 @@ fn plan(yaml: &str) -> Plan {
 }
 
 impl Gateway {
-    /// One worker with these routes and settings.
+    /// Starts one worker with these routes and settings.
     pub fn start(yaml: &str) -> Self {
         Self::start_workers(1, yaml)
     }
 
-    /// One worker that sends everything to one place, with further keys of the route, and of the file.
+    /// Starts one worker that sends everything to `origin`, with further keys of the route and of the file.
     pub fn to(origin: &str, route: &str, file: &str) -> Self {
         Self::start(&format!("routes:\n- {{match: \"/*\", to: \"{origin}\"{route}}}\n{file}\n"))
     }
@@ -62,7 +62,7 @@ impl Gateway {
         Self::start_after(workers, yaml, |_, _| ())
     }
 
-    /// Does something between the moment when it listens and the moment when it runs.
+    /// Calls `before` when the sockets listen and no worker runs.
     pub fn start_after(workers: usize, yaml: &str, before: impl FnOnce(SocketAddr, &[Mailbox])) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let log = AccessLog::start(LogConfig {
@@ -124,10 +124,11 @@ impl Gateway {
         Client::connect(self.address)
     }
 
-    /// Drains, and looks whether everything that was opened was closed, and everything begun ended, once.
+    /// Drains all workers. Checks that everything that was opened was closed, and that every request ended
+    /// exactly once.
     pub fn end(self, bound: Duration) -> Ended {
         for mailbox in &self.mailboxes {
-            // One that had nothing to do may be gone already.
+            // A worker without connections may have ended already.
             let _ = mailbox.send(Control::Drain(Some(bound)));
         }
         for thread in self.threads {
@@ -171,7 +172,7 @@ impl Client {
         self.answer()
     }
 
-    /// One answer with a `Content-Length`, or none, as text.
+    /// Reads one response with a `Content-Length`, or without a body, as text.
     pub fn answer(&mut self) -> String {
         let head = loop {
             if let Some(end) = self.read.windows(4).position(|part| part == b"\r\n\r\n") {
@@ -195,7 +196,7 @@ impl Client {
         count
     }
 
-    /// All until the end of the stream; the error if it ends with one.
+    /// Reads everything until the end of the stream. Returns the error if the stream ends with one.
     pub fn rest(&mut self) -> std::io::Result<Vec<u8>> {
         self.stream.read_to_end(&mut self.read)?;
         Ok(std::mem::take(&mut self.read))

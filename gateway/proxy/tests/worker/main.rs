@@ -1,6 +1,6 @@
-//! A worker in this process, between clients and origins of raw bytes: what can be seen only from inside, above all
-//! that its books balance whatever way an exchange ends. The end-to-end tests, through the real binary, are in the
-//! `tests` folder of the repository.
+//! Tests of a worker in this process, between clients and origins that exchange raw bytes. They check what is
+//! visible only from inside: above all that the statistics balance, however an exchange ends. The end-to-end
+//! tests, which use the real binary, are in the repository's `tests` folder.
 
 mod books;
 mod bounds;

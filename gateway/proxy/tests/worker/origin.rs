@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::gateway::PATIENCE;
 
-/// An origin: every connection runs the script on a thread of its own, with the connection's number from 0.
+/// An origin: runs the script on its own thread for each connection, with the connection's number from 0.
 pub struct Origin {
     pub address: SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -33,7 +33,7 @@ impl Origin {
         Self { address, connections, seen }
     }
 
-    /// Answers every head with `ok`, for as long as the connection lasts; bodies up to 64 KiB with it.
+    /// Returns an origin that answers every request with `ok`. Bodies may be up to 64 KiB.
     pub fn ok() -> Self {
         Self::new(|mut connection, _| {
             while connection.request() {
@@ -50,7 +50,7 @@ impl Origin {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Every byte that came, of all connections.
+    /// Returns every byte received, over all connections.
     pub fn seen(&self) -> String {
         String::from_utf8_lossy(&self.seen.lock().expect("the bytes")).into_owned()
     }
@@ -62,7 +62,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Reads once; how many bytes, 0 at the end of the stream, however it ended.
+    /// Reads once. Returns the number of bytes; 0 at the end of the stream, however it ended.
     pub fn read(&mut self, buffer: &mut [u8]) -> usize {
         match self.stream.read(buffer) {
             Ok(count) => {
@@ -74,7 +74,7 @@ impl Connection {
         }
     }
 
-    /// Reads one head and its body, of a declared length. Says whether there was one.
+    /// Reads one head and its body of declared length. Returns whether there was one.
     pub fn request(&mut self) -> bool {
         let (mut bytes, mut buffer) = (Vec::new(), [0; 65536]);
         loop {
@@ -94,7 +94,7 @@ impl Connection {
     }
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        // Who is gone does not read it: that is for the test to see.
+        // The gateway may be gone; the test itself checks that.
         let _ = self.stream.write_all(bytes.as_ref());
     }
 

@@ -1,4 +1,4 @@
-//! What belongs to one request is never read as another, also where something fails half-way.
+//! The bytes of one request are never read as another, even if something fails half-way.
 
 use std::time::Duration;
 
@@ -14,17 +14,18 @@ fn refused() -> String {
     listener.local_addr().expect("an address").to_string()
 }
 
-/// The head's write meets a reset, and with it goes a body that was already here.
+/// The write of the head fails with a reset. The body, which was already here, goes with it.
 #[test]
 fn the_body_of_a_request_that_could_not_be_written_is_not_the_next_request() {
     const TRIES: usize = 5000;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let gateway = Gateway::to(&listener.local_addr().expect("an address").to_string(), "", "");
-    // Accepted sockets inherit it: each is reset at once.
+    // Accepted sockets inherit this: each is reset at once.
     socket2::SockRef::from(&listener).set_linger(Some(Duration::ZERO)).expect("linger");
     std::thread::spawn(move || while listener.accept().is_ok() {});
     let inner = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
-    // Whether the reset or the write comes first is the scheduler's to say: some of so many will see each.
+    // The scheduler decides whether the reset or the write comes first: with this number of tries, both
+    // occur.
     for _ in 0..TRIES {
         let mut client = gateway.client();
         let head = format!("POST /outer HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", inner.len());
@@ -36,7 +37,8 @@ fn the_body_of_a_request_that_could_not_be_written_is_not_the_next_request() {
     assert_eq!(ended.lines.len(), TRIES);
 }
 
-/// The body has been read when the endpoint refuses: what follows it in the inbox is the next request.
+/// The gateway has read the body when the endpoint refuses, so the next bytes in the inbox are the next
+/// request.
 #[test]
 fn a_pipelined_request_behind_a_collected_body_is_not_taken_for_the_body() {
     let gateway = Gateway::to(&refused(), ", buffer: {request: true}", "");
@@ -53,8 +55,8 @@ fn a_pipelined_request_behind_a_collected_body_is_not_taken_for_the_body() {
     );
 }
 
-/// An HTTP/1.0 client reads to the end of the stream: only a reset tells it that the answer was cut, also when it
-/// has sent more.
+/// An HTTP/1.0 client reads to the end of the stream: only a reset shows that the response was cut, even if
+/// the client has sent more.
 #[test]
 fn a_cut_answer_never_ends_like_a_whole_one() {
     let origin = Origin::new(|mut connection, _| {
@@ -72,7 +74,7 @@ fn a_cut_answer_never_ends_like_a_whole_one() {
     }
 }
 
-/// A gateway that closes of its own accord must not reset away its last answer.
+/// A gateway that closes on its own must not destroy its last response with a reset.
 #[test]
 fn the_last_answer_arrives_though_more_requests_were_sent() {
     let origin = Origin::new(|mut connection, _| {
@@ -85,7 +87,7 @@ fn the_last_answer_arrives_though_more_requests_were_sent() {
         let mut client = gateway.client();
         client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         std::thread::sleep(Duration::from_millis(30));
-        // Stays in the kernel: nobody reads it while the answer is on its way.
+        // These bytes stay in the kernel, unread, while the response is on its way.
         client.send("GET /next HTTP/1.1\r\nHost: a\r\n\r\n");
         std::thread::sleep(Duration::from_millis(150));
         let all = client.rest().expect("an end, not a reset");

@@ -36,7 +36,7 @@ const LONGEST: usize = 64;
 /// The time limit to connect, authenticate and ping.
 const CONNECT: Duration = Duration::from_secs(2);
 
-/// The address of a Redis, and the behaviour while it is unavailable.
+/// The address of a Redis, and the behavior while it is unavailable.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisRule {
     /// The servers.

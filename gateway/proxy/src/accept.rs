@@ -22,8 +22,8 @@ use crate::door::{Door, Waiting};
 use crate::worker::{Control, Worker};
 
 /// Connections that a worker accepts before its other tasks run. If it accepted everything that waits (tokio
-/// would stop at 128), a flood would delay every other task. Four cost about as much work as two requests.
-/// nginx accepts one (`multi_accept off`), which costs a poll for each connection of a burst.
+/// would stop at 128), a flood would delay every other task. Four cost about the same as two requests. nginx
+/// accepts one (`multi_accept off`), which costs a poll for each connection of a burst.
 pub(crate) const TURN: i32 = 4;
 
 /// How long accepting pauses when the process is out of file descriptors or memory.

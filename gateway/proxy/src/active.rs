@@ -16,7 +16,7 @@ use crate::affinity::Asker;
 use crate::rollout::Rollout;
 use crate::split::{Split, Splits};
 
-/// A plan with the worker's state that belongs to it. An exchange keeps the one that it started with.
+/// A plan with the worker's state that belongs to it. An exchange keeps the plan that it started with.
 ///
 /// A new one only allocates empty cells. The state of a route is created with its first request, so a worker
 /// never stalls on a new plan, however many routes it has.
@@ -31,7 +31,7 @@ pub(crate) struct ActivePlan {
 }
 
 impl ActivePlan {
-    /// Takes over a plan: removes from the worker's tables what the new plan does not have.
+    /// Adopts a plan: the worker's tables of upstreams and splits are brought up to date.
     pub fn new(plan: Arc<Rollout>, table: Rc<RefCell<Upstreams>>, known_splits: Rc<Splits>) -> Self {
         table.borrow_mut().change(plan.generation(), plan.change());
         known_splits.change(plan.generation());

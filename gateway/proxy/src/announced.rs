@@ -1,8 +1,9 @@
 //! The client as trusted proxies announce it: its address, and the scheme, host and port that it asked for.
 //!
-//! [`request`](crate::request::request) and [`rehearse`](crate::rehearse()) call [`Announced::read`] once for each request, with the head as
-//! received. The log, policies, redirects, balancing and the fields for the endpoint use the result. Invariant: no other code
-//! reads these fields, so those users cannot disagree. Without `trusted_proxies` it costs one look at the settings.
+//! [`request`](crate::request::request) and [`rehearse`](crate::rehearse()) call [`Announced::read`] once for
+//! each request, with the head as received. The log, policies, redirects, balancing and the fields for the
+//! endpoint use the result. Invariant: no other code reads these fields, so those users cannot disagree.
+//! Without `trusted_proxies` it costs one look at the settings.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -33,7 +34,8 @@ const SWITCHES: [&[u8]; 6] = [
 /// Cloudflare's field: a JSON object with the scheme.
 const CF_VISITOR: &[u8] = b"cf-visitor";
 
-/// The client of a request as trusted proxies announce it. If the peer is not trusted, the peer is the client.
+/// The client of a request as trusted proxies announce it. If the peer is not trusted, the peer is the
+/// client.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Announced {
     trusted: bool,
@@ -89,7 +91,8 @@ impl Announced {
         let mut named =
             Chain::of(forwarded.iter().map(|element| address(parameter(element, b"for")?)), is_proxy);
         let names = forwarded.iter().any(|element| parameter(element, b"for").is_some());
-        // Most proxies write one of the two and pass on the client's own line of the other. That is more often `Forwarded`.
+        // Most proxies write one of the two and pass on the client's own line of the other. That is more
+        // often `Forwarded`.
         let contradicts = names && chain.length > 0 && ip(chain.client) != ip(named.client);
         if contradicts {
             forwarded.clear();

@@ -45,8 +45,8 @@ pub(crate) fn keeps(settings: &Forwarded, trusted: bool, name: Name) -> bool {
 /// Fields that services trust a proxy to set, and that the gateway does not write itself.
 pub(crate) const CLAIMS: Names = Names::of(&[Name::XForwardedOther, Name::ProxyClaim]);
 
-/// Removes [`CLAIMS`] from the request of an untrusted peer. This happens before routes and policies look at the request, so that
-/// they do not trust them either. Policies may set such fields later.
+/// Removes [`CLAIMS`] from the request of an untrusted peer. This happens before routes and policies look at
+/// the request, so that they do not trust them either. Policies may set such fields later.
 #[cold]
 pub(crate) fn drop_claims(request: &mut RequestHead, settings: &Forwarded, peer: IpAddr) {
     if is_trusted(settings, peer) {

@@ -6,8 +6,8 @@ use tollgate_plan::{Listener, Plan, Redirect};
 use crate::decide::normal_path;
 use crate::scratch::Scratch;
 
-/// The paths of ACME challenges (RFC 8555, 8.3), which are always served: their client may still be waiting
-/// for a certificate.
+/// The paths of ACME challenges (RFC 8555, 8.3). They are always served, because the host may have no
+/// certificate before the challenge succeeds.
 const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
 
 /// Returns the redirect for a request whose path is normal; `None` if it is served here.

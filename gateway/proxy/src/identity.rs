@@ -124,7 +124,7 @@ impl<'a> Reserved<'a> {
     }
 }
 
-/// Returns whether a client's field has a name that only the gateway may write, or one that frameworks
+/// Returns whether a client's field has a name that only the gateway may write, or a name that frameworks
 /// confuse with it.
 fn is_claimed(fields: &Fields, name: &[u8]) -> bool {
     fields.iter().any(|(own, _)| looks_like(own.as_bytes(), name))

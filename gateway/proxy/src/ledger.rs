@@ -228,7 +228,7 @@ pub(crate) fn close(worker: &Worker, scratch: &mut Scratch, now: Instant) {
     ledger.offence = None;
 }
 
-/// Tells policies that the request has ended, and releases their state.
+/// Tells policies that the request is over, and releases their state.
 #[inline(never)]
 fn end(worker: &Worker, mut context: Box<Context>, ended: &Ended) {
     context.end(ended);

@@ -4,8 +4,9 @@
 //! between two bytes does not limit that: one byte every few seconds keeps each wait short. So the time that
 //! the gateway waits for the client is counted, and each transferred byte earns some of it back.
 //!
-//! The exchange, the intake of a buffered body and the delivery of the rest of a response use it. Invariant: only time in
-//! which the gateway was ready to read, or had something to write, is counted. A slow endpoint costs the client nothing.
+//! The exchange, the intake of a buffered body and the delivery of the rest of a response use it. Invariant:
+//! only time in which the gateway was ready to read, or had something to write, is counted. A slow endpoint
+//! costs the client nothing.
 
 use std::time::{Duration, Instant};
 
@@ -48,7 +49,8 @@ impl Pace {
         Self::new(rates.response.filter(|_| !is_stream), rates.grace, silence, moved)
     }
 
-    /// `silence` is how long the client may move no byte at all. A client that was quick before has at most that long.
+    /// `silence` is how long the client may move no byte at all. A client that was quick before has at most
+    /// that long.
     fn new(rate: Option<u32>, grace: Duration, silence: Option<Duration>, moved: u64) -> Self {
         let most = silence.unwrap_or(grace).max(grace);
         Self { rate, left: grace, most, since: None, counted: moved }

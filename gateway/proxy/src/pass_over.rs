@@ -1,10 +1,12 @@
 //! Skips the rest of a request's body when the gateway itself answers.
 //!
-//! All code that answers in the endpoint's place calls [`pass_over_body`] or [`pass_over_rest`], which skip the bytes in the inbox
-//! and return whether the connection can carry another request. If only a little of the body is missing, they leave its reader in
-//! the scratch. [`request`](crate::request) then calls [`discard`] after the answer.
+//! All code that answers in the endpoint's place calls [`pass_over_body`] or [`pass_over_rest`], which skip
+//! the bytes in the inbox and return whether the connection can carry another request. If only a little of
+//! the body is missing, they leave its reader in the scratch. [`request`](crate::request) then calls
+//! [`discard`] after the answer.
 //!
-//! Invariant: a connection goes on only at the exact end of the body, and the wait for that is bounded in bytes and time.
+//! Invariant: a connection goes on only at the exact end of the body, and the wait for that is bounded in
+//! bytes and time.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -18,13 +20,15 @@ use crate::connection::Client;
 use crate::scratch::Scratch;
 use crate::worker::Worker;
 
-/// The most bytes of a body that are read after an answer, framing included: enough for a form or a call, not for an upload.
+/// The most bytes of a body that are read after an answer, framing included: enough for a form or a call, not
+/// for an upload.
 const MOST_BYTES: usize = 64 * 1024;
-/// How long they are awaited. A client that writes the head and the body separately needs a round trip at most.
+/// How long they are awaited. A client that writes the head and the body separately needs a round trip at
+/// most.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// Skips a body. Returns whether the connection can carry another request: all of the body was received, or only a little is
-/// missing. If not, the connection is closed after the answer.
+/// Skips a body. Returns whether the connection can carry another request: all of the body was received, or
+/// only a little is missing. If not, the connection is closed after the answer.
 pub(crate) fn pass_over_body(scratch: &mut Scratch) -> bool {
     match scratch.request.length {
         Length::None | Length::Exactly(0) => true,
@@ -37,8 +41,8 @@ pub(crate) fn pass_over_body(scratch: &mut Scratch) -> bool {
     }
 }
 
-/// Skips a body before the answer with an error; the reason decides whether the rest may be awaited. If some of the body was
-/// read, its reader is in the scratch.
+/// Skips a body before the answer with an error; the reason decides whether the rest may be awaited. If some
+/// of the body was read, its reader is in the scratch.
 pub(crate) fn pass_over_rest(scratch: &mut Scratch, reason: Reason) -> bool {
     // These bodies have no end, or the client is too slow to wait for it.
     let is_cut = matches!(
@@ -70,7 +74,8 @@ fn pass_over(scratch: &mut Scratch, mut reader: BodyReader, waits: bool) -> bool
     if request.version == Version::Http2 || request.length == Length::UntilClose {
         return false;
     }
-    // A client that waits for a 100 may send its body or not (RFC 9110, 10.1.1), so its next request may begin at either end.
+    // A client that waits for a 100 may send its body or not (RFC 9110, 10.1.1), so its next request may
+    // begin at either end.
     if request.expect_continue && inbox.is_empty() {
         return false;
     }
@@ -87,7 +92,8 @@ fn pass_over(scratch: &mut Scratch, mut reader: BodyReader, waits: bool) -> bool
     is_little
 }
 
-/// Reads the rest of a body after the answer. Returns whether it came in time, so that the connection can carry another request.
+/// Reads the rest of a body after the answer. Returns whether it came in time, so that the connection can
+/// carry another request.
 pub(crate) async fn discard(
     client: &mut Client,
     worker: &Worker,
@@ -104,7 +110,8 @@ pub(crate) async fn discard(
                 Poll::Ready(Ok(count @ 1..)) => count,
                 Poll::Ready(_) => return Poll::Ready(false),
             };
-            // The reader leaves half a line of a chunk or of trailers to the next read, so the inbox keeps it.
+            // The reader leaves half a line of a chunk or of trailers to the next read, so the inbox keeps
+            // it.
             inbox.extend_from_slice(&buffer[..count]);
             let Ok(step) = body.read(inbox) else { return Poll::Ready(false) };
             inbox.drain(..step.used);

@@ -1,8 +1,8 @@
 //! Routes CORS preflights as the requests that they ask about (Fetch, section 3.2.2).
 //!
-//! [`decide`](crate::decide::decide) and [`rehearse`](crate::rehearse::rehearse) call [`route`] for each OPTIONS request.
-//! Invariant: a preflight takes another route than its own only if that route has a `cors` policy, which answers it. So it never
-//! reaches an upstream by this.
+//! [`decide`](crate::decide::decide) and [`rehearse`](crate::rehearse::rehearse) call [`route`] for each
+//! OPTIONS request. Invariant: a preflight takes another route than its own only if that route has a `cors`
+//! policy, which answers it. So it never reaches an upstream by this.
 
 use tollgate_http::{Method, RequestHead};
 use tollgate_plan::{ListenAddress, Plan, Route};
@@ -10,11 +10,12 @@ use tollgate_route::Request;
 
 use crate::decide::Routed;
 
-/// Fields that a browser may send without naming them in a preflight (Fetch, section 2.2.2), and fields that it adds itself.
+/// Fields that a browser may send without naming them in a preflight (Fetch, section 2.2.2), and fields that
+/// it adds itself.
 const UNNAMED: [&str; 7] =
     ["accept", "accept-language", "authorization", "content-language", "content-type", "cookie", "range"];
 
-/// The request that a preflight asks about. Its host, path and query are those of the preflight.
+/// The request that a preflight asks about. It has the host, path and query of the preflight.
 pub(crate) struct Preflight<'a> {
     own: Routed<'a>,
     /// The method in `Access-Control-Request-Method`.

@@ -1,5 +1,6 @@
 //! Relays bytes in both directions after a protocol switch (101, or extended CONNECT). The exchange hands
-//! both ends to [`tunnel`]. On a drain, WebSockets get a close frame; other protocols are simply cut.
+//! both ends to [`tunnel`]. Before a drain ends, WebSockets get a close frame; other protocols are cut when
+//! it ends.
 
 use std::io::IoSlice;
 use std::task::{Context, Poll, ready};
@@ -15,9 +16,9 @@ use crate::upstream_side::UpstreamSide;
 use crate::websocket::{Frames, going_away};
 use crate::worker::{FAREWELL, Worker};
 
-/// Relays bytes until both sides have ended, one breaks, or nothing moves for `idle`. The end of one side is
-/// passed on alone. A side that takes no more bytes is still read, since its last bytes may be on their way.
-/// Both sides of a WebSocket get a close frame shortly before the worker's drain ends, or when the listener
+/// Relays bytes until both sides end, one breaks, or nothing moves for `idle`. The end of one side is passed
+/// on alone. A side that takes no more bytes is still read, since its last bytes may be on their way. Both
+/// sides of a WebSocket get a close frame shortly before the worker's drain ends, or when the listener
 /// closes.
 pub(crate) async fn tunnel<S: ClientSide, U: UpstreamSide>(
     client: &mut Client<S>,
@@ -79,7 +80,7 @@ struct Direction<'a> {
     mask: Option<u32>,
     /// Whether the receiver has got a close frame and receives nothing more.
     parted: bool,
-    /// Whether the sender has ended.
+    /// Whether the sender has closed its direction.
     ended: bool,
     /// Whether the receiver has got the end, or takes nothing more.
     over: bool,
@@ -163,9 +164,9 @@ impl<'a> Direction<'a> {
         !self.parted && self.frames.as_ref().is_some_and(|frames| frames.is_between() && !frames.has_closed())
     }
 
-    /// Returns how many of these bytes go on. None do after a close frame (RFC 6455, 5.5.1). If the gateway
-    /// sent that frame, a close frame of the sender answers the one of the other direction, and ends this
-    /// one.
+    /// Returns how many of these bytes go on. None do once the gateway has sent a close frame (RFC 6455,
+    /// 5.5.1). From then on the sender's own close frame ends this direction: it answers the gateway's frame
+    /// in the other direction, and nothing may follow it.
     fn follow(&mut self, bytes: &[u8], parting: bool) -> usize {
         let Some(frames) = &mut self.frames else { return bytes.len() };
         if !self.parted {

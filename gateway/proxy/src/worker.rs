@@ -68,8 +68,8 @@ pub enum Control {
     Upstream(Message),
     /// Write the log here from now on.
     Log(Box<LogSink>, Option<Receipt>),
-    /// Announce with every response that it is the connection's last; a drain follows. `grace` is how long idle
-    /// connections stay open then; `None` keeps their idle timeout.
+    /// Announce with every response that it is the connection's last; a drain follows. `grace` is how long
+    /// idle connections stay open then; `None` keeps their idle timeout.
     Leave {
         /// The time from the start of the drain to the end of an idle connection.
         grace: Option<Duration>,
@@ -412,7 +412,7 @@ const TIDY: Duration = Duration::from_secs(1);
 /// for a distant client to answer.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Carries out commands until the drain has ended.
+/// Carries out commands until the drain is over.
 async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
     worker: &Rc<Worker>,
     mut control: UnboundedReceiver<Control>,

@@ -519,8 +519,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     }
 }
 
-/// Returns whether an endpoint's protocol is the one that the client asked for (RFC 9110, 7.8). Case does not
-/// matter, and versions are compared only if both have one.
+/// Returns whether the endpoint's protocol is the protocol that the client asked for (RFC 9110, 7.8). Case
+/// does not matter, and versions are compared only if both have one.
 fn is_same_protocol(asked: &[u8], protocol: &[u8]) -> bool {
     let parts = |protocol| {
         let mut parts = <[u8]>::splitn(protocol, 2, |byte| *byte == b'/');

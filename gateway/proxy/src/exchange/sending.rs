@@ -117,7 +117,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             && self.parties.upstream.can_switch()
     }
 
-    /// Moves the body until no more can be moved now. Ready when all of it was sent.
+    /// Moves the body until no more can be moved now. Ready when all of it was sent, or with the end of the
+    /// exchange if it cannot be.
     pub(super) fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         let worker = self.parties.worker;
         loop {

@@ -40,7 +40,7 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
         Ok(pool)
     }
 
-    /// Returns whether the request has come back too often to be sent to an endpoint that is this gateway, or
+    /// Returns whether the request has looped too often to be sent to an endpoint that is this gateway, or
     /// that may lead back to it.
     #[cold]
     fn is_loop(&self, always: bool) -> bool {
@@ -153,7 +153,7 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     }
 }
 
-/// Returns whether the client caused the failure, so that it does not count as one of the upstream.
+/// Returns whether the client caused the failure, so that it does not count as a failure of the upstream.
 fn is_clients_doing(reason: Reason) -> bool {
     matches!(
         reason,

@@ -129,7 +129,7 @@ impl<'a> Attempts<'a> {
         Ok(())
     }
 
-    /// Returns whether the current attempt is the last one that the rules allow.
+    /// Returns whether the rules allow no attempt after the current one.
     pub(super) fn is_last(&self) -> bool {
         self.made >= self.rules.attempts
     }

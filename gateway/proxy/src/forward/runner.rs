@@ -1,8 +1,8 @@
 //! One hedged attempt: gets a connection, sends the request and waits for the response head, without touching
 //! the client.
 //!
-//! `hedge` polls several [`Runner`]s for one request. A runner owns all that it needs, and keeps every byte
-//! that it receives, so that the exchange of the winner can parse the response again ([`Underway`]).
+//! `hedge` polls several [`Runner`]s for one request. A runner shares nothing with the others. It keeps every
+//! byte that it receives, so that the exchange of the winner can parse the response again ([`Underway`]).
 
 use std::cell::Cell;
 use std::future::poll_fn;

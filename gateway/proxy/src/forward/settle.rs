@@ -54,7 +54,7 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
         }
     }
 
-    /// Answers with a reason, while the whole part of the body that is here is still unread.
+    /// Answers with a reason, while no byte of the request's body was taken from the inbox.
     pub(super) async fn refuse(&mut self, reason: Reason) -> Next {
         // A collected body was read, so the inbox holds the next request.
         let over =

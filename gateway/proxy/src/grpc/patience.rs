@@ -1,18 +1,19 @@
 //! The deadline of a gRPC client, and the outcomes that it explains.
 //!
-//! [`forward`](crate::forward) makes one for each call with a `grpc-timeout`; attempts and hedges ask it before they count a
-//! failure. Invariant: an outcome at or after the deadline counts against no endpoint, breaker, limit or budget.
+//! [`forward`](crate::forward) makes one for each call with a `grpc-timeout`; attempts and hedges ask it
+//! before they count a failure. Invariant: an outcome at or after the deadline counts against no endpoint,
+//! breaker, limit or budget.
 
 use std::time::{Duration, Instant};
 
-/// The least and the most time by which a server may report an expired deadline early: it counts from when the call reached it,
-/// and may round the timeout or reserve some of it.
+/// The least and the most time by which a server may report an expired deadline early: it counts from when
+/// the call reached it, and may round the timeout or reserve some of it.
 const MARGIN: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 /// The margin is this part of the client's timeout.
 const MARGIN_SHARE: u32 = 10;
 
-/// The moment at which the client of a call gives up (`grpc-timeout`). The client chose it, so an outcome that it explains tells
-/// nothing about the endpoint, whichever side notices the deadline first.
+/// The moment at which the client of a call gives up (`grpc-timeout`). The client chose it, so an outcome
+/// that it explains tells nothing about the endpoint, whichever side notices the deadline first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     due: Instant,

@@ -30,7 +30,8 @@ const LARGEST_WINDOW: u32 = (1 << 31) - 1;
 /// Bytes that the kernel may buffer unsent. More urgent streams cannot overtake what is buffered there. And
 /// if a client opens all windows and reads nothing, the kernel would take hundreds of responses.
 const UNSENT: u32 = 32 * 1024;
-/// How many more streams a client may cancel before they start than it has started requests.
+/// How many streams a client may cancel before they start, in addition to the number of requests that it has
+/// started.
 const STILLBORN: u64 = 100;
 /// This many refused streams count as one cancelled stream. A client that does not know the stream limit yet
 /// may exceed it.

@@ -1,8 +1,8 @@
 //! A stream of a connection to an endpoint as the [endpoint's side](crate::upstream_side) of an exchange.
 //!
-//! [`EndpointStream`] sends a request through the `h2` crate, reads the response, and translates between the
-//! two crates' types and HTTP/1 lines. It occupies a [`Place`] on a shared connection. The checks for what
-//! `h2` does not report (malformed responses, dropped trailer fields) come from the place.
+//! [`EndpointStream`] sends a request through the `h2` crate and reads the response. It translates between
+//! that crate's types and HTTP/1 lines. It occupies a [`Place`] on a shared connection, which also reports
+//! what `h2` does not: malformed responses and dropped trailer fields.
 
 use std::collections::VecDeque;
 use std::future::Future;

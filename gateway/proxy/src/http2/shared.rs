@@ -29,7 +29,7 @@ const KNOWN: usize = 32;
 pub(crate) struct Shared {
     /// Frames, HPACK and flow control.
     pub connection: Connection,
-    /// What the TLS handshake negotiated; `None` for plain text.
+    /// The result of the TLS handshake; `None` for plain text.
     pub tls: Option<Negotiated>,
     /// The address that the client connected to.
     pub local_address: Option<SocketAddr>,

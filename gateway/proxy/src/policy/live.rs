@@ -38,7 +38,7 @@ impl LivePolicy {
         })
     }
 
-    /// Counts a request that this policy has ended.
+    /// Counts a request that this policy refused or answered.
     pub(super) fn ended(&self, end: &End) {
         let (count, event) = match end {
             End::Refused(..) => (&self.refused, "refused"),

@@ -47,7 +47,7 @@ pub enum Said {
     /// The policy decides by the client's identity, which an earlier policy would establish; the rehearsal
     /// goes on.
     NeedsIdentity,
-    /// An earlier policy has ended the request.
+    /// An earlier policy refused or answered the request.
     NotReached,
 }
 

@@ -1,4 +1,4 @@
-//! What a worker does with its connections when it drains.
+//! The connections of a worker when it drains.
 
 use std::io::Read;
 use std::time::{Duration, Instant};

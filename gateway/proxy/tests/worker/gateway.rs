@@ -26,7 +26,7 @@ pub struct Gateway {
     threads: Vec<JoinHandle<std::io::Result<()>>>,
 }
 
-/// The results after all workers have ended.
+/// The results, once all workers have stopped.
 pub struct Ended {
     pub counts: Snapshot,
     /// `status reason bytes_in bytes_out attempts method target` of each exchange.
@@ -128,7 +128,7 @@ impl Gateway {
     /// exactly once.
     pub fn end(self, bound: Duration) -> Ended {
         for mailbox in &self.mailboxes {
-            // A worker without connections may have ended already.
+            // A worker without connections may have stopped already.
             let _ = mailbox.send(Control::Drain(Some(bound)));
         }
         for thread in self.threads {

@@ -42,7 +42,7 @@ impl RequestHead {
         }
     }
 
-    /// Removes every field for whose name `gone` returns true. A head without such a field costs one look at
+    /// Removes every field whose name `gone` accepts. A head without such a field costs one look at
     /// each name.
     pub fn remove_where(&mut self, gone: impl Fn(&[u8]) -> bool) {
         while let Some(at) = self.head.fields.iter().position(|field| gone(self.head.slice(field.name))) {

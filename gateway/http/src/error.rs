@@ -1,6 +1,8 @@
-//! Errors of heads, and the limits of a head's size.
+//! Errors of heads, and the limits of a head's size. The codecs of all versions report a [`HeadError`], which
+//! the proxy maps to a status and a reason. [`HeadLimits`] come from the configuration, and apply to trailer
+//! sections too.
 
-/// The reason for which a head is refused. In HTTP/1 the connection must then close, because the start of the
+/// The reason why a head is refused. In HTTP/1 the connection must then close, because the start of the
 /// next message is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadError {

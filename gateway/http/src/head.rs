@@ -1,4 +1,9 @@
 //! A message head: one owned buffer and a table of ranges into it.
+//!
+//! The parsers fill a [`Head`]; the proxy and the policies query it, and copy its lines when they forward the
+//! message. A buffer with ranges keeps the fields exactly as written, in order, and makes reuse free of
+//! allocations. Invariant: every [`Range`] lies within the buffer, and the sets of known names match the
+//! table of fields.
 
 use crate::h1::plain_length;
 use crate::{Name, Names};

@@ -1,4 +1,8 @@
 //! Fields as lines: prepared lines that are written many times, and search for lines in heads.
+//!
+//! The header policies prepare a [`FieldLine`] for each field that they set, and [`LineNames`] for the fields
+//! that they remove. [`LineNames`] work on heads that are already written as text, so a response is edited
+//! without being parsed again.
 
 use std::ops::Range;
 

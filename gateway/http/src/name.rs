@@ -1,4 +1,10 @@
 //! Field names that the gateway knows, and a look-up that compares whole words.
+//!
+//! The parsers call [`Name::of`] once for each field and store the result in [`Field::id`](crate::Field::id),
+//! so later code compares numbers instead of text. A look-up selects candidates by length and first letter,
+//! and compares them as three 64-bit words. Invariant: a known name in any case maps to its variant. A
+//! spelling with other punctuation for `-` maps to [`Name::Alias`], because some origins cannot tell it from
+//! the known name.
 
 macro_rules! names {
     ($($variant:ident = $text:literal,)+) => {

@@ -1,4 +1,7 @@
 //! Request heads in the form that all versions of HTTP share.
+//!
+//! The HTTP/1 parser and the HTTP/2 decoder fill a [`RequestHead`]. Routing, policies and forwarding read it,
+//! and need not know which version carried the request.
 
 use crate::h1::Length;
 use crate::{Field, Head, Range};

@@ -1,4 +1,5 @@
-//! Response heads in the form that all versions of HTTP share.
+//! Response heads in the form that all versions of HTTP share. The HTTP/1 parser and the HTTP/2 decoder fill
+//! a [`ResponseHead`]; the exchange and the policies read it.
 
 use crate::h1::Length;
 use crate::{Field, Head, Range, Version};

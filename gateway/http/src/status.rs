@@ -1,4 +1,5 @@
-//! Reason phrases.
+//! Reason phrases of status codes, for the gateway's own responses and error pages, and for responses of
+//! HTTP/2 endpoints, which have none.
 
 /// The reason phrase of a status (RFC 9110, section 15, and the IANA registry); empty if it has none.
 #[must_use]

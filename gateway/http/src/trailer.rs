@@ -1,4 +1,5 @@
-//! Decides which fields may be forwarded as trailers.
+//! Decides which fields may be forwarded as trailers. The chunked reader and the HTTP/2 decoder drop the
+//! others from every trailer section, in both directions.
 
 use crate::Name;
 

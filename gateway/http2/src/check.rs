@@ -1,11 +1,13 @@
-//! Checks that decoded fields form a valid request or trailer section (RFC 9113, 8.1 to 8.3).
+//! Checks that decoded fields form a valid request or trailer section (RFC 9113, 8.1 to 8.3). The
+//! pseudo-header fields of a request are checked when the proxy asks for them. The conversion to a head
+//! checks the other fields.
 
 use tollgate_http::Name;
 use tollgate_http::h2::{Protocol, Pseudo, is_field};
 
 use crate::fields::{Fields, Iter};
 
-/// The reason for which fields form no request.
+/// The reason why fields form no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// The head exceeds the limit, so fields were dropped.

@@ -1,4 +1,8 @@
 //! The handle of a connection for the task that reads and writes its socket.
+//!
+//! The proxy's connection task passes received bytes to [`Connection::receive`], takes requests with
+//! [`Connection::next`], and writes with [`Connection::poll_write`]. The counters tell it when a client
+//! misuses the protocol. The handle and all [`Stream`]s share one `Core`.
 
 use std::cell::RefCell;
 use std::io;
@@ -35,8 +39,8 @@ impl Connection {
     }
 
     /// Parses received bytes until the [extra weight](Connection::extra_weight) has grown by `most`. Returns
-    /// how many bytes it consumed; the caller passes the rest again later. Returns 0 only if the connection
-    /// has ended.
+    /// how many bytes it consumed; the caller passes the rest again later. Returns 0 only after the end of
+    /// the connection.
     #[must_use]
     pub fn receive(&self, bytes: &[u8], most: u64) -> usize {
         self.core.borrow_mut().receive(bytes, most)
@@ -173,7 +177,7 @@ impl Connection {
         self.core.borrow_mut().tell_of_end(most)
     }
 
-    /// The reason for which the connection ended, if it has.
+    /// The reason why the connection ended, if it has.
     #[must_use]
     pub fn ended(&self) -> Option<Reason> {
         self.core.borrow().ended

@@ -1,5 +1,9 @@
 //! The state of a connection, which its [`Connection`](crate::Connection) and its [`Stream`](crate::Stream)s
-//! share. `receive` and `send` add the parsing and the writing of frames.
+//! share.
+//!
+//! `receive` and `send` extend [`Core`] with the parsing and the writing of frames. This module keeps the
+//! streams, the windows and the output buffer. Invariant: every received byte of a body is unread in a
+//! stream, or counted in `owed`, or returned to the connection's window.
 
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
@@ -101,7 +105,7 @@ pub(crate) struct Core {
     pub goodbye: Goodbye,
     /// Whether the client has sent GOAWAY.
     pub has_left: bool,
-    /// The reason for which the connection ended. Once set, nothing is read and no stream opens.
+    /// The reason why the connection ended. Once set, nothing is read and no stream opens.
     pub ended: Option<Reason>,
     /// The task that reads and writes the socket.
     pub task: Option<Waker>,
@@ -352,7 +356,7 @@ impl Core {
         Some((key, fields))
     }
 
-    /// Wakes the streams that wait for room. The one that wrote last comes after the others.
+    /// Wakes the streams that wait for room. The last writer comes after the others.
     pub fn wake_writers(&mut self) {
         let mut waiting = std::mem::take(&mut self.waiting);
         if let Some(at) = waiting.iter().position(|key| Some(*key) == self.writer) {

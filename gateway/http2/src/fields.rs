@@ -1,4 +1,8 @@
 //! The fields of a head or trailer section, in the order received.
+//!
+//! The HPACK decoder appends to a [`Fields`], which stores all names and values in one buffer. A section that
+//! exceeds its limit is cut rather than refused, so that the request can be answered with the reason. If it
+//! names several times the limit, it is a compression bomb, and the connection ends.
 
 use tollgate_http::Name;
 use tollgate_http::h2::Pseudo;

@@ -1,4 +1,5 @@
-//! Frame headers and flags (RFC 9113, 4 and 6).
+//! Frame headers and flags (RFC 9113, 4 and 6): reading and writing them. `receive` and `send` give the
+//! frames their meaning.
 
 /// Bytes of a frame header.
 pub(crate) const HEADER: usize = 9;

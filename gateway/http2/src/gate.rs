@@ -1,4 +1,5 @@
-//! Limits how many bytes may wait in the output buffer of a connection.
+//! Limits how many bytes may wait in the output buffer of a connection. The limit drops from `MOST` to `FEW`
+//! when all connections of the worker together hold `CROWD` bytes.
 
 use crate::totals::{Part, Totals};
 

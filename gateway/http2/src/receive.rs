@@ -1,4 +1,9 @@
 //! Parses and handles the frames that the client sends (RFC 9113, 5 and 6).
+//!
+//! [`Core::receive`] consumes bytes in whatever pieces the socket delivers them. A complete frame is handled
+//! in place. DATA is passed on in pieces, and other partial frames are collected in `partial`. An error of
+//! the connection is the `Err` of these functions, which ends it with a GOAWAY. An error of a stream resets
+//! only that stream, but counts towards `MOST_MISTAKES`.
 
 use tollgate_http::extend_tightly;
 

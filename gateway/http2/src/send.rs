@@ -1,4 +1,6 @@
-//! Writes frames for the client into the output buffer.
+//! Writes frames for the client into the output buffer. Streams call [`Core::section`] and [`Core::data`],
+//! which respect the client's windows and the [`Gate`](crate::gate::Gate). The connection's task writes the
+//! buffer and reports progress with [`Core::has_written`].
 
 use std::io::IoSlice;
 
@@ -82,8 +84,8 @@ impl Core {
         Ok(usize::try_from(state.room.min(room)).unwrap_or(0).min(gate))
     }
 
-    /// Writes as much of a body as may be sent now. If that is everything and `last` is set, the final frame
-    /// carries END_STREAM. Returns how many bytes it wrote.
+    /// Writes the part of a body that may be sent now. If that is everything and `last` is set, the final
+    /// frame carries END_STREAM. Returns how many bytes it wrote.
     pub fn data(&mut self, key: Key, pieces: &[IoSlice<'_>], last: bool) -> Result<usize, Gone> {
         let wanted = pieces.iter().map(|piece| piece.len()).sum::<usize>();
         let count = wanted.min(self.room(key)?);
@@ -127,7 +129,7 @@ impl Core {
         if self.written == self.out.len() {
             self.out.clear();
             self.written = 0;
-            // Release what a large response needed, and more while no stream is open.
+            // Release the memory that a large response needed, and more if no stream is open.
             self.out.shrink_to(KEPT);
             if self.streams.len() == 0 {
                 self.rest();

@@ -1,4 +1,5 @@
-//! SETTINGS that each side sends to the other (RFC 9113, 6.5).
+//! SETTINGS that each side sends to the other (RFC 9113, 6.5). The proxy passes [`Settings`] when it creates
+//! a connection. [`Told`] holds what the client has sent, with the RFC's defaults until then.
 
 use crate::frame::{self, Kind, PAYLOAD};
 use crate::reason::Reason;

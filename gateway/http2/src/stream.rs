@@ -1,4 +1,8 @@
 //! The handle of one request and its response.
+//!
+//! The task that answers a request holds a [`Stream`]: it reads the body and the trailers, and sends the
+//! head, the body and the trailers of the response. All waits are poll functions, and a reset by the client
+//! wakes them.
 
 use std::cell::RefCell;
 use std::io::IoSlice;
@@ -129,8 +133,8 @@ impl Stream {
         self.core.borrow_mut().section(self.key, Some(status), fields, ends)
     }
 
-    /// Sends as much of the body as the windows and the output buffer accept. If that is everything and it is
-    /// the `last` of the body, it carries END_STREAM. Returns how many bytes it sent.
+    /// Sends the part of the body that the windows and the output buffer accept. If that is everything and it
+    /// is the `last` of the body, it carries END_STREAM. Returns how many bytes it sent.
     ///
     /// # Errors
     /// As [`Stream::send_head`].

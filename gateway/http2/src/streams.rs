@@ -1,4 +1,6 @@
-//! The streams of a connection, found by id or by key.
+//! The streams of a connection, found by id or by key. Frames name a stream by its id; handles use its key,
+//! an index into a slab, which is cheaper. [`State`] holds the windows, the unread body and the waiting tasks
+//! of one stream.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

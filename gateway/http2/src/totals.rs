@@ -1,4 +1,5 @@
-//! Byte counts that all connections of a worker share.
+//! Byte counts that all connections of a worker share. Each connection holds a [`Part`], so the sum stays
+//! correct when a connection is dropped.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,4 +1,5 @@
-//! Binds the listening sockets of workers.
+//! Binds the listening sockets of workers. The program calls [`bind`] for new addresses, and [`bind_beside`]
+//! for ports that this process or its predecessor already uses.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -30,8 +31,8 @@ pub fn bind(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>>
     })
 }
 
-/// As [`bind`], for a port that is already in use, at this address or at one that covers it, by this process
-/// or by its predecessor. The kernel gives these sockets no connections before [`listen`] is called.
+/// As [`bind`], for a port that this process or its predecessor already uses, at this address or at a wider
+/// one. The kernel gives these sockets no connections before [`listen`] is called.
 ///
 /// # Errors
 /// If another user's process has the address, or the existing sockets were opened without SO_REUSEPORT.

@@ -1,4 +1,6 @@
-//! A channel between a process and its successor, which carries messages and listening sockets.
+//! A channel between a process and its successor, which carries messages and listening sockets. An upgrade
+//! creates a [`Channel`] and starts the new program with one end as its standard input; the new program takes
+//! over the sockets without refusing a connection.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

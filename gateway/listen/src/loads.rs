@@ -1,4 +1,8 @@
 //! Counts the connections of each worker, and chooses the worker for a new connection.
+//!
+//! The workers share one [`Loads`]. The accepting worker calls [`Loads::choose`], then [`Loads::reserve`] for
+//! the chosen one, and releases the slot when the connection closes. Invariant: the workers together never
+//! have more connections than the limits allow.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,7 +22,7 @@ pub struct Loads {
 /// A worker with fewer connections than this compares itself with all others instead of one.
 const FEW: usize = 8;
 
-/// The reason for which a new connection gets no slot.
+/// The reason why a new connection gets no slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
     /// The configured limit is reached.

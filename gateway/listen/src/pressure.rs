@@ -1,4 +1,5 @@
-//! Limits that apply while the process is short of memory or file descriptors.
+//! Limits that apply while the process is short of memory or file descriptors. The control thread measures
+//! the shortage; workers only load two atomics.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 

@@ -1,4 +1,5 @@
-//! A kernel timer (timerfd) as a pollable event; it drives the timing wheel.
+//! A kernel timer (timerfd) as a pollable event. Each worker has one; its timing wheel sets it to the next
+//! occupied tick.
 
 use std::io;
 use std::os::fd::OwnedFd;

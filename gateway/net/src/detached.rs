@@ -1,4 +1,5 @@
-//! Connected sockets that no poller has registered.
+//! Connected sockets that no poller has registered. Accepting returns them, and workers exchange them when a
+//! connection is handed over or an idle upstream connection is shared.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};

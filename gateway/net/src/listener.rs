@@ -1,4 +1,5 @@
-//! Listening sockets of workers.
+//! Listening sockets of workers. A [`Bound`] socket comes from the program or from a simulation, and becomes
+//! a [`Listener`] on the worker's thread.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};

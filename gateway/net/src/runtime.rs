@@ -1,4 +1,5 @@
-//! A worker's runtime: one thread, and tasks that never leave it.
+//! A worker's runtime: one thread, and tasks that never leave it. In a simulation, [`spawn`] and
+//! [`yield_now`] go to the simulated executor instead.
 
 use std::future::Future;
 use std::io;

@@ -1,4 +1,5 @@
-//! Recognises errors that are caused by a shortage on this machine.
+//! Recognises errors that are caused by a shortage on this machine. Health checks and pools do not count such
+//! errors against the endpoint.
 
 use std::io;
 

@@ -1,4 +1,8 @@
 //! A connected byte stream: TCP, a Unix socket, TLS on either, or simulated.
+//!
+//! The data path uses [`Stream`] for clients and endpoints alike. It issues system calls itself and uses
+//! tokio only for readiness, which saves instructions on each request. [`Stream::peek`] and its relatives
+//! look for an end or for unexpected bytes without consuming anything.
 
 mod peek;
 

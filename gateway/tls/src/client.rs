@@ -1,4 +1,8 @@
-//! The TLS configuration of connections to endpoints.
+//! The TLS configuration of connections to endpoints, and to auxiliary services.
+//!
+//! [`Client`] is built from the contents of files when a plan is compiled, and shared by all workers.
+//! Verification uses webpki with the configured authorities or the system's. The two custom verifiers serve a
+//! fixed certificate name, and the option to verify nothing.
 
 use std::sync::{Arc, OnceLock};
 

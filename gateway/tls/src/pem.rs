@@ -1,4 +1,5 @@
-//! PEM files (RFC 7468): certificates and private keys.
+//! PEM files (RFC 7468): certificates and private keys. [`Server`](crate::Server) and
+//! [`Client`](crate::Client) are built from them. Errors never quote the contents of a file.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -1,4 +1,5 @@
-//! Reads the contents of a certificate, for fields sent upstream and for the log.
+//! Reads the contents of a certificate, for fields sent upstream, for policies, and for the guard of the
+//! admin API. [`Presented`] wraps a certificate that rustls has already verified; nothing is verified here.
 
 use std::fmt::Write;
 use std::net::IpAddr;

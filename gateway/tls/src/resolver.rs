@@ -1,4 +1,6 @@
-//! Chooses the certificate for a client by the name in its SNI.
+//! Chooses the certificate for a client by the name in its SNI. rustls calls the [`Resolver`] in each full
+//! handshake. It also records the names of the chosen certificate, with which the proxy detects requests for
+//! other hosts.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,4 +1,7 @@
 //! The TLS configuration of a listener.
+//!
+//! [`Server`] is built from the contents of files when a plan is compiled, and shared by all workers.
+//! Sessions are kept in tickets only, so the gateway stores nothing for a client.
 
 use std::sync::Arc;
 

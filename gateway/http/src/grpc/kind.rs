@@ -1,4 +1,5 @@
-//! Recognises gRPC requests by their content type.
+//! Recognises gRPC requests by their content type. The proxy decides by the [`Kind`] whether a stream is a
+//! gRPC call, and whether it translates gRPC-Web.
 
 /// The kind of a gRPC request, by its `content-type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Encodes the `grpc-message` field.
+//! Encodes the `grpc-message` field, in which the gateway's own errors of gRPC calls carry their text.
 
 /// Most bytes of a message before encoding; longer ones are truncated.
 const MOST: usize = 1024;

@@ -1,4 +1,5 @@
-//! Status codes of gRPC calls, and their relation to HTTP statuses.
+//! Status codes of gRPC calls, and their relation to HTTP statuses. The proxy reads the [`Code`] of an
+//! endpoint's response for retries, health and the log, and derives one for its own errors.
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $number:literal, $failure:literal;)+) => {

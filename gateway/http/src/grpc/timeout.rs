@@ -1,4 +1,5 @@
-//! The `grpc-timeout` field: how long a client waits for the whole call.
+//! The `grpc-timeout` field: how long a client waits for the whole call. The proxy bounds the exchange by it,
+//! and sends the remaining time to the endpoint.
 
 use std::time::Duration;
 

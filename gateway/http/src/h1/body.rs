@@ -1,4 +1,8 @@
 //! Reads message bodies.
+//!
+//! [`BodyReader`] finds the end of a body from the [`Length`] that its head declares, and separates data from
+//! framing. The exchange, the policies and the clients of auxiliary services use it. Data is not copied: it
+//! stays in the caller's buffer, where chunks are compacted.
 
 use std::ops::Range;
 
@@ -6,7 +10,7 @@ use super::Length;
 use super::chunked::Chunked;
 use crate::HeadLimits;
 
-/// The reason for which a body is refused. The connection cannot be used any more.
+/// The reason why a body is refused. The connection cannot be used any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
     /// A chunk or a trailer violates the grammar.
@@ -143,7 +147,7 @@ impl BodyReader {
         }
     }
 
-    /// Removes the trailer lines for whose name `keep` returns false. The body must be complete.
+    /// Keeps only the trailer lines whose name `keep` accepts. The body must be complete.
     pub fn retain_trailers(&mut self, keep: impl Fn(&[u8]) -> bool) {
         debug_assert!(self.is_done(), "a line may be in the middle, at an offset that would be wrong");
         let lines = match &mut self.0 {

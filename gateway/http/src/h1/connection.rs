@@ -1,4 +1,6 @@
-//! Interprets the `Connection` field (RFC 9112, section 9.3; RFC 9110, section 7.6.1).
+//! Interprets the `Connection` field (RFC 9112, section 9.3; RFC 9110, section 7.6.1). Both parsers call it.
+//! The result decides whether the connection persists, whether an upgrade counts, and which fields are not
+//! forwarded.
 
 use crate::head::members;
 use crate::{Head, HeadError, Name, Version};

@@ -1,4 +1,7 @@
 //! Determines where a message ends (RFC 9112, section 6.3), and refuses ambiguous framing.
+//!
+//! The parsers and the HTTP/2 decoders call it after the last field. Invariant: a message is accepted only if
+//! every conforming reader finds the same end, which rules out request smuggling.
 
 use crate::{Head, HeadError, Name, Version};
 

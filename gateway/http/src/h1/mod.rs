@@ -1,4 +1,8 @@
 //! The codec for HTTP/1.0 and HTTP/1.1 (RFC 9112).
+//!
+//! [`RequestParser`] and [`ResponseParser`] read heads, and [`BodyReader`] reads bodies; each accepts its
+//! input in pieces of any size. Requests are parsed strictly: a spelling that two readers could interpret
+//! differently is refused. Responses are parsed leniently where RFC 9112 lets a proxy repair them.
 
 mod body;
 mod chunked;

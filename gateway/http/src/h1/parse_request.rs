@@ -1,4 +1,8 @@
 //! Parses request heads.
+//!
+//! The proxy calls [`RequestParser::advance`] after each read, until the head is complete. The parser checks
+//! the request line, the fields, the host and the framing, and fills a [`RequestHead`]. It never accepts what
+//! another server could interpret differently.
 
 use super::connection::Connection;
 use super::framing::declared;

@@ -1,4 +1,8 @@
 //! Parses response heads.
+//!
+//! The exchange calls [`ResponseParser::advance`] after each read from an endpoint, until the head is
+//! complete. The parser repairs loose heads where RFC 9112 allows it; [`ResponseParser::strict`] repairs no
+//! fields.
 
 use super::connection::Connection;
 use super::framing::declared_by_endpoint;

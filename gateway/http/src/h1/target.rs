@@ -1,4 +1,7 @@
 //! Parses request targets and hosts (RFC 9112, section 3.2 and 3.3).
+//!
+//! The HTTP/1 parser and the HTTP/2 decoder call [`split`] for the target, and [`host`] after the fields are
+//! read. Ambiguous hosts are refused, so that the router and the next server see the same host.
 
 use std::net::Ipv6Addr;
 

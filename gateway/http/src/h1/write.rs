@@ -1,4 +1,5 @@
-//! Writes decimal numbers and chunk headers.
+//! Writes decimal numbers and chunk headers. The proxy uses it to write heads and chunked bodies without
+//! allocations.
 
 /// The last chunk, without trailers and the empty line that ends them.
 pub const LAST_CHUNK: &[u8] = b"0\r\n";

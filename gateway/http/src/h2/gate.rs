@@ -1,4 +1,7 @@
 //! Bounds the bytes that a connection to an HTTP/2 endpoint has accepted and not sent.
+//!
+//! The upstream crate wraps each piece of a request body in a [`Chunk`], which the h2 library drops once the
+//! piece is written. A [`Gate`] sums the chunks of a connection, and pauses its streams at the limit.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -1,4 +1,8 @@
-//! Converts the heads and trailers of HTTP/2 requests.
+//! Converts the heads of HTTP/2 requests, and the trailers of both directions.
+//!
+//! The proxy calls [`decode_request`] with the decoded fields of a stream. The result is the same
+//! [`RequestHead`] as for HTTP/1, checked as strictly, so that one code path serves both versions. Invariant:
+//! the lines of the result parse as the same request in HTTP/1.
 
 use crate::chars::{is_lower_token, is_token, is_value};
 use crate::h1::{Length, declared, expect, target, wants_trailers};

@@ -1,4 +1,5 @@
-//! Converts the heads of HTTP/2 responses.
+//! Converts the heads of HTTP/2 responses. The proxy calls it with the fields that the h2 library has
+//! decoded, and gets the same [`ResponseHead`] as for HTTP/1.
 
 use super::request::{push, push_known};
 use crate::h1::{Length, declared_by_endpoint, plain_length};

@@ -1,4 +1,5 @@
-//! Decodes a block of bytes into fields (RFC 7541, 3 and 6).
+//! Decodes a block of bytes into fields (RFC 7541, 3 and 6). `receive` uses one [`Decoder`] for all sections
+//! of a connection, also for streams that were refused, because each block changes the table.
 
 use super::table::{STATIC, Table};
 use super::{Malformed, TABLE_SIZE, huffman, integer};

@@ -1,4 +1,5 @@
-//! Encodes fields into a block of bytes (RFC 7541, 6).
+//! Encodes fields into a block of bytes (RFC 7541, 6). `send` uses one [`Encoder`] for all responses of a
+//! connection. It decides which fields enter the table, and never compresses with Huffman codes.
 
 use tollgate_http::Name;
 

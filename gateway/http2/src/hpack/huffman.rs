@@ -1,4 +1,5 @@
-//! Decodes the Huffman code of strings (RFC 7541, 5.2 and Appendix B).
+//! Decodes the Huffman code of strings (RFC 7541, 5.2 and Appendix B). The tables are computed at compile
+//! time from the lengths of the codes. Nothing encodes: see [`Encoder`](super::Encoder).
 
 use super::Malformed;
 

@@ -1,4 +1,5 @@
-//! Integers with a prefix (RFC 7541, 5.1).
+//! Integers with a prefix (RFC 7541, 5.1). Reading is bounded by `MOST`, so no integer of a peer overflows a
+//! later sum.
 
 use super::Malformed;
 

@@ -1,4 +1,5 @@
-//! The static and the dynamic table of fields (RFC 7541, 2.3).
+//! The static and the dynamic table of fields (RFC 7541, 2.3). The encoder and the decoder each have a
+//! dynamic [`Table`], which must match the peer's entry by entry.
 
 use std::collections::VecDeque;
 

@@ -25,7 +25,7 @@ fn window(client: &Client, size: u32) {
     client.send(Kind::SETTINGS, 0, 0, &[&[0, 4][..], &size.to_be_bytes()].concat());
 }
 
-/// Sends as many bytes as possible, until the stream has to wait. Returns their number.
+/// Sends until the stream has to wait. Returns the number of bytes.
 fn fill(stream: &Stream, cx: &mut Context<'_>) -> usize {
     let mut sent = 0;
     loop {

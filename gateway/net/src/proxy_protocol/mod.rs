@@ -32,7 +32,7 @@ pub enum ProxyHeader {
     },
 }
 
-/// The reason for which there is no valid header.
+/// The reason why there is no valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyHeaderError {
     /// The peer closed the connection before the end of the header.

@@ -1,4 +1,5 @@
-//! Writes a PROXY header, for a connection to an endpoint.
+//! Writes a PROXY header, for a connection to an endpoint. The upstream crate sends it before everything
+//! else, TLS included.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 

@@ -1,4 +1,5 @@
-//! Functions with which a scenario sets up and disturbs its world.
+//! Functions with which a scenario sets up and disturbs its world. The simulation's tests call them; they
+//! cover conditions of the network, groups of tasks, names, clocks and bounds on connections.
 
 use std::future::{Future, poll_fn};
 use std::io;

@@ -1,4 +1,8 @@
 //! The two ends of a connection, modelled on TCP in Linux.
+//!
+//! The first half holds the calls that the owner of an end makes through its `Socket`. The second half holds
+//! the events that the network delivers. Invariant: bytes arrive in order, and an end never holds more than
+//! its capacity.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};

@@ -1,4 +1,7 @@
 //! The executor: all tasks of a world, and the order in which they run.
+//!
+//! [`run`] polls one task at a time, picks the next at random, and advances the clock when no task is ready.
+//! Invariant: the order depends only on the seed, so every run can be repeated.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -161,7 +164,7 @@ pub struct Limits {
     pub text: bool,
 }
 
-/// The reason for which a run ended before its future did.
+/// The reason why a run ended before its future did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
     /// All tasks wait, and no event is pending.

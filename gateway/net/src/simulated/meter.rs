@@ -1,4 +1,5 @@
-//! Counts open connections by destination, and checks bounds on them at every connect.
+//! Counts open connections by destination, and checks bounds on them at every connect. Scenarios use it to
+//! prove that the gateway respects its connection limits at every moment, not only at the end.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

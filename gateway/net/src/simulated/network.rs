@@ -1,4 +1,5 @@
-//! Listening sockets, and the establishment of connections.
+//! Listening sockets, and the establishment of connections. A connection costs a SYN event and an answer
+//! event, each after the network's delay, as long as a listener's queue has room.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;

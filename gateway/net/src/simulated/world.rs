@@ -1,4 +1,7 @@
 //! The simulated world of a thread: its clock, its randomness and its pending events.
+//!
+//! All other simulated modules extend [`World`] or access it with [`with`]. It lives in a thread-local, so
+//! the data path needs no handle to it.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;

@@ -1,5 +1,6 @@
 //! Observes the peer's direction without consuming a byte: whether there is something to read, and whether
-//! the peer has left.
+//! the peer has left. Pools check idle connections with it, and exchanges notice clients that disconnect
+//! while they wait.
 
 use std::future::{Future, poll_fn};
 use std::io;

@@ -1,11 +1,12 @@
-//! Errors of TLS handshakes.
+//! Errors of TLS handshakes. The proxy reports failed handshakes of clients by [`HandshakeError::word`]; a
+//! [`TlsFault`](super::TlsFault) describes failures of endpoints.
 
 use std::fmt;
 use std::io;
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
-/// The reason for which a handshake failed.
+/// The reason why a handshake failed.
 #[derive(Debug)]
 pub enum HandshakeError {
     /// The peer closed or reset the connection, or sent nothing.

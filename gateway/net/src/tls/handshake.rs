@@ -1,4 +1,6 @@
 //! The handshake. Until it ends, nothing else happens on a connection.
+//! [`Stream::poll_handshake`](crate::Stream::poll_handshake) calls it for both sides; at the end it fixes the
+//! [`Negotiated`] parameters.
 
 use std::cell::RefCell;
 use std::sync::Arc;

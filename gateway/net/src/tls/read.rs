@@ -1,4 +1,5 @@
-//! Receives data from the peer.
+//! Receives data from the peer: the TLS side of the reading and peeking functions of [`Stream`]. Records are
+//! decrypted in the caller's buffer if it is large enough.
 
 use std::io;
 use std::task::{Context, Poll, ready};

@@ -1,4 +1,8 @@
 //! The rustls session of one TLS connection, without its socket.
+//!
+//! `handshake`, `read` and `write` drive a [`Session`]: they pass received records to [`Session::digest`] and
+//! data to [`Session::encrypt`]. A session owns buffers only while something is incomplete: a partial record,
+//! unread data, or records that the kernel has not accepted.
 
 use std::collections::VecDeque;
 use std::fmt;

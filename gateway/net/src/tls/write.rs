@@ -1,4 +1,7 @@
-//! Sends data to the peer.
+//! Sends data to the peer: the TLS side of the writing functions of [`Stream`].
+//!
+//! Data is encrypted into one buffer for each thread, and written with one system call. Invariant: a byte is
+//! reported as sent only after the kernel has accepted its whole record.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};

@@ -1,42 +1,43 @@
-//! Sizing from a quota sweep: the smallest CPU limit, and the workers, that carry a target rate.
+//! Derives a size from a quota sweep: the smallest CPU limit, and the workers, that carry a target rate.
 
 use std::fmt;
 
 /// One measured setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// CPU limit, cores.
+    /// CPU limit in cores.
     pub cpu_limit: f64,
     /// Worker processes or threads.
     pub workers: u32,
-    /// The most it carried, requests/s.
+    /// The highest rate that it carried, in requests/s.
     pub max_rps: f64,
 }
 
 /// A setting that carries the target rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Advice {
-    /// CPU limit, cores.
+    /// CPU limit in cores.
     pub cpu_limit: f64,
-    /// Workers.
+    /// Worker processes or threads.
     pub workers: u32,
-    /// Where the figure comes from.
+    /// The source of the limit.
     pub basis: Basis,
 }
 
-/// Where an advice comes from. Nothing is ever extrapolated.
+/// The source of an advice. Limits are never extrapolated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Basis {
-    /// This limit was measured, and carried this rate. The smallest limit of the sweep may well be more than the target needs.
+    /// This limit was measured and carried this rate. If it is the smallest limit of the sweep, it may be
+    /// larger than the target needs.
     Measured {
-        /// Requests/s.
+        /// The rate in requests/s.
         max_rps: f64,
     },
-    /// On the straight line between two measured limits of the same workers.
+    /// On the straight line between two measured limits with the same workers.
     Interpolated {
-        /// The lower one, which carried less than the target.
+        /// The lower limit, which carried less than the target.
         below: Point,
-        /// The higher one, which carried more.
+        /// The higher limit, which carried more.
         above: Point,
     },
 }
@@ -46,16 +47,17 @@ pub enum Basis {
 pub enum NoAdvice {
     /// The sweep has no points.
     NothingMeasured,
-    /// The target rate or a point is not a finite number above 0.
+    /// The target rate or a value of a point is not a finite number above 0.
     NotPositive {
         /// The number found.
         found: f64,
     },
-    /// The target lies above everything that was measured. A line drawn on would ignore whatever saturates next.
+    /// The target exceeds everything that was measured. An extrapolated line would ignore what saturates
+    /// next.
     BeyondMeasured {
-        /// Requests/s asked for.
+        /// The target rate in requests/s.
         target: f64,
-        /// The point that carried most.
+        /// The point with the highest rate.
         best: Point,
     },
 }
@@ -79,13 +81,15 @@ impl fmt::Display for NoAdvice {
 
 impl std::error::Error for NoAdvice {}
 
-/// The smallest CPU limit that carries `target` requests/s, and the workers to run it with; at equal limits, the fewer workers.
+/// Returns the smallest CPU limit that carries `target` requests/s, and the workers to run it with. Of equal
+/// limits, the one with fewer workers wins.
 ///
-/// For each number of workers the points are joined by straight lines. A limit that carried less than a smaller one did is raised to
-/// it: more quota does not slow a gateway, so that dip is noise. Repeats of a setting count by their lowest rate, the safe side.
+/// For each number of workers, straight lines join the points. If a limit carried less than a smaller limit
+/// did, its rate is raised to that of the smaller one: more quota does not slow a gateway, so the dip is
+/// noise. Of repeated measurements of a setting the lowest rate counts, to be on the safe side.
 ///
 /// # Errors
-/// No points, a number that is not above 0, or a target beyond what was measured.
+/// If there are no points, a number is not above 0, or the target exceeds what was measured.
 pub fn advise(points: &[Point], target: f64) -> Result<Advice, NoAdvice> {
     let numbers = points.iter().flat_map(|point| [point.cpu_limit, point.max_rps]).chain([target]);
     if let Some(found) = numbers.into_iter().find(|number| !(number.is_finite() && *number > 0.0)) {
@@ -104,7 +108,8 @@ pub fn advise(points: &[Point], target: f64) -> Result<Advice, NoAdvice> {
         .ok_or(NoAdvice::BeyondMeasured { target, best: *best })
 }
 
-/// The points of one number of workers by ascending limit, one a limit, rates never falling.
+/// Returns the points of one number of workers by ascending limit, one for each limit, with rates that never
+/// fall.
 fn curve(points: &[Point], workers: u32) -> Vec<Point> {
     let mut curve: Vec<Point> = points.iter().filter(|point| point.workers == workers).copied().collect();
     curve.sort_by(|a, b| a.cpu_limit.total_cmp(&b.cpu_limit).then(a.max_rps.total_cmp(&b.max_rps)));

@@ -1,40 +1,41 @@
-//! Whether a ratio keeps below a bar, and how many rounds it takes to tell.
+//! Decides whether a ratio stays below a bar, and how many rounds a decision needs.
 
 use crate::bootstrap::Interval;
 
-/// The least probability that an interval must promise before anything is decided by it. Five rounds promise less (see
+/// The least level of an interval on which a decision is based. Five rounds do not reach it (see
 /// [`Interval::level`]).
 const LEVEL: f64 = 0.95;
 
-/// How often the rounds at hand may be repeated and still be worth an advice. Beyond that the bar is where the ratio is, as far as
-/// anybody can tell, and a figure would only promise what no afternoon holds.
+/// The factor by which rounds may be multiplied for an advice. If a decision needs more, the bar is
+/// practically at the ratio, and no affordable run would decide.
 const WORTH_WHILE: f64 = 12.0;
 
-/// What rounds say of a ratio and the most that it may be.
+/// The comparison of a ratio with the highest permitted value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Held {
     /// The whole interval is at most the bar.
     Met,
-    /// The whole interval is above it.
+    /// The whole interval is above the bar.
     Missed,
-    /// The bar lies inside, or the rounds are too few for any answer.
+    /// The bar lies within the interval, or there are too few rounds for a decision.
     Undecided {
-        /// So many rounds as noisy as these would tell, if the estimate stays; `None` when these say nothing of that, or it is too
-        /// many to be worth while.
+        /// The number of rounds, as noisy as these, that would decide if the estimate stays the same. `None`
+        /// if these rounds do not permit an estimate, or too many would be needed.
         rounds: Option<u32>,
     },
 }
 
-/// Holds a ratio's interval from so many rounds against the most that it may be. All are above 0.
+/// Compares a ratio's interval from `rounds` rounds with the highest permitted value. All arguments are above
+/// 0.
 ///
-/// Not for stopping a run as soon as it pleases: who looks after each round at a 95 % interval and stops at the first that leaves
-/// out the bar is wrong more often than in 5 % (Armitage, McPherson and Rowe, "Repeated significance tests on accumulating data",
-/// 1969). The number of rounds is to be set before.
+/// Do not use this to stop a run early. A test of a 95 % interval after each round that stops at the first
+/// one that excludes the bar is wrong in more than 5 % of runs (Armitage, McPherson and Rowe, "Repeated
+/// significance tests on accumulating data", 1969). Fix the number of rounds in advance.
 pub fn hold(ratio: &Interval, most: f64, rounds: u32) -> Held {
     if ratio.level < LEVEL {
         return Held::Undecided { rounds: None };
     }
-    // A ratio that is the bar may come out a last digit above it.
+    // A ratio that equals the bar may exceed it in the last digit.
     let most = most * (1.0 + 1e-9);
     if ratio.high <= most {
         return Held::Met;
@@ -42,7 +43,7 @@ pub fn hold(ratio: &Interval, most: f64, rounds: u32) -> Held {
     if ratio.low > most {
         return Held::Missed;
     }
-    // Intervals narrow with the root of the rounds, and on the scale of logarithms they are made on.
+    // Intervals narrow with the square root of the number of rounds, on a logarithmic scale.
     let end = if ratio.estimate <= most { ratio.high } else { ratio.low };
     let times = ((end / ratio.estimate).ln() / (most / ratio.estimate).ln()).powi(2);
     let worth_while = times <= WORTH_WHILE;
@@ -94,7 +95,7 @@ mod tests {
 
     #[test]
     fn the_advice_tells() {
-        // Noise of a fixed shape: at so many rounds as advised the interval leaves out the bar.
+        // The noise has a fixed shape: with the advised number of rounds the interval excludes the bar.
         let ratio = |count: u32| {
             let rounds: Vec<(f64, f64)> =
                 (0..count).map(|at| ((0.1 * (f64::from(at) * 2.4).sin()).exp() * 0.97, 1.0)).collect();

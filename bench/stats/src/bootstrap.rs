@@ -1,16 +1,19 @@
 //! A 95 % interval from few rounds, by the double-or-nothing bootstrap.
 //!
-//! Each resample counts every round twice or not at all, by the toss of a fair coin, and takes the centre of what is left. The
-//! interval runs between the percentiles of those centres. This is the half-sampling of McCarthy ("Pseudo-replication", 1969), named
-//! double-or-nothing by Owen and Eckles ("Bootstrapping data arrays of arbitrary order", 2012).
+//! Each resample includes every round twice or not at all, by the toss of a fair coin, and takes the centre
+//! of the included rounds. The interval runs between percentiles of these centres. This is the half-sampling
+//! of McCarthy ("Pseudo-replication", 1969), named double-or-nothing by Owen and Eckles ("Bootstrapping data
+//! arrays of arbitrary order", 2012).
 //!
-//! **Why this one.** The usual bootstrap draws n of n rounds with replacement, and its percentile interval is too narrow for few
-//! rounds. For half-sampling Hartigan proved ("Using subsample values as typical values", 1969) that the 2^n - 1 subset means cut the
-//! line into 2^n pieces that each hold the true centre equally often, at any n, for any noise that is symmetric about it, however
-//! heavy its tails; Maritz extended it to M-estimators ("A note on exact robust confidence intervals for location", 1979). The
-//! table in `tests/coverage.rs` shows what is left of that promise in practice.
+//! **Why this method.** The usual bootstrap draws n of n rounds with replacement, and its percentile interval
+//! is too narrow for few rounds. For half-sampling, Hartigan proved ("Using subsample values as typical
+//! values", 1969) that the 2^n - 1 subset means cut the line into 2^n pieces, each of which contains the true
+//! centre equally often. This holds at any n, for any noise that is symmetric about the centre, however heavy
+//! its tails. Maritz extended it to M-estimators ("A note on exact robust confidence intervals for location",
+//! 1979). The table in `tests/coverage.rs` shows the coverage in practice.
 //!
-//! **What lost.** Coverage in per cent and median width in per cent of the ratio, 2,000 trials of the noises in `tests/coverage.rs`:
+//! **Rejected methods.** Coverage in per cent and median width in per cent of the ratio, in 2,000 trials of
+//! the noises in `tests/coverage.rs`:
 //!
 //! | rounds, noise | percentiles of the mean | percentiles of the median | studentised (bootstrap-t) | this |
 //! |---|---|---|---|---|
@@ -19,10 +22,11 @@
 //! | 10, outliers | 88.6, 8.1 | 94.1, 5.6 | 91.8, 12.5 | 94.8, 6.0 |
 //! | 20, outliers | 89.7, 6.9 | 93.7, 3.6 | 88.1, 8.6 | 95.1, 3.9 |
 //!
-//! **Where it holds.** Rounds are independent, and the noise is symmetric: true of the logarithm of a ratio whenever disturbance
-//! strikes both systems alike. If only one of the two is ever disturbed, the centre itself leans towards the disturbance (the cut of
-//! [`crate::centre`] bounds how far) and the interval covers less often; `tests/coverage.rs` pins that down as well.
-//! With n rounds no interval can promise more than 1 - 2^(1-n): [`Interval::level`] says what is really promised, 0.875 for 4 rounds.
+//! **Assumptions.** Rounds are independent, and the noise is symmetric. That is true of the logarithm of a
+//! ratio if disturbances affect both systems alike. If only one of the two is disturbed, the centre itself
+//! moves towards the disturbance (the cut of [`crate::centre`] bounds how far), and the interval covers less
+//! often; `tests/coverage.rs` tests that too. With n rounds no interval can reach a level above 1 - 2^(1-n):
+//! [`Interval::level`] is the level that is really reached, 0.875 for 4 rounds.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
@@ -30,45 +34,51 @@ use rand_pcg::rand_core::Rng;
 use crate::centre::Huber;
 use crate::median::{at_position, sorted};
 
-/// Share of what the level leaves outside that is really left outside. The theorem is exact for a cut that is known; ours is estimated
-/// from the same rounds, which cost 0.3 to 0.8 points of coverage in 10,000 trials at 7 to 30 rounds. A tenth wins them back.
+/// A factor on the probability outside the interval. The theorem is exact for a known cut; here the cut is
+/// estimated from the same rounds, which cost 0.3 to 0.8 points of coverage in 10,000 trials at 7 to 30
+/// rounds. A reduction by a tenth compensates for it.
 const CALIBRATION: f64 = 0.9;
 
-/// An estimate and the range that holds the truth with the stated probability. Always `low <= estimate <= high`.
+/// An estimate and the range that contains the true value with the stated probability. Always `low <=
+/// estimate <= high`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// The best single figure, in the unit of the values.
     pub estimate: f64,
-    /// Lower end, same unit.
+    /// The lower end, in the same unit.
     pub low: f64,
-    /// Upper end, same unit.
+    /// The upper end, in the same unit.
     pub high: f64,
-    /// The probability that is promised, in 0..1. Below the level asked for where there are too few rounds to promise that.
+    /// The probability of the interval, in 0..1. Lower than the requested level if there are too few rounds
+    /// for it.
     pub level: f64,
-    /// How many resamples the ends come from; 2^n - 1 means every subset was looked at and chance played no part.
+    /// The number of resamples behind the ends; 2^n - 1 means that every subset was used and chance had no
+    /// influence.
     pub resamples: usize,
 }
 
 impl Interval {
-    /// The interval of a growing function of the value: `exp` for logarithms, a factor above 0 for another unit.
+    /// Returns the interval of an increasing function of the value: `exp` for logarithms, a factor above 0
+    /// for another unit.
     pub fn map(self, grows: impl Fn(f64) -> f64) -> Self {
         Self { estimate: grows(self.estimate), low: grows(self.low), high: grows(self.high), ..self }
     }
 
-    /// Whether the value lies inside, ends included.
+    /// Returns whether the value lies within the interval, ends included.
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
 }
 
-/// How to resample.
+/// The parameters of the bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bootstrap {
-    /// The probability to promise, in 0..1.
+    /// The requested probability, in 0..1.
     pub level: f64,
-    /// Most resamples to take, at least 1. Where all 2^n - 1 subsets are no more than this they are taken instead, each once.
+    /// The highest number of resamples, at least 1. If there are no more than this many subsets (2^n - 1),
+    /// each subset is used once instead.
     pub resamples: usize,
-    /// Seed of the coin: PCG-64 (XSL RR 128/64), whose sequence is fixed by its definition.
+    /// The seed of the coin: PCG-64 (XSL RR 128/64), whose sequence is fixed by its definition.
     pub seed: u64,
 }
 
@@ -80,7 +90,8 @@ impl Default for Bootstrap {
 }
 
 impl Bootstrap {
-    /// The interval of the centre ([`crate::centre`]) of independent values. `None` for no values or for any that is not finite.
+    /// Returns the interval of the centre ([`crate::centre`]) of independent values. `None` if there are no
+    /// values or one is not finite.
     pub fn centre(&self, values: &[f64]) -> Option<Interval> {
         let huber = Huber::for_values(values)?;
         let ordered = sorted(values)?;
@@ -93,7 +104,8 @@ impl Bootstrap {
         }
         centres.sort_by(f64::total_cmp);
         let gaps = (centres.len() + 1) as f64;
-        // Centres cut the line into `gaps` pieces; leaving out `rank` of them on either side promises 1 - 2 rank / gaps.
+        // The centres cut the line into `gaps` pieces; excluding `rank` of them on each side gives the level
+        // 1 - 2 rank / gaps.
         let wanted = gaps * (1.0 - self.level) / 2.0 * CALIBRATION;
         let rank = wanted.clamp(1.0, gaps / 2.0);
         Some(Interval {
@@ -115,7 +127,7 @@ impl Bootstrap {
     }
 }
 
-/// Which values a resample keeps: one bit each, 64 a word.
+/// The values that a resample keeps: one bit each, 64 in a word.
 struct Subset(Vec<u64>);
 
 impl Subset {
@@ -126,14 +138,14 @@ impl Subset {
             if let Some(last) = kept.last_mut() {
                 *last &= u64::MAX >> past_the_end;
             }
-            // A resample of nothing has no centre.
+            // An empty resample has no centre.
             if kept.iter().any(|word| *word != 0) {
                 return Self(kept);
             }
         }
     }
 
-    /// Replaces what is in `kept` with the values that this resample keeps, in order.
+    /// Fills `kept` with the values that this resample keeps, in order.
     fn pick(&self, ordered: &[f64], kept: &mut Vec<f64>) {
         kept.clear();
         for (values, word) in ordered.chunks(64).zip(&self.0) {
@@ -183,10 +195,11 @@ mod tests {
 
     #[test]
     fn the_coin_never_changes() {
-        // A published result names its seed: a new version of the generator must not move it.
+        // A published result names its seed: a new version of the generator must not change the sequence.
         let mut coin = Pcg64::new(1, 0);
         let words = [coin.next_u64(), coin.next_u64()];
-        // Computed from the definition (O'Neill 2014): state 1, stream 0, multiplier 0x2360ed051fc65da44385df649fccf645.
+        // Computed from the definition (O'Neill 2014): state 1, stream 0, multiplier
+        // 0x2360ed051fc65da44385df649fccf645.
         assert_eq!(words, [8_166_798_131_594_814_449, 501_888_437_550_476_719]);
     }
 

@@ -1,21 +1,22 @@
-//! How many cores a rate needs.
+//! Computes how many cores a rate needs.
 //!
-//! Two forms. [`cores_needed`] starts from the laboratory's first figure, CPU time a request. [`ceiling`] and [`Cluster`] are the form
-//! of the founding document (study `kong-envoy-nginx`): an upstream of known capacity is saturated through each gateway, the gateways'
-//! busy cores are compared at that one rate, and the gateway is sized so that the whole cluster's upstreams could saturate before it.
+//! There are two methods. [`cores_needed`] starts from the laboratory's main figure, the CPU time for each
+//! request. [`ceiling`] and [`Cluster`] follow the founding document (study `kong-envoy-nginx`): an upstream
+//! of known capacity is saturated through each gateway, and the gateways' busy cores are compared at that one
+//! rate. The gateway is then sized so that the upstreams of the whole cluster could saturate before it.
 
 use std::fmt;
 
 use crate::bootstrap::Interval;
 
-/// An input that has no answer.
+/// An input for which there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NotPossible {
-    /// Which input.
+    /// The name of the input.
     pub what: &'static str,
-    /// What was expected of it.
+    /// The range of permitted values, in words.
     pub expected: &'static str,
-    /// What it was.
+    /// The value of the input.
     pub found: f64,
 }
 
@@ -43,24 +44,27 @@ fn share(what: &'static str, found: f64) -> Result<f64, NotPossible> {
     }
 }
 
-/// Gateway cores for a rate (requests/s) at a CPU cost (microseconds of CPU a request, with its interval), each core kept at this
-/// utilisation (0..=1): `rps * us / 1e6 / utilisation`. The interval is the cost's; the rate and utilisation are taken as exact.
+/// Returns the gateway cores for a rate (requests/s) at a CPU cost (microseconds of CPU for each request,
+/// with its interval) if each core is used up to this utilisation (0..=1): `rps * us / 1e6 / utilisation`.
+/// The interval is that of the cost; rate and utilisation are taken as exact.
 ///
-/// The cost must have been measured at a rate no higher, a core, than the plan's: a saturated gateway batches more and looks cheaper.
+/// The cost must have been measured at a rate a core that is no higher than the plan's: a saturated gateway
+/// batches more and looks cheaper.
 ///
 /// # Errors
-/// A rate or a cost that is not above 0, a utilisation that is not a share.
+/// If the rate or the cost is not above 0, or the utilisation is not a share.
 pub fn cores_needed(rps: f64, us_per_request: &Interval, utilisation: f64) -> Result<Interval, NotPossible> {
     let factor = above_zero("rate", rps)? / 1e6 / share("utilisation", utilisation)?;
     above_zero("CPU cost a request", us_per_request.low)?;
     Ok(us_per_request.map(|us| us * factor))
 }
 
-/// What a gateway with `cores` could forward, requests/s, from a run in which it forwarded `rps` with `cores_used` busy cores:
-/// `rps * cores / cores_used`. Fair over gateways only if `rps` was the same for all, as it is once the upstream is saturated.
+/// Returns the rate that a gateway with `cores` could forward, in requests/s, given a run in which it
+/// forwarded `rps` with `cores_used` busy cores: `rps * cores / cores_used`. Gateways compare fairly only if
+/// `rps` was the same for all, as it is once the upstream is saturated.
 ///
 /// # Errors
-/// An input that is not above 0.
+/// If an input is not above 0.
 pub fn ceiling(rps: f64, cores_used: f64, cores: f64) -> Result<f64, NotPossible> {
     Ok(above_zero("rate", rps)? * above_zero("cores", cores)? / above_zero("cores used", cores_used)?)
 }
@@ -68,42 +72,43 @@ pub fn ceiling(rps: f64, cores_used: f64, cores: f64) -> Result<f64, NotPossible
 /// The services behind the gateway.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cluster {
-    /// All upstream cores.
+    /// The number of all upstream cores.
     pub cores: f64,
     /// Requests/s of one upstream core at its limit.
     pub rps_per_core: f64,
-    /// Share of the upstream cores that is really in use, 0..=1. (Not the gateway's: the gateway is planned to its ceiling.)
+    /// The share of the upstream cores that is really used, 0..=1. (Not the gateway's: the gateway is planned
+    /// up to its ceiling.)
     pub utilisation: f64,
 }
 
-/// Gateway cores for a cluster.
+/// The gateway cores for a cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
     /// Requests/s of all upstream cores at their limit.
     pub rps: f64,
-    /// Gateway cores for that rate.
+    /// The gateway cores for that rate.
     pub cores: f64,
-    /// Gateway cores for the share that is really in use.
+    /// The gateway cores for the share that is really used.
     pub cores_in_use: f64,
-    /// Those as a share of the upstream cores.
+    /// `cores_in_use` as a share of the upstream cores.
     pub share: f64,
 }
 
 impl Cluster {
-    /// Gateway cores, exact, for a gateway that forwards `ceiling` requests/s with `gateway_cores`.
+    /// Returns the exact gateway cores for a gateway that forwards `ceiling` requests/s with `gateway_cores`.
     ///
     /// # Errors
-    /// An input that is not above 0, or a utilisation that is not a share.
+    /// If an input is not above 0, or the utilisation is not a share.
     pub fn plan(&self, ceiling: f64, gateway_cores: f64) -> Result<Plan, NotPossible> {
         let (rps, in_use) = self.demand()?;
         let cores = rps / above_zero("ceiling", ceiling)? * above_zero("gateway cores", gateway_cores)?;
         Ok(Plan { rps, cores, cores_in_use: cores * in_use, share: cores * in_use / self.cores })
     }
 
-    /// Gateway cores with the founding document's rounding; see [`WHY_PRINTED_DIFFERS`].
+    /// Returns the gateway cores with the founding document's rounding; see [`WHY_PRINTED_DIFFERS`].
     ///
     /// # Errors
-    /// As [`Self::plan`], and a ceiling below the 1,000 requests/s that it is cut to.
+    /// As [`Self::plan`]; also if the ceiling is below 1,000 requests/s, since it is cut to whole thousands.
     pub fn plan_as_printed(&self, ceiling: f64, gateway_cores: f64) -> Result<Plan, NotPossible> {
         let (rps, in_use) = self.demand()?;
         let thousands = above_zero("ceiling in whole thousands of requests/s", (ceiling / 1_000.0).floor())?;
@@ -129,7 +134,8 @@ pub const WHY_PRINTED_DIFFERS: &str = "The original cuts three times. The ceilin
 mod tests {
     use super::*;
 
-    // Study `kong-envoy-nginx`: 36k requests/s saturate the upstream's 4 cores; busy gateway cores at that rate; 32 gateway cores.
+    // Study `kong-envoy-nginx`: 36k requests/s saturate the upstream's 4 cores; busy gateway cores at that
+    // rate; 32 gateway cores.
     const SATURATED: f64 = 36_000.0;
     const GATEWAY_CORES: f64 = 32.0;
     const CORES_USED: [(&str, f64); 3] = [("nginx", 3.4), ("kong", 7.3), ("envoy", 5.0)];
@@ -200,7 +206,8 @@ mod tests {
 
     #[test]
     fn both_forms_agree() {
-        // 3.4 busy cores at 36k are 94.4 us a request; the cluster's 3000k need 283.3 cores at full use either way.
+        // 3.4 busy cores at 36k are 94.4 us a request; the cluster's 3000k need 283.3 cores at full use with
+        // both methods.
         let us = 3.4 / SATURATED * 1e6;
         let cost = Interval { estimate: us, low: us, high: us, level: 0.0, resamples: 1 };
         assert_eq!(to_tenth(cores_needed(3e6, &cost, 1.0).unwrap().estimate), 283.3);

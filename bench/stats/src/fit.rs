@@ -1,21 +1,22 @@
-//! A straight line through measured points, and what it leaves unexplained: does throughput grow with the workers?
+//! Fits a straight line to measured points, and computes what it leaves unexplained. Used for the question
+//! whether throughput grows with the workers.
 
 use std::fmt;
 
-/// A least-squares line with its doubts.
+/// A least-squares line with its errors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// Value at x = 0, in the unit of y.
+    /// The value at x = 0, in the unit of y.
     pub intercept: f64,
-    /// Growth of y per unit of x.
+    /// The growth of y for each unit of x.
     pub slope: f64,
-    /// Standard error of the intercept; `None` with two points, which leave no freedom to judge by.
+    /// The standard error of the intercept; `None` with two points, which have no degree of freedom left.
     pub intercept_error: Option<f64>,
-    /// Standard error of the slope; `None` with two points.
+    /// The standard error of the slope; `None` with two points.
     pub slope_error: Option<f64>,
-    /// Share of the variance of y that the line explains, 0..=1. 1 where y does not vary at all.
+    /// The share of the variance of y that the line explains, 0..=1; 1 if y does not vary.
     pub r_squared: f64,
-    /// Measured minus fitted, for each point in the order given, in the unit of y.
+    /// Measured minus fitted value for each point, in the given order and the unit of y.
     pub residuals: Vec<f64>,
 }
 
@@ -45,7 +46,7 @@ impl std::error::Error for FitError {}
 /// Fits `y = intercept + slope x` to `(x, y)` points by ordinary least squares.
 ///
 /// # Errors
-/// Fewer than two points, all at one x, or a coordinate that is not finite.
+/// If there are fewer than two points, all have the same x, or a coordinate is not finite.
 pub fn line(points: &[(f64, f64)]) -> Result<Line, FitError> {
     if points.len() < 2 {
         return Err(FitError::TooFew);
@@ -56,7 +57,7 @@ pub fn line(points: &[(f64, f64)]) -> Result<Line, FitError> {
     let n = points.len() as f64;
     let mean_x = points.iter().map(|(x, _)| x).sum::<f64>() / n;
     let mean_y = points.iter().map(|(_, y)| y).sum::<f64>() / n;
-    // Sums of centred products: the textbook form with raw squares loses digits when the mean is large.
+    // Sums of centred products: the textbook formula with raw squares loses digits if the mean is large.
     let xx: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
     let xy: f64 = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
     let yy: f64 = points.iter().map(|(_, y)| (y - mean_y).powi(2)).sum();
@@ -78,8 +79,9 @@ pub fn line(points: &[(f64, f64)]) -> Result<Line, FitError> {
     })
 }
 
-/// `QPS(W) / (W * QPS(1))` for each `(workers, rate)` point, in the order given: 1 is perfect scaling.
-/// `None` where no point has one worker, or its rate is not above 0: without that there is nothing to scale from.
+/// Returns `QPS(W) / (W * QPS(1))` for each `(workers, rate)` point, in the given order; 1 is perfect
+/// scaling. Returns `None` without a point with one worker and a rate above 0, since nothing else can be the
+/// reference.
 pub fn efficiency(points: &[(u32, f64)]) -> Option<Vec<f64>> {
     let (_, single) = points.iter().find(|(workers, _)| *workers == 1)?;
     if *single <= 0.0 || points.iter().any(|(workers, _)| *workers == 0) {
@@ -106,7 +108,8 @@ mod tests {
         close(fitted.slope, 0.6, 1e-12);
         close(fitted.intercept, 2.2, 1e-12);
         close(fitted.r_squared, 0.6, 1e-12);
-        // Unexplained 2.4 over 3 degrees of freedom: variance 0.8; slope error sqrt(0.8 / 10), intercept error sqrt(0.8 * 1.1).
+        // Unexplained 2.4 over 3 degrees of freedom: variance 0.8; slope error sqrt(0.8 / 10), intercept
+        // error sqrt(0.8 * 1.1).
         close(fitted.slope_error.unwrap(), 0.08_f64.sqrt(), 1e-12);
         close(fitted.intercept_error.unwrap(), 0.88_f64.sqrt(), 1e-12);
         for (got, expected) in fitted.residuals.iter().zip([-0.8, 0.6, 1.0, -0.6, -0.2]) {

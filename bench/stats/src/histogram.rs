@@ -1,11 +1,12 @@
 //! Latency histograms that merge without loss.
 //!
-//! A wrapper of the HdrHistogram port that fixes what the laboratory needs fixed: the unit is **nanoseconds**, values run from 1 ns to
-//! one hour with 3 significant digits, and every histogram has this one shape, so that any two merge by adding counts. A percentile of
-//! several threads is read from the merged counts, never averaged from theirs.
+//! This wrapper of the HdrHistogram port fixes the parameters: the unit is **nanoseconds**, and values run
+//! from 1 ns to one hour with 3 significant digits. Every histogram has the same shape, so that any two merge
+//! by adding counts. A percentile over several threads is read from the merged counts, never averaged.
 //!
-//! The unit is 1 ns although nothing answers in less than a microsecond: HDR's precision starts at its unit, and with a unit of 1 us
-//! a latency of 50 us would have two digits. It costs 265 kB a histogram, of which a run touches a few pages.
+//! The unit is 1 ns although no response takes less than a microsecond. HDR's precision starts at its unit,
+//! and with a unit of 1 us a latency of 50 us would have two digits. A histogram takes 265 kB, of which a run
+//! touches a few pages.
 
 use std::fmt;
 use std::io::Read;
@@ -14,7 +15,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
-/// Longest value, one hour, in nanoseconds. Longer ones are recorded as this.
+/// The longest value, one hour, in nanoseconds. Longer values are recorded as this.
 pub const LONGEST_NANOS: u64 = 3_600_000_000_000;
 
 /// Significant decimal digits at every value.
@@ -34,13 +35,13 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram.
+    /// Creates an empty histogram.
     pub fn new() -> Self {
         let empty = hdrhistogram::Histogram::new_with_bounds(1, LONGEST_NANOS, DIGITS);
         Self(empty.expect("1 ns to 1 h with 3 digits is a valid shape"))
     }
 
-    /// Counts one latency, in nanoseconds. Above an hour it counts as an hour.
+    /// Counts one latency in nanoseconds. A latency above an hour counts as an hour.
     pub fn record(&mut self, nanos: u64) {
         self.0.saturating_record(nanos.min(LONGEST_NANOS));
     }
@@ -50,29 +51,31 @@ impl Histogram {
         self.0.add(&other.0).expect("all histograms have one shape");
     }
 
-    /// How many latencies were counted.
+    /// Returns how many latencies were counted.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// Whether none was counted. Then every figure below is 0.
+    /// Returns whether none was counted. Every figure below is then 0.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Nanoseconds that this percentage (0..=100) of the latencies do not exceed.
+    /// Returns the nanoseconds that this percentage (0..=100) of the latencies do not exceed.
     pub fn percentile(&self, percent: f64) -> u64 {
-        // HDR answers with the upper end of the value's bucket, which can lie beyond the longest value by the bucket's width.
+        // HDR returns the upper end of the value's bucket, which can exceed the longest value by the bucket's
+        // width.
         self.0.value_at_quantile(percent.clamp(0.0, 100.0) / 100.0).min(LONGEST_NANOS)
     }
 
-    /// `(percent, nanoseconds)` of [`PERCENTILES`].
+    /// Returns `(percent, nanoseconds)` for [`PERCENTILES`].
     pub fn percentiles(&self) -> Vec<(f64, u64)> {
         PERCENTILES.iter().map(|percent| (*percent, self.percentile(*percent))).collect()
     }
 
-    /// `(percent, nanoseconds)` along the whole curve, for a plot whose axis shows 90, 99, 99.9... at equal distances: `steps` points in
-    /// each halving of the distance to 100 %. Empty for an empty histogram.
+    /// Returns `(percent, nanoseconds)` along the whole curve, for a plot whose axis shows 90, 99, 99.9... at
+    /// equal distances. There are `steps` points for each halving of the distance to 100 %. Empty for an
+    /// empty histogram.
     pub fn curve(&self, steps: u32) -> Vec<(f64, u64)> {
         if self.is_empty() {
             return Vec::new();
@@ -83,34 +86,36 @@ impl Histogram {
         self.0.iter_quantiles(steps.max(1)).map(point).collect()
     }
 
-    /// Shortest latency, nanoseconds.
+    /// Returns the shortest latency in nanoseconds.
     pub fn min(&self) -> u64 {
         if self.is_empty() { 0 } else { self.0.min() }
     }
 
-    /// Longest latency, nanoseconds, within the 3 digits.
+    /// Returns the longest latency in nanoseconds, to 3 digits.
     pub fn max(&self) -> u64 {
         self.0.max().min(LONGEST_NANOS)
     }
 
-    /// Mean latency, microseconds.
+    /// Returns the mean latency in microseconds.
     pub fn mean_us(&self) -> f64 {
         self.0.mean() / 1_000.0
     }
 
-    /// Standard deviation of the latencies (population form), microseconds.
+    /// Returns the standard deviation of the latencies (population form) in microseconds.
     pub fn stdev_us(&self) -> f64 {
         self.0.stdev() / 1_000.0
     }
 
-    /// Adds what a closed-loop generator left out while it waited: for each latency longer than the expected interval between two
-    /// requests (nanoseconds), the ones that should have been sent meanwhile. For tools that cannot measure from the intended
-    /// send time; an estimate, not a measurement. An interval of 0 corrects nothing.
+    /// Adds the latencies that a closed-loop generator missed while it waited. For each latency longer than
+    /// the expected interval between two requests (nanoseconds), it adds the requests that should have been
+    /// sent in that time. This is an estimate, for tools that cannot measure from the intended send time. An
+    /// interval of 0 corrects nothing.
     pub fn corrected(&self, interval_nanos: u64) -> Self {
         Self(self.0.clone_correct(interval_nanos))
     }
 
-    /// Base64 (standard alphabet, padded) of HdrHistogram's V2 format, deflated: what other HDR tools read, with the unit of 1 ns.
+    /// Encodes in HdrHistogram's V2 format, deflated, as base64 (standard alphabet, padded). Other HDR tools
+    /// can read it, with the unit of 1 ns.
     pub fn encode(&self) -> String {
         let mut bytes = Vec::new();
         let written = V2DeflateSerializer::new().serialize(&self.0, &mut bytes);
@@ -118,11 +123,11 @@ impl Histogram {
         STANDARD.encode(bytes)
     }
 
-    /// Reads what [`Self::encode`] wrote.
+    /// Decodes the output of [`Self::encode`].
     ///
     /// # Errors
-    /// Text that is not such a histogram, or one of another shape: merging it would lose digits silently. Hostile text costs no more
-    /// memory than a valid one, and does not panic.
+    /// If the text is not such a histogram, or one of another shape, since merging it would silently lose
+    /// digits. Hostile text costs no more memory than a valid one, and causes no panic.
     pub fn decode(text: &str) -> Result<Self, DecodeError> {
         let packed = STANDARD.decode(text.trim()).map_err(|_| DecodeError::NotBase64)?;
         let plain = inflate(&packed)?;
@@ -132,14 +137,14 @@ impl Histogram {
     }
 }
 
-/// Why a text is no histogram.
+/// Why a text is not a valid histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecodeError {
     /// Not base64.
     NotBase64,
     /// Not HdrHistogram's deflated V2 format.
     NotDeflatedV2,
-    /// A histogram of another range or precision.
+    /// A histogram with another range or precision.
     OtherShape {
         /// Its smallest unit.
         low: u64,
@@ -148,7 +153,7 @@ pub enum DecodeError {
         /// Its significant digits.
         digits: u32,
     },
-    /// Counts that cannot be read, and why.
+    /// Counts that cannot be parsed, with the reason.
     Broken(String),
 }
 
@@ -168,17 +173,18 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// First bytes of the deflated V2 format, and of what is inside it (HdrHistogram's encoding, version 2, word size bits set).
+/// The first bytes of the deflated V2 format, and of its content (HdrHistogram's encoding, version 2, word
+/// size bits set).
 const DEFLATED: [u8; 4] = [0x1c, 0x84, 0x93, 0x14];
 const PLAIN: [u8; 4] = [0x1c, 0x84, 0x93, 0x13];
 
 /// Bytes before the counts: cookie, length, offset, digits, low, high, ratio.
 const HEADER: usize = 40;
 
-/// Most bytes that this shape can need: 9 for each of its fewer than 34,000 counts.
+/// The most bytes that this shape can need: 9 for each of its fewer than 34,000 counts.
 const MOST: u64 = HEADER as u64 + 9 * 34_000;
 
-/// Unpacks with a bound, which the format's own reader does not have.
+/// Decompresses with a bound, which the format's own reader lacks.
 fn inflate(packed: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let body =
         packed.strip_prefix(&DEFLATED).and_then(|rest| rest.get(4..)).ok_or(DecodeError::NotDeflatedV2)?;
@@ -191,7 +197,7 @@ fn inflate(packed: &[u8]) -> Result<Vec<u8>, DecodeError> {
     }
 }
 
-/// Checks the header before the format's reader allocates what the header asks for.
+/// Checks the header before the format's reader allocates the amount that the header states.
 fn check(plain: &[u8]) -> Result<(), DecodeError> {
     let word = |at: usize| plain.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes);
     let long = |at: usize| plain.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_be_bytes);
@@ -206,8 +212,8 @@ fn check(plain: &[u8]) -> Result<(), DecodeError> {
     if length as usize != counts.len() {
         return Err(DecodeError::Broken(format!("{length} bytes announced, {} found", counts.len())));
     }
-    // Counts are varints of 7 bits a byte, sign included. Seven bytes reach 2^48, 89 years of 100,000 requests/s; on the largest of
-    // nine bytes the format's reader overflows.
+    // Counts are varints of 7 bits a byte, sign included. Seven bytes reach 2^48, 89 years of 100,000
+    // requests/s; the format's reader overflows on the largest value of nine bytes.
     if counts.windows(7).any(|bytes| bytes.iter().all(|byte| byte & 0x80 != 0)) {
         return Err(DecodeError::Broken("a count beyond 2^48".to_owned()));
     }
@@ -255,7 +261,7 @@ mod tests {
 
     #[test]
     fn merging_is_recording_all_in_one() {
-        // Averaged percentiles would say 5.5 ms here; the truth is 10 ms.
+        // Averaged percentiles would give 5.5 ms here; the correct value is 10 ms.
         let fast = of(std::iter::repeat_n(1_000_000, 90));
         let slow = of(std::iter::repeat_n(10_000_000, 90));
         let mut merged = fast.clone();
@@ -280,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_stall_is_corrected_by_what_was_not_sent() {
-        // One request of 100 ms where one was due each 10 ms: 90, 80 ... 10 ms are missing.
+        // One request took 100 ms while one was due every 10 ms: 90, 80 ... 10 ms are missing.
         let corrected = of([100_000_000]).corrected(10_000_000);
         assert_eq!(corrected.count(), 10);
         within_digits(corrected.percentile(50.0), 50_000_000);
@@ -310,7 +316,7 @@ mod tests {
         assert_eq!(Histogram::decode("HISTFA=="), Err(DecodeError::NotDeflatedV2));
     }
 
-    /// A text whose inside is these bytes after a valid header.
+    /// Encodes these bytes after a valid header.
     fn forged(counts: &[u8], announced: u32) -> String {
         let mut plain = PLAIN.to_vec();
         plain.extend(announced.to_be_bytes());

@@ -1,33 +1,36 @@
-//! The knee of a latency-against-rate curve: the last rate before latency starts to climb.
+//! Finds the knee of a latency-against-rate curve: the last rate before latency starts to climb.
 //!
-//! After Kneedle (Satopaa et al., "Finding a 'kneedle' in a haystack", 2011), for a curve that rises and bends upwards: scale both
-//! axes to 0..1 and take the point farthest below the diagonal. Three rules keep it from naming a knee where there is none: the
-//! point lies inside the measured range, it is well below the diagonal (a straight line is not below it at all), and latency beyond
-//! it is well above latency before it (a flat curve's noise fills the scaled axis too).
+//! The method follows Kneedle (Satopaa et al., "Finding a 'kneedle' in a haystack", 2011), for a curve that
+//! rises and bends upwards: scale both axes to 0..1 and take the point farthest below the diagonal. Three
+//! rules avoid false knees. The point lies within the measured range. It is well below the diagonal (a
+//! straight line is not below it at all). Latency beyond it is well above latency before it (the noise of a
+//! flat curve fills the scaled axis too).
 
 use crate::median::median;
 
-/// Least depth below the diagonal, in scaled units: a curve of latency ~ rate^2 has 0.25, a straight line 0.
+/// The least depth below the diagonal, in scaled units: a curve of latency ~ rate^2 has 0.25, a straight line
+/// 0.
 const DEPTH: f64 = 0.25;
 
-/// Least rise of median latency from the points up to the knee to those beyond it.
+/// The least ratio of the median latency beyond the knee to the median latency up to it.
 const RISE: f64 = 1.5;
 
-/// Where latency starts to climb.
+/// The point at which latency starts to climb.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Knee {
-    /// Place of the point among those given.
+    /// The index of the point among the given points.
     pub index: usize,
-    /// Its rate, requests/s.
+    /// Its rate in requests/s.
     pub rate: f64,
-    /// Its latency, in the unit given.
+    /// Its latency in the given unit.
     pub latency: f64,
-    /// How far below the diagonal it lies, 0.25..1: 1 is a right angle.
+    /// Its distance below the diagonal, 0.25..1: 1 is a right angle.
     pub depth: f64,
 }
 
-/// The knee of `(rate, latency)` points, in any order. `None` if there is none, if there are fewer than five points, or if a
-/// coordinate is not finite. Points beyond saturation may repeat a rate (the offered rate was higher, the served was not).
+/// Returns the knee of `(rate, latency)` points in any order. `None` if there is none, if there are fewer
+/// than five points, or if a coordinate is not finite. Points beyond saturation may repeat a rate (a higher
+/// offered rate, but the same served rate).
 pub fn knee(points: &[(f64, f64)]) -> Option<Knee> {
     if points.len() < 5 || !points.iter().all(|(rate, latency)| rate.is_finite() && latency.is_finite()) {
         return None;
@@ -45,7 +48,7 @@ pub fn knee(points: &[(f64, f64)]) -> Option<Knee> {
     let place = (0..order.len()).max_by(|a, b| depth(order[*a]).total_cmp(&depth(order[*b])))?;
     let latencies =
         |places: &[usize]| median(&places.iter().map(|index| points[*index].1).collect::<Vec<_>>());
-    // Nothing beyond the last point: its median is `None`.
+    // There are no points beyond the last one, so its median is `None`.
     let (before, beyond) = (latencies(&order[..=place])?, latencies(&order[place + 1..])?);
     let index = order[place];
     let found = place > 0 && depth(index) >= DEPTH && beyond >= RISE * before;
@@ -58,7 +61,8 @@ mod tests {
 
     #[test]
     fn a_queue_bends_before_saturation() {
-        // M/M/1 with 1 ms of service: latency 1 / (1 - load). Farthest from the diagonal of 0..0.95 is at 1 - sqrt(0.05) = 0.78.
+        // M/M/1 with 1 ms of service: latency 1 / (1 - load). Farthest from the diagonal of 0..0.95 is at 1 -
+        // sqrt(0.05) = 0.78.
         let points: Vec<(f64, f64)> =
             (0..20).map(|i| f64::from(i) * 0.05).map(|load| (load * 1000.0, 1.0 / (1.0 - load))).collect();
         let found = knee(&points).unwrap();

@@ -1,15 +1,15 @@
-//! The laboratory's mathematics. Nothing here reads a clock, a file or a socket: numbers in, numbers out, and the same seed gives
-//! the same answer on every machine.
+//! The laboratory's statistics. This crate reads no clock, file or socket: it computes numbers from numbers,
+//! and the same seed gives the same result on every machine.
 //!
 //! | question | module |
 //! |---|---|
 //! | What is a typical value, and how far do values scatter? | [`median`] |
-//! | ... when a few rounds were disturbed? | [`centre`] |
-//! | How sure is that? | [`bootstrap`] |
+//! | ... if a few rounds were disturbed? | [`centre`] |
+//! | How certain is that value? | [`bootstrap`] |
 //! | How do two systems compare that ran in the same rounds? | [`paired`] |
-//! | Is that difference real, or what a system shows against itself? | [`tie`] |
-//! | Does a ratio keep below a bar, and if that can't be told, how many rounds would it take? | [`bar`] |
-//! | Has a system warmed up? | [`steady`], by the change points of [`segments`] |
+//! | Is a difference real, or as large as a system's difference from itself? | [`tie`] |
+//! | Does a ratio stay below a bar, and if that is undecided, how many rounds are needed? | [`bar`] |
+//! | Has a system warmed up? | [`steady`], with the change points of [`segments`] |
 //! | Does it scale with its workers? | [`fit`] |
 //! | Where does latency start to climb? | [`knee`] |
 //! | What is the p99 of several threads' requests? | [`histogram`] |

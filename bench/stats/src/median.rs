@@ -1,11 +1,12 @@
 //! Order statistics: median, quantiles, median absolute deviation.
 //!
-//! Every function answers `None` for an empty slice and for one that holds a NaN: neither has an order.
+//! Every function returns `None` for an empty slice and for one with a NaN, since neither has an order.
 
-/// Makes the median absolute deviation of normal data estimate its standard deviation: 1 / (75th percentile of a standard normal).
+/// The factor from the median absolute deviation of normal data to its standard deviation: 1 / (75th
+/// percentile of a standard normal).
 pub const NORMAL_MAD: f64 = 1.482_602_218_505_602;
 
-/// The values in ascending order, or `None` where there is no order.
+/// Returns the values in ascending order, or `None` if they have no order.
 pub(crate) fn sorted(values: &[f64]) -> Option<Vec<f64>> {
     if values.is_empty() || values.iter().any(|value| value.is_nan()) {
         return None;
@@ -15,25 +16,27 @@ pub(crate) fn sorted(values: &[f64]) -> Option<Vec<f64>> {
     Some(ordered)
 }
 
-/// The middle value; of an even number of values, the mean of the middle two.
+/// Returns the median; for an even number of values, the mean of the middle two.
 pub fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
-/// The `q` quantile, `q` in 0..=1 (outside it is clamped), by Hyndman and Fan's **type 7**: linear between the order statistics at
-/// position `(n - 1) q` counted from 0. It is the default of R and NumPy, so that anyone can check a figure.
+/// Returns the `q` quantile (`q` is clamped to 0..=1) by Hyndman and Fan's **type 7**: linear between the
+/// order statistics at position `(n - 1) q` counted from 0. It is the default of R and NumPy, so that figures
+/// are easy to check.
 pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
     let ordered = sorted(values)?;
     Some(at_position(&ordered, (ordered.len() - 1) as f64 * q.clamp(0.0, 1.0)))
 }
 
-/// Linear between the neighbours of a fractional position of an ascending, non-empty slice; beyond the ends, the ends.
+/// Interpolates linearly at a fractional position of an ascending, non-empty slice. Positions beyond the ends
+/// give the end values.
 pub(crate) fn at_position(ordered: &[f64], position: f64) -> f64 {
     let last = ordered.len() - 1;
     let below = (position.max(0.0).floor() as usize).min(last);
     let above = (below + 1).min(last);
     let part = (position - below as f64).clamp(0.0, 1.0);
-    // The test for equality keeps two infinite neighbours from giving NaN.
+    // The test for equality prevents NaN from two infinite neighbours.
     if part == 0.0 || ordered[below] == ordered[above] {
         ordered[below]
     } else {
@@ -41,7 +44,8 @@ pub(crate) fn at_position(ordered: &[f64], position: f64) -> f64 {
     }
 }
 
-/// Median absolute deviation from the median, unscaled. Multiply by [`NORMAL_MAD`] to compare it with a standard deviation.
+/// Returns the median absolute deviation from the median, unscaled. Multiply by [`NORMAL_MAD`] to compare it
+/// with a standard deviation.
 pub fn mad(values: &[f64]) -> Option<f64> {
     let middle = median(values)?;
     let deviations: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();

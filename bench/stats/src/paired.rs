@@ -1,32 +1,33 @@
-//! Two systems that ran in the same rounds: how many times the one costs what the other costs.
+//! Compares two systems that ran in the same rounds: the ratio or difference of their costs.
 //!
-//! A round's ratio cancels what the round did to both (a warm machine, a noisy neighbour). Ratios are averaged as logarithms, so that
-//! a against b is exactly the inverse of b against a; the estimate is a robust geometric mean ([`crate::centre`] of the logarithms).
-//! The plain median lost: it is as robust, but on quiet rounds it needs 1.57 times as many of them, and its resamples take few values,
-//! so that with 7 rounds its bootstrap covered 87 %. The arithmetic mean of ratios lost: it says that both of two equal systems are
-//! the slower one.
+//! A round's ratio cancels the effects of the round on both systems (a warm machine, a noisy neighbour).
+//! Ratios are averaged as logarithms, so that a against b is exactly the inverse of b against a; the estimate
+//! is a robust geometric mean ([`crate::centre`] of the logarithms). The plain median was rejected. It is as
+//! robust, but on quiet rounds it needs 1.57 times as many of them. Its resamples take few distinct values,
+//! so that with 7 rounds its bootstrap covered 87 %. The arithmetic mean of ratios was rejected too: for two
+//! equal systems it calls each of them slower than the other.
 
 use std::fmt;
 
 use crate::bootstrap::{Bootstrap, Interval};
 
-/// Why rounds give no interval.
+/// Why there is no interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PairError {
     /// No rounds at all.
     NoRounds,
-    /// A round (counted from 0) whose value is not a number above 0, which has no ratio.
+    /// A value is not a number above 0, so the round has no ratio.
     NotPositive {
-        /// Which round.
+        /// The index of the round, from 0.
         round: usize,
-        /// Its value.
+        /// The value.
         value: f64,
     },
-    /// A round (counted from 0) whose value is not finite, which has no difference.
+    /// A value is not finite, so the round has no difference.
     NotFinite {
-        /// Which round.
+        /// The index of the round, from 0.
         round: usize,
-        /// Its value.
+        /// The value.
         value: f64,
     },
 }
@@ -57,10 +58,10 @@ impl fmt::Display for PairError {
 
 impl std::error::Error for PairError {}
 
-/// `a / b` over the rounds, without unit: 0.9 says that `a` has nine tenths of `b`.
+/// Returns `a / b` over the rounds, without unit: 0.9 means that `a` is nine tenths of `b`.
 ///
 /// # Errors
-/// No rounds, or a value that is not a finite number above 0.
+/// If there are no rounds, or a value is not a finite number above 0.
 pub fn ratio(rounds: &[(f64, f64)], bootstrap: &Bootstrap) -> Result<Interval, PairError> {
     let logs: Vec<f64> = rounds
         .iter()
@@ -70,10 +71,11 @@ pub fn ratio(rounds: &[(f64, f64)], bootstrap: &Bootstrap) -> Result<Interval, P
     Ok(bootstrap.centre(&logs).ok_or(PairError::NoRounds)?.map(f64::exp))
 }
 
-/// `a - b` over the rounds, in their unit: the milliseconds that a proxy adds to the direct path.
+/// Returns `a - b` over the rounds, in their unit: for example the milliseconds that a proxy adds to the
+/// direct path.
 ///
 /// # Errors
-/// No rounds, or a value that is not finite.
+/// If there are no rounds, or a value is not finite.
 pub fn difference(rounds: &[(f64, f64)], bootstrap: &Bootstrap) -> Result<Interval, PairError> {
     let mut differences = Vec::with_capacity(rounds.len());
     for (round, (a, b)) in rounds.iter().enumerate() {
@@ -85,25 +87,27 @@ pub fn difference(rounds: &[(f64, f64)], bootstrap: &Bootstrap) -> Result<Interv
     bootstrap.centre(&differences).ok_or(PairError::NoRounds)
 }
 
-/// One system's own typical value over its rounds, in their unit, for values above 0 (a cost, a rate): the same robust geometric mean,
-/// so that a table's figures agree with its ratios.
+/// Returns one system's typical value over its rounds, in their unit, for values above 0 (a cost, a rate). It
+/// is the same robust geometric mean, so that a table's figures agree with its ratios.
 ///
 /// # Errors
-/// No rounds, or a value that is not a finite number above 0.
+/// If there are no rounds, or a value is not a finite number above 0.
 pub fn typical(rounds: &[f64], bootstrap: &Bootstrap) -> Result<Interval, PairError> {
     let logs: Vec<f64> =
         rounds.iter().enumerate().map(|(round, value)| log(round, *value)).collect::<Result<_, _>>()?;
     Ok(bootstrap.centre(&logs).ok_or(PairError::NoRounds)?.map(f64::exp))
 }
 
-/// [`ratio`] over the rounds in which both values have one, and how many those are; `None` when there is none.
+/// Returns [`ratio`] over the rounds in which both values are usable, and the number of these rounds; `None`
+/// if there are none.
 pub fn usable_ratio(rounds: &[(f64, f64)], bootstrap: &Bootstrap) -> Option<(Interval, u32)> {
     let usable: Vec<(f64, f64)> =
         rounds.iter().copied().filter(|(a, b)| is_usable(*a) && is_usable(*b)).collect();
     Some((ratio(&usable, bootstrap).ok()?, u32::try_from(usable.len()).unwrap_or(u32::MAX)))
 }
 
-/// [`typical`] over the rounds that have a value above 0, and how many those are; `None` when there is none.
+/// Returns [`typical`] over the rounds with a value above 0, and the number of these rounds; `None` if there
+/// are none.
 pub fn usable_typical(rounds: &[f64], bootstrap: &Bootstrap) -> Option<(Interval, u32)> {
     let usable: Vec<f64> = rounds.iter().copied().filter(|value| is_usable(*value)).collect();
     Some((typical(&usable, bootstrap).ok()?, u32::try_from(usable.len()).unwrap_or(u32::MAX)))

@@ -1,9 +1,10 @@
-//! Has a system warmed up? "Never" is an answer.
+//! Decides whether a system has warmed up. "Never" is a possible answer.
 //!
-//! The series (a rate or a CPU cost over equal windows) is cut at its change points ([`crate::segments`]). Counting back from the
-//! end, stretches belong to the steady state while their level is the final level within a tolerance, as in Barrett et al., "Virtual
-//! machine warmup blows hot and cold" (2017): a shift too small to matter is no new state. What is left must be long enough to
-//! believe in, and neither drift nor swing.
+//! The series (a rate or a CPU cost over equal windows) is cut at its change points ([`crate::segments`]).
+//! Counting back from the end, stretches belong to the steady state while their level equals the final level
+//! within a tolerance. The rule follows Barrett et al., "Virtual machine warmup blows hot and cold" (2017): a
+//! shift too small to matter starts no new state. The steady state must be long enough to be credible, and
+//! must neither drift nor oscillate.
 
 use std::fmt;
 
@@ -17,36 +18,37 @@ pub enum Steadiness {
     From(usize),
     /// Not steady within the series.
     Never {
-        /// What spoils it.
+        /// The reason.
         why: Unsteady,
     },
 }
 
-/// What keeps a series from being steady.
+/// The reason why a series is not steady.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unsteady {
-    /// Fewer windows than can be judged.
+    /// Fewer windows than a judgement needs.
     TooShort {
-        /// How many there are.
+        /// The number of windows.
         windows: usize,
-        /// How many are needed.
+        /// The number of windows needed.
         needed: usize,
     },
-    /// A window is not a finite number, or the typical window is not above 0: nothing was served, or nothing was measured.
+    /// A window is not a finite number, or the typical window is not above 0: nothing was served, or nothing
+    /// was measured.
     NothingMeasured,
     /// The level still climbs or falls at the end.
     Trend {
-        /// Growth a window as a share of the level: 0.01 is one per cent.
+        /// The growth in each window as a share of the level: 0.01 is one per cent.
         per_window: f64,
     },
     /// The level goes up and down.
     Oscillation {
-        /// From trough to crest as a share of the level.
+        /// The difference of trough and crest as a share of the level.
         swing: f64,
     },
-    /// The level shifted so late that too few windows follow to believe in it.
+    /// The level shifted so late that too few windows follow.
     LateChange {
-        /// Window of the shift.
+        /// The window of the shift.
         at: usize,
         /// How many windows must follow.
         needed: usize,
@@ -72,28 +74,30 @@ impl fmt::Display for Unsteady {
     }
 }
 
-/// What counts as steady.
+/// The criteria of a steady state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
-    /// Levels that differ by no more than this share are the same level; a drift or swing up to it is none.
+    /// Levels that differ by no more than this share count as the same level; a drift or swing up to it is
+    /// ignored.
     pub tolerance: f64,
-    /// Fewest windows to judge a series by.
+    /// The fewest windows for a judgement.
     pub shortest: usize,
-    /// Share of the whole series that the steady end must last.
+    /// The least share of the whole series that the steady state must last.
     pub share: f64,
 }
 
 impl Default for Rule {
-    /// 2 % (the laboratory's usual A/A noise: a finer level cannot be told apart later anyway), 10 windows, a quarter.
+    /// 2 % (the laboratory's usual A/A noise; a finer level could not be distinguished later), 10 windows, a
+    /// quarter.
     fn default() -> Self {
         Self { tolerance: 0.02, shortest: 10, share: 0.25 }
     }
 }
 
-/// How many standard errors a drift must have to be believed: 3 calls one flat series of 60 windows in 250 a trend.
+/// How many standard errors make a drift significant: 3 calls one flat series of 60 windows in 250 a trend.
 const BELIEVED: f64 = 3.0;
 
-/// Smallest autocorrelation that makes a cycle: half of the variance repeats.
+/// The smallest autocorrelation that makes a cycle: half of the variance repeats.
 const CYCLE: f64 = 0.5;
 
 /// Judges a series by the default [`Rule`].
@@ -101,7 +105,8 @@ pub fn steady(values: &[f64]) -> Steadiness {
     Rule::default().judge(values)
 }
 
-/// Judges several series of the same windows (rate and CPU cost) by the default [`Rule`]: steady once all are, never if one never is.
+/// Judges several series of the same windows (rate and CPU cost) by the default [`Rule`]. The result is
+/// steady once all are, and never steady if one never is.
 pub fn steady_together(series: &[&[f64]]) -> Steadiness {
     let mut latest = 0;
     for values in series {
@@ -123,7 +128,7 @@ impl Rule {
     }
 
     fn start(&self, values: &[f64]) -> Result<usize, Unsteady> {
-        // Two windows are the least that have a line, whatever the rule says.
+        // A line needs at least two windows, whatever the rule says.
         let shortest = self.shortest.max(2);
         if values.len() < shortest {
             return Err(Unsteady::TooShort { windows: values.len(), needed: shortest });
@@ -141,8 +146,9 @@ impl Rule {
             .map_or(0, |other| other + 1);
         let share_of_all = (values.len() as f64 * self.share).ceil() as usize;
         let needed = shortest.max(share_of_all).max(outlasting(&stretches[..=first]));
-        // The earliest stretch of the final level may hold the last bend of the warm-up: too small a shift, but still a drift. So the
-        // steady state may start later, up to half-way through. What drifts as fast there is no bend, hence the growth over all.
+        // The earliest stretch of the final level may include the last bend of the warm-up: a shift too small
+        // to matter, but still a drift. So the steady state may start later, up to half-way through. A drift
+        // that is as fast there is not a bend, so its growth is taken over the whole length.
         let earliest = stretches[first].start;
         let length = values.len() - earliest;
         let eighths = (0..=4).map(|eighth| earliest + length * eighth / 8);
@@ -163,7 +169,8 @@ impl Rule {
         (one - other).abs() <= self.tolerance * other.abs()
     }
 
-    /// A drift within one level that would matter over so many windows, or a swing.
+    /// Returns the reason if there is a swing, or a drift within one level that would matter over this number
+    /// of windows.
     fn spoils(&self, end: &[f64], windows: usize) -> Option<Unsteady> {
         if let Some(per_window) =
             drift(end).filter(|growth| growth.abs() * (windows - 1) as f64 > self.tolerance)
@@ -173,7 +180,7 @@ impl Rule {
         cycle(end).filter(|swing| *swing > self.tolerance).map(|swing| Unsteady::Oscillation { swing })
     }
 
-    /// Names what a too short end means, from the levels that lead to it.
+    /// Names the reason for a too short end, from the levels that lead to it.
     fn late(&self, values: &[f64], stretches: &[Segment], needed: usize) -> Unsteady {
         let moves: Vec<f64> = stretches
             .windows(2)
@@ -199,8 +206,9 @@ impl Rule {
     }
 }
 
-/// How many windows the last of these stretches must last to be a plateau and not one more stair. A slow climb is cut into stairs, each
-/// flat by itself; two or more in one direction make a climb, and its end must be half as long again as the longest stair.
+/// Returns how many windows the last of these stretches must last to be a plateau instead of one more stair.
+/// A slow climb is cut into stairs, each of them flat. Two or more in one direction make a climb, and its end
+/// must be half as long again as the longest stair.
 fn outlasting(stretches: &[Segment]) -> usize {
     let steps: Vec<f64> = stretches.windows(2).map(|pair| (pair[1].mean - pair[0].mean).signum()).collect();
     let climb = steps.iter().rev().take_while(|step| **step == steps[steps.len() - 1]).count();
@@ -209,7 +217,7 @@ fn outlasting(stretches: &[Segment]) -> usize {
     longest.filter(|_| climb >= 2).map_or(0, |stair| (stair * 3).div_ceil(2))
 }
 
-/// Growth a window as a share of the mean, if it is more than [`BELIEVED`] standard errors.
+/// Returns the growth in each window as a share of the mean, if it exceeds [`BELIEVED`] standard errors.
 fn drift(values: &[f64]) -> Option<f64> {
     let points: Vec<(f64, f64)> =
         values.iter().enumerate().map(|(index, value)| (index as f64, *value)).collect();
@@ -219,7 +227,8 @@ fn drift(values: &[f64]) -> Option<f64> {
     (believed && mean != 0.0).then(|| fitted.slope / mean.abs())
 }
 
-/// Trough to crest of a cycle of 2 windows to a third of the series, as a share of the mean, if there is one.
+/// Returns the difference of trough and crest as a share of the mean, if there is a cycle of 2 windows to a
+/// third of the series.
 fn cycle(values: &[f64]) -> Option<f64> {
     let n = values.len();
     let mean = values.iter().sum::<f64>() / n as f64;
@@ -240,7 +249,8 @@ mod tests {
     use rand_pcg::Pcg64;
     use rand_pcg::rand_core::Rng;
 
-    /// A series with multiplicative noise of the given standard deviation (sum of 12 uniforms: near normal).
+    /// Returns a series with multiplicative noise of the given standard deviation (sum of 12 uniforms: near
+    /// normal).
     fn noisy(count: usize, noise: f64, seed: u128, shape: impl Fn(f64) -> f64) -> Vec<f64> {
         let mut coin = Pcg64::new(seed, 9);
         let mut normal =
@@ -248,7 +258,7 @@ mod tests {
         (0..count).map(|i| shape(i as f64) * (1.0 + noise * normal())).collect()
     }
 
-    /// How many of 200 seeded series satisfy the claim.
+    /// Returns how many of 200 seeded series satisfy the claim.
     fn times(
         count: usize,
         noise: f64,
@@ -282,7 +292,8 @@ mod tests {
 
     #[test]
     fn a_jvm_warm_up_is_steady_on_its_plateau() {
-        // Slow start, exponential approach; within 2 % of the plateau after window 15 (0.6 exp(-15 / 4.5) = 0.021).
+        // Slow start, exponential approach; within 2 % of the plateau after window 15 (0.6 exp(-15 / 4.5) =
+        // 0.021).
         let found = times(60, 0.01, |i| 1000.0 * (1.0 - 0.6 * (-i / 4.5).exp()), from(9..=29));
         assert!(found >= 190, "{found} of 200");
         let straight = times(60, 0.01, |i| 1000.0 * (0.4 + 0.6 * (i / 25.0).min(1.0)), from(22..=29));

@@ -1,8 +1,9 @@
-//! Lower, higher, or a tie.
+//! Decides between lower, higher, and a tie.
 //!
-//! An interval that excludes 1 says that two series of rounds differ; it does not say that the systems do. The laboratory therefore
-//! runs one system against itself in the same rounds (the A/A control). What the control shows, this machine produces out of nothing,
-//! and two systems that differ by no more than that are called a tie.
+//! An interval that excludes 1 shows that two series of rounds differ, not that the systems do. The
+//! laboratory therefore runs one system against itself in the same rounds (the A/A control). The difference
+//! that the control shows is caused by the machine alone, and two systems that differ by no more than that
+//! are called a tie.
 
 use crate::bootstrap::Interval;
 
@@ -13,11 +14,14 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// From the ratio intervals of A/A controls that ran beside the systems: the largest that any of them shows, be it a ratio off 1
-    /// (its estimate) or a blur (half its interval, as a factor). The interval's far end would count the blur twice, since the
-    /// systems' own interval has it too: at ten rounds of 2 % noise that missed 5 % of true 5 % differences instead of 1 %.
+    /// Derives the noise from the ratio intervals of A/A controls that ran next to the systems. It is the
+    /// largest value that any of them shows, either as a ratio off 1 (its estimate) or as a blur (half its
+    /// interval, as a factor). The far end of the interval would count the blur twice, since the systems' own
+    /// interval includes it too: at ten rounds of 2 % noise that missed 5 % of true 5 % differences instead
+    /// of 1 %.
     ///
-    /// `None` without a control, or with one whose figures are not finite numbers above 0: no control, no verdict.
+    /// Returns `None` without a control, or if a control's figures are not finite numbers above 0: without a
+    /// control there is no verdict.
     pub fn from_controls(controls: &[Interval]) -> Option<Self> {
         let mut factor = None;
         for control in controls {
@@ -34,25 +38,26 @@ impl Noise {
         factor.map(|factor| Self { factor })
     }
 
-    /// The factor, at least 1.
+    /// Returns the factor, at least 1.
     pub fn factor(&self) -> f64 {
         self.factor
     }
 }
 
-/// How a system compares with its baseline. Whether lower is better depends on the quantity, and is not decided here.
+/// How a system compares with its baseline. Whether lower is better depends on the quantity, and is not
+/// decided here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Below the baseline.
     Lower,
     /// Above the baseline.
     Higher,
-    /// Not told apart, at the A/A noise.
+    /// Not distinguishable at the A/A noise.
     Tie,
 }
 
-/// Compares a ratio's interval with 1. It is a difference only if the interval excludes 1 **and** the estimate lies beyond what the
-/// A/A control shows; all else is a tie.
+/// Compares a ratio's interval with 1. It is a difference only if the interval excludes 1 **and** the
+/// estimate lies beyond what the A/A control shows; everything else is a tie.
 pub fn compare(ratio: &Interval, noise: &Noise) -> Order {
     if ratio.high < 1.0 && ratio.estimate < noise.factor.recip() {
         Order::Lower
@@ -63,14 +68,14 @@ pub fn compare(ratio: &Interval, noise: &Noise) -> Order {
     }
 }
 
-/// Whether a ratio shows a growth beyond the allowance (0.03: three per cent): the whole interval lies above `1 + allowance`.
-/// A gate for CI asks this, so that noise alone fails no build.
+/// Returns whether a ratio shows a growth beyond the allowance (0.03: three per cent): the whole interval
+/// lies above `1 + allowance`. The gate for CI uses this, so that noise alone fails no build.
 pub fn exceeds(ratio: &Interval, allowance: f64) -> bool {
     ratio.low > 1.0 + allowance
 }
 
-/// Whether a ratio shows a loss beyond the allowance, for quantities where more is better: the whole interval lies below
-/// `1 - allowance`.
+/// Returns whether a ratio shows a loss beyond the allowance, for quantities of which more is better: the
+/// whole interval lies below `1 - allowance`.
 pub fn falls_short(ratio: &Interval, allowance: f64) -> bool {
     ratio.high < 1.0 - allowance
 }

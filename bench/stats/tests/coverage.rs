@@ -1,7 +1,9 @@
-//! How often the 95 % interval of a paired ratio holds the truth, over 1,000 seeded trials: between 93 and 97 %.
+//! Tests how often the 95 % interval of a paired ratio contains the true value, in 1,000 seeded trials:
+//! between 93 and 97 %.
 //!
-//! Each trial draws rounds of two systems' costs whose true ratio is known. A round's own weather (log-normal, 10 %) strikes both; each
-//! measurement has its own noise. Ten times as many trials, of each of the three kinds of noise below, gave (per cent):
+//! Each trial draws rounds of two systems' costs whose true ratio is known. A disturbance of the round
+//! (log-normal, 10 %) affects both; each measurement has its own noise. 10,000 trials with
+//! each of the kinds of noise below gave (per cent):
 //!
 //! | rounds | 4 | 5 | 6 | 7 | 8 | 10 | 12 | 15 | 20 | 30 |
 //! |---|---|---|---|---|---|---|---|---|---|---|
@@ -10,7 +12,7 @@
 //! | heavy tails | 87.4 | 93.7 | 95.9 | 95.4 | 95.1 | 94.9 | 94.9 | 95.0 | 94.9 | 95.3 |
 //! | outliers in one system only | 87.2 | 93.3 | 95.5 | 94.1 | 93.9 | 93.0 | 92.4 | 91.9 | 90.8 | 88.7 |
 //!
-//! With 4 and 5 rounds the interval itself says that it promises 87.5 and 93.75 %.
+//! With 4 and 5 rounds the interval itself reports a level of 87.5 and 93.75 %.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
@@ -28,18 +30,18 @@ impl Chance {
         Self(Pcg64::new(seed as u128, 77))
     }
 
-    /// Uniform in 0..1, both ends excluded.
+    /// Returns a uniform number in 0..1, both ends excluded.
     fn uniform(&mut self) -> f64 {
         ((self.0.next_u64() >> 12) as f64 + 0.5) / (1u64 << 52) as f64
     }
 
-    /// Standard normal, by Box and Muller.
+    /// Returns a standard normal number, by Box and Muller.
     fn normal(&mut self) -> f64 {
         (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
     }
 }
 
-/// The logarithm of one measurement's noise.
+/// A function that returns the logarithm of one measurement's noise.
 type Law = fn(&mut Chance) -> f64;
 
 fn log_normal(chance: &mut Chance) -> f64 {
@@ -100,7 +102,8 @@ fn covers_under_heavy_tails() {
     covers(heavy_tailed);
 }
 
-/// The laboratory: an A/A control, and a second pair of series with the given true ratio, in the same number of rounds.
+/// Compares an A/A control with a second pair of series of the given true ratio, in the same number of
+/// rounds.
 fn verdicts(count: usize, truth: f64, law: Law) -> impl Iterator<Item = Order> {
     (0..TRIALS).map(move |seed| {
         let control = interval(seed, count, 1.0, law, law);
@@ -127,8 +130,9 @@ fn five_per_cent_are_found_in_two_per_cent_of_noise() {
     }
 }
 
-/// The limit of the claim: where only one system is ever disturbed, the noise is not symmetric, the estimate leans, and more rounds
-/// make the interval surer of it. From 10 rounds on it covers less than promised.
+/// The limit of the claim. If only one system is ever disturbed, the noise is not symmetric: the estimate is
+/// biased, and more rounds narrow the interval around the biased value. From 10 rounds on it covers less than
+/// its level.
 #[test]
 fn one_sided_disturbance_is_outside_the_claim() {
     let share = coverage(20, disturbed, log_normal);

@@ -1,4 +1,4 @@
-//! Result files: appended line by line, read whole.
+//! Result files: appends lines, and reads whole files.
 
 use crate::FORMAT;
 use crate::measured::{Ceiling, Received, Trial, Verdict};
@@ -20,77 +20,78 @@ pub enum Line {
     System(SystemUsed),
     /// A cell of the study.
     Cell(Cell),
-    /// What the origin received from a system.
+    /// The request that the origin received from a system.
     Received(Received),
     /// The direct ceiling before a round.
     Ceiling(Ceiling),
     /// A measurement.
     Trial(Box<Trial>),
-    /// What a cell says about a system. A later one for the same cell and system replaces an earlier one.
+    /// The verdict on a system in a cell. A later one for the same cell and system replaces an earlier one.
     Verdict(Verdict),
-    /// Instructions of a system for a request of a cell.
+    /// The instructions of a system for a request of a cell.
     Instructions(Instructions),
-    /// What a feature adds to a request.
+    /// The cost that a feature adds to a request.
     Price(Price),
-    /// A sentence that the report prints under a section ("" for the whole).
+    /// A text that the report prints under a section ("" means the whole report).
     Note {
         /// The section's title.
         section: String,
-        /// Markdown.
+        /// The text, in Markdown.
         text: String,
     },
-    /// A named table of a study's own, such as seed 0's capacity plan: printed as it is.
+    /// A table that the study itself defines, such as seed 0's capacity plan; it is printed unchanged.
     Table {
         /// The section's title.
         section: String,
-        /// Column heads.
+        /// The heads of the columns.
         head: Vec<String>,
-        /// Rows, each as long as the head.
+        /// The rows, each as long as the head.
         rows: Vec<Vec<String>>,
     },
-    /// The run came to its end. A file without this line is of a run that was stopped and can be continued.
+    /// The end of a finished run. A file without this line is from a run that was stopped and can be
+    /// continued.
     End {
-        /// Seconds it took.
+        /// The duration of the run in seconds.
         seconds: f64,
     },
 }
 
-/// A result file, sorted into its parts; order is kept within each.
+/// A result file, sorted by kind of line; the order within each kind is kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Results {
     /// The first line.
     pub header: Header,
-    /// Systems.
+    /// The systems, the last line for each name.
     pub systems: Vec<SystemUsed>,
-    /// Cells.
+    /// The cells.
     pub cells: Vec<Cell>,
-    /// What the origin received.
+    /// The requests that the origin received.
     pub received: Vec<Received>,
-    /// Direct ceilings.
+    /// The direct ceilings.
     pub ceilings: Vec<Ceiling>,
-    /// Measurements.
+    /// The measurements.
     pub trials: Vec<Trial>,
-    /// Verdicts, the last for each cell and system.
+    /// The verdicts, the last for each cell and system.
     pub verdicts: Vec<Verdict>,
-    /// Instructions counted, the last for each cell and system.
+    /// The counted instructions, the last for each cell and system.
     pub instructions: Vec<Instructions>,
-    /// What features add, the last for each section, system and feature.
+    /// The costs that features add, the last for each section, system and feature.
     pub prices: Vec<Price>,
     /// Notes: section and Markdown.
     pub notes: Vec<(String, String)>,
     /// Tables: section, head, rows.
     pub tables: Vec<(String, Vec<String>, Vec<Vec<String>>)>,
-    /// Seconds it took, once it came to its end.
+    /// The duration of the run in seconds; `None` if the run has not finished.
     pub end: Option<f64>,
 }
 
 impl Results {
-    /// Trials of a cell and system.
+    /// Returns the trials of a cell and system.
     pub fn trials_of<'a>(&'a self, cell: &'a str, system: &'a str) -> impl Iterator<Item = &'a Trial> {
         self.trials.iter().filter(move |trial| trial.cell == cell && trial.system == system)
     }
 
-    /// The verdict on a system in a cell.
+    /// Returns the verdict on a system in a cell.
     pub fn verdict_of(&self, cell: &str, system: &str) -> Option<&Verdict> {
         self.verdicts.iter().find(|verdict| verdict.cell == cell && verdict.system == system)
     }
@@ -99,15 +100,15 @@ impl Results {
 /// Why a result file cannot be read.
 #[derive(Debug)]
 pub enum ReadError {
-    /// The file itself.
+    /// The file itself cannot be read.
     Io(io::Error),
-    /// A line that is no [`Line`]: its number from 1 and what is wrong.
+    /// A line that is not a [`Line`]: its number from 1, and the error.
     Line(usize, String),
-    /// The first line is no header.
+    /// The first line is not a header.
     NoHeader,
-    /// An older format than this reader's.
+    /// The file has an older format than this reader's.
     Older(u32),
-    /// A newer format than this reader's.
+    /// The file has a newer format than this reader's.
     Newer(u32),
 }
 
@@ -142,20 +143,20 @@ impl From<io::Error> for ReadError {
 /// Writes one line.
 ///
 /// # Errors
-/// Those of the writer.
+/// If the writer fails.
 pub fn append(out: &mut impl Write, line: &Line) -> io::Result<()> {
     let mut text = serde_json::to_vec(line)?;
     text.push(b'\n');
     out.write_all(&text)
 }
 
-/// What the header of any format has.
+/// The part of the header that every format has.
 #[derive(Deserialize)]
 struct Written {
     format: u32,
 }
 
-/// Reads a whole file. A last line that was cut off (the run was killed while it wrote) is left out.
+/// Reads a whole file. Ignores an incomplete last line, which a killed run leaves.
 ///
 /// # Errors
 /// See [`ReadError`].
@@ -212,7 +213,7 @@ fn empty(header: Header) -> Results {
 
 fn add(results: &mut Results, line: Line) {
     match line {
-        // The first line, which the results began with.
+        // The results were created with the header; a second one is an error of `read`.
         Line::Header(_) => {}
         Line::System(system) => {
             results.systems.retain(|other| other.name != system.name);
@@ -253,7 +254,7 @@ fn add(results: &mut Results, line: Line) {
     }
 }
 
-/// The JSON Schema of a line.
+/// Returns the JSON Schema of a line.
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Line).to_value()
 }

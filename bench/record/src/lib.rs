@@ -1,12 +1,13 @@
-//! What the laboratory writes down.
+//! The types and the format of the laboratory's result files.
 //!
-//! A result file is JSON Lines: each line is a [`Line`]. The first is a [`Header`]; then come the systems, the cells,
-//! and, as they are measured, ceilings, trials and verdicts. A run that was stopped leaves a file that ends early and
-//! can be continued; nothing is ever changed in place.
+//! A result file is JSON Lines: each line is a [`Line`]. The first is a [`Header`]; then come the systems,
+//! the cells, and, as they are measured, ceilings, trials and verdicts. A run that was stopped leaves a file
+//! that ends early and can be continued. Existing lines are never changed.
 //!
-//! [`load`] holds what a load generator saw, [`evidence`] what `/proc` and the kernel saw, [`plan`] what was to be
-//! measured, [`measured`] what came of it, [`metric`] how it is compared, [`price`] what features cost, [`mod@file`] reading and writing. Times are microseconds (`_us`), memory is
-//! KiB (`_kib`), shares are fractions of 1 unless a name says otherwise.
+//! [`load`] is the result of a load generator, [`evidence`] the counters of `/proc` and the kernel, [`plan`]
+//! the input of the measurement, [`measured`] its result. [`metric`] defines what is compared, [`price`] the
+//! cost of features; [`mod@file`] reads and writes. Unless a name says otherwise, times are microseconds
+//! (`_us`), memory is KiB (`_kib`), and shares are fractions of 1.
 
 pub mod evidence;
 pub mod file;
@@ -24,5 +25,5 @@ pub use metric::Metric;
 pub use plan::{CONTROL, Cell, Header, Host, Missing, PLAIN, Published, RenderedFile, SystemUsed};
 pub use price::{Instructions, Known, Price};
 
-/// Version of the format; a reader refuses a file with another one. Since 2 some fields are gone.
+/// The version of the format; a reader refuses a file of another version. Version 2 removed some fields.
 pub const FORMAT: u32 = 2;

@@ -1,16 +1,17 @@
-//! What a load generator saw, in one form for every tool.
+//! The result of a load generator, in one form for every tool.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::collections::BTreeMap;
 
-/// How requests were offered.
+/// How requests are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum LoadModel {
-    /// The next request leaves when the last answer is in: as fast as the system answers.
+    /// Each connection sends its next request when the last response has arrived: as fast as the system
+    /// responds.
     Closed,
-    /// So many requests a second over all connections, evenly spaced, whether or not answers come.
+    /// A fixed number of requests a second over all connections, evenly spaced, independent of the responses.
     Constant {
         /// Requests a second.
         rps: f64,
@@ -23,7 +24,7 @@ pub enum LoadModel {
 }
 
 impl LoadModel {
-    /// The offered rate in requests a second; `None` for a closed loop.
+    /// Returns the offered rate in requests a second; `None` for a closed loop.
     pub fn rps(self) -> Option<f64> {
         match self {
             Self::Closed => None,
@@ -32,42 +33,42 @@ impl LoadModel {
     }
 }
 
-/// How closely the tool looked at each response.
+/// How closely the tool verified each response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verification {
     /// Status, length and hash of the body.
     Full,
-    /// Status of each response.
+    /// The status of each response.
     Status,
-    /// Only whether a response came.
+    /// Only whether there was a response.
     Presence,
 }
 
-/// Requests that did not end with the expected response, by what went wrong; each request counts once.
+/// Requests without the expected response, by kind of failure; each request counts once.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Failures {
     /// A connection could not be opened.
     pub connect: u64,
-    /// The connection ended or broke before the response was whole.
+    /// The connection ended or broke before the response was complete.
     pub read: u64,
     /// The request could not be written.
     pub write: u64,
-    /// No whole response within the tool's time limit.
+    /// No complete response within the tool's time limit.
     pub timeout: u64,
-    /// Another status than expected (2xx where nothing was said).
+    /// Another status than expected (than 2xx if none was given).
     pub status: u64,
     /// A body of another length.
     pub length: u64,
     /// A body with other bytes.
     pub body: u64,
-    /// Bytes that are no HTTP response.
+    /// Bytes that are not an HTTP response.
     pub protocol: u64,
 }
 
 impl Failures {
-    /// All of them.
+    /// Returns the sum of all kinds.
     pub fn total(&self) -> u64 {
         self.connect
             + self.read
@@ -80,29 +81,29 @@ impl Failures {
     }
 }
 
-/// Times of many requests, microseconds.
+/// The distribution of many times, in microseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Distribution {
-    /// How many times are in it.
+    /// The number of times.
     pub count: u64,
     /// Arithmetic mean.
     pub mean_us: f64,
-    /// Standard deviation; `None` where a tool does not say.
+    /// Standard deviation; `None` if the tool does not report it.
     pub stdev_us: Option<f64>,
-    /// Smallest; `None` where a tool does not say.
+    /// Minimum; `None` if the tool does not report it.
     pub min_us: Option<f64>,
-    /// Largest; `None` where a tool does not say.
+    /// Maximum; `None` if the tool does not report it.
     pub max_us: Option<f64>,
-    /// Percentiles (0-100) in rising order, each with its time.
+    /// Percentiles (0-100) in ascending order, each with its time.
     pub percentiles: Vec<(f64, f64)>,
-    /// The whole histogram: HdrHistogram V2, deflated, base64, of nanoseconds. `None` where a tool tells only
-    /// percentiles; such distributions cannot be merged.
+    /// The whole histogram: HdrHistogram V2, deflated, base64, of nanoseconds. `None` if the tool reports
+    /// percentiles only; such distributions cannot be merged.
     pub histogram: Option<String>,
 }
 
 impl Distribution {
-    /// The time at a percentile that is in the list (within 0.0005 of it).
+    /// Returns the time at a percentile of the list (within 0.0005 of it).
     pub fn percentile(&self, wanted: f64) -> Option<f64> {
         self.percentiles.iter().find(|(at, _)| (at - wanted).abs() < 0.000_5).map(|(_, time)| *time)
     }
@@ -124,54 +125,55 @@ pub struct Window {
     pub p99_us: Option<f64>,
 }
 
-/// What one run of a load generator came to.
+/// The result of one run of a load generator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoadResult {
     /// `builtin`, `wrk`, `ab`...
     pub tool: String,
-    /// As the tool tells it.
+    /// The version as the tool reports it.
     pub tool_version: String,
     /// The command line, program first.
     pub command: Vec<String>,
     /// Threads of the generator.
     pub threads: u32,
-    /// Connections that were really opened at once (wrk opens a multiple of its threads).
+    /// Connections that were really open at once (wrk opens a multiple of its threads).
     pub connections: u32,
-    /// Whether connections were kept between requests.
+    /// Whether connections were reused for several requests.
     pub keep_alive: bool,
-    /// How requests were offered.
+    /// How requests were sent.
     pub model: LoadModel,
-    /// How closely each response was looked at.
+    /// How closely each response was verified.
     pub verification: Verification,
-    /// Seconds measured, by the tool's clock.
+    /// Measured time in seconds, by the tool's clock.
     pub seconds: f64,
-    /// Requests sent; `None` where the tool does not say.
+    /// Requests sent; `None` if the tool does not report it.
     pub sent: Option<u64>,
     /// Responses that passed the verification.
     pub ok: u64,
-    /// The others.
+    /// The other requests, by kind of failure.
     pub failures: Failures,
-    /// Responses by status; empty where the tool does not say.
+    /// Responses by status; empty if the tool does not report it.
     #[serde(deserialize_with = "by_status")]
     pub statuses: BTreeMap<u16, u64>,
-    /// Bytes of response bodies, where the tool counts them.
+    /// Bytes of response bodies, if the tool counts them.
     pub body_bytes: Option<u64>,
-    /// Connections opened over the whole run, where the tool counts them.
+    /// Connections opened during the whole run, if the tool counts them.
     pub connections_opened: Option<u64>,
-    /// From the intended send time to the last byte of the response: free of coordinated omission. `None` for a
-    /// closed loop, which has no intended time, and for tools that do not tell.
+    /// From the intended send time to the last byte of the response: free of coordinated omission. `None` for
+    /// a closed loop, which has no intended time, and for tools that do not report it.
     pub response_time: Option<Distribution>,
-    /// From the real send time (the first byte written) to the last byte: blind to a generator that waits.
+    /// From the real send time (the first byte written) to the last byte. It does not show delays in which
+    /// the generator itself waited.
     pub service_time: Option<Distribution>,
-    /// From the intended to the real send time: the generator's own lateness.
+    /// From the intended to the real send time: the lag of the generator itself.
     pub send_lag: Option<Distribution>,
-    /// The run by the second, where the tool tells it.
+    /// The run by the second, if the tool reports it.
     pub windows: Vec<Window>,
 }
 
-/// Reads a map whose keys are numbers. JSON keys are texts, and within a tagged enum serde no longer knows that they came
-/// from JSON, so it would refuse them.
+/// Deserializes a map with numeric keys. JSON keys are strings, and within a tagged enum serde no longer
+/// knows that they came from JSON, so it would refuse them.
 fn by_status<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u16, u64>, D::Error> {
     let texts = BTreeMap::<String, u64>::deserialize(from)?;
     let number = |text: String| {
@@ -181,22 +183,22 @@ fn by_status<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u16, u64>, D
 }
 
 impl LoadResult {
-    /// Verified responses a second.
+    /// Returns the verified responses a second.
     pub fn rps(&self) -> f64 {
         if self.seconds > 0.0 { self.ok as f64 / self.seconds } else { 0.0 }
     }
 
-    /// The offered rate, if there is one, and the share of it that was answered.
+    /// Returns the offered rate, if there is one, and the share of it that was answered.
     pub fn answered(&self) -> Option<(f64, f64)> {
         self.model.rps().map(|offered| (offered, self.rps() / offered))
     }
 
-    /// Whether a rate was offered and kept: at least 99 % of it were answered in time.
+    /// Returns whether a rate was offered and kept: at least 99 % of it was answered in time.
     pub fn keeps_its_rate(&self) -> bool {
         self.answered().is_some_and(|(_, share)| share >= 0.99)
     }
 
-    /// Latency that a reader should see first: corrected where known.
+    /// Returns the latency that a report shows first: the corrected one if it is known.
     pub fn latency(&self) -> Option<&Distribution> {
         self.response_time.as_ref().or(self.service_time.as_ref())
     }

@@ -1,4 +1,4 @@
-//! What came of it: trials, ceilings, verdicts.
+//! The results of a measurement: trials, ceilings, verdicts.
 
 use crate::evidence::Evidence;
 use crate::load::LoadResult;
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// CPU a verified response, microseconds.
+/// CPU time for each verified response, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cost {
@@ -17,7 +17,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Both.
+    /// Returns the sum of both.
     pub fn total_us(self) -> f64 {
         self.user_us + self.system_us
     }
@@ -27,16 +27,16 @@ impl Cost {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Status {
-    /// They may.
+    /// They may be used.
     Good,
-    /// They may not; the reason is for people.
+    /// They may not be used.
     Bad {
-        /// What was wrong: errors, a rate that was not kept, a system that died.
+        /// The reason, for people: errors, a rate that was not kept, a system that died.
         reason: String,
     },
 }
 
-/// One system under one load, once.
+/// One measurement of one system under one load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Trial {
@@ -44,61 +44,61 @@ pub struct Trial {
     pub cell: String,
     /// [`crate::SystemUsed::name`]; the second arm of an A/A control ends in `#2`.
     pub system: String,
-    /// From 1.
+    /// The round, from 1; 0 for the trace of a warm-up, which is not a measurement.
     pub round: u32,
-    /// Place in the round's random order, from 1.
+    /// The position in the round's random order, from 1.
     pub turn: u32,
-    /// Seconds since the study's start.
+    /// Seconds since the start of the study.
     pub at: f64,
-    /// What the generator saw; `None` when it did not come to an end.
+    /// The generator's result; `None` if the generator failed.
     pub load: Option<LoadResult>,
-    /// What the kernel saw.
+    /// The kernel's counters.
     pub evidence: Evidence,
-    /// CPU of the system a verified response; `None` for a direct run or without responses.
+    /// CPU time of the system for each verified response; `None` for a direct run or without responses.
     pub cost: Option<Cost>,
-    /// Seconds of warm-up before it.
+    /// Seconds of warm-up before the trial.
     pub warm_up: f64,
     /// Whether the figures may be used.
     pub status: Status,
 }
 
 impl Trial {
-    /// Whether its figures may be used.
+    /// Returns whether its figures may be used.
     pub fn is_good(&self) -> bool {
         self.status == Status::Good
     }
 }
 
-/// What the generator reaches without a gateway, on the same cores, before a round.
+/// The direct ceiling: what the generator reaches before a round without a gateway, on the same cores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ceiling {
     /// [`crate::Cell::id`].
     pub cell: String,
-    /// From 1.
+    /// The round, from 1.
     pub round: u32,
-    /// Requests a second, straight to the origin.
+    /// Requests a second, directly to the origin.
     pub rps: f64,
-    /// CPU of the generator a request.
+    /// CPU time of the generator for each request.
     pub generator_us: f64,
-    /// CPU of the origin a request.
+    /// CPU time of the origin for each request.
     pub origin_us: f64,
 }
 
-/// What the origin received from a system for one and the same request.
+/// The request that the origin received from a system; every system gets the same one to forward.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Received {
     /// [`crate::SystemUsed::name`].
     pub system: String,
-    /// Title of the section with whose settings it was asked.
+    /// The title of the section whose settings were used.
     #[serde(default)]
     pub section: String,
     /// `HTTP/1.0` or `HTTP/1.1`.
     pub version: String,
-    /// Header lines in order, values of `host`, ports and ids as sent.
+    /// Header lines in order; the values of `host`, ports and ids are as sent.
     pub headers: Vec<(String, String)>,
-    /// Connections that the origin saw for the probe's requests.
+    /// Connections that the origin accepted for the probe's requests.
     pub connections: u64,
     /// Requests of the probe.
     pub requests: u64,
@@ -106,11 +106,11 @@ pub struct Received {
     pub differences: Vec<String>,
 }
 
-/// Who limits a cell.
+/// The component that limits a system in a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum VerdictKind {
-    /// The offered rate was kept and nobody was at its limit: the figures are the system's toll.
+    /// The offered rate was kept, and no component was at its limit: the figures are the system's toll.
     Nothing,
     /// Every core that the system may use was busy.
     Gateway,
@@ -120,20 +120,20 @@ pub enum VerdictKind {
     Origin,
     /// The generator was at its limit.
     Generator,
-    /// The system's CPU quota held it back.
+    /// The system's CPU quota throttled it.
     Quota,
-    /// A limit on connections held it back: listen queue, ports, files, a cap.
+    /// A limit on connections: listen queue, ports, descriptors, a configured maximum.
     Connections,
-    /// The link between generator and system, when the study put a slow one there.
+    /// The link between generator and system, if the study sets a slow one.
     Link,
-    /// Errors or unexpected answers: the figures are not comparable.
+    /// Errors or unexpected responses: the figures are not comparable.
     Errors,
-    /// Nobody was seen at a limit and yet the rate was not reached: not attributed.
+    /// No component was seen at a limit, and yet the rate was not reached: not attributed.
     Invalid,
 }
 
 impl VerdictKind {
-    /// As tables write it.
+    /// Returns the word that tables show.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -149,7 +149,7 @@ impl VerdictKind {
         }
     }
 
-    /// Whether the throughput and cost of such a cell may be printed as figures of the system.
+    /// Returns whether the throughput and cost of such a cell may be printed as figures of the system.
     pub fn has_figures(self) -> bool {
         !matches!(self, Self::Errors | Self::Invalid)
     }
@@ -159,25 +159,25 @@ impl VerdictKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Finding {
-    /// For people: "core 1 was 99 % busy, 64 % of it wrk".
+    /// A sentence for people: "core 1 was 99 % busy, 64 % of it wrk".
     pub text: String,
 }
 
-/// An estimate with its 95 % interval, low to high.
+/// An estimate with its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
     /// The estimate.
     pub estimate: f64,
-    /// Lower end; equal to the estimate when there are too few rounds for an interval.
+    /// The lower end; equal to the estimate if there are too few rounds for an interval.
     pub low: f64,
-    /// Upper end.
+    /// The upper end.
     pub high: f64,
-    /// Rounds behind it.
+    /// The number of rounds behind it.
     pub rounds: u32,
 }
 
-/// What a cell says about a system, over all rounds.
+/// The verdict on a system in a cell, over all rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Verdict {
@@ -185,12 +185,14 @@ pub struct Verdict {
     pub cell: String,
     /// [`crate::SystemUsed::name`].
     pub system: String,
-    /// Who limits it.
+    /// The limiting component.
     pub kind: VerdictKind,
-    /// What was seen.
+    /// The evidence.
     pub findings: Vec<Finding>,
-    /// The same system against itself in this cell: the ratio of the A/A control's CPU cost and its interval.
+    /// The A/A control of this cell: the ratio of the CPU costs of two copies of one system, with its
+    /// interval.
     pub control: Option<Summary>,
-    /// Ratios of the system to others in the same rounds, by "figure/system": `cpu/nginx`, `rps/direct`, `p99/haproxy`.
+    /// Ratios of the system to others in the same rounds, by "figure/system": `cpu/nginx`, `rps/direct`,
+    /// `p99/haproxy`.
     pub ratios: BTreeMap<String, Summary>,
 }

@@ -1,13 +1,13 @@
-//! The figures that systems are compared by, and where a trial has them.
+//! The metrics by which systems are compared, and their values in a trial.
 
 use crate::measured::Trial;
 use serde::Serialize;
 
-/// A figure that systems are compared by.
+/// A metric by which systems are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
-    /// CPU a verified response.
+    /// CPU time for each verified response.
     Cpu,
     /// Verified responses a second.
     Rps,
@@ -17,15 +17,15 @@ pub enum Metric {
     P50,
     /// 99th percentile of latency.
     P99,
-    /// Largest latency.
+    /// Maximum latency.
     Max,
 }
 
 impl Metric {
-    /// All, in the order of columns.
+    /// All metrics, in the order of columns.
     pub const ALL: [Self; 6] = [Self::Cpu, Self::Rps, Self::Mean, Self::P50, Self::P99, Self::Max];
 
-    /// As in the keys of [`crate::Verdict::ratios`].
+    /// Returns the name in the keys of [`crate::Verdict::ratios`].
     pub fn key(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -37,7 +37,7 @@ impl Metric {
         }
     }
 
-    /// As column heads write it.
+    /// Returns the head of its column.
     pub fn title(self) -> &'static str {
         match self {
             Self::Cpu => "CPU",
@@ -49,15 +49,15 @@ impl Metric {
         }
     }
 
-    /// Whether less of it is better.
+    /// Returns whether less is better.
     pub fn lower_is_better(self) -> bool {
         self != Self::Rps
     }
 }
 
 impl Trial {
-    /// A figure of it: CPU a request and latencies in microseconds, throughput in requests a second. `None` without a
-    /// result, and for what was not told.
+    /// Returns the value of a metric: CPU time for each request and latencies in microseconds, throughput in
+    /// requests a second. `None` without a result, or if the tool did not report it.
     pub fn figure(&self, metric: Metric) -> Option<f64> {
         let load = self.load.as_ref()?;
         let latency = load.latency();

@@ -1,16 +1,17 @@
-//! What is to be measured, on what, and what others published about it.
+//! The input of a measurement: the machine, the systems, the cells, and what others published about them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Ends the name of the second copy of a system in an A/A control.
+/// The suffix of the name of a system's second copy in an A/A control.
 pub const CONTROL: &str = "#2";
 
-/// Ends the name of a system that is measured without a cell's feature, beside itself with it.
+/// The suffix of the name of a system's copy that runs without the cell's feature, next to the system with
+/// it.
 pub const PLAIN: &str = "#plain";
 
-/// The machine that a run stands on.
+/// The machine of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
@@ -22,11 +23,11 @@ pub struct Host {
     pub memory_kib: u64,
     /// The kernel's release.
     pub kernel: String,
-    /// Open files allowed to a process.
+    /// The limit of open files of a process.
     pub open_files: u64,
-    /// Quota that the run itself stands under, in cores, when there is one.
+    /// The CPU quota on the run itself, in cores, if there is one.
     pub own_quota: Option<f64>,
-    /// Who runs where, for people: "system under test on core 0; ...".
+    /// The cores of each component, for people: "system under test on core 0; ...".
     pub placement: String,
 }
 
@@ -38,35 +39,35 @@ pub struct Header {
     pub format: u32,
     /// The study's name, such as `toll`.
     pub study: String,
-    /// Its title.
+    /// The study's title.
     pub title: String,
-    /// What it asks and how; Markdown, a few paragraphs.
+    /// The study's question and method, in a few paragraphs of Markdown.
     pub about: String,
-    /// Of the random order and of every random choice.
+    /// The seed of the random order and of every other random choice.
     pub seed: u64,
-    /// The command that runs it again.
+    /// The command that repeats the run.
     pub command: String,
-    /// UTC, RFC 3339.
+    /// Start time, UTC, RFC 3339.
     pub started: String,
     /// The laboratory's version.
     pub version: String,
     /// The machine.
     pub host: Host,
-    /// What was made smaller than published or planned, and why.
+    /// Settings that were made smaller than published or planned, with the reason.
     pub scaled: Vec<String>,
-    /// The system that ratios are relative to, when the study names one.
+    /// The system to which ratios are relative, if the study names one.
     pub baseline: Option<String>,
-    /// Expected length in seconds.
+    /// Expected duration in seconds.
     pub planned_seconds: f64,
 }
 
-/// A file that a system was started with.
+/// A configuration file with which a system was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RenderedFile {
-    /// Its name.
+    /// The file's name.
     pub name: String,
-    /// Its text.
+    /// The file's content.
     pub text: String,
 }
 
@@ -74,9 +75,9 @@ pub struct RenderedFile {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Missing {
-    /// What is lacking.
+    /// The reason.
     pub reason: String,
-    /// How a user gets it.
+    /// How a user can get the system.
     pub get: String,
 }
 
@@ -84,63 +85,63 @@ pub struct Missing {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SystemUsed {
-    /// Folder name under `bench/systems`, or an arm of it such as `envoy+stats`.
+    /// The folder name under `bench/systems`, or an arm of it such as `envoy+stats`.
     pub name: String,
-    /// As reports write it.
+    /// The title in reports.
     pub title: String,
-    /// As the program tells it; empty when missing.
+    /// The version as the program reports it; empty if the system is missing.
     pub version: String,
-    /// Set when it could not be measured.
+    /// Set if the system could not be measured.
     pub missing: Option<Missing>,
-    /// What a reader must know, such as "Envoy with Contour's published settings".
+    /// A remark that every report prints, such as "Envoy with Contour's published settings".
     pub marked: Option<String>,
     /// Differences in terms that could not be removed.
     pub terms: Vec<String>,
-    /// The command line that started it.
+    /// The command line with which it was started.
     pub command: Vec<String>,
-    /// The files it was started with.
+    /// The configuration files with which it was started.
     pub files: Vec<RenderedFile>,
 }
 
-/// What the original printed for one system in one cell; every field as printed, `None` where it printed nothing.
+/// The figures that the original published for one system in one cell; `None` if it published none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Published {
-    /// The system's name in the original, when it is not ours ("kong").
+    /// The system's name in the original, if it differs from ours ("kong").
     pub system: Option<String>,
-    /// Requests a second, one number a run.
+    /// Requests a second, one number for each run.
     pub rps: Vec<f64>,
     /// Mean latency.
     pub mean_us: Option<f64>,
     /// 99th percentile.
     pub p99_us: Option<f64>,
-    /// Largest.
+    /// Maximum.
     pub max_us: Option<f64>,
-    /// CPU of the system in percent of one core.
+    /// CPU use of the system in percent of one core.
     pub cpu_percent: Option<f64>,
-    /// CPU of the origin in percent of one core.
+    /// CPU use of the origin in percent of one core.
     pub origin_cpu_percent: Option<f64>,
-    /// Errors or time-outs it reported.
+    /// Errors or timeouts that it reported.
     pub errors: Option<u64>,
 }
 
-/// One point of a study: a load, at which every system takes its turns.
+/// One point of a study: a load at which every system is measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cell {
     /// Unique within the study: letters, digits, dashes.
     pub id: String,
-    /// As tables write it: "64 connections, 2 B".
+    /// The title in tables: "64 connections, 2 B".
     pub title: String,
-    /// The table it stands in.
+    /// The title of the section, which is one table.
     pub section: String,
-    /// What varies along the section (`connections`, `rate`, `workers`, `quota`, `feature`...) with this cell's
-    /// value, for charts.
+    /// The setting that varies along the section (`connections`, `rate`, `workers`, `quota`, `feature`...)
+    /// and this cell's value, for charts.
     pub axis: Option<(String, f64)>,
-    /// Everything that was set: `connections`, `body`, `rate`, `tool`, `workers`, `keep-alive`...
+    /// All settings: `connections`, `body`, `rate`, `tool`, `workers`, `keep-alive`...
     pub settings: BTreeMap<String, String>,
-    /// Systems in the order of the tables.
+    /// The systems in the order of the tables.
     pub systems: Vec<String>,
-    /// What the original printed, by the name of our system.
+    /// The figures that the original published, by the name of our system.
     pub published: BTreeMap<String, Published>,
 }

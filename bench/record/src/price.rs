@@ -1,4 +1,4 @@
-//! What features cost: instructions counted, and the differences that an analysis draws.
+//! The cost of features: counted instructions, and the differences that an analysis derives.
 
 use crate::measured::Summary;
 use schemars::JsonSchema;
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 pub enum Known<T> {
     /// The figure.
     Is(T),
-    /// Why there is none, for people.
+    /// The reason, for people.
     Not(String),
 }
 
 impl<T> Known<T> {
-    /// The figure, where there is one.
+    /// Returns the figure, if there is one.
     pub fn figure(&self) -> Option<&T> {
         match self {
             Self::Is(figure) => Some(figure),
@@ -24,8 +24,9 @@ impl<T> Known<T> {
     }
 }
 
-/// Instructions of a system for one request of a cell, counted by valgrind's callgrind over all its processes while a
-/// fixed sequence of requests came over one connection. A later line for the same cell and system replaces an earlier one.
+/// The instructions of a system for one request of a cell. Valgrind's callgrind counts them over all
+/// processes of the system while a fixed sequence of requests is sent over one connection. A later line for
+/// the same cell and system replaces an earlier one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Instructions {
@@ -33,14 +34,14 @@ pub struct Instructions {
     pub cell: String,
     /// [`crate::SystemUsed::name`].
     pub system: String,
-    /// Requests that were counted; 0 where there is no figure.
+    /// The number of requests that were counted; 0 without a figure.
     pub requests: u64,
-    /// Instructions a request.
+    /// Instructions for each request.
     pub each: Known<f64>,
 }
 
-/// What a feature adds to a request of one system. A later line for the same section, system and feature replaces an
-/// earlier one.
+/// The cost that a feature adds to a request of one system. A later line for the same section, system and
+/// feature replaces an earlier one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
@@ -50,12 +51,13 @@ pub struct Price {
     pub system: String,
     /// The feature: the title of the cell that has it.
     pub feature: String,
-    /// Whether this is the request without any feature, and its figures its whole cost instead of a difference.
+    /// Whether this is the request without any feature; the figures are then its whole cost instead of a
+    /// difference.
     pub whole: bool,
-    /// Microseconds of CPU a request.
+    /// CPU time for each request in microseconds.
     pub cpu_us: Known<Summary>,
-    /// Microseconds of the 99th percentile of latency.
+    /// 99th percentile of latency in microseconds.
     pub p99_us: Known<Summary>,
-    /// Instructions a request; counted, so that there is no interval.
+    /// Instructions for each request; counted, so there is no interval.
     pub instructions: Known<f64>,
 }

@@ -1,4 +1,7 @@
 //! `authorize`: decides which identified consumers may proceed.
+//!
+//! It reads the consumer that an earlier authentication policy has set in the context. A request without a
+//! consumer is always refused, and `deny` overrides `allow`.
 
 use std::sync::Arc;
 

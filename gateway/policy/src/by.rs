@@ -1,4 +1,6 @@
 //! The key by which rate limits, quotas and concurrency limits count.
+//!
+//! Counters in this process use a keyed hash of it. A shared store uses its bytes.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};

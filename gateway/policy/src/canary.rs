@@ -1,4 +1,7 @@
 //! `canary`: selects one of the route's upstreams for a request, regardless of their weights.
+//!
+//! By consumer, address, header or cookie, the choice is a hash of the value. A client therefore stays on its
+//! side on every worker and gateway, and after a restart.
 
 use std::hash::Hasher;
 use std::net::IpAddr;

@@ -1,5 +1,8 @@
 //! `client_certificate`: admits requests on connections with a verified client certificate, and identifies
 //! the consumer.
+//!
+//! The listener's TLS settings decide which CAs are trusted. This policy maps a certificate to a consumer,
+//! and caches the result by the certificate's SHA-256.
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug};

@@ -1,4 +1,7 @@
 //! `concurrency`: limits the number of concurrent requests.
+//!
+//! A request takes a [`Permit`] for each limit and holds it in its context, so that the permits are returned
+//! however the exchange ends. All workers share the counts, which survive a change of plan.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, RandomState};

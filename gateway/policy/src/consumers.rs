@@ -1,4 +1,8 @@
 //! The configured consumers, indexed by their credentials.
+//!
+//! The plan builds one [`Consumers`], and all authentication policies share it. It holds API keys as SHA-256
+//! digests, and passwords as argon2 or bcrypt hashes. HMAC secrets are held as keys, because both sides need
+//! them to sign.
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug};

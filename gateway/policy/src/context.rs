@@ -1,4 +1,8 @@
 //! The per-request state of policies: what they found out, and what they registered for later.
+//!
+//! The proxy owns a [`Context`] per exchange and reuses its memory for the next one. It runs the registered
+//! actions on the final response and at the end of the exchange, the last registered action on a response
+//! first.
 
 use std::any::Any;
 use std::fmt::{self, Debug};

@@ -1,4 +1,7 @@
 //! `cors`: decides which web pages may read responses (Fetch, 3.2: the CORS protocol).
+//!
+//! The policy answers preflights itself, before authentication, because browsers send them without
+//! credentials. It removes the upstream's own CORS fields, so that only the configuration grants access.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,4 +1,7 @@
 //! The cost of a request, in units of a limit.
+//!
+//! `rate_limit`, `quota` and `concurrency` charge it before the request is forwarded. The first two also
+//! settle the difference when a response reports its own cost.
 
 use crate::{Request, Response};
 

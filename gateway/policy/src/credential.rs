@@ -1,4 +1,7 @@
 //! The places where a request may carry a credential, for policies that read it from several places.
+//!
+//! `api_key` and `jwt` find, remove and redact their credential through [`CredentialPlaces`]. Two credentials
+//! in one request are an error, because the upstream might use another one than the gateway.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,5 @@
-//! Requests that a limit does not count.
+//! Requests that a limit does not count. `rate_limit`, `quota` and `concurrency` check them before they
+//! charge anything.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 

@@ -1,4 +1,5 @@
-//! `fault`: fails or delays requests on purpose, to test how clients react.
+//! `fault`: fails or delays requests on purpose, to test how clients react. The delay comes before the abort,
+//! and each has its own random draw.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,7 @@
 //! `headers`: adds, replaces and removes header fields of requests and responses.
+//!
+//! The request changes at once, the response when it arrives. The lines of a change are built once per plan
+//! if they have no placeholders, and otherwise for each request.
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
 //! Request fields that name the consumer to the upstream, and the rules that keep clients from writing them.
+//!
+//! Authentication policies write the fields through [`Identity`]. [`Reserved`] also covers names that
+//! endpoints may confuse with the reserved ones.
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
 //! `intercept`: answers requests before they reach an endpoint, by path, query, method or scheme.
+//!
+//! The first rule that matches answers. A client must not be able to choose the host of a `Location`, and a
+//! replaced path must satisfy the path rules.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,4 +1,8 @@
 //! `mirror`: sends copies of requests to another upstream, without waiting for the responses.
+//!
+//! The policy registers a [`Shadow`] in the context, and the proxy sends it. A mirror upstream that is down
+//! or slow must not slow the gateway down, so failures reduce the number of copies. Counters and pauses
+//! survive a change of plan.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -1,4 +1,8 @@
 //! The traits of a policy, and the verdicts that it can return.
+//!
+//! A plan holds [`Planned`] values; the proxy calls the [`Policy`] that each of them becomes. A [`Verdict`]
+//! may carry a continuation, so that no policy blocks a worker while it waits for a service, a body or an
+//! upstream.
 
 use std::cell::Cell;
 use std::fmt::Debug;

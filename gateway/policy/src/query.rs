@@ -1,4 +1,7 @@
 //! `query`: adds, replaces and removes query parameters of requests on their way upstream.
+//!
+//! Values are percent-encoded, so that none can start another parameter. The route was selected by the
+//! original query.
 
 use std::sync::Arc;
 

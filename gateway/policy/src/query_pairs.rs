@@ -1,4 +1,7 @@
 //! Parses the parameters of a query in the way endpoints do.
+//!
+//! Names may be percent-encoded, and `;` may separate pairs like `&`. Otherwise a credential or a removed
+//! parameter could reach an endpoint that reads the query in another way than the gateway.
 
 use tollgate_http::RequestHead;
 use tollgate_route::{is_form_encoding, percent_decoded};

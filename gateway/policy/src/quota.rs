@@ -1,4 +1,7 @@
 //! `quota`: limits requests per calendar day or month, in UTC.
+//!
+//! Counts live in this process or, for several gateways, in a Redis. A request must pass each quota of the
+//! list; if one refuses it, the policy refunds the cost in the previous quotas.
 
 mod period;
 

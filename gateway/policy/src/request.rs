@@ -1,4 +1,7 @@
 //! The request as policies see it.
+//!
+//! The proxy creates a [`Request`] for each call of a policy, from the parsed head, its [`Origin`] and its
+//! [`Context`]. The methods of [`Request`] change fields, but never those about framing and the connection.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;

@@ -1,4 +1,7 @@
-//! The head of a response on its way to the client, as policies see it.
+//! The head of a response on its way to the client, as policies see it, and the transforms of its body.
+//!
+//! Actions that policies registered in the [`Context`](crate::Context) receive a [`Response`]. They can
+//! change all fields except those about framing and the connection.
 
 use std::fmt::{self, Debug};
 use std::ops::Range;

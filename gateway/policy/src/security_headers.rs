@@ -1,4 +1,6 @@
 //! `security_headers`: adds response fields that enable protections of browsers.
+//!
+//! The lines are built once per plan. A response gets the missing ones, or all of them with `overwrite`.
 
 use std::sync::Arc;
 

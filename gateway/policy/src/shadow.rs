@@ -1,4 +1,7 @@
 //! A copy of a request for another upstream.
+//!
+//! `mirror` registers a [`Shadow`] in the request's context. The proxy sends it when the request's body is
+//! complete, and reports the ends of both to its [`Watch`].
 
 use std::any::Any;
 use std::cell::Cell;

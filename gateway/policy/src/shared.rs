@@ -1,4 +1,7 @@
 //! State of policies that all workers share and that survives a change of plan.
+//!
+//! Policies look it up by key when a plan is rolled out ([`Planned::live`](crate::Planned::live)). [`Shared`]
+//! holds only weak references, so a state ends with the last policy that uses it.
 
 use std::any::Any;
 use std::collections::BTreeMap;

@@ -1,4 +1,7 @@
 //! Texts with placeholders for parts of a request.
+//!
+//! The plan builds a [`Template`] from parsed configuration; `headers`, `query`, `intercept` and `aggregate`
+//! fill it in. Values of the client are inserted unchanged: the caller encodes or checks them for its target.
 
 use crate::Request;
 

@@ -1,4 +1,7 @@
 //! One refusal, made from the failures of all alternatives.
+//!
+//! `any_of` records each failure in [`Failures`], and asks for the verdict when no alternative has admitted
+//! the request.
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
-//! Compresses a body, one piece at a time.
+//! Compresses a response body, one piece at a time.
+//!
+//! [`Encoder`] is the [`Transform`] that `compression` installs; it wraps the encoders of libraries. Windows
+//! are small, because each response in progress has its own.
 
 use std::io::{self, Write};
 

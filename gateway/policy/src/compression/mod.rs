@@ -1,4 +1,7 @@
 //! `compression`: compresses response bodies for clients that accept an encoding (RFC 9110, 8.4 and 12.5.3).
+//!
+//! The policy installs an [`Encoder`] as the transform of a response. It also changes 304s and responses to
+//! HEAD, so that their tags match the compressed body and caches stay consistent.
 
 mod encoder;
 mod negotiate;

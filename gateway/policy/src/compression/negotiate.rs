@@ -1,4 +1,7 @@
-//! Negotiates the content encoding with the client.
+//! Negotiates the content encoding with the client, from `Accept-Encoding` and `Cache-Control`.
+//!
+//! `compression` selects an encoding with [`negotiate`]; `decompression` asks with [`accepts`] whether the
+//! client accepts the endpoint's coding.
 
 use super::Encoding;
 

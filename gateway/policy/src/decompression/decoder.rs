@@ -1,4 +1,7 @@
 //! Decodes a body, one piece at a time, within size limits.
+//!
+//! [`Decoder`] is the [`Transform`] that `decompression` installs; it wraps the decoders of libraries. Their
+//! output is limited while a piece is decoded, so a bomb cannot expand in memory.
 
 use std::io::{self, Write};
 

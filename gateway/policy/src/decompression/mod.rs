@@ -1,5 +1,8 @@
 //! `decompression`: decodes request bodies before they go upstream, and response bodies for clients that do
 //! not accept their coding.
+//!
+//! The policy installs a [`Decoder`] as a transform of the request or of the response, each within its
+//! [`Bounds`].
 
 mod decoder;
 

@@ -1,4 +1,7 @@
-//! Caches verified tokens.
+//! Caches verified tokens, so that most requests need no signature check.
+//!
+//! The `jwt` policy owns one [`Cache`], whose shard is selected by the worker. An entry is valid until its
+//! token expires, and only for the key set that verified the token.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;

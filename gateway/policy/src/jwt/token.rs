@@ -1,4 +1,5 @@
-//! Parses a token: a header, a payload with claims, and a signature (RFC 7515, RFC 7519).
+//! Parses a token: a header, a payload with claims, and a signature (RFC 7515, RFC 7519). A [`Token`] is not
+//! verified; `jwt` does that before it trusts the claims.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;

@@ -1,5 +1,5 @@
 //! Serializes batches for a collector: `ExportTraceServiceRequest` and `ExportLogsServiceRequest` in JSON
-//! (OTLP 1.9, "JSON Protobuf Encoding").
+//! (OTLP 1.9, "JSON Protobuf Encoding"). A document has one resource and one scope.
 
 use serde_json::{Value, json};
 

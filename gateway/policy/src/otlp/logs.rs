@@ -1,4 +1,7 @@
 //! Exports lines of the access log to a collector.
+//!
+//! The log's writer hands each line, which is JSON, to [`LogExport`]. That converts it to a `LogRecord` and
+//! queues it for the exporter; if the queue is full, the line is lost and counted.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, sync_channel};

@@ -1,4 +1,8 @@
 //! The registry of the plugins in this binary.
+//!
+//! The binary installs its [`Plugins`] once; the plan then finds them by name and stage. A plugin that panics
+//! cannot end the gateway: during planning the panic becomes a problem of the configuration, and at roll-out
+//! a policy that refuses all requests replaces the plugin's.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,7 @@
-//! Converts a plugin's settings from JSON to types, and reports problems.
+//! Converts a plugin's settings from JSON to types, and reports problems with their position.
+//!
+//! [`settings`] rephrases the errors of serde: without terms of Rust, and without values, which may be
+//! secret.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -1,4 +1,5 @@
-//! Calendar days and months in UTC.
+//! Calendar days and months in UTC, for `quota`. A [`Span`] is one of them, with its start, length and
+//! remaining time.
 
 use std::time::{Duration, SystemTime};
 

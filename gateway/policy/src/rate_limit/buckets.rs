@@ -1,4 +1,7 @@
-//! Buckets by key: bounded in number, and exact across all workers.
+//! Buckets by key for `rate_limit`: bounded in number, and exact across all workers.
+//!
+//! Each shard of the table has its own lock. Keys beyond the bound share one bucket per shard, so a flood of
+//! keys cannot displace known ones.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;

@@ -1,4 +1,8 @@
 //! A rate limit that several gateways share through one Redis.
+//!
+//! [`Remote`] decides from a lease if it can, and otherwise returns an [`Ask`] for the background I/O thread.
+//! A lease holds requests that Redis has already counted, so it saves round trips and never exceeds the
+//! limit.
 
 use std::collections::HashMap;
 use std::future::Future;

@@ -1,4 +1,7 @@
 //! Connections to a single Redis, to the master that Sentinel names, and to a cluster.
+//!
+//! A [`Connector`] opens a [`Connection`], which multiplexes questions and knows which errors make it
+//! unusable.
 
 use redis::aio::MultiplexedConnection;
 use redis::cluster::{ClusterClient, ClusterConfig};

@@ -1,4 +1,7 @@
 //! The formats of a trace context: W3C Trace Context (level 1) and B3.
+//!
+//! `trace` reads the parent in the first configured format that a request carries, removes all formats, and
+//! writes the new context in each configured one. An invalid context counts as none.
 
 use crate::Request;
 

@@ -1,5 +1,6 @@
 //! The span of a request and its serialization for a collector: OTLP 1.x in JSON, with the names of
-//! OpenTelemetry's semantic conventions for HTTP servers (1.23).
+//! OpenTelemetry's semantic conventions for HTTP servers (1.23). `trace` starts a [`Span`] with the request
+//! and ends it with the exchange.
 
 use std::fmt::Write as _;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

@@ -1,8 +1,9 @@
-//! Bars: the most that a system may cost beside the better of its peers, in the cells whose points name one. The whole interval
-//! decides: met, missed, or open where the bar lies inside.
+//! Bars: the highest permitted ratio of a system's cost to the better of its peers, in the cells whose points
+//! set one. The whole interval decides: the bar is met, missed, or open if it lies within the interval.
 //!
-//! The ratio is that of the same rounds, as everywhere; the better peer is the one whose typical figure over the whole run,
-//! which the tables show, is the lower: the better of two disturbed figures in each round would be better by luck.
+//! The ratio is taken within rounds, as everywhere. The better peer is the one with the lower typical figure
+//! over the whole run, which the tables show. The better of two disturbed figures in each round would be
+//! better by luck.
 
 use crate::number::{self, NONE};
 use crate::outcome::{Outcome, bootstrap, title};
@@ -15,7 +16,7 @@ use tollgate_lab_stats::bootstrap::Interval;
 use tollgate_lab_stats::paired;
 use tollgate_lab_study::{Analysis, Bar, Study};
 
-/// The whole: no section of its own.
+/// The title of the whole report, as opposed to a section.
 const WHOLE: &str = "";
 
 pub(crate) fn lines(
@@ -63,7 +64,8 @@ pub(crate) fn lines(
     };
     let name = title(study, results, system);
     let ratio = format!("Ratio of {name}");
-    // The names are in the head, too: of tables of one head a result file has only the last.
+    // The names are in the head as well: of several tables with the same head, the result file keeps only the
+    // last.
     let head = ["Cell", "Figure", &peer, &ratio, "Bar", "Result"].map(str::to_owned);
     let open = held - met - missed;
     let text = format!(
@@ -73,7 +75,7 @@ pub(crate) fn lines(
     vec![table(WHOLE, head, rows), note(WHOLE, text)]
 }
 
-/// Whether an analysis that names these sections judges the cells of this one.
+/// Returns whether an analysis that names these sections judges the cells of this section.
 fn judges(study: &Study, sections: &[String], section: &String) -> bool {
     let named = |analysis: &Analysis| match analysis {
         Analysis::Bars { sections, .. } => sections.contains(section),
@@ -107,7 +109,7 @@ fn metric(bar: Bar) -> Metric {
     }
 }
 
-/// Those of a cell's point.
+/// Returns the bars of a cell's point.
 fn bars(study: &Study, cell: &Cell) -> BTreeMap<Bar, f64> {
     let place = cell.id.split_once('-').and_then(|(section, point)| {
         let (section, point): (usize, usize) = (section.parse().ok()?, point.parse().ok()?);
@@ -116,7 +118,7 @@ fn bars(study: &Study, cell: &Cell) -> BTreeMap<Bar, f64> {
     place.map(|point| point.bars.clone()).unwrap_or_default()
 }
 
-/// The peer with the lower typical figure in this cell; why there is none.
+/// Returns the peer with the lower typical figure in this cell, or the reason why there is none.
 fn better<'a>(
     results: &'a Results,
     cell: &'a Cell,
@@ -141,14 +143,14 @@ fn better<'a>(
             Err(why) => lacking.push(format!("{peer}: {why}")),
         }
     }
-    // With one peer out nobody can tell which is the better.
+    // If one peer has no figure, the better of them is unknown.
     match best.filter(|_| lacking.is_empty()) {
         Some((_, peer)) => Ok(peer),
         None => Err(format!("not judged ({})", lacking.join("; "))),
     }
 }
 
-/// The ratio, and of how many rounds it is.
+/// Returns the ratio and the number of its rounds.
 fn ratio(
     results: &Results,
     cell: &Cell,
@@ -167,7 +169,7 @@ fn ratio(
     Ok((ratio, u32::try_from(pairs.len()).unwrap_or(u32::MAX)))
 }
 
-/// A figure of each good round, by its number.
+/// Returns a figure of each good round, by the number of the round.
 fn figures(
     results: &Results,
     cell: &Cell,
@@ -204,7 +206,8 @@ sections:
       - {bars: {cpu: 0.5}}
 ";
 
-    /// Each (requests/s, CPU us a response, p99 us), the same in six rounds: those promise 95 %.
+    /// Each tuple is (requests/s, CPU us a response, p99 us), the same in six rounds, which give a level of
+    /// 95 %.
     fn results(ours: (f64, f64, f64)) -> Results {
         let cells = ["1-1", "1-2", "1-3"].map(|id| made::cell(id, "One", &[], &["us", "a", "b"]));
         let mut results = made::results(&["us", "a", "b"], cells.to_vec());
@@ -233,7 +236,7 @@ sections:
     #[test]
     fn the_better_peer_is_the_one_that_the_tables_show_as_such() {
         let mut results = results((100.0, 8.0, 95.0));
-        // Its median is the lower, its typical round is not.
+        // Its median is lower, its typical round is not.
         let uneven = [9.5, 10.0, 10.0, 10.1, 11.5, 12.0].map(|cpu| (100.0, cpu, 90.0));
         results.trials.retain(|trial| trial.system == "us");
         results.verdicts.retain(|verdict| verdict.system == "us");

@@ -1,5 +1,5 @@
-//! The founding capacity plan (study `kong-envoy-nginx`): what a gateway's machine could forward, and the gateway cores of
-//! a cluster, from runs in which the upstream was full.
+//! The founding capacity plan (study `kong-envoy-nginx`): what a gateway's machine could forward, and the
+//! gateway cores of a cluster, computed from runs in which the upstream was saturated.
 
 use crate::number::{NONE, fixed, interval, plain, promise};
 use crate::outcome::{Outcome, cells, gateways, title, typical};
@@ -10,15 +10,15 @@ use tollgate_lab_stats::bootstrap::Interval;
 use tollgate_lab_stats::capacity::{Cluster, NotPossible, Plan, WHY_PRINTED_DIFFERS, ceiling};
 use tollgate_lab_study::{PublishedCapacity, Study};
 
-/// What the study asks.
+/// The parameters that the study sets.
 pub(crate) struct Asked<'a> {
-    /// Where its cell is.
+    /// The section of its cell.
     pub(crate) section: &'a str,
     /// The services behind the gateways.
     pub(crate) cluster: Cluster,
-    /// Cores of a gateway's machine.
+    /// The cores of a gateway's machine.
     pub(crate) cores: f64,
-    /// What the original started from.
+    /// The input of the original's plan.
     pub(crate) published: Option<&'a PublishedCapacity>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn lines(study: &Study, results: &Results, asked: &Asked<'_>) -> Vec<
         .collect()
 }
 
-/// The original's gateways, in the order of ours.
+/// Returns the rows of the original's gateways, in our order.
 fn published(
     study: &Study,
     results: &Results,
@@ -112,8 +112,9 @@ fn absent(group: &str, title: String, why: &str) -> [String; COLUMNS] {
     [group.to_owned(), title, none(), none(), none(), none(), none(), none(), why.to_owned()]
 }
 
-/// The cell that ours starts from: where the upstream was full for most gateways, since the formula compares cores at one
-/// and the same rate; among equals the original's, then the one with most figures, then the first.
+/// Returns the cell for our plan. It is the cell in which the upstream was saturated for most gateways, since
+/// the formula compares cores at one rate. Of equal cells, the original's wins, then the one with most
+/// figures, then the first.
 fn start<'a>(
     results: &'a Results,
     cells: &[&'a Cell],
@@ -183,16 +184,17 @@ fn ours(
     }
 }
 
-/// Requests/s of a trial and the cores that the gateway used meanwhile. Both by the generator's clock: a tool that is
-/// started anew for each trial begins later than the reading of the CPU time, and the readings' own clock would make the
-/// gateway look that much cheaper.
+/// Returns a trial's requests/s and the cores that the gateway used. Both refer to the generator's clock. A
+/// tool that is started for each trial begins later than the reading of the CPU time, and the readings' own
+/// clock would make the gateway look cheaper by that difference.
 fn forwarded(trial: &Trial) -> Option<(f64, f64)> {
     let load = trial.load.as_ref()?;
     let used = trial.evidence.target.cpu_us() / 1e6 / load.seconds;
     (load.rps() > 0.0 && used.is_finite() && used > 0.0).then(|| (load.rps(), used))
 }
 
-/// A figure of the plan with its interval: it falls as the ceiling rises, so that the ends change places.
+/// Returns a figure of the plan with its interval. The figure falls as the ceiling rises, so the ends are
+/// swapped.
 fn inverse(asked: &Asked<'_>, most: &Interval, value: fn(&Plan) -> f64) -> Result<Interval, NotPossible> {
     let at = |ceiling: f64| asked.cluster.plan(ceiling, asked.cores).map(|plan| value(&plan));
     Ok(Interval { estimate: at(most.estimate)?, low: at(most.high)?, high: at(most.low)?, ..*most })
@@ -260,7 +262,8 @@ sections: [{title: Low, systems: [direct, nginx, kong, envoy], points: [{}]}]
         results.systems[2].missing = Some(Missing { reason: "not installed".into(), get: String::new() });
         for cell in ["1-1", "1-2"] {
             made::measured(&mut results, cell, "direct", VerdictKind::Origin, &[(9_000.0, 0.0, 1.0)]);
-            // 10,000/s at 20 us: 0.2 core; on 32 cores 1,600k/s; 3,000k/s take 60 cores, 18 at 30 %, 0.9 % of 2,000.
+            // 10,000/s at 20 us: 0.2 core; on 32 cores 1,600k/s; 3,000k/s take 60 cores, 18 at 30 %, 0.9 % of
+            // 2,000.
             made::measured(&mut results, cell, "nginx", VerdictKind::Origin, &[(10_000.0, 20.0, 1.0); 3]);
             // 8,000/s at 50 us: 0.4 core; 640k/s; 150 cores, 45 at 30 %, 2.3 % (2.25).
             made::measured(&mut results, cell, "envoy", VerdictKind::Origin, &[(8_000.0, 50.0, 1.0); 3]);

@@ -1,4 +1,4 @@
-//! How many lines of configuration a system needs. (Study `apisix-envoy` complains of Envoy's.)
+//! Counts how many lines of configuration a system needs. (Study `apisix-envoy` criticises Envoy's.)
 
 use crate::number::NONE;
 use crate::outcome::{cells, gateways, title};
@@ -6,7 +6,7 @@ use crate::{note, table};
 use tollgate_lab_record::{Line, RenderedFile, Results};
 use tollgate_lab_study::Study;
 
-/// What ends a file that was too long to be written down whole.
+/// The last line of a file that was too long to be recorded in full.
 const CUT: &str = "... cut here";
 
 pub(crate) fn lines(study: &Study, results: &Results, section: &str) -> Vec<Line> {
@@ -51,7 +51,7 @@ fn counted(title: String, files: &[RenderedFile]) -> [String; 3] {
     [title, all.to_string(), told]
 }
 
-/// Lines that say something.
+/// Counts the lines that are neither blank nor comments.
 fn count(file: &RenderedFile) -> usize {
     let mut in_comment = false;
     file.text

@@ -1,4 +1,5 @@
-//! What each feature adds to a request, against the point without any. (Study `features`.)
+//! Computes what each feature adds to a request, compared with the point without any feature. (Study
+//! `features`.)
 
 use crate::note;
 use crate::number::promise;
@@ -46,7 +47,7 @@ pub(crate) fn lines(study: &Study, results: &Results, section: &str) -> Vec<Line
     lines
 }
 
-/// The price of a cell, or, where it is the plain one, its whole cost.
+/// Returns the price of a cell; for the plain cell, its whole cost.
 fn price(
     results: &Results,
     section: &str,
@@ -78,7 +79,7 @@ fn price(
     }
 }
 
-/// Instructions of a request, or what the feature adds to them.
+/// Returns the instructions of a request, or what the feature adds to them.
 fn instructions(results: &Results, (plain, cell): (&Cell, &Cell), name: &str) -> Known<f64> {
     let counted = |cell: &Cell| {
         let found = results.instructions.iter().find(|one| one.cell == cell.id && one.system == name);
@@ -92,8 +93,8 @@ fn instructions(results: &Results, (plain, cell): (&Cell, &Cell), name: &str) ->
     }
 }
 
-/// Trials of a system that kept the offered rate, or what to say in their place. A generator that sends late spoils the
-/// latency, and not what a request costs where the rate was kept.
+/// Returns the trials of a system that kept the offered rate, or the reason why there are none. A generator
+/// that sends late distorts the latency, but not the cost of a request if the rate was kept.
 fn kept<'a>(outcome: &'a Outcome<'a>, metric: Metric) -> Result<&'a [&'a Trial], String> {
     let keeps = |trial: &&Trial| trial.load.as_ref().is_some_and(LoadResult::keeps_its_rate);
     match outcome {
@@ -109,7 +110,7 @@ fn kept<'a>(outcome: &'a Outcome<'a>, metric: Metric) -> Result<&'a [&'a Trial],
     }
 }
 
-/// The whole of it, and of how many rounds.
+/// Returns the whole figure and the number of its rounds.
 fn whole(results: &Results, outcome: &Outcome<'_>, metric: Metric) -> Result<(Interval, u32), String> {
     let values: Vec<f64> = kept(outcome, metric)?.iter().filter_map(|trial| trial.figure(metric)).collect();
     typical(results, &values)
@@ -117,8 +118,9 @@ fn whole(results: &Results, outcome: &Outcome<'_>, metric: Metric) -> Result<(In
         .ok_or_else(|| "not measured".to_owned())
 }
 
-/// What the system costs more in the cell than without its feature beside it: each trial against the one that came right
-/// before or after it, so that both found the machine alike. In the plain cell that is the system against its own copy.
+/// Returns the additional cost of the system in this cell compared with its copy without the feature. Each
+/// trial is compared with the copy's trial right before or after it, so that both ran in the same conditions.
+/// In the plain cell, the system is compared with its own copy.
 fn added(results: &Results, cell: &Cell, name: &str, metric: Metric) -> Result<(Interval, u32), String> {
     let with = Outcome::of(results, cell, name);
     let with = kept(&with, metric)?;
@@ -140,7 +142,7 @@ fn added(results: &Results, cell: &Cell, name: &str, metric: Metric) -> Result<(
         .map_err(|_| "no round in which it was measured without beside it".to_owned())
 }
 
-/// The plain point against its own copy, which tells what a difference of nothing looks like here.
+/// Describes the difference between the plain point and its own copy, which is pure noise.
 fn noise(study: &Study, results: &Results, plain: &Cell, names: &[&str]) -> Option<String> {
     let told: Vec<String> = names
         .iter()
@@ -183,7 +185,7 @@ sections: [{title: Features, systems: [nginx, haproxy], points: [{}]}]
             &rounds([20.0, 22.0, 21.0], 400.0),
         );
         made::measured(&mut results, "plain", "haproxy", VerdictKind::Nothing, &rounds([30.0; 3], 300.0));
-        // The machine is slower by then. The log adds 1.5, 2.5 and 2 us, and takes 10 us off the p99.
+        // The machine is slower in this cell. The log adds 1.5, 2.5 and 2 us, and takes 10 us off the p99.
         let log = rounds([26.5, 29.5, 28.0], 390.0);
         made::measured(&mut results, "log", "nginx", VerdictKind::Nothing, &log);
         made::beside(&mut results, "log", "nginx#plain", &rounds([25.0, 27.0, 26.0], 400.0));
@@ -205,7 +207,7 @@ sections: [{title: Features, systems: [nginx, haproxy], points: [{}]}]
             .collect()
     }
 
-    /// What the log adds to nginx.
+    /// Returns the price of the log for nginx.
     fn log(results: &Results) -> Price {
         prices(results).remove(2)
     }

@@ -1,8 +1,9 @@
-//! What is computed from a result file once a section is measured.
+//! Computes the analyses of a study from a result file, once a section is measured.
 //!
-//! [`analyse`] answers each [`Analysis`] of a study with tables and notes for the section that it names. Figures come
-//! only from good trials of a numbered round whose verdict lets the system have figures; where there are none, the
-//! table says why. The searches and experiments that run programs of their own are not here: this crate only reads.
+//! [`analyse`] answers each [`Analysis`] of a study with tables and notes for the section that it names.
+//! Figures come only from good trials of a numbered round whose verdict permits figures; without any, the
+//! table gives the reason. Searches and experiments that run programs are in another crate: this one only
+//! reads.
 
 mod bars;
 mod capacity;
@@ -19,9 +20,10 @@ mod made;
 use tollgate_lab_record::{Line, Results};
 use tollgate_lab_study::{Analysis, Study};
 
-/// Answers the study's analyses from what was measured: [`Line::Table`], [`Line::Price`] and [`Line::Note`] lines, to be
-/// appended to the result file. A section of which no cell was measured gets no line. A note that the file has already is not repeated;
-/// a table replaces an earlier one of the same section and head when the file is read.
+/// Answers the study's analyses from the measurements. Returns [`Line::Table`], [`Line::Price`] and
+/// [`Line::Note`] lines to append to the result file. A section without a measured cell gets no line. A note
+/// that the file already has is not repeated; when the file is read, a table replaces an earlier one of the
+/// same section and head.
 pub fn analyse(study: &Study, results: &Results) -> Vec<Line> {
     let mut lines: Vec<Line> =
         study.analyses.iter().flat_map(|analysis| answer(study, results, analysis)).collect();

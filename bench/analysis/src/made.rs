@@ -1,4 +1,4 @@
-//! Small results for this crate's tests.
+//! Builds small results for this crate's tests.
 
 use std::collections::BTreeMap;
 use tollgate_lab_record::{
@@ -7,7 +7,7 @@ use tollgate_lab_record::{
 };
 use tollgate_lab_study::Study;
 
-/// Seconds of each trial.
+/// Duration of each trial in seconds.
 const SECONDS: f64 = 10.0;
 
 pub(crate) fn study(yaml: &str) -> Study {
@@ -69,7 +69,7 @@ pub(crate) fn cell(id: &str, section: &str, settings: &[(&str, &str)], systems: 
     }
 }
 
-/// Adds a verdict and a good trial a round, each (requests/s, CPU us a response, p99 us).
+/// Adds a verdict and one good trial for each round, given as (requests/s, CPU us a response, p99 us).
 pub(crate) fn measured(
     results: &mut Results,
     cell: &str,
@@ -88,7 +88,8 @@ pub(crate) fn measured(
     });
 }
 
-/// Adds a good trial a round, each (requests/s, CPU us a response, p99 us), of what is no row of the report.
+/// Adds one good trial for each round, given as (requests/s, CPU us a response, p99 us), without a verdict,
+/// for a system without a row in the report.
 pub(crate) fn beside(results: &mut Results, cell: &str, system: &str, rounds: &[(f64, f64, f64)]) {
     for (at, (rps, cpu_us, p99_us)) in rounds.iter().enumerate() {
         results.trials.push(trial(cell, system, at as u32 + 1, *rps, *cpu_us, *p99_us));
@@ -135,7 +136,8 @@ fn trial(cell: &str, system: &str, round: u32, rps: f64, cpu_us: f64, p99_us: f6
     }
 }
 
-/// The tables among the lines, each with its head first; every row must be as long as the head.
+/// Returns the tables among the lines, each with its head first. Asserts that every row is as long as the
+/// head.
 pub(crate) fn tables(lines: &[Line]) -> Vec<Vec<Vec<String>>> {
     lines
         .iter()
@@ -149,7 +151,7 @@ pub(crate) fn tables(lines: &[Line]) -> Vec<Vec<Vec<String>>> {
         .collect()
 }
 
-/// The notes among the lines, one after another.
+/// Returns the notes among the lines, joined.
 pub(crate) fn notes(lines: &[Line]) -> String {
     let texts = lines.iter().filter_map(|line| match line {
         Line::Note { text, .. } => Some(text.as_str()),

@@ -1,11 +1,11 @@
-//! How figures are written in this crate's tables and notes.
+//! Formats figures for this crate's tables and notes.
 
 use tollgate_lab_stats::bootstrap::Interval;
 
-/// What stands where there is no figure.
+/// The text in place of a figure.
 pub(crate) const NONE: &str = "-";
 
-/// With so many decimals, and commas between thousands: `1,240.5`.
+/// Formats with this number of decimals, and commas between thousands: `1,240.5`.
 pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
@@ -14,7 +14,7 @@ pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     let (whole, part) =
         text.split_once('.').map_or((text.as_str(), None), |(whole, part)| (whole, Some(part)));
     let mut out = String::new();
-    // "-0.0" says nothing that "0.0" does not.
+    // The sign of "-0.0" is meaningless.
     if value < 0.0 && text.bytes().any(|byte| matches!(byte, b'1'..=b'9')) {
         out.push('-');
     }
@@ -31,7 +31,7 @@ pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     out
 }
 
-/// Decimals that leave three significant digits; none from 100 on.
+/// Returns the decimals that give three significant digits; none from 100 on.
 pub(crate) fn decimals(value: f64) -> usize {
     match value.abs() {
         size if size >= 99.95 => 0,
@@ -40,12 +40,13 @@ pub(crate) fn decimals(value: f64) -> usize {
     }
 }
 
-/// A figure as it is used in settings: `0.25`, `1`, `5,000`.
+/// Formats a figure as in settings: `0.25`, `1`, `5,000`.
 pub(crate) fn plain(value: f64) -> String {
     if value.fract() == 0.0 { fixed(value, 0) } else { value.to_string() }
 }
 
-/// The estimate, and in brackets the ends of its interval where the rounds allow one: `9.71 (9.60 to 9.80)`.
+/// Formats the estimate, and in parentheses the ends of its interval if there are enough rounds for one:
+/// `9.71 (9.60 to 9.80)`.
 pub(crate) fn interval(interval: &Interval, decimals: usize) -> String {
     let estimate = fixed(interval.estimate, decimals);
     if interval.level <= 0.0 {
@@ -54,7 +55,7 @@ pub(crate) fn interval(interval: &Interval, decimals: usize) -> String {
     format!("{estimate} ({} to {})", fixed(interval.low, decimals), fixed(interval.high, decimals))
 }
 
-/// What the brackets of a table's intervals promise. Fewer than 6 rounds cannot promise 95 %: see
+/// Returns a sentence about the level of a table's intervals. Fewer than 6 rounds cannot reach 95 %: see
 /// [`tollgate_lab_stats::bootstrap`].
 pub(crate) fn promise(intervals: &[Interval]) -> Option<String> {
     let mut levels: Vec<f64> = intervals.iter().map(|interval| interval.level).collect();

@@ -1,21 +1,23 @@
-//! What a result file says about a system in a cell: its usable trials, or why there are none.
+//! The outcome of a system in a cell, read from a result file: its usable trials, or the reason why there are
+//! none.
 
 use tollgate_lab_record::{Cell, Results, Trial, VerdictKind};
 use tollgate_lab_stats::bootstrap::{Bootstrap, Interval};
 use tollgate_lab_stats::paired;
 use tollgate_lab_study::{Settings, Study};
 
-/// A system in a cell.
+/// The outcome of a system in a cell.
 #[derive(Debug)]
 pub(crate) enum Outcome<'a> {
-    /// It has figures.
+    /// The system has figures.
     Measured {
         /// Good trials, at least one, none of them a trace of the warm-up.
         trials: Vec<&'a Trial>,
-        /// Who limited it.
+        /// The component that limited it.
         kind: VerdictKind,
     },
-    /// It was asked to run with these settings and was out, although others ran: it lacks a feature, or did not start.
+    /// The cell names the system and other systems ran, but this one did not: it lacks a feature, or did not
+    /// start.
     Cannot,
     /// Any other reason, for people.
     None(String),
@@ -43,14 +45,15 @@ impl<'a> Outcome<'a> {
         if !cell.systems.iter().any(|name| name == system) {
             return Self::None("not asked for here".to_owned());
         }
-        // A cell is summed up once all its rounds are done: verdicts on others mean that this one took no turns.
+        // Verdicts are written once all rounds of a cell are done. Verdicts on other systems mean that this
+        // one took no turns.
         if results.verdicts.iter().any(|verdict| verdict.cell == cell.id) {
             return Self::Cannot;
         }
         Self::None("the run ended before".to_owned())
     }
 
-    /// Why there are no figures; empty where there are.
+    /// Returns why there are no figures; an empty string if there are.
     pub(crate) fn why(&self) -> &str {
         match self {
             Self::Measured { .. } => "",
@@ -60,12 +63,12 @@ impl<'a> Outcome<'a> {
     }
 }
 
-/// Cells of a section, in the order of the report.
+/// Returns the cells of a section, in the order of the report.
 pub(crate) fn cells<'a>(results: &'a Results, section: &str) -> Vec<&'a Cell> {
     results.cells.iter().filter(|cell| cell.section == section).collect()
 }
 
-/// Systems of these cells in the order of the tables, without direct runs: those have no gateway to tell of.
+/// Returns the systems of these cells in the order of the tables, without direct runs, which have no gateway.
 pub(crate) fn gateways<'a>(study: &Study, cells: &[&'a Cell]) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for name in cells.iter().flat_map(|cell| &cell.systems) {
@@ -77,27 +80,27 @@ pub(crate) fn gateways<'a>(study: &Study, cells: &[&'a Cell]) -> Vec<&'a str> {
     names
 }
 
-/// The system as reports write it.
+/// Returns the system's title in reports.
 pub(crate) fn title(study: &Study, results: &Results, name: &str) -> String {
     let used = results.systems.iter().find(|used| used.name == name).map(|used| used.title.clone());
     let arm = || study.arms.get(name).and_then(|arm| arm.title.clone());
     used.or_else(arm).unwrap_or_else(|| name.to_owned())
 }
 
-/// Workers of a system in a cell; an arm may have its own number.
+/// Returns the workers of a system in a cell. An arm may have its own number.
 pub(crate) fn workers(study: &Study, cell: &Cell, system: &str) -> Option<u32> {
     let own = arm_settings(study, system).and_then(|settings| settings.workers);
     let whole = |value: f64| (value >= 1.0 && value.fract() == 0.0).then_some(value as u32);
     own.or_else(|| set(cell, "workers").and_then(whole))
 }
 
-/// CPU quota of a system in a cell, cores; `None` without one.
+/// Returns the CPU quota of a system in a cell in cores; `None` without one.
 pub(crate) fn quota(study: &Study, cell: &Cell, system: &str) -> Option<f64> {
     arm_settings(study, system).and_then(|settings| settings.quota).or_else(|| set(cell, "quota"))
 }
 
-/// A number that was set: where it varies along the section, the axis has it, else the settings, maybe with a unit ("0.25
-/// cores").
+/// Returns a numeric setting: the axis value if it varies along the section, otherwise the cell's setting,
+/// which may have a unit ("0.25 cores").
 fn set(cell: &Cell, name: &str) -> Option<f64> {
     let axis = cell.axis.as_ref().filter(|(axis, _)| axis == name).map(|(_, value)| *value);
     axis.or_else(|| cell.settings.get(name)?.split_whitespace().next()?.parse().ok())
@@ -107,17 +110,17 @@ fn arm_settings<'a>(study: &'a Study, system: &str) -> Option<&'a Settings> {
     study.arms.get(system).map(|arm| &arm.settings)
 }
 
-/// Requests a second of each trial.
+/// Returns the requests a second of each trial.
 pub(crate) fn rates(trials: &[&Trial]) -> Vec<f64> {
     trials.iter().filter_map(|trial| trial.load.as_ref()).map(|load| load.rps()).collect()
 }
 
-/// A typical value of rounds with its interval; `None` when no round has a value above 0.
+/// Returns a typical value of the rounds with its interval; `None` if no round has a value above 0.
 pub(crate) fn typical(results: &Results, rounds: &[f64]) -> Option<Interval> {
     paired::usable_typical(rounds, &bootstrap(results)).map(|(interval, _)| interval)
 }
 
-/// The bootstrap with the run's own seed.
+/// Returns the bootstrap with the run's own seed.
 pub(crate) fn bootstrap(results: &Results) -> Bootstrap {
     Bootstrap { seed: results.header.seed, ..Bootstrap::default() }
 }

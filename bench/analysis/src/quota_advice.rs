@@ -1,5 +1,6 @@
-//! From a sweep of CPU quotas and workers: the smallest size that carries a rate, and whether the laboratory found the
-//! quotas by itself. (Asked by study `sidecar`, whose authors did not know of theirs.)
+//! Derives from a sweep of CPU quotas and workers the smallest size that carries a rate. Also counts in how
+//! many cells the laboratory detected the quota itself. (Asked by study `sidecar`, whose authors did not know
+//! of theirs.)
 
 use crate::number::{NONE, fixed, plain};
 use crate::outcome::{Outcome, cells, gateways, quota, rates, title, typical, workers};
@@ -56,7 +57,7 @@ pub(crate) fn lines(study: &Study, results: &Results, section: &str, rates: &[f6
     lines
 }
 
-/// What a system carried in a cell, or why that is not known.
+/// Returns what a system carried in a cell, or why that is not known.
 fn point(study: &Study, results: &Results, cell: &Cell, name: &str) -> Result<(Point, VerdictKind), String> {
     let outcome = Outcome::of(results, cell, name);
     let Outcome::Measured { trials, kind } = &outcome else { return Err(outcome.why().to_owned()) };
@@ -90,14 +91,14 @@ fn row(title: &str, rate: f64, advice: &Result<Advice, NoAdvice>, reasons: &[Str
     [title.to_owned(), fixed(rate, 0), limit, workers, from]
 }
 
-/// To whole thousandths of a core: rounded down, a limit would carry less than what was asked for. The small part that is
-/// taken off keeps a limit that only the machine's arithmetic puts above a thousandth.
+/// Rounds up to whole thousandths of a core, since a smaller limit would carry less than the target.
+/// Subtracting a tiny part first ignores an excess that only floating-point rounding causes.
 fn rounded_up(cores: f64) -> f64 {
     (cores * 1e3 - 1e-6).ceil() / 1e3
 }
 
-/// In how many cells the verdict named the quota, and named the right one: the size comes from the kernel's own group, not
-/// from the study's setting.
+/// Returns in how many cells the verdict named the quota, and the right one. The size comes from the kernel's
+/// group, not from the study's setting.
 fn found(study: &Study, results: &Results, cells: &[&Cell], names: &[&str]) -> Option<String> {
     // Quota, cells in which it was named, all cells.
     let mut counts: Vec<(f64, usize, usize)> = Vec::new();

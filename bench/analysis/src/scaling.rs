@@ -1,4 +1,4 @@
-//! Does throughput grow in a line with the workers? (Asked by study `apisix-envoy`.)
+//! Tests whether throughput grows linearly with the workers. (Asked by study `apisix-envoy`.)
 
 use crate::number::{NONE, decimals, fixed};
 use crate::outcome::{Outcome, cells, gateways, rates, title, workers};
@@ -7,7 +7,7 @@ use tollgate_lab_record::{Cell, Line, Results, VerdictKind};
 use tollgate_lab_stats::{fit, median};
 use tollgate_lab_study::Study;
 
-/// Requests/s of one system along the workers, by place of the cell in the section.
+/// Workers and requests/s of one system, each with the index of its cell in the section.
 #[derive(Default)]
 struct Series(Vec<(usize, u32, f64)>);
 
@@ -24,7 +24,7 @@ impl Series {
         self.place(cell).map(|at| self.0[at].2)
     }
 
-    /// QPS(W) / (W QPS(1)).
+    /// Returns QPS(W) / (W QPS(1)).
     fn efficiency(&self, cell: usize) -> Option<f64> {
         let points: Vec<(u32, f64)> = self.0.iter().map(|(_, workers, rps)| (*workers, *rps)).collect();
         fit::efficiency(&points)?.get(self.place(cell)?).copied()
@@ -128,12 +128,12 @@ pub(crate) fn lines(study: &Study, results: &Results, section: &str) -> Vec<Line
     lines
 }
 
-/// Whether a limit is one that further workers, with their share of the quota, would move.
+/// Returns whether further workers, with their share of the quota, would raise this limit.
 fn own_limit(kind: VerdictKind) -> bool {
     matches!(kind, VerdictKind::Gateway | VerdictKind::HotWorker | VerdictKind::Quota)
 }
 
-/// The median of the runs that the original printed.
+/// Returns the median of the runs that the original published.
 fn printed(cell: &Cell, system: &str) -> Option<f64> {
     median::median(&cell.published.get(system)?.rps)
 }
@@ -186,7 +186,8 @@ sections: [{title: Workers, systems: [direct, envoy, apisix], points: [{}]}]
         let mut results = made::results(&["direct", "envoy", "apisix"], cells);
         results.systems[2].missing = Some(Missing { reason: "in no registry".into(), get: String::new() });
         // Medians 1000, 2100, 2900: mean 2000, slope (2900 - 1000) / 2 = 950, intercept 2000 - 2 x 950 = 100;
-        // fitted 1050, 2000, 2950; residuals -50, 100, -50; R2 = 1 - 15000 / (1000^2 + 100^2 + 900^2) = 0.99176.
+        // fitted 1050, 2000, 2950; residuals -50, 100, -50; R2 = 1 - 15000 / (1000^2 + 100^2 + 900^2) =
+        // 0.99176.
         for (cell, rps) in [("1", 1_000.0), ("2", 2_100.0), ("3", 2_900.0)] {
             let rounds = [rps, rps + 1.0, rps - 300.0].map(|rps| (rps, 10.0, 1.0));
             made::measured(&mut results, cell, "envoy", VerdictKind::Quota, &rounds);

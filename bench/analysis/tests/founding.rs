@@ -1,5 +1,5 @@
-//! The founding studies as they stand in `bench/studies`: their published figures appear in the tables, computed from the
-//! studies' own data, even where nothing could be measured.
+//! Tests the founding studies of `bench/studies`: their published figures appear in the tables, computed from
+//! the studies' own data, even if nothing could be measured.
 
 use std::path::Path;
 use tollgate_lab_analysis::analyse;
@@ -11,7 +11,7 @@ fn study(name: &str) -> Study {
     serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
 }
 
-/// A run that came no further than its cells.
+/// Returns the result of a run that was stopped after writing its cells.
 fn unmeasured(study: &Study) -> Results {
     let header = Header {
         format: FORMAT,
@@ -58,7 +58,7 @@ fn tables(name: &str) -> Vec<(Vec<String>, Vec<Vec<String>>)> {
         .collect()
 }
 
-/// What a column says of a system.
+/// Returns a column's texts in the rows of a system.
 fn column(rows: &[Vec<String>], system: (usize, &str), at: usize) -> Vec<String> {
     rows.iter().filter(|row| row[system.0] == system.1).map(|row| row[at].clone()).collect()
 }

@@ -1,138 +1,141 @@
-//! What is computed from a section once it is measured.
+//! The analyses that a study asks for.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// What the original of a capacity plan started from, as printed.
+/// The published input of the original's capacity plan.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedCapacity {
-    /// Value of the section's axis in the cell that it took.
+    /// The axis value of the cell that the original used.
     pub at: f64,
-    /// Requests a second of every gateway there, the upstream being full.
+    /// Requests a second of every gateway in that cell, with the upstream saturated.
     pub rps: f64,
-    /// Cores that each gateway used at that rate, by our system's name.
+    /// The cores that each gateway used at that rate, by our system's name.
     pub cores_used: BTreeMap<String, f64>,
 }
 
-/// The most that idle connections may take; what is left out is not judged.
+/// The bars of idle connections' memory; `None` is not judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IdleBars {
-    /// KiB a connection.
+    /// KiB for each connection.
     pub each_kib: Option<f64>,
-    /// MiB of the whole system with all of them.
+    /// MiB of the whole system with all connections.
     pub whole_mib: Option<f64>,
-    /// Memory after the burst over that before.
+    /// The ratio of the memory after the burst to the memory before.
     pub after: Option<f64>,
-    /// KiB a connection over the least of the other systems'.
+    /// The ratio of the KiB for each connection to the least among the other systems.
     pub beside: Option<f64>,
 }
 
-/// An analysis that a study asks for; its table or note stands in the report.
+/// An analysis or experiment that a study asks for; the report shows its table or note.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Analysis {
-    /// Before the section: the generator's own best threads and connections, straight to the origin.
+    /// Searches the threads and connections with which the generator sends the most directly to the origin.
     GeneratorSearch {
-        /// Title of the section it comes before.
+        /// The title of the section before which it runs.
         section: String,
-        /// Threads tried.
+        /// The numbers of threads to try.
         threads: Vec<u32>,
-        /// Connections tried a thread.
+        /// The numbers of connections for each thread to try.
         connections: Vec<u32>,
-        /// Seconds a try.
+        /// Seconds of each try.
         seconds: f64,
     },
     /// Seed 0's capacity plan: ceilings, cores of a cluster, published and exact.
     Capacity {
-        /// Section of the cell that it starts from.
+        /// The section of the cell that it uses.
         section: String,
         /// Upstream cores of the cluster.
         upstream_cores: f64,
         /// Requests a second that an upstream core carries.
         rps_per_core: f64,
-        /// Share of their full capacity at which upstreams run.
+        /// The share of their capacity at which upstreams run.
         utilisation: f64,
-        /// Cores of the gateway's machine, on which its ceiling is told.
+        /// The cores of the gateway's machine, for which the ceiling is given.
         gateway_cores: f64,
-        /// What the original started from, when there is one.
+        /// The input of the original's plan, if there is an original.
         #[serde(default)]
         published: Option<PublishedCapacity>,
     },
-    /// Requests a second through workers: a line with its residuals and the efficiency of each number of workers.
+    /// Requests a second against workers: a line with its residuals, and the efficiency of each number of
+    /// workers.
     Scaling {
         /// The section whose axis is `workers`.
         section: String,
     },
-    /// From a sweep of quotas and workers: CPU limit and workers for target rates.
+    /// The CPU limit and the workers for target rates, from a sweep of quotas and workers.
     QuotaAdvice {
         /// The section of the sweep.
         section: String,
-        /// Rates to advise for, requests a second.
+        /// The target rates in requests a second.
         rates: Vec<f64>,
     },
-    /// What each feature adds, as CPU and p99, to the point without any.
+    /// The CPU and p99 that each feature adds, compared with the point without any feature.
     FeaturePrices {
         /// The section whose first point has no feature.
         section: String,
-        /// Systems whose instructions are counted too; those that valgrind can run.
+        /// The systems whose instructions are counted too; valgrind must be able to run them.
         #[serde(default)]
         instructions: Vec<String>,
     },
-    /// What a system costs beside the better of its peers, held against the bars of the points.
+    /// Compares a system's cost with the better of its peers, against the bars of the points.
     Bars {
-        /// The system that is held to them.
+        /// The system to judge.
         system: String,
-        /// Those that it is held against.
+        /// The peers.
         peers: Vec<String>,
-        /// Titles of the sections whose cells it judges; none: all that no other analysis of bars names.
+        /// The titles of the sections to judge. If empty, all sections that no other analysis of bars names.
         #[serde(default)]
         sections: Vec<String>,
     },
-    /// Memory of idle client connections, and after a burst has come and gone.
+    /// Memory of idle client connections, and after a burst of connections has closed.
     IdleMemory {
-        /// Systems to try.
+        /// The systems to measure.
         systems: Vec<String>,
-        /// Connections; fewer where the limit of open files asks for it.
+        /// Connections; fewer if the limit of open files requires it.
         connections: u32,
-        /// Whether they come over TLS 1.3.
+        /// Whether the connections use TLS 1.3.
         #[serde(default)]
         tls: bool,
-        /// The most that it may take.
+        /// The bars of the memory.
         #[serde(default)]
         bars: IdleBars,
     },
-    /// One large body up and one down: byte-exact or not, and the memory that it took.
+    /// One large body in each direction: whether it arrives exactly, and the memory that it takes.
     LargeBody {
-        /// Systems to try.
+        /// The systems to measure.
         systems: Vec<String>,
         /// Bytes in each direction.
         bytes: u64,
-        /// The most memory that it may take, MiB.
+        /// The bar of the peak memory in MiB.
         #[serde(default)]
         peak_mib: Option<f64>,
     },
-    /// How long a route added at run time takes until it answers, and what fails meanwhile.
+    /// How long a route added at run time takes until it answers, and which requests fail during the change.
     RuntimeRoute {
-        /// Systems to try.
+        /// The systems to measure.
         systems: Vec<String>,
-        /// Numbers of routes that are there already.
+        /// The numbers of routes that exist before.
         routes: Vec<u32>,
-        /// Requests a second meanwhile.
+        /// Requests a second during the change.
         rate: f64,
-        /// Times each.
+        /// How many times each addition is repeated.
         times: u32,
     },
-    /// Lines of configuration that each system needs for the section's setting, counted without blank lines and comments.
+    /// Lines of configuration that each system needs for the section's settings, without blank lines and
+    /// comments.
     ConfigLines {
-        /// Title for the table.
+        /// The title of the section.
         section: String,
     },
 }
 
 impl Analysis {
-    /// The title of the table that an experiment of its own gives, one beside the sections; it can be asked for as one.
+    /// Returns the title of the table of an experiment, which is next to the sections and can be selected
+    /// like one; `None` for an analysis of a section.
     pub fn experiment(&self) -> Option<&'static str> {
         match self {
             Self::RuntimeRoute { .. } => Some("A route added at run time"),
@@ -143,10 +146,10 @@ impl Analysis {
         }
     }
 
-    /// Seconds that such an experiment takes with one system, about.
+    /// Returns about how many seconds the experiment takes with one system.
     pub(crate) fn seconds(&self) -> f64 {
         match self {
-            // Of a system with two ways; the others take half.
+            // For a system with two ways of adding a route; others take half.
             Self::RuntimeRoute { routes, times, .. } => 16.0 * f64::from(*times) * routes.len() as f64,
             // A handshake takes a millisecond of both ends.
             Self::IdleMemory { connections, tls, .. } => {
@@ -157,7 +160,7 @@ impl Analysis {
         }
     }
 
-    /// Systems that such an experiment is for.
+    /// Returns the systems of the experiment.
     pub(crate) fn tried(&self) -> &[String] {
         match self {
             Self::RuntimeRoute { systems, .. }
@@ -167,7 +170,7 @@ impl Analysis {
         }
     }
 
-    /// The section whose points it holds against the first one.
+    /// Returns the section whose points it compares with the first one.
     pub(crate) fn prices(&self) -> Option<&str> {
         match self {
             Self::FeaturePrices { section, .. } => Some(section),
@@ -175,7 +178,7 @@ impl Analysis {
         }
     }
 
-    /// The section it belongs to, where it belongs to one of the study's.
+    /// Returns the section that it belongs to, if any.
     pub fn section(&self) -> Option<&str> {
         match self {
             Self::GeneratorSearch { section, .. }

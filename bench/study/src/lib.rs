@@ -1,7 +1,8 @@
-//! What a study asks, read from `bench/studies/NAME.yaml`, and the cells that answer it.
+//! Reads studies from `bench/studies/NAME.yaml` and plans the cells that answer them.
 //!
-//! A [`Study`] has sections; a section has [`Settings`] and points, each of which changes some of them. [`plan`] turns
-//! that into [`PlannedCell`]s, made small enough for this machine by [`Limits`], with a list of what was made smaller.
+//! A [`Study`] has sections; a section has [`Settings`] and points, each of which changes some of them.
+//! [`plan`] turns them into [`PlannedCell`]s, reduced to the [`Limits`] of this machine, with a list of what
+//! was reduced.
 
 mod analysis;
 mod place;

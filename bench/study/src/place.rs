@@ -1,4 +1,4 @@
-//! Where in a study's file something stands, for messages.
+//! Finds the source position of a name in a study's file, for messages.
 
 use serde::Deserialize;
 use serde_saphyr::{Error, Spanned};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Line and column, from 1.
 pub(crate) type Place = (u64, u64);
 
-/// What a name is the name of.
+/// The kind of thing that a name refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A system or an arm.
@@ -23,7 +23,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// As messages call it.
+    /// Returns the term in messages.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -37,7 +37,7 @@ impl Kind {
 
 type Name = Spanned<String>;
 
-/// The names in a study, with their places.
+/// The names in a study, with their source positions.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Outline {
@@ -128,24 +128,25 @@ impl Outline {
             }
             Kind::Section => {
                 names.extend(self.analyses.into_iter().filter_map(|analysis| analysis.section));
-                // The second of two equal titles is the one too many.
+                // Reversed, since of two equal titles the second is the duplicate.
                 names.extend(self.sections.into_iter().rev().filter_map(|section| section.title));
             }
-            // A name that is wrong in one point may be right in another, so the section has to do.
+            // A name that is wrong in one point may be right in another, so the message has only the section.
             Kind::Published => {}
         }
         names
     }
 }
 
-/// The first place where a study uses a name as that of a system, a tool or a section; of a section's title, the last.
+/// Returns the first position at which a study uses a name for this kind; for a section's title, the last.
 pub(crate) fn of_name(text: &str, kind: Kind, name: &str) -> Option<Place> {
     let outline: Outline = serde_saphyr::from_str(text).ok()?;
     let found = outline.names(kind).into_iter().find(|found| found.value == name)?;
     Some((found.referenced.line(), found.referenced.column()))
 }
 
-/// A reader's error in our words, and its place; `near` ends the sentence about an unknown name.
+/// Translates an error of the YAML reader and returns its position. `near` ends the sentence about an unknown
+/// name.
 pub(crate) fn of_error(error: &Error, near: impl Fn(&str, &[String]) -> String) -> (Option<Place>, String) {
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let text = match error.without_snippet() {
@@ -157,7 +158,7 @@ pub(crate) fn of_error(error: &Error, near: impl Fn(&str, &[String]) -> String) 
         }
         Error::SerdeMissingField { field, .. } => format!("the key `{field}` must be there"),
         other => {
-            // The reader adds the place; ours stands in front.
+            // Cut off the position that the reader appends: the message has it in front.
             let text = other.to_string();
             let line = text.lines().next().unwrap_or_default();
             line.rsplit_once(" at line ").map_or(line, |(what, _)| what).to_owned()

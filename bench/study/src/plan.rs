@@ -1,4 +1,4 @@
-//! From a study to the cells that are measured here, made small enough for this machine.
+//! Plans the cells of a study, reduced to what this machine allows.
 
 use crate::analysis::Analysis;
 use crate::settings::Settings;
@@ -6,80 +6,81 @@ use crate::study::{Point, Section, Study};
 use std::collections::BTreeSet;
 use tollgate_lab_record::Cell;
 
-/// What this machine and this user allow.
+/// The limits of this machine, and the selection of the user.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Client connections at most: each costs a gateway two open files.
+    /// The most client connections; each takes two descriptors of a gateway.
     pub connections: u32,
-    /// Cores that the system under test may have.
+    /// The cores that the system under test may have.
     pub target_cores: u32,
-    /// Seconds a trial at most; `None`: as the study says.
+    /// The most seconds of a trial; `None` keeps the study's.
     pub seconds: Option<f64>,
-    /// Rounds at most; `None`: as the study says.
+    /// The most rounds; `None` keeps the study's.
     pub rounds: Option<u32>,
-    /// Only these systems, when not empty.
+    /// The systems to run; empty means all.
     pub systems: Vec<String>,
-    /// Only sections whose title contains one of these, when not empty.
+    /// Only sections whose title contains one of these are run; empty means all.
     pub sections: Vec<String>,
 }
 
 /// A cell with all its settings.
 #[derive(Debug, Clone)]
 pub struct PlannedCell {
-    /// What is written down.
+    /// The cell as the result file records it.
     pub cell: Cell,
-    /// What is set.
+    /// All settings of the cell.
     pub settings: Settings,
-    /// What is set for each system once more beside itself, where the difference of the two is asked for: the section's first
-    /// point, at this cell's rate.
+    /// If the study asks for the price of the feature: the settings with which each system runs a second
+    /// time. They are the settings of the section's first point, at this cell's rate.
     pub plain: Option<Settings>,
 }
 
 impl PlannedCell {
-    /// Times that each system is measured in a round.
+    /// Returns how many times each system is measured in a round.
     fn copies(&self) -> f64 {
         if self.plain.is_some() { 2.0 } else { 1.0 }
     }
 }
 
-/// The cells of a run.
+/// The plan of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// In the order of the report.
+    /// The cells in the order of the report.
     pub cells: Vec<PlannedCell>,
-    /// What was made smaller, for people.
+    /// The reductions, as sentences.
     pub scaled: Vec<String>,
-    /// Expected length in seconds.
+    /// The expected duration in seconds.
     pub seconds: f64,
-    /// Titles of the experiments beside the cells ([`Analysis::experiment`]).
+    /// The titles of the experiments besides the cells ([`Analysis::experiment`]).
     pub experiments: Vec<&'static str>,
     /// [`Limits::systems`].
     pub systems: Vec<String>,
 }
 
 impl Plan {
-    /// Whether a system was asked for.
+    /// Returns whether a system was selected.
     pub fn has_system(&self, name: &str) -> bool {
         self.systems.is_empty() || self.systems.iter().any(|system| system == name)
     }
 }
 
-/// Whether a section's title contains one of these, or there are none.
+/// Returns whether a section's title contains one of these, or there are none.
 fn chosen(sections: &[String], title: &str) -> bool {
     let title = title.to_lowercase();
     sections.is_empty() || sections.iter().any(|part| title.contains(&part.to_lowercase()))
 }
 
-/// Seconds that a trial costs beside its load: start of the generator, readings, a verified first answer.
+/// Seconds that a trial takes in addition to its load: start of the generator, readings, a verified first
+/// response.
 const OVERHEAD: f64 = 0.4;
 
 /// Seconds of the direct ceiling before each round.
 pub const CEILING_SECONDS: f64 = 1.0;
 
-/// Connections that a trial's length allows a second for.
+/// Connections for which a trial's length must allow one second.
 const CONNECTIONS_A_SECOND: f64 = 1_000.0;
 
-/// Seconds to count the instructions of a system in a cell, most of them a start under valgrind.
+/// Seconds to count the instructions of a system in a cell, most of them for the start under valgrind.
 const COUNT: f64 = 15.0;
 
 /// Seconds to start the systems of a section.
@@ -166,8 +167,8 @@ fn fit(settings: &mut Settings, limits: &Limits, scaled: &mut Vec<String>) {
         ));
         settings.target_cores = Some(limits.target_cores);
     }
-    // Thousands of connections take seconds to open; a trial that ends before says nothing. Whole ones: most tools know no
-    // others.
+    // Thousands of connections take seconds to open; a shorter trial would be meaningless. Whole seconds,
+    // because most tools support no others.
     let opening = (f64::from(settings.connections()) / CONNECTIONS_A_SECOND).ceil();
     if let Some(most) = limits.seconds.map(|most| most.max(opening)).filter(|most| settings.seconds() > *most)
     {
@@ -180,7 +181,7 @@ fn fit(settings: &mut Settings, limits: &Limits, scaled: &mut Vec<String>) {
     }
 }
 
-/// The value of the axis in this cell.
+/// Returns the value of the axis in this cell.
 fn value(axis: &str, settings: &Settings) -> Option<f64> {
     Some(match axis {
         "connections" => f64::from(settings.connections()),
@@ -195,7 +196,7 @@ fn value(axis: &str, settings: &Settings) -> Option<f64> {
     })
 }
 
-/// A title made of the point's own settings.
+/// Returns a title made of the point's own settings.
 fn title(section: &Section, point: &Point, settings: &Settings) -> String {
     let all = settings.words();
     let plain = Settings::default().words();
@@ -226,7 +227,7 @@ fn estimate(study: &Study, cells: &[PlannedCell]) -> f64 {
         if planned.cell.section != section {
             section = &planned.cell.section;
             seconds += START * turns;
-            // Only systems that compile while they run need it; which those are is not known here.
+            // Only systems that compile at run time need it; which systems do is not known here.
             seconds += settings.until_steady.unwrap_or(0.0);
         }
         for analysis in &study.analyses {
@@ -299,7 +300,8 @@ sections:
 
     #[test]
     fn the_time_is_that_of_all_turns() {
-        // Many: 2 cells x 3 rounds x ((2 systems + control) x 11.4 s + 1 s) + 9 s; Few: 3 x (2 x 6.4 + 1) + 6.
+        // Many: 2 cells x 3 rounds x ((2 systems + control) x 11.4 s + 1 s) + 9 s; Few: 3 x (2 x 6.4 + 1) +
+        // 6.
         let expected = 2.0 * 3.0 * (3.0 * 11.4 + 1.0) + 9.0 + 3.0 * (2.0 * 6.4 + 1.0) + 6.0;
         assert!((plan(&study(), &limits()).seconds - expected).abs() < 1e-6);
     }

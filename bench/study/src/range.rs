@@ -1,17 +1,18 @@
-//! Numbers that no cell can have.
+//! Checks the numbers of settings.
 
 use crate::settings::Settings;
 
-/// Most of anything that is counted.
+/// The highest value of any count.
 const MOST: u64 = 100_000_000;
 
-/// Most addresses of the generator: what fits into the last part of one.
+/// The most addresses of the generator: what fits into the last octet of an address.
 const MOST_SOURCES: u32 = 250;
 
-/// Longest time, seconds: what is longer is a slip of the pen.
+/// The longest time in seconds; a longer one is surely a mistake.
 const LONGEST: f64 = 86_400.0;
 
-/// The first setting whose number makes no measurement, with what was expected; `None` when all are well.
+/// Returns a message about the first setting whose number is out of range or does not fit the other settings;
+/// `None` if there is none.
 pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
     let counts = [
         ("connections", settings.connections().into()),

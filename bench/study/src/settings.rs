@@ -1,17 +1,17 @@
-//! What can be set for a cell: each setting may come from the study, the section or the point, the last one wins.
+//! The settings of a cell. Each may come from the study, the section or the point; the last one wins.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Which server answers behind the gateway.
+/// The server behind the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OriginKind {
     /// nginx from the system's packages.
     Nginx,
-    /// The laboratory's own, which can delay and stall.
+    /// The laboratory's own origin, which can delay and stall.
     Builtin,
-    /// The laboratory's own in HTTP/2, which answers unary gRPC calls: what is sent to it are such calls.
+    /// The laboratory's own HTTP/2 origin, which answers unary gRPC calls. The clients then send such calls.
     Grpc,
 }
 
@@ -19,7 +19,7 @@ pub enum OriginKind {
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Relay {
-    /// Added round trip, milliseconds.
+    /// Added round trip in milliseconds.
     pub round_trip_ms: f64,
     /// Bytes a second from the system to the generator.
     pub bytes_per_second: f64,
@@ -27,7 +27,8 @@ pub struct Relay {
 
 macro_rules! settings {
     ($($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
-        /// Settings of a cell; `None` means the default that the accessor of the same name documents.
+        /// Settings of a cell. `None` means the default, which the field documents and the method of the same
+        /// name applies.
         #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Settings {
@@ -35,7 +36,7 @@ macro_rules! settings {
         }
 
         impl Settings {
-            /// These settings, with those of `over` in place of their own.
+            /// Returns these settings overridden by `over`.
             #[must_use]
             pub fn with(&self, over: &Self) -> Self {
                 Self { $($name: over.$name.clone().or_else(|| self.$name.clone()),)* }
@@ -51,90 +52,92 @@ settings! {
     connections: u32,
     /// Threads of the generator; default 1.
     threads: u32,
-    /// Requests a second; absent: a closed loop.
+    /// Requests a second; if absent, a closed loop.
     rate: f64,
     /// Whether gaps between requests are random (exponential) rather than even; default false.
     poisson: bool,
-    /// Whether connections are kept between requests; default true.
+    /// Whether connections are reused for several requests; default true.
     keep_alive: bool,
-    /// Seconds over which the built-in generator opens its connections, before the warm-up; default 0: at once.
+    /// Seconds over which the built-in generator opens its connections, before the warm-up; default 0: all at
+    /// once.
     ramp: f64,
-    /// Local addresses that the built-in generator's connections come from, in turn, each with its own range of ports;
-    /// default 1.
+    /// Local addresses that the built-in generator's connections use in turn, each with its own range of
+    /// ports; default 1.
     sources: u32,
-    /// Version of HTTP that clients speak, 1 or 2; default 1.
+    /// The HTTP version of the clients, 1 or 2; default 1.
     http: u32,
-    /// Requests at once on each connection, over HTTP/2; default 1.
+    /// Concurrent requests on each connection, over HTTP/2; default 1.
     streams: u32,
     /// Header lines exactly as given, such as `Connection:Close`.
     header_lines: Vec<String>,
-    /// Whether each request says who the client is, in all the ways that features ask for; default false.
+    /// Whether each request carries the client's credentials, for all features that need some; default false.
     known_client: bool,
-    /// `Host` header; absent: the address.
+    /// `Host` header; if absent, the address.
     host: String,
-    /// Path; default `/`.
+    /// The path; default `/`.
     path: String,
-    /// Method; default GET.
+    /// The method; default GET.
     method: String,
-    /// Bytes of the request body, with gRPC of its message; default 0.
+    /// Size of the request body (with gRPC, of its message) in bytes; default 0.
     request_body: usize,
-    /// The body of every answer, where the system makes it; absent: the origin's.
+    /// The body of every response, if the system generates it; if absent, the origin's.
     answer: String,
-    /// Bytes of the response body, with gRPC of its message; default 2.
+    /// Size of the response body (with gRPC, of its message) in bytes; default 2.
     response_body: usize,
-    /// Status that the origin answers with; default 200.
+    /// The status of the origin's responses; default 200.
     origin_status: u16,
-    /// Which origin; default nginx.
+    /// The kind of origin; default nginx.
     origin: OriginKind,
     /// Workers of the origin; default 1.
     origin_workers: u32,
     /// Origins behind the system; default 1.
     origins: u32,
-    /// Idle connections to the origin that each system may keep; default as many as there are clients, at least 64.
+    /// Idle connections to the origin that each system may keep; default: the number of clients, at least 64.
     origin_kept: u32,
-    /// CPU quota of the origin, cores.
+    /// CPU quota of the origin in cores.
     origin_quota: f64,
-    /// Delay before each answer of the (built-in) origin, milliseconds.
+    /// Delay before each response of the (built-in) origin, in milliseconds.
     origin_delay_ms: u64,
     /// Whether the origin shares the system's quota, as on one small machine.
     origin_beside_target: bool,
     /// Workers of the system under test; default 1.
     workers: u32,
-    /// CPU quota of the system under test, cores.
+    /// CPU quota of the system under test in cores.
     quota: f64,
-    /// Memory limit of the system under test, MiB.
+    /// Memory limit of the system under test in MiB.
     memory_mib: u64,
-    /// Cores that the system may use; default 1, which it has for itself; 2 shares the generator's.
+    /// Cores that the system may use; default 1, which it does not share; 2 includes the generator's.
     target_cores: u32,
-    /// Features switched on, such as `access_log`.
+    /// The enabled features, such as `access_log`.
     features: Vec<String>,
-    /// Routes configured; default 1.
+    /// The number of configured routes; default 1.
     routes: u32,
-    /// Virtual hosts configured; default 0 (any host).
+    /// The configured virtual hosts; default none (any host).
     hosts: Vec<String>,
-    /// Systems in a row on the path; default 1. With 2 the first is the client's sidecar, the second the server's.
+    /// Copies of the system in a row on the path; default 1. With 2, the first is the client's sidecar, the
+    /// second the server's.
     chain: u32,
     /// A slow link in front of the system.
     relay: Relay,
-    /// A request's time limit in the generator, seconds; default 10.
+    /// Timeout of a request in the generator, in seconds; default 10.
     timeout: f64,
-    /// Requests a trial, for tools that count rather than time (ab -n).
+    /// Requests in a trial, for tools that run a number of requests instead of a time (ab -n).
     requests: u64,
-    /// Seconds a trial; default 5.
+    /// Seconds of a trial; default 5.
     seconds: f64,
-    /// Rounds; default 3.
+    /// The number of rounds; default 3.
     rounds: u32,
     /// Seconds of load before a trial; default 1.
     warm_up: f64,
-    /// Before the first trial a system that compiles while it runs (a JVM) is loaded until its rate is steady, at most
-    /// so many seconds; default 0: the fixed warm-up alone.
+    /// Seconds, at most, for which a system that compiles at run time (a JVM) is loaded before the first
+    /// trial until its rate is steady. Default 0: only the fixed warm-up.
     until_steady: f64,
-    /// Whether the system is started anew before each trial and not warmed up; default false.
+    /// Whether the system is restarted before each trial and not warmed up; default false.
     cold: bool,
 }
 
 impl Settings {
-    /// Everything that was set, as words, for the record.
+    /// Returns all settings as words, for the result file.
     pub fn words(&self) -> BTreeMap<String, String> {
         let mut words = BTreeMap::new();
         let mut put = |name: &str, value: Option<String>| {
@@ -206,123 +209,123 @@ impl Settings {
         words
     }
 
-    /// Name of the load tool.
+    /// Returns the name of the load tool.
     pub fn tool(&self) -> &str {
         self.tool.as_deref().unwrap_or("builtin")
     }
-    /// Client connections.
+    /// Returns the number of client connections.
     pub fn connections(&self) -> u32 {
         self.connections.unwrap_or(64)
     }
-    /// Generator threads.
+    /// Returns the number of generator threads.
     pub fn threads(&self) -> u32 {
         self.threads.unwrap_or(1)
     }
-    /// Whether arrivals are random.
+    /// Returns whether gaps between requests are random.
     pub fn poisson(&self) -> bool {
         self.poisson.unwrap_or(false)
     }
-    /// Whether connections are kept.
+    /// Returns whether connections are reused for several requests.
     pub fn keep_alive(&self) -> bool {
         self.keep_alive.unwrap_or(true)
     }
-    /// Seconds over which connections open.
+    /// Returns the seconds over which connections are opened.
     pub fn ramp(&self) -> f64 {
         self.ramp.unwrap_or(0.0)
     }
-    /// Addresses of the generator.
+    /// Returns the number of the generator's addresses.
     pub fn sources(&self) -> u32 {
         self.sources.unwrap_or(1)
     }
-    /// Version of HTTP that clients speak.
+    /// Returns the HTTP version of the clients.
     pub fn http(&self) -> u32 {
         self.http.unwrap_or(1)
     }
-    /// Requests at once on each connection.
+    /// Returns the number of concurrent requests on each connection.
     pub fn streams(&self) -> u32 {
         self.streams.unwrap_or(1)
     }
-    /// Whether clients come over TLS: that is the feature `tls`.
+    /// Returns whether clients use TLS, which is the feature `tls`.
     pub fn tls(&self) -> bool {
         self.features().iter().any(|name| name == "tls")
     }
-    /// Path asked for.
+    /// Returns the path.
     pub fn path(&self) -> &str {
         self.path.as_deref().unwrap_or("/")
     }
-    /// Method.
+    /// Returns the method; default POST with gRPC.
     pub fn method(&self) -> &str {
         self.method.as_deref().unwrap_or(if self.grpc() { "POST" } else { "GET" })
     }
-    /// Whether requests are unary gRPC calls, over HTTP/2 on both sides: that is the origin `grpc`.
+    /// Returns whether requests are unary gRPC calls, over HTTP/2 on both sides; this is the origin `grpc`.
     pub fn grpc(&self) -> bool {
         self.origin() == OriginKind::Grpc
     }
-    /// Whether requests say who the client is.
+    /// Returns whether requests carry the client's credentials.
     pub fn known_client(&self) -> bool {
         self.known_client.unwrap_or(false)
     }
-    /// Whether clients show a certificate.
+    /// Returns whether clients present a certificate.
     pub fn client_certificate(&self) -> bool {
         self.features().iter().any(|feature| feature == "client_certificate")
     }
-    /// Bytes of the response body.
+    /// Returns the size of the response body in bytes.
     pub fn response_body(&self) -> usize {
         self.response_body.unwrap_or(2)
     }
-    /// The origin's status.
+    /// Returns the origin's status.
     pub fn origin_status(&self) -> u16 {
         self.origin_status.unwrap_or(200)
     }
-    /// Which origin.
+    /// Returns the kind of origin.
     pub fn origin(&self) -> OriginKind {
         self.origin.unwrap_or(OriginKind::Nginx)
     }
-    /// Workers of each origin.
+    /// Returns the number of workers of each origin.
     pub fn origin_workers(&self) -> u32 {
         self.origin_workers.unwrap_or(1)
     }
-    /// Origins.
+    /// Returns the number of origins.
     pub fn origins(&self) -> u32 {
         self.origins.unwrap_or(1)
     }
-    /// Workers of the system.
+    /// Returns the number of workers of the system.
     pub fn workers(&self) -> u32 {
         self.workers.unwrap_or(1)
     }
-    /// Cores of the system.
+    /// Returns the number of cores of the system.
     pub fn target_cores(&self) -> u32 {
         self.target_cores.unwrap_or(1)
     }
-    /// Features switched on.
+    /// Returns the enabled features.
     pub fn features(&self) -> &[String] {
         self.features.as_deref().unwrap_or_default()
     }
-    /// Routes configured.
+    /// Returns the number of configured routes.
     pub fn routes(&self) -> u32 {
         self.routes.unwrap_or(1)
     }
-    /// Systems in a row.
+    /// Returns the number of copies in a row.
     pub fn chain(&self) -> u32 {
         self.chain.unwrap_or(1)
     }
-    /// Seconds a trial.
+    /// Returns the seconds of a trial.
     pub fn seconds(&self) -> f64 {
         self.seconds.unwrap_or(5.0)
     }
-    /// Rounds.
+    /// Returns the number of rounds.
     pub fn rounds(&self) -> u32 {
         self.rounds.unwrap_or(3)
     }
-    /// Seconds of load before a trial.
+    /// Returns the seconds of load before a trial; default 0 for a cold start.
     pub fn warm_up(&self) -> f64 {
         self.warm_up.unwrap_or(if self.cold() { 0.0 } else { 1.0 })
     }
-    /// Seconds that a request may take.
+    /// Returns the timeout of a request in seconds.
     pub fn timeout(&self) -> f64 {
         self.timeout.unwrap_or(10.0)
     }
-    /// Whether each trial starts the system anew.
+    /// Returns whether each trial restarts the system.
     pub fn cold(&self) -> bool {
         self.cold.unwrap_or(false)
     }
@@ -340,7 +343,7 @@ mod tests {
         assert_eq!((cell.connections(), cell.tool(), cell.warm_up()), (640, "wrk", 0.0));
         assert_eq!(cell.words()["connections"], "640");
         assert_eq!(cell.words()["start"], "anew, before each trial");
-        // One that runs for the second time since its start.
+        // A system that runs for the second time since its start.
         let second = Settings { warm_up: Some(3.0), ..cell };
         assert_eq!(second.warm_up(), 3.0);
     }

@@ -1,4 +1,4 @@
-//! The YAML of a study, and what can be wrong with it.
+//! Reads and checks the YAML of a study.
 
 use crate::analysis::Analysis;
 use crate::place::{self, Kind, Place};
@@ -15,17 +15,18 @@ use tollgate_lab_record::Published;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Study {
-    /// File name without its ending; not in the file.
+    /// The file name without its extension; not part of the file.
     #[serde(skip)]
     pub name: String,
-    /// Title of the report.
+    /// The title of the report.
     pub title: String,
-    /// What it asks and how; Markdown.
+    /// The study's question and method, in Markdown.
     pub about: String,
-    /// The system that ratios are relative to; default: each section's first.
+    /// The system to which ratios are relative. By default each cell's first system; reports show ratios only
+    /// if this is set.
     #[serde(default)]
     pub baseline: Option<String>,
-    /// The system that is measured twice as A/A control; none: no control.
+    /// The system that is measured twice, as the A/A control; `None` means no control.
     #[serde(default)]
     pub control: Option<String>,
     /// Settings of every cell.
@@ -34,32 +35,32 @@ pub struct Study {
     /// Systems with features or options of their own, by the name that sections use.
     #[serde(default)]
     pub arms: BTreeMap<String, Arm>,
-    /// Its sections.
+    /// The sections.
     pub sections: Vec<Section>,
-    /// What is computed in the end.
+    /// The analyses and experiments.
     #[serde(default)]
     pub analyses: Vec<Analysis>,
-    /// Sentences for the report that hold on any machine, such as what cannot be reproduced.
+    /// Sentences for the report that are true on any machine, such as what cannot be reproduced.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// A system with settings of its own.
+/// A system with its own features, options and settings.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Arm {
-    /// Folder under `bench/systems`.
+    /// The folder under `bench/systems`.
     pub system: String,
-    /// As reports write it; default: the system's title.
+    /// The title in reports; default: the system's title.
     #[serde(default)]
     pub title: Option<String>,
-    /// Features switched on beside the cell's.
+    /// Enabled features in addition to the cell's.
     #[serde(default)]
     pub features: Vec<String>,
-    /// The system's own options.
+    /// Options that the system's own description defines.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
-    /// Settings that differ from the cell's for this arm alone (such as unequal connections, as published).
+    /// Settings of this arm that replace the cell's (such as unequal connections, as published).
     #[serde(default)]
     pub settings: Settings,
 }
@@ -68,12 +69,12 @@ pub struct Arm {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Section {
-    /// Its title; unique.
+    /// The title; unique in the study.
     pub title: String,
-    /// A paragraph.
+    /// A paragraph of explanation.
     #[serde(default)]
     pub about: String,
-    /// Systems, `direct` for none, in the order of the table.
+    /// The systems in the order of the table; `direct` is the run without a gateway.
     pub systems: Vec<String>,
     /// The setting that varies, for charts: `connections`, `rate`, `workers`, `quota`...
     #[serde(default)]
@@ -81,49 +82,49 @@ pub struct Section {
     /// Settings of each of its points.
     #[serde(default)]
     pub settings: Settings,
-    /// Its cells.
+    /// The points, each of which is a cell.
     pub points: Vec<Point>,
 }
 
-/// A figure that a point can set a bar for.
+/// A metric for which a point can set a bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bar {
-    /// CPU a verified response.
+    /// CPU time for each verified response.
     Cpu,
     /// 99th percentile of latency.
     P99,
 }
 
-/// A cell: what differs from the section, and what the original printed.
+/// A cell: its differences from the section, and the figures that the original published.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
-    /// As tables write it; default: made of the settings that differ.
+    /// The title in tables; by default made of the settings that differ.
     #[serde(default)]
     pub title: Option<String>,
-    /// Settings.
+    /// Settings that override the section's.
     #[serde(default)]
     pub set: Settings,
-    /// Systems of this point alone, where it has fewer or others than the section.
+    /// The systems of this point, if they differ from the section's.
     #[serde(default)]
     pub systems: Option<Vec<String>>,
-    /// The most that a figure may be beside the better peer's: for the analysis `bars`.
+    /// The highest permitted ratio of each metric to the better peer's, for the analysis `bars`.
     #[serde(default)]
     pub bars: BTreeMap<Bar, f64>,
-    /// What the original printed, by our system's name.
+    /// The figures that the original published, by our system's name.
     #[serde(default)]
     pub published: BTreeMap<String, Published>,
 }
 
-/// What is wrong with a study, for people.
+/// A problem of a study, for people.
 #[derive(Debug)]
 pub struct Problem {
-    /// The file.
+    /// The file with the problem.
     pub file: PathBuf,
-    /// Line and column in it, from 1, where they are known.
+    /// Line and column in it, from 1; `None` if they are not known.
     pub place: Option<(u64, u64)>,
-    /// What was found and what was expected.
+    /// The message: the value found and the value expected.
     pub text: String,
 }
 
@@ -139,11 +140,11 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// What is wrong in a study that could be read.
+/// A problem of a study that could be parsed.
 #[derive(Debug)]
 struct Wrong {
     text: String,
-    /// The name that the file uses wrongly, and for what.
+    /// The name with the problem, and what it refers to.
     name: Option<(Kind, String)>,
 }
 
@@ -164,7 +165,7 @@ pub struct Names {
     pub features: Vec<String>,
 }
 
-/// The studies in a folder, by name.
+/// Returns the names of the studies in a folder.
 pub fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder)
         .into_iter()
@@ -176,9 +177,8 @@ pub fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Reads a study, by name from `folder` or from a file of the user's own, and checks its names.
-///
-/// `known` are the names that exist.
+/// Reads a study, by name from `folder` or from a file of the user's own, and checks its names against
+/// `known`.
 ///
 /// # Errors
 /// A [`Problem`] that says what was expected and where, with the nearest name.
@@ -298,7 +298,7 @@ fn check(study: &Study, exist: &Names) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// The end of the sentence about a name that is not known: the nearest, or all there are.
+/// Returns the end of a sentence about an unknown name: the nearest name, or all names.
 fn hint(name: &str, known: &[String]) -> String {
     match nearest(name, known) {
         near if near.is_empty() => format!("; known: {}", known.join(", ")),
@@ -306,7 +306,7 @@ fn hint(name: &str, known: &[String]) -> String {
     }
 }
 
-/// `, did you mean ...?` where a name is near enough to be meant.
+/// Returns `, did you mean ...?` if a name is near enough: at most 1 edit plus a third of its length.
 fn nearest(name: &str, known: &[String]) -> String {
     known
         .iter()

@@ -1,4 +1,5 @@
-//! Every study of the project is read, names only what exists, and fits a machine of two cores.
+//! Tests that every study of the project can be read, uses only existing names, and fits a machine with two
+//! cores.
 
 use std::path::Path;
 use tollgate_lab_study::{Limits, Names, load, names, plan};

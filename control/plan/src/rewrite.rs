@@ -14,7 +14,7 @@ use crate::HostRewrite;
 pub struct Rewrite {
     /// The change of the path; `None`: it is kept.
     pub path: Option<PathRewrite>,
-    /// The `Host` sent upstream.
+    /// The `Host` sent upstream; `None`: the client's is kept.
     pub host: Option<HostRewrite>,
 }
 

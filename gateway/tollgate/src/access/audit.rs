@@ -1,5 +1,5 @@
-//! The audit log: a file with one line of JSON for each change requested over the admin listener, and for refused
-//! credentials.
+//! The audit log: a file with one line of JSON for each change requested over the admin listener, and for
+//! refused credentials.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};

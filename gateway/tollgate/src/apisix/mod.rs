@@ -1,8 +1,8 @@
 //! `/apisix/admin`: an admin API with the objects of Apache APISIX. Tools that configure an APISIX gateway
 //! can configure this one through it.
 //!
-//! An object is stored as its client wrote it, except for most secrets, as a document of the kind `apisix`. The
-//! gateway runs documents of its own kinds that are derived from all objects: routes, upstreams, consumers
+//! An object is stored as its client wrote it, except for most secrets, as a document of the kind `apisix`.
+//! The gateway runs documents of its own kinds that are derived from all objects: routes, upstreams, consumers
 //! and certificates named `apisix-ID` and the like. Both are written in one transaction, so history and
 //! rollback cover them together. A setting without a counterpart in this gateway is refused by name.
 //!

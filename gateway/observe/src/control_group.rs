@@ -27,7 +27,8 @@ impl Controller {
         groups.lines().filter_map(|line| self.in_hierarchy(root, line)).min_by(f64::total_cmp)
     }
 
-    /// `line` is `hierarchy:controllers:path` (cgroups(7)); v2 is hierarchy 0 without controllers.
+    /// Returns the lowest limit of the hierarchy in `line`. A line is `hierarchy:controllers:path`
+    /// (cgroups(7)); v2 is hierarchy 0 without controllers.
     fn in_hierarchy(&self, root: &Path, line: &str) -> Option<f64> {
         let mut parts = line.splitn(3, ':');
         let (hierarchy, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);

@@ -16,13 +16,13 @@ macro_rules! reasons {
             /// Every reason, in order of its number.
             pub const ALL: &'static [Reason] = &[$(Reason::$variant),+];
 
-            /// The spelling in logs, metrics and the `Tollgate-Reason` response header.
+            /// Returns the spelling in logs, metrics and the `Tollgate-Reason` response header.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Reason::$variant => $text,)+ }
             }
 
-            /// The status of the answer that the gateway generates; 0: it generates none.
+            /// Returns the status of the answer that the gateway generates; 0: it generates none.
             #[must_use]
             pub const fn status(self) -> u16 {
                 match self { $(Reason::$variant => $status,)+ }
@@ -143,7 +143,7 @@ reasons! {
     HttpResponseTimeout = "http_response_timeout", 504;
     /// The response body stalled for `timeouts.response_body`.
     ConnectionReadTimeout = "connection_read_timeout", 504;
-    /// The endpoint took no byte of the request within `timeouts.response_body`.
+    /// The endpoint accepted no byte of the request within `timeouts.response_body`.
     ConnectionWriteTimeout = "connection_write_timeout", 504;
     /// The response breaks HTTP, or its length is ambiguous.
     HttpProtocolError = "http_protocol_error", 502;
@@ -172,9 +172,9 @@ reasons! {
     RequestTimeout = "request_timeout", 504;
     /// The client reset its connection before the answer was complete.
     ClientClosed = "client_closed", 0;
-    /// The client took no byte of the answer within `timeouts.write`.
+    /// The client accepted no byte of the answer within `timeouts.write`.
     ClientWriteTimeout = "client_write_timeout", 0;
-    /// The client took the answer more slowly than `limits.response_rate`.
+    /// The client received the answer more slowly than `limits.response_rate`.
     ClientTooSlow = "client_too_slow", 0;
     /// The gateway is stopping.
     ShuttingDown = "shutting_down", 503;

@@ -22,7 +22,7 @@ impl Protocol {
     /// Every variant, in the order of the metric.
     pub const ALL: [Self; 4] = [Self::Unknown, Self::Http10, Self::Http11, Self::Http2];
 
-    /// The label in metrics.
+    /// Returns the label in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -86,8 +86,8 @@ pub struct Record<'a> {
     pub grpc_status: Option<u8>,
     /// A few words of detail on the reason.
     pub detail: Option<&'a str>,
-    /// The client's address: the peer's, or the address that trusted proxies report. Port 0 means unknown; the
-    /// peer of a Unix socket is `0.0.0.0:0`.
+    /// The client's address: the peer's, or the address that trusted proxies report. Port 0 means unknown;
+    /// the peer of a Unix socket is `0.0.0.0:0`.
     pub client: SocketAddr,
     /// Address of the connection's other end, which may be a trusted proxy.
     pub peer: SocketAddr,

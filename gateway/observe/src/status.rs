@@ -132,7 +132,7 @@ impl Attempt {
     }
 }
 
-/// Seconds since 1970, to the millisecond.
+/// Returns the seconds since 1970, rounded to the millisecond.
 pub(crate) fn seconds(at: SystemTime) -> f64 {
     let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     (since.as_secs_f64() * 1e3).round() / 1e3

@@ -126,7 +126,7 @@ pub struct TlsStatus {
 }
 
 impl EndpointHealth {
-    /// The spelling on the admin listener.
+    /// Returns the spelling on the admin listener.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -155,7 +155,7 @@ impl EndpointState {
     pub const ALL: [EndpointState; 4] =
         [EndpointState::Available, EndpointState::Unhealthy, EndpointState::Ejected, EndpointState::Draining];
 
-    /// The spelling on the admin listener and in metrics.
+    /// Returns the spelling on the admin listener and in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -184,7 +184,7 @@ impl EndpointStatus {
 pub(crate) mod sample {
     use super::*;
 
-    /// One upstream with an endpoint in every state.
+    /// Returns an upstream with an endpoint in every state.
     pub(crate) fn shop() -> UpstreamStatus {
         let seconds = Duration::from_secs;
         let healthy = EndpointStatus {

@@ -3,20 +3,20 @@
 /// A request as the router sees it. Every method returns bytes that the request already holds, so that
 /// matching copies nothing.
 pub trait Request {
-    /// The method, as sent.
+    /// Returns the method, as sent.
     fn method(&self) -> &[u8];
 
-    /// The host, as sent, in any case, without port; empty if the request names none (HTTP/1.0).
+    /// Returns the host, as sent, in any case, without port; empty if the request names none (HTTP/1.0).
     fn host(&self) -> &[u8];
 
-    /// The path in normal form (see [`normalise`](crate::normalise)), without query.
+    /// Returns the path in normal form (see [`normalise`](crate::normalise)), without query.
     fn path(&self) -> &[u8];
 
-    /// The text after the `?`, as sent; `None` without a `?`.
+    /// Returns the text after the `?`, as sent; `None` without a `?`.
     fn query(&self) -> Option<&[u8]>;
 
-    /// The value of the *first* field line with this name, without surrounding white space. Joining all lines
-    /// would copy; `docs/matching.md` documents this for users.
+    /// Returns the value of the *first* field line with this name, without surrounding white space. Joining
+    /// all lines would copy; `docs/matching.md` documents this for users.
     fn header(&self, lower_case_name: &str) -> Option<&[u8]>;
 
     /// Returns whether the request has this header with an unknown value, like the headers that a CORS

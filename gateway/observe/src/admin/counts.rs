@@ -36,7 +36,7 @@ impl AdminRefusal {
         Self::Busy,
     ];
 
-    /// The spelling in metrics, the log and the audit log.
+    /// Returns the spelling in metrics, the log and the audit log.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -332,7 +332,7 @@ mod tests {
     }
 
     impl Server {
-        /// Sends the text, then reads to the end. Returns head and body.
+        /// Sends the text and reads to the end. Returns head and body.
         async fn send(&self, request: &str) -> (String, String) {
             let mut stream = TcpStream::connect(self.address).await.unwrap();
             stream.write_all(request.as_bytes()).await.unwrap();

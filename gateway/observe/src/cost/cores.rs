@@ -56,7 +56,7 @@ const CPU: Controller = Controller {
     v2: quota_v2,
 };
 
-/// `cpu.max`: quota and period in microseconds, or `max` for no limit (Linux, admin-guide/cgroup-v2).
+/// Reads `cpu.max`: quota and period in microseconds, or `max` for no limit (Linux, admin-guide/cgroup-v2).
 fn quota_v2(group: &Path) -> Option<f64> {
     let text = fs::read_to_string(group.join("cpu.max")).ok()?;
     let mut parts = text.split_whitespace();
@@ -65,7 +65,7 @@ fn quota_v2(group: &Path) -> Option<f64> {
     ratio(quota, period)
 }
 
-/// `cpu.cfs_quota_us`, -1 for no limit, and `cpu.cfs_period_us` (Linux, scheduler/sched-bwc).
+/// Reads `cpu.cfs_quota_us`, -1 for no limit, and `cpu.cfs_period_us` (Linux, scheduler/sched-bwc).
 fn quota_v1(group: &Path) -> Option<f64> {
     let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse().ok();
     ratio(number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)

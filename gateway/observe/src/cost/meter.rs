@@ -234,7 +234,7 @@ impl CostReading {
 mod tests {
     use super::*;
 
-    /// A meter that saw `seconds` of `rate` requests/s at `cost` us each.
+    /// Returns a meter that saw `seconds` of `rate` requests/s at `cost` us each.
     fn steady(seconds: u64, rate: u64, cost: u64, cores: f64) -> CostMeter {
         let (mut meter, start) = (CostMeter::new(), Instant::now());
         for second in 0..=seconds {

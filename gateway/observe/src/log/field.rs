@@ -19,7 +19,7 @@ macro_rules! fields {
             /// Every field, in the order of the JSON object.
             pub const ALL: &'static [Field] = &[$(Field::$variant),+];
 
-            /// The name in templates, and the key in JSON.
+            /// Returns the name in templates, which is also the key in JSON.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Field::$variant => $name,)+ }

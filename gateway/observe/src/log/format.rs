@@ -144,7 +144,7 @@ mod tests {
         String::from_utf8(line).unwrap()
     }
 
-    /// The line with its time of day blanked.
+    /// Returns the line with its time of day blanked.
     fn combined_line(record: &Record<'_>) -> String {
         let line = line(&Format::Combined, record);
         let (open, close) = (line.find('[').unwrap(), line.find(']').unwrap());

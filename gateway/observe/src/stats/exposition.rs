@@ -349,9 +349,9 @@ pub(super) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Declares a counter. `name` ends in `_total`. OpenMetrics omits the suffix from the declaration and adds it
-    /// to each sample. The older format declares the counter by its whole name, which the encoder writes only
-    /// for a gauge.
+    /// Declares a counter. `name` ends in `_total`. OpenMetrics omits the suffix from the declaration and
+    /// adds it to each sample. The older format declares the counter by its whole name, which the encoder
+    /// writes only for a gauge.
     pub(super) fn counter(&mut self, name: &'static str, help: &str) -> Result<Family<'_>, fmt::Error> {
         debug_assert!(name.ends_with("_total"), "{name}");
         let (name, suffixed) = match self.format {

@@ -1,9 +1,9 @@
 //! Loads a configuration from files or from a string: parses each file, follows includes, runs the readers,
 //! and then makes the checks that need the whole configuration.
 //!
-//! The command line calls [`load`], and the store, the API and tests call [`from_text`]. `Source` uses
-//! `Loader` directly, so that it can later reread only a part. A configuration with an error never leaves
-//! this module as a [`Config`].
+//! The command line calls [`load`] for a file and [`from_text`] for standard input. A running gateway rereads
+//! its file through `Source`, which uses `Loader` directly, so that it can later reread only a part. A
+//! configuration with an error never leaves this module as a [`Config`].
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -64,9 +64,8 @@ pub fn load_with(path: &Path, variables: &dyn Fn(&str) -> Option<String>) -> Loa
     loader.finish()
 }
 
-/// Reads a text that comes from an API, a store or a test. `name` is used as the file name in problems.
-/// `include` is an error. `variables` decides which environment variables the text may use (`&|_| None`:
-/// none).
+/// Reads a text that is not a file, such as standard input. `name` is used as the file name in problems.
+/// `include` is an error. `variables` decides which environment variables the text may use (`&|_| None`: none).
 #[must_use]
 pub fn from_text(name: &str, text: &str, variables: &dyn Fn(&str) -> Option<String>) -> Loaded {
     let mut loader = Loader::new(variables);

@@ -137,7 +137,7 @@ pub(super) enum Value<'a> {
     Trace(u128),
     /// The id of a span: 16 hexadecimal digits.
     Span(u64),
-    /// The client's address.
+    /// An IP address; `unix:` for the peer of a Unix socket.
     Address(SocketAddr),
     /// The time: the clock's cached second, and this millisecond.
     Time(u32),

@@ -30,8 +30,8 @@ pub fn reloading() {
     drop(tell(vec![NotifyState::Reloading, NotifyState::MonotonicUsec(microseconds.into())]));
 }
 
-/// Reports that another process becomes the service's main process. Waits until the message is sent: before,
-/// systemd accepts no messages of the other process.
+/// Reports that another process becomes the service's main process. Waits until the message is sent: until
+/// then, systemd accepts no messages of the other process.
 pub fn main_process(id: u32) {
     // An error means that it was sent, or that the time is over.
     let _ = tell(vec![NotifyState::MainPid(id)]).recv_timeout(PATIENCE);

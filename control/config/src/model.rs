@@ -275,7 +275,7 @@ pub struct LogFilter {
     pub statuses: Vec<(u16, u16)>,
     /// Least duration of the exchange. Default any.
     pub min_duration: Option<Duration>,
-    /// Sampled share of the remaining exchanges, in millionths; errors are always logged. Default all.
+    /// Sampled share of the exchanges without errors, in millionths; errors are always logged. Default all.
     pub sample: Option<u32>,
 }
 

@@ -98,7 +98,7 @@ pub struct Match {
     /// Host, lower case: exact, or `*.example.com` for every host below; `None`: any. An IPv6 address is in
     /// brackets, as in `Host`, and in its shortest form (RFC 5952).
     pub host: Option<Spanned<String>>,
-    /// Path; `None`: any. The root prefix (`/*`) is also read as `None`.
+    /// Path; `None`: any. The root prefix (`/*`) also matches any path.
     pub path: Option<Spanned<PathMatch>>,
     /// Methods, upper case; empty: any.
     pub methods: Vec<String>,

@@ -58,7 +58,7 @@ impl Layout {
         (dash && mapping).then_some(Item { start, line: node.at.line, routes: 0 })
     }
 
-    /// Records how many routes each item produced.
+    /// Records the index of each item's first route; `None` if the routes do not belong to the items.
     pub fn count(&mut self, routes: &[Route]) -> Option<()> {
         let mut number = 0;
         for item in &mut self.items {

@@ -57,7 +57,7 @@ pub enum JwtKeys {
         url: String,
         /// CA for its certificate; `None`: the system's trust store.
         ca: Option<PemFile>,
-        /// How long fetched keys are valid. Default 5 min.
+        /// Time after which keys are fetched again. Default 5 min.
         refresh: Duration,
         /// Minimum time between two fetches. Default 5 s.
         cooldown: Duration,

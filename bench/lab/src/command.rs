@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line. The doc comments of its types are the help texts.
 
 use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(name = "tollgate bench", bin_name = "tollgate bench", version, max_term_width = 100)]
 pub struct CommandLine {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub action: Action,
     /// Folder with `systems` and `studies` [default: `bench` of the project, found from here or from the program].
@@ -16,7 +16,7 @@ pub struct CommandLine {
     pub data: Option<PathBuf>,
 }
 
-/// What can be done.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Runs a study and prints its report.
@@ -31,36 +31,37 @@ pub enum Action {
         #[arg(required = true)]
         names: Vec<String>,
     },
-    /// Lists the load tools: here or how to get them.
+    /// Lists the load tools: ready, or how to get them.
     Tools,
     /// Writes the report of a result file.
     Report {
         /// Result file (JSON Lines).
         file: PathBuf,
-        /// Pages to write instead of printing it.
+        /// Files to write instead of printing the report.
         #[command(flatten)]
         pages: Pages,
     },
     /// Compares two result files of one study.
     Compare {
-        /// Before.
+        /// The earlier result file.
         before: PathBuf,
-        /// After.
+        /// The later result file.
         after: PathBuf,
     },
-    /// Fails (exit status 1) when a figure has grown beyond the allowance for certain: its whole interval lies above it.
+    /// Fails (exit status 1) if a cost has certainly grown beyond the allowance: its whole interval lies
+    /// above it.
     ///
     /// Exit status 2: nothing could be compared, or a file cannot be read.
     Gate {
         /// The new result file.
         file: PathBuf,
-        /// The result file to hold it against.
+        /// The result file to compare it with.
         #[arg(long, value_name = "FILE")]
         baseline: PathBuf,
-        /// Growth that is allowed, such as `3%`.
+        /// The allowed growth, such as `3%`.
         #[arg(long, default_value = "3%", value_parser = share)]
         allow: f64,
-        /// Systems that count (comma-separated) [default: all].
+        /// Systems to check (comma-separated) [default: all].
         #[arg(long, value_delimiter = ',')]
         systems: Vec<String>,
     },
@@ -75,36 +76,36 @@ pub enum Action {
         /// Share of the cores that may be busy, such as `60%`.
         #[arg(long, default_value = "60%", value_parser = share)]
         utilisation: f64,
-        /// The cell whose cost counts [default: that of the decision table].
+        /// The cell whose cost is used [default: the cell of the decision table].
         #[arg(long)]
         cell: Option<String>,
     },
     /// Prints the JSON Schema of a line of a result file.
     Schema,
-    /// Runs the built-in generator: a plan in JSON, from a file.
+    /// Runs the built-in generator with a plan in JSON from a file.
     #[command(after_help = LOAD_HELP)]
     Load {
         /// The plan.
         plan: PathBuf,
     },
-    /// Runs the built-in origin: what it shall do in JSON, from a file.
+    /// Runs the built-in origin with settings in JSON from a file.
     #[command(hide = true)]
     Origin {
         /// The settings.
         settings: PathBuf,
     },
-    /// Runs the least that a proxy can be: passes bytes on and reads none of them.
+    /// Runs the minimal proxy: copies bytes without parsing them.
     #[command(hide = true)]
     Forward {
-        /// Where clients connect.
+        /// The address for clients.
         listen: SocketAddr,
-        /// Where each of them is connected to.
+        /// The address that it connects to for each client.
         to: SocketAddr,
         /// Threads.
         #[arg(long, default_value_t = 1)]
         threads: u32,
     },
-    /// Runs a slow link: what it shall do in JSON, from a file.
+    /// Runs a slow link with settings in JSON from a file.
     #[command(hide = true)]
     Relay {
         /// The settings.
@@ -116,22 +117,22 @@ const LOAD_HELP: &str = r#"The smallest plan is {"target": "127.0.0.1:8080"}: on
 A constant rate: {"target": "127.0.0.1:8080", "connections": 64, "model": {"kind": "constant", "rps": 5000}}.
 The result is JSON on standard output, after the lines `measuring` and `measured`."#;
 
-/// How a study is run.
+/// The options of `run`.
 #[derive(Debug, Args)]
 pub struct RunOptions {
     /// The study's name, or a file of your own.
     pub study: String,
-    /// Result file (JSON Lines) [default: `tollgate-bench/STUDY.jsonl`]. A file that is there is continued when it holds the
-    /// same study; see `--fresh`.
+    /// Result file (JSON Lines) [default: `tollgate-bench/STUDY.jsonl`]. An unfinished file of the same study
+    /// is continued; see `--fresh`.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Begins anew instead of continuing the result file.
+    /// Starts over instead of continuing the result file.
     #[arg(long)]
     pub fresh: bool,
-    /// Longest trial, seconds.
+    /// The longest trial, in seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub seconds: Option<f64>,
-    /// Most rounds.
+    /// The most rounds.
     #[arg(long, value_parser = rounds)]
     pub rounds: Option<u32>,
     /// Only these systems (comma-separated).
@@ -143,18 +144,18 @@ pub struct RunOptions {
     /// Fixes the order of the trials and every other random choice.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// The gateway's binary [default: `tollgate` beside this program].
+    /// The gateway's binary [default: `tollgate` in the folder of this program].
     #[arg(long, value_name = "FILE")]
     pub gateway: Option<PathBuf>,
-    /// Pages to write beside printing it.
+    /// Files to write in addition to printing the report.
     #[command(flatten)]
     pub pages: Pages,
-    /// Only says what would be measured and how long it takes.
+    /// Only prints what would be measured and how long it takes.
     #[arg(long)]
     pub dry_run: bool,
 }
 
-/// The forms in which a report can be written.
+/// The formats in which a report can be written.
 #[derive(Debug, Default, Args)]
 pub struct Pages {
     /// Writes the report as one self-contained page.
@@ -163,19 +164,19 @@ pub struct Pages {
     /// Writes the report as Markdown.
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
-    /// Writes a picture: CPU time a request of Tollgate, nginx and HAProxy in each cell.
+    /// Writes a picture: the CPU time for each request of Tollgate, nginx and HAProxy in each cell.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }
 
 impl Pages {
-    /// Whether none was asked for.
+    /// Returns whether no format was requested.
     pub fn is_empty(&self) -> bool {
         self.html.is_none() && self.markdown.is_none() && self.svg.is_none()
     }
 }
 
-/// `3M`, `250k`, `12000`.
+/// Parses a rate: `3M`, `250k`, `12000`.
 fn rate(text: &str) -> Result<f64, String> {
     let (number, factor) = match text.trim().char_indices().last() {
         Some((at, 'k' | 'K')) => (&text[..at], 1e3),
@@ -191,7 +192,7 @@ fn rate(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected requests a second, such as 3M, 250k or 12000".into())
 }
 
-/// Seconds of a trial.
+/// Parses the seconds of a trial.
 fn seconds(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
@@ -199,12 +200,12 @@ fn seconds(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected seconds above 0, such as 5 or 0.5".into())
 }
 
-/// Rounds of a cell.
+/// Parses the rounds of a cell.
 fn rounds(text: &str) -> Result<u32, String> {
     text.parse().ok().filter(|rounds| *rounds > 0).ok_or_else(|| "expected a whole number from 1 up".into())
 }
 
-/// `60%` or `0.6`.
+/// Parses a share: `60%` or `0.6`.
 fn share(text: &str) -> Result<f64, String> {
     let (number, factor) = text.trim().strip_suffix('%').map_or((text, 1.0), |number| (number, 0.01));
     number

@@ -1,15 +1,15 @@
-//! Where the descriptions of systems and studies lie.
+//! Finds the folder with the descriptions of systems and studies.
 
 use std::path::{Path, PathBuf};
 
-/// Where a package puts them.
+/// The folder into which a package installs them.
 const INSTALLED: &str = "/usr/share/tollgate/bench";
 
-/// The folder that holds `systems` and `studies`: as given, else the project's `bench` above the current folder or above
-/// the program, else where a package puts it.
+/// Returns the folder that contains `systems` and `studies`: the given one, or the project's `bench` above
+/// the current folder or above the program, or the one that a package installs.
 ///
 /// # Errors
-/// A sentence that says where was looked.
+/// A sentence that says where it was searched.
 pub fn folder(given: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(given) = given {
         return if holds(given) {

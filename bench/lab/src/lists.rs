@@ -1,4 +1,4 @@
-//! What there is: systems, load tools, studies; and how to get more.
+//! Lists systems, load tools and studies, and installs the missing ones.
 
 use crate::print;
 use std::fmt::Write as _;
@@ -9,10 +9,10 @@ use tollgate_lab_study::{Limits, Names, Study, load, names, plan};
 use tollgate_lab_system::{Catalogue, Feature, Place, Status};
 use tollgate_lab_tools::{Found, Places, Tool};
 
-/// Open files that a server needs beside its connections.
+/// Descriptors that a server needs besides its connections.
 const OTHER_FILES: u64 = 1_500;
 
-/// Reads the catalogue of systems; `gateway` replaces the `tollgate` that would be found.
+/// Reads the catalogue of systems. `gateway` overrides the `tollgate` that would be found.
 pub fn catalogue(data: &Path, gateway: Option<&Path>) -> Result<Catalogue, String> {
     let mut place = Place::of_this_machine();
     if let Some(gateway) = gateway {
@@ -32,16 +32,17 @@ pub fn study(data: &Path, catalogue: &Catalogue, name: &str) -> Result<Study, St
     load(&data.join("studies"), name, &known).map_err(|problem| problem.to_string())
 }
 
-/// What this machine allows.
+/// Returns the limits of this machine.
 pub fn limits() -> Limits {
     let files = Facts::read().file_limit;
     // A gateway holds a connection to the client and one to the origin.
     let connections = (files.saturating_sub(OTHER_FILES) / 2).clamp(16, 1_000_000);
-    // Round, so that tables read well.
+    // Round numbers make tables easier to read.
     let connections = if connections > 1_000 { connections / 1_000 * 1_000 } else { connections };
     Limits {
         connections: u32::try_from(connections).unwrap_or(u32::MAX),
-        // Never more, however many there are: one is the system's own, one that of origin and generator.
+        // Never more, however many the machine has: one is the system's own, the other belongs to origin and
+        // generator.
         target_cores: 2,
         seconds: None,
         rounds: None,
@@ -50,7 +51,7 @@ pub fn limits() -> Limits {
     }
 }
 
-/// `tollgate bench studies`.
+/// Implements `tollgate bench studies`.
 pub fn studies(data: &Path) -> Result<(), String> {
     let catalogue = catalogue(data, None)?;
     let mut text = String::new();
@@ -62,17 +63,17 @@ pub fn studies(data: &Path) -> Result<(), String> {
     print(&text)
 }
 
-/// A length of time as people say it.
+/// Formats a duration for people.
 pub fn minutes(seconds: f64) -> String {
     if seconds < 180.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", seconds / 60.0) }
 }
 
-/// `tollgate bench systems`.
+/// Implements `tollgate bench systems`.
 pub fn systems(data: &Path) -> Result<(), String> {
     print(&catalogue(data, None)?.table())
 }
 
-/// `tollgate bench tools`.
+/// Implements `tollgate bench tools`.
 pub fn tools() -> Result<(), String> {
     let places = Places::of_user();
     let mut text = String::from("builtin      ready    the laboratory's own\n");
@@ -86,13 +87,13 @@ pub fn tools() -> Result<(), String> {
     print(&text)
 }
 
-/// `tollgate bench install NAME...`.
+/// Implements `tollgate bench install NAME...`.
 pub fn install(data: &Path, names: &[String]) -> Result<(), String> {
     let catalogue = catalogue(data, None)?;
     for name in names {
         if let Some(tool) = Tool::from_name(name) {
             let script = tool.install_script().ok_or_else(|| format!("{name} is in no package registry"))?;
-            // Scripts are named from the project's root, which is above the data folder.
+            // Paths of scripts are relative to the project's root, which is above the data folder.
             let script = data.parent().unwrap_or(data).join(script);
             let status = Command::new("bash").arg(&script).status();
             match status {

@@ -1,8 +1,9 @@
 //! `tollgate bench`: the laboratory.
 //!
-//! [`command`] is the command line; [`data`] finds the descriptions of systems and studies; [`study`] runs one;
-//! [`lists`] tells what there is and installs it; [`reports`] turns result files into pages and answers; [`parts`] are the
-//! generator, origin, forwarder and relay, which a study starts as processes of their own.
+//! [`command`] is the command line; [`data`] finds the descriptions of systems and studies. [`study`] runs a
+//! study; [`lists`] lists systems, tools and studies and installs them; [`reports`] turns result files into
+//! reports and answers. [`parts`] are the generator, origin, forwarder and relay, which a study starts as
+//! child processes.
 
 mod command;
 mod data;
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
         Action::Gate { file, baseline, allow, systems } => {
             match reports::gate(file, baseline, *allow, systems) {
                 Ok(code) => return code,
-                // 1 is the gate's own answer.
+                // Exit status 1 means that the gate failed.
                 Err(text) => {
                     eprintln!("tollgate bench: {text}");
                     return ExitCode::from(2);
@@ -57,7 +58,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes to standard output at once. A reader who went away (`| head`) ends the program without a word.
+/// Writes to standard output and flushes. If the reader has closed it (`| head`), exits without a message.
 fn print(text: &str) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -1,4 +1,4 @@
-//! The generator, the origin, the forwarder and the relay, each a process of its own while a study runs.
+//! The generator, the origin, the forwarder and the relay, each of which a study runs as a child process.
 
 use std::fs;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::path::Path;
 use tollgate_lab_load::{Phase, Plan, run_with};
 use tollgate_lab_trial::generator::Phase as Told;
 
-/// `tollgate bench load PLAN`.
+/// Implements `tollgate bench load PLAN`.
 pub fn load(file: &Path) -> Result<(), String> {
     let plan: Plan = read(file)?;
     let mut lost = None;
@@ -28,21 +28,21 @@ pub fn load(file: &Path) -> Result<(), String> {
     crate::print(&format!("{text}\n"))
 }
 
-/// `tollgate bench origin SETTINGS`.
+/// Implements `tollgate bench origin SETTINGS`.
 pub fn origin(file: &Path) -> Result<(), String> {
     match tollgate_lab_origin::serve(&read(file)?) {
         Err(failure) => Err(failure.to_string()),
     }
 }
 
-/// `tollgate bench forward LISTEN TO`.
+/// Implements `tollgate bench forward LISTEN TO`.
 pub fn forward(listen: SocketAddr, to: SocketAddr, threads: u32) -> Result<(), String> {
     match tollgate_lab_origin::forward(listen, to, threads) {
         Err(failure) => Err(failure.to_string()),
     }
 }
 
-/// `tollgate bench relay SETTINGS`.
+/// Implements `tollgate bench relay SETTINGS`.
 pub fn relay(file: &Path) -> Result<(), String> {
     match tollgate_lab_origin::relay(&read(file)?) {
         Err(failure) => Err(failure.to_string()),

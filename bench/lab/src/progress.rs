@@ -1,4 +1,4 @@
-//! What a person sees while a study runs: on standard error, a line a trial.
+//! Prints the progress of a study to standard error, one line for each trial.
 
 use std::time::Instant;
 use tollgate_lab_record::{Status, Trial};
@@ -13,7 +13,7 @@ pub struct Printed {
 }
 
 impl Printed {
-    /// Begins now.
+    /// Starts the clock for the estimate of the time left.
     pub fn new() -> Self {
         Self { begun: Instant::now(), cell: String::new() }
     }

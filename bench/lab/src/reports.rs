@@ -1,4 +1,4 @@
-//! From result files to pages and answers.
+//! Turns result files into reports and answers.
 
 use crate::command::Pages;
 use crate::print;
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use tollgate_lab_record::{Results, read};
 
-/// Columns where the terminal does not tell.
+/// The width in columns if the terminal does not report it.
 const WIDTH: usize = 120;
 
 /// Reads a result file.
@@ -17,13 +17,13 @@ pub fn load_results(file: &Path) -> Result<Results, String> {
     read(BufReader::new(open)).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// Prints the table.
+/// Prints the report.
 pub fn show(results: &Results) -> Result<(), String> {
     let (width, colour) = width();
     print(&tollgate_lab_report::terminal(results, width, colour))
 }
 
-/// Writes the pages that were asked for.
+/// Writes the requested report files.
 pub fn write_reports(results: &Results, pages: &Pages) -> Result<(), String> {
     let Pages { html, markdown, svg } = pages;
     let write = |file: &Path, text: String| {
@@ -45,7 +45,7 @@ pub fn write_reports(results: &Results, pages: &Pages) -> Result<(), String> {
     Ok(())
 }
 
-/// `tollgate bench report`.
+/// Implements `tollgate bench report`.
 pub fn report(file: &Path, pages: &Pages) -> Result<(), String> {
     let results = load_results(file)?;
     if pages.is_empty() {
@@ -59,28 +59,28 @@ fn width() -> (usize, bool) {
     (width, std::io::stdout().is_terminal())
 }
 
-/// `tollgate bench compare`.
+/// Implements `tollgate bench compare`.
 pub fn compare(before: &Path, after: &Path) -> Result<(), String> {
     let (width, colour) = width();
     let comparison = tollgate_lab_report::compare(&load_results(before)?, &load_results(after)?);
     print(&comparison.terminal(width, colour))
 }
 
-/// `tollgate bench gate`: the exit status tells, 0 passed, 1 failed, 2 nothing to compare.
+/// Implements `tollgate bench gate`. The exit status is 0 passed, 1 failed, 2 nothing to compare.
 pub fn gate(file: &Path, baseline: &Path, allow: f64, systems: &[String]) -> Result<ExitCode, String> {
     let gate = tollgate_lab_report::gate(&load_results(file)?, &load_results(baseline)?, allow, systems);
     print(&format!("{gate}\n"))?;
     Ok(ExitCode::from(gate.exit_code()))
 }
 
-/// `tollgate bench capacity`.
+/// Implements `tollgate bench capacity`.
 pub fn capacity(from: &Path, rps: f64, utilisation: f64, cell: Option<&str>) -> Result<(), String> {
     let (width, colour) = width();
     let results = load_results(from)?;
     let sizes = tollgate_lab_report::capacity::sizes(&results, rps);
     match tollgate_lab_report::capacity(&results, rps, utilisation, cell) {
         Ok(capacity) => print(&capacity.terminal(width, colour))?,
-        // A sweep of quotas has no offered rate, and advises a size all the same.
+        // A quota sweep has no offered rate, but it still advises a size.
         Err(_) if cell.is_none() && !sizes.is_empty() => {}
         Err(error) => return Err(error.to_string()),
     }

@@ -1,4 +1,4 @@
-//! `tollgate bench run`: plans a study, runs what is left of it, prints its report.
+//! Implements `tollgate bench run`: plans a study, runs what the result file lacks, and prints the report.
 
 use crate::command::RunOptions;
 use crate::lists::{catalogue, limits, minutes, study};
@@ -93,7 +93,7 @@ fn announce(study: &Study, plan: &Plan) {
     }
 }
 
-/// What the result file holds, when it is to be continued.
+/// Returns the content of the result file if the run is to continue it.
 fn earlier(out: &Path, study: &Study, options: &RunOptions) -> Result<Option<Results>, String> {
     if options.fresh || !out.exists() || fs::metadata(out).is_ok_and(|data| data.len() == 0) {
         return Ok(None);
@@ -127,14 +127,14 @@ fn open(out: &Path, append: bool) -> Result<File, String> {
     File::create(out).map_err(say)
 }
 
-/// Removes a last line that was not written to its end, so that the next one begins a line of its own.
+/// Removes an incomplete last line, so that the next line starts properly.
 fn cut_last_line(out: &Path) -> std::io::Result<()> {
     let bytes = fs::read(out)?;
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     File::options().write(true).open(out)?.set_len(whole as u64)
 }
 
-/// The command line that runs the same again.
+/// Returns the command line that repeats this run.
 fn command(options: &RunOptions) -> String {
     let mut words =
         vec!["tollgate bench run".to_owned(), options.study.clone(), format!("--seed {}", options.seed)];
@@ -147,7 +147,7 @@ fn command(options: &RunOptions) -> String {
         words.push(format!("--sections {:?}", options.sections.join(",")));
     }
     words.extend(options.gateway.as_ref().map(|file| {
-        // The folder is this machine's alone.
+        // The folder exists on this machine only.
         format!("--gateway {}", file.file_name().unwrap_or_default().to_string_lossy())
     }));
     words.join(" ")

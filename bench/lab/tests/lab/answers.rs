@@ -1,16 +1,16 @@
-//! What is answered from result files: comparisons, the gate, capacity.
+//! Tests the answers from result files: comparisons, the gate, capacity.
 
 use crate::bench::{Bench, results};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tollgate_lab_record::{FORMAT, Line, append};
 
-/// A whole run that the reports are tested with.
+/// Returns the complete result file with which the reports are tested.
 fn canned() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../report/tests/canned.jsonl")
 }
 
-/// Copies it to this bench, with each cost of a system multiplied.
+/// Copies it to this test's folder, with each cost of a system multiplied.
 fn put(bench: &Bench, name: &str, system: &str, factor: f64) {
     let text = fs::read_to_string(canned()).unwrap();
     let mut out = Vec::new();
@@ -53,7 +53,7 @@ fn the_gate_tells_by_its_exit_status() {
     let nothing = gate("after", &["--systems", "direct"]);
     assert_eq!(nothing.code, Some(2), "{nothing:?}");
     assert!(nothing.stdout.starts_with("nothing to compare: expected"), "{nothing:?}");
-    // Cheaper is no failure.
+    // A lower cost is no failure.
     bench.run(&["gate", "before", "--baseline", "after"]).well();
 }
 

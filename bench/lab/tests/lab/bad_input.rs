@@ -1,4 +1,4 @@
-//! What is asked wrongly is refused at once, on standard error, with what was expected.
+//! Tests that wrong input is refused at once, on standard error, with what was expected.
 
 use crate::bench::Bench;
 use std::fs;
@@ -15,7 +15,7 @@ sections:
     points: [{}]
 ";
 
-/// A bench with the study `small`, in which one text stands for another.
+/// Returns a bench with the study `small`, in which one text is replaced by another.
 fn with(wrong: (&str, &str)) -> Bench {
     let bench = Bench::new();
     assert!(STUDY.contains(wrong.0));
@@ -94,7 +94,7 @@ fn numbers_that_are_none_are_a_misuse_of_the_command_line() {
     bench.run(&["rum"]).refused(2, &["rum", "run"]);
 }
 
-/// The first line of a whole file.
+/// The first line of a complete file.
 const HEADER: &str = r#"{"line":"header","format":2,"study":"other","title":"T","about":"","seed":1,"command":"","started":"","version":"","host":{"cpu":"","cores":2.0,"memory_kib":1,"kernel":"","open_files":1,"own_quota":null,"placement":""},"scaled":[],"baseline":null,"planned_seconds":1.0}"#;
 
 #[test]
@@ -118,7 +118,7 @@ fn result_files_that_are_none_are_refused_by_name_and_line() {
         let words = ["r.jsonl: ", words];
         bench.run(&["report", "r.jsonl"]).refused(1, &words);
         bench.run(&["compare", "r.jsonl", "r.jsonl"]).refused(1, &words);
-        // 1 would say that a figure has grown.
+        // 1 would mean that a cost has grown.
         bench.run(&["gate", "r.jsonl", "--baseline", "r.jsonl"]).refused(2, &words);
         bench.run(&["capacity", "--from", "r.jsonl", "--rps", "3M"]).refused(1, &words);
         if !text.is_empty() {

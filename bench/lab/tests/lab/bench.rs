@@ -1,4 +1,4 @@
-//! A data folder of a test's own, and the program started on it.
+//! A data folder for one test, and the program started on it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,10 +12,10 @@ use tollgate_lab_record::{Results, Status, Trial, read};
 /// The laboratory's program.
 pub const LAB: &str = env!("CARGO_BIN_EXE_tollgate-lab");
 
-/// How long what was started may take to be gone.
+/// How long started processes may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The laboratory's own relay as a system: the smallest gateway there is, and always here.
+/// The laboratory's relay as a system: the smallest possible gateway, and always available.
 const WIRE: &str = r#"title: The wire
 about: Bytes go through and nothing is read.
 homepage: https://www.rfc-editor.org/rfc/rfc793
@@ -39,12 +39,12 @@ const LINK: &str = r#"{"listen": "{{ host }}:{{ port }}", "to": "{{ origins[0].h
 const DIRECT: &str =
     "title: Nobody between\nabout: The load goes to the origin.\nhomepage: https://www.rfc-editor.org/\n";
 
-/// A data folder, a home for what is installed, and a folder for results.
+/// A data folder, a home for installed systems, and a folder for results.
 pub struct Bench {
     folder: TempDir,
 }
 
-/// What a program said, and how it ended.
+/// The output of a program, and how it ended.
 #[derive(Debug)]
 pub struct Answer {
     /// Exit status; `None` after a signal.
@@ -61,14 +61,15 @@ impl From<Output> for Answer {
 }
 
 impl Answer {
-    /// Requires that it ended well.
+    /// Requires success.
     #[track_caller]
     pub fn well(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:?}");
         self
     }
 
-    /// Requires that it refused, with one message that says all of this, and printed nothing else.
+    /// Requires that the program refused with one message that contains all these words, and printed nothing
+    /// else.
     #[track_caller]
     pub fn refused(self, code: i32, words: &[&str]) {
         assert_eq!(self.code, Some(code), "{self:?}");
@@ -81,7 +82,7 @@ impl Answer {
 }
 
 impl Bench {
-    /// A folder with two systems: `direct`, and `wire`, which relays bytes.
+    /// Creates a folder with two systems: `direct`, and `wire`, which relays bytes.
     pub fn new() -> Self {
         let bench = Self { folder: tempfile::tempdir().unwrap() };
         for folder in ["data/systems", "data/studies", "home", "bin"] {
@@ -93,7 +94,7 @@ impl Bench {
         bench
     }
 
-    /// A path below this test's folder.
+    /// Returns a path below this test's folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -112,7 +113,8 @@ impl Bench {
         fs::set_permissions(self.path(&file), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Adds a system that is started like `wire`, through a shell script that gets the relay's command as its arguments.
+    /// Adds a system that is started like `wire`, through a shell script that gets the relay's command as its
+    /// arguments.
     pub fn wrapped(&self, name: &str, script: &str) {
         let start = r#"command: ["{{ programs.lab }}", relay"#;
         let through = r#"command: [sh, "{{ system }}/start.sh", "{{ programs.lab }}", relay"#;
@@ -129,12 +131,13 @@ impl Bench {
         self.write(&format!("data/studies/{name}.yaml"), text);
     }
 
-    /// The program on this test's data.
+    /// Returns the command of the program on this test's data.
     pub fn command(&self, arguments: &[&str]) -> Command {
         self.command_on(&self.path("data"), arguments)
     }
 
-    /// The program on other data. Whatever it starts carries this test's folder in its environment.
+    /// Returns the command of the program on other data. All its children have this test's folder in their
+    /// environment.
     pub fn command_on(&self, data: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(LAB);
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -150,7 +153,7 @@ impl Bench {
         command
     }
 
-    /// Runs the program to its end, and requires that it leaves nobody behind.
+    /// Runs the program to its end, and requires that it leaves no process behind.
     #[track_caller]
     pub fn run(&self, arguments: &[&str]) -> Answer {
         let answer = Answer::from(self.command(arguments).output().unwrap());
@@ -158,7 +161,7 @@ impl Bench {
         answer
     }
 
-    /// Requires that no process is left of those that this test started, at the latest a while from now.
+    /// Requires that all processes that this test started end within a while.
     #[track_caller]
     pub fn nobody_is_left(&self) {
         let begun = Instant::now();
@@ -172,8 +175,8 @@ impl Bench {
         }
     }
 
-    /// The command lines of the running processes whose environment has this test's folder: all that the program started,
-    /// and what those started in turn.
+    /// Returns the command lines of the running processes whose environment has this test's folder: the
+    /// program's descendants.
     pub fn started_here(&self) -> Vec<String> {
         let mark = format!("TOLLGATE_LAB_HOME={}", self.path("home").display());
         let mut lines = Vec::new();
@@ -201,7 +204,7 @@ pub fn results(file: &Path) -> Results {
     read(fs::read(file).unwrap().as_slice()).unwrap()
 }
 
-/// Why a trial is bad.
+/// Returns why a trial is bad; `None` if it is good.
 pub fn reason(trial: &Trial) -> Option<&str> {
     match &trial.status {
         Status::Good => None,

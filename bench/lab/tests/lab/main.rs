@@ -1,4 +1,4 @@
-//! The real program, started as its users start it, on systems and studies that each test describes for itself.
+//! Tests the real program, started as users start it, on systems and studies that each test describes.
 
 mod answers;
 mod bad_input;

@@ -1,4 +1,4 @@
-//! The generator, the origin and the link by themselves, as processes that a plan in JSON describes.
+//! Tests the generator, the origin and the link alone, as processes that JSON files describe.
 
 use crate::bench::Bench;
 use std::io::{Read, Write};
@@ -48,7 +48,7 @@ impl Origin {
     }
 }
 
-/// Runs a plan of which all but the target is given.
+/// Runs a plan; `more` has all fields but the target.
 #[track_caller]
 fn load(bench: &Bench, port: u16, more: &str) -> LoadResult {
     bench.write("plan.json", &format!(r#"{{"target": "127.0.0.1:{port}", {more}}}"#));

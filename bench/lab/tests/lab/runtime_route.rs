@@ -1,4 +1,4 @@
-//! A route added while load runs, in each way that a system's description names.
+//! Tests a route that is added under load, in each way that a system's description names.
 
 use crate::bench::{Answer, Bench, LAB};
 use std::fs;
@@ -16,7 +16,7 @@ sections: [{{title: None, systems: [{systems}], points: [{{}}]}}]
     )
 }
 
-/// Numbers of a cell such as `1.2 (1.1, 1.3)`.
+/// Returns the numbers of a cell such as `1.2 (1.1, 1.3)`.
 fn numbers(cell: &str) -> Vec<f64> {
     let words = cell.split([' ', '(', ')', ',']).filter(|word| !word.is_empty());
     words.map(|word| word.parse().unwrap_or_else(|_| panic!("{cell:?}"))).collect()
@@ -53,7 +53,7 @@ fn a_route_is_added_by_the_admin_api_and_by_files() {
         let served = numbers(&row[4]);
         assert!(served.len() == 3 && served.iter().all(|ms| *ms > 0.0), "{row:?}");
         assert_eq!(row[2], "3", "{row:?}");
-        // nginx loses one now and then: who has a connection that it closes as it ends a worker.
+        // nginx sometimes fails one request: on a connection that it closes as it ends a worker.
         assert!(row[5].ends_with(" of 400"), "{row:?}");
         assert!(row[0] == "nginx" || row[5].starts_with("0 "), "no request failed: {row:?}");
         assert!(row[6..].iter().all(|p99| p99.parse::<f64>().unwrap() > 0.0), "{row:?}");

@@ -1,4 +1,4 @@
-//! Ctrl-C, and going on afterwards.
+//! Tests Ctrl-C, and the continuation of a stopped run.
 
 use crate::bench::{Answer, Bench, results};
 use std::fs;
@@ -47,7 +47,7 @@ fn trials_in(file: &Path) -> usize {
     fs::read_to_string(file).unwrap_or_default().matches("\"line\":\"trial\"").count()
 }
 
-/// Waits until the program has written so many trials.
+/// Waits until the program has written this number of trials.
 #[track_caller]
 fn wait_for_trials(running: &mut Running, file: &Path, count: usize) {
     let begun = Instant::now();
@@ -58,7 +58,7 @@ fn wait_for_trials(running: &mut Running, file: &Path, count: usize) {
     }
 }
 
-/// Who was measured when.
+/// Returns the round, the turn and the system of each trial.
 fn order(results: &Results) -> Vec<(u32, u32, &str)> {
     results.trials.iter().map(|trial| (trial.round, trial.turn, trial.system.as_str())).collect()
 }
@@ -67,7 +67,7 @@ fn order(results: &Results) -> Vec<(u32, u32, &str)> {
 fn an_interrupted_study_leaves_nobody_behind_and_goes_on_where_it_was() {
     let bench = Bench::new();
     bench.study("long", STUDY);
-    // The order depends on the seed, the cell and the number of systems, not on how long a trial is.
+    // The order depends on the seed, the cell and the number of systems, not on the length of a trial.
     bench.run(&["run", "long", "--seconds", "0.1", "--seed", "5", "--out", "whole.jsonl"]).well();
     let whole = bench.results("whole.jsonl");
     assert_eq!(whole.trials.len(), 9);
@@ -78,7 +78,7 @@ fn an_interrupted_study_leaves_nobody_behind_and_goes_on_where_it_was() {
     let mut running =
         Running(bench.command(&arguments).stdout(Stdio::null()).stderr(errors).spawn().unwrap());
     wait_for_trials(&mut running, &file, 4);
-    // Into the middle of the fifth.
+    // Interrupt the fifth trial.
     sleep(Duration::from_millis(300));
     assert!(bench.started_here().len() > 2, "origin and systems run");
     running.interrupt();
@@ -110,11 +110,11 @@ fn an_interrupted_study_leaves_nobody_behind_and_goes_on_where_it_was() {
         "a trial that was broken off is no trial: {kept:?}"
     );
 
-    // As if the machine had gone down while a line was written.
+    // As if the machine had crashed while a line was written.
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, format!("{text}{{\"line\":\"trial\",\"cell\":\"1-")).unwrap();
-    // The file's own seed counts, so that the rest keeps its order.
-    // Long enough for one request even where the generator gets hardly any of its core.
+    // The file's own seed is used, so that the remaining trials keep their order. Trials of 0.6 s are long
+    // enough for one request even if the generator gets hardly any of its core.
     let answer = bench.run(&["run", "long", "--seconds", "0.6", "--seed", "6", "--out", "r.jsonl"]).well();
     assert!(answer.stderr.contains(&format!("r.jsonl: goes on after {made} trials")), "{}", answer.stderr);
     let ended = results(&file);
@@ -145,7 +145,7 @@ fn a_study_that_is_killed_outright_takes_its_servers_along() {
     wait_for_trials(&mut running, &bench.path("r.jsonl"), 1);
     running.0.kill().unwrap();
     running.0.wait().unwrap();
-    // The kernel asks the children to end; those that stand still are woken for it.
+    // The kernel sends the children a signal; paused ones are resumed for it.
     bench.nobody_is_left();
     assert!(bench.results("r.jsonl").trials[0].is_good());
 }
@@ -157,7 +157,7 @@ fn an_origin_by_itself_ends_upon_the_signal() {
     let mut running = Running(bench.command(&["origin", "origin.json"]).spawn().unwrap());
     sleep(Duration::from_millis(200));
     assert!(running.0.try_wait().unwrap().is_none(), "it serves until it is told to end");
-    // Not an interrupt: who runs the tests in the background has it ignored, and children inherit that.
+    // Not SIGINT: a shell that runs the tests in the background ignores it, and children inherit that.
     running.signal("TERM");
     assert!(!running.0.wait().unwrap().success());
     let answer = Answer::from(bench.command(&["origin", "nowhere.json"]).output().unwrap());

@@ -1,4 +1,4 @@
-//! What there is and how to get the rest.
+//! Tests the lists of systems and tools, and their installation.
 
 use crate::bench::{Answer, Bench};
 use std::fs;
@@ -16,7 +16,7 @@ install: {with: pip, script: install.sh, takes: 1 s, needs: [sh]}
 const INSTALL: &str = "set -e\necho making it\nmkdir -p \"$TOLLGATE_LAB_HOME/made\"\ncd \"$TOLLGATE_LAB_HOME/made\"\n\
                        printf '#!/bin/sh\\necho made 4.2\\n' > made\nchmod +x made\n";
 
-/// The words of a system's line.
+/// Returns the words of a system's line.
 #[track_caller]
 fn line<'a>(table: &'a str, name: &str) -> Vec<&'a str> {
     let words = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -102,7 +102,7 @@ fn tools_are_listed_as_ready_or_with_the_way_to_get_them() {
 #[test]
 fn a_tool_is_installed_by_the_script_beside_the_data() {
     let bench = Bench::new();
-    // The data folder is the project's `bench`; scripts are named from the project's root.
+    // The data folder is the project's `bench`; paths of scripts are relative to the project's root.
     let script = "bench/tools/install/siege.sh";
     bench.write(script, "echo siege > \"$TOLLGATE_LAB_HOME/siege-was-here\"\n");
     bench.run(&["install", "siege"]).well();

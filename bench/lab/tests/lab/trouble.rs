@@ -1,10 +1,10 @@
-//! What goes wrong while a study runs is a row with words; everything else goes on.
+//! Tests that each failure during a study becomes a row with a reason, and that the rest continues.
 
 use crate::bench::{Answer, Bench, reason};
 use std::fs;
 use tollgate_lab_record::{Results, VerdictKind};
 
-/// A study of one short cell.
+/// Returns a study of one short cell.
 fn study(systems: &str, settings: &str) -> String {
     format!(
         "
@@ -19,7 +19,7 @@ sections:
     )
 }
 
-/// The reasons of a system's trials, all of them bad.
+/// Returns the reasons of a system's trials, all of which must be bad.
 #[track_caller]
 fn reasons<'a>(results: &'a Results, system: &'a str) -> Vec<&'a str> {
     let all: Vec<&str> = results
@@ -42,7 +42,7 @@ fn all_good(results: &Results, system: &str, trials: usize) {
     assert!(results.verdict_of("1-1", system).unwrap().kind.has_figures());
 }
 
-/// Invalid, with the words, and without a figure.
+/// Requires that the system is invalid, with these words, and without a figure.
 #[track_caller]
 fn invalid(results: &Results, system: &str, words: &str) {
     let verdict = results.verdict_of("1-1", system).unwrap();
@@ -84,13 +84,13 @@ fn systems_that_are_missing_are_rows_with_the_reason_and_the_way_to_get_them() {
         "{died}"
     );
     assert!(results.trials.iter().all(|trial| trial.system == "direct"), "nobody invents a trial");
-    // Who could not run is judged without figures, by the reason.
+    // A system that could not run gets a verdict without figures, with the reason.
     for verdict in results.verdicts.iter().filter(|verdict| verdict.system != "direct") {
         assert!(!verdict.kind.has_figures() && verdict.ratios.is_empty(), "{verdict:?}");
         assert_eq!(verdict.findings[0].text, missing(&verdict.system).reason);
     }
 
-    // A terminal breaks lines where it must.
+    // A terminal wraps lines.
     let terminal = answer.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     let markdown = fs::read_to_string(bench.path("r.md")).unwrap();
     for (name, report) in [("terminal", &terminal), ("Markdown", &markdown)] {
@@ -103,7 +103,8 @@ fn systems_that_are_missing_are_rows_with_the_reason_and_the_way_to_get_them() {
     assert!(answer.stderr.contains("ghost is missing: Ghosts are in no package."), "{}", answer.stderr);
 }
 
-/// It ends shortly after it was woken for its first turn, and never before: systems stand still between their turns.
+/// It ends shortly after it was resumed for its first turn, and never before: systems are paused between
+/// their turns.
 const FRAIL: &str = "\"$@\" &\ntrap 'sleep 0.3; kill $!; exit 3' CONT\nwait $!\n";
 
 #[test]

@@ -1,4 +1,4 @@
-//! Studies from their first line to their last.
+//! Tests complete runs of studies.
 
 use crate::bench::{Answer, Bench, reason};
 use std::collections::BTreeSet;
@@ -72,12 +72,12 @@ fn a_study_runs_whole_and_its_file_and_reports_say_everything() {
         }
     }
     assert_eq!(results.trials.len(), 2 * 3 * 2);
-    // The kernel books run time by its ticks, and of a few requests it may see nothing; not of all of them.
+    // The kernel counts run time by its ticks. It may miss a few requests completely, but not all of them.
     let booked: f64 = results.trials.iter().filter_map(|trial| trial.cost).map(|cost| cost.total_us()).sum();
     assert!(booked > 0.0, "no trial cost anything");
     for trial in &results.trials {
         let rate = trial.cell == results.cells[1].id;
-        // A busy machine may not keep the rate; then nobody is to blame, and all that was seen is there all the same.
+        // A busy machine may not keep the rate; the trial is then not attributed, but all its data is there.
         let unkept = rate && reason(trial) == Some("nobody was seen at a limit: not attributed");
         assert!(trial.is_good() || unkept, "{trial:?}");
         let load = trial.load.as_ref().unwrap();
@@ -86,7 +86,7 @@ fn a_study_runs_whole_and_its_file_and_reports_say_everything() {
         assert_eq!(load.model, if rate { LoadModel::Constant { rps: 400.0 } } else { LoadModel::Closed });
         assert_eq!(load.response_time.is_some(), rate, "only a rate has intended times");
         assert_eq!(trial.cost.is_some(), trial.system != "direct");
-        // A machine that stood still through the trial has left next to nothing of it to see.
+        // If the machine stalled during the trial, there is next to nothing to see.
         if trial.evidence.wall_us < 100_000.0 {
             continue;
         }
@@ -144,7 +144,8 @@ sections:
     bench.nobody_is_left();
     let results = bench.results("r.jsonl");
     assert_eq!(results.trials.len(), 2);
-    // On a busy machine a closed loop may not be attributed, which makes a trial bad; it has its figures all the same.
+    // On a busy machine a closed loop may not be attributed, which makes a trial bad; its figures are
+    // recorded all the same.
     for trial in &results.trials {
         let load = trial.load.as_ref().unwrap();
         assert!(load.tool == "wrk" && load.tool_version.contains('.') && load.ok > 0, "{load:?}");
@@ -153,7 +154,7 @@ sections:
         assert!(counted >= load.ok, "the origin saw {counted}, wrk {}", load.ok);
     }
     let nginx = results.trials_of("1-1", "nginx").next().unwrap();
-    // In all: the split comes from ticks, and a starved second may have none in the kernel.
+    // The total: the split comes from ticks, and a starved second may have none in the kernel.
     assert!(nginx.cost.unwrap().total_us() > 0.0);
     let used = results.systems.iter().find(|system| system.name == "nginx").unwrap();
     assert!(used.files.iter().any(|file| file.text.contains("proxy_pass")), "{:?}", used.files);
@@ -184,7 +185,7 @@ sections:
         let table = results.tables.iter().find(|(section, ..)| section == title);
         table.unwrap_or_else(|| panic!("no table {title:?}: {}", answer.stderr)).2.clone()
     };
-    // A busy machine may leave a cell without figures; then the bar says so.
+    // A busy machine may leave a cell without figures; the bar's row then says so.
     for (row, word) in rows("").iter().zip(["PASS", "MISS"]) {
         assert!(
             row[0] == "Plain: One" && (row[5].starts_with(word) || row[5].contains("not judged")),
@@ -192,7 +193,7 @@ sections:
         );
     }
     let idle = &rows("Memory of idle connections")[0];
-    // Not how much: pages that other tests' nginx share meanwhile count in part.
+    // The amount is not checked, since pages that other tests' nginx share count in part.
     let number = |at: usize| idle[at].parse::<f64>().unwrap_or_else(|_| panic!("{idle:?}"));
     assert_eq!((idle[0].as_str(), idle[1].as_str()), ("nginx", "300"));
     assert!(number(2) > 0.0 && number(3) > 0.0 && number(4).abs() < 100.0 && number(6) > 0.0, "{idle:?}");
@@ -243,7 +244,7 @@ sections:
             "3-1" => assert!(load.command.contains(&"--npn-list=h2".to_owned()), "{load:?}"),
             _ => assert_eq!(load.body_bytes, Some(40_000 * load.ok), "{load:?}"),
         }
-        // The origin is spoken to in HTTP/1, so it sees whether what came by HTTP/2 went through.
+        // The origin speaks HTTP/1, so it counts the requests that arrived at the system by HTTP/2.
         assert!(trial.evidence.upstream.requests.is_some_and(|requests| requests > 0), "{trial:?}");
     }
     let direct = results.verdict_of("3-1", "direct").unwrap();
@@ -280,11 +281,11 @@ sections:
         results.prices.iter().map(|price| (price.feature.as_str(), price.whole)).collect();
     assert_eq!(prices, [("plain", true), ("access log", false)]);
     for (price, wanted) in results.prices.iter().zip([plain, log - plain]) {
-        // A number's last digit may change on its way through the file.
+        // A number's last digit may change when it is written and read.
         assert!(price.instructions.figure().is_some_and(|each| (each - wanted).abs() < 1e-6), "{price:?}");
     }
     assert!(answer.stdout.contains("Instructions/req added"), "{}", answer.stdout);
-    // Beside it ran what has no log, right before or after it; that is in the file and no row of the report.
+    // The copy without the log ran right before or after; the file has its trials, but the report no row.
     let beside: Vec<&str> = results.trials.iter().map(|trial| trial.system.as_str()).collect();
     assert_eq!(beside.iter().filter(|name| **name == "nginx#plain").count(), 2, "{beside:?}");
     assert!(!answer.stdout.contains("#plain"), "{}", answer.stdout);

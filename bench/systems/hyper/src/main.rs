@@ -1,7 +1,8 @@
-//! A reverse proxy of hyper and its client pool, and nothing else: the floor for Rust gateways built on hyper.
+//! A reverse proxy of hyper and its client pool, and nothing else: the lower bound for Rust gateways built on
+//! hyper.
 //!
-//! One thread a worker, each with its own runtime, listening socket and idle connections, so that no lock is contended.
-//! Its settings come from the environment, see system.yaml.
+//! It has one thread for each worker. Each thread has its own runtime, listening socket and idle connections,
+//! so that no lock is contended. The settings come from the environment, see system.yaml.
 
 use http_body_util::{Either, Empty};
 use hyper::body::{Bytes, Incoming};
@@ -17,7 +18,8 @@ use tokio::net::TcpSocket;
 type Failure = Box<dyn Error + Send + Sync>;
 type Pool = Client<HttpConnector, Incoming>;
 
-/// Fields of one connection that must not travel to the next (RFC 9110, 7.6.1); Transfer-Encoding is hyper's own affair.
+/// Fields of one connection that must not be forwarded (RFC 9110, 7.6.1); hyper itself handles
+/// Transfer-Encoding.
 const HOP_BY_HOP: [HeaderName; 5] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -89,7 +91,7 @@ fn worker(workers: usize) -> Result<(), Failure> {
     })
 }
 
-/// The request as the origin gets it.
+/// Returns the request for the origin.
 fn request_to(
     origin: &str,
     client: Option<IpAddr>,
@@ -112,7 +114,7 @@ fn request_to(
     Ok(request)
 }
 
-/// The origin's answer; 502 when it gives none, 504 when it takes longer than `patience`.
+/// Returns the origin's response; 502 without one, 504 if it takes longer than `patience`.
 async fn forward(
     request: Request<Incoming>,
     pool: &Pool,

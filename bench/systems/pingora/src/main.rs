@@ -1,4 +1,5 @@
-//! A gateway of Pingora's proxy service and nothing else. Its settings come from the environment, see system.yaml.
+//! A gateway of Pingora's proxy service and nothing else. Its settings come from the environment, see
+//! system.yaml.
 
 use async_trait::async_trait;
 use pingora::proxy::{ProxyHttp, Session, http_proxy_service};
@@ -16,7 +17,7 @@ struct Gateway {
 
 #[async_trait]
 impl ProxyHttp for Gateway {
-    /// Whether a connection to the origin has failed already.
+    /// Whether a connection to the origin has failed before.
     type CTX = bool;
 
     fn new_ctx(&self) -> bool {
@@ -80,9 +81,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         None,
         ServerConf {
             threads: workers,
-            // Each thread keeps so many.
+            // Each thread keeps this number of connections.
             upstream_keepalive_pool_size: number("KEEPALIVE")?.div_ceil(workers),
-            // At SIGTERM it would otherwise wait for five minutes.
+            // Otherwise it would wait for five minutes at SIGTERM.
             grace_period_seconds: Some(0),
             graceful_shutdown_timeout_seconds: Some(0),
             ..ServerConf::default()

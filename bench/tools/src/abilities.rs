@@ -1,69 +1,69 @@
-//! What each tool can do, and the refusal of what it cannot.
+//! The abilities of each tool, and the refusal of requests that exceed them.
 
 use crate::request::{HttpVersion, Length, Request};
 use std::fmt;
 use tollgate_lab_record::LoadModel;
 
-/// What becomes of a rate.
+/// How a tool supports a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateSupport {
-    /// It has none.
+    /// It does not.
     None,
-    /// A limit a connection: a connection that waits for a response sends its next request later, and its times say
-    /// nothing of that wait.
+    /// As a limit for each connection. A connection that waits for a response sends its next request later,
+    /// and its times do not include that delay.
     Limit,
     /// Requests leave at their time as long as connections are free; times start when they really leave.
     Open,
-    /// As `Open`, and times start when they should have left: free of coordinated omission.
+    /// As `Open`, but times start when requests should have left: free of coordinated omission.
     Corrected,
 }
 
-/// How far something can be chosen.
+/// How freely a number can be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// Freely.
+    /// Any number.
     Any,
     /// Always one.
     One,
-    /// As many as connections.
+    /// Always the number of connections.
     Connections,
 }
 
-/// What a tool can do.
+/// The abilities of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Abilities {
-    /// What becomes of a rate.
+    /// How it supports a rate.
     pub rate: RateSupport,
-    /// Whether it can run without a rate, each connection as fast as it is answered.
+    /// Whether it can run without a rate, with each connection as fast as it gets responses.
     pub closed: bool,
-    /// Whether it ends after a time.
+    /// Whether a run can end after a time.
     pub time: bool,
-    /// The finest step of that time and of the time-out, milliseconds.
+    /// The resolution of that time and of the timeout, in milliseconds.
     pub step_ms: u32,
-    /// Whether it ends after a number of requests.
+    /// Whether a run can end after a number of requests.
     pub count: bool,
-    /// Whether it takes several URLs.
+    /// Whether it accepts several URLs.
     pub several_urls: bool,
     /// Its HTTP version.
     pub version: HttpVersion,
-    /// Whether it speaks HTTP/2 as well, several requests at once on a connection.
+    /// Whether it also speaks HTTP/2, with several concurrent requests on a connection.
     pub http2: bool,
-    /// Whether it is used over TLS: with the key exchange and the cipher of the built-in generator, and without a look
-    /// at the certificate.
+    /// Whether the laboratory uses it over TLS: with the key exchange and the cipher of the built-in
+    /// generator, and without verifying the certificate.
     pub tls: bool,
-    /// Its threads.
+    /// How freely its threads can be chosen.
     pub threads: Choice,
-    /// Whether a header can be handed over as it stands.
+    /// Whether it can send a header line verbatim.
     pub verbatim_headers: bool,
-    /// Methods that it can send; empty for any.
+    /// The methods that it can send; empty for any.
     pub methods: &'static [&'static str],
-    /// Whether it can open a connection a request.
+    /// Whether it can open a connection for each request.
     pub close: bool,
-    /// Whether its time-out can be set.
+    /// Whether its timeout can be set.
     pub timeout: bool,
 }
 
-/// The usual case, from which adapters differ.
+/// The usual abilities, from which adapters differ.
 pub(crate) const USUAL: Abilities = Abilities {
     rate: RateSupport::None,
     closed: true,
@@ -84,9 +84,9 @@ pub(crate) const USUAL: Abilities = Abilities {
 /// A request that a tool cannot carry out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// The tool.
+    /// The tool's name.
     pub tool: &'static str,
-    /// What it cannot do and what to ask instead; for people.
+    /// Why, and what to ask for instead; for people.
     pub reason: String,
 }
 
@@ -99,7 +99,8 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 impl Abilities {
-    /// The threads to ask for where so many are wanted: those that the tool has where they cannot be chosen.
+    /// Returns the threads to ask for if `wanted` threads are wanted; if they cannot be chosen, the tool's
+    /// own number.
     pub fn threads_for(&self, wanted: u32, connections: u32) -> u32 {
         match self.threads {
             Choice::Any => wanted.min(connections),
@@ -108,10 +109,10 @@ impl Abilities {
         }
     }
 
-    /// Refuses a request that asks for more, or that makes no sense for any tool.
+    /// Checks that the tool supports the request, and that the request is valid for any tool.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first problem found.
     pub fn check(&self, tool: &'static str, request: &Request) -> Result<(), Refused> {
         let reason = self.load(request).or_else(|| self.length(request)).or_else(|| self.message(request));
         reason.map_or(Ok(()), |reason| Err(Refused { tool, reason }))
@@ -234,7 +235,7 @@ impl Abilities {
     }
 }
 
-/// Safe in command lines, in URL lists that blanks divide, and in scripts.
+/// Returns whether a URL is safe in command lines, in URL lists that blanks separate, and in scripts.
 fn is_plain_url(url: &str) -> bool {
     (url.starts_with("http://") || url.starts_with("https://"))
         && url.bytes().all(|byte| byte.is_ascii_graphic())
@@ -248,7 +249,7 @@ mod tests {
 
     const SECONDS: Length = Length::Time(Duration::from_secs(2));
 
-    /// A load that the tool takes as it stands.
+    /// Returns a load that the tool supports.
     fn plain(tool: Tool) -> Request {
         let able = tool.abilities();
         let mut request = Request::new("http://127.0.0.1/", 4, SECONDS);

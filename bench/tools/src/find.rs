@@ -1,4 +1,4 @@
-//! Where a tool is, or how to get it.
+//! Finds tools, or says how to get them.
 
 use std::env;
 use std::fs;
@@ -6,17 +6,18 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where tools are looked for.
+/// The folders in which tools are looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
-    /// The laboratory's own folder, looked in first: `HOME/TOOL/bin/TOOL`, as the install scripts leave it.
+    /// The laboratory's own folder, searched first: `HOME/TOOL/bin/TOOL`, as the install scripts create it.
     pub home: PathBuf,
-    /// Then these, in order.
+    /// The next folders, in order.
     pub path: Vec<PathBuf>,
 }
 
 impl Places {
-    /// `TOLLGATE_LAB_HOME` (or `tollgate/lab` in the user's data folder), then `PATH`.
+    /// Returns the folders of the current user: `TOLLGATE_LAB_HOME` (or `tollgate/lab` in the user's data
+    /// folder), then `PATH`.
     pub fn of_user() -> Self {
         let data = || {
             let set = env::var_os("XDG_DATA_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
@@ -32,28 +33,28 @@ impl Places {
     }
 }
 
-/// A tool that is there.
+/// An installed tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// The file to run.
     pub path: PathBuf,
-    /// As the tool tells it, or as its install script noted it; empty where neither does (hey).
+    /// The version as the tool reports it, or as its install script noted it; empty without either (hey).
     pub version: String,
 }
 
-/// Whether a tool is there.
+/// Whether a tool is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// It is.
+    /// It is installed.
     Here(Program),
-    /// It is not.
+    /// It is missing.
     Missing {
         /// What to run or where to look; for people.
         how_to_get: String,
     },
 }
 
-/// The first runnable file of that name.
+/// Returns the first executable file with this name.
 pub(crate) fn find(places: &Places, name: &str) -> Option<PathBuf> {
     let own = places.home.join(name).join("bin").join(name);
     std::iter::once(own).chain(places.path.iter().map(|dir| dir.join(name))).find(|file| is_runnable(file))
@@ -63,7 +64,7 @@ pub(crate) fn is_runnable(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// The version that a program prints, or that stands in the file `version` beside its `bin`.
+/// Returns the version from the file `version` next to the tool's `bin`, or the one that the program prints.
 pub(crate) fn version(places: &Places, program: &Path, name: &str, args: &[&str]) -> String {
     let noted = || {
         let own = places.home.join(name);
@@ -75,7 +76,7 @@ pub(crate) fn version(places: &Places, program: &Path, name: &str, args: &[&str]
         if args.is_empty() {
             return None;
         }
-        // siege writes its settings into the home folder, whatever it is asked.
+        // siege writes its settings into the home folder whatever its arguments.
         let output = Command::new(program)
             .args(args)
             .env("HOME", env::temp_dir())
@@ -88,7 +89,7 @@ pub(crate) fn version(places: &Places, program: &Path, name: &str, args: &[&str]
     noted().or_else(told).unwrap_or_default()
 }
 
-/// The first run of digits and dots with a dot between digits.
+/// Returns the first run of digits and dots that has a dot between digits.
 pub(crate) fn first_version(text: &str) -> Option<String> {
     text.split(|c: char| !(c.is_ascii_digit() || c == '.'))
         .map(|word| word.trim_matches('.'))

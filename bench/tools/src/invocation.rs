@@ -1,4 +1,4 @@
-//! A command line with what it needs, and running it within a time.
+//! A command line with its files, and running it within a time limit.
 
 use crate::find::Program;
 use crate::output::Output;
@@ -12,32 +12,32 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How a tool is called. It runs in a directory of its own; file names are relative to that.
+/// How a tool is called. It runs in its own directory; file names are relative to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Invocation {
     /// The tool's name, for the record.
     pub tool: &'static str,
     /// Arguments.
     pub args: Vec<String>,
-    /// Variables to set.
+    /// Environment variables to set.
     pub env: Vec<(String, String)>,
-    /// Files to write before: name and content.
+    /// Files to write before the start: name and content.
     pub files: Vec<(String, Vec<u8>)>,
-    /// What it reads from standard input.
+    /// Its standard input.
     pub stdin: Vec<u8>,
-    /// Arguments of a second call that turns what the first wrote into what is read (vegeta); empty for none.
-    /// It runs after the load and costs none of its time.
+    /// Arguments of a second call that converts the output of the first (vegeta); empty for none. It runs
+    /// after the load, so it takes no time of the load.
     pub then: Vec<String>,
 }
 
-/// A tool could not be run.
+/// Why a tool could not be run.
 #[derive(Debug)]
 pub enum RunError {
     /// A file of the run could not be written or read.
     File(PathBuf, io::Error),
     /// The program did not start.
     Start(PathBuf, io::Error),
-    /// It was still running at the limit, and was ended.
+    /// It was killed because it still ran at the time limit.
     TooLong(&'static str, Duration),
 }
 
@@ -78,16 +78,16 @@ impl Invocation {
         self
     }
 
-    /// The command line for the record: the tool's name, not where it lies.
+    /// Returns the command line for the record, with the tool's name instead of its path.
     pub fn line(&self) -> Vec<String> {
         std::iter::once(self.tool.to_owned()).chain(self.args.iter().cloned()).collect()
     }
 
-    /// Starts the tool in a directory, which must exist and should be empty. `before` is put in front of the command
-    /// line, such as `taskset --cpu-list 1`.
+    /// Starts the tool in a directory, which must exist and should be empty. `before` is prepended to the
+    /// command line, such as `taskset --cpu-list 1`.
     ///
     /// # Errors
-    /// Where a file cannot be written or the program does not start.
+    /// If a file cannot be written or the program does not start.
     pub fn start(&self, program: &Program, before: &[String], dir: &Path) -> Result<Running, RunError> {
         let write = |name: &str, content: &[u8]| {
             let path = dir.join(name);
@@ -107,7 +107,8 @@ impl Invocation {
         })
     }
 
-    /// Output goes to files: a pipe that nobody empties would hold the tool up while the load runs.
+    /// Spawns the process. Output goes to files: a pipe that is not read would block the tool while the load
+    /// runs.
     fn spawn(
         &self,
         program: &Program,
@@ -139,7 +140,7 @@ impl Invocation {
     }
 }
 
-/// A tool at work. Dropped, it is killed with all that it started.
+/// A running tool. When dropped, it is killed with all its children.
 #[derive(Debug)]
 pub struct Running {
     invocation: Invocation,
@@ -150,23 +151,24 @@ pub struct Running {
 }
 
 impl Running {
-    /// Its process id, and that of its process group.
+    /// Returns its process id, which is also the id of its process group.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether the load is over. After that, [`Self::wait`] returns at once for every tool without a second call.
+    /// Returns whether the load is over. [`Self::wait`] then returns at once for every tool without a second
+    /// call.
     ///
     /// # Errors
-    /// Those of the system.
+    /// If the state of the process cannot be read.
     pub fn is_over(&mut self) -> io::Result<bool> {
         self.child.try_wait().map(|status| status.is_some())
     }
 
-    /// Waits for its end, at most so long.
+    /// Waits until the tool ends, at most for `limit`.
     ///
     /// # Errors
-    /// See [`RunError`]. At the limit it is killed.
+    /// See [`RunError`]. At the limit the tool is killed.
     pub fn wait(mut self, limit: Duration) -> Result<Output, RunError> {
         let started = Instant::now();
         let mut status = self.end(started, limit)?;
@@ -207,7 +209,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Once it was waited for, its id may be another's; its group is left alone then.
+        // After a wait, the id may belong to another process; the group is then left alone.
         if matches!(self.child.try_wait(), Ok(None)) {
             if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
                 let _ = kill_process_group(group, Signal::KILL);

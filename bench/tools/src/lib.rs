@@ -1,11 +1,12 @@
-//! External load tools, each called in its own way and read into one form.
+//! External load tools: each is called in its own way, and the results are converted to one form.
 //!
-//! A [`Request`] says what is to be sent; [`Tool::command`] turns it into a command line, or says what the tool
-//! cannot do; [`Tool::parse`] reads what the tool printed into a [`tollgate_lab_record::LoadResult`]. What a tool
-//! does not tell stays `None`: nothing is filled in from what was asked for, except where the tool is known to keep
-//! it. [`Tool::find`] says where a tool is, or how to get it.
+//! A [`Request`] describes the load. [`Tool::command`] turns it into a command line, or refuses what the tool
+//! cannot do. [`Tool::parse`] converts the tool's output to a [`tollgate_lab_record::LoadResult`]. A figure
+//! that a tool does not report stays `None`: it is not filled in from the request, unless the tool is known
+//! to comply with it. [`Tool::find`] finds a tool, or says how to get it.
 //!
-//! [`Invocation::start`] runs a command in a directory of its own and ends it, with all it started, in time.
+//! [`Invocation::start`] runs a command in its own directory, and ends it with all its children within a time
+//! limit.
 
 mod abilities;
 mod find;

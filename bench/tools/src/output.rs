@@ -1,11 +1,11 @@
-//! What a tool left behind, and the error for output that is not understood.
+//! The output of a tool, and the error for output that cannot be parsed.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::PathBuf;
 
-/// What a tool printed and wrote.
+/// The output of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
     /// [`crate::Program::version`].
@@ -16,9 +16,9 @@ pub struct Output {
     pub stdout: String,
     /// Standard error.
     pub stderr: String,
-    /// The exit code; `None` when a signal ended it.
+    /// The exit code; `None` if a signal ended it.
     pub exit: Option<i32>,
-    /// The directory it ran in, with the files it wrote.
+    /// The directory in which it ran, with the files that it wrote.
     pub dir: PathBuf,
 }
 
@@ -29,16 +29,16 @@ impl Output {
     }
 }
 
-/// A tool printed something else than expected.
+/// The tool's output is not as expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misunderstood {
-    /// The tool.
+    /// The tool's name.
     pub tool: &'static str,
-    /// What should have been there.
+    /// The expected output, in words.
     pub expected: String,
-    /// The end of what it printed.
+    /// The end of the real output.
     pub printed: String,
-    /// Its exit code; `None` when a signal ended it.
+    /// The exit code; `None` if a signal ended the tool.
     pub exit: Option<i32>,
 }
 
@@ -50,7 +50,7 @@ impl Misunderstood {
     }
 }
 
-/// The last 400 characters, on one line: what went wrong usually stands at the end.
+/// Returns the last 400 characters, on one line. Errors are usually at the end.
 fn tail(text: &str) -> String {
     let from = text.char_indices().rev().nth(399).map_or(0, |(at, _)| at);
     text[from..].split_whitespace().collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! What a load tool is asked to send.
+//! The load that a tool is asked to send.
 
 use std::time::Duration;
 use tollgate_lab_record::LoadModel;
@@ -8,7 +8,7 @@ use tollgate_lab_record::LoadModel;
 pub enum Length {
     /// After this time.
     Time(Duration),
-    /// After so many requests over all connections.
+    /// After this number of requests over all connections.
     Count(u64),
 }
 
@@ -26,25 +26,25 @@ pub enum HttpVersion {
 /// A header line of the requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Header {
-    /// A name and its value; each tool gets it in the form that it understands.
+    /// A name and its value; each tool gets them in its own form.
     Field {
         /// The name.
         name: String,
         /// The value.
         value: String,
     },
-    /// Handed to the tool exactly as it stands, right or wrong. The ingress study was published with
-    /// `Connection:Close`, which wrk takes without a word and does not send.
+    /// Given to the tool exactly as it is, valid or not. The ingress study was published with
+    /// `Connection:Close`, which wrk accepts silently and does not send.
     Verbatim(String),
 }
 
 impl Header {
-    /// A name and its value.
+    /// Creates a field of a name and its value.
     pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
         Self::Field { name: name.into(), value: value.into() }
     }
 
-    /// As a command line says it: `Name: value`, with the space that wrk needs.
+    /// Returns the line for a command line: `Name: value`, with the space that wrk needs.
     pub fn line(&self) -> String {
         match self {
             Self::Field { name, value } => format!("{name}: {value}"),
@@ -52,7 +52,7 @@ impl Header {
         }
     }
 
-    /// The value, when this is the named field.
+    /// Returns the value if this is the named field.
     pub fn value_of(&self, wanted: &str) -> Option<&str> {
         match self {
             Self::Field { name, value } if name.eq_ignore_ascii_case(wanted) => Some(value),
@@ -64,39 +64,39 @@ impl Header {
 /// A load, for any tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// Where to; tools that take several send them in turn.
+    /// The URLs; tools that support several send them in turn.
     pub urls: Vec<String>,
-    /// Connections at once.
+    /// The number of connections.
     pub connections: u32,
-    /// Threads of the tool. Tools whose threads cannot be set refuse other numbers than they have.
+    /// The tool's threads. Tools whose threads cannot be set refuse any other number.
     pub threads: u32,
     /// When to end.
     pub length: Length,
-    /// Requests at once on each connection; more than one over HTTP/2 alone.
+    /// Concurrent requests on each connection; more than one over HTTP/2 only.
     pub streams: u32,
-    /// Load before the time that counts, by tools that tell when that begins ([`crate::Tool::phases`]).
+    /// Load before the measured time, for tools that report when that begins ([`crate::Tool::phases`]).
     pub warm_up: Duration,
-    /// How requests are offered.
+    /// Whether requests are sent in a closed loop or at a rate.
     pub model: LoadModel,
-    /// Whether connections are kept between requests.
+    /// Whether connections are reused for several requests.
     pub keep_alive: bool,
-    /// HTTP version; ab speaks only 1.0, h2load 1.1 and 2, all others only 1.1.
+    /// The HTTP version; ab speaks only 1.0, h2load 1.1 and 2, all others only 1.1.
     pub version: HttpVersion,
     /// The method.
     pub method: String,
-    /// Header lines beside those that the tool sends by itself.
+    /// Header lines in addition to the ones that the tool sends by default.
     pub headers: Vec<Header>,
     /// The body; empty for none.
     pub body: Vec<u8>,
-    /// How long to wait for a response.
+    /// The timeout of a response.
     pub timeout: Duration,
-    /// The status that is right; `None` for every 2xx. Tools that tell only "an error status" can take any other
-    /// error status for the expected one: their result then says `Presence`.
+    /// The expected status; `None` for every 2xx. If a tool reports only "an error status", it may take any
+    /// other error status for the expected one; its result then has `Presence`.
     pub status: Option<u16>,
 }
 
 impl Request {
-    /// A closed loop of GET requests over kept connections, with a limit of 10 s a response.
+    /// Creates a closed loop of GET requests over kept connections, with a timeout of 10 s.
     pub fn new(url: impl Into<String>, connections: u32, length: Length) -> Self {
         Self {
             urls: vec![url.into()],
@@ -116,7 +116,8 @@ impl Request {
         }
     }
 
-    /// The header lines, with `Connection: close` when connections are not to be kept and no header says so.
+    /// Returns the header lines, with `Connection: close` if connections are not to be reused and no header
+    /// sets it.
     pub(crate) fn lines_with_close(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.headers.iter().map(Header::line).collect();
         if !self.keep_alive && !self.headers.iter().any(|header| header.value_of("connection").is_some()) {
@@ -125,7 +126,7 @@ impl Request {
         lines
     }
 
-    /// Whether a response with this status is the expected one.
+    /// Returns whether a response with this status is the expected one.
     pub(crate) fn expects(&self, status: u16) -> bool {
         self.status.map_or((200..300).contains(&status), |expected| expected == status)
     }

@@ -1,23 +1,23 @@
-//! Reading the text that tools print for people.
+//! Parses the text that tools print for people.
 
-/// The rest of the first line that starts with a label, blanks around it left out.
+/// Returns the rest of the first line that starts with a label, without surrounding blanks.
 pub(crate) fn after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.trim_start().strip_prefix(label)).map(str::trim)
 }
 
-/// The number at the start of a text, whatever follows it.
+/// Returns the number at the start of a text, whatever follows it.
 pub(crate) fn number(text: &str) -> Option<f64> {
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '-' | '+')).unwrap_or(text.len());
     text[..end].parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// The whole number at the start of a text.
+/// Returns the whole number at the start of a text.
 pub(crate) fn count(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text[..end].parse().ok()
 }
 
-/// The whole number before a word: `count_before("3 total, 2 done", "done")` is 2.
+/// Returns the whole number before a word: `count_before("3 total, 2 done", "done")` is 2.
 pub(crate) fn count_before(text: &str, word: &str) -> Option<u64> {
     let mut words = text.split([' ', ',', '\n']).filter(|word| !word.is_empty());
     let mut last = words.next()?;
@@ -30,7 +30,7 @@ pub(crate) fn count_before(text: &str, word: &str) -> Option<u64> {
     None
 }
 
-/// A time with its unit (`35.00us`, `2.13ms`, `1.29s`, `2m`, `1h`) in microseconds.
+/// Parses a time with its unit (`35.00us`, `2.13ms`, `1.29s`, `2m`, `1h`). Returns microseconds.
 pub(crate) fn time_us(text: &str) -> Option<f64> {
     let text = text.trim();
     let unit = text.find(|c: char| c.is_ascii_alphabetic()).map(|at| &text[at..])?;

@@ -1,4 +1,4 @@
-//! Distributions from counted times.
+//! Builds distributions from counted times.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,25 +7,26 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use std::collections::BTreeMap;
 use tollgate_lab_record::Distribution;
 
-/// Times and how often each was seen.
+/// Times and how often each occurred.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Times {
     counts: BTreeMap<u64, u64>,
     total: u64,
 }
 
-/// What is told of a whole histogram.
+/// The percentiles that are listed for a whole histogram.
 const PERCENTILES: [f64; 8] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999];
 
 impl Times {
-    /// Adds a time in microseconds, so many times.
+    /// Adds a time in microseconds, `times` times.
     pub(crate) fn add(&mut self, us: u64, times: u64) {
         let count = self.counts.entry(us).or_default();
         *count = count.saturating_add(times);
         self.total = self.total.saturating_add(times);
     }
 
-    /// The smallest time that no more than the rest are above; `None` when there is none.
+    /// Returns the smallest recorded time that at least this percentage of the times do not exceed; `None`
+    /// without times.
     pub(crate) fn percentile(&self, percentile: f64) -> Option<f64> {
         let wanted = (self.total as f64 * percentile / 100.0).ceil().max(1.0);
         let mut seen = 0u64;
@@ -38,7 +39,7 @@ impl Times {
         None
     }
 
-    /// The distribution with its histogram; `None` when there is no time at all.
+    /// Returns the distribution with its histogram; `None` without times.
     pub(crate) fn distribution(&self) -> Option<Distribution> {
         if self.total == 0 {
             return None;
@@ -59,7 +60,7 @@ impl Times {
         })
     }
 
-    /// `None` where a time is so long that no histogram of nanoseconds holds it.
+    /// Returns `None` if a time is too long for a histogram of nanoseconds.
     fn histogram(&self) -> Option<String> {
         let mut histogram = Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).ok()?;
         for (us, count) in &self.counts {

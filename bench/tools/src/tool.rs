@@ -9,22 +9,22 @@ use crate::tools;
 use std::fmt;
 use tollgate_lab_record::LoadResult;
 
-/// What an adapter says of its tool.
+/// The adapter of a tool.
 pub(crate) trait Adapter: Sync {
-    /// What the tool can do.
+    /// Returns the tool's abilities.
     fn abilities(&self) -> Abilities;
-    /// Arguments that make it print its version; none where it has no such.
+    /// Returns the arguments with which it prints its version; none if it cannot.
     fn version_args(&self) -> &'static [&'static str] {
         &["--version"]
     }
-    /// How the lines begin that the tool prints when its measurement begins and when it ends, if it does; it then warms
-    /// up by itself ([`Request::warm_up`]).
+    /// Returns the starts of the lines that the tool prints when its measurement begins and when it ends;
+    /// `None` if it prints none. A tool with such lines warms up within its run ([`Request::warm_up`]).
     fn phases(&self) -> Option<(&'static str, &'static str)> {
         None
     }
-    /// The command line of a request that the abilities allow.
+    /// Returns the command line of a request that the abilities permit.
     fn command(&self, request: &Request) -> Result<Invocation, Refused>;
-    /// What it printed.
+    /// Parses the tool's output.
     fn parse(&self, request: &Request, output: &Output) -> Result<LoadResult, Misunderstood>;
 }
 
@@ -37,10 +37,10 @@ macro_rules! tools {
         }
 
         impl Tool {
-            /// All of them.
+            /// All tools.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// As studies, results and command lines write it.
+            /// Returns the name in studies, results and command lines.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),* }
             }
@@ -74,23 +74,23 @@ impl fmt::Display for Tool {
 }
 
 impl Tool {
-    /// The tool of that name.
+    /// Returns the tool with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|tool| tool.name() == name)
     }
 
-    /// What it can do.
+    /// Returns its abilities.
     pub fn abilities(self) -> Abilities {
         self.adapter().abilities()
     }
 
-    /// How the lines begin that it prints when its measurement begins and when it ends; `None` when it says nothing of
-    /// that, and cannot warm up within its run.
+    /// Returns the starts of the lines that it prints when its measurement begins and when it ends. `None` if
+    /// it prints none; it then cannot warm up within its run.
     pub fn phases(self) -> Option<(&'static str, &'static str)> {
         self.adapter().phases()
     }
 
-    /// Where it is, or how to get it. Asks the program for its version.
+    /// Finds the tool, or returns how to get it. Runs the program to read its version.
     pub fn find(self, places: &Places) -> Found {
         let name = self.name();
         match find::find(places, name) {
@@ -113,24 +113,25 @@ impl Tool {
         }
     }
 
-    /// The script that installs it, below the project's root; `None` for what no package has.
+    /// Returns the path of its install script, relative to the project's root; `None` if no package contains
+    /// the tool.
     pub fn install_script(self) -> Option<String> {
         (self != Self::Wrk2).then(|| format!("bench/tools/install/{self}.sh"))
     }
 
-    /// The command line for a request.
+    /// Returns the command line for a request.
     ///
     /// # Errors
-    /// What the tool cannot do of it.
+    /// If the tool cannot do what the request asks for.
     pub fn command(self, request: &Request) -> Result<Invocation, Refused> {
         self.abilities().check(self.name(), request)?;
         self.adapter().command(request)
     }
 
-    /// Reads what the tool printed for that request.
+    /// Parses the tool's output for that request.
     ///
     /// # Errors
-    /// What was expected and is not there.
+    /// If the output is not as expected.
     pub fn parse(self, request: &Request, output: &Output) -> Result<LoadResult, Misunderstood> {
         self.adapter().parse(request, output)
     }

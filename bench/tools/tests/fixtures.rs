@@ -1,4 +1,5 @@
-//! What the tools printed, read; and what no tool should print, refused without a panic.
+//! Tests the parsers with recorded outputs of the tools, and with outputs that no tool should print, which
+//! must be refused without a panic.
 
 use proptest::prelude::*;
 use std::fs;
@@ -186,7 +187,7 @@ fn an_expected_error_status_is_good() {
     assert_eq!(wrk.verification, tollgate_lab_record::Verification::Presence);
 }
 
-/// Every fixture's text, to be bent.
+/// Returns every fixture's text, to be modified.
 fn texts() -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     for tool in

@@ -1,4 +1,4 @@
-//! Every tool that is installed, run for real against a server that counts.
+//! Runs every installed tool against a server that counts.
 
 mod server;
 
@@ -12,7 +12,7 @@ use tollgate_lab_tools::{
 
 const CONNECTIONS: u32 = 4;
 
-/// The tool, or nothing and a word about it: not captured, so that a run tells what it left out.
+/// Returns the tool, or reports past the test runner that it is not installed.
 fn installed(tool: Tool) -> Option<Program> {
     match tool.find(&Places::of_user()) {
         Found::Here(program) => Some(program),
@@ -31,7 +31,7 @@ fn request(tool: Tool, server: &Server, path: &str) -> Request {
     Request { threads, version: able.version, ..Request::new(server.url(path), CONNECTIONS, length) }
 }
 
-/// Runs it; a tool that takes no number of requests in a closed loop gets a second instead.
+/// Runs the tool. One that supports no number of requests in a closed loop runs for a second instead.
 fn run(tool: Tool, program: &Program, request: &mut Request) -> LoadResult {
     let invocation = tool.command(request).unwrap_or_else(|_| {
         request.length = Length::Time(Duration::from_secs(1));
@@ -44,8 +44,8 @@ fn run(tool: Tool, program: &Program, request: &mut Request) -> LoadResult {
     result
 }
 
-/// Requests that the server may have seen beyond those that the tool counted: those under way at the end, and
-/// fortio's first round.
+/// Returns how many more requests the server may have seen than the tool counted: the ones in flight at the
+/// end, and fortio's first round.
 fn slack(request: &Request) -> u64 {
     2 * u64::from(request.connections)
 }
@@ -170,7 +170,7 @@ fn in_turn(tool: Tool, program: &Program) {
 }
 
 fn nobody_there(tool: Tool, program: &Program) {
-    // A port that was just free: nobody answers there.
+    // The port was just closed: no server answers there.
     let url = Server::start().url("/");
     let request = Request { urls: vec![url], ..request(tool, &Server::start(), "/") };
     let invocation = tool.command(&request).or_else(|_| {
@@ -183,7 +183,7 @@ fn nobody_there(tool: Tool, program: &Program) {
         Ok(result) => {
             assert_eq!(result.ok, 0, "{result:?}");
             let Failures { connect, read, .. } = result.failures;
-            // ab says of a refused connection only that it broke.
+            // ab reports a refused connection only as broken.
             let named = if tool == Tool::Ab { read } else { connect };
             assert!(named > 0 && result.failures.total() == named, "{result:?}");
         }

@@ -1,9 +1,10 @@
 //! ab (ApacheBench).
 //!
-//! It always sends HTTP/1.0, with `Connection: Keep-Alive` under `-k`. `-l` keeps it from counting a body of another
-//! length as a failure, because such a response may also have an error status and would be counted twice; `-r` lets
-//! it go on after a broken connection. Percentiles come from `-e`, in microseconds: its table has whole milliseconds.
-//! Its mean is "Time per request (mean)": connections x time / requests, the figure that people quote from ab.
+//! It always sends HTTP/1.0, with `Connection: Keep-Alive` under `-k`. `-l` prevents it from counting a body
+//! of another length as a failure: such a response may also have an error status and would be counted twice.
+//! `-r` makes it continue after a broken connection. Percentiles come from `-e`, in microseconds, since its
+//! table has whole milliseconds. Its mean is "Time per request (mean)": connections x time / requests, the
+//! figure that is usually quoted from ab.
 
 use super::{asked, count_good_and_errors};
 use crate::abilities::{Abilities, Choice, Refused, USUAL};
@@ -21,7 +22,8 @@ const NAME: &str = "ab";
 const PERCENTILES: &str = "percentiles.csv";
 const BODY: &str = "body";
 
-/// With a time, ab still needs a number of requests, and keeps 40 bytes for each: more than it can send.
+/// Even with a time limit, ab needs a number of requests and allocates 40 bytes for each; this is more than
+/// it can send.
 const MOST_A_SECOND: u64 = 500_000;
 
 impl Adapter for Ab {
@@ -60,7 +62,7 @@ impl Adapter for Ab {
             _ => {}
         }
         for header in &request.headers {
-            // ab sends a content type of its own beside one given with -H.
+            // ab sends its own content type in addition to one given with -H.
             match header.value_of("content-type") {
                 Some(kind) => call.args(["-T", kind]),
                 None => call.args(["-H".to_owned(), Header::line(header)]),
@@ -96,7 +98,8 @@ impl Adapter for Ab {
                 kind("Exceptions:").ok_or_else(|| missing("Exceptions:"))?,
             ),
         };
-        // A broken connection, also one that was refused, counts as an exception, as a receive error, or as both.
+        // A broken connection, including one that was refused, counts as an exception, as a receive error, or
+        // as both.
         let broken = receive.saturating_add(exceptions);
         let read = broken.min(complete.saturating_sub(connect).saturating_sub(length));
         let status = after(text, "Non-2xx responses:")
@@ -110,7 +113,7 @@ impl Adapter for Ab {
         count_good_and_errors(&mut result, request, good, status);
         result.failures = Failures { connect, read, length, ..result.failures };
         result.body_bytes = Some(whole("HTML transferred:")?);
-        // Under -k it tells how many responses came over a connection that stayed open.
+        // With -k, it reports how many responses used a connection that stayed open.
         result.keep_alive = after(text, "Keep-Alive requests:").and_then(count).is_some_and(|kept| kept > 0);
         if complete > 0 {
             result.service_time = Some(distribution(text, output, complete, figure("Time per request:")?)?);
@@ -119,7 +122,7 @@ impl Adapter for Ab {
     }
 }
 
-/// ab takes no URL without a path.
+/// Adds a path to a URL without one, which ab does not accept.
 fn with_path(url: &str) -> String {
     let host = url.split_once("://").map_or(url, |(_, rest)| rest);
     if host.contains('/') { url.to_owned() } else { format!("{url}/") }
@@ -142,12 +145,12 @@ fn distribution(
     }
     let edge = |at: f64| percentiles.iter().find(|(percent, _)| *percent == at).map(|(_, us)| *us);
     let (min_us, max_us) = (edge(0.0), edge(100.0));
-    // Of few requests it reads the last percents from beyond its list.
+    // With few requests, ab reads the last percentiles from beyond the end of its list.
     percentiles.retain(|(at, _)| *at > 0.0 && 0.5 + complete as f64 * at / 100.0 < complete as f64);
     if max_us.is_none() {
         return Err(missing());
     }
-    // "Total: min mean [+/-sd] median max" in milliseconds; a 0.0 is no spread but one too small to tell.
+    // "Total: min mean [+/-sd] median max" in milliseconds; 0.0 is a deviation below the resolution.
     let total = after(text, "Total:").unwrap_or_default();
     let stdev = total.split_ascii_whitespace().nth(2).and_then(number).filter(|ms| *ms > 0.0);
     Ok(Distribution {

@@ -1,8 +1,8 @@
-//! bombardier, with its default client fasthttp; with Go's own (`--http1`) where a Host is given, since fasthttp would
-//! connect to that host.
+//! bombardier, with its default client fasthttp. If a Host is set, Go's own client (`--http1`) is used, since
+//! fasthttp would connect to that host.
 //!
-//! A rate is a limit over all connections. It tells statuses by their hundreds; a single expected status can be told
-//! apart only where the others of its hundred do not come.
+//! A rate is a limit over all connections. It reports statuses by their hundreds, so a single expected status
+//! can be recognized only if no others of its hundred occur.
 
 use super::{asked, classify};
 use crate::abilities::{Abilities, RateSupport, Refused, USUAL};
@@ -46,7 +46,7 @@ struct Failed {
     count: u64,
 }
 
-/// Microseconds.
+/// In microseconds.
 #[derive(Deserialize)]
 struct Latency {
     mean: f64,

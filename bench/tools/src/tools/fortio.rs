@@ -1,9 +1,9 @@
 //! fortio.
 //!
-//! Each connection is a goroutine that has its share of the rate and catches up after a wait, so that a rate is not
-//! open: times start when a request really leaves. It makes one request a connection before the load, which it does
-//! not count, and would end there if one failed but for `-allow-initial-errors`. It closes a connection on which it
-//! got an error status.
+//! Each connection is a goroutine that has its share of the rate and catches up after a wait, so the load at
+//! a rate is not open: times start when a request really leaves. Before the load it makes one request on each
+//! connection, which it does not count; without `-allow-initial-errors` it would end if one of these failed.
+//! It closes a connection after an error status.
 
 use super::{asked, json};
 use crate::abilities::{Abilities, RateSupport, Refused, USUAL};
@@ -23,7 +23,7 @@ const BODY: &str = "body";
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Told {
-    /// Nanoseconds.
+    /// In nanoseconds.
     actual_duration: u64,
     num_threads: u32,
     ret_codes: BTreeMap<String, u64>,
@@ -31,7 +31,7 @@ struct Told {
     duration_histogram: Histogram,
 }
 
-/// Seconds.
+/// In seconds.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Histogram {
@@ -71,7 +71,7 @@ impl Adapter for Fortio {
             "-json",
             "-",
         ]);
-        // Buckets of 10 us at the low end, where its own choice is 1 ms.
+        // Buckets of 10 us at the low end; the default is 1 ms.
         call.args(["-r", "0.00001", "-p", "50,75,90,95,99,99.9,99.99"]);
         call.args([
             "-gomaxprocs".to_owned(),

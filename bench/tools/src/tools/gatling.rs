@@ -1,8 +1,9 @@
-//! Gatling, with a simulation of ours that its install script compiles (`install/gatling`).
+//! Gatling, with our simulation, which its install script compiles (`install/gatling`).
 //!
-//! Closed: a user a connection, each in a loop. At a rate: a user a request, at constant arrivals, all sharing as many
-//! connections; times start when the request leaves or waits for a connection. It prints whole milliseconds: a time of
-//! 0 is left out, and so is the distribution when its mean is 0. Its start takes seconds and is not in its figures.
+//! In a closed loop there is one user for each connection. At a rate there is one user for each request, at
+//! constant arrivals, and all users share the given number of connections; times start when the request
+//! leaves or waits for a connection. Gatling prints whole milliseconds: a time of 0 is left out, and so is
+//! the distribution if its mean is 0. Its start takes seconds, which its figures do not include.
 
 use super::{asked, classify};
 use crate::abilities::{Abilities, RateSupport, Refused, USUAL};
@@ -81,7 +82,7 @@ impl Adapter for Gatling {
         };
         let [total, ok, failed] =
             cells("> request count").and_then(|cells| cells.try_into().ok()).unwrap_or_default();
-        // A dash stands for none.
+        // A dash means none.
         let (Some(total), ok, failed) = (total, ok.unwrap_or(0.0), failed.unwrap_or(0.0)) else {
             return Err(missing("a line '> request count' with three numbers".into()));
         };
@@ -122,12 +123,12 @@ impl Adapter for Gatling {
     }
 }
 
-/// A number with commas between its thousands; `None` for the dash of an empty cell.
+/// Parses a number with commas between its thousands; `None` for the dash of an empty cell.
 fn figure(cell: &str) -> Option<f64> {
     number(&cell.trim().replace(',', "")).filter(|number| *number >= 0.0)
 }
 
-/// `> words   1,264   (100%)`; words too long for a line go on below, without the `>`.
+/// Parses `> words   1,264   (100%)`. Words too long for a line continue below, without the `>`.
 fn error(line: &str) -> Option<(&str, u64)> {
     let (rest, _) = line.strip_prefix("> ")?.rsplit_once('(')?;
     let (words, count) = rest.trim_end().rsplit_once(' ')?;

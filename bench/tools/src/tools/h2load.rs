@@ -1,8 +1,8 @@
 //! h2load over HTTP/1.1 (`--h1`) and HTTP/2.
 //!
-//! Its summary has no percentiles, so that its log of every request is read: start, status, microseconds. A rate is a
-//! limit for each connection; what waits for a response catches up. It takes 2xx and 3xx for good; the log tells the
-//! statuses.
+//! Its summary has no percentiles, so its log of every request is parsed: start, status, microseconds. A rate
+//! is a limit for each connection; a connection that waited for a response catches up. It treats 2xx and 3xx
+//! as success; the log has the statuses.
 
 use super::{asked, count_statuses};
 use crate::abilities::{Abilities, RateSupport, Refused, USUAL};
@@ -35,7 +35,7 @@ impl Adapter for H2load {
         }
     }
 
-    /// It flushes its lines, and counts and logs only what comes between these two.
+    /// It flushes its lines, and counts and logs only what happens between these two.
     fn phases(&self) -> Option<(&'static str, &'static str)> {
         Some((
             "Main benchmark duration is started for thread #0",
@@ -47,7 +47,7 @@ impl Adapter for H2load {
         if request.method == "POST" && request.body.is_empty() {
             return Err(Refused { tool: NAME, reason: "sends POST only with a body".into() });
         }
-        // It would send all of them to the first one's host without a word.
+        // It would silently send all of them to the host of the first URL.
         if request.urls.iter().any(|url| origin(url) != origin(&request.urls[0])) {
             return Err(Refused {
                 tool: NAME,
@@ -85,7 +85,7 @@ impl Adapter for H2load {
             call.args(["-d", BODY]).file(BODY, request.body.clone());
         }
         for line in request.lines_with_close() {
-            // Its own Host line is made from this; a second one beside it would be wrong.
+            // Its own Host line is made from this; a second Host line would be wrong.
             let host = line.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("host"));
             let line = host.map_or(line.clone(), |(_, host)| format!(":authority: {}", host.trim()));
             call.args(["-H".to_owned(), line]);
@@ -115,7 +115,7 @@ impl Adapter for H2load {
         result.sent = Some(started);
         count_statuses(&mut result, request, log.statuses);
         result.failures.timeout = late;
-        // Requests that no connection was left to send are errors to it as well.
+        // Requests that were never sent because all connections failed also count as errors.
         result.failures.read = errored.min(started.saturating_sub(done));
         result.failures.connect = errored - result.failures.read;
         result.body_bytes = after(text, "traffic:")
@@ -131,7 +131,7 @@ impl Adapter for H2load {
     }
 }
 
-/// `http://host:port` of a URL.
+/// Returns the `http://host:port` of a URL.
 fn origin(url: &str) -> &str {
     let host = url.find("://").map_or(0, |at| at + 3);
     url[host..].find(['/', '?']).map_or(url, |end| &url[..host + end])
@@ -150,11 +150,12 @@ struct Second {
     statuses: BTreeMap<u16, u64>,
 }
 
-/// A run longer than a day is no run: such a time is a broken line.
+/// The longest plausible run, a day; a longer time means a damaged line.
 const MOST_SECONDS: u64 = 86_400;
 
 impl Log {
-    /// Start in microseconds since 1970, status (-1 without a response), microseconds until its end.
+    /// Parses the log: start in microseconds since 1970, status (-1 without a response), microseconds until
+    /// its end.
     fn read(output: &Output) -> Result<Self, String> {
         let expected = "start, status and microseconds of a request";
         let mut log = Self::default();
@@ -169,7 +170,7 @@ impl Log {
             let status: i32 = field()?.parse().map_err(|_| wrong())?;
             let us: u64 = field()?.parse().map_err(|_| wrong())?;
             let Ok(status) = u16::try_from(status) else { continue };
-            // Threads write in turn: the first line is near the start, not always at it.
+            // Threads write in turn: the first line is near the start, but not always exactly at it.
             let first = *first.get_or_insert(start);
             let second = start.saturating_add(us).saturating_sub(first) / 1_000_000;
             let second = u32::try_from(second.min(MOST_SECONDS)).map_err(|_| wrong())?;

@@ -1,7 +1,7 @@
 //! hey.
 //!
-//! It prints times in steps of 0.1 ms, and has no way to tell its version. A rate is a limit for each worker: ticks
-//! that a worker misses while it waits are lost. Redirects are not followed here; bodies are not compressed.
+//! It prints times in steps of 0.1 ms, and cannot report its version. A rate is a limit for each worker:
+//! ticks that a worker misses while it waits are lost. The adapter disables redirects and compression.
 
 use super::{asked, classify, count_statuses};
 use crate::abilities::{Abilities, RateSupport, Refused, USUAL};
@@ -114,17 +114,17 @@ impl Adapter for Hey {
     }
 }
 
-/// Lines `[a] b` after a heading, up to the next line that is none.
+/// Returns the lines `[a] b` after a heading, up to the first line of another form.
 fn listed<'a>(text: &'a str, heading: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let after = text.lines().skip_while(move |line| line.trim() != heading).skip(1);
     after.map_while(|line| line.trim().strip_prefix('[')?.split_once(']')).map(|(a, b)| (a, b.trim()))
 }
 
-/// `99% in 0.0085 secs`.
+/// Parses `99% in 0.0085 secs`.
 fn percentile(line: &str) -> Option<(f64, f64)> {
     let (percent, rest) = line.trim().split_once("% in ")?;
     let percentile: f64 = percent.parse().ok()?;
     let us = number(rest)? * 1e6;
-    // It prints what it has no time for as 0% in 0 s.
+    // It prints missing percentiles as 0% in 0 s.
     (percentile > 0.0 && us > 0.0).then_some((percentile, us))
 }

@@ -1,4 +1,4 @@
-//! Reading the JSON that tools print.
+//! Parses the JSON that tools print.
 
 use super::{classify, count_statuses};
 use crate::output::{Misunderstood, Output};
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use tollgate_lab_record::{Failures, LoadResult};
 
-/// The JSON value in a text, whatever stands before its first brace and after its end.
+/// Parses the JSON value in a text, ignoring text before its first brace and after its end.
 pub(super) fn read<T: DeserializeOwned>(
     tool: &'static str,
     place: &str,
@@ -20,7 +20,8 @@ pub(super) fn read<T: DeserializeOwned>(
         .map_err(|error| Misunderstood::new(tool, format!("its result in JSON {place} ({error})"), output))
 }
 
-/// Takes responses by status as text, and returns how many had no status: failures of another kind.
+/// Adds responses by status, given as text. Returns how many had no status, which are failures of another
+/// kind.
 pub(super) fn statuses(result: &mut LoadResult, request: &Request, told: &BTreeMap<String, u64>) -> u64 {
     let mut without = 0u64;
     let mut by_status = BTreeMap::new();
@@ -34,8 +35,8 @@ pub(super) fn statuses(result: &mut LoadResult, request: &Request, told: &BTreeM
     without
 }
 
-/// Sorts failures of which the tool tells the number, and of the reasons only the words of each: all go to the kind
-/// that every word agrees on, to `read` where they do not.
+/// Classifies failures if the tool reports only their number and a list of error messages. All go to the kind
+/// that every message suggests, or to `read` if the messages disagree.
 pub(super) fn classify_together<'a>(
     failures: &mut Failures,
     words: impl Iterator<Item = &'a str>,

@@ -1,8 +1,9 @@
-//! k6, with a script of ours.
+//! k6, with our script.
 //!
-//! A virtual user is a connection. A rate is k6's constant arrival rate: it starts requests when they are due as long
-//! as a user is free, and drops them otherwise; `sent` tells how many left. Its time is from sending the request to
-//! the last byte of the response. The script sorts failures by k6's error codes; the summary tells no statuses.
+//! A virtual user is a connection. A rate is k6's constant arrival rate: it starts requests when they are due
+//! as long as a user is free, and drops them otherwise; `sent` is how many left. Its time is from sending the
+//! request to the last byte of the response. The script classifies failures by k6's error codes; the summary
+//! has no statuses.
 
 use super::{asked, json};
 use crate::abilities::{Abilities, RateSupport, Refused, USUAL};
@@ -23,7 +24,7 @@ const SCRIPT: &str = "load.js";
 const SUMMARY: &str = "summary.json";
 const BODY: &str = "body";
 
-/// Error codes: 1050 is a time-out, 1100-1199 names, 1200-1219 connecting, 1300-1399 TLS.
+/// Error codes: 1050 is a timeout, 1100-1199 names, 1200-1219 connecting, 1300-1399 TLS.
 const SCRIPT_END: &str = r#"
 const request = lab.body ? open('body', 'b') : null;
 const kinds = {};
@@ -85,7 +86,7 @@ impl Adapter for K6 {
             (None, Length::Count(requests)) => {
                 json!({"executor": "shared-iterations", "vus": connections, "iterations": requests, "maxDuration": "24h"})
             }
-            // Whole requests in a whole time: milli-requests in 1000 s.
+            // Both must be whole numbers, hence milli-requests in 1000 s.
             (Some(rate), Length::Time(time)) => json!({
                 "executor": "constant-arrival-rate", "rate": (rate * 1e3).round() as u64, "timeUnit": "1000s",
                 "duration": format!("{}ms", time.as_millis()), "preAllocatedVUs": connections, "maxVUs": connections,
@@ -116,7 +117,7 @@ impl Adapter for K6 {
         let mut call = Invocation::new(NAME);
         let mut script = "import http from 'k6/http';\nimport { Counter } from 'k6/metrics';\n".to_owned();
         script.push_str(&format!("export const options = {options};\nconst lab = {lab};\n{SCRIPT_END}"));
-        // Without its control port, which a second k6 would also want, and without telling its makers of the run.
+        // Disables its control port, which a second k6 would use too, and the usage report to its makers.
         call.args(["run", "--quiet", "--no-color", "--no-usage-report", "--address", "", SCRIPT])
             .file(SCRIPT, script);
         if !request.body.is_empty() {
@@ -133,7 +134,7 @@ impl Adapter for K6 {
             Misunderstood::new(NAME, format!("the file {SUMMARY} from our script ({error})"), output)
         })?;
         let told: Told = json::read(NAME, &format!("in the file {SUMMARY}"), &text, output)?;
-        // A counter that was never added to is left out.
+        // A counter that was never incremented is missing.
         let value = |metric: &str, value: &str| {
             told.metrics.get(metric).and_then(|metric| metric.values.get(value)).copied()
         };

@@ -1,4 +1,4 @@
-//! One adapter a file.
+//! The adapters, one in each file.
 
 mod ab;
 mod bombardier;
@@ -32,7 +32,7 @@ use crate::request::Request;
 use std::collections::BTreeMap;
 use tollgate_lab_record::{Failures, LoadResult, Verification};
 
-/// A result in which nothing has been told yet but what was asked for.
+/// Returns a result with the values of the request, to which the tool's figures are added.
 fn asked(tool: &'static str, request: &Request, output: &Output) -> LoadResult {
     LoadResult {
         tool: tool.into(),
@@ -57,7 +57,7 @@ fn asked(tool: &'static str, request: &Request, output: &Output) -> LoadResult {
     }
 }
 
-/// Takes the responses by status and counts the expected ones.
+/// Adds the responses by status and counts the expected ones.
 fn count_statuses(result: &mut LoadResult, request: &Request, statuses: BTreeMap<u16, u64>) {
     for (status, count) in &statuses {
         let sum = if request.expects(*status) { &mut result.ok } else { &mut result.failures.status };
@@ -66,8 +66,9 @@ fn count_statuses(result: &mut LoadResult, request: &Request, statuses: BTreeMap
     result.statuses = statuses;
 }
 
-/// Counts responses of which the tool tells only whether their status was an error (400 and above). Where an error
-/// status is expected, any of them may be it: the result then says that only presence was looked at.
+/// Counts responses if the tool reports only whether their status was an error (400 and above). If an error
+/// status is expected, any error status may be the expected one; the result's verification is then
+/// `Presence`.
 fn count_good_and_errors(result: &mut LoadResult, request: &Request, good: u64, errors: u64) {
     if request.status.is_some_and(|status| status >= 400) {
         (result.ok, result.failures.status) = (errors, good);
@@ -77,7 +78,7 @@ fn count_good_and_errors(result: &mut LoadResult, request: &Request, good: u64, 
     }
 }
 
-/// Adds failures that a tool names in words of its own or of its HTTP library.
+/// Adds failures that a tool describes in its own words or those of its HTTP library.
 fn classify(failures: &mut Failures, words: &str, count: u64) {
     let words = words.to_lowercase();
     let has = |any: &[&str]| any.iter().any(|word| words.contains(word));

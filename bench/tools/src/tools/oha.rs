@@ -1,8 +1,8 @@
 //! oha.
 //!
-//! With a rate it runs with `--latency-correction`: times start when the request was due. At the end of a time, the
-//! requests that are under way are awaited here; without that oha would cut them off and count them as errors. Its
-//! times are those of requests that got a response.
+//! With a rate it runs with `--latency-correction`: times start when the request was due. The adapter makes
+//! it wait for the requests in flight at the end; otherwise oha would abort them and count them as errors.
+//! Its times include only requests that got a response.
 
 use super::{asked, classify, json};
 use crate::abilities::{Abilities, RateSupport, Refused, USUAL};
@@ -28,7 +28,7 @@ struct Told {
     error_distribution: BTreeMap<String, u64>,
 }
 
-/// Seconds.
+/// In seconds.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Summary {

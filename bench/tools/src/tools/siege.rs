@@ -1,10 +1,11 @@
 //! siege.
 //!
-//! Its settings file decides more than its options: as Debian ships it, siege closes every connection, fetches the
-//! resources of a page, follows redirects and stops after 1024 failures. Ours says what is wanted. A connection is a
-//! thread. It measures each request in clock ticks of 10 ms: the sum over many requests is right, a single time is
-//! not, so that the mean is taken from its "concurrency" (sum of times / elapsed time) and times below a tick are left
-//! out. It tells no reason for a failure but for those that it prints as they happen.
+//! Its settings file decides more than its options. As Debian ships it, siege closes every connection,
+//! fetches the resources of a page, follows redirects and stops after 1024 failures; the adapter writes its
+//! own file. A connection is a thread. siege measures each request in clock ticks of 10 ms: the sum over many
+//! requests is right, a single time is not. The mean is therefore taken from its "concurrency" (sum of times
+//! / elapsed time), and times below a tick are left out. The only reasons for failures are the messages that
+//! it prints as they happen.
 
 use super::{asked, count_good_and_errors, json};
 use crate::abilities::{Abilities, Choice, Refused, USUAL};

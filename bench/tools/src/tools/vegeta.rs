@@ -1,8 +1,8 @@
 //! vegeta.
 //!
-//! At a rate its requests leave when they are due, as long as a worker is free: workers are as many as connections
-//! here. A time starts when the request really leaves. Without a rate all workers send as fast as they are answered.
-//! It writes each result to a file; the report is made from that after the load.
+//! At a rate, its requests leave when they are due, as long as a worker is free; here there are as many
+//! workers as connections. A time starts when the request really leaves. Without a rate, all workers send as
+//! fast as they get responses. It writes each result to a file, from which the report is made after the load.
 
 use super::{asked, json};
 use crate::abilities::{Abilities, RateSupport, Refused, USUAL};
@@ -69,7 +69,7 @@ impl Adapter for Vegeta {
         };
         let connections = request.connections.to_string();
         let mut call = Invocation::new(NAME);
-        // Whole requests in a whole time, since it takes no fractions: milli-requests in 1000 s.
+        // It accepts no fractions, hence milli-requests in 1000 s.
         let rate = if rate > 0.0 { format!("{:.0}/1000s", rate * 1e3) } else { "0".into() };
         call.args(["-cpus".to_owned(), request.threads.to_string(), "attack".into()]);
         call.args([
@@ -105,7 +105,7 @@ impl Adapter for Vegeta {
         result.sent = Some(told.requests);
         let without = json::statuses(&mut result, request, &told.status_codes);
         let errors = told.errors.unwrap_or_default();
-        // A status beyond 399 is among the errors too, as "503 Service Unavailable".
+        // A status beyond 399 is listed among the errors too, as "503 Service Unavailable".
         let broken = errors.iter().map(String::as_str).filter(|words| !is_status(words));
         if without > 0 {
             json::classify_together(&mut result.failures, broken, without);

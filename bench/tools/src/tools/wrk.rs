@@ -1,11 +1,12 @@
 //! wrk.
 //!
-//! Our script runs only after the load and prints what wrk's table rounds: whole microseconds with their counts, so
-//! that runs can be merged. What must be known of these times: a time above wrk's time-out is left out and counted
-//! as a time-out, and wrk adds times that it believes it missed (its own correction, from the average interval of a
-//! connection), so that there may be more times than responses. The time starts when a request is written.
+//! Our script runs only after the load and prints what wrk's table rounds: whole microseconds with their
+//! counts, so that runs can be merged. These times have two peculiarities. A time above wrk's timeout is left
+//! out and counted as a timeout. wrk adds times that it assumes it missed (its own correction, from the
+//! average interval of a connection), so there may be more times than responses. The time starts when a
+//! request is written.
 //!
-//! Statuses from 400 up are errors, all others are good to it.
+//! Statuses from 400 up are errors; it treats all others as success.
 
 use super::{asked, count_good_and_errors};
 use crate::abilities::{Abilities, Refused, USUAL};
@@ -61,7 +62,8 @@ impl Adapter for Wrk {
         let mut result = asked(NAME, request, output);
         result.connections = opened(request);
         result.seconds = duration as f64 / 1e6;
-        // A late response is among the complete ones, and may be an error as well: taken off once.
+        // A late response is included in the complete ones, and may be an error as well: it is subtracted
+        // once.
         let good = complete.saturating_sub(status).saturating_sub(timeout);
         count_good_and_errors(&mut result, request, good, status);
         result.failures = Failures { connect, read, write, timeout, ..result.failures };
@@ -79,12 +81,12 @@ fn times(line: &str) -> Option<Times> {
     Some(times)
 }
 
-/// What wrk really opens: the same number in each thread, the rest left out.
+/// Returns the connections that wrk really opens: the same number in each thread, without the remainder.
 pub(super) fn opened(request: &Request) -> u32 {
     request.connections / request.threads.max(1) * request.threads
 }
 
-/// The command line of wrk and wrk2, which share it.
+/// Returns the command line, which wrk and wrk2 share.
 pub(super) fn command(name: &'static str, request: &Request, at_end: &str) -> Invocation {
     let mut call = Invocation::new(name);
     call.args([format!("-t{}", request.threads), format!("-c{}", request.connections)]);
@@ -109,7 +111,7 @@ pub(super) fn command(name: &'static str, request: &Request, at_end: &str) -> In
     call
 }
 
-/// Bytes within a Lua string.
+/// Escapes bytes for a Lua string.
 fn lua(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         match byte {

@@ -1,7 +1,8 @@
-//! wrk2, built by its user under the name `wrk2`.
+//! wrk2, which the user builds under the name `wrk2`.
 //!
-//! It always has a rate. Its "recorded" times start when a request was due, its "uncorrected" ones (`--u_latency`)
-//! when it left. It calibrates itself for the first 10 seconds and forgets their times, though not their requests.
+//! It always has a rate. Its "recorded" times start when a request was due, its "uncorrected" ones
+//! (`--u_latency`) when it left. It calibrates itself for the first 10 seconds and discards the times of that
+//! span, though not the requests.
 
 use super::{asked, count_good_and_errors, wrk};
 use crate::abilities::{Abilities, RateSupport, Refused, USUAL};
@@ -78,7 +79,7 @@ impl Adapter for Wrk2 {
     }
 }
 
-/// One of its two tables with the lines of figures at its end; `None` where it has no time in it.
+/// Parses one of its two tables with the lines of figures at its end; `None` if the table is empty.
 fn distribution(text: &str, which: &str) -> Option<Distribution> {
     let heading = format!("Latency Distribution (HdrHistogram - {which}");
     let (_, table) = text.split_once(&heading)?;

@@ -1,4 +1,4 @@
-//! A small HTTP/1 server that counts what it gets.
+//! A small HTTP/1 server that counts requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// What was seen.
+/// The server's counters.
 #[derive(Default)]
 pub struct Seen {
     connections: AtomicU64,
@@ -16,7 +16,7 @@ pub struct Seen {
     stopped: AtomicBool,
 }
 
-/// It ends with the value.
+/// A server that stops when dropped.
 pub struct Server {
     address: SocketAddr,
     seen: Arc<Seen>,
@@ -37,14 +37,14 @@ impl Server {
                 }
                 let (stream, shared) = (stream.unwrap(), shared.clone());
                 shared.connections.fetch_add(1, Ordering::SeqCst);
-                // A tool that goes away in mid-request is no failure of the server's.
+                // A tool that disconnects during a request is not a failure of the server.
                 thread::spawn(move || _ = serve(&stream, &shared));
             }
         });
         Self { address, seen, listening: Some(listening) }
     }
 
-    /// `/` answers 200; `/404` with 404, and so on.
+    /// Returns the URL of a path: `/` answers 200, `/404` answers 404, and so on.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
@@ -66,7 +66,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.seen.stopped.store(true, Ordering::SeqCst);
         let _ = TcpStream::connect(self.address);
-        // Only then is the port nobody's.
+        // The port is free only after the join.
         let _ = self.listening.take().map(JoinHandle::join);
     }
 }
@@ -101,7 +101,7 @@ fn serve(stream: &TcpStream, seen: &Seen) -> std::io::Result<()> {
         *seen.last.lock().unwrap_or_else(PoisonError::into_inner) = (head, body);
         let text = if head_only { "" } else { BODY };
         let length = BODY.len();
-        // In one write: a part by itself would wait for the client's acknowledgement.
+        // A single write: a second part would wait for the client's acknowledgement.
         let answer = format!(
             "HTTP/1.1 {status} Answer\r\nContent-Length: {length}\r\nConnection: {connection}\r\n\r\n{text}"
         );

@@ -110,7 +110,8 @@ pub struct Config {
     pub overload: Overload,
     /// Policies of every route.
     pub policies: Policies,
-    /// The store that keeps changes made through the admin API. Default none: the API is then read-only.
+    /// The store that keeps changes made through the admin API. Default none: without etcd, the API is then
+    /// read-only.
     pub store: Option<StoreSettings>,
     /// The etcd that shares resources between several gateways, instead of a store. Default none.
     pub etcd: Option<EtcdSettings>,

@@ -73,7 +73,7 @@ fn read_by(
     reader.is_done().then(|| Ok((data, reader.trailers().to_vec(), at)))
 }
 
-/// The data and the trailer section of exactly one body, read the plain way.
+/// Returns the data and the trailer section of exactly one body, read the plain way.
 fn plainly(mut bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut data = Vec::new();
     loop {

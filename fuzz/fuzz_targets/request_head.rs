@@ -17,7 +17,7 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(whole, parse(bytes, &(0..=bytes.len()).collect::<Vec<_>>()), "byte by byte");
 });
 
-/// All that can be known of a head, if it ended.
+/// Returns all that can be known of a head, if it ended.
 fn parse(bytes: &[u8], reads: &[usize]) -> Option<Result<(usize, String), HeadError>> {
     let mut head = RequestHead::default();
     let mut parser = RequestParser::default();

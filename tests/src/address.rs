@@ -1,4 +1,4 @@
-//! Addresses that no other test uses.
+//! Addresses that no other test uses, and addresses that refuse or ignore connections.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
-/// An address on a loopback IP of its own (all of 127.0.0.0/8 is local on Linux), so that tests side by side,
-/// whose gateways bind with `SO_REUSEPORT`, can never share a port by accident.
+/// Returns an unused address on a loopback IP of its own (all of 127.0.0.0/8 is local on Linux). Gateways
+/// bind with `SO_REUSEPORT`; because of the separate IPs, tests that run in parallel never share a port by
+/// accident.
 ///
 /// # Panics
-/// When the machine has no IPv4 loopback.
+/// Panics if the machine has no IPv4 loopback.
 #[must_use]
 pub fn free_address() -> SocketAddr {
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -21,27 +22,27 @@ pub fn free_address() -> SocketAddr {
     listener.local_addr().expect("bound")
 }
 
-/// A port of its own for a server that listens on 127.0.0.1 or on all addresses: outside the range of client ports, where
-/// the connection of any other test may sit on it before the server does.
+/// Returns an unused port for a server that listens on 127.0.0.1 or on all addresses. The port is outside the
+/// ephemeral range, so that no client connection of another test can occupy it before the server binds it.
 ///
 /// # Panics
-/// When the machine has none.
+/// Panics if the machine has none.
 #[must_use]
 pub fn free_port() -> u16 {
     tollgate_lab_meter::ports::free_ports(1).expect("a port")[0]
 }
 
-/// An address that refuses connections.
+/// Returns an address that refuses connections.
 #[must_use]
 pub fn refused_address() -> SocketAddr {
     free_address()
 }
 
-/// A listener whose backlog is full, so that a further connect gets no answer at all; and the sockets that must be
-/// kept for it to stay so.
+/// Returns the address of a listener whose backlog is full, so that a further connect gets no answer. The
+/// caller keeps the returned sockets open for as long as the backlog must stay full.
 ///
 /// # Panics
-/// When sockets cannot be made.
+/// Panics if sockets cannot be made.
 #[must_use]
 pub fn full_backlog() -> (SocketAddr, Vec<Socket>) {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("socket");

@@ -1,4 +1,4 @@
-//! The admin API.
+//! Requests to the admin API.
 
 use std::sync::Arc;
 
@@ -6,13 +6,14 @@ use serde_json::Value;
 
 use crate::{Client, Gateway, Response};
 
-/// The line that says that a body is JSON.
+/// The header line for a JSON body.
 pub const JSON: &str = "Content-Type: application/json\r\n";
 
-/// A request to the API, on a connection of its own, with further lines of the head.
+/// Sends a request to the API on a connection of its own. `lines` holds further header lines, each with its
+/// CR LF.
 ///
 /// # Panics
-/// When there is no whole answer.
+/// Panics if there is no whole answer.
 pub fn call(gateway: &Gateway, method: &str, path: &str, lines: &str, body: &str) -> Response {
     let mut client = Client::connect(gateway.admin_address(), Arc::default());
     let length = body.len();
@@ -21,18 +22,18 @@ pub fn call(gateway: &Gateway, method: &str, path: &str, lines: &str, body: &str
     ))
 }
 
-/// Puts a resource there.
+/// Creates or replaces a resource by `PUT` with a JSON body.
 ///
 /// # Panics
-/// When there is no whole answer.
+/// Panics if there is no whole answer.
 pub fn put(gateway: &Gateway, path: &str, value: &Value) -> Response {
     call(gateway, "PUT", path, JSON, &value.to_string())
 }
 
-/// The JSON of an answer.
+/// Parses the body of an answer as JSON.
 ///
 /// # Panics
-/// When it is none.
+/// Panics if the body is not JSON.
 pub fn json_of(response: &Response) -> Value {
     serde_json::from_str(&response.text()).expect("JSON")
 }

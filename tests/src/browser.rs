@@ -1,7 +1,7 @@
-//! A real browser: Chromium without a window, driven by its own ChromeDriver over WebDriver (W3C).
+//! A real browser: headless Chromium, driven by its own ChromeDriver over WebDriver (W3C).
 //!
-//! WebDriver is JSON over HTTP, so a client of it is a page of code; Debian builds the driver from the browser's source,
-//! so the two always fit.
+//! WebDriver is JSON over HTTP, so a client of it takes few lines. Debian builds the driver from the
+//! browser's source, so the two versions always match.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// How long the browser may take for a step: on a busy machine its start alone takes many seconds.
+/// How long the browser may take for one step. On a busy machine its start alone takes many seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The key under which WebDriver names an element (section 12.1).
+/// The key under which WebDriver returns an element's id (section 12.1).
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// How often the driver is started until it has its port: it takes one that is free for IPv4 and ends if another program has the
-/// same one for IPv6.
+/// How often the driver is started until it has a port. The driver picks a port that is free for IPv4 and
+/// exits if another program holds the same port for IPv6.
 const DRIVER_STARTS: usize = 5;
 
-/// The driver and its port; `None`: it has ended at once.
+/// Returns the driver and its port, or `None` if the driver exited at once.
 fn start_driver() -> Option<(Child, u16)> {
     let driver =
         Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
@@ -33,7 +33,7 @@ fn start_driver() -> Option<(Child, u16)> {
         reap(driver);
         return None;
     };
-    // It may say more, and must find a reader.
+    // The driver may write more; without a reader it would block.
     thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
     Some((driver, port))
 }
@@ -49,22 +49,22 @@ fn reap(mut driver: Child) {
     let _ = driver.wait();
 }
 
-/// A browser with one page, an empty profile of its own, and no way to resolve a name.
+/// A browser with one page and an empty profile of its own. It resolves no host names.
 #[derive(Debug)]
 pub struct Browser {
     driver: Child,
     address: SocketAddr,
     session: String,
-    /// Chromium itself, which would outlive a driver that is killed.
+    /// Chromium's own process id. Chromium would outlive a driver that is killed.
     process: Option<u64>,
     profile: PathBuf,
 }
 
 impl Browser {
-    /// Starts it. `language` is what the browser says that it prefers: `en-US`, `zh-CN`.
+    /// Starts the browser. `language` is the language that it prefers, such as `en-US` or `zh-CN`.
     ///
     /// # Panics
-    /// When it is not installed, or does not start.
+    /// Panics if the browser is not installed, or does not start.
     #[must_use]
     pub fn start(language: &str) -> Self {
         let (driver, port) = (0..DRIVER_STARTS).find_map(|_| start_driver()).expect("the driver starts");
@@ -79,7 +79,8 @@ impl Browser {
             "--disable-background-networking".to_owned(),
             "--disable-component-update".to_owned(),
             "--disable-dev-shm-usage".to_owned(),
-            // The tests run as root in containers, where Chromium's own sandbox cannot start; the page is ours.
+            // The tests run as root in containers, where Chromium's own sandbox cannot start. The page under
+            // test is trusted.
             "--no-sandbox".to_owned(),
             "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.*".to_owned(),
             "--window-size=1280,900".to_owned(),
@@ -101,7 +102,7 @@ impl Browser {
         self.post("/url", &json!({ "url": url }));
     }
 
-    /// What a function with this body returns in the page.
+    /// Runs `body` as a JavaScript function in the page and returns its result.
     #[must_use]
     pub fn script(&self, body: &str) -> Value {
         self.post("/execute/sync", &json!({ "script": body, "args": [] }))
@@ -110,7 +111,7 @@ impl Browser {
     /// Waits until an expression is true in the page.
     ///
     /// # Panics
-    /// When it is not in time; shows the page's text and what it complained of.
+    /// Panics after two minutes, with the page's text and its console messages.
     pub fn wait(&self, expression: &str) {
         let begun = Instant::now();
         while !self.holds(expression) {
@@ -124,37 +125,38 @@ impl Browser {
         }
     }
 
-    /// Whether an expression is true in the page; one that throws is not.
+    /// Returns whether an expression is true in the page. An expression that throws counts as false.
     #[must_use]
     pub fn holds(&self, expression: &str) -> bool {
         self.script(&format!("try {{ return !!({expression}) }} catch {{ return false }}")) == json!(true)
     }
 
-    /// Waits until the page's text holds this.
+    /// Waits until the page's text contains `text`.
     pub fn wait_text(&self, text: &str) {
         self.wait(&format!("document.body.innerText.includes({})", json!(text)));
     }
 
-    /// The text of the first element that a CSS selector finds; blanks that do not break are blanks.
+    /// Returns the text of the first element that a CSS selector finds. Non-breaking spaces become spaces.
     #[must_use]
     pub fn text(&self, selector: &str) -> String {
         let text = self.script(&format!("return document.querySelector({})?.innerText", json!(selector)));
         text.as_str().unwrap_or_else(|| panic!("nothing is `{selector}`")).replace('\u{a0}', " ")
     }
 
-    /// Clicks it, as a person would: it must be there, be seen and not be covered.
+    /// Clicks an element as a person would: it must exist, be visible and not be covered.
     pub fn click(&self, selector: &str) {
         self.wait(&format!("document.querySelector({})", json!(selector)));
         self.post(&format!("/element/{}/click", self.element(selector)), &json!({}));
     }
 
-    /// Types into a field in place of what is there, as a person would: selects all (Control and A), takes it away, types.
+    /// Replaces the text of a field as a person would: selects all (Control+A), deletes, types.
     pub fn fill(&self, selector: &str, text: &str) {
         self.wait(&format!("document.querySelector({})", json!(selector)));
         self.keys(selector, &format!("\u{E009}a\u{E000}\u{E003}{text}"));
     }
 
-    /// Types into what a selector finds; keys without a character as WebDriver has them (`\u{E004}` is Tab).
+    /// Types into the element that a selector finds. Keys without a character use WebDriver's code points
+    /// (`\u{E004}` is Tab).
     pub fn keys(&self, selector: &str, text: &str) {
         self.post(&format!("/element/{}/value", self.element(selector)), &json!({ "text": text }));
     }
@@ -164,20 +166,20 @@ impl Browser {
         self.click(&format!("{selector} option[value={}]", json!(value)));
     }
 
-    /// What the system is said to prefer: dark, or light.
+    /// Sets the colour scheme that the page sees: dark or light.
     pub fn dark(&self, dark: bool) {
         let value = if dark { "dark" } else { "light" };
         let features = json!([{ "name": "prefers-color-scheme", "value": value }]);
         self.cdp("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 
-    /// How large the page is seen, in pixels.
+    /// Sets the size of the viewport, in pixels.
     pub fn size(&self, width: u32, height: u32) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.cdp("Emulation.setDeviceMetricsOverride", &size);
     }
 
-    /// Errors and warnings on the console since this was asked last.
+    /// Returns the console errors and warnings since the last call.
     #[must_use]
     pub fn complaints(&self) -> Vec<String> {
         let entries = self.post("/se/log", &json!({ "type": "browser" }));
@@ -187,7 +189,7 @@ impl Browser {
         bad.map(|entry| entry["message"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// The addresses that pages asked for since this was asked last.
+    /// Returns the URLs that pages requested since the last call.
     #[must_use]
     pub fn asked(&self) -> Vec<String> {
         let entries = self.post("/se/log", &json!({ "type": "performance" }));
@@ -199,10 +201,10 @@ impl Browser {
             .collect()
     }
 
-    /// Keeps a picture of what is seen.
+    /// Writes a screenshot to `file`.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// Panics if the file cannot be written.
     pub fn picture(&self, file: &Path) {
         let text = self.command("GET", &format!("{}/screenshot", self.session), &Value::Null);
         let text = text.as_str().expect("base64");
@@ -223,7 +225,7 @@ impl Browser {
         self.command("POST", &format!("{}{path}", self.session), body)
     }
 
-    /// One command (section 6 of WebDriver). Gives its value.
+    /// Sends one WebDriver command (section 6 of WebDriver) and returns its value.
     fn command(&self, method: &str, path: &str, body: &Value) -> Value {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let head =
@@ -265,7 +267,7 @@ impl Drop for Browser {
     }
 }
 
-/// Base64 (RFC 4648, section 4) of a driver that can be trusted.
+/// Decodes Base64 (RFC 4648, section 4). The input comes from the driver, so it is not validated.
 fn base64(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
     let (mut bits, mut held) = (0_u32, 0);

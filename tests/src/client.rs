@@ -1,4 +1,4 @@
-//! A client: raw bytes in, answers out.
+//! An HTTP/1 client: the test sends raw bytes, and the client parses the answers strictly.
 
 use std::io::ErrorKind;
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -22,24 +22,25 @@ impl Client {
     /// Connects. Final answers are added to `answers`.
     ///
     /// # Panics
-    /// When the connection is refused.
+    /// Panics if the connection is refused.
     #[must_use]
     pub fn connect(address: SocketAddr, answers: Arc<AtomicU64>) -> Self {
         let stream = TcpStream::connect(address).expect("the gateway accepts");
         Self { wire: Wire::new(stream, None), answers }
     }
 
-    /// Connects, if somebody accepts.
+    /// Connects, or returns `None` if the connection is refused.
     #[must_use]
     pub fn try_connect(address: SocketAddr) -> Option<Self> {
         let stream = TcpStream::connect(address).ok()?;
         Some(Self { wire: Wire::new(stream, None), answers: Arc::default() })
     }
 
-    /// Connects with a receive buffer of about `bytes`, so that a client that does not read is soon felt.
+    /// Connects with a receive buffer of about `bytes`, so that the gateway soon notices a client that does
+    /// not read.
     ///
     /// # Panics
-    /// When the connection is refused.
+    /// Panics if the connection is refused.
     #[must_use]
     pub fn connect_small(address: SocketAddr, answers: Arc<AtomicU64>, bytes: usize) -> Self {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("socket");
@@ -48,24 +49,25 @@ impl Client {
         Self { wire: Wire::new(socket.into(), None), answers }
     }
 
-    /// The client's own address.
+    /// Returns the client's own address.
     ///
     /// # Panics
-    /// When the socket has none.
+    /// Panics if the socket has no address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.wire.stream().expect("not reset").local_addr().expect("bound")
     }
 
-    /// The connection, for what the methods here do not offer.
+    /// Returns the underlying connection, for operations that the methods here do not offer.
     pub fn wire(&mut self) -> &mut Wire {
         &mut self.wire
     }
 
-    /// Sends bytes. That the gateway has answered and closed already is no mistake: the test reads the answer next.
+    /// Sends bytes. If the gateway has already answered and closed, that is no error: the test reads the
+    /// answer next.
     ///
     /// # Panics
-    /// When the gateway takes no byte for [`crate::DEADLINE`].
+    /// Panics if the gateway takes no byte for [`crate::DEADLINE`].
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         if let Err(e) = self.wire.send(bytes.as_ref()) {
             let gone = matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset);
@@ -100,7 +102,7 @@ impl Client {
     /// Reads the body that belongs to `response`.
     ///
     /// # Errors
-    /// See [`ReadError`]; what came before the error is in the body.
+    /// See [`ReadError`]. The bytes that arrived before the error are in the body.
     pub fn try_body(&mut self, response: &mut Response) -> Result<(), ReadError> {
         let body = &mut response.body;
         response.trailers = self.wire.body(response.framing, |piece| body.extend_from_slice(piece))?;
@@ -120,7 +122,7 @@ impl Client {
     /// Reads a response's head.
     ///
     /// # Panics
-    /// When there is none.
+    /// Panics if there is none.
     pub fn head(&mut self) -> Response {
         self.try_head("GET")
             .unwrap_or_else(|e| panic!("no response head: {e:?}; bytes {:?}", self.wire.pending()))
@@ -129,7 +131,7 @@ impl Client {
     /// Reads one 1xx response.
     ///
     /// # Panics
-    /// When something else comes.
+    /// Panics if something else comes.
     pub fn interim(&mut self) -> Response {
         let response = self.wire.response_head("GET").expect("an interim response");
         assert!(response.status < 200, "expected 1xx, got {response:?}");
@@ -139,7 +141,7 @@ impl Client {
     /// Reads a whole response.
     ///
     /// # Panics
-    /// When there is none.
+    /// Panics if there is none.
     pub fn response(&mut self) -> Response {
         self.response_to("GET")
     }
@@ -147,7 +149,7 @@ impl Client {
     /// Reads a whole response to a request with `method`.
     ///
     /// # Panics
-    /// When there is none.
+    /// Panics if there is none.
     pub fn response_to(&mut self, method: &str) -> Response {
         self.try_response(method)
             .unwrap_or_else(|e| panic!("no response: {e:?}; bytes {:?}", self.wire.pending()))
@@ -159,12 +161,12 @@ impl Client {
         self.response()
     }
 
-    /// `GET target` with a Host.
+    /// Sends `GET target` with a Host, and reads the response.
     pub fn get(&mut self, target: &str) -> Response {
         self.ask(format!("GET {target} HTTP/1.1\r\nHost: test.example\r\n\r\n"))
     }
 
-    /// `GET target` with a Host, for a test to which a lost answer is an answer.
+    /// Sends `GET target` with a Host, for tests in which a lost answer is a valid outcome.
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -173,14 +175,14 @@ impl Client {
         self.try_response("GET")
     }
 
-    /// `POST target` with a Host and a body.
+    /// Sends `POST target` with a Host and a body, and reads the response.
     pub fn post(&mut self, target: &str, body: &[u8]) -> Response {
         let head =
             format!("POST {target} HTTP/1.1\r\nHost: test.example\r\nContent-Length: {}\r\n\r\n", body.len());
         self.ask([head.as_bytes(), body].concat())
     }
 
-    /// Sends FIN; the answer is still read.
+    /// Sends FIN; answers can still be read.
     pub fn half_close(&self) {
         if let Some(stream) = self.wire.stream() {
             // The gateway may have closed already.
@@ -193,10 +195,10 @@ impl Client {
         self.wire.reset();
     }
 
-    /// Demands that the gateway ends the connection and sends nothing before.
+    /// Asserts that the gateway ends the connection without sending anything first.
     ///
     /// # Panics
-    /// When it sends something or leaves the connection open.
+    /// Panics if the gateway sends something or leaves the connection open.
     pub fn expect_close(&mut self) {
         let closed = self.wire.wait_close();
         let rest = String::from_utf8_lossy(self.wire.pending()).into_owned();
@@ -204,10 +206,10 @@ impl Client {
         assert!(closed, "the gateway leaves the connection open");
     }
 
-    /// Demands that nothing comes and that the connection stays open, for a short while.
+    /// Asserts that nothing arrives and that the connection stays open for `how_long`.
     ///
     /// # Panics
-    /// When something comes or the connection ends.
+    /// Panics if something arrives or the connection ends.
     pub fn expect_silence(&mut self, how_long: Duration) {
         self.wire.set_deadline(how_long);
         let outcome = self.wire.fill();
@@ -220,10 +222,10 @@ impl Client {
         );
     }
 
-    /// Demands that the connection still carries requests.
+    /// Asserts that the connection still carries requests.
     ///
     /// # Panics
-    /// When it does not.
+    /// Panics if the request gets no answer.
     pub fn expect_alive(&mut self) {
         let response = self.get("/alive");
         assert!(response.status < 500 && response.framing != Framing::Close, "{response:?}");

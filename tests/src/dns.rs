@@ -1,4 +1,4 @@
-//! A name server that says what a test wants, over UDP; what it says can change at any time.
+//! A DNS server over UDP whose records a test can change at any time.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -6,28 +6,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// An error instead of an answer (RFC 1035, 4.1.1).
+/// An error response (RFC 1035, 4.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DnsError {
     /// The server failed (SERVFAIL).
     ServerFailure = 2,
-    /// There is no such name (NXDOMAIN).
+    /// The name does not exist (NXDOMAIN).
     NoSuchName = 3,
 }
 
-/// One record, whose time to live is a second.
+/// One record, with a time to live of one second.
 #[derive(Clone, Debug)]
 pub enum DnsRecord {
-    /// A.
+    /// An A record.
     Address(Ipv4Addr),
-    /// CNAME.
+    /// A CNAME record.
     Alias(String),
-    /// SRV: the port and the target.
+    /// An SRV record: the port and the target.
     Service(u16, String),
 }
 
-/// What is said of a name.
+/// The server's answer for a name.
 #[derive(Clone, Debug)]
 pub enum DnsSays {
     /// A records.
@@ -37,27 +37,28 @@ pub enum DnsSays {
         /// The addresses.
         addresses: Vec<Ipv4Addr>,
     },
-    /// SRV records, each with a target that is an address under `.ip.test`, such as `127-0-0-1.ip.test`.
+    /// SRV records. Each target is a name under `.ip.test` that encodes an address, such as
+    /// `127-0-0-1.ip.test`.
     Services {
         /// Time to live in seconds.
         ttl: u32,
-        /// Priority, weight, and where.
+        /// Priority, weight, and address of each service.
         services: Vec<(u16, u16, SocketAddr)>,
     },
-    /// Records of any names, whatever was asked for.
+    /// Records of any names, whatever the question was.
     Mixed {
-        /// The answer section: each record with the name that it is of.
+        /// The answer section: each record with its owner name.
         answers: Vec<(String, DnsRecord)>,
         /// The additional section.
         along: Vec<(String, DnsRecord)>,
     },
-    /// An error.
+    /// An error response.
     Error(DnsError),
-    /// Nothing at all: the server might as well be dead.
+    /// No answer at all, as from a dead server.
     Silence,
 }
 
-/// A name server of a test's own.
+/// A DNS server of one test.
 #[derive(Debug)]
 pub struct Dns {
     address: SocketAddr,
@@ -69,10 +70,10 @@ const A: u16 = 1;
 const SRV: u16 = 33;
 
 impl Dns {
-    /// A server that knows no name.
+    /// Starts a server that knows no name.
     ///
     /// # Panics
-    /// When no socket can be bound.
+    /// Panics if no socket can be bound.
     #[must_use]
     pub fn start() -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
@@ -95,33 +96,33 @@ impl Dns {
         Self { address, zone, asked }
     }
 
-    /// Where it is.
+    /// Returns the address on which the server listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it says of a name (lower case, without a final dot) from now on.
+    /// Sets the answer for a name (lower case, without a final dot) from now on.
     ///
     /// # Panics
-    /// When its thread died.
+    /// Panics if the server's thread died.
     pub fn say(&self, name: &str, says: DnsSays) {
         self.zone.lock().expect("zone").insert(name.to_owned(), says);
     }
 
-    /// The addresses of a name from now on.
+    /// Sets the A records of a name from now on.
     pub fn say_addresses(&self, name: &str, ttl: u32, addresses: &[Ipv4Addr]) {
         self.say(name, DnsSays::Addresses { ttl, addresses: addresses.to_vec() });
     }
 
-    /// How many questions it got.
+    /// Returns how many questions the server received.
     #[must_use]
     pub fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 }
 
-/// The name and type that are asked for, and where the question ends.
+/// Returns the name and type in the question, and the offset at which the question ends.
 fn question(message: &[u8]) -> Option<(String, u16, usize)> {
     let mut labels = Vec::new();
     let mut at = 12;
@@ -138,7 +139,7 @@ fn question(message: &[u8]) -> Option<(String, u16, usize)> {
     Some((labels.join("."), kind, at + 4))
 }
 
-/// The address that a name of the form `127-0-0-1.ip.test` means.
+/// Returns the A record for a name of the form `127-0-0-1.ip.test`.
 fn address_name(name: &str) -> Option<DnsSays> {
     let address = name.strip_suffix(".ip.test")?.replace('-', ".").parse().ok()?;
     Some(DnsSays::Addresses { ttl: 60, addresses: vec![address] })
@@ -159,11 +160,11 @@ fn answer(question: &[u8], kind: u16, says: &DnsSays) -> Option<Vec<u8>> {
         DnsSays::Services { ttl, services } if kind == SRV => {
             records.extend(services.iter().map(|service| (SRV, *ttl, service_data(*service))));
         }
-        // The name is there, records of this type are not.
+        // The name exists, but it has no records of this type: an answer without records.
         DnsSays::Addresses { .. } | DnsSays::Services { .. } | DnsSays::Mixed { .. } => {}
     }
     let mut message = question.to_vec();
-    // A response, recursion available; the question's own id and wish for recursion stay.
+    // A response with recursion available. The id and the recursion-desired flag are the question's.
     message[2] = 0x80 | (question[2] & 0x01);
     message[3] = 0x80 | code;
     let count = u16::try_from(records.len()).ok()?.to_be_bytes();
@@ -180,7 +181,7 @@ fn answer(question: &[u8], kind: u16, says: &DnsSays) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// An answer of these records: to a question of another type than those that are here, none.
+/// Builds an answer from those of `answers` that fit the question's type; CNAME records always fit.
 fn mixed(
     question: &[u8],
     kind: u16,
@@ -220,7 +221,7 @@ fn mixed(
     message
 }
 
-/// A name as the wire has it.
+/// Encodes a name in wire format.
 fn labels(name: &str) -> Vec<u8> {
     let mut out = Vec::new();
     for label in name.trim_end_matches('.').split('.') {

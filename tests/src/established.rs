@@ -1,4 +1,4 @@
-//! Connections to an origin as the kernel's own table has them.
+//! Counts established connections to an origin in the kernel's own socket table.
 
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
@@ -9,20 +9,21 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Which end of the connections is counted.
+/// The end of the connections that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// Those that were opened to the port.
+    /// The sockets that connected to the port.
     Opened,
-    /// Those that the port's listener got.
+    /// The sockets that the port's listener accepted.
     Accepted,
 }
 
-/// What identifies a socket: its addresses, and a number that no other socket ever had.
+/// The identity of a socket: its addresses and the kernel's cookie, which no other socket ever had.
 type Identity = [u8; 48];
 
-/// The established IPv4 connections to a port: what `ss` shows, asked for as it does (sock_diag(7)). `/proc/net/tcp` has
-/// the same, but writes out every connection of the machine as text first.
+/// Returns the established IPv4 connections to a port, by the netlink request that `ss` uses (sock_diag(7)).
+/// `/proc/net/tcp` has the same data, but there the kernel first formats every connection of the machine as
+/// text.
 fn established(port: u16, end: End) -> io::Result<HashSet<Identity>> {
     const NETLINK: i32 = 16;
     const SOCK_DIAG: i32 = 4;
@@ -34,7 +35,7 @@ fn established(port: u16, end: End) -> io::Result<HashSet<Identity>> {
     request.extend(BY_FAMILY.to_ne_bytes());
     request.extend(REQUEST_DUMP.to_ne_bytes());
     request.extend([0; 8]);
-    // AF_INET, IPPROTO_TCP, and a bit for each state that is asked for: TCP_ESTABLISHED is 1.
+    // AF_INET, IPPROTO_TCP, and a bit mask of the wanted states: TCP_ESTABLISHED is 1.
     request.extend([2, 6, 0, 0]);
     request.extend((1u32 << 1).to_ne_bytes());
     let (local, remote) = if end == End::Opened { (0, port) } else { (port, 0) };
@@ -62,11 +63,11 @@ fn established(port: u16, end: End) -> io::Result<HashSet<Identity>> {
     }
 }
 
-/// Looks at the kernel's table again and again, and remembers the most connections to a port that there were at a time.
+/// Reads the kernel's table repeatedly and keeps the highest number of simultaneous connections to a port.
 ///
-/// The kernel does not show the table of one moment: while it is read, connections close and others open, and a plain
-/// count may hold both. So each is compared with the one before: what stands in both was established at the moment
-/// between them, and is counted. That is never too many.
+/// The kernel does not give an atomic view: while it dumps the table, connections close and others open, and
+/// a plain count may include both. So each dump is compared with the one before. A connection in both was
+/// established at the moment between them, and only those are counted. The result is never too high.
 #[derive(Debug)]
 pub struct Established {
     stop: Arc<AtomicBool>,
@@ -74,19 +75,19 @@ pub struct Established {
     thread: Option<JoinHandle<Most>>,
 }
 
-/// The most connections that there were at a time.
+/// The highest number of simultaneous connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Most {
-    /// As those who opened them have them.
+    /// Counted at the connecting sockets.
     pub opened: usize,
-    /// As the origin has them.
+    /// Counted at the sockets that the origin accepted.
     pub accepted: usize,
-    /// How often the table was read.
+    /// How many times the table was read.
     pub looks: usize,
 }
 
 impl Established {
-    /// Looks at connections to this port, with a pause after each look.
+    /// Watches the connections to this port, with a pause after each read of the table.
     #[must_use]
     pub fn watch(port: u16, pause: Duration) -> Self {
         let (stop, looks) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
@@ -110,10 +111,11 @@ impl Established {
         Self { stop, looks, thread: Some(thread) }
     }
 
-    /// Waits until what is established now, if it stays so, has been seen: on a busy machine a look takes long.
+    /// Waits until the watch has seen the connections that are established now, if they stay. On a busy
+    /// machine one read takes long.
     pub fn look(&self) {
         let looks = || self.looks.load(Ordering::Relaxed);
-        // One may be under way; the two after it are compared.
+        // One read may be in progress; the two after it are compared with each other.
         let begun = looks();
         crate::eventually("three more looks at the kernel's table", || looks() >= begun + 3);
     }
@@ -121,7 +123,7 @@ impl Established {
     /// Ends the watch.
     ///
     /// # Panics
-    /// When the table could not be read.
+    /// Panics if the table could not be read.
     #[must_use]
     pub fn end(mut self) -> Most {
         self.stop.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Real etcds that a test starts, kills, stops and starts again.
+//! Real etcd processes that a test starts, kills, stops and starts again.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::address::free_address;
 use crate::eventually;
 
-/// A cluster of `etcd` processes, with what it wrote in a directory of its own.
+/// A cluster of `etcd` processes, with their data in a directory of its own.
 #[derive(Debug)]
 pub struct Etcd {
     directory: PathBuf,
@@ -25,10 +25,10 @@ struct Member {
 }
 
 impl Etcd {
-    /// Starts a cluster of so many, and waits until it takes writes.
+    /// Starts a cluster of `count` members, and waits until it accepts writes.
     ///
     /// # Panics
-    /// When there is no `etcd`, or it does not start: `scripts/install-test-tools` installs it.
+    /// Panics if there is no `etcd`, or it does not start: `scripts/install-test-tools` installs it.
     #[must_use]
     pub fn start(count: usize) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -66,28 +66,28 @@ impl Etcd {
         member.child = Some(command.spawn().expect("etcd: see scripts/install-test-tools"));
     }
 
-    /// Where a member listens.
+    /// Returns the address on which a member serves clients.
     #[must_use]
     pub fn address(&self, member: usize) -> SocketAddr {
         self.members[member].client
     }
 
-    /// All of them, as the configuration has them.
+    /// Returns the addresses of all members as a YAML list for the gateway's configuration.
     #[must_use]
     pub fn endpoints(&self) -> String {
         let all: Vec<String> = self.members.iter().map(|member| format!("\"{}\"", member.client)).collect();
         format!("[{}]", all.join(", "))
     }
 
-    /// Runs `etcdctl` against all members that are there; what it printed.
+    /// Runs `etcdctl` against all running members and returns its standard output.
     ///
     /// # Panics
-    /// When it does not succeed.
+    /// Panics if the command fails.
     pub fn ctl(&self, arguments: &[&str]) -> String {
         self.try_ctl(arguments).unwrap_or_else(|| panic!("etcdctl {arguments:?}"))
     }
 
-    /// The same; nothing when it does not succeed.
+    /// Runs `etcdctl` as [`Etcd::ctl`] does, and returns `None` if it fails.
     pub fn try_ctl(&self, arguments: &[&str]) -> Option<String> {
         let running = self.members.iter().filter(|member| member.child.is_some());
         let endpoints: Vec<String> = running.map(|member| member.client.to_string()).collect();
@@ -111,15 +111,15 @@ impl Etcd {
         self.ctl(&["put", &format!("/tollgate/config/{key}"), "--", value]);
     }
 
-    /// Takes one away.
+    /// Deletes a key below `/tollgate/config/`.
     pub fn delete(&self, key: &str) {
         self.ctl(&["del", &format!("/tollgate/config/{key}")]);
     }
 
-    /// Compacts everything before now.
+    /// Compacts the history before the current revision.
     ///
     /// # Panics
-    /// When etcd does not tell its revision.
+    /// Panics if etcd does not report its revision.
     pub fn compact(&self) {
         let told = self.ctl(&["get", "/ready", "-w", "json"]);
         let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
@@ -130,25 +130,25 @@ impl Etcd {
     /// Kills a member.
     ///
     /// # Panics
-    /// When it does not run.
+    /// Panics if the member does not run.
     pub fn kill(&mut self, member: usize) {
         let mut child = self.members[member].child.take().expect("it runs");
         child.kill().and_then(|()| child.wait()).expect("the child is ours");
     }
 
-    /// Starts one again that was killed, with what it had written, and waits until it listens.
+    /// Starts a killed member again with its data, and waits until it listens.
     pub fn restart(&mut self, member: usize) {
         self.spawn(member);
         let address = self.address(member);
         eventually("etcd to listen", || TcpStream::connect(address).is_ok());
     }
 
-    /// A member hangs (SIGSTOP): the kernel still takes bytes for it, and nobody answers.
+    /// Stops a member with SIGSTOP: the kernel still accepts bytes for it, but no answer comes.
     pub fn hang(&self, member: usize) {
         self.signal(member, Signal::STOP);
     }
 
-    /// It goes on.
+    /// Resumes a member after [`hang`](Self::hang).
     pub fn go_on(&self, member: usize) {
         self.signal(member, Signal::CONT);
     }

@@ -1,4 +1,4 @@
-//! HTTP/2 by the frame: for what no client library would send.
+//! HTTP/2 frame by frame, for tests that send what no client library would send.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use crate::DEADLINE;
 
-/// What a client connection begins with (RFC 9113, 3.4).
+/// The start of a client connection (RFC 9113, 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The setting that says how large a stream's window is at first (RFC 9113, 6.5.2).
+/// The setting for the initial window size of a stream (RFC 9113, 6.5.2).
 pub const INITIAL_WINDOW_SIZE: u16 = 4;
 
 /// Types of frames (RFC 9113, section 6).
@@ -26,26 +26,26 @@ pub mod kind {
     pub const CONTINUATION: u8 = 9;
 }
 
-/// END_STREAM, and ACK of SETTINGS and PING.
+/// The flag END_STREAM. On SETTINGS and PING the same bit is ACK.
 pub const END_STREAM: u8 = 1;
-/// END_HEADERS.
+/// The flag END_HEADERS.
 pub const END_HEADERS: u8 = 4;
 
-/// One frame.
+/// One HTTP/2 frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Its type.
+    /// The frame type; see [`kind`].
     pub kind: u8,
-    /// Its flags.
+    /// The flags, such as [`END_STREAM`].
     pub flags: u8,
-    /// Its stream; 0 is the connection.
+    /// The stream id; 0 is the connection.
     pub stream: u32,
-    /// What it carries.
+    /// The payload, without the nine bytes of the frame header.
     pub payload: Vec<u8>,
 }
 
 impl Frame {
-    /// The error code of an RST_STREAM or GOAWAY.
+    /// Returns the error code of an RST_STREAM or GOAWAY.
     #[must_use]
     pub fn code(&self) -> u32 {
         let at = if self.kind == kind::GOAWAY { 4 } else { 0 };
@@ -54,7 +54,8 @@ impl Frame {
             .map_or(0, |code| u32::from_be_bytes(code.try_into().expect("four bytes")))
     }
 
-    /// The status of a HEADERS frame, where it is one of those that HPACK has a byte for (RFC 7541, appendix A).
+    /// Returns the status of a HEADERS frame, if its first field is one of the statuses in the HPACK static
+    /// table (RFC 7541, appendix A).
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         match self.payload.first() {
@@ -70,14 +71,14 @@ impl Frame {
     }
 }
 
-/// A connection by the frame.
+/// A client connection on which the test sends and reads single frames.
 #[derive(Debug)]
 pub struct Frames {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
-/// A frame as bytes.
+/// Encodes a frame.
 #[must_use]
 pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("a frame's length").to_be_bytes();
@@ -87,14 +88,14 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Fields, each a literal that is not indexed and not compressed (RFC 7541, 6.2.2).
+/// Encodes fields, each as a literal without indexing and without Huffman coding (RFC 7541, 6.2.2).
 #[must_use]
 pub fn fields(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (name, value) in fields {
         bytes.push(0);
         for text in [name, value] {
-            // An integer with a prefix of seven bits (5.1).
+            // An integer with a seven-bit prefix (5.1).
             if text.len() < 127 {
                 bytes.push(text.len() as u8);
             } else {
@@ -112,23 +113,23 @@ pub fn fields(fields: &[(&str, &str)]) -> Vec<u8> {
     bytes
 }
 
-/// The pseudo-fields of a `GET` of this path.
+/// Returns the pseudo-fields of a `GET` of this path.
 #[must_use]
 pub fn pseudo(path: &str) -> [(&'static str, &str); 4] {
     pseudo_of("GET", path)
 }
 
-/// The pseudo-fields of a request by this method for this path.
+/// Returns the pseudo-fields of a request with this method and path.
 #[must_use]
 pub fn pseudo_of<'a>(method: &'a str, path: &'a str) -> [(&'static str, &'a str); 4] {
     [(":method", method), (":scheme", "http"), (":path", path), (":authority", "a.example")]
 }
 
 impl Frames {
-    /// Connects, and sends the preface with these settings.
+    /// Connects, and sends the preface and these settings.
     ///
     /// # Panics
-    /// When the gateway does not accept.
+    /// Panics if the gateway refuses the connection.
     #[must_use]
     pub fn connect(address: SocketAddr, settings: &[(u16, u32)]) -> Self {
         let mut frames = Self::connect_silent(address);
@@ -145,7 +146,7 @@ impl Frames {
     /// Connects, and sends nothing.
     ///
     /// # Panics
-    /// When the gateway does not accept.
+    /// Panics if the gateway refuses the connection.
     #[must_use]
     pub fn connect_silent(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the gateway accepts");
@@ -155,25 +156,25 @@ impl Frames {
         Self { stream, buffer: Vec::new() }
     }
 
-    /// Sends bytes. Says whether the gateway still takes any.
+    /// Sends bytes. Returns `false` if the connection is broken.
     pub fn send_bytes(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
 
-    /// Sends a frame. Says whether the gateway still takes any.
+    /// Sends a frame. Returns `false` if the connection is broken.
     pub fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> bool {
         self.send_bytes(&frame(kind, flags, stream, payload))
     }
 
-    /// Asks without a body.
+    /// Sends a request without a body. `of` holds its fields, with the pseudo-fields.
     pub fn ask(&mut self, stream: u32, of: &[(&str, &str)]) -> bool {
         self.send(kind::HEADERS, END_STREAM | END_HEADERS, stream, &fields(of))
     }
 
-    /// The next frame; `None`: the connection has ended.
+    /// Returns the next frame, or `None` if the connection is closed.
     ///
     /// # Panics
-    /// When nothing comes within [`DEADLINE`].
+    /// Panics if nothing arrives within [`DEADLINE`].
     pub fn read(&mut self) -> Option<Frame> {
         loop {
             if let Some(header) = self.buffer.first_chunk::<9>() {
@@ -197,10 +198,11 @@ impl Frames {
         }
     }
 
-    /// The next frame that `wanted` wants; `None`: the connection has ended. Acknowledges settings on the way.
+    /// Returns the next frame for which `wanted` holds, or `None` if the connection is closed. Acknowledges
+    /// SETTINGS frames that arrive before it.
     ///
     /// # Panics
-    /// When it does not come within [`DEADLINE`].
+    /// Panics if the frame does not arrive within [`DEADLINE`].
     pub fn wait_for(&mut self, wanted: impl Fn(&Frame) -> bool) -> Option<Frame> {
         let start = Instant::now();
         loop {
@@ -215,7 +217,8 @@ impl Frames {
         }
     }
 
-    /// How the gateway ends the connection: the code of its GOAWAY; `None`: without one.
+    /// Reads until the gateway closes the connection. Returns the error code of its GOAWAY, or `None` if it
+    /// sent none.
     pub fn goodbye(&mut self) -> Option<u32> {
         let frame = self.wait_for(|frame| frame.kind == kind::GOAWAY);
         while self.read().is_some() {}

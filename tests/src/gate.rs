@@ -1,41 +1,41 @@
-//! A gate between a test and its origin's threads.
+//! A gate at which an origin's threads wait until the test opens it.
 
 use std::sync::{Arc, Condvar, Mutex};
 
 use crate::DEADLINE;
 
-/// Closed until somebody opens it; clones share it.
+/// A gate that is closed until a test opens it. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
-    /// A closed gate.
+    /// Returns a closed gate.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Opens it.
+    /// Opens the gate and releases all waiting threads.
     ///
     /// # Panics
-    /// When a thread died while it held the gate.
+    /// Panics if a thread died while it held the gate.
     pub fn open(&self) {
         *self.0.0.lock().expect("gate") = true;
         self.0.1.notify_all();
     }
 
-    /// Closes it again, for those that come from now on.
+    /// Closes the gate again. Threads that call [`wait`](Self::wait) from now on block.
     ///
     /// # Panics
-    /// When a thread died while it held the gate.
+    /// Panics if a thread died while it held the gate.
     pub fn close(&self) {
         *self.0.0.lock().expect("gate") = false;
     }
 
-    /// Waits until it is open, at most [`DEADLINE`].
+    /// Waits until the gate is open, at most [`DEADLINE`].
     ///
     /// # Panics
-    /// When a thread died while it held the gate.
+    /// Panics if a thread died while it held the gate.
     pub fn wait(&self) {
         let open = self.0.0.lock().expect("gate");
         drop(self.0.1.wait_timeout_while(open, DEADLINE, |open| !*open).expect("gate"));

@@ -1,4 +1,4 @@
-//! The real binary, started and watched.
+//! Starts the real binary, watches it and stops it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -25,14 +25,14 @@ use crate::origin::Origin;
 use crate::process::binary;
 use crate::{DEADLINE, eventually};
 
-/// A running `tollgate run`. When it is dropped it must still run (unless the test ended it) and never have
-/// panicked.
+/// A running `tollgate run`. The drop asserts that the process still runs (unless the test ended it) and
+/// never panicked.
 #[derive(Debug)]
 pub struct Gateway {
     child: Child,
-    /// The process that serves: another one after an upgrade.
+    /// The id of the serving process; an upgrade changes it.
     main: u32,
-    /// Those that took over, in turn.
+    /// The processes that took over by upgrades, in order.
     successors: Vec<u32>,
     ended: bool,
     directory: PathBuf,
@@ -62,21 +62,21 @@ fn capture(mut pipe: impl Read + Send + 'static) -> Arc<Mutex<String>> {
 impl Gateway {
     /// Writes the config, starts the gateway and waits until it is ready.
     ///
-    /// What the YAML leaves out of `listen`, `admin`, `workers` (1) and `access_log` (JSON, to a file that
-    /// [`Gateway::records`] reads) is filled in. `$DIR` stands for a directory of the test's own, `$LISTEN` and
-    /// `$ADMIN` for the addresses.
+    /// If the YAML lacks `listen`, `admin`, `workers` (1) or `access_log` (JSON, to a file that
+    /// [`Gateway::records`] reads), the harness adds them. It replaces `$DIR` with a directory of the test's
+    /// own, and `$LISTEN` and `$ADMIN` with the addresses.
     ///
     /// # Panics
-    /// When the gateway does not become ready.
+    /// Panics if the gateway does not become ready.
     #[must_use]
     pub fn start(yaml: &str) -> Self {
         Self::start_program(&binary(), yaml)
     }
 
-    /// As [`Gateway::start`], with a binary of the test's own.
+    /// Starts a gateway as [`Gateway::start`] does, from a binary of the test's own.
     ///
     /// # Panics
-    /// When the gateway does not become ready.
+    /// Panics if the gateway does not become ready.
     #[must_use]
     pub fn start_program(program: &Path, yaml: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -86,12 +86,13 @@ impl Gateway {
         let (listen, admin) = (free_address(), free_address());
         let file = directory.join("tollgate.yaml");
         fs::write(&file, complete(yaml, &directory, listen, admin)).expect("the config is written");
-        // A process that takes over from another one becomes this process's child when that one ends.
+        // A process that takes over by an upgrade becomes a child of this process when its parent ends.
         set_child_subreaper(Some(rustix::process::getpid())).expect("a subreaper");
         let mut command = Command::new(program);
         command.arg("run").arg(&file).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut started = command.spawn();
-        // Where a test has just written the program, a process that another test starts may hold it open for a moment.
+        // If a test has just written the program, a process that another test forks may hold it open for a
+        // moment.
         while started.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::ExecutableFileBusy) {
             thread::sleep(std::time::Duration::from_millis(5));
             started = command.spawn();
@@ -108,13 +109,13 @@ impl Gateway {
         gateway
     }
 
-    /// A gateway that sends everything to one origin.
+    /// Starts a gateway that sends all requests to one origin.
     #[must_use]
     pub fn to(origin: &Origin) -> Self {
         Self::with(origin, "")
     }
 
-    /// A gateway that sends everything to one origin, with further top-level keys.
+    /// Starts a gateway that sends all requests to one origin, with further top-level keys.
     #[must_use]
     pub fn with(origin: &Origin, yaml: &str) -> Self {
         Self::start(&format!("routes:\n  - match: \"/*\"\n    to: [{}]\n{yaml}\n", origin.address()))
@@ -128,7 +129,8 @@ impl Gateway {
                 let config = fs::read_to_string(self.config()).unwrap_or_default();
                 panic!("tollgate ended at once ({status}):\n{}\nconfig:\n{config}", self.stderr());
             }
-            // Through the listener too: a plan without an admin address is still to be waited for.
+            // Checks the listener too: an answer from the admin listener alone does not show that the
+            // listener serves.
             let admin = TcpStream::connect(self.admin).is_ok();
             if admin && TcpStream::connect(self.listen).is_ok() && self.admin("/readyz").status == 200 {
                 return;
@@ -138,82 +140,82 @@ impl Gateway {
         }
     }
 
-    /// Where it listens.
+    /// Returns the listener's address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.listen
     }
 
-    /// The admin listener's address.
+    /// Returns the admin listener's address.
     #[must_use]
     pub fn admin_address(&self) -> SocketAddr {
         self.admin
     }
 
-    /// The test's own directory (`$DIR`), removed at the end.
+    /// Returns the test's own directory (`$DIR`). The drop removes it.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The config file.
+    /// Returns the path of the config file.
     #[must_use]
     pub fn config(&self) -> PathBuf {
         self.directory.join("tollgate.yaml")
     }
 
-    /// The access log, where the config does not say otherwise.
+    /// Returns the path of the access log, unless the config sets another one.
     #[must_use]
     pub fn log_file(&self) -> PathBuf {
         self.directory.join("access.log")
     }
 
-    /// Replaces the config file; the gateway reads it at SIGHUP.
+    /// Replaces the config file. The gateway reads it at SIGHUP.
     ///
     /// # Panics
-    /// When the file cannot be written.
+    /// Panics if the file cannot be written.
     pub fn write_config(&self, yaml: &str) {
         let text = complete(yaml, &self.directory, self.listen, self.admin);
         fs::write(self.config(), text).expect("the config is written");
     }
 
-    /// A new client connection, whose answers count for [`Gateway::reconcile`].
+    /// Opens a client connection whose answers count for [`Gateway::reconcile`].
     #[must_use]
     pub fn client(&self) -> Client {
         Client::connect(self.listen, Arc::clone(&self.answers))
     }
 
-    /// A new client connection with a receive buffer of about `bytes`.
+    /// Opens a client connection with a receive buffer of about `bytes`.
     #[must_use]
     pub fn small_client(&self, bytes: usize) -> Client {
         Client::connect_small(self.listen, Arc::clone(&self.answers), bytes)
     }
 
-    /// A new HTTP/2 connection by prior knowledge, whose answers count for [`Gateway::reconcile`].
+    /// Opens an HTTP/2 connection by prior knowledge, whose answers count for [`Gateway::reconcile`].
     #[must_use]
     pub fn http2(&self) -> Http2 {
         self.http2_with(1 << 20)
     }
 
-    /// The same with so many bytes for a stream's window.
+    /// Opens an HTTP/2 connection as [`Gateway::http2`] does, with a stream window of `window` bytes.
     #[must_use]
     pub fn http2_with(&self, window: u32) -> Http2 {
         Http2::connect(self.listen, Arc::clone(&self.answers), window)
     }
 
-    /// A new HTTP/2 connection by the frame, with these settings.
+    /// Opens an HTTP/2 connection for single frames, with these settings.
     #[must_use]
     pub fn frames(&self, settings: &[(u16, u32)]) -> Frames {
         Frames::connect(self.listen, settings)
     }
 
-    /// The final answers that clients got so far.
+    /// Returns how many final answers clients have received.
     #[must_use]
     pub fn answers(&self) -> u64 {
         self.answers.load(Ordering::SeqCst)
     }
 
-    /// `GET path` on the admin listener.
+    /// Sends `GET path` to the admin listener.
     #[must_use]
     pub fn admin(&self, path: &str) -> Response {
         let mut client = Client::connect(self.admin, Arc::default());
@@ -223,7 +225,7 @@ impl Gateway {
     /// Scrapes the metrics.
     ///
     /// # Panics
-    /// When the admin listener does not answer.
+    /// Panics if the admin listener does not answer.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let response = self.admin("/metrics");
@@ -231,34 +233,34 @@ impl Gateway {
         Metrics::parse(&response.text())
     }
 
-    /// Sends a signal.
+    /// Sends a signal to the serving process.
     ///
     /// # Panics
-    /// When the process has gone.
+    /// Panics if the process no longer runs.
     pub fn signal(&self, signal: Signal) {
         kill_process(process(self.main), signal).expect("the process is there");
     }
 
-    /// The process id.
+    /// Returns the id of the serving process.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.main
     }
 
-    /// The process id as the admin listener tells it.
+    /// Returns the process id that the admin listener reports.
     ///
     /// # Panics
-    /// When it does not.
+    /// Panics if the answer holds no process id.
     #[must_use]
     pub fn serving_pid(&self) -> u32 {
         let status: Value = serde_json::from_str(&self.admin("/status").text()).expect("JSON");
         status["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("a process id")
     }
 
-    /// Asks for a binary upgrade, and waits until another process serves.
+    /// Requests a binary upgrade (SIGUSR2), and waits until another process serves.
     ///
     /// # Panics
-    /// When none does.
+    /// Panics if no other process takes over.
     pub fn upgrade(&mut self) {
         let before = self.main;
         self.signal(Signal::USR2);
@@ -267,10 +269,10 @@ impl Gateway {
         self.successors.push(self.main);
     }
 
-    /// Waits until a process that served before an upgrade ends; the first is number 0.
+    /// Waits until a process that served before an upgrade ends. Number 0 is the first process.
     ///
     /// # Panics
-    /// When it does not.
+    /// Panics if the process does not end.
     pub fn wait_predecessor(&mut self, number: usize) {
         if number == 0 {
             assert_eq!(self.wait_exit().code(), Some(0), "{}", self.stderr());
@@ -281,10 +283,10 @@ impl Gateway {
         }
     }
 
-    /// Waits until the process that was started first ends.
+    /// Waits until the process that was started first ends, and returns its status.
     ///
     /// # Panics
-    /// When it does not.
+    /// Panics if the process does not end.
     pub fn wait_exit(&mut self) -> ExitStatus {
         let mut status = None;
         eventually("the process to end", || {
@@ -295,10 +297,10 @@ impl Gateway {
         status.expect("just seen")
     }
 
-    /// Ends the process by SIGKILL, and starts it again with the same file.
+    /// Kills the process with SIGKILL, and starts it again with the same file.
     ///
     /// # Panics
-    /// When it does not come up again.
+    /// Panics if the gateway does not become ready again.
     pub fn kill_and_restart(&mut self) {
         self.kill();
         self.restart();
@@ -307,16 +309,16 @@ impl Gateway {
     /// Kills the process (SIGKILL).
     ///
     /// # Panics
-    /// When it has gone.
+    /// Panics if the process no longer runs.
     pub fn kill(&mut self) {
         self.child.kill().expect("the child is ours");
         self.child.wait().expect("the child is ours");
     }
 
-    /// Starts it again where it was, after [`kill`](Self::kill).
+    /// Starts the gateway again on the same addresses, after [`kill`](Self::kill).
     ///
     /// # Panics
-    /// When it does not come up.
+    /// Panics if the gateway does not become ready.
     pub fn restart(&mut self) {
         let mut command = Command::new(binary());
         command.arg("run").arg(self.config());
@@ -329,20 +331,20 @@ impl Gateway {
         self.wait_ready();
     }
 
-    /// What it wrote to standard error so far.
+    /// Returns what the gateway has written to standard error.
     ///
     /// # Panics
-    /// When the reading thread died.
+    /// Panics if the reading thread died.
     #[must_use]
     pub fn stderr(&self) -> String {
         self.err.lock().expect("output").clone()
     }
 
-    /// Waits until the gateway has written `words` to standard error. A reply on a socket may overtake such a message,
-    /// which a thread of the harness reads from a pipe.
+    /// Waits until the gateway has written `words` to standard error. A reply on a socket may arrive before
+    /// such a message, because a thread of the harness reads the message from a pipe.
     ///
     /// # Panics
-    /// When the words do not come within [`DEADLINE`](crate::DEADLINE).
+    /// Panics if the words do not appear within [`DEADLINE`](crate::DEADLINE).
     pub fn await_message(&self, words: &str) {
         let start = Instant::now();
         while !self.stderr().contains(words) {
@@ -351,29 +353,29 @@ impl Gateway {
         }
     }
 
-    /// What it wrote to standard output so far.
+    /// Returns what the gateway has written to standard output.
     ///
     /// # Panics
-    /// When the reading thread died.
+    /// Panics if the reading thread died.
     #[must_use]
     pub fn stdout(&self) -> String {
         self.out.lock().expect("output").clone()
     }
 
-    /// The most memory that the process has had, in KiB, less its program's code: of an unoptimised build there are tens of
-    /// MiB, which say nothing of what the gateway keeps.
+    /// Returns the peak memory of the process in KiB, without its program code. The code of an unoptimised
+    /// build takes tens of MiB, which do not show what the gateway keeps.
     ///
     /// # Panics
-    /// When the process is gone.
+    /// Panics if the process no longer runs.
     #[must_use]
     pub fn peak_kib(&self) -> u64 {
         self.memory_kib("VmHWM").saturating_sub(self.memory_kib("RssFile"))
     }
 
-    /// A figure of `/proc/PID/status` in KiB: `VmHWM` (peak resident memory), `VmRSS`.
+    /// Returns a figure of `/proc/PID/status` in KiB, such as `VmHWM` (peak resident memory) or `VmRSS`.
     ///
     /// # Panics
-    /// When there is none of this name.
+    /// Panics if there is no figure of this name.
     #[must_use]
     pub fn memory_kib(&self, name: &str) -> u64 {
         let status =
@@ -383,10 +385,10 @@ impl Gateway {
         figure.unwrap_or_else(|| panic!("no {name} in {status}"))
     }
 
-    /// Its open files.
+    /// Returns how many files the process has open.
     ///
     /// # Panics
-    /// When the process has gone.
+    /// Panics if the process no longer runs.
     #[must_use]
     pub fn open_files(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("the process is there").count()
@@ -397,14 +399,14 @@ fn process(id: u32) -> Pid {
     i32::try_from(id).ok().and_then(Pid::from_raw).expect("a process id")
 }
 
-/// Whether a process is there and has not ended.
+/// Returns whether a process exists and has not ended.
 fn is_alive(id: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     // The state follows the name, which is in brackets (proc(5)).
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-/// Fills in what the YAML leaves out.
+/// Returns the config with the keys that the YAML lacks, and with the placeholders replaced.
 fn complete(yaml: &str, directory: &Path, listen: SocketAddr, admin: SocketAddr) -> String {
     let mut text = String::new();
     for (key, value) in [

@@ -1,4 +1,4 @@
-//! An HTTP/2 client: requests in, answers out, and streams to be held in between.
+//! An HTTP/2 client on the `h2` crate. A test can hold each stream open between its steps.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use crate::DEADLINE;
 use crate::message::{Headers, Response};
 
-/// An HTTP/2 connection by prior knowledge. Whole answers are counted for [`crate::Gateway::reconcile`].
+/// An HTTP/2 connection by prior knowledge. Complete answers count for [`crate::Gateway::reconcile`].
 #[derive(Debug)]
 pub struct Http2 {
     runtime: Arc<Runtime>,
@@ -24,7 +24,7 @@ pub struct Http2 {
     answers: Arc<AtomicU64>,
 }
 
-/// One request under way.
+/// One request in progress.
 #[derive(Debug)]
 pub struct Stream {
     runtime: Arc<Runtime>,
@@ -34,10 +34,10 @@ pub struct Stream {
     answers: Arc<AtomicU64>,
 }
 
-/// Why a stream brought no whole answer.
+/// The reason why a stream brought no complete answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// It was reset.
+    /// The peer reset the stream.
     Reset(Reason),
     /// The connection ended.
     Connection,
@@ -56,10 +56,11 @@ fn headers(map: &HeaderMap) -> Headers {
 }
 
 impl Http2 {
-    /// Connects. `window`: what the gateway may send on a stream before the test reads.
+    /// Connects. `window` is the size of a stream's window: how much the gateway may send before the test
+    /// reads.
     ///
     /// # Panics
-    /// When the gateway does not speak HTTP/2.
+    /// Panics if the gateway does not speak HTTP/2.
     #[must_use]
     pub fn connect(address: SocketAddr, answers: Arc<AtomicU64>, window: u32) -> Self {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -75,10 +76,10 @@ impl Http2 {
         Self { runtime: Arc::new(runtime), sender, connection, answers }
     }
 
-    /// Begins a request. `ends`: it has no body.
+    /// Starts a request. With `ends`, it has no body.
     ///
     /// # Errors
-    /// When the connection takes no more.
+    /// Returns an error if the connection accepts no more requests.
     pub fn begin(&mut self, request: Request<()>, ends: bool) -> Result<Stream, Cut> {
         let runtime = Arc::clone(&self.runtime);
         let mut sender = runtime.block_on(self.sender.clone().ready()).map_err(|error| cut(&error))?;
@@ -87,31 +88,31 @@ impl Http2 {
         Ok(Stream { runtime, response: Some(response), sender, body: None, answers })
     }
 
-    /// Asks without a body.
+    /// Sends a request without a body, and reads the whole response.
     ///
     /// # Errors
-    /// When there is no whole answer.
+    /// Returns an error if there is no complete answer.
     pub fn try_ask(&mut self, request: Request<()>) -> Result<Response, Cut> {
         self.begin(request, true)?.response()
     }
 
-    /// Asks without a body.
+    /// Sends a request without a body, and reads the whole response.
     ///
     /// # Panics
-    /// When there is no whole answer.
+    /// Panics if there is no complete answer.
     pub fn ask(&mut self, request: Request<()>) -> Response {
         self.try_ask(request).expect("a whole answer")
     }
 
-    /// `GET` of this path.
+    /// Sends a `GET` of this path, and reads the whole response.
     pub fn get(&mut self, path: &str) -> Response {
         self.ask(get(path))
     }
 
-    /// Waits until the gateway has closed the connection, and says how.
+    /// Waits until the gateway has closed the connection. Returns how it closed it.
     ///
     /// # Panics
-    /// When it does not.
+    /// Panics if the gateway does not close the connection.
     pub fn wait_close(self) -> Result<(), h2::Error> {
         let Self { runtime, sender, connection, .. } = self;
         drop(sender);
@@ -121,26 +122,26 @@ impl Http2 {
             .expect("no panic")
     }
 
-    /// Whether it still takes requests, as far as the client has heard.
+    /// Returns whether the connection still accepts requests, as far as the client knows.
     #[must_use]
     pub fn is_open(&self) -> bool {
         !self.connection.is_finished() && self.runtime.block_on(self.sender.clone().ready()).is_ok()
     }
 }
 
-/// `GET` of this path, of the host `a.example`.
+/// Returns a `GET` of this path from the host `a.example`.
 ///
 /// # Panics
-/// When it is none.
+/// Panics if the path makes no valid request.
 #[must_use]
 pub fn get(path: &str) -> Request<()> {
     request("GET", path, &[])
 }
 
-/// A request with these fields, of the host `a.example`.
+/// Returns a request with these fields to the host `a.example`.
 ///
 /// # Panics
-/// When it is none.
+/// Panics if the parts make no valid request.
 #[must_use]
 pub fn request(method: &str, path: &str, fields: &[(&str, &str)]) -> Request<()> {
     let builder = Request::builder().method(method).uri(format!("http://a.example{path}"));
@@ -154,10 +155,10 @@ impl Stream {
         runtime.block_on(timeout).expect("the gateway goes on")
     }
 
-    /// Sends some of the body, as the gateway's windows let it; `ends`: the last of it.
+    /// Sends a part of the body, as fast as the gateway's windows permit. With `ends`, it is the last part.
     ///
     /// # Errors
-    /// When the stream is gone.
+    /// Returns an error if the stream is closed.
     pub fn send(&mut self, data: impl Into<Bytes>, ends: bool) -> Result<(), Cut> {
         let Self { runtime, sender, .. } = self;
         let mut data = data.into();
@@ -177,7 +178,8 @@ impl Stream {
         })
     }
 
-    /// Hands over as much as the windows let through without waiting for more than `pause`; says how much that was.
+    /// Sends as much as the windows permit, and stops when they stay closed for `pause`. Returns how many
+    /// bytes it sent.
     pub fn send_what_goes(&mut self, pause: std::time::Duration, most: usize) -> usize {
         let Self { runtime, sender, .. } = self;
         let mut sent = 0;
@@ -198,10 +200,10 @@ impl Stream {
     /// Ends the body with trailers.
     ///
     /// # Errors
-    /// When the stream is gone.
+    /// Returns an error if the stream is closed.
     ///
     /// # Panics
-    /// When they are none.
+    /// Panics if the fields are not valid.
     pub fn send_trailers(&mut self, fields: &[(&'static str, &str)]) -> Result<(), Cut> {
         let fields = fields
             .iter()
@@ -213,17 +215,17 @@ impl Stream {
     pub fn reset(mut self) {
         self.sender.send_reset(Reason::CANCEL);
         let Self { runtime, .. } = &self;
-        // The connection's task has to write it.
+        // The connection's task has to write the frame.
         runtime.block_on(tokio::task::yield_now());
     }
 
     /// Waits for the response's head.
     ///
     /// # Errors
-    /// When none comes.
+    /// Returns an error if no head arrives.
     ///
     /// # Panics
-    /// When it was asked for before.
+    /// Panics if the head was read before.
     pub fn head(&mut self) -> Result<Response, Cut> {
         let mut future = self.response.take().expect("the head was not read");
         let mut interim = Vec::new();
@@ -251,13 +253,13 @@ impl Stream {
         })
     }
 
-    /// Waits for more of the body; `None`: it has ended.
+    /// Waits for more of the body. Returns `None` at its end.
     ///
     /// # Errors
-    /// When it is cut.
+    /// Returns an error if the body is cut off.
     ///
     /// # Panics
-    /// Before the head was read.
+    /// Panics if the head was not read before.
     pub fn data(&mut self) -> Result<Option<Bytes>, Cut> {
         let Self { runtime, body, .. } = self;
         let body = body.as_mut().expect("the head was read");
@@ -276,16 +278,16 @@ impl Stream {
     /// Waits for the whole response, and counts it.
     ///
     /// # Errors
-    /// When there is none.
+    /// Returns an error if there is no complete response.
     pub fn response(mut self) -> Result<Response, Cut> {
         let head = self.head()?;
         self.rest(head)
     }
 
-    /// Waits for what follows a head that was read, adds it to `response` and counts that.
+    /// Waits for the rest of a response whose head was read, adds it to `response`, and counts the response.
     ///
     /// # Errors
-    /// When it is cut.
+    /// Returns an error if the body is cut off.
     pub fn rest(mut self, mut response: Response) -> Result<Response, Cut> {
         while let Some(data) = self.data()? {
             response.body.extend_from_slice(&data);

@@ -1,4 +1,4 @@
-//! An origin that speaks HTTP/2 and records what it got.
+//! An origin that speaks HTTP/2 and records the requests that it receives.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -17,12 +17,12 @@ use tokio::sync::watch;
 use crate::DEADLINE;
 use crate::message::{Framing, Headers, Request};
 
-/// How the origin's connections are set up.
+/// The settings of the origin's connections.
 #[derive(Clone, Debug)]
 pub struct Http2Settings {
-    /// Requests at once that it allows; `None`: it says nothing.
+    /// The limit of concurrent streams that the origin announces; `None` announces none.
     pub streams: Option<u32>,
-    /// Bytes of a request's body that it takes before the script has read any.
+    /// The initial stream window: how many bytes of a request's body may arrive before the script reads any.
     pub window: u32,
     /// Whether CONNECT with a `:protocol` is allowed (RFC 8441).
     pub connect: bool,
@@ -44,21 +44,22 @@ struct Shared {
     resets: Mutex<Vec<Reason>>,
 }
 
-/// An HTTP/2 origin, each of whose requests is played by a script in a thread of its own.
+/// An HTTP/2 origin. A script answers each request in a thread of its own.
 #[derive(Debug)]
 pub struct Http2Origin {
     address: SocketAddr,
     shared: Arc<Shared>,
     goodbye: watch::Sender<usize>,
     kill: watch::Sender<usize>,
-    /// `None` while it is dropped.
+    /// `None` only during the drop.
     runtime: Option<Runtime>,
 }
 
-/// One request of an [`Http2Origin`], as its script sees it. What the script leaves open is reset when it returns.
+/// One request of an [`Http2Origin`], as its script sees it. If the script returns with the stream open, the
+/// stream is reset.
 #[derive(Debug)]
 pub struct OriginStream {
-    /// The request, with as much of its body as was read.
+    /// The request, with the part of its body that was read.
     pub request: Request,
     index: usize,
     body: RecvStream,
@@ -89,19 +90,19 @@ fn map(fields: &[(&str, &str)]) -> HeaderMap {
 }
 
 impl Http2Origin {
-    /// Starts an origin by prior knowledge.
+    /// Starts an origin that speaks HTTP/2 by prior knowledge.
     ///
     /// # Panics
-    /// When no socket can be bound.
+    /// Panics if no socket can be bound.
     #[must_use]
     pub fn play(script: impl Fn(&mut OriginStream) + Send + Sync + 'static) -> Self {
         Self::play_with(Http2Settings::default(), script)
     }
 
-    /// The same, with settings.
+    /// Starts an origin as [`Http2Origin::play`] does, with settings.
     ///
     /// # Panics
-    /// When no socket can be bound.
+    /// Panics if no socket can be bound.
     #[must_use]
     pub fn play_with(
         settings: Http2Settings,
@@ -138,31 +139,32 @@ impl Http2Origin {
         Self { address, shared, goodbye, kill, runtime: Some(runtime) }
     }
 
-    /// Answers every request, once it is whole, with its own method, target and body: `POST /x hello`.
+    /// Starts an origin that answers every complete request with its method, target and body: `POST /x
+    /// hello`.
     #[must_use]
     pub fn echo() -> Self {
         Self::play(OriginStream::echo)
     }
 
-    /// Where it listens.
+    /// Returns the address on which the origin listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The requests, in order of arrival.
+    /// Returns the requests, in order of arrival.
     ///
     /// # Panics
-    /// When a script panicked while it recorded.
+    /// Panics if a script panicked while it recorded a request.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.shared.requests.lock().expect("requests").clone()
     }
 
-    /// The only request.
+    /// Returns the only request.
     ///
     /// # Panics
-    /// When there was none, or more than one.
+    /// Panics if there was no request, or more than one.
     #[must_use]
     pub fn request(&self) -> Request {
         let mut requests = self.requests();
@@ -170,34 +172,34 @@ impl Http2Origin {
         requests.remove(0)
     }
 
-    /// How many requests it got.
+    /// Returns how many requests the origin received.
     #[must_use]
     pub fn count(&self) -> usize {
         self.shared.requests.lock().expect("requests").len()
     }
 
-    /// How many connections were opened to it, and how many still are.
+    /// Returns how many connections were opened to the origin, and how many are still open.
     #[must_use]
     pub fn connections(&self) -> (usize, usize) {
         (self.shared.connections.load(Ordering::SeqCst), self.shared.open.load(Ordering::SeqCst))
     }
 
-    /// How many scripts ran at once at most.
+    /// Returns the highest number of scripts that ran at the same time.
     #[must_use]
     pub fn most_at_once(&self) -> usize {
         self.shared.most.load(Ordering::SeqCst)
     }
 
-    /// How the gateway reset streams that scripts [waited](OriginStream::wait_reset) for.
+    /// Returns the reasons of the stream resets for which scripts [waited](OriginStream::wait_reset).
     ///
     /// # Panics
-    /// When a script panicked while it recorded.
+    /// Panics if a script panicked while it recorded a reset.
     #[must_use]
     pub fn resets(&self) -> Vec<Reason> {
         self.shared.resets.lock().expect("resets").clone()
     }
 
-    /// Sends a GOAWAY on every connection: what is under way goes on.
+    /// Sends a GOAWAY on every connection. Requests in progress continue.
     pub fn say_goodbye(&self) {
         self.goodbye.send_modify(|count| *count += 1);
     }
@@ -297,7 +299,7 @@ impl Server {
 }
 
 impl OriginStream {
-    /// Reads some of the body; `None`: it has ended, or was cut.
+    /// Reads a part of the body. Returns `None` at its end, or if it is cut off.
     pub fn data(&mut self) -> Option<Bytes> {
         let runtime = self.runtime.clone();
         let data = runtime.block_on(async { tokio::time::timeout(DEADLINE, self.body.data()).await.ok() });
@@ -307,7 +309,7 @@ impl OriginStream {
         Some(data)
     }
 
-    /// Reads the body to its end, with its trailers; `false`: it was cut.
+    /// Reads the body to its end, with its trailers. Returns `false` if it is cut off.
     pub fn body(&mut self) -> bool {
         while self.data().is_some() {}
         let runtime = self.runtime.clone();
@@ -327,7 +329,7 @@ impl OriginStream {
         let _ = self.respond.send_informational(response);
     }
 
-    /// Sends the head of the response; `ends`: there is nothing behind it.
+    /// Sends the head of the response. With `ends`, nothing follows it.
     pub fn head(&mut self, status: u16, fields: &[(&str, &str)], ends: bool) {
         let mut response = Response::new(());
         *response.status_mut() = StatusCode::from_u16(status).expect("a status");
@@ -335,7 +337,8 @@ impl OriginStream {
         self.sender = self.respond.send_response(response, ends).ok();
     }
 
-    /// Sends some of the body, as the gateway's windows let it; `false`: the stream is gone.
+    /// Sends a part of the body, as fast as the gateway's windows permit. Returns `false` if the stream has
+    /// ended.
     pub fn send(&mut self, data: impl Into<Bytes>, ends: bool) -> bool {
         let mut data = data.into();
         let runtime = self.runtime.clone();
@@ -355,7 +358,8 @@ impl OriginStream {
         runtime.block_on(async { tokio::time::timeout(DEADLINE, work).await.unwrap_or(false) })
     }
 
-    /// Hands over as much as the windows let through without waiting for more than `pause`; says how much that was.
+    /// Sends as much as the windows permit, and stops when they stay closed for `pause`. Returns how many
+    /// bytes it sent.
     pub fn send_what_goes(&mut self, pause: Duration, most: usize) -> usize {
         let runtime = self.runtime.clone();
         let Some(sender) = &mut self.sender else { return 0 };
@@ -386,7 +390,8 @@ impl OriginStream {
         self.respond.send_reset(reason);
     }
 
-    /// Waits until the gateway resets the stream, and notes how; `None`: it does not.
+    /// Waits until the gateway resets the stream, and records the reason. Returns `None` if the gateway does
+    /// not.
     pub fn wait_reset(&mut self) -> Option<Reason> {
         let runtime = self.runtime.clone();
         let (respond, sender) = (&mut self.respond, &mut self.sender);
@@ -400,7 +405,7 @@ impl OriginStream {
         Some(reason)
     }
 
-    /// Sends `200` with this body and its length.
+    /// Sends a `200` with this body and its length.
     pub fn ok(&mut self, body: &str) {
         self.head(200, &[("content-length", &body.len().to_string())], body.is_empty());
         if !body.is_empty() {

@@ -1,23 +1,23 @@
-//! The harness of the end-to-end tests: the real binary between an origin and a client that both work on raw
-//! bytes.
+//! The harness of the end-to-end tests. It runs the real binary between an origin and a client that both work
+//! on raw bytes.
 //!
 //! Nothing here shares code with the gateway. The reader that the origin and the client use is strict and
-//! written only for the tests, so that a mistake in the gateway's own codec cannot hide behind itself.
+//! written only for the tests, so that a mistake in the gateway's own codec cannot go unnoticed.
 //!
-//! - [`Gateway`] starts `tollgate run` on an address of its own, and when it is dropped demands that the process
-//!   is still there and never panicked.
-//! - [`Origin`] plays any behaviour and records what it got.
-//! - [`Http2Origin`] does the same in HTTP/2, by the request.
+//! - [`Gateway`] starts `tollgate run` on an address of its own. Its drop asserts that the process still runs
+//!   and never panicked.
+//! - [`Origin`] plays any behaviour and records what it receives.
+//! - [`Http2Origin`] does the same for HTTP/2, request by request.
 //! - [`Service`] is an origin in a process of its own, which can be killed.
-//! - [`Client`] sends raw bytes and reads answers; [`http2`] does so in HTTP/2, [`frames`] by the frame.
+//! - [`Client`] sends raw bytes and reads answers; [`http2`] does so in HTTP/2, [`frames`] frame by frame.
 //! - [`TlsClient`] and [`TlsOrigin`] speak TLS, with certificates of an [`Authority`] of the test's own.
 //! - [`Established`] counts connections in the kernel's own table.
-//! - [`api`] asks the admin API.
-//! - [`Etcd`] is a real one, of as many members as are wanted.
-//! - [`Dns`] is a name server whose answers a test changes.
-//! - [`Browser`] is a real one, for pages.
-//! - [`Gateway::reconcile`] holds the books together: requests seen by origins against attempts logged, answers
-//!   got by clients against requests logged.
+//! - [`api`] sends requests to the admin API.
+//! - [`Etcd`] is a real cluster of any number of members.
+//! - [`Dns`] is a DNS server whose answers a test changes.
+//! - [`Browser`] is a real browser, for the dashboard's pages.
+//! - [`Gateway::reconcile`] compares the counts on all sides: requests seen by origins with attempts logged,
+//!   and answers received by clients with requests logged.
 
 mod address;
 pub mod api;
@@ -66,14 +66,14 @@ pub use wire::{ReadError, Wire};
 
 use std::time::{Duration, Instant};
 
-/// How long the harness waits for anything before it says that it hangs. Generous: no test passes or fails
-/// because a machine is slow.
+/// How long the harness waits for anything before it reports a hang. The value is generous, so that no test
+/// passes or fails because a machine is slow.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Waits until `condition` holds.
 ///
 /// # Panics
-/// When it does not within [`DEADLINE`]; the message says `what` was waited for.
+/// Panics if it does not hold within [`DEADLINE`]. `what` names the condition in the message.
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {

@@ -2,128 +2,128 @@
 
 use std::fmt;
 
-/// Header fields in order, with their case as received. Values are mapped byte by byte to characters
-/// (ISO 8859-1), so that none is lost.
+/// Header fields in order, with their case as received. Values are mapped byte by byte to characters (ISO
+/// 8859-1), so that no byte is lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers(pub Vec<(String, String)>);
 
 impl Headers {
-    /// The first value of a field; case does not matter.
+    /// Returns the first value of a field. Case does not matter.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
     }
 
-    /// All values of a field, in order.
+    /// Returns all values of a field, in order.
     #[must_use]
     pub fn all(&self, name: &str) -> Vec<&str> {
         self.0.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str()).collect()
     }
 
-    /// Whether the field is there.
+    /// Returns whether the field is present.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// The names in order, with their case.
+    /// Returns the names in order, with their case as received.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
         self.0.iter().map(|(n, _)| n.as_str()).collect()
     }
 
-    /// Whether a comma-separated field lists `token`.
+    /// Returns whether a comma-separated field lists `token`.
     #[must_use]
     pub fn lists(&self, name: &str, token: &str) -> bool {
         self.all(name).iter().flat_map(|v| v.split(',')).any(|t| t.trim().eq_ignore_ascii_case(token))
     }
 }
 
-/// How a body's end is told.
+/// How the end of a body is marked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Framing {
-    /// There is none.
+    /// There is no body.
     #[default]
     None,
     /// By `Content-Length`.
     Length(u64),
     /// By the last chunk.
     Chunked,
-    /// By the end of the connection.
+    /// By the end of the connection, or in HTTP/2 by the end of the stream.
     Close,
 }
 
-/// A request as an origin got it.
+/// A request as an origin received it.
 #[derive(Clone, Default)]
 pub struct Request {
-    /// Method.
+    /// The method.
     pub method: String,
-    /// Request target, byte by byte.
+    /// The request target, byte by byte.
     pub target: String,
-    /// `HTTP/1.1`, say.
+    /// The version, such as `HTTP/1.1`.
     pub version: String,
-    /// Fields.
+    /// The header fields. In a request over HTTP/2 the pseudo-fields come first.
     pub headers: Headers,
-    /// How the end of the body is told.
+    /// How the end of the body is marked.
     pub framing: Framing,
-    /// The body, as far as it was read.
+    /// The part of the body that was read.
     pub body: Vec<u8>,
-    /// Trailer fields.
+    /// The trailer fields.
     pub trailers: Headers,
     /// Whether the body was read to its end.
     pub complete: bool,
-    /// Which connection of the origin it came on, from 0.
+    /// The index of the origin's connection on which the request arrived, from 0.
     pub connection: usize,
 }
 
-/// A response as a client got it.
+/// A response as a client received it.
 #[derive(Clone, Default)]
 pub struct Response {
-    /// `HTTP/1.1`, say.
+    /// The version, such as `HTTP/1.1`.
     pub version: String,
-    /// Status code.
+    /// The status code.
     pub status: u16,
-    /// Reason phrase.
+    /// The reason phrase; empty in HTTP/2.
     pub phrase: String,
-    /// Fields.
+    /// The header fields.
     pub headers: Headers,
-    /// How the end of the body is told.
+    /// How the end of the body is marked.
     pub framing: Framing,
-    /// The body.
+    /// The part of the body that was read.
     pub body: Vec<u8>,
-    /// Trailer fields.
+    /// The trailer fields.
     pub trailers: Headers,
-    /// The 1xx responses that came before it.
+    /// The 1xx responses that preceded it.
     pub interim: Vec<Response>,
 }
 
 impl Response {
-    /// The first value of a field.
+    /// Returns the first value of a field.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The gateway's own reason, or `-` when the answer is not of its making.
+    /// Returns the gateway's own reason, or `-` if the gateway did not generate the answer.
     #[must_use]
     pub fn reason(&self) -> &str {
         self.header("Tollgate-Reason").unwrap_or("-")
     }
 
-    /// Whether the sender said that it closes the connection.
+    /// Returns whether the sender announced that it closes the connection.
     #[must_use]
     pub fn says_close(&self) -> bool {
         self.headers.lists("Connection", "close")
     }
 }
 
-/// The head as it was sent and the first bytes of the body: what a failed assertion should show.
+/// Writes the head as it was sent and the first bytes of the body, for the messages of failed assertions.
 fn show(
     f: &mut fmt::Formatter<'_>,
     first: &str,

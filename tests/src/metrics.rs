@@ -1,6 +1,6 @@
-//! Prometheus' text format, as far as tests need it.
+//! Parses Prometheus' text format, as far as the tests need it.
 
-/// The samples of one scrape: the series as written (`name{label="value"}`) and its value.
+/// The samples of one scrape: each series as written (`name{label="value"}`), and its value.
 #[derive(Clone, Debug)]
 pub struct Metrics(pub Vec<(String, f64)>);
 
@@ -8,7 +8,7 @@ impl Metrics {
     /// Parses a scrape.
     ///
     /// # Panics
-    /// When a line is neither a comment nor a sample.
+    /// Panics if a line is neither a comment nor a sample.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let samples = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(|line| {
@@ -19,8 +19,8 @@ impl Metrics {
         Self(samples.collect())
     }
 
-    /// The sum over the series of `name` whose labels contain `labels` (`reason="no_route"`); `None`: there is
-    /// no such series.
+    /// Returns the sum over the series of `name` whose labels contain `labels` (`reason="no_route"`), or
+    /// `None` if there is no such series.
     #[must_use]
     pub fn sum(&self, name: &str, labels: &str) -> Option<f64> {
         let matching = self.0.iter().filter(|(series, _)| {

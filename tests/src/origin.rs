@@ -1,4 +1,4 @@
-//! An origin that plays any behaviour on raw TCP and records what it got.
+//! An origin that plays any behaviour on raw TCP and records what it receives.
 
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,14 +20,14 @@ struct Shared {
     stopping: AtomicBool,
 }
 
-/// An origin. When it is dropped it demands that everything it received was strict HTTP.
+/// An origin. Its drop asserts that every request it received was strict HTTP.
 #[derive(Debug)]
 pub struct Origin {
     address: SocketAddr,
     shared: Arc<Shared>,
 }
 
-/// One connection of an [`Origin`], as the script sees it. It is closed when the script returns.
+/// One connection of an [`Origin`], as the script sees it. The connection closes when the script returns.
 #[derive(Debug)]
 pub struct OriginConn {
     wire: Wire,
@@ -35,25 +35,25 @@ pub struct OriginConn {
     index: usize,
 }
 
-/// `200 OK` with this body.
+/// Returns a `200 OK` with this body.
 fn ok(body: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
 impl Origin {
-    /// Starts an origin whose connections are each played by `script`.
+    /// Starts an origin. `script` plays each of its connections.
     ///
     /// # Panics
-    /// When no socket can be bound.
+    /// Panics if no socket can be bound.
     #[must_use]
     pub fn play(script: impl Fn(&mut OriginConn) + Send + Sync + 'static) -> Self {
         Self::play_on(TcpListener::bind("127.0.0.1:0").expect("loopback"), script)
     }
 
-    /// As [`Origin::play`], on a socket that the test has bound.
+    /// Starts an origin as [`Origin::play`] does, on a socket that the test has bound.
     ///
     /// # Panics
-    /// When the socket has no address.
+    /// Panics if the socket has no address.
     #[must_use]
     pub fn play_on(listener: TcpListener, script: impl Fn(&mut OriginConn) + Send + Sync + 'static) -> Self {
         let address = listener.local_addr().expect("bound");
@@ -89,19 +89,21 @@ impl Origin {
         Self { address, shared }
     }
 
-    /// Answers every request with `200` and `ok`, and keeps connections.
+    /// Starts an origin that answers every request with `200` and `ok`, and keeps connections open.
     #[must_use]
     pub fn ok() -> Self {
         Self::fixed(ok("ok"))
     }
 
-    /// Answers every request with `200` and this body: tells origins apart.
+    /// Starts an origin that answers every request with `200` and this body, so that a test can tell origins
+    /// apart.
     #[must_use]
     pub fn named(name: &str) -> Self {
         Self::fixed(ok(name))
     }
 
-    /// Answers every request, once it is complete, with exactly these bytes, and keeps connections.
+    /// Starts an origin that answers every complete request with exactly these bytes, and keeps connections
+    /// open.
     #[must_use]
     pub fn fixed(response: impl Into<Vec<u8>>) -> Self {
         let response = response.into();
@@ -112,7 +114,7 @@ impl Origin {
         })
     }
 
-    /// Answers every request with these bytes and then closes the connection.
+    /// Starts an origin that answers every request with these bytes and then closes the connection.
     #[must_use]
     pub fn fixed_then_close(response: impl Into<Vec<u8>>) -> Self {
         let response = response.into();
@@ -123,7 +125,7 @@ impl Origin {
         })
     }
 
-    /// Answers every request with its own method, target and body: `POST /x hello`.
+    /// Starts an origin that answers every request with its method, target and body: `POST /x hello`.
     #[must_use]
     pub fn echo() -> Self {
         Self::play(|conn| {
@@ -131,33 +133,33 @@ impl Origin {
                 let body = String::from_utf8_lossy(&request.body);
                 let text = format!("{} {} {body}", request.method, request.target);
                 let bytes = ok(&text);
-                // A HEAD is answered without the body.
+                // The answer to a HEAD has no body.
                 let length = if request.method == "HEAD" { bytes.len() - text.len() } else { bytes.len() };
                 conn.send(&bytes[..length]);
             }
         })
     }
 
-    /// Where it listens.
+    /// Returns the address on which the origin listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The requests whose head was complete, in order of arrival.
+    /// Returns the requests whose head was complete, in order of arrival.
     ///
     /// # Panics
-    /// When a script panicked while it recorded.
+    /// Panics if a script panicked while it recorded a request.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.shared.requests.lock().expect("requests").clone()
     }
 
-    /// Those of the [`requests`](Self::requests) whose body has come as far as its `Content-Length` says: of the others it is
-    /// still under way.
+    /// Returns the [`requests`](Self::requests) whose body is as long as their `Content-Length`. The others
+    /// are still in progress.
     ///
     /// # Panics
-    /// When a script panicked while it recorded.
+    /// Panics if a script panicked while it recorded a request.
     #[must_use]
     pub fn whole_requests(&self) -> Vec<Request> {
         let is_whole = |request: &Request| {
@@ -166,10 +168,10 @@ impl Origin {
         self.requests().into_iter().filter(is_whole).collect()
     }
 
-    /// The only request.
+    /// Returns the only request.
     ///
     /// # Panics
-    /// When there was none, or more than one.
+    /// Panics if there was no request, or more than one.
     #[must_use]
     pub fn request(&self) -> Request {
         let mut requests = self.requests();
@@ -177,37 +179,37 @@ impl Origin {
         requests.remove(0)
     }
 
-    /// How many requests it got.
+    /// Returns how many requests the origin received.
     #[must_use]
     pub fn count(&self) -> usize {
         self.shared.requests.lock().expect("requests").len()
     }
 
-    /// How many connections were opened to it.
+    /// Returns how many connections were opened to the origin.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// How many connections its scripts still play.
+    /// Returns how many connections the scripts still play.
     #[must_use]
     pub fn open(&self) -> usize {
         self.shared.open.load(Ordering::SeqCst)
     }
 
-    /// Every byte that connection `index` received (at most 4 MiB).
+    /// Returns every byte that connection `index` received (at most 4 MiB).
     ///
     /// # Panics
-    /// When there is no such connection.
+    /// Panics if there is no such connection.
     #[must_use]
     pub fn bytes(&self, index: usize) -> Vec<u8> {
         self.shared.records.lock().expect("records")[index].lock().expect("record").clone()
     }
 
-    /// How many bytes it received in all (at most 4 MiB a connection are counted).
+    /// Returns how many bytes the origin received, counting at most 4 MiB for each connection.
     ///
     /// # Panics
-    /// When a script panicked while it recorded.
+    /// Panics if a script panicked while it recorded bytes.
     #[must_use]
     pub fn bytes_received(&self) -> usize {
         self.shared.records.lock().expect("records").iter().map(|r| r.lock().expect("record").len()).sum()
@@ -230,18 +232,18 @@ impl Drop for Origin {
 }
 
 impl OriginConn {
-    /// Which connection this is, from 0.
+    /// Returns the index of this connection, from 0.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The connection, for what the methods here do not offer.
+    /// Returns the underlying connection, for operations that the methods here do not offer.
     pub fn wire(&mut self) -> &mut Wire {
         &mut self.wire
     }
 
-    /// Reads a request's head and records the request. `None`: the connection ended.
+    /// Reads a request's head and records the request. Returns `None` if the connection ended.
     pub fn head(&mut self) -> Option<Request> {
         match self.wire.request_head() {
             Ok(mut request) => {
@@ -262,7 +264,7 @@ impl OriginConn {
         self.shared.violations.lock().expect("violations").push(what);
     }
 
-    /// Reads the body of the request last read; `false`: it was cut.
+    /// Reads the body of the request read last. Returns `false` if it is cut off.
     pub fn body(&mut self, request: &mut Request) -> bool {
         let mut body = Vec::new();
         let outcome = self.wire.body(request.framing, |piece| body.extend_from_slice(piece));
@@ -282,13 +284,13 @@ impl OriginConn {
         request.complete
     }
 
-    /// Reads a whole request. `None`: the connection ended, or the request was cut.
+    /// Reads a whole request. Returns `None` if the connection ended or the request is cut off.
     pub fn request(&mut self) -> Option<Request> {
         let mut request = self.head()?;
         self.body(&mut request).then_some(request)
     }
 
-    /// Sends bytes; `false` when the gateway has gone.
+    /// Sends bytes. Returns `false` if the gateway has closed the connection.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.wire.send(bytes.as_ref()).is_ok()
     }
@@ -302,24 +304,25 @@ impl OriginConn {
         }
     }
 
-    /// Sends `200` with this body.
+    /// Sends a `200` with this body.
     pub fn ok(&mut self, body: &str) {
         self.send(ok(body));
     }
 
-    /// Waits.
+    /// Waits for `how_long`.
     pub fn pause(&self, how_long: Duration) {
         thread::sleep(how_long);
     }
 
-    /// Waits until the gateway ends the connection; `false` when it does not within [`crate::DEADLINE`].
+    /// Waits until the gateway ends the connection. Returns `false` if it does not within
+    /// [`crate::DEADLINE`].
     pub fn wait_close(&mut self) -> bool {
         self.wire.wait_close()
     }
 
     /// Ends the connection with a reset.
     pub fn reset(&mut self) {
-        // The reset is sent when the last clone closes, so the registry's goes first.
+        // The kernel sends the reset when the last clone closes, so the registry's clone is closed first.
         if let Some(peer) = self.wire.stream().and_then(|stream| stream.peer_addr().ok()) {
             let mut streams = self.shared.streams.lock().expect("streams");
             streams.retain(|kept| kept.peer_addr().is_ok_and(|kept| kept != peer));
@@ -327,7 +330,7 @@ impl OriginConn {
         self.wire.reset();
     }
 
-    /// Sends back whatever comes, until the gateway ends its side.
+    /// Echoes received bytes until the gateway ends its side.
     pub fn echo_bytes(&mut self) {
         loop {
             let pending = self.wire.take_pending();

@@ -1,14 +1,14 @@
-//! The built binary, and runs of it that end by themselves.
+//! Finds the built binary, and runs commands of it that end on their own.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-/// What a command printed and how it ended.
+/// The output of a command and its exit code.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// Exit code; `None`: a signal ended it.
+    /// The exit code; `None` if a signal ended the process.
     pub code: Option<i32>,
     /// Standard output.
     pub out: String,
@@ -17,17 +17,17 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// Both outputs, for tests that do not care which one says something.
+    /// Returns both outputs joined, for tests that accept a message on either.
     #[must_use]
     pub fn all(&self) -> String {
         format!("{}{}", self.out, self.err)
     }
 }
 
-/// The binary: `TOLLGATE_BIN`, or else the one that cargo built beside this test.
+/// Returns the path of the binary: `TOLLGATE_BIN`, or else the binary that cargo built next to this test.
 ///
 /// # Panics
-/// When there is none.
+/// Panics if there is no binary.
 #[must_use]
 pub fn binary() -> PathBuf {
     if let Some(path) = std::env::var_os("TOLLGATE_BIN") {
@@ -38,10 +38,10 @@ pub fn binary() -> PathBuf {
     )
 }
 
-/// The binary of `examples/plugin`: a gateway that has a plugin.
+/// Returns the path of the binary of `examples/plugin`: a gateway with a plugin.
 ///
 /// # Panics
-/// When there is none.
+/// Panics if there is no binary.
 #[must_use]
 pub fn binary_with_plugin() -> PathBuf {
     beside("tollgate-with-plugin").expect(
@@ -49,25 +49,25 @@ pub fn binary_with_plugin() -> PathBuf {
     )
 }
 
-/// A program that cargo built beside this test.
+/// Returns the path of a program that cargo built next to this test.
 fn beside(name: &str) -> Option<PathBuf> {
     let exe = std::env::current_exe().expect("a test has a path");
     exe.ancestors().skip(1).map(|dir| dir.join(name)).find(|path| path.is_file())
 }
 
-/// Runs `tollgate` with these arguments to its end.
+/// Runs `tollgate` with these arguments until it ends.
 ///
 /// # Panics
-/// When it cannot be started.
+/// Panics if the process cannot be started.
 #[must_use]
 pub fn tollgate(args: &[&str]) -> Ran {
     run(&binary(), args)
 }
 
-/// As [`tollgate`], with a binary of the test's own.
+/// Runs a binary as [`tollgate`] does, chosen by the test.
 ///
 /// # Panics
-/// When it cannot be started.
+/// Panics if the process cannot be started.
 #[must_use]
 pub fn run(program: &Path, args: &[&str]) -> Ran {
     let output = Command::new(program).args(args).stdin(Stdio::null()).output().expect("tollgate starts");
@@ -80,11 +80,11 @@ pub fn run(program: &Path, args: &[&str]) -> Ran {
 /// Sets how many files a process may have open.
 ///
 /// # Panics
-/// When it has gone.
+/// Panics if the process no longer runs.
 pub fn limit_files(process: u32, limit: u64) {
     let id = i32::try_from(process).ok().and_then(Pid::from_raw);
     let before = getrlimit(Resource::Nofile);
-    // The hard limit stays, so that it can be raised again.
+    // The hard limit stays, so that the soft limit can be raised again.
     let new = Rlimit { current: Some(limit), maximum: before.maximum };
     prlimit(id, Resource::Nofile, new).expect("the process is there");
 }

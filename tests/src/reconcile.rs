@@ -1,4 +1,5 @@
-//! The books: what origins saw, what clients got, and what the gateway's log says of both.
+//! Compares the counts on all sides: requests seen by origins, answers received by clients, and the records
+//! in the gateway's log.
 
 use std::fs;
 use std::time::Instant;
@@ -9,14 +10,14 @@ use crate::gateway::Gateway;
 use crate::origin::Origin;
 use crate::{DEADLINE, eventually};
 
-/// Reasons under which no answer reached the client.
+/// Reasons of requests whose client received no answer.
 const UNANSWERED: [&str; 2] = ["client_closed", "client_write_timeout"];
 
 impl Gateway {
-    /// The records in the access log so far.
+    /// Returns the records in the access log so far.
     ///
     /// # Panics
-    /// When a complete line is not JSON.
+    /// Panics if a complete line is not JSON.
     #[must_use]
     pub fn records(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.log_file()).unwrap_or_default();
@@ -30,7 +31,7 @@ impl Gateway {
     /// Waits until there are `n` records, and returns them.
     ///
     /// # Panics
-    /// When there are more, or fewer in the end.
+    /// Panics if there are more records, or fewer after [`DEADLINE`].
     #[must_use]
     pub fn wait_records(&self, n: usize) -> Vec<Value> {
         eventually(&format!("{n} log records (there are {})", self.records().len()), || {
@@ -41,7 +42,7 @@ impl Gateway {
         records
     }
 
-    /// What the gateway itself has counted: where the books disagree, that tells which side is wrong.
+    /// Returns the gateway's own counters. If the counts disagree, they show which side is wrong.
     fn counted(&self) -> String {
         let metrics = self.metrics();
         let count = |name: &str| metrics.sum(name, "").map_or("?".to_owned(), |count| count.to_string());
@@ -54,19 +55,20 @@ impl Gateway {
         )
     }
 
-    /// Demands that *requests seen by the origins = attempts logged* and *answers that clients got = requests
-    /// logged* (but for those that the log itself calls unanswered).
+    /// Asserts that *requests seen by the origins = attempts logged* and *answers received by clients =
+    /// requests logged* (without the requests that the log itself marks as unanswered).
     ///
     /// # Panics
-    /// When the books do not come to agree within [`DEADLINE`].
+    /// Panics if the counts do not agree within a quarter of [`DEADLINE`].
     pub fn reconcile(&self, origins: &[&Origin]) {
         self.reconcile_with(|| origins.iter().map(|origin| origin.count()).sum());
     }
 
-    /// The same, where `seen` says how many requests origins of any kind saw.
+    /// Asserts the same as [`Gateway::reconcile`]. `seen` returns how many requests the origins saw, of any
+    /// kind.
     ///
     /// # Panics
-    /// When the books do not come to agree within [`DEADLINE`].
+    /// Panics if the counts do not agree within a quarter of [`DEADLINE`].
     pub fn reconcile_with(&self, seen: impl Fn() -> usize) {
         let start = Instant::now();
         loop {

@@ -1,4 +1,5 @@
-//! A Redis that a test starts, kills and starts again; with a replica and a Sentinel, or as a node of a cluster.
+//! A Redis that a test starts, kills and starts again: a single server, one with a replica and a Sentinel, or
+//! the nodes of a cluster.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,29 +13,29 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::address::free_address;
 use crate::eventually;
 
-/// A Redis that keeps nothing on disk (`redis-server`, or `valkey-server` where that is there instead).
+/// A Redis without persistence (`redis-server`, or `valkey-server` if only that is installed).
 #[derive(Debug)]
 pub struct Redis {
     address: SocketAddr,
     password: String,
     /// Further arguments.
     more: Vec<String>,
-    /// Where it may write.
+    /// The directory for its files.
     folder: Option<PathBuf>,
     child: Option<Child>,
 }
 
 impl Redis {
-    /// Starts one on an address of its own, which wants this password; an empty one: none.
+    /// Starts a server on an address of its own that requires this password; an empty one means none.
     ///
     /// # Panics
-    /// When there is none, or it does not start: `scripts/install-test-tools` installs it.
+    /// Panics if no server is installed, or it does not start: `scripts/install-test-tools` installs it.
     #[must_use]
     pub fn start(password: &str) -> Self {
         Self::start_as(password, |_| Vec::new())
     }
 
-    /// Starts one with further arguments, which may depend on its address.
+    /// Starts a server with further arguments, which may depend on its address.
     fn start_as(password: &str, more: impl FnOnce(SocketAddr) -> Vec<String>) -> Self {
         let address = free_address();
         let (password, more) = (password.to_owned(), more(address));
@@ -43,10 +44,10 @@ impl Redis {
         redis
     }
 
-    /// Starts a replica of this one, and waits until it has all that this one has.
+    /// Starts a replica of this server, and waits until it is in sync.
     ///
     /// # Panics
-    /// When it does not come up.
+    /// Panics if the replica does not start.
     #[must_use]
     pub fn replica(&self) -> Self {
         let (ip, port, password) = (self.address.ip(), self.address.port(), self.password.clone());
@@ -64,10 +65,11 @@ impl Redis {
         replica
     }
 
-    /// Starts a Sentinel that calls this one `mymaster` and puts a replica in its place within a second or two.
+    /// Starts a Sentinel that monitors this server as `mymaster` and promotes a replica within about two
+    /// seconds.
     ///
     /// # Panics
-    /// When it does not come up, or does not find the replica.
+    /// Panics if the Sentinel does not start, or does not find the replica.
     #[must_use]
     pub fn sentinel(&self, password: &str) -> Self {
         let (master, address) = (self.address, free_address());
@@ -101,10 +103,10 @@ impl Redis {
         sentinel
     }
 
-    /// Starts a cluster of three masters, the first of which has a replica, the fourth.
+    /// Starts a cluster of three masters. The fourth node is a replica of the first.
     ///
     /// # Panics
-    /// When it does not come up.
+    /// Panics if the cluster does not form.
     #[must_use]
     pub fn cluster(password: &str) -> Vec<Self> {
         let nodes: Vec<_> = (0..4).map(|_| Self::node(password)).collect();
@@ -147,7 +149,8 @@ impl Redis {
                 ["--cluster-enabled", "yes", "--cluster-config-file", &at, "--cluster-port", &bus]
                     .map(str::to_owned)
                     .into();
-            // The kernel would take another address of the loopback for those that it connects to.
+            // Without this, a node would announce another loopback address, which the kernel picks for its
+            // outgoing connections.
             more.extend(["--cluster-announce-ip".to_owned(), address.ip().to_string()]);
             more.extend(
                 ["--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0"].map(str::to_owned),
@@ -166,10 +169,10 @@ impl Redis {
         &self.more[at + 1]
     }
 
-    /// What it says to a command of words without blanks; empty if the connection breaks.
+    /// Sends a command of words without blanks and returns the answer; empty if the connection breaks.
     ///
     /// # Panics
-    /// When it does not listen.
+    /// Panics if the server does not listen.
     #[must_use]
     pub fn says(&self, command: &str) -> String {
         let mut stream = TcpStream::connect(self.address).expect("it listens");
@@ -177,26 +180,27 @@ impl Redis {
             if self.password.is_empty() { String::new() } else { format!("AUTH {}\r\n", self.password) };
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
         stream.write_all(format!("{login}{command}\r\n").as_bytes()).expect("it reads");
-        // It answers what it has, and closes.
+        // The server answers what it has received, and closes.
         stream.shutdown(Shutdown::Write).expect("connected");
         let mut said = String::new();
-        // One that becomes a replica resets all connections.
+        // A server that becomes a replica resets all connections.
         let _ = stream.read_to_string(&mut said);
         let said =
             if self.password.is_empty() { &said[..] } else { said.strip_prefix("+OK\r\n").unwrap_or(&said) };
         said.to_owned()
     }
 
-    /// Where it listens.
+    /// Returns the address on which the server listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Starts it where it was, empty, after [`kill`](Self::kill), and waits until it listens.
+    /// Starts the server again on the same address, empty, after [`kill`](Self::kill), and waits until it
+    /// listens.
     ///
     /// # Panics
-    /// When it does not come up.
+    /// Panics if the server does not start.
     pub fn restart(&mut self) {
         assert!(self.child.is_none(), "it runs");
         let (ip, port) = (self.address.ip().to_string(), self.address.port().to_string());
@@ -215,28 +219,28 @@ impl Redis {
         eventually("Redis to listen", || TcpStream::connect(self.address).is_ok());
     }
 
-    /// Kills it: its connections are reset, or closed.
+    /// Kills the server. Its connections are reset or closed.
     ///
     /// # Panics
-    /// When it does not run.
+    /// Panics if the server does not run.
     pub fn kill(&mut self) {
         let mut child = self.child.take().expect("it runs");
         child.kill().and_then(|()| child.wait()).expect("the child is ours");
     }
 
-    /// It hangs (SIGSTOP): the kernel still takes bytes for it, and nobody answers.
+    /// Stops the server with SIGSTOP: the kernel still accepts bytes for it, but no answer comes.
     ///
     /// # Panics
-    /// When it does not run.
+    /// Panics if the server does not run.
     pub fn hang(&self) {
         let child = self.child.as_ref().expect("it runs");
         kill_process(Pid::from_child(child), Signal::STOP).expect("the process is there");
     }
 
-    /// It goes on after [`hang`](Self::hang).
+    /// Resumes the server after [`hang`](Self::hang).
     ///
     /// # Panics
-    /// When it does not run.
+    /// Panics if the server does not run.
     pub fn go_on(&self) {
         let child = self.child.as_ref().expect("it runs");
         kill_process(Pid::from_child(child), Signal::CONT).expect("the process is there");
@@ -247,7 +251,7 @@ fn spawn(command: &mut Command) -> std::io::Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }
 
-/// A folder of its own.
+/// Creates a directory of its own.
 fn folder() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let n = NEXT.fetch_add(1, Ordering::Relaxed);

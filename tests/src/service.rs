@@ -1,4 +1,4 @@
-//! An origin in a process of its own, for what a thread cannot do: die, hang, and be started again.
+//! An origin in a process of its own, which can be killed, stopped and started again; a thread cannot.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -12,8 +12,8 @@ use crate::address::free_address;
 use crate::eventually;
 use crate::process::binary;
 
-/// An origin in a process of its own: the gateway's binary, which answers every request with its name. It can be
-/// killed, stopped and started again where it was.
+/// An origin in a process of its own: the gateway's binary, which answers every request with its name. A test
+/// can kill it, stop it and start it again on the same address.
 #[derive(Debug)]
 pub struct Service {
     directory: PathBuf,
@@ -22,10 +22,10 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts it on an address of its own.
+    /// Starts a service on an address of its own.
     ///
     /// # Panics
-    /// When it does not start.
+    /// Panics if the service does not start.
     #[must_use]
     pub fn start(name: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -43,16 +43,17 @@ impl Service {
         service
     }
 
-    /// Where it listens.
+    /// Returns the address on which the service listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Starts it where it was, after [`kill`](Self::kill) or [`end`](Self::end), and waits until it listens.
+    /// Starts the service again on the same address, after [`kill`](Self::kill) or [`end`](Self::end), and
+    /// waits until it listens.
     ///
     /// # Panics
-    /// When it does not come up.
+    /// Panics if the service does not start.
     pub fn restart(&mut self) {
         assert!(self.child.is_none(), "it runs");
         let mut command = Command::new(binary());
@@ -62,24 +63,25 @@ impl Service {
         eventually("the service to listen", || TcpStream::connect(self.address).is_ok());
     }
 
-    /// Kills it with SIGKILL, as the kernel does when memory is short: its connections are reset, or closed.
+    /// Kills the service with SIGKILL, as the kernel does when memory is short. Its connections are reset or
+    /// closed.
     pub fn kill(&mut self) {
         self.signal(Signal::KILL);
         self.wait();
     }
 
-    /// Asks it to end (SIGTERM), and waits until it has: requests under way are answered.
+    /// Ends the service with SIGTERM, and waits for the process. Requests in progress are answered.
     pub fn end(&mut self) {
         self.signal(Signal::TERM);
         self.wait();
     }
 
-    /// It hangs (SIGSTOP): the kernel still accepts connections for it, and nobody answers.
+    /// Stops the service with SIGSTOP: the kernel still accepts connections for it, but no answer comes.
     pub fn hang(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// It goes on after [`hang`](Self::hang).
+    /// Resumes the service after [`hang`](Self::hang).
     pub fn go_on(&self) {
         self.signal(Signal::CONT);
     }

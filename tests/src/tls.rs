@@ -28,32 +28,32 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-/// Somebody who signs certificates.
+/// A certificate authority.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate with its key, in PEM.
 #[derive(Clone, Debug)]
 pub struct Issued {
-    /// The certificate.
+    /// The certificate chain, in PEM.
     pub chain: String,
-    /// Its key.
+    /// The private key, in PEM.
     pub key: String,
 }
 
 impl Authority {
-    /// A new one.
+    /// Creates an authority.
     ///
     /// # Panics
-    /// When no key can be made.
+    /// Panics if no key can be made.
     #[must_use]
     pub fn new() -> Self {
         Self::called("rcgen self signed cert")
     }
 
-    /// One of this name.
+    /// Creates an authority with this common name.
     ///
     /// # Panics
-    /// When no key can be made.
+    /// Panics if no key can be made.
     #[must_use]
     pub fn called(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
@@ -64,34 +64,34 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, key).expect("signed"))
     }
 
-    /// Its own certificate, in PEM.
+    /// Returns the authority's own certificate, in PEM.
     #[must_use]
     pub fn pem(&self) -> String {
         self.0.pem()
     }
 
-    /// A certificate for these hosts or addresses, with a key for ECDSA on P-256.
+    /// Issues a certificate for these hosts or addresses, with an ECDSA key on P-256.
     ///
     /// # Panics
-    /// When no key can be made.
+    /// Panics if no key can be made.
     #[must_use]
     pub fn issue(&self, names: &[&str]) -> Issued {
         self.issue_with(names, &KeyPair::generate().expect("a key"), None)
     }
 
-    /// A certificate that ends in so many days.
+    /// Issues a certificate that expires in `days` days; negative values are in the past.
     ///
     /// # Panics
-    /// When no key can be made.
+    /// Panics if no key can be made.
     #[must_use]
     pub fn issue_until(&self, names: &[&str], days: i64) -> Issued {
         self.issue_with(names, &KeyPair::generate().expect("a key"), Some(days))
     }
 
-    /// A certificate that begins in so many days.
+    /// Issues a certificate that becomes valid in `days` days.
     ///
     /// # Panics
-    /// When no key can be made.
+    /// Panics if no key can be made.
     #[must_use]
     pub fn issue_from(&self, names: &[&str], days: i64) -> Issued {
         let key = KeyPair::generate().expect("a key");
@@ -103,10 +103,10 @@ impl Authority {
         Issued { chain: certificate.pem(), key: key.serialize_pem() }
     }
 
-    /// A certificate with a key for RSA.
+    /// Issues a certificate with an RSA key.
     ///
     /// # Panics
-    /// When no key can be made.
+    /// Panics if no key can be made.
     #[must_use]
     pub fn issue_rsa(&self, names: &[&str]) -> Issued {
         let key = rsa::KeyPair::generate(rsa::KeySize::Rsa2048).expect("a key");
@@ -150,41 +150,41 @@ impl Issued {
         PrivateKeyDer::from_pem_slice(self.key.as_bytes()).expect("PEM")
     }
 
-    /// The certificate as bytes.
+    /// Returns the certificate in DER.
     ///
     /// # Panics
-    /// Never: it was made here.
+    /// Never: the harness made the certificate.
     #[must_use]
     pub fn der(&self) -> Vec<u8> {
         self.chain()[0].to_vec()
     }
 }
 
-/// How a client comes.
+/// The TLS configuration of a client.
 pub struct TlsPeer {
     config: ClientConfig,
 }
 
 impl TlsPeer {
-    /// One that trusts this authority and speaks every version.
+    /// Creates a configuration that trusts this authority and offers every TLS version.
     ///
     /// # Panics
-    /// Never: the provider is a good one.
+    /// Never: the provider is valid.
     #[must_use]
     pub fn trusting(authority: &Authority) -> Self {
         Self::speaking(authority, rustls::DEFAULT_VERSIONS, None)
     }
 
-    /// One that shows a certificate.
+    /// Creates a configuration that presents a client certificate.
     #[must_use]
     pub fn showing(authority: &Authority, own: &Issued) -> Self {
         Self::speaking(authority, rustls::DEFAULT_VERSIONS, Some(own))
     }
 
-    /// One that speaks these versions only.
+    /// Creates a configuration that offers only these versions. `own` is the client certificate.
     ///
     /// # Panics
-    /// Never: the provider is a good one.
+    /// Never: the provider is valid.
     #[must_use]
     pub fn speaking(
         authority: &Authority,
@@ -202,10 +202,10 @@ impl TlsPeer {
         Self { config }
     }
 
-    /// One that understands signatures by RSA alone.
+    /// Creates a configuration that accepts only RSA signatures.
     ///
     /// # Panics
-    /// Never: the provider is a good one.
+    /// Never: the provider is valid.
     #[must_use]
     pub fn rsa_only(authority: &Authority) -> Self {
         let mut peer = Self::trusting(authority);
@@ -213,7 +213,7 @@ impl TlsPeer {
         let all = rsa.signature_verification_algorithms.mapping;
         let kept: Vec<_> =
             all.iter().copied().filter(|(scheme, _)| format!("{scheme:?}").starts_with("RSA")).collect();
-        // Lives as long as the test: the provider wants statics.
+        // The slice lives as long as the test, because the provider requires `'static`.
         rsa.signature_verification_algorithms.mapping = Vec::leak(kept);
         peer.config = ClientConfig::builder_with_provider(Arc::new(rsa))
             .with_safe_default_protocol_versions()
@@ -223,31 +223,31 @@ impl TlsPeer {
         peer
     }
 
-    /// Offers protocols (ALPN).
+    /// Offers protocols by ALPN.
     #[must_use]
     pub fn offering(mut self, protocols: &[&str]) -> Self {
         self.config.alpn_protocols = protocols.iter().map(|it| it.as_bytes().to_vec()).collect();
         self
     }
 
-    /// A connection, as `name` says that it is for.
+    /// Connects and sends `name` as the server name (SNI).
     ///
     /// # Errors
-    /// Why the handshake failed.
+    /// Returns the reason why the handshake failed.
     ///
     /// # Panics
-    /// When the gateway does not accept.
+    /// Panics if the gateway refuses the connection.
     pub fn connect(&self, address: SocketAddr, name: &str) -> std::io::Result<TlsClient> {
         self.shake_hands(TcpStream::connect(address).expect("the gateway accepts"), name)
     }
 
-    /// The same over a connection that is there.
+    /// Does the handshake on a connection that is already open.
     ///
     /// # Errors
-    /// Why the handshake failed.
+    /// Returns the reason why the handshake failed.
     ///
     /// # Panics
-    /// When the socket takes no timeouts.
+    /// Panics if the socket accepts no timeouts.
     pub fn shake_hands(&self, stream: TcpStream, name: &str) -> std::io::Result<TlsClient> {
         let name = ServerName::try_from(name.to_owned()).expect("a name");
         let connection = ClientConnection::new(Arc::new(self.config.clone()), name).expect("a client");
@@ -261,19 +261,19 @@ impl TlsPeer {
     }
 }
 
-/// A client's connection.
+/// A client's TLS connection.
 pub struct TlsClient {
     stream: StreamOwned<ClientConnection, TcpStream>,
 }
 
 impl TlsClient {
-    /// What rustls knows of it.
+    /// Returns rustls' state of the connection.
     #[must_use]
     pub fn connection(&self) -> &ClientConnection {
         &self.stream.conn
     }
 
-    /// The socket.
+    /// Returns the socket.
     #[must_use]
     pub fn socket(&self) -> &TcpStream {
         &self.stream.sock
@@ -282,16 +282,16 @@ impl TlsClient {
     /// Sends bytes.
     ///
     /// # Panics
-    /// When the gateway takes none.
+    /// Panics if the connection is broken.
     pub fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).expect("the gateway takes it");
         self.stream.flush().expect("the gateway takes it");
     }
 
-    /// The record, or records, that these bytes would be sent in.
+    /// Returns the TLS record, or records, in which these bytes would be sent.
     ///
     /// # Panics
-    /// When the connection has ended.
+    /// Panics if the connection is closed.
     pub fn sealed(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut records = Vec::new();
         self.stream.conn.writer().write_all(bytes).expect("room for them");
@@ -301,27 +301,27 @@ impl TlsClient {
         records
     }
 
-    /// Reads an answer with `Content-Length`, or without a body.
+    /// Reads an answer with `Content-Length`, or without a body. Returns its bytes as text.
     ///
     /// # Errors
-    /// When the connection ends or breaks before the answer does.
+    /// Returns an error if the connection ends or breaks before the answer does.
     pub fn answer(&mut self) -> std::io::Result<String> {
         read_message(&mut self.stream)
     }
 
-    /// Asks for a path.
+    /// Sends a `GET` of this path, and reads the answer.
     ///
     /// # Panics
-    /// When there is no whole answer.
+    /// Panics if there is no whole answer.
     pub fn get(&mut self, host: &str, path: &str) -> String {
         self.send(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
         self.answer().expect("an answer")
     }
 
-    /// Reads what is there, 16 KiB at most, and waits for it.
+    /// Waits for data and returns it, at most 16 KiB.
     ///
     /// # Errors
-    /// When the connection ends or breaks.
+    /// Returns an error if the connection ends or breaks.
     pub fn some(&mut self) -> std::io::Result<Vec<u8>> {
         let mut bytes = vec![0; 16 * 1024];
         let count = self.stream.read(&mut bytes)?;
@@ -329,19 +329,19 @@ impl TlsClient {
         if count == 0 { Err(std::io::ErrorKind::UnexpectedEof.into()) } else { Ok(bytes) }
     }
 
-    /// Reads to the end, which must be announced.
+    /// Reads until the peer's `close_notify`.
     ///
     /// # Errors
-    /// When it is not.
+    /// Returns an error if the connection ends without one.
     pub fn rest(&mut self) -> std::io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.stream.read_to_end(&mut bytes).map(|_| bytes)
     }
 
-    /// Says that this side's data has ended (`close_notify`), and goes on reading.
+    /// Ends this side's data (`close_notify`), and continues to read.
     ///
     /// # Panics
-    /// When the gateway is gone.
+    /// Panics if the connection is broken.
     pub fn end(&mut self) {
         self.stream.conn.send_close_notify();
         self.stream.flush().expect("the gateway takes it");
@@ -364,7 +364,7 @@ fn read_message(stream: &mut impl Read) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Of the whole message; `None`: its head is not whole yet.
+/// Returns the length of the whole message, or `None` if its head is not complete yet.
 fn length(bytes: &[u8]) -> Option<usize> {
     let end = bytes.windows(4).position(|end| end == b"\r\n\r\n")?;
     let head = String::from_utf8_lossy(&bytes[..end]);
@@ -375,7 +375,7 @@ fn length(bytes: &[u8]) -> Option<usize> {
     Some(end + 4 + body.unwrap_or(0))
 }
 
-/// An origin that speaks TLS: it answers every request with the same bytes.
+/// An origin that speaks TLS and answers every request with the same bytes.
 pub struct TlsOrigin {
     address: SocketAddr,
     heads: Arc<Mutex<Vec<String>>>,
@@ -383,11 +383,12 @@ pub struct TlsOrigin {
 }
 
 impl TlsOrigin {
-    /// Starts it. With `clients`, it demands certificates that this authority has signed. With `ends`, it says so and
-    /// closes after an answer; with `Some(false)` it closes without a word.
+    /// Starts an origin. With `clients`, it demands client certificates that this authority has signed.
+    /// `ends` sets what happens after an answer: `Some(true)` sends `close_notify` and closes, `Some(false)`
+    /// closes without it, `None` keeps the connection open.
     ///
     /// # Panics
-    /// When no socket can be bound.
+    /// Panics if no socket can be bound.
     #[must_use]
     pub fn start(own: &Issued, clients: Option<&Authority>, response: &str, ends: Option<bool>) -> Self {
         let builder = ServerConfig::builder_with_provider(provider())
@@ -415,7 +416,8 @@ impl TlsOrigin {
                     let connection = ServerConnection::new(config).expect("a server");
                     let mut stream = StreamOwned::new(connection, stream);
                     while let Ok(head) = read_message(&mut stream) {
-                        // Before the head, so that whoever sees that finds this.
+                        // The name is recorded before the head, so that a test that sees the head also finds
+                        // the name.
                         let name = stream.conn.server_name().map(str::to_owned);
                         asked.lock().expect("names").push(name);
                         seen.lock().expect("heads").push(head);
@@ -439,25 +441,25 @@ impl TlsOrigin {
         Self { address, heads, names }
     }
 
-    /// Where it is.
+    /// Returns the address on which the origin listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The requests that it got.
+    /// Returns the requests that the origin received.
     ///
     /// # Panics
-    /// When one of its threads has panicked.
+    /// Panics if one of its threads has panicked.
     #[must_use]
     pub fn heads(&self) -> Vec<String> {
         self.heads.lock().expect("heads").clone()
     }
 
-    /// For whom the connection of each request had asked (SNI); `None`: for nobody.
+    /// Returns the server name (SNI) of each request's connection; `None` if the client sent none.
     ///
     /// # Panics
-    /// When one of its threads has panicked.
+    /// Panics if one of its threads has panicked.
     #[must_use]
     pub fn names(&self) -> Vec<Option<String>> {
         self.names.lock().expect("names").clone()

@@ -1,4 +1,4 @@
-//! A front in plain text of a listener that speaks TLS, so that every client of the tests can come to it with a certificate.
+//! A plain-text front for a TLS listener, so that every client of the tests can reach it with a certificate.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,18 +8,20 @@ use std::time::Duration;
 
 use crate::tls::TlsPeer;
 
-/// How long one side is listened to at once.
+/// How long the front waits for one side before it turns to the other.
 const TURN: Duration = Duration::from_millis(2);
 
-/// Takes connections in plain text, and carries each over TLS as this peer: HTTP/2 if it begins so.
+/// Accepts plain-text connections and carries each over TLS with a client configuration. It offers HTTP/2 if
+/// the connection begins with that preface.
 #[derive(Clone, Copy, Debug)]
 pub struct TlsFront(SocketAddr);
 
 impl TlsFront {
-    /// Starts one, which runs until the tests end. `name`: for whom it asks; `peer` makes the client, which is to offer nothing.
+    /// Starts a front, which runs until the tests end. It sends `name` as the server name (SNI). `peer` makes
+    /// the client configuration; it must not set ALPN.
     ///
     /// # Panics
-    /// When no socket can be bound.
+    /// Panics if no socket can be bound.
     #[must_use]
     pub fn start(to: SocketAddr, name: &'static str, peer: impl Fn() -> TlsPeer) -> Self {
         let peers = Arc::new([peer().offering(&["http/1.1"]), peer().offering(&["h2"])]);
@@ -35,7 +37,7 @@ impl TlsFront {
         Self(address)
     }
 
-    /// Where it is.
+    /// Returns the address on which the front listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.0

@@ -1,8 +1,8 @@
-//! What a WebSocket's handshake proves (RFC 6455, 1.3).
+//! The proof in a WebSocket handshake (RFC 6455, 1.3).
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
-/// The `Sec-WebSocket-Accept` that answers a key.
+/// Returns the `Sec-WebSocket-Accept` for a key.
 #[must_use]
 pub fn websocket_accept(key: &str) -> String {
     let text = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");

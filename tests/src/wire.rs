@@ -1,4 +1,4 @@
-//! One end of a connection: bytes in, messages out, strictly by RFC 9112.
+//! One end of an HTTP/1 connection. It sends bytes and parses messages strictly by RFC 9112.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::DEADLINE;
 use crate::message::{Framing, Headers, Request, Response};
 
-/// Bytes kept of what a connection received; enough for every test that looks at them.
+/// How many received bytes a connection records: more than any test that looks at them needs.
 const RECORD_CAP: usize = 4 << 20;
 
 /// Why a message could not be read.
@@ -20,11 +20,11 @@ pub enum ReadError {
     Truncated,
     /// The peer broke the grammar.
     Malformed(String),
-    /// Nothing came within the deadline.
+    /// Nothing arrived within the deadline.
     TimedOut,
 }
 
-/// A connection with what was received and not yet used.
+/// A connection with the received bytes that no message has used yet.
 #[derive(Debug)]
 pub struct Wire {
     stream: Option<TcpStream>,
@@ -46,10 +46,10 @@ fn is_token(text: &str) -> bool {
 }
 
 impl Wire {
-    /// Takes over a connected stream. Whatever is received is also appended to `record`.
+    /// Takes over a connected stream. All received bytes are also appended to `record`, up to 4 MiB.
     ///
     /// # Panics
-    /// When the socket's options cannot be set.
+    /// Panics if the socket's options cannot be set.
     #[must_use]
     pub fn new(stream: TcpStream, record: Option<Arc<Mutex<Vec<u8>>>>) -> Self {
         stream.set_nodelay(true).expect("nodelay");
@@ -57,13 +57,13 @@ impl Wire {
         Self { stream: Some(stream), buffer: Vec::new(), record, deadline: DEADLINE }
     }
 
-    /// The socket; `None` after a reset.
+    /// Returns the socket; `None` after a reset.
     #[must_use]
     pub fn stream(&self) -> Option<&TcpStream> {
         self.stream.as_ref()
     }
 
-    /// Changes how long a read may take.
+    /// Sets how long a read may take.
     pub fn set_deadline(&mut self, deadline: Duration) {
         self.deadline = deadline;
     }
@@ -71,7 +71,7 @@ impl Wire {
     /// Sends bytes.
     ///
     /// # Errors
-    /// As the socket's.
+    /// Returns the socket's error, and `BrokenPipe` after a reset.
     pub fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         match &mut self.stream {
             Some(stream) => stream.write_all(bytes),
@@ -79,13 +79,13 @@ impl Wire {
         }
     }
 
-    /// Receives what is there, at least one byte; `false` at the end of the stream.
+    /// Waits for bytes and receives at least one. Returns `false` at the end of the stream.
     ///
     /// # Errors
     /// [`ReadError::Truncated`] after a reset, [`ReadError::TimedOut`].
     ///
     /// # Panics
-    /// When the socket's options cannot be set.
+    /// Panics if the socket's options cannot be set.
     pub fn fill(&mut self) -> Result<bool, ReadError> {
         let start = Instant::now();
         let mut chunk = [0; 65536];
@@ -116,18 +116,18 @@ impl Wire {
         }
     }
 
-    /// What was received and not used yet.
+    /// Returns the received bytes that no message has used yet.
     #[must_use]
     pub fn pending(&self) -> &[u8] {
         &self.buffer
     }
 
-    /// Takes what was received and not used yet.
+    /// Takes the received bytes that no message has used yet.
     pub fn take_pending(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)
     }
 
-    /// Waits for the first byte of a message; `false` when the peer ends the connection instead.
+    /// Waits for the first byte of a message. Returns `false` if the peer ends the connection instead.
     ///
     /// # Errors
     /// As [`Wire::fill`].
@@ -149,7 +149,7 @@ impl Wire {
         Ok(std::mem::replace(&mut self.buffer, rest))
     }
 
-    /// Reads and forgets exactly `n` bytes, in constant memory.
+    /// Reads and drops exactly `n` bytes, in constant memory.
     ///
     /// # Errors
     /// As [`Wire::take`].
@@ -165,7 +165,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Takes a line that ends in CR LF, without them. A bare CR or LF within it is malformed.
+    /// Takes a line that ends in CR LF, without these two bytes. A bare CR or LF within it is malformed.
     fn line(&mut self) -> Result<Vec<u8>, ReadError> {
         let mut seen = 0;
         loop {
@@ -257,7 +257,7 @@ impl Wire {
         })
     }
 
-    /// Reads a response's head; `method` is the request's.
+    /// Reads a response's head. `method` is the method of the request.
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -293,7 +293,7 @@ impl Wire {
         })
     }
 
-    /// Reads the next chunk's data; `None` after the last, with its trailer.
+    /// Reads the next chunk: `Ok` holds its data; `Err` holds the trailer fields after the last chunk.
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -314,7 +314,7 @@ impl Wire {
         Ok(Ok(data))
     }
 
-    /// Reads a body, handing every piece to `piece`; returns the trailer.
+    /// Reads a body and hands every piece to `piece`. Returns the trailer fields.
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -350,7 +350,8 @@ impl Wire {
         Ok(Headers::default())
     }
 
-    /// Reads until the peer ends or resets the connection; `false` when it does not within the deadline.
+    /// Reads until the peer ends or resets the connection. Returns `false` if it does not within the
+    /// deadline.
     pub fn wait_close(&mut self) -> bool {
         let start = Instant::now();
         loop {
@@ -368,7 +369,7 @@ impl Wire {
     /// Ends the connection with a reset, provided that no clone of the socket is left.
     pub fn reset(&mut self) {
         if let Some(stream) = self.stream.take() {
-            // A peer that has gone already is just as well.
+            // An error means that the peer has already closed the connection.
             let _ = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
         }
     }

@@ -20,8 +20,8 @@ fn curl(gateway: &Gateway, method: &str, path: &str, lines: &str, body: &str) ->
     ))
 }
 
-/// The body of the comparison of APISIX and Envoy (2021) as it is printed there, with the comma that an input method has
-/// left in it; the node is the test's.
+/// Returns the body of the comparison of APISIX and Envoy (2021) as it is printed there, with the comma that
+/// an input method has left in it; the node is the test's.
 fn published(node: &str) -> String {
     format!(
         "{{、\n    \"uri\": \"/hello\",\n    \"upstream\": {{\n        \"type\": \"roundrobin\",\n        \"nodes\": {{\n            \
@@ -199,7 +199,7 @@ fn the_key_is_a_token() {
     assert_eq!(curl(&gateway, "DELETE", "routes/1", &foreign, "").status, 403);
 }
 
-/// The gateway's answer to a request with these lines.
+/// Returns the gateway's answer to a request with these lines.
 fn ask(gateway: &Gateway, path: &str, lines: &str) -> Response {
     gateway.client().ask(format!("GET {path} HTTP/1.1\r\nHost: a.example\r\n{lines}\r\n"))
 }

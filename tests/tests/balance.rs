@@ -22,7 +22,7 @@ fn to(origins: &[Origin], keys: &str) -> String {
     listed(&entries, keys)
 }
 
-/// The same, with endpoints as they are written.
+/// Returns the same, with endpoints as they are written.
 fn listed(endpoints: &[String], keys: &str) -> String {
     let mut text = "routes: [{match: \"/*\", to: u}]\nupstreams:\n  u:\n    endpoints:\n".to_owned();
     for endpoint in endpoints {
@@ -42,7 +42,7 @@ fn ask(gateway: &Gateway, target: &str, lines: &str) -> tollgate_tests::Response
     response
 }
 
-/// How many of the answers were each origin's, in the order of `origins`.
+/// Returns how many of the answers were each origin's, in the order of `origins`.
 fn tally(answers: impl IntoIterator<Item = String>, count: usize) -> Vec<usize> {
     let mut seen = vec![0; count];
     for answer in answers {

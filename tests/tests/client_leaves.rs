@@ -21,7 +21,7 @@ fn gateway(upstreams: &str, route: &str, file: &str) -> Gateway {
     ))
 }
 
-/// The only record of a client that has left.
+/// Returns the only record of a client that has left.
 fn left(gateway: &Gateway) -> Value {
     let record = gateway.wait_records(1)[0].clone();
     assert_eq!(record["reason"], "client_closed", "{record:#}");

@@ -53,7 +53,7 @@ fn quick(dns: &Dns, what: &str) -> String {
     looking_up(&format!("{{{what}, servers: \"{}\", min_ttl: 100ms, max_ttl: 100ms}}", dns.address()))
 }
 
-/// The bodies of so many answers, each once.
+/// Returns the bodies of so many answers, each once.
 fn answered_by(gateway: &Gateway, requests: usize) -> Vec<String> {
     let mut client = gateway.client();
     let mut names: Vec<String> = (0..requests).map(|_| client.get("/").text()).collect();

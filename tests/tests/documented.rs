@@ -44,7 +44,7 @@ fn root(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The names under `upstreams`.
+/// Returns the names under `upstreams`.
 fn upstreams(yaml: &str) -> Vec<String> {
     let inside = yaml.lines().skip_while(|line| *line != "upstreams:").skip(1);
     let inside = inside.take_while(|line| line.is_empty() || line.starts_with([' ', '#']));
@@ -109,7 +109,7 @@ fn the_examples_of_upstreams_run() {
     }
 }
 
-/// Every page, by its path from the root.
+/// Returns every page, by its path from the root.
 fn pages() -> Vec<String> {
     let mut found = vec!["README.md".to_owned(), "README.zh-CN.md".to_owned()];
     let mut folders = vec!["docs".to_owned()];
@@ -129,7 +129,7 @@ fn pages() -> Vec<String> {
     found
 }
 
-/// The examples in YAML that a page shows, wherever they are indented to.
+/// Returns the examples in YAML that a page shows, wherever they are indented to.
 fn examples(page: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut lines = page.lines();
@@ -154,7 +154,7 @@ fn put(part: &str, place: &str) -> String {
     format!("{before}{indented}{after}\n")
 }
 
-/// The file with what it leaves out, and with the test's own certificates.
+/// Returns the file with what it leaves out, and with the test's own certificates.
 fn complete(example: &str) -> String {
     let has = |key: &str| example.lines().any(|line| line.starts_with(key));
     let listen = if has("listen:") { "" } else { "listen: 127.0.0.1:8080\n" };
@@ -163,7 +163,7 @@ fn complete(example: &str) -> String {
     format!("{listen}{example}{routes}").replace("/etc/tollgate/", "")
 }
 
-/// The files that examples name.
+/// Returns the files that examples name.
 fn certificates() -> Files {
     let (authority, files) = (Authority::new(), Files::new());
     for name in ["admin", "example.com", "wildcard.example.org"] {

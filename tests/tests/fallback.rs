@@ -34,7 +34,7 @@ fn by_target() -> Origin {
     })
 }
 
-/// The same in HTTP/2.
+/// Returns the same in HTTP/2.
 fn by_target_in_http2() -> Http2Origin {
     Http2Origin::play(|stream| {
         stream.body();

@@ -18,7 +18,7 @@ fn state(gateway: &Gateway, index: usize) -> String {
     endpoint(gateway, index)["state"].as_str().expect("a state").to_owned()
 }
 
-/// The bodies of `n` answers in a row, joined. Each is a 200.
+/// Returns the bodies of `n` answers in a row, joined. Each is a 200.
 fn answers(gateway: &Gateway, n: usize) -> String {
     let mut client = gateway.client();
     let one = |_| {

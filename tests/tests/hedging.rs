@@ -32,7 +32,7 @@ fn gated(name: &str) -> (Gate, Origin) {
     (gate, origin)
 }
 
-/// The same, with an open gate.
+/// Returns the same, with an open gate.
 fn quick(name: &str) -> Origin {
     let (gate, origin) = gated(name);
     gate.open();

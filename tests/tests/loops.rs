@@ -2,7 +2,7 @@
 
 use tollgate_tests::{Gateway, Origin, tollgate};
 
-/// How many requests the gateway has carried when one of them has ended.
+/// Returns how many requests the gateway has carried when one of them has ended.
 fn carried(gateway: &Gateway) -> usize {
     let mut count = 0;
     tollgate_tests::eventually("the last of them has ended", || {

@@ -16,7 +16,7 @@ fn collector() -> Origin {
     Origin::fixed("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
 }
 
-/// All records that a collector has got.
+/// Returns all records that a collector has got.
 fn records(collector: &Origin) -> Vec<Value> {
     let documents = collector.whole_requests().into_iter().map(|request| {
         assert_eq!((request.method.as_str(), request.target.as_str()), ("POST", "/v1/logs"));
@@ -143,7 +143,7 @@ impl Drop for Receiver {
     }
 }
 
-/// The attributes of one thing, by their keys.
+/// Returns the attributes of one thing, by their keys.
 fn attribute(of: &Value, key: &str) -> Option<Value> {
     let all = of["attributes"].as_array()?;
     all.iter().find(|attribute| attribute["key"] == key).map(|attribute| attribute["value"].clone())

@@ -2,8 +2,9 @@
 
 use tollgate_tests::{Gateway, Origin, eventually, tollgate};
 
-/// The path as a lenient origin might read it: decoded, backslashes turned, slashes merged, dots resolved, also those
-/// with a parameter. Encoded and empty segments stay what the configuration says that they are.
+/// Returns the path as a lenient origin might read it: decoded, backslashes turned, slashes merged, dots
+/// resolved, also those with a parameter. Encoded and empty segments stay what the configuration says that
+/// they are.
 fn lenient(target: &str, keep: bool, merge: bool) -> String {
     let path = target.split(['?', '#']).next().unwrap_or_default().as_bytes();
     let mut decoded = Vec::new();

@@ -31,7 +31,7 @@ fn connect(gateway: &Gateway) -> TcpStream {
 
 const ASK: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
-/// The answer to a request behind this header; empty: the connection was closed.
+/// Returns the answer to a request behind this header; empty: the connection was closed.
 fn ask(gateway: &Gateway, header: &[u8]) -> String {
     let mut stream = connect(gateway);
     let mut answer = Vec::new();

@@ -18,7 +18,7 @@ fn what_asks_for_the_server_as_a_whole_stays_so() {
     }
 }
 
-/// The target and the Host that the origin gets for `GET target`.
+/// Returns the target and the Host that the origin gets for `GET target`.
 fn rewritten(route: &str, target: &str) -> (String, String) {
     let origin = Origin::ok();
     let gateway = Gateway::start(&format!("routes:\n  - {{{route}, to: [{}]}}\n", origin.address()));
@@ -165,7 +165,7 @@ fn a_replacement_that_no_request_may_have_is_refused_by_check() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
-/// The output of `check` for a route.
+/// Returns the output of `check` for a route.
 pub fn check(route: &str) -> Ran {
     check_with("", route)
 }

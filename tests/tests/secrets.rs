@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 
 use tollgate_tests::{Authority, Gateway, Signal, eventually};
 
-/// How often a text stands in the memory of a process.
+/// Returns how often a text stands in the memory of a process.
 fn copies(pid: u32, text: &str) -> usize {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("the gateway runs");
     let memory = File::open(format!("/proc/{pid}/mem")).expect("a child's memory can be read");

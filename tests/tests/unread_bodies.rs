@@ -20,7 +20,7 @@ fn gateway(origin: &Origin) -> Gateway {
     ))
 }
 
-/// The ways in which a body of some bytes comes.
+/// Returns the ways in which a body of some bytes comes.
 fn bodies() -> [(&'static str, String); 4] {
     [
         ("Content-Length: 10", "0123456789".to_owned()),

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 
 use tollgate_tests::{Gate, Gateway, Origin, Signal, eventually};
 
-/// The bodies of `n` answers, joined.
+/// Returns the bodies of `n` answers, joined.
 fn sequence(gateway: &Gateway, n: usize) -> String {
     let mut client = gateway.client();
     (0..n).map(|_| client.get("/").text()).collect()

@@ -224,7 +224,7 @@ fn pressure(pages: &Pages, wrong: &mut Vec<String>) {
     }
 }
 
-/// Whether a request was under way at any moment of this time.
+/// Returns whether a request was under way at any moment of this time.
 fn meets(asked: &Asked, (from, until, _): &(Duration, Duration, u8)) -> bool {
     asked.at <= *until && asked.until >= *from
 }

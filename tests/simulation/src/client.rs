@@ -207,7 +207,7 @@ impl Line {
         Ok((Got::Whole(Answer { status, reason, delivery, length }), goes_on))
     }
 
-    /// Whether an answer is this request's. Gives the delivery that it answers.
+    /// Returns whether an answer is this request's. Gives the delivery that it answers.
     fn check_head(&self, ask: &Ask, head: &Head) -> Result<Option<usize>, String> {
         let Some(id) = head.get("x-id") else {
             return match head.get("tollgate-reason") {
@@ -230,7 +230,7 @@ impl Line {
         Ok(Some(delivery))
     }
 
-    /// Whether what ends like a whole answer is one.
+    /// Returns whether what ends like a whole answer is one.
     fn check_whole(
         &self,
         ask: &Ask,

@@ -102,7 +102,7 @@ impl InForce {
         self.bound();
     }
 
-    /// The caps of an upstream, if all workers run the same plan and it has them.
+    /// Returns the caps of an upstream, if all workers run the same plan and it has them.
     #[must_use]
     pub fn caps(&self, upstream: &str) -> Option<Caps> {
         match self.plans.borrow().as_slice() {
@@ -111,13 +111,13 @@ impl InForce {
         }
     }
 
-    /// The highest limit that an upstream's adaptive one may ever have had.
+    /// Returns the highest limit that an upstream's adaptive one may ever have had.
     #[must_use]
     pub fn adaptive_max(&self, upstream: &str) -> u32 {
         self.adaptive.borrow().get(upstream).copied().unwrap_or_default()
     }
 
-    /// The last plan, if somebody still has it.
+    /// Returns the last plan, if somebody still has it.
     #[must_use]
     pub fn newest(&self) -> Option<Arc<Rollout>> {
         self.all.borrow().last().and_then(Weak::upgrade)

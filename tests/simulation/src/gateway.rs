@@ -136,7 +136,7 @@ pub struct Gateway {
 /// A plan from its text.
 ///
 /// # Panics
-/// When it is none: a scenario's plans are right.
+/// Panics if it is none: a scenario's plans are right.
 #[must_use]
 pub fn plan(text: &str) -> Plan {
     let loaded = tollgate_config::from_text("plan.yaml", text, &|_| None);
@@ -218,7 +218,7 @@ impl Gateway {
         self.groups[worker]
     }
 
-    /// Every group: those of the workers, and last that of the control thread.
+    /// Returns every group: those of the workers, and last that of the control thread.
     #[must_use]
     pub fn groups(&self) -> &[Group] {
         &self.groups
@@ -242,7 +242,7 @@ impl Gateway {
         self.shared.upgrade()
     }
 
-    /// Tells all workers. Each hears of it when it has its turn.
+    /// Returns all workers. Each hears of it when it has its turn.
     pub fn tell(&self, control: impl Fn() -> Control) {
         for mailbox in &self.mailboxes {
             // One that has drained is gone.

@@ -42,7 +42,7 @@ impl Head {
         Ok(Self { start, fields })
     }
 
-    /// The first field of a name.
+    /// Returns the first field of a name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
@@ -54,31 +54,31 @@ impl Head {
         self.start.split(' ').nth(index).unwrap_or_default()
     }
 
-    /// The status of a response; 0: it is none.
+    /// Returns the status of a response; 0: it is none.
     #[must_use]
     pub fn status(&self) -> u16 {
         self.word(1).parse().unwrap_or(0)
     }
 
-    /// Whether a field has a word in its list.
+    /// Returns whether a field has a word in its list.
     #[must_use]
     pub fn lists(&self, name: &str, word: &str) -> bool {
         let mut values = self.fields.iter().filter(|(found, _)| found == name);
         values.any(|(_, value)| value.split(',').any(|item| item.trim().eq_ignore_ascii_case(word)))
     }
 
-    /// The framing of a request.
+    /// Returns the framing of a request.
     ///
     /// # Errors
-    /// When it is ambiguous.
+    /// Returns an error if it is ambiguous.
     pub fn request_framing(&self) -> Result<Framing, String> {
         self.framing(Framing::None)
     }
 
-    /// The framing of a response to a method.
+    /// Returns the framing of a response to a method.
     ///
     /// # Errors
-    /// When it is ambiguous.
+    /// Returns an error if it is ambiguous.
     pub fn response_framing(&self, method: &str) -> Result<Framing, String> {
         let bodiless = method == "HEAD" || matches!(self.status(), 204 | 304);
         let framing = self.framing(Framing::Close)?;

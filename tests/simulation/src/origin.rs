@@ -123,8 +123,9 @@ impl Origin {
     }
 }
 
-/// The address that an origin's name stands for. It is not the one that plans and look-ups have: who names an origin in
-/// both ways has two endpoints, each with a cap of its own, and on the network they are told apart.
+/// Returns the address that an origin's name stands for. It is not the one that plans and look-ups have: who
+/// names an origin in both ways has two endpoints, each with a cap of its own, and on the network they are
+/// told apart.
 fn alias(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(ip) => {
@@ -482,7 +483,7 @@ impl Server {
         Then::Next
     }
 
-    /// The bytes of an answer's body, as they are said.
+    /// Returns the bytes of an answer's body, as they are said.
     fn body_of(&self, act: Act, framing: Framing, number: u64, length: usize) -> Vec<u8> {
         let sent = match act {
             Act::TooShort => length / 2,
@@ -520,7 +521,7 @@ impl Server {
         body
     }
 
-    /// Says something in one piece or several.
+    /// Returns something in one piece or several.
     async fn say(&self, wire: &Wire, mut bytes: &[u8]) -> io::Result<()> {
         let mut pieces = self.draw(|rng| if rng.bool() { 1 } else { rng.usize(1..5) });
         while !bytes.is_empty() {

@@ -1,12 +1,12 @@
 //! Bodies that can be told from each other at every byte.
 
-/// The bytes of a body from an offset on. Each number has a body of its own, without end.
+/// Returns the bytes of a body from an offset on. Each number has a body of its own, without end.
 #[must_use]
 pub fn bytes(number: u64, offset: usize, length: usize) -> Vec<u8> {
     (offset..offset + length).map(|at| byte(number, at)).collect()
 }
 
-/// Whether these are the bytes of a body from an offset on.
+/// Returns whether these are the bytes of a body from an offset on.
 #[must_use]
 pub fn is(number: u64, offset: usize, bytes: &[u8]) -> bool {
     bytes.iter().enumerate().all(|(at, found)| *found == byte(number, offset + at))

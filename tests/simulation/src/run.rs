@@ -41,7 +41,7 @@ pub struct Verdict {
 /// Plays a seed.
 ///
 /// # Errors
-/// When the log's file cannot be made or read.
+/// Returns an error if the log's file cannot be made or read.
 pub fn run(scenario: &Scenario, text: bool) -> std::io::Result<Verdict> {
     let office = Rc::new(Office::open(scenario.workers)?);
     let books = Books::default();

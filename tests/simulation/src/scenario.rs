@@ -25,7 +25,7 @@ pub const UPSTREAMS: [&str; 2] = ["one", "two"];
 /// What probes ask for.
 pub const PROBE: &str = "/healthz";
 
-/// The ports on which origins listen for an upstream, by its number.
+/// Returns the ports on which origins listen for an upstream, by its number.
 #[must_use]
 pub fn ports(upstream: usize) -> Range<u16> {
     let first = 8000 + 1000 * upstream as u16;
@@ -98,7 +98,7 @@ pub enum Event {
 }
 
 impl Scenario {
-    /// The scenario of a seed.
+    /// Returns the scenario of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         // Not the world's own numbers: what is played must not depend on how it is played.

@@ -18,10 +18,11 @@ use crate::wire::{Pace, Reader, Wire};
 /// Where the one origin of a script is.
 pub const ORIGIN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(10, 1, 0, 1)), 8000);
 
-/// Plays parties against a gateway of one worker, drains it, and demands that nothing is left. Gives the log's lines.
+/// Plays parties against a gateway of one worker, drains it, and demands that nothing is left. Gives the
+/// log's lines.
 ///
 /// # Panics
-/// When anything is not as it must be, or a party panics.
+/// Panics if anything is not as it must be, or a party panics.
 pub fn play<F>(
     seed: u64,
     conditions: Conditions,
@@ -70,10 +71,10 @@ impl Origin {
         simulated::sleep(Duration::from_secs(1)).await;
     }
 
-    /// The next connection.
+    /// Returns the next connection.
     ///
     /// # Panics
-    /// When the world has none.
+    /// Panics if the world has none.
     pub async fn accept(&self) -> (Wire, Reader) {
         let (accepted, _) = poll_fn(|cx| self.listener.poll_accept(cx)).await.expect("accepted");
         let wire = Wire::new(accepted.attach().expect("registered"));
@@ -84,7 +85,7 @@ impl Origin {
 /// A client's connection.
 ///
 /// # Panics
-/// When the gateway refuses it.
+/// Panics if the gateway refuses it.
 pub async fn client() -> (Wire, Reader) {
     let local = SocketAddr::new(IpAddr::from([10, 2, 0, 1]), 10_000);
     let wire = Wire::new(simulated::connect_from(local, GATEWAY).await.expect("it listens"));

@@ -70,8 +70,8 @@ pub async fn adaptive(gateway: Rc<Gateway>, books: Books, narrow: bool, bodies: 
     }
 }
 
-/// Whether a request waits while there is a place for a connection to any endpoint, or an idle one that can be closed
-/// or used for any.
+/// Returns whether a request waits while there is a place for a connection to any endpoint, or an idle one
+/// that can be closed or used for any.
 fn waits_in_vain(caps: &Caps, known: &UpstreamSnapshot, open: usize) -> bool {
     let [all, each] = [caps.connections, caps.endpoint_connections];
     let least = [all, each].into_iter().flatten().min().map_or(usize::MAX, |cap| cap as usize);

@@ -181,7 +181,7 @@ impl Worker {
         Self(upstreams.get(&plan.upstreams[0], 0))
     }
 
-    /// The endpoint whose turn it is.
+    /// Returns the endpoint whose turn it is.
     fn pick(&self) -> Rc<Pool> {
         self.0.pick(&Wanted::default()).expect("an endpoint")
     }

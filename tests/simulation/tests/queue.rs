@@ -90,7 +90,7 @@ impl Choices {
         choice
     }
 
-    /// The next order after this one; `None`: there is none.
+    /// Returns the next order after this one; `None`: there is none.
     fn next(mut self) -> Option<Self> {
         while let Some((choice, of)) = self.made.pop() {
             if choice + 1 < of {

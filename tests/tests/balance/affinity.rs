@@ -6,7 +6,7 @@ use tollgate_tests::{Gateway, Origin, Response};
 
 use super::{ask, get, listed, origins, reload, tally, to};
 
-/// The endpoint of each of so many keys, each asked for twice; both times the same.
+/// Returns the endpoint of each of so many keys, each asked for twice; both times the same.
 fn endpoints_of(gateway: &Gateway, keys: usize, request: impl Fn(usize) -> (String, String)) -> Vec<String> {
     let endpoint = |key| {
         let (target, lines) = request(key);

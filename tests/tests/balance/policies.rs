@@ -4,7 +4,8 @@ use tollgate_tests::{Gate, Gateway, Origin, eventually};
 
 use super::{get, listed, origins, tally, to};
 
-/// How many of so many requests, one after the other, each of three origins gets while the first has one that waits.
+/// Returns how many of so many requests, one after the other, each of three origins gets while the first has
+/// one that waits.
 fn beside_a_slow_one(balance: &str, requests: usize) -> Vec<usize> {
     let gate = Gate::new();
     let opened = gate.clone();

@@ -39,7 +39,7 @@ fn ask(gateway: &Gateway, path: &str, body: &str) -> (u16, String) {
     (status, answer)
 }
 
-/// The status of an answer, and the CPU time that it took.
+/// Returns the status of an answer, and the CPU time that it took.
 fn costs(gateway: &Gateway, path: &str, changes: Option<Vec<Value>>) -> (u16, u64) {
     let body = changes.map(|changes| json!({ "changes": changes }).to_string()).unwrap_or_default();
     let before = ticks(gateway);

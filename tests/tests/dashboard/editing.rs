@@ -53,7 +53,7 @@ pub(super) fn apply(browser: &Browser, lines: &[&str]) {
         .wait("document.querySelector('.alert.good[role=status]').innerText.includes('In force: version')");
 }
 
-/// How many of 40 requests went to each.
+/// Returns how many of 40 requests went to each.
 fn shares(gateway: &Gateway, one: &Origin, two: &Origin) -> (usize, usize) {
     let before = (one.requests().len(), two.requests().len());
     for number in 0..40 {

@@ -27,7 +27,7 @@ fn clients(gateway: &Gateway) -> Vec<Vec<Client>> {
     (0..THREADS).map(some).collect()
 }
 
-/// Every client asks, and every answer is taken, some rounds. Requests a second.
+/// Returns every client asks, and every answer is taken, some rounds. Requests a second.
 fn press(crowds: &mut [Vec<Client>]) -> f64 {
     let begun = Instant::now();
     std::thread::scope(|scope| {
@@ -43,7 +43,7 @@ fn press(crowds: &mut [Vec<Client>]) -> f64 {
     (CLIENTS * ROUNDS) as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// The CPU time that a process has had, in microseconds.
+/// Returns the CPU time that a process has had, in microseconds.
 fn cpu(gateway: &Gateway) -> f64 {
     let stat =
         std::fs::read_to_string(format!("/proc/{}/stat", gateway.pid())).expect("the process is there");

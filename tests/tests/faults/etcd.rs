@@ -13,7 +13,7 @@ fn respond(text: &str) -> String {
     json!({ "match": "/route", "respond": text }).to_string()
 }
 
-/// How long it takes until all serve this.
+/// Returns how long it takes until all serve this.
 fn until(gateways: &[Gateway], text: &str) -> Duration {
     let begun = Instant::now();
     eventually("all to serve it", || {

@@ -17,7 +17,7 @@ fn ask_to_the_end(mut client: Client) -> JoinHandle<usize> {
     })
 }
 
-/// The lines of a log, and how many of them are no JSON.
+/// Returns the lines of a log, and how many of them are no JSON.
 fn lines(text: &str) -> (usize, usize) {
     let bad = text.lines().filter(|line| serde_json::from_str::<Value>(line).is_err()).count();
     (text.lines().count(), bad)

@@ -23,7 +23,7 @@ impl Answers {
         self.times.len() + self.failures.len()
     }
 
-    /// The time within which this share of the answers came.
+    /// Returns the time within which this share of the answers came.
     pub fn percentile(&self, share: f64) -> Duration {
         let mut sorted = self.times.clone();
         sorted.sort_unstable();

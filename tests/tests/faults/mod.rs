@@ -23,7 +23,7 @@ mod storm;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Whether the gateway's binary is one whose speed tells something: a debug build is not.
+/// Returns whether the gateway's binary is one whose speed tells something: a debug build is not.
 pub fn is_optimised() -> bool {
     !tollgate_tests::binary().iter().any(|part| part == "debug")
 }

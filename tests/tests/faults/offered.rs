@@ -30,19 +30,19 @@ impl Offered {
         begun.zip(ended).map(|(begun, ended)| ended - begun).unwrap_or_default()
     }
 
-    /// How many there are with this status.
+    /// Returns how many there are with this status.
     pub fn count(&self, status: u16) -> usize {
         self.0.iter().filter(|answer| answer.status == status).count()
     }
 
-    /// How many there are of each.
+    /// Returns how many there are of each.
     pub fn statuses(&self) -> BTreeMap<u16, usize> {
         let mut out = BTreeMap::new();
         self.0.iter().for_each(|answer| *out.entry(answer.status).or_default() += 1);
         out
     }
 
-    /// The time within which 99 in 100 came.
+    /// Returns the time within which 99 in 100 came.
     pub fn p99(&self) -> Duration {
         let mut times: Vec<_> = self.0.iter().map(|answer| answer.took).collect();
         times.sort_unstable();

@@ -62,7 +62,7 @@ impl Drop for Attack {
     }
 }
 
-/// The latency of good clients for some time.
+/// Returns the latency of good clients for some time.
 fn measure(gateway: &Gateway) -> Answers {
     let load = Load::start(gateway.address(), GOOD, PAUSE);
     std::thread::sleep(Duration::from_secs(5));
@@ -72,7 +72,7 @@ fn measure(gateway: &Gateway) -> Answers {
     answers
 }
 
-/// The middle of what some rounds gave.
+/// Returns the middle of what some rounds gave.
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times[times.len() / 2]

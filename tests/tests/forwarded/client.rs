@@ -19,7 +19,7 @@ fn collector() -> Origin {
     Origin::fixed("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
 }
 
-/// The attributes of every record or span that a collector has got.
+/// Returns the attributes of every record or span that a collector has got.
 fn attributes(collector: &Origin, path: &[&str]) -> Vec<Value> {
     let documents = collector.whole_requests().into_iter();
     let documents = documents.map(|request| serde_json::from_slice::<Value>(&request.body).expect("JSON"));

@@ -14,7 +14,7 @@ const EMPTY: &[u8] = b"\0\0\0\0\0";
 /// How an endpoint answers a call that has a deadline.
 type Script = fn(&mut OriginStream);
 
-/// The time that the gateway leaves an endpoint for a call.
+/// Returns the time that the gateway leaves an endpoint for a call.
 fn time_left(stream: &OriginStream) -> Duration {
     let value = stream.request.headers.get("grpc-timeout").expect("a deadline").to_owned();
     let (count, unit) = value.split_at(value.len() - 1);

@@ -67,7 +67,7 @@ fn an_error_is_a_head_alone() {
     gateway.reconcile(&[]);
 }
 
-/// The table of `docs/grpc.md`: what each HTTP status of a reason is in gRPC, as it is written there.
+/// Returns the table of `docs/grpc.md`: what each HTTP status of a reason is in gRPC, as it is written there.
 fn documented() -> Vec<(String, String)> {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/grpc.md");
     let page = std::fs::read_to_string(page).expect("the page");

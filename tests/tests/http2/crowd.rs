@@ -37,7 +37,7 @@ fn ask(n: u32, more: &[(&str, &str)]) -> Vec<u8> {
     frame(kind::HEADERS, END_STREAM | END_HEADERS, 1 + 2 * n, &fields(&head))
 }
 
-/// Every stream's answer: whole, and a 200.
+/// Returns every stream's answer: whole, and a 200.
 fn answers(client: &mut Frames) -> u32 {
     let mut whole = 0;
     while whole < EACH {

@@ -7,7 +7,7 @@ use tollgate_tests::{Gateway, Origin};
 const PLAIN: [(&str, &str); 4] =
     [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "a.example")];
 
-/// How a stream ended: its status, or that it was reset.
+/// Returns how a stream ended: its status, or that it was reset.
 fn outcome(frames: &mut Frames, stream: u32) -> Option<u16> {
     let ends = |frame: &Frame| {
         frame.stream == stream && matches!(frame.kind, kind::HEADERS | kind::RST_STREAM)

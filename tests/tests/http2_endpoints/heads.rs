@@ -54,8 +54,8 @@ fn both_sides_in_http_2() {
     reconcile(&gateway, &origin);
 }
 
-/// How the gateway writes the field `x-key` to an endpoint, by the first byte (RFC 7541, 6.2), for a client that marks it as
-/// one never to be indexed, or does not.
+/// Returns how the gateway writes the field `x-key` to an endpoint, by the first byte (RFC 7541, 6.2), for a
+/// client that marks it as one never to be indexed, or does not.
 fn representation(marked: bool) -> u8 {
     // `x-key` in Huffman's code, behind its length.
     const NAME: [u8; 5] = [0x84, 0xf2, 0xb7, 0x52, 0xfa];

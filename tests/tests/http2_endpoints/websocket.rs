@@ -333,7 +333,7 @@ const GOING_AWAY: [u8; 4] = [0x88, 2, 3, 0xe9];
 /// The same in a client's answer, which is masked, with a mask that hides nothing.
 const ANSWER: [u8; 8] = [0x88, 0x82, 0, 0, 0, 0, 3, 0xe9];
 
-/// Whether an endpoint was told the same at last: by a frame that is masked as a client's is.
+/// Returns whether an endpoint was told the same at last: by a frame that is masked as a client's is.
 fn is_told(heard: &[u8]) -> bool {
     let [0x88, 0x82, mask @ .., one, two] = &heard[heard.len().saturating_sub(8)..] else { return false };
     matches!(mask, [a, b, _, _] if [one ^ a, two ^ b] == [3, 0xe9])

@@ -13,7 +13,7 @@ fn gateway(to: &str, more: &str) -> Gateway {
     Gateway::start(&format!("access_log: {{to: \"{to}\", format: '{{path}} {{status}}'{more}}}\n{ROUTES}"))
 }
 
-/// The priority and version of a message, its program, and its text.
+/// Returns the priority and version of a message, its program, and its text.
 fn parts(message: &str) -> (String, String, String) {
     let words: Vec<&str> = message.splitn(8, ' ').collect();
     let [begin, time, _host, program, process, id, data, text] = words[..] else { panic!("{message}") };

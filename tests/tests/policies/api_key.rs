@@ -10,7 +10,7 @@ pub const ALICE: &str = "alice-0d5b2c7e9f4a4f6c8d2e1a3b5c7d9e0f";
 /// The key of `bob`, who is none.
 pub const BOB: &str = "bob-7c1f0e9d8b7a6c5d4e3f2a1b0c9d8e7f";
 
-/// How a key stands in the configuration.
+/// Returns how a key stands in the configuration.
 pub fn hashed(key: &str) -> String {
     let digits: Vec<_> =
         digest(&SHA256, key.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();

@@ -36,7 +36,8 @@ struct Case {
 }
 
 impl Case {
-    /// How many requests of [`who_shows_nothing_or_something_wrong_is_refused`] are: each is sent in both versions of HTTP.
+    /// Returns how many requests of [`who_shows_nothing_or_something_wrong_is_refused`] are: each is sent in
+    /// both versions of HTTP.
     fn turned_away(&self) -> f64 {
         let wrong = if self.wrong.is_some() { 4.0 } else { 0.0 };
         let twice = if self.once { 2.0 } else { 0.0 };
@@ -238,7 +239,7 @@ fn borrowed<'a>(fields: &'a [(&str, String)]) -> Vec<(&'a str, &'a str)> {
     fields.iter().map(|(name, value)| (*name, value.as_str())).collect()
 }
 
-/// The same request in both versions of HTTP.
+/// Returns the same request in both versions of HTTP.
 pub fn both(gateway: &Gateway, path: &str, fields: &[(&str, &str)]) -> [Response; 2] {
     ask_both(gateway.client(), gateway.http2(), path, fields)
 }
@@ -281,7 +282,7 @@ pub fn passed(gateway: &Gateway, origin: &Origin, fields: &[(&str, &str)]) -> [R
     [got[before].clone(), got[before + 1].clone()]
 }
 
-/// The values of a field whose name is this one, whatever stands between its words.
+/// Returns the values of a field whose name is this one, whatever stands between its words.
 fn all_like(request: &Request, name: &str) -> Vec<String> {
     let plain = |name: &str| name.to_ascii_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     let fields = request.headers.0.iter().chain(&request.trailers.0);

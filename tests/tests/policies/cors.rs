@@ -23,7 +23,7 @@ fn reads(answer: &Response, origin: &str) -> bool {
         && answer.headers.all("Access-Control-Allow-Credentials") == ["true"]
 }
 
-/// Whether it says nothing that would let any page read it.
+/// Returns whether it says nothing that would let any page read it.
 fn is_silent(answer: &Response) -> bool {
     answer.headers.names().iter().all(|name| !name.to_ascii_lowercase().starts_with("access-control-"))
 }

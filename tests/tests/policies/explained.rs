@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tollgate_tests::{Client, Gateway, Origin, eventually};
 
-/// The verdicts of the policies by kind, for a request to this URL.
+/// Returns the verdicts of the policies by kind, for a request to this URL.
 fn explain(gateway: &Gateway, url: &str) -> Vec<(String, String)> {
     let body = json!({ "method": "GET", "url": url, "headers": ["Authorization: Basic YTpi"] }).to_string();
     let answer = post(gateway, "", &body);

@@ -38,7 +38,7 @@ fn denied(parts: &[Vec<u8>]) -> Vec<u8> {
     [bytes(1, &number(1, 7)), bytes(2, &parts.concat())].concat()
 }
 
-/// The fields of a message, by number.
+/// Returns the fields of a message, by number.
 fn fields(mut message: &[u8]) -> Vec<(u64, Vec<u8>)> {
     fn varint(message: &mut &[u8]) -> u64 {
         let mut out = 0;
@@ -76,7 +76,7 @@ fn field(message: &[u8], path: &[u64]) -> Vec<u8> {
     })
 }
 
-/// The fields of the HTTP request that a `CheckRequest` tells of.
+/// Returns the fields of the HTTP request that a `CheckRequest` tells of.
 fn told(message: &[u8]) -> BTreeMap<String, String> {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
     let http = field(message, &[1, 4, 2]);

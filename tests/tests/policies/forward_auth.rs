@@ -347,7 +347,7 @@ fn reads_bodies() -> Origin {
     })
 }
 
-/// The same POST with a length, in chunks, and over HTTP/2; gives the statuses.
+/// Returns the same POST with a length, in chunks, and over HTTP/2; gives the statuses.
 fn posted(gateway: &Gateway, body: &str) -> [u16; 3] {
     let length = body.len();
     let whole = gateway

@@ -39,12 +39,12 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
 }
 
-/// The parameters of a signature that covers these, made so many seconds ago.
+/// Returns the parameters of a signature that covers these, made so many seconds ago.
 fn parameters(components: &str, ago: u64) -> String {
     format!("({components});created={};keyid=\"ann-1\"", now() - ago)
 }
 
-/// The fields of a signature over these lines.
+/// Returns the fields of a signature over these lines.
 fn signature(lines: &str, parameters: &str) -> (String, String) {
     let base = format!("{lines}\"@signature-params\": {parameters}");
     let tag = sign(&Key::new(HMAC_SHA256, SECRET.as_bytes()), base.as_bytes());
@@ -53,7 +53,7 @@ fn signature(lines: &str, parameters: &str) -> (String, String) {
 
 const COMPONENTS: &str = "\"@method\" \"@authority\" \"@path\" \"@query\"";
 
-/// The lines of a GET of `/admin/x`.
+/// Returns the lines of a GET of `/admin/x`.
 fn lines(path: &str) -> String {
     format!("\"@method\": GET\n\"@authority\": a.example\n\"@path\": {path}\n\"@query\": ?\n")
 }

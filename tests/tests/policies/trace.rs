@@ -16,7 +16,7 @@ fn gateway(origin: &Origin, collector: &Origin, more: &str) -> Gateway {
     Gateway::with(origin, &format!("policies: {{trace: {{otlp: \"{url}\"{more}}}}}"))
 }
 
-/// All spans that a collector has got.
+/// Returns all spans that a collector has got.
 fn spans(collector: &Origin) -> Vec<Value> {
     let documents = collector.whole_requests().into_iter().map(|request| {
         assert_eq!(request.headers.get("Content-Type"), Some("application/json"));

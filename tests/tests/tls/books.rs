@@ -7,7 +7,7 @@ use tollgate_tests::{Authority, DEADLINE, Gateway, Issued, TlsPeer, eventually, 
 
 use super::{Files, gateway};
 
-/// How many handshakes have failed for this reason.
+/// Returns how many handshakes have failed for this reason.
 pub(super) fn failures(gateway: &Gateway, reason: &str) -> f64 {
     let metrics = gateway.metrics();
     metrics.sum("tollgate_tls_handshake_failures_total", &format!("reason=\"{reason}\"")).expect("counted")

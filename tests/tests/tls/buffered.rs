@@ -25,7 +25,7 @@ fn read(client: &mut TlsClient, count: usize) -> Vec<u8> {
     bytes
 }
 
-/// The body of a message in chunks, whose end is here.
+/// Returns the body of a message in chunks, whose end is here.
 fn unchunked(mut bytes: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
     loop {

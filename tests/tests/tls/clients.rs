@@ -7,7 +7,7 @@ use tollgate_tests::{DEADLINE, Gateway, Origin, TlsPeer, eventually};
 
 use super::gateway;
 
-/// Whether the gateway has closed it.
+/// Returns whether the gateway has closed it.
 fn is_closed(stream: &mut TcpStream) -> bool {
     stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
     // An alert may come first.

@@ -21,7 +21,7 @@ pub struct OriginPlan {
 }
 
 impl OriginPlan {
-    /// The port that it has for an upstream, by that one's number.
+    /// Returns the port that it has for an upstream, by that one's number.
     #[must_use]
     pub fn port(&self, upstream: usize) -> u16 {
         ports(upstream).start + self.number as u16

@@ -25,7 +25,7 @@ pub fn empty() -> String {
     "listen: 10.0.0.1:80\nadmin: off\nroutes: []\n".to_owned()
 }
 
-/// The cookie of an upstream that is sticky.
+/// Returns the cookie of an upstream that is sticky.
 #[must_use]
 pub fn cookie(upstream: usize) -> String {
     format!("home-{}", UPSTREAMS[upstream])

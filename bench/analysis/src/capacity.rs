@@ -1,5 +1,10 @@
 //! The founding capacity plan (study `kong-envoy-nginx`): what a gateway's machine could forward, and the
 //! gateway cores of a cluster, computed from runs in which the upstream was saturated.
+//!
+//! [`lines`] writes one table with three groups of rows: the published figures with the original's rounding,
+//! the exact figures from the published inputs, and our own. Our rows come from the cell in which the
+//! upstream was saturated for most gateways, because the formula compares cores at one common rate. A note
+//! names the gateways for which that does not hold.
 
 use crate::number::{NONE, fixed, interval, plain, promise};
 use crate::outcome::{Outcome, cells, gateways, title, typical};

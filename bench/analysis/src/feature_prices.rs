@@ -1,5 +1,10 @@
 //! Computes what each feature adds to a request, compared with the point without any feature. (Study
 //! `features`.)
+//!
+//! The plan runs each system of a cell twice in a row: with the feature, and as a copy without it (`PLAIN`).
+//! [`lines`] takes the difference within each such pair, so that both ran in the same conditions. A system
+//! that was at a limit has no price, since a saturated system batches more and looks cheaper. Instruction
+//! counts, if the study asks for them, are subtracted from each other without an interval.
 
 use crate::note;
 use crate::number::promise;

@@ -1,5 +1,6 @@
 //! The outcome of a system in a cell, read from a result file: its usable trials, or the reason why there are
-//! none.
+//! none. All analyses of this crate read results through [`Outcome::of`], so that they agree on which trials
+//! count. The module also has the helpers that they share: titles, settings of a cell, typical values.
 
 use tollgate_lab_record::{Cell, Results, Trial, VerdictKind};
 use tollgate_lab_stats::bootstrap::{Bootstrap, Interval};

@@ -1,6 +1,9 @@
-//! Derives from a sweep of CPU quotas and workers the smallest size that carries a rate. Also counts in how
-//! many cells the laboratory detected the quota itself. (Asked by study `sidecar`, whose authors did not know
-//! of theirs.)
+//! Derives from a sweep of CPU quotas and workers the smallest size that carries a rate. (Asked by study
+//! `sidecar`, whose authors did not know of their quota.)
+//!
+//! [`lines`] gives each measured cell to [`tollgate_lab_stats::advice`] as one point. A second part counts in
+//! how many cells the laboratory detected the quota from the kernel's throttling counters alone, without
+//! using the study's setting.
 
 use crate::number::{NONE, fixed, plain};
 use crate::outcome::{Outcome, cells, gateways, quota, rates, title, typical, workers};

@@ -1,4 +1,8 @@
 //! Tests whether throughput grows linearly with the workers. (Asked by study `apisix-envoy`.)
+//!
+//! [`lines`] fits a line to each system's medians and to the published rates. It writes one table with the
+//! lines, and one with every point, its residual and its efficiency. A note names the points that another
+//! component limited, since these bend the line.
 
 use crate::number::{NONE, decimals, fixed};
 use crate::outcome::{Outcome, cells, gateways, rates, title, workers};

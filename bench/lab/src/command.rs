@@ -1,4 +1,6 @@
-//! The command line. The doc comments of its types are the help texts.
+//! The command line of `tollgate bench`, parsed by clap. The doc comments of its types are the help texts.
+//! Rates (`3M`), shares (`60%`), seconds and rounds are checked here, so that a bad value is refused before
+//! anything starts.
 
 use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
@@ -11,7 +13,8 @@ pub struct CommandLine {
     /// The command.
     #[command(subcommand)]
     pub action: Action,
-    /// Folder with `systems` and `studies` [default: `bench` of the project, found from here or from the program].
+    /// Folder with `systems` and `studies` [default: the project's `bench`, found from the current folder or
+    /// from the program].
     #[arg(long, global = true, env = "TOLLGATE_BENCH_DATA", value_name = "FOLDER")]
     pub data: Option<PathBuf>,
 }

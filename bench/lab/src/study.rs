@@ -1,4 +1,6 @@
-//! Implements `tollgate bench run`: plans a study, runs what the result file lacks, and prints the report.
+//! Implements `tollgate bench run`: plans a study, runs what the result file lacks, and prints the report. An
+//! unfinished result file of the same study is continued with its own seed. A finished one, or one of another
+//! study, is never overwritten without `--fresh`.
 
 use crate::command::RunOptions;
 use crate::lists::{catalogue, limits, minutes, study};

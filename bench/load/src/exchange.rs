@@ -1,4 +1,9 @@
-//! One request and its response on one connection.
+//! One request and its response on one connection: connect, write, read, verify, count.
+//!
+//! [`Worker::begin`] starts a request on an idle slot, and [`Worker::event`] continues it when epoll reports
+//! the socket. Each request ends in `complete` or in [`Worker::fail`], which count it and return the slot to
+//! the idle ones. Sockets are registered edge-triggered, so a read must continue until it does not fill the
+//! buffer, and until the end if the server has closed its side.
 
 use crate::clock::now;
 use crate::expect::Fault;

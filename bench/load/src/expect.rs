@@ -1,4 +1,6 @@
-//! Verifies responses against expectations that are given or learnt from the first response.
+//! Verifies responses against expectations that are given or learnt from the first response. Each request of
+//! a plan has one `Measure`, which all threads share. `Fault` names the counter that a failed request
+//! increments.
 
 use crate::plan::Expect;
 use crate::response::Response;

@@ -1,4 +1,6 @@
-//! Parses the head of a response (RFC 9112, sections 2 to 6).
+//! Parses the head of a response (RFC 9112, sections 2 to 6). The parser is strict, so that a gateway that
+//! writes malformed heads is noticed. [`LastHead`] skips parsing if a head repeats the previous one byte for
+//! byte.
 
 use crate::token::is_token;
 use memchr::{memchr, memmem};

@@ -205,8 +205,8 @@ mod tests {
             assert_eq!(waited, truth, "{connections} connections");
             let p99 = |times: &[u64]| times[times.len() * 99 / 100 - 1];
             assert_eq!(p99(&response), 450_000_000);
-            // Without the correction the stall nearly vanishes, unless as many connections wait as requests
-            // arrive.
+            // Without the correction the stall nearly vanishes, unless each request has a connection of its
+            // own to wait on.
             assert_eq!(p99(&service) == 0, connections < 50, "{connections} connections");
         }
     }

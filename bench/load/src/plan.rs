@@ -1,4 +1,6 @@
-//! The input of a run: connections, requests, rate and length.
+//! The input of a run: target, connections, requests, rate and length. A [`Plan`] is JSON for `tollgate bench
+//! load`, and the laboratory builds one for each trial. [`Plan::check`] refuses whatever cannot be run, so
+//! that the worker threads need no checks of their own.
 
 use crate::expect::digest;
 use crate::failure::Failure;

@@ -1,4 +1,6 @@
-//! An incremental parser of responses. The result does not depend on how the bytes are split into reads.
+//! An incremental parser of responses. The result does not depend on how the bytes are split into reads. A
+//! [`Reader`] belongs to a slot and is reused for all of its responses; its buffers stay allocated. A body
+//! that is complete in one read is hashed in place, without a copy.
 
 use crate::chunked::{Chunked, Step};
 use crate::expect::digest;

@@ -1,4 +1,9 @@
 //! Runs a plan: starts the threads at a common time and builds the result.
+//!
+//! All threads first prepare: they pin themselves and open their connections. Then they wait at a barrier for
+//! the common start. During the run they send one `Slice` for each second to the calling thread, which also
+//! reports the phases to its watcher. At the end the counters of all threads are added up to one
+//! [`LoadResult`].
 
 use crate::clock::{SECOND, now, span};
 use crate::failure::Failure;

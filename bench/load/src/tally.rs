@@ -1,4 +1,5 @@
-//! The counters of a thread during a run.
+//! The counters of a thread during a run. [`Tally`] counts in plain fields that only its thread writes. Each
+//! second it sends its histogram of that second to the calling thread as a [`Slice`], and starts a new one.
 
 use crate::clock::SECOND;
 use crate::expect::Fault;

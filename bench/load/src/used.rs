@@ -23,7 +23,7 @@ pub(crate) struct Reading {
     usage: Usage,
 }
 
-/// What a thread used between two readings.
+/// The CPU time and context switches of a thread between two readings.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ThreadUsed {
     wall_us: f64,

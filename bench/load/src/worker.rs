@@ -1,5 +1,9 @@
 //! One thread of the generator: an epoll loop over its share of the connections, without allocation for a
 //! request.
+//!
+//! Each iteration starts the requests that are due on idle slots, waits for events, and handles them;
+//! `exchange` has the steps of a single request. In a closed loop the thread first polls for a few
+//! microseconds ([`Spin`]) before it sleeps. All waits end at a timer, which also drives timeouts.
 
 use crate::clock::{Timer, now, span};
 use crate::exchange::READABLE;

@@ -1,5 +1,5 @@
 //! Names for objects outside this process (folders, cgroups) that identify the process that created them. A
-//! later run can so remove what a killed run left behind.
+//! later run uses them to remove what a killed run left behind.
 
 use crate::process::start_time;
 use std::fs;

@@ -1,4 +1,6 @@
-//! The responses, serialized before the first request.
+//! The responses, serialized before the first request. Each thread has all variants of a response ready (by
+//! `Connection` field and status), so that a request costs no formatting. Once a second the thread overwrites
+//! the `Date` values in place.
 
 use crate::settings::Settings;
 use rustix::time::{ClockId, clock_gettime};

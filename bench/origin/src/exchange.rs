@@ -1,4 +1,7 @@
 //! Handles one connection: parses requests from received bytes, queues the responses, and writes them.
+//! Pipelined requests are answered in order. A response may be delayed, by the configured delay or a stall;
+//! later responses of the connection then wait behind it. If too many responses are queued, the connection is
+//! not read until some have left.
 
 use crate::answer::{Answer, Persistence};
 use crate::head::{Head, Refusal};

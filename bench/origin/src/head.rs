@@ -1,4 +1,6 @@
-//! Parses the head of a request: its line and its fields (RFC 9112, sections 3 and 5).
+//! Parses the head of a request: its line and its fields (RFC 9112, sections 3 and 5). Requests that could be
+//! framed in two ways are refused, as the standard demands. [`Heads`] recognizes a head that repeats the
+//! previous one byte for byte.
 
 use memchr::{memchr, memmem};
 use tollgate_lab_load::token::{self, is_token};

@@ -1,4 +1,5 @@
-//! An incremental parser of requests. The result does not depend on how the bytes are split into reads.
+//! An incremental parser of requests. The result does not depend on how the bytes are split into reads. A
+//! `Reader` belongs to a slot; bodies are parsed only to find their end and are not kept.
 
 use crate::head::{self, Body, Head, Heads, LONGEST_HEAD, Refusal};
 use tollgate_lab_load::chunked::{Chunked, Step};

@@ -1,4 +1,5 @@
-//! The settings of an origin.
+//! The settings of an origin. They are JSON for `tollgate bench origin`. [`Settings::check`] refuses values
+//! that cannot work.
 
 use crate::failure::Failure;
 use crate::stall::Stalls;

@@ -1,4 +1,6 @@
-//! One thread of an origin: an epoll loop over its listening socket and its connections.
+//! One thread of an origin: an epoll loop over its listening socket and its connections. Events on a
+//! connection are handled in `exchange`. Delayed responses wait in one queue, which a timer drains. Slots and
+//! their buffers are reused, so that a request allocates nothing.
 
 use crate::answer::{Answers, unix_seconds};
 use crate::failure::Failure;

@@ -1,4 +1,8 @@
 //! Result files: appends lines, and reads whole files.
+//!
+//! A file is only ever appended to, so a killed run loses at most its last, incomplete line. [`read`] sorts
+//! the lines into [`Results`]; for lines that may be repeated (systems, verdicts, prices, tables) the last
+//! one is valid. Files of another format version are refused.
 
 use crate::FORMAT;
 use crate::measured::{Ceiling, Received, Trial, Verdict};

@@ -1,4 +1,7 @@
-//! Compares two result files.
+//! Compares two result files, cell by cell and system by system. A figure is compared only if it is
+//! comparable: the CPU cost and the latency at an offered rate, the throughput in a closed loop.
+//! [`Comparison`] also lists what only one file has, and differences of machine or versions that make the
+//! ratios doubtful. The gate for CI is built on it.
 
 use crate::figures::{Call, CellReport, Metric, Report, call};
 use crate::table::{Column, Group, Table, Text, Tone};

@@ -1,4 +1,5 @@
-//! The report as Markdown, small enough to keep in a repository.
+//! The report as Markdown, small enough to keep in a repository. It has the same tables as the other outputs,
+//! but no charts. Texts are escaped, so that a `|` or `*` in a name cannot break a table.
 
 use crate::figures::{Report, Section, Steady};
 use crate::number;

@@ -1,4 +1,5 @@
-//! The report for a terminal, fitted to its width.
+//! The report for a terminal, fitted to its width. A table that is too wide loses its least important columns
+//! first, then its intervals. A terminal with fewer than 40 columns wraps the lines itself.
 
 use crate::figures::Report;
 use crate::number;

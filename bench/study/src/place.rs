@@ -1,4 +1,6 @@
-//! Finds the source position of a name in a study's file, for messages.
+//! Finds the source position of a name in a study's file, for messages. `study` parses a file without
+//! positions. If it finds a wrong name, this module parses the file again into an `Outline` that has names
+//! with positions only.
 
 use serde::Deserialize;
 use serde_saphyr::{Error, Spanned};

@@ -1,4 +1,8 @@
 //! Plans the cells of a study, reduced to what this machine allows.
+//!
+//! [`plan`] merges the settings of study, section and point, and applies the [`Limits`]: connections by
+//! descriptors, cores, and the trial length and rounds that the user asked for. Each reduction is recorded in
+//! words, so that the report can show it. The planned duration is an estimate for the user.
 
 use crate::analysis::Analysis;
 use crate::settings::Settings;

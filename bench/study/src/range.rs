@@ -1,4 +1,5 @@
-//! Checks the numbers of settings.
+//! Checks the numbers of settings, and combinations that cannot be measured, such as HTTP/2 without TLS.
+//! `study` calls it for every point, with the settings of each arm.
 
 use crate::settings::Settings;
 

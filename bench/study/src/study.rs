@@ -1,4 +1,6 @@
-//! Reads and checks the YAML of a study.
+//! Reads and checks the YAML of a study. [`load`] parses the file and checks all names and numbers, so that a
+//! study that loads can be run. A [`Problem`] has the position of the mistake and suggests the nearest known
+//! name.
 
 use crate::analysis::Analysis;
 use crate::place::{self, Kind, Place};

@@ -1,4 +1,5 @@
-//! Reads one `system.yaml` and reports every problem in it before any system is started.
+//! Reads one `system.yaml` and reports every problem in it before any system is started. It also parses the
+//! template files and the strings that are templates, and checks that they use known variables only.
 
 use crate::description::{Description, Text};
 use crate::problem::{Problem, known_names};

@@ -1,4 +1,6 @@
-//! Renders and writes a system's files for one run, and returns how to start it.
+//! Renders and writes a system's files for one run, and returns how to start it. This crate starts no
+//! process: the caller pins, limits and measures the process that [`CommandSpec`] describes.
+//! [`System::prepare`] first checks that the system supports the setting and that its ports are free.
 
 use crate::description::AddRoute;
 use crate::error::SystemError;

@@ -1,4 +1,6 @@
-//! Renders templates with MiniJinja in strict mode, and defines the variables that templates can use.
+//! Renders templates with MiniJinja in strict mode, and defines the variables that templates can use. A
+//! template that uses an undefined name is an error. [`unknown`] finds such names before anything is
+//! rendered, with a suggestion for each.
 
 use crate::credentials::{CREDENTIALS, Credentials};
 use crate::feature::Feature;

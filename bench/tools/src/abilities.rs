@@ -1,4 +1,6 @@
-//! The abilities of each tool, and the refusal of requests that exceed them.
+//! The abilities of each tool, and the refusal of requests that exceed them. Some tools silently ignore what
+//! they do not support, so [`Abilities::check`] refuses such a request before the tool is called. Each
+//! refusal says what to ask for instead.
 
 use crate::request::{HttpVersion, Length, Request};
 use std::fmt;

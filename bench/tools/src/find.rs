@@ -1,4 +1,5 @@
-//! Finds tools, or says how to get them.
+//! Finds tools, and determines their versions. The laboratory's own folder precedes `PATH`, so that an
+//! installed version wins over the system's.
 
 use std::env;
 use std::fs;
@@ -49,7 +50,7 @@ pub enum Found {
     Here(Program),
     /// It is missing.
     Missing {
-        /// What to run or where to look; for people.
+        /// The command to run or the place to look at; for people.
         how_to_get: String,
     },
 }

@@ -1,4 +1,6 @@
-//! A command line with its files, and running it within a time limit.
+//! A command line with its files, and running it within a time limit. An adapter builds the [`Invocation`].
+//! The laboratory starts the command through its own meter, which pins it; the tests use
+//! [`Invocation::start`], which ends the tool with all its children at a time limit.
 
 use crate::find::Program;
 use crate::output::Output;

@@ -1,4 +1,5 @@
-//! The tools by name.
+//! The tools by name. [`Tool`] is the only entry of this crate to a tool; each variant has an [`Adapter`] in
+//! `tools`. The macro generates the enum, its names and the mapping to adapters from one table.
 
 use crate::abilities::{Abilities, Refused};
 use crate::find::{self, Found, Places, Program};

@@ -1,4 +1,7 @@
 //! Runs one cell: measures each system once in every round, then writes the verdicts over all rounds.
+//! [`Session::run`] calls it for each cell of the plan. A round starts with the direct ceiling, followed by
+//! the systems in random order. A trial whose limits cannot be attributed is recorded as bad, so its figures
+//! are not used.
 
 use crate::arm::Arm;
 use crate::failure::Failure;

@@ -1,5 +1,9 @@
 //! Runs a load generator as a child process on the generator's core and reads its result and its CPU use. The
 //! generator is the built-in one (this program, called as `load`) or one of the external tools.
+//!
+//! A [`Run`] is started from the settings of a cell ([`Run::start`]) or from a complete plan
+//! ([`Run::builtin`]). [`Run::until`] lets the caller read its counters at the start and the end of the
+//! measurement, if the generator reports these points. [`Run::finish`] returns the result.
 
 use crate::failure::Failure;
 use crate::ground::{Ground, tail};

@@ -1,5 +1,6 @@
 //! Runs one trial: drives the load through a system and takes the difference of all kernel counters before
-//! and after.
+//! and after. Generators that report their phases are read exactly at the start and the end of the
+//! measurement. The others get a separate warm-up run, and the readings include the tool's start and end.
 
 use crate::failure::Failure;
 use crate::generator::{Aim, Phase, Run, tells_phases};

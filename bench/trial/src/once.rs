@@ -1,5 +1,6 @@
-//! What a study does once instead of in rounds: the probe of what the origin receives, the search for the
-//! generator's best settings, and the experiments.
+//! The steps that a study takes once instead of in rounds: the probe of the requests that reach the origin,
+//! the search for the generator's best settings, and the experiments. Each step is skipped if an earlier run
+//! of the same result file has completed it.
 
 use crate::arm::Arm;
 use crate::failure::Failure;

@@ -1,4 +1,7 @@
-//! The origin behind the systems: nginx or the laboratory's own, with a body whose every byte is known.
+//! The origin behind the systems: nginx or the laboratory's own, with a body whose every byte is known. One
+//! [`Origin`] may be several servers. It listens on all loopback addresses, and each system uses another one,
+//! so that paused systems do not use up the client ports of the next. It also starts the services that
+//! features call, see `partner`.
 
 use crate::failure::Failure;
 use crate::ground::{Ground, tail};
@@ -142,7 +145,7 @@ impl Origin {
     /// port of its pair of addresses. If all systems shared one pair, a few systems with thousands of
     /// connections would leave no ports for the next one.
     pub fn for_next_system(&mut self) -> Vec<Address> {
-        // Numbers may be reused: only cold systems use up all hosts, and all but the last few of them are stopped.
+        // Hosts may be reused: only cold systems use up all of them, and all but the last few have ended.
         self.last_host = if self.last_host >= LAST_HOST { STRAIGHT + 1 } else { self.last_host + 1 };
         self.on(self.last_host)
     }

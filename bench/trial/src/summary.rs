@@ -1,4 +1,6 @@
-//! Derives the verdict and the ratios of each system from all rounds of a cell.
+//! Derives the verdict and the ratios of each system from all rounds of a cell. Only good trials count, and
+//! ratios are taken within rounds, so that a slow minute of the machine affects both systems. The A/A
+//! control's ratio is part of every verdict.
 
 use crate::arm::original;
 use std::collections::BTreeMap;

@@ -1,4 +1,8 @@
 //! A system under test: prepared, started on its cores and under its quota, and checked to answer correctly.
+//!
+//! A [`Target`] is one system, or a chain of copies of it, with the optional slow link in front.
+//! [`Target::start`] returns the reason if a system is missing or lacks a feature, which becomes a row of the
+//! report. Between its turns the target is paused with its connections open.
 
 use crate::arm::Arm;
 use crate::failure::Failure;

@@ -1,4 +1,7 @@
-//! Finds where the controllers are mounted, and which group this process is in.
+//! Finds where the controllers are mounted, and which group this process is in. It reads
+//! `/proc/self/mountinfo` and `/proc/self/cgroup`. Version 1 has a tree for each controller and version 2 has
+//! one for all; the other modules of `cgroup` work on the [`Hierarchy`] and need not know the difference in
+//! layout.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,8 @@
 //! A limit on CPU time, and optionally on memory, for the processes of a trial.
+//!
+//! [`Quota::create`] makes a control group of version 1 or 2. A launch puts its child into the group before
+//! the child's first instruction. Every group is registered before it is created, and removed with its
+//! processes on drop, on Ctrl-C, or by the next run if this process is killed.
 
 use super::hierarchy::{Hierarchy, Place, Version};
 use super::remove::{Placed, candidates, remove_group, remove_orphans_of};

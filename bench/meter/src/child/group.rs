@@ -1,4 +1,6 @@
-//! A running child process with its descendants.
+//! A running child process with its descendants. [`Group`] is the leader's process group: dropping it ends
+//! every process in it, including descendants that left the group. [`Ended`] has the exact CPU time of a
+//! child that was reaped.
 
 use super::stop::{Registration, end_groups};
 use crate::error::Error;

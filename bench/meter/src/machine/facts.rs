@@ -30,7 +30,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Reads the facts. What the kernel does not report stays empty or 0.
+    /// Reads the facts. Those that the kernel does not report stay empty or 0.
     pub fn read() -> Self {
         let cores = allowed_cores().unwrap_or_default();
         let limits = OwnLimits::read();

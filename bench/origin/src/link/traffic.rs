@@ -1,4 +1,9 @@
 //! The relay's loop: accepts, reads, delays and writes.
+//!
+//! One thread serves all connections. Every connection is a `Pair` of sockets with a [`Pipe`] for each
+//! direction. Three queues hold what is due later: simulated handshakes, arrivals of portions, and the
+//! servers that wait for their turn at the [`Bottleneck`]. All delays are constant, so the first two queues
+//! are in order of time and need no sorting.
 
 use crate::failure::Failure;
 use crate::link::Link;

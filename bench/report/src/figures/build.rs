@@ -1,4 +1,6 @@
-//! Builds the rows of a report from the lines of a result file.
+//! Builds the rows of a report from the lines of a result file. It takes good trials of numbered rounds only,
+//! and gives a system without a usable verdict a reason instead of figures. Ratios come from the file's
+//! verdicts; if a verdict lacks one, it is computed from the rounds.
 
 use super::{
     Call, CellReport, Curve, Decision, Figures, Metric, Outcome, OwnTable, Ratio, Report, Row, Section,

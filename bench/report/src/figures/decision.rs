@@ -1,4 +1,6 @@
-//! The decision table, with one row for each system.
+//! The decision table, with one row for each system. It is based on a single cell: preferably one with equal
+//! rates, and of these the one in which most systems were not limited. Rows are ordered by CPU cost at an
+//! offered rate, and by throughput otherwise.
 
 use super::{CellReport, Metric, Row, Section};
 use serde::Serialize;

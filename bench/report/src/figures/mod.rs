@@ -327,8 +327,8 @@ pub struct Report {
     pub notes: Vec<String>,
     /// Tables on the whole study.
     pub tables: Vec<OwnTable>,
-    /// The requests that the origin received. [`Received::section`] names the sections to which an entry applies; it
-    /// is empty if the entry applies to all.
+    /// The requests that the origin received. [`Received::section`] names the sections to which an entry
+    /// applies; it is empty if the entry applies to all.
     pub received: Vec<Received>,
     /// The direct ceilings.
     pub ceilings: Vec<Ceiling>,

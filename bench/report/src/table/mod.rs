@@ -1,4 +1,6 @@
-//! Tables before they are printed: terminal, Markdown and HTML show the same columns and texts.
+//! Tables before they are printed: terminal, Markdown and HTML show the same columns and texts. A [`Text`]
+//! may carry the exact number behind it ([`Source`]), which the HTML page exposes and its test compares with
+//! the result file.
 
 mod decision;
 mod derived;

@@ -1,4 +1,6 @@
-//! The adapters, one in each file.
+//! The adapters, one in each file, and the helpers that they share. Tools report less than the built-in
+//! generator. The helpers classify what is there, and record in [`LoadResult::verification`] how much a tool
+//! has really checked.
 
 mod ab;
 mod bombardier;

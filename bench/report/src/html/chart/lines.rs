@@ -1,4 +1,6 @@
 //! Line charts: latency against rate, throughput against connections, percentile curves, runs by the second.
+//! [`Lines::draw`] writes one SVG figure. Labels stand at the ends of the lines and are moved apart until
+//! none overlap.
 
 use super::scale::{Kind, Scale};
 use super::{Look, at, clip, marker, path};

@@ -1,4 +1,5 @@
-//! Maps values to positions, and chooses the ticks.
+//! Maps values to positions, and chooses the ticks. Axes are linear, logarithmic, or by percentile, which
+//! gives each further nine the same distance.
 
 use crate::number;
 

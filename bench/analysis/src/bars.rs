@@ -206,7 +206,7 @@ sections:
       - {bars: {cpu: 0.5}}
 ";
 
-    /// Each tuple is (requests/s, CPU us a response, p99 us), the same in six rounds, which give a level of
+    /// Each tuple is (requests/s, CPU us per response, p99 us), the same in six rounds, which give a level of
     /// 95 %.
     fn results(ours: (f64, f64, f64)) -> Results {
         let cells = ["1-1", "1-2", "1-3"].map(|id| made::cell(id, "One", &[], &["us", "a", "b"]));

@@ -69,7 +69,7 @@ pub(crate) fn cell(id: &str, section: &str, settings: &[(&str, &str)], systems: 
     }
 }
 
-/// Adds a verdict and one good trial for each round, given as (requests/s, CPU us a response, p99 us).
+/// Adds a verdict and one good trial for each round, given as (requests/s, CPU us per response, p99 us).
 pub(crate) fn measured(
     results: &mut Results,
     cell: &str,
@@ -88,7 +88,7 @@ pub(crate) fn measured(
     });
 }
 
-/// Adds one good trial for each round, given as (requests/s, CPU us a response, p99 us), without a verdict,
+/// Adds one good trial for each round, given as (requests/s, CPU us per response, p99 us), without a verdict,
 /// for a system without a row in the report.
 pub(crate) fn beside(results: &mut Results, cell: &str, system: &str, rounds: &[(f64, f64, f64)]) {
     for (at, (rps, cpu_us, p99_us)) in rounds.iter().enumerate() {

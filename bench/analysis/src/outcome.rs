@@ -111,7 +111,7 @@ fn arm_settings<'a>(study: &'a Study, system: &str) -> Option<&'a Settings> {
     study.arms.get(system).map(|arm| &arm.settings)
 }
 
-/// Returns the requests a second of each trial.
+/// Returns the requests per second of each trial.
 pub(crate) fn rates(trials: &[&Trial]) -> Vec<f64> {
     trials.iter().filter_map(|trial| trial.load.as_ref()).map(|load| load.rps()).collect()
 }

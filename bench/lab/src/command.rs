@@ -73,7 +73,7 @@ pub enum Action {
         /// Result file.
         #[arg(long, value_name = "FILE")]
         from: PathBuf,
-        /// Requests a second, such as `3M` or `250k`.
+        /// Requests per second, such as `3M` or `250k`.
         #[arg(long, value_parser = rate)]
         rps: f64,
         /// Share of the cores that may be busy, such as `60%`.

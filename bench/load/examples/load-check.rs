@@ -1,5 +1,5 @@
-//! Measures the generator against its bars: at least wrk's requests a second on one core, at most wrk's CPU
-//! time a request, and constant rates within 0.5 %.
+//! Measures the generator against its bars: at least wrk's requests per second on one core, at most wrk's CPU
+//! time per request, and constant rates within 0.5 %.
 //!
 //! nginx serves two bytes on core 0; the generators take turns on core 1, in alternating order. The program
 //! needs `nginx`, `wrk` and `taskset` on the path, two cores, and a quiet machine. Usage: `load-check [ROUNDS
@@ -25,7 +25,7 @@ const LOAD_CORE: u32 = 1;
 /// Connections of each run.
 const CONNECTIONS: u32 = 64;
 
-/// The constant rates to test, in requests a second.
+/// The constant rates to test, in requests per second.
 const RATES: [f64; 4] = [100.0, 1_000.0, 10_000.0, 50_000.0];
 
 /// Clock ticks of `/proc` in a second: Linux's `USER_HZ`, 100 on x86 and Arm.

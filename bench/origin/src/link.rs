@@ -37,14 +37,14 @@ pub struct Link {
     pub to: SocketAddr,
     /// The added round-trip time in milliseconds; 0 adds none.
     pub round_trip_ms: f64,
-    /// Bytes a second towards the client, over all connections.
+    /// Bytes per second towards the client, over all connections.
     pub bytes_per_second: f64,
 }
 
 /// Longest round trip: a minute.
 const LONGEST_MS: f64 = 60_000.0;
 
-/// Lowest and highest rate in bytes a second. The highest is no limit in practice.
+/// Lowest and highest rate in bytes per second. The highest is no limit in practice.
 const RATES: std::ops::RangeInclusive<f64> = 1_000.0..=1e12;
 
 impl Link {

@@ -98,8 +98,8 @@ impl Stalls {
 }
 
 /// Computes the response times that a client must measure, without the time of an undisturbed exchange; only
-/// the delay and the stalls count. The client sends `rate` requests a second, evenly, for `duration` from the
-/// script's first moment, and always has a free connection.
+/// the delay and the stalls count. The client sends `rate` requests per second, evenly, for `duration` from
+/// the script's first moment, and always has a free connection.
 pub fn truth(rate: f64, settings: &Settings, duration: Duration) -> Histogram {
     let mut times = Histogram::new();
     let delay = settings.delay_ms * MILLISECOND;

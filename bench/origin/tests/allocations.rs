@@ -34,7 +34,7 @@ fn none_a_request() {
         let region = Region::new(ALLOCATOR);
         ask(&mut stream, text, &mut answer, 1_000);
         let change = region.change();
-        // The text of a new date is one allocation a second.
+        // The text of a new date is one allocation per second.
         assert!(
             change.allocations + change.reallocations < 20,
             "delay {delay_ms}, record {record}: {change:?}"

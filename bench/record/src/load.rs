@@ -11,20 +11,21 @@ pub enum LoadModel {
     /// Each connection sends its next request when the last response has arrived: as fast as the system
     /// responds.
     Closed,
-    /// A fixed number of requests a second over all connections, evenly spaced, independent of the responses.
+    /// A fixed number of requests per second over all connections, evenly spaced, independent of the
+    /// responses.
     Constant {
-        /// Requests a second.
+        /// Requests per second.
         rps: f64,
     },
     /// Requests with exponentially distributed gaps, from a seed.
     Poisson {
-        /// Requests a second on average.
+        /// Requests per second on average.
         rps: f64,
     },
 }
 
 impl LoadModel {
-    /// Returns the offered rate in requests a second; `None` for a closed loop.
+    /// Returns the offered rate in requests per second; `None` for a closed loop.
     pub fn rps(self) -> Option<f64> {
         match self {
             Self::Closed => None,
@@ -183,7 +184,7 @@ fn by_status<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u16, u64>, D
 }
 
 impl LoadResult {
-    /// Returns the verified responses a second.
+    /// Returns the verified responses per second.
     pub fn rps(&self) -> f64 {
         if self.seconds > 0.0 { self.ok as f64 / self.seconds } else { 0.0 }
     }

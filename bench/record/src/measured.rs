@@ -77,7 +77,7 @@ pub struct Ceiling {
     pub cell: String,
     /// The round, from 1.
     pub round: u32,
-    /// Requests a second, directly to the origin.
+    /// Requests per second, directly to the origin.
     pub rps: f64,
     /// CPU time of the generator for each request.
     pub generator_us: f64,

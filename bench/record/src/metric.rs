@@ -9,7 +9,7 @@ use serde::Serialize;
 pub enum Metric {
     /// CPU time for each verified response.
     Cpu,
-    /// Verified responses a second.
+    /// Verified responses per second.
     Rps,
     /// Mean latency.
     Mean,
@@ -57,7 +57,7 @@ impl Metric {
 
 impl Trial {
     /// Returns the value of a metric: CPU time for each request and latencies in microseconds, throughput in
-    /// requests a second. `None` without a result, or if the tool did not report it.
+    /// requests per second. `None` without a result, or if the tool did not report it.
     pub fn figure(&self, metric: Metric) -> Option<f64> {
         let load = self.load.as_ref()?;
         let latency = load.latency();

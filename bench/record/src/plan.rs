@@ -109,7 +109,7 @@ pub struct SystemUsed {
 pub struct Published {
     /// The system's name in the original, if it differs from ours ("kong").
     pub system: Option<String>,
-    /// Requests a second, one number for each run.
+    /// Requests per second, one number for each run.
     pub rps: Vec<f64>,
     /// Mean latency.
     pub mean_us: Option<f64>,

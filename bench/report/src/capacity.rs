@@ -28,7 +28,7 @@ pub struct Capacity {
     pub cell: String,
     /// The title of the cell.
     pub title: String,
-    /// The rate in requests a second.
+    /// The rate in requests per second.
     pub rps: f64,
     /// The share of each core that may be used, 0 to 1.
     pub utilisation: f64,
@@ -68,7 +68,7 @@ impl std::fmt::Display for NoCapacity {
 
 impl std::error::Error for NoCapacity {}
 
-/// Returns the cores that each system needs for `rps` requests a second if each core may be used up to
+/// Returns the cores that each system needs for `rps` requests per second if each core may be used up to
 /// `utilisation` (0 to 1). Uses the costs of the cell `cell`, or of the decision table's cell.
 ///
 /// # Errors

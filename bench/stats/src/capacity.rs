@@ -48,7 +48,7 @@ fn share(what: &'static str, found: f64) -> Result<f64, NotPossible> {
 /// with its interval) if each core is used up to this utilisation (0..=1): `rps * us / 1e6 / utilisation`.
 /// The interval is that of the cost; rate and utilisation are taken as exact.
 ///
-/// The cost must have been measured at a rate a core that is no higher than the plan's: a saturated gateway
+/// The cost must have been measured at a rate per core that is no higher than the plan's: a saturated gateway
 /// batches more and looks cheaper.
 ///
 /// # Errors
@@ -206,8 +206,8 @@ mod tests {
 
     #[test]
     fn both_forms_agree() {
-        // 3.4 busy cores at 36k are 94.4 us a request; the cluster's 3000k need 283.3 cores at full use with
-        // both methods.
+        // 3.4 busy cores at 36k are 94.4 us per request; the cluster's 3000k need 283.3 cores at full use
+        // with both methods.
         let us = 3.4 / SATURATED * 1e6;
         let cost = Interval { estimate: us, low: us, high: us, level: 0.0, resamples: 1 };
         assert_eq!(to_tenth(cores_needed(3e6, &cost, 1.0).unwrap().estimate), 283.3);

@@ -212,7 +212,7 @@ fn check(plain: &[u8]) -> Result<(), DecodeError> {
     if length as usize != counts.len() {
         return Err(DecodeError::Broken(format!("{length} bytes announced, {} found", counts.len())));
     }
-    // Counts are varints of 7 bits a byte, sign included. Seven bytes reach 2^48, 89 years of 100,000
+    // Counts are varints of 7 bits per byte, sign included. Seven bytes reach 2^48, 89 years of 100,000
     // requests/s; the format's reader overflows on the largest value of nine bytes.
     if counts.windows(7).any(|bytes| bytes.iter().all(|byte| byte & 0x80 != 0)) {
         return Err(DecodeError::Broken("a count beyond 2^48".to_owned()));

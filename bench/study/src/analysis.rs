@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub struct PublishedCapacity {
     /// The axis value of the cell that the original used.
     pub at: f64,
-    /// Requests a second of every gateway in that cell, with the upstream saturated.
+    /// Requests per second of every gateway in that cell, with the upstream saturated.
     pub rps: f64,
     /// The cores that each gateway used at that rate, by our system's name.
     pub cores_used: BTreeMap<String, f64>,
@@ -50,7 +50,7 @@ pub enum Analysis {
         section: String,
         /// Upstream cores of the cluster.
         upstream_cores: f64,
-        /// Requests a second that an upstream core carries.
+        /// Requests per second that an upstream core carries.
         rps_per_core: f64,
         /// The share of their capacity at which upstreams run.
         utilisation: f64,
@@ -60,7 +60,7 @@ pub enum Analysis {
         #[serde(default)]
         published: Option<PublishedCapacity>,
     },
-    /// Requests a second against workers: a line with its residuals, and the efficiency of each number of
+    /// Requests per second against workers: a line with its residuals, and the efficiency of each number of
     /// workers.
     Scaling {
         /// The section whose axis is `workers`.
@@ -70,7 +70,7 @@ pub enum Analysis {
     QuotaAdvice {
         /// The section of the sweep.
         section: String,
-        /// The target rates in requests a second.
+        /// The target rates in requests per second.
         rates: Vec<f64>,
     },
     /// The CPU and p99 that each feature adds, compared with the point without any feature.
@@ -120,7 +120,7 @@ pub enum Analysis {
         systems: Vec<String>,
         /// The numbers of routes that exist before.
         routes: Vec<u32>,
-        /// Requests a second during the change.
+        /// Requests per second during the change.
         rate: f64,
         /// How many times each addition is repeated.
         times: u32,

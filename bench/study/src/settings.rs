@@ -21,7 +21,7 @@ pub enum OriginKind {
 pub struct Relay {
     /// Added round trip in milliseconds.
     pub round_trip_ms: f64,
-    /// Bytes a second from the system to the generator.
+    /// Bytes per second from the system to the generator.
     pub bytes_per_second: f64,
 }
 
@@ -52,7 +52,7 @@ settings! {
     connections: u32,
     /// Threads of the generator; default 1.
     threads: u32,
-    /// Requests a second; if absent, a closed loop.
+    /// Requests per second; if absent, a closed loop.
     rate: f64,
     /// Whether gaps between requests are random (exponential) rather than even; default false.
     poisson: bool,

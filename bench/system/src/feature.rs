@@ -74,11 +74,11 @@ features! {
     ClientCertificate = "client_certificate",
     /// Rules restrict which clients with an API key are admitted.
     Authorize = "authorize",
-    /// Requests a second are limited for each address; no client reaches the limit.
+    /// Requests per second are limited for each address; no client reaches the limit.
     RateLimit = "rate_limit",
     /// As `rate_limit`, with the counter in a Redis that several gateways share.
     SharedRateLimit = "shared_rate_limit",
-    /// Requests a day are limited for each address; no client reaches the limit.
+    /// Requests per day are limited for each address; no client reaches the limit.
     Quota = "quota",
     /// Concurrent requests are limited for each address; no client reaches the limit.
     ConcurrencyLimit = "concurrency_limit",

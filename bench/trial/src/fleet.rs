@@ -27,7 +27,7 @@ pub enum Slot {
 #[derive(Debug)]
 pub struct Fleet {
     key: String,
-    /// One slot an arm, in the order of the arms.
+    /// One slot per arm, in the order of the arms.
     pub slots: Vec<Slot>,
     /// The record of each arm for the result file, in the same order.
     pub used: Vec<SystemUsed>,

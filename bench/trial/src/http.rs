@@ -87,7 +87,7 @@ fn invalid(what: &'static str) -> io::Error {
 mod tests {
     use super::*;
 
-    /// A reader that returns at most this number of bytes a call.
+    /// A reader that returns at most this number of bytes per call.
     struct Drip<'a>(&'a [u8], usize);
 
     impl Read for Drip<'_> {

@@ -70,8 +70,8 @@ impl Idle {
 }
 
 impl Idle {
-    /// Returns which bars the system misses, and by how much. `least` is the smallest KiB a connection among
-    /// the other systems.
+    /// Returns which bars the system misses, and by how much. `least` is the smallest KiB per connection
+    /// among the other systems.
     pub(crate) fn judged(&self, bars: &IdleBars, least: Option<f64>) -> String {
         let whole = self.held as f64 / 1024.0;
         judged(&[

@@ -1,4 +1,4 @@
-//! Counts instructions a request under valgrind, for costs that are too small to measure by time.
+//! Counts instructions per request under valgrind, for costs that are too small to measure by time.
 //!
 //! The module starts a system with one worker and no quota. A first series of requests warms it up. Then the
 //! generator sends the same requests in the same order over one connection, one at a time. Callgrind counts
@@ -64,7 +64,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     }
 }
 
-/// Returns the instructions a request.
+/// Returns the instructions per request.
 fn count(ground: &Ground, arm: &Arm, planned: &PlannedCell) -> Result<f64, Failure> {
     if planned.settings.http() != 1 {
         return Err(Failure("instructions are counted over HTTP/1 alone".into()));

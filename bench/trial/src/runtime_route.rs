@@ -116,7 +116,7 @@ impl Added {
     }
 }
 
-/// Adds a route to a system with `routes` routes, at `rate` requests a second; repeats it `times` times.
+/// Adds a route to a system with `routes` routes, at `rate` requests per second; repeats it `times` times.
 ///
 /// # Errors
 /// In words for the table: the system is missing, refused the route, or did not answer in time.

@@ -20,7 +20,7 @@ pub struct Facts {
     pub shared: bool,
     /// Delay that the origin adds to each answer, in microseconds.
     pub origin_delay_us: f64,
-    /// Round trip in microseconds and bytes a second of the link, if there is one.
+    /// Round trip in microseconds and bytes per second of the link, if there is one.
     pub link: Option<(f64, f64)>,
     /// Size of a response with its head, in bytes, for the link's limit.
     pub response_bytes: f64,

@@ -13,7 +13,7 @@ pub struct Decision {
     pub cell: String,
     /// The title of the cell and of its section.
     pub at: String,
-    /// The offered rate of the cell in requests a second; `None` for a closed loop.
+    /// The offered rate of the cell in requests per second; `None` for a closed loop.
     pub offered: Option<f64>,
     /// The metric that orders the rows.
     pub by: Metric,
@@ -26,7 +26,7 @@ pub struct Decision {
 pub struct DecisionRow {
     /// The system's row in the cell.
     pub row: Row,
-    /// The highest rate (requests a second) in any cell with figures, with the id and title of that cell.
+    /// The highest rate (requests per second) in any cell with figures, with the id and title of that cell.
     pub most: Option<(f64, String, String)>,
     /// The number of cells in which the system has figures.
     pub usable: usize,

@@ -73,9 +73,9 @@ pub enum Steady {
 pub struct Figures {
     /// The number of good rounds.
     pub rounds: u32,
-    /// The offered rate in requests a second; `None` for a closed loop.
+    /// The offered rate in requests per second; `None` for a closed loop.
     pub offered: Option<f64>,
-    /// Verified responses a second: median of the rounds with its interval.
+    /// Verified responses per second: median of the rounds with its interval.
     pub rps: Summary,
     /// CPU time for each response in microseconds: median of the rounds with its interval. `None` for a
     /// direct run.
@@ -230,7 +230,7 @@ pub struct CellReport {
     pub offered: Option<f64>,
     /// The rows in the order of the study.
     pub rows: Vec<Row>,
-    /// The direct ceiling before the rounds: median, in requests a second.
+    /// The direct ceiling before the rounds: median, in requests per second.
     pub ceiling_rps: Option<f64>,
 }
 

@@ -121,7 +121,7 @@ fn cores_for_a_rate_follow_from_the_cost() {
     assert_eq!(plan.cell, "toll-64");
     let first = &plan.needs[0];
     assert_eq!(first.system, "tollgate");
-    // About 9.9 us a request: 3e6 x 9.9e-6 / 0.6 = 49.5 cores.
+    // About 9.9 us per request: 3e6 x 9.9e-6 / 0.6 = 49.5 cores.
     assert!((first.cores.estimate - 3.0 * first.cost_us.estimate / 0.6).abs() < 1e-9);
     assert!((45.0..54.0).contains(&first.cores.estimate), "{first:?}");
     assert!(first.cores.low < first.cores.estimate && first.cores.estimate < first.cores.high);

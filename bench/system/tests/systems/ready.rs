@@ -175,7 +175,7 @@ fn speaks_http(bed: &Bed, system: &System, arm: &Arm, launch: &Launch, what: &st
     let asks_besides = [Feature::ForwardAuth, Feature::Mirror].iter().any(|one| arm.features.contains(one));
     if !system.is_direct() && !asks_besides {
         // A pool may open one more connection before the previous one is back in the pool, as Go's does on a
-        // busy machine. A limit of 100 requests a connection would open 30.
+        // busy machine. A limit of 100 requests per connection would open 30.
         let most = requests / 200 + 5;
         assert!(
             opened <= most,

@@ -76,7 +76,7 @@ pub(super) struct Load {
     pub connections: u32,
     /// A factor on the cost of a request.
     pub dear: f64,
-    /// The most requests a second that the system, or the component that limits it, reaches.
+    /// The most requests per second that the system, or the component that limits it, reaches.
     pub most: Option<f64>,
     pub histograms: bool,
     pub windows: bool,

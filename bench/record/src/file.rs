@@ -69,7 +69,7 @@ pub struct Results {
     pub systems: Vec<SystemUsed>,
     /// The cells.
     pub cells: Vec<Cell>,
-    /// The requests that the origin received.
+    /// The requests that the origin received, the last line for each system.
     pub received: Vec<Received>,
     /// The direct ceilings.
     pub ceilings: Vec<Ceiling>,

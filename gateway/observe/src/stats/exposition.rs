@@ -3,42 +3,19 @@
 use std::fmt;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet, text,
-};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::{DescriptorEncoder, text};
 
 use super::endpoints::EndpointsSnapshot;
 use super::grpc;
 use super::handshakes;
-use super::histogram::HistogramSnapshot;
+use super::page::{Exposition, Page};
 use super::policies;
 use super::process::Process;
 use super::queueing;
 use super::resilience;
 use super::shedding;
-use super::snapshot::Snapshot;
+use super::snapshot::{Snapshot, UpstreamSnapshot};
 use crate::{AdminRefusal, EndpointState, Protocol, Reason};
-
-/// The two formats of a scrape. They differ in the declaration of counters, and in the end mark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exposition {
-    /// Prometheus' text format, version 0.0.4.
-    Text,
-    /// OpenMetrics 1.0.
-    OpenMetrics,
-}
-
-impl Exposition {
-    /// Returns the `Content-Type` of the format.
-    #[must_use]
-    pub const fn content_type(self) -> &'static str {
-        match self {
-            Exposition::Text => "text/plain; version=0.0.4; charset=utf-8",
-            Exposition::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        }
-    }
-}
 
 const CODES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -63,15 +40,17 @@ struct Scrape {
 
 impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut page = Page { encoder, format: self.format };
+        let mut page = Page::new(encoder, self.format);
         self.requests(&mut page)?;
         self.clients(&mut page)?;
-        handshakes::encode(&self.snapshot, &mut page)?;
+        handshakes::encode(&self.snapshot.handshakes, &self.snapshot.status.certificates, &mut page)?;
         self.upstreams(&mut page)?;
-        queueing::encode(&self.snapshot.upstreams, &mut page)?;
+        queueing::encode(&self.of_upstreams(|upstream| &upstream.queueing), &mut page)?;
         self.endpoints(&mut page)?;
-        resilience::encode(&self.snapshot.upstreams, &mut page)?;
-        shedding::encode(&self.snapshot, &mut page)?;
+        resilience::encode(&self.of_upstreams(|upstream| &upstream.resilience), &mut page)?;
+        shedding::encode_adaptive(&self.snapshot.endpoints, &mut page)?;
+        shedding::encode_upstreams(&self.of_upstreams(|upstream| &upstream.shed), &mut page)?;
+        shedding::encode_process(&self.snapshot.shed, &self.snapshot.status.guards, &mut page)?;
         policies::encode(&self.snapshot.policies, &mut page)?;
         self.toll(&mut page)?;
         self.admin(&mut page)?;
@@ -81,6 +60,11 @@ impl Collector for Scrape {
 }
 
 impl Scrape {
+    /// Returns one part of the counts of each upstream, beside its name.
+    fn of_upstreams<T>(&self, part: impl Fn(&UpstreamSnapshot) -> &T) -> Vec<(&str, &T)> {
+        self.snapshot.upstreams.iter().map(|upstream| (&*upstream.name, part(upstream))).collect()
+    }
+
     fn requests(&self, page: &mut Page<'_>) -> fmt::Result {
         let sum = &self.snapshot;
         let mut family =
@@ -97,7 +81,7 @@ impl Scrape {
         for route in &sum.routes {
             family.add(&[("route", &*route.name)], &route.duration)?;
         }
-        grpc::encode(&sum.routes, page)?;
+        grpc::encode(sum.routes.iter().map(|route| (&*route.name, route.grpc)), page)?;
         grpc::encode_methods(&sum.grpc_methods, page)?;
         page.gauge("tollgate_requests_in_flight", "Requests begun and not ended.")?.set(sum.in_flight)?;
         let mut family = page.counter("tollgate_reasons_total", "Requests that ended, by reason.")?;
@@ -339,81 +323,6 @@ impl Scrape {
         }
         page.gauge("tollgate_build_info", "Always 1; the version is in the label.")?
             .add(&[("version", env!("CARGO_PKG_VERSION"))], 1_u64)
-    }
-}
-
-/// Declares families in the way that the format requires.
-pub(super) struct Page<'a> {
-    encoder: DescriptorEncoder<'a>,
-    format: Exposition,
-}
-
-impl Page<'_> {
-    /// Declares a counter. `name` ends in `_total`. OpenMetrics omits the suffix from the declaration and
-    /// adds it to each sample. The older format declares the counter by its whole name, which the encoder
-    /// writes only for a gauge.
-    pub(super) fn counter(&mut self, name: &'static str, help: &str) -> Result<Family<'_>, fmt::Error> {
-        debug_assert!(name.ends_with("_total"), "{name}");
-        let (name, suffixed) = match self.format {
-            Exposition::OpenMetrics => (name.trim_end_matches("_total"), true),
-            Exposition::Text => (name, false),
-        };
-        let encoder = self.encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        Ok(Family { encoder, suffixed })
-    }
-
-    pub(super) fn gauge(&mut self, name: &'static str, help: &str) -> Result<Family<'_>, fmt::Error> {
-        let encoder = self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        Ok(Family { encoder, suffixed: false })
-    }
-
-    fn histogram(&mut self, name: &'static str, help: &str) -> Result<Histograms<'_>, fmt::Error> {
-        Ok(Histograms(self.encoder.encode_descriptor(name, help, None, MetricType::Histogram)?))
-    }
-}
-
-/// The samples of a counter or gauge.
-pub(super) struct Family<'a> {
-    encoder: MetricEncoder<'a>,
-    suffixed: bool,
-}
-
-impl Family<'_> {
-    /// Writes the only sample, without labels.
-    fn set<V: EncodeCounterValue + EncodeGaugeValue>(&mut self, value: V) -> fmt::Result {
-        write(&mut self.encoder, self.suffixed, &value)
-    }
-
-    pub(super) fn add<const N: usize, V: EncodeCounterValue + EncodeGaugeValue>(
-        &mut self,
-        labels: &[(&str, &str); N],
-        value: V,
-    ) -> fmt::Result {
-        write(&mut self.encoder.encode_family(labels)?, self.suffixed, &value)
-    }
-}
-
-fn write<V: EncodeCounterValue + EncodeGaugeValue>(
-    encoder: &mut MetricEncoder<'_>,
-    suffixed: bool,
-    value: &V,
-) -> fmt::Result {
-    match suffixed {
-        true => encoder.encode_counter::<NoLabelSet, V, f64>(value, None),
-        false => encoder.encode_gauge(value),
-    }
-}
-
-struct Histograms<'a>(MetricEncoder<'a>);
-
-impl Histograms<'_> {
-    fn add(&mut self, labels: &[(&str, &str); 1], histogram: &HistogramSnapshot) -> fmt::Result {
-        self.0.encode_family(labels)?.encode_histogram::<NoLabelSet>(
-            histogram.seconds(),
-            histogram.count(),
-            &histogram.buckets(),
-            None,
-        )
     }
 }
 

@@ -5,8 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::counter::Counter;
-use super::exposition::Page;
-use super::snapshot::RouteSnapshot;
+use super::page::Page;
 
 /// The status codes 0 to 16, and an index for calls without one.
 const CODES: usize = 18;
@@ -122,13 +121,16 @@ pub(super) fn encode_methods(methods: &MethodsSnapshot, page: &mut Page<'_>) -> 
 }
 
 /// Writes the calls by route, with only the codes that occurred: a route has two or three.
-pub(super) fn encode(routes: &[RouteSnapshot], page: &mut Page<'_>) -> fmt::Result {
+pub(super) fn encode<'a>(
+    routes: impl Iterator<Item = (&'a str, Option<GrpcSnapshot>)>,
+    page: &mut Page<'_>,
+) -> fmt::Result {
     let mut family =
         page.counter("tollgate_grpc_requests_total", "gRPC calls that ended, by route and grpc-status.")?;
-    for route in routes {
-        for (label, count) in LABELS.iter().zip(route.grpc.unwrap_or_default()) {
+    for (route, counts) in routes {
+        for (label, count) in LABELS.iter().zip(counts.unwrap_or_default()) {
             if count > 0 {
-                family.add(&[("route", &*route.name), ("grpc_status", label)], count)?;
+                family.add(&[("route", route), ("grpc_status", label)], count)?;
             }
         }
     }

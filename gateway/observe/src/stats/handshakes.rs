@@ -3,9 +3,7 @@
 use std::fmt;
 
 use super::counter::Counter;
-use super::exposition::Page;
-use super::snapshot::Snapshot;
-use super::worker::WorkerStats;
+use super::page::Page;
 
 /// Result of waiting for a PROXY protocol header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,9 +44,9 @@ const KINDS: [&str; 2] = ["full", "resumed"];
 /// One worker's counts of how client connections start.
 #[derive(Debug, Default)]
 pub(super) struct Handshakes {
-    done: [[Counter; KINDS.len()]; VERSIONS.len()],
-    failed: [Counter; HANDSHAKE_FAILURES.len()],
-    headers: [Counter; PROXY_HEADERS.len()],
+    pub(super) done: [[Counter; KINDS.len()]; VERSIONS.len()],
+    pub(super) failed: [Counter; HANDSHAKE_FAILURES.len()],
+    pub(super) headers: [Counter; PROXY_HEADERS.len()],
 }
 
 /// The counts of all workers at one moment.
@@ -78,26 +76,13 @@ fn add(sum: &mut [u64], counts: &[Counter]) {
     }
 }
 
-impl WorkerStats {
-    /// Counts a successful handshake of a client. `only_13`: TLS 1.3, else 1.2.
-    pub fn handshake_done(&self, only_13: bool, resumed: bool) {
-        self.count(&self.handshakes.done[usize::from(only_13)][usize::from(resumed)]);
-    }
-
-    /// Counts a failed handshake of a client, for one of [`HANDSHAKE_FAILURES`].
-    pub fn handshake_failed(&self, reason: &str) {
-        let known = HANDSHAKE_FAILURES.iter().position(|known| *known == reason);
-        self.count(&self.handshakes.failed[known.unwrap_or(HANDSHAKE_FAILURES.len() - 1)]);
-    }
-
-    /// Counts the end of the wait for a PROXY protocol header.
-    pub fn proxy_header(&self, result: ProxyHeaderResult) {
-        self.count(&self.handshakes.headers[result as usize]);
-    }
-}
-
-pub(super) fn encode(snapshot: &Snapshot, page: &mut Page<'_>) -> fmt::Result {
-    let HandshakesSnapshot { done, failed, headers } = &snapshot.handshakes;
+/// Writes the families. `certificates` holds the name of each listener certificate, and when it ends.
+pub(super) fn encode(
+    counts: &HandshakesSnapshot,
+    certificates: &[(String, i64)],
+    page: &mut Page<'_>,
+) -> fmt::Result {
+    let HandshakesSnapshot { done, failed, headers } = counts;
     let mut family = page.counter(
         "tollgate_tls_handshakes_total",
         "TLS handshakes of clients that succeeded, by version and whether a session was resumed.",
@@ -116,7 +101,7 @@ pub(super) fn encode(snapshot: &Snapshot, page: &mut Page<'_>) -> fmt::Result {
         "tollgate_tls_certificate_not_after_seconds",
         "When a certificate of a listener ends, in seconds since 1970.",
     )?;
-    for (file, not_after) in &snapshot.status.certificates {
+    for (file, not_after) in certificates {
         family.add(&[("certificate", file)], u64::try_from(*not_after).unwrap_or_default())?;
     }
     let mut family = page.counter(

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::exposition::Page;
+use super::page::Page;
 
 /// Number of separate counters. Further places are counted together as `other`, so that a scrape has a
 /// bounded size.

@@ -4,18 +4,15 @@
 use std::fmt;
 
 use super::counter::Counter;
-use super::exposition::Page;
-use super::slots::Slot;
-use super::snapshot::UpstreamSnapshot;
-use super::worker::WorkerStats;
+use super::page::Page;
 
 /// One worker's counts for one upstream.
 #[derive(Debug, Default)]
 pub(super) struct Queueing {
-    held_back: Counter,
-    queued: Counter,
-    dequeued: Counter,
-    handed_over: Counter,
+    pub(super) held_back: Counter,
+    pub(super) queued: Counter,
+    pub(super) dequeued: Counter,
+    pub(super) handed_over: Counter,
 }
 
 /// Effects of the connection limits of one upstream.
@@ -31,30 +28,6 @@ pub struct QueueingSnapshot {
     pub handed_over: u64,
 }
 
-impl WorkerStats {
-    /// Counts a request that a connection limit kept from opening a connection.
-    pub fn upstream_held_back(&self, upstream: Slot) {
-        self.count_upstream(upstream, |counts| &counts.queueing.held_back);
-    }
-
-    /// Counts a request that starts to wait. [`upstream_dequeued`](Self::upstream_dequeued) must follow each
-    /// call.
-    pub fn upstream_queued(&self, upstream: Slot) {
-        self.count_upstream(upstream, |counts| &counts.queueing.queued);
-    }
-
-    /// Counts a request that stops waiting.
-    pub fn upstream_dequeued(&self, upstream: Slot) {
-        self.count_upstream(upstream, |counts| &counts.queueing.dequeued);
-    }
-
-    /// Counts an idle connection handed to another worker. It counts as open here until that worker closes
-    /// it.
-    pub fn upstream_handed_over(&self, upstream: Slot) {
-        self.count_upstream(upstream, |counts| &counts.queueing.handed_over);
-    }
-}
-
 impl Queueing {
     pub(super) fn add_to(&self, sum: &mut QueueingSnapshot) {
         // Read in this order: a request that ends its wait between the two reads counts as waiting, and the
@@ -68,30 +41,30 @@ impl Queueing {
     }
 }
 
-pub(super) fn encode(upstreams: &[UpstreamSnapshot], page: &mut Page<'_>) -> fmt::Result {
+pub(super) fn encode(upstreams: &[(&str, &QueueingSnapshot)], page: &mut Page<'_>) -> fmt::Result {
     let mut family =
         page.gauge("tollgate_upstream_queue_length", "Requests that wait for a connection to the upstream.")?;
-    for upstream in upstreams {
-        family.add(&[("upstream", &*upstream.name)], upstream.queueing.waiting)?;
+    for (upstream, counts) in upstreams {
+        family.add(&[("upstream", upstream)], counts.waiting)?;
     }
     let mut family =
         page.counter("tollgate_upstream_queued_total", "Requests that waited for a connection.")?;
-    for upstream in upstreams {
-        family.add(&[("upstream", &*upstream.name)], upstream.queueing.queued)?;
+    for (upstream, counts) in upstreams {
+        family.add(&[("upstream", upstream)], counts.queued)?;
     }
     let mut family = page.counter(
         "tollgate_upstream_cap_hits_total",
         "Requests that found no connection, and a cap in the way of a new one.",
     )?;
-    for upstream in upstreams {
-        family.add(&[("upstream", &*upstream.name)], upstream.queueing.held_back)?;
+    for (upstream, counts) in upstreams {
+        family.add(&[("upstream", upstream)], counts.held_back)?;
     }
     let mut family = page.counter(
         "tollgate_upstream_handed_over_total",
         "Idle connections to the upstream that went from one worker to another.",
     )?;
-    for upstream in upstreams {
-        family.add(&[("upstream", &*upstream.name)], upstream.queueing.handed_over)?;
+    for (upstream, counts) in upstreams {
+        family.add(&[("upstream", upstream)], counts.handed_over)?;
     }
     Ok(())
 }

@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 use super::endpoints::EndpointsSnapshot;
-use super::exposition::{self, Exposition};
+use super::exposition;
 use super::handshakes::HandshakesSnapshot;
+use super::page::Exposition;
 use super::policies::PolicyEvents;
 use super::shedding::ShedSnapshot;
 use super::slots::{Slot, Slots};

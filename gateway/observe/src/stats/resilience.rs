@@ -3,23 +3,20 @@
 use std::fmt;
 
 use super::counter::Counter;
-use super::exposition::Page;
-use super::slots::Slot;
-use super::snapshot::UpstreamSnapshot;
-use super::worker::WorkerStats;
+use super::page::Page;
 
 /// One worker's counts for one upstream.
 #[derive(Debug, Default)]
 pub(super) struct Resilience {
-    retries: Counter,
-    retries_denied: Counter,
-    hedges: Counter,
-    hedges_won: Counter,
-    opened: Counter,
-    opened_again: Counter,
-    closed: Counter,
-    refused: Counter,
-    fallbacks: Counter,
+    pub(super) retries: Counter,
+    pub(super) retries_denied: Counter,
+    pub(super) hedges: Counter,
+    pub(super) hedges_won: Counter,
+    pub(super) opened: Counter,
+    pub(super) opened_again: Counter,
+    pub(super) closed: Counter,
+    pub(super) refused: Counter,
+    pub(super) fallbacks: Counter,
 }
 
 /// A change in the state of a circuit breaker.
@@ -64,48 +61,6 @@ impl ResilienceSnapshot {
     }
 }
 
-impl WorkerStats {
-    /// Counts a retry.
-    pub fn upstream_retried(&self, upstream: Slot) {
-        self.count_upstream(upstream, |counts| &counts.resilience.retries);
-    }
-
-    /// Counts a retry or hedged attempt that did not start, because the budget was spent or the limit
-    /// reached.
-    pub fn upstream_retry_denied(&self, upstream: Slot) {
-        self.count_upstream(upstream, |counts| &counts.resilience.retries_denied);
-    }
-
-    /// Counts the start of a hedged attempt.
-    pub fn upstream_hedged(&self, upstream: Slot) {
-        self.count_upstream(upstream, |counts| &counts.resilience.hedges);
-    }
-
-    /// Counts a hedged attempt that provided the answer.
-    pub fn upstream_hedge_won(&self, upstream: Slot) {
-        self.count_upstream(upstream, |counts| &counts.resilience.hedges_won);
-    }
-
-    /// Counts a change in the state of the upstream's breaker that an event in this worker caused.
-    pub fn upstream_breaker(&self, upstream: Slot, turn: BreakerTurn) {
-        self.count_upstream(upstream, |counts| match turn {
-            BreakerTurn::Opened => &counts.resilience.opened,
-            BreakerTurn::OpenedAgain => &counts.resilience.opened_again,
-            BreakerTurn::Closed => &counts.resilience.closed,
-        });
-    }
-
-    /// Counts an upstream error that a fallback replaces.
-    pub fn upstream_fell_back(&self, upstream: Slot) {
-        self.count_upstream(upstream, |counts| &counts.resilience.fallbacks);
-    }
-
-    /// Counts an attempt that the upstream's breaker refused.
-    pub fn upstream_breaker_refused(&self, upstream: Slot) {
-        self.count_upstream(upstream, |counts| &counts.resilience.refused);
-    }
-}
-
 impl Resilience {
     pub(super) fn add_to(&self, sum: &mut ResilienceSnapshot) {
         sum.retries += self.retries.get();
@@ -122,7 +77,7 @@ impl Resilience {
 }
 
 /// Writes the families, one sample per upstream.
-pub(super) fn encode(upstreams: &[UpstreamSnapshot], page: &mut Page<'_>) -> fmt::Result {
+pub(super) fn encode(upstreams: &[(&str, &ResilienceSnapshot)], page: &mut Page<'_>) -> fmt::Result {
     type Value = fn(&ResilienceSnapshot) -> u64;
     let counters: [(&'static str, &str, Value); 7] = [
         ("tollgate_upstream_retries_total", "Attempts that followed a failed one.", |sum| sum.retries),
@@ -145,14 +100,14 @@ pub(super) fn encode(upstreams: &[UpstreamSnapshot], page: &mut Page<'_>) -> fmt
     ];
     for (name, help, value) in counters {
         let mut family = page.counter(name, help)?;
-        for upstream in upstreams {
-            family.add(&[("upstream", &*upstream.name)], value(&upstream.resilience))?;
+        for (upstream, counts) in upstreams {
+            family.add(&[("upstream", upstream)], value(counts))?;
         }
     }
     let mut family =
         page.gauge("tollgate_upstream_breaker_open", "1 while a breaker lets nothing through but probes.")?;
-    for upstream in upstreams {
-        family.add(&[("upstream", &*upstream.name)], u64::from(upstream.resilience.is_open()))?;
+    for (upstream, counts) in upstreams {
+        family.add(&[("upstream", upstream)], u64::from(counts.is_open()))?;
     }
     Ok(())
 }

@@ -4,17 +4,15 @@ use std::fmt;
 
 use super::counter::Counter;
 use super::endpoints::EndpointsSnapshot;
-use super::exposition::Page;
-use super::slots::Slot;
-use super::snapshot::Snapshot;
-use super::worker::WorkerStats;
+use super::page::Page;
+use crate::GuardReading;
 
 /// The priorities of routes, the lowest first.
 const PRIORITIES: [&str; 3] = ["low", "normal", "high"];
 
 /// One worker's counts of rejected requests, by priority.
 #[derive(Debug, Default)]
-pub(super) struct Shedding([Counter; PRIORITIES.len()]);
+pub(super) struct Shedding(pub(super) [Counter; PRIORITIES.len()]);
 
 /// Rejected requests by priority, the lowest first.
 pub type ShedSnapshot = [u64; PRIORITIES.len()];
@@ -27,42 +25,33 @@ impl Shedding {
     }
 }
 
-impl WorkerStats {
-    /// Counts a rejected attempt: the upstream's adaptive limit is reached for its priority (0 is the
-    /// lowest).
-    pub fn upstream_shed(&self, upstream: Slot, priority: usize) {
-        self.count_upstream(upstream, |counts| &counts.shedding.0[priority]);
-    }
-
-    /// Counts a rejected request: the process is short of memory or descriptors. `priority`: 0 is the lowest.
-    pub fn shed(&self, priority: usize) {
-        self.count(&self.shedding.0[priority]);
-    }
-}
-
-pub(super) fn encode(snapshot: &Snapshot, page: &mut Page<'_>) -> fmt::Result {
-    adaptive(&snapshot.endpoints, page)?;
+/// Writes the attempts that adaptive limits rejected, for upstreams with any.
+pub(super) fn encode_upstreams(upstreams: &[(&str, &ShedSnapshot)], page: &mut Page<'_>) -> fmt::Result {
     let mut family = page.counter(
         "tollgate_upstream_adaptive_shed_total",
         "Attempts that the adaptive limit turned away, by priority.",
     )?;
-    for upstream in snapshot.upstreams.iter().filter(|upstream| upstream.shed != ShedSnapshot::default()) {
-        for (priority, count) in PRIORITIES.iter().zip(upstream.shed) {
-            family.add(&[("upstream", &*upstream.name), ("priority", priority)], count)?;
+    for (upstream, shed) in upstreams.iter().filter(|(_, shed)| **shed != ShedSnapshot::default()) {
+        for (priority, count) in PRIORITIES.iter().zip(**shed) {
+            family.add(&[("upstream", upstream), ("priority", priority)], count)?;
         }
     }
+    Ok(())
+}
+
+/// Writes what the process rejected for lack of memory or descriptors, and how much of each bound is used.
+pub(super) fn encode_process(shed: &ShedSnapshot, guards: &GuardReading, page: &mut Page<'_>) -> fmt::Result {
     let mut family = page.counter(
         "tollgate_overload_shed_total",
         "Requests turned away because the process is short of something, by priority.",
     )?;
-    for (priority, count) in PRIORITIES.iter().zip(snapshot.shed) {
+    for (priority, count) in PRIORITIES.iter().zip(*shed) {
         family.add(&[("priority", priority)], count)?;
     }
     let mut family = page.gauge(
         "tollgate_overload_ratio",
         "What is used of a bound of `overload`, as a part of it; absent without a bound.",
     )?;
-    let guards = &snapshot.status.guards;
     for (resource, guarded) in [("memory", guards.memory), ("files", guards.files)] {
         if let Some(guarded) = guarded {
             family.add(&[("resource", resource)], guarded.ratio())?;
@@ -71,7 +60,8 @@ pub(super) fn encode(snapshot: &Snapshot, page: &mut Page<'_>) -> fmt::Result {
     Ok(())
 }
 
-fn adaptive(endpoints: &EndpointsSnapshot, page: &mut Page<'_>) -> fmt::Result {
+/// Writes the state of adaptive limits.
+pub(super) fn encode_adaptive(endpoints: &EndpointsSnapshot, page: &mut Page<'_>) -> fmt::Result {
     let all = || endpoints.upstreams.iter().filter_map(|one| Some((&*one.name, one.adaptive?)));
     let mut family =
         page.gauge("tollgate_upstream_adaptive_limit", "The adaptive limit of requests under way.")?;

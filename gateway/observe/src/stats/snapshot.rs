@@ -11,8 +11,10 @@ use super::policies::PolicyEventsSnapshot;
 use super::queueing::QueueingSnapshot;
 use super::resilience::ResilienceSnapshot;
 use super::shedding::ShedSnapshot;
-use super::worker::CODES;
 use crate::{CostReading, Protocol, Reason, Status};
+
+/// Number of status classes: none, 1xx, ... 5xx.
+pub(super) const CODES: usize = 6;
 
 /// All counts at one moment, added up over the workers. Workers keep counting while it is taken, so sums that
 /// should agree may differ by the requests of that instant.

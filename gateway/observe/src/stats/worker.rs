@@ -4,18 +4,15 @@ use std::sync::OnceLock;
 
 use super::counter::Counter;
 use super::grpc::{GrpcCounts, Methods};
-use super::handshakes::Handshakes;
+use super::handshakes::{HANDSHAKE_FAILURES, Handshakes, ProxyHeaderResult};
 use super::histogram::Histogram;
 use super::queueing::Queueing;
-use super::resilience::Resilience;
+use super::resilience::{BreakerTurn, Resilience};
 use super::shedding::Shedding;
 use super::slots::{SLOTS, Slot};
-use super::snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
+use super::snapshot::{CODES, RouteSnapshot, Snapshot, UpstreamSnapshot};
 use crate::live::{Totals, Worker};
 use crate::{Protocol, Reason, Tally};
-
-/// Number of status classes: none, 1xx, ... 5xx.
-pub(super) const CODES: usize = 6;
 
 const REASONS: usize = Reason::ALL.len();
 
@@ -43,8 +40,8 @@ pub struct WorkerStats {
     clients_rejected: Counter,
     handed_over: Counter,
     messages: Counter,
-    pub(super) shedding: Shedding,
-    pub(super) handshakes: Handshakes,
+    shedding: Shedding,
+    handshakes: Handshakes,
     methods: Methods,
     protocols: [Counter; Protocol::ALL.len()],
     routes: Box<[OnceLock<Box<RouteCounts>>]>,
@@ -62,7 +59,7 @@ struct RouteCounts {
 
 #[derive(Debug)]
 #[repr(align(128))]
-pub(super) struct UpstreamCounts {
+struct UpstreamCounts {
     header: Histogram,
     opened: Counter,
     closed: Counter,
@@ -70,9 +67,9 @@ pub(super) struct UpstreamCounts {
     reused: Counter,
     stale: Counter,
     failures: [Counter; REASONS],
-    pub(super) queueing: Queueing,
-    pub(super) resilience: Resilience,
-    pub(super) shedding: Shedding,
+    queueing: Queueing,
+    resilience: Resilience,
+    shedding: Shedding,
 }
 
 impl Default for UpstreamCounts {
@@ -230,6 +227,95 @@ impl WorkerStats {
         }
     }
 
+    /// Counts a successful handshake of a client. `only_13`: TLS 1.3, else 1.2.
+    pub fn handshake_done(&self, only_13: bool, resumed: bool) {
+        self.count(&self.handshakes.done[usize::from(only_13)][usize::from(resumed)]);
+    }
+
+    /// Counts a failed handshake of a client, for one of [`HANDSHAKE_FAILURES`].
+    pub fn handshake_failed(&self, reason: &str) {
+        let known = HANDSHAKE_FAILURES.iter().position(|known| *known == reason);
+        self.count(&self.handshakes.failed[known.unwrap_or(HANDSHAKE_FAILURES.len() - 1)]);
+    }
+
+    /// Counts the end of the wait for a PROXY protocol header.
+    pub fn proxy_header(&self, result: ProxyHeaderResult) {
+        self.count(&self.handshakes.headers[result as usize]);
+    }
+
+    /// Counts a request that a connection limit kept from opening a connection.
+    pub fn upstream_held_back(&self, upstream: Slot) {
+        self.count_upstream(upstream, |counts| &counts.queueing.held_back);
+    }
+
+    /// Counts a request that starts to wait. [`upstream_dequeued`](Self::upstream_dequeued) must follow each
+    /// call.
+    pub fn upstream_queued(&self, upstream: Slot) {
+        self.count_upstream(upstream, |counts| &counts.queueing.queued);
+    }
+
+    /// Counts a request that stops waiting.
+    pub fn upstream_dequeued(&self, upstream: Slot) {
+        self.count_upstream(upstream, |counts| &counts.queueing.dequeued);
+    }
+
+    /// Counts an idle connection handed to another worker. It counts as open here until that worker closes
+    /// it.
+    pub fn upstream_handed_over(&self, upstream: Slot) {
+        self.count_upstream(upstream, |counts| &counts.queueing.handed_over);
+    }
+
+    /// Counts a retry.
+    pub fn upstream_retried(&self, upstream: Slot) {
+        self.count_upstream(upstream, |counts| &counts.resilience.retries);
+    }
+
+    /// Counts a retry or hedged attempt that did not start, because the budget was spent or the limit
+    /// reached.
+    pub fn upstream_retry_denied(&self, upstream: Slot) {
+        self.count_upstream(upstream, |counts| &counts.resilience.retries_denied);
+    }
+
+    /// Counts the start of a hedged attempt.
+    pub fn upstream_hedged(&self, upstream: Slot) {
+        self.count_upstream(upstream, |counts| &counts.resilience.hedges);
+    }
+
+    /// Counts a hedged attempt that provided the answer.
+    pub fn upstream_hedge_won(&self, upstream: Slot) {
+        self.count_upstream(upstream, |counts| &counts.resilience.hedges_won);
+    }
+
+    /// Counts a change in the state of the upstream's breaker that an event in this worker caused.
+    pub fn upstream_breaker(&self, upstream: Slot, turn: BreakerTurn) {
+        self.count_upstream(upstream, |counts| match turn {
+            BreakerTurn::Opened => &counts.resilience.opened,
+            BreakerTurn::OpenedAgain => &counts.resilience.opened_again,
+            BreakerTurn::Closed => &counts.resilience.closed,
+        });
+    }
+
+    /// Counts an upstream error that a fallback replaces.
+    pub fn upstream_fell_back(&self, upstream: Slot) {
+        self.count_upstream(upstream, |counts| &counts.resilience.fallbacks);
+    }
+
+    /// Counts an attempt that the upstream's breaker refused.
+    pub fn upstream_breaker_refused(&self, upstream: Slot) {
+        self.count_upstream(upstream, |counts| &counts.resilience.refused);
+    }
+
+    /// Counts a rejected attempt: the upstream's adaptive limit is reached for its priority (0 is the
+    /// lowest).
+    pub fn upstream_shed(&self, upstream: Slot, priority: usize) {
+        self.count_upstream(upstream, |counts| &counts.shedding.0[priority]);
+    }
+
+    /// Counts a rejected request: the process is short of memory or descriptors. `priority`: 0 is the lowest.
+    pub fn shed(&self, priority: usize) {
+        self.count(&self.shedding.0[priority]);
+    }
+
     /// Returns the requests in flight in this worker.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
@@ -244,14 +330,14 @@ impl WorkerStats {
     }
 
     #[inline]
-    pub(super) fn count(&self, counter: &Counter) {
+    fn count(&self, counter: &Counter) {
         if self.enabled {
             counter.increment();
         }
     }
 
     #[inline]
-    pub(super) fn count_upstream(&self, upstream: Slot, counter: impl Fn(&UpstreamCounts) -> &Counter) {
+    fn count_upstream(&self, upstream: Slot, counter: impl Fn(&UpstreamCounts) -> &Counter) {
         if self.enabled {
             counter(self.upstream(upstream)).increment();
         }

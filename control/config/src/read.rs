@@ -6,6 +6,7 @@ mod buffer;
 mod certificates;
 mod condition;
 mod consumers;
+mod draft;
 mod etcd;
 mod fallback;
 mod grpc;
@@ -22,20 +23,22 @@ mod route;
 mod settings;
 mod target;
 mod template;
+mod timeouts;
 mod tls;
 mod upstream;
 
 pub(crate) use certificates::document as certificate_document;
 pub(crate) use consumers::document as consumer_document;
 pub use consumers::shared_credentials;
+pub(crate) use draft::{Draft, Include};
 pub(crate) use policies::document as policy_set_document;
 pub(crate) use references::{Reference, unknown};
 #[cfg(test)]
 pub(crate) use respond::json as json_of;
-pub(crate) use root::{Draft, Include, root};
+pub(crate) use root::root;
 pub(crate) use route::route;
 pub(crate) use tls::files as pem_files;
-pub(crate) use upstream::{Wait, document as upstream_document, endpoints, too_long, unplaced};
+pub(crate) use upstream::{document as upstream_document, endpoints, too_long, unplaced};
 
 #[cfg(test)]
 mod tests;

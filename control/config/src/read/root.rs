@@ -1,12 +1,10 @@
 //! Reads the top level of a file.
 
-use std::collections::{HashMap, HashSet};
-
+use super::draft::{Draft, Include};
 use super::{
-    Reference, Wait, access_log, admin, buffer, certificates, consumers, etcd, listen, policies, route,
-    settings, upstream,
+    access_log, admin, buffer, certificates, consumers, etcd, listen, policies, route, settings, upstream,
 };
-use crate::model::{At, Config};
+use crate::model::At;
 use crate::problem::Problem;
 use crate::reader::{Reader, misspelt, one_or_many};
 use crate::scalar::file_path::file_path;
@@ -15,38 +13,6 @@ use crate::tree::{Entry, Kind, Node, Scalar, shown};
 
 /// Keys that an included file may contain.
 const INCLUDED: [&str; 3] = ["include", "routes", "upstreams"];
-
-/// One entry of `include`.
-pub(crate) struct Include {
-    pub pattern: String,
-    /// The pattern as written, for messages.
-    pub shown: String,
-    pub at: At,
-}
-
-/// A configuration under construction, from all files read so far.
-#[derive(Default)]
-pub(crate) struct Draft {
-    pub config: Config,
-    /// Names of routes and upstreams, with the source position of the first use.
-    pub route_names: HashMap<String, At>,
-    pub upstream_names: HashMap<String, At>,
-    /// Source position of `routes`, empty or not.
-    pub routes: Option<At>,
-    /// References to upstreams in `to`.
-    pub references: Vec<Reference>,
-    /// Timeouts of single attempts.
-    pub waits: Vec<Wait>,
-    /// Whether some upstreams may have been missed, for example in an unreadable file. Unknown names are then
-    /// not reported.
-    pub names_lost: bool,
-    /// Whether a part of some file is missing in its tree.
-    pub torn: bool,
-    /// Whether `paths` has an error.
-    pub paths_unsound: bool,
-    /// Indexes of the routes whose match may differ from what was intended.
-    pub unsound: HashSet<usize>,
-}
 
 /// Reads a file's tree and returns the patterns of its `include`.
 pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Draft) -> Vec<Include> {

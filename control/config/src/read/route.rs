@@ -2,17 +2,18 @@
 
 use super::rewrite::GroupUse;
 use super::{
-    Reference, access_log, buffer, fallback, matching, policies, redirect, respond, rewrite, target, upstream,
+    Reference, access_log, buffer, fallback, matching, policies, redirect, respond, rewrite, target,
+    timeouts, upstream,
 };
 use crate::model::{
     Action, Identity, Match, PathMatch, PathRewrite, Priority, Rewrite, Route, RouteBuffer, RouteRates,
-    RouteStay, RouteTimeouts, Spanned,
+    Spanned,
 };
 use crate::problem::Problem;
 use crate::read::Draft;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::{Fault, field as header};
-use crate::spec::{EXCHANGE_TIMEOUTS, ROUTE, ROUTE_LIMITS, ROUTE_TIMEOUTS, Shape};
+use crate::spec::{ROUTE, ROUTE_LIMITS, Shape};
 use crate::tree::{Kind, Node, Scalar, shown};
 
 pub(super) fn routes(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) {
@@ -47,7 +48,7 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
         None => Rewrite::default(),
     };
     let (timeouts, stay) = match fields.get("timeouts") {
-        Some(field) => own_timeouts(reader, field),
+        Some(field) => timeouts::of_route(reader, field),
         None => Default::default(),
     };
     let mut body_limit = None;
@@ -198,34 +199,6 @@ fn name(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) -> Option<Span
 /// Reads a minimum rate. `Some(None)` is `off`.
 fn rate(reader: &mut Reader, field: Option<Field<'_>>) -> Option<Option<u32>> {
     reader.number(field).map(|rate| rate.and_then(|rate| u32::try_from(rate).ok()))
-}
-
-/// Reads the timeouts of a route's exchanges and of the client connections that carry them.
-fn own_timeouts(reader: &mut Reader, field: Field<'_>) -> (RouteTimeouts, RouteStay) {
-    let Some(fields) = reader.fields(field.node, &ROUTE_TIMEOUTS) else { return Default::default() };
-    let stay = RouteStay {
-        idle: reader.duration(fields.get("idle")),
-        // A route can shorten the listener's maximum age; `off` leaves it unchanged.
-        age: reader.duration(fields.get("age")).flatten(),
-    };
-    (exchange_timeouts(reader, &fields), stay)
-}
-
-/// Reads the timeouts of an upstream.
-pub(super) fn timeouts(reader: &mut Reader, field: Field<'_>) -> RouteTimeouts {
-    match reader.fields(field.node, &EXCHANGE_TIMEOUTS) {
-        Some(fields) => exchange_timeouts(reader, &fields),
-        None => RouteTimeouts::default(),
-    }
-}
-
-fn exchange_timeouts(reader: &mut Reader, fields: &Fields<'_>) -> RouteTimeouts {
-    RouteTimeouts {
-        connect: reader.duration(fields.get("connect")),
-        response_header: reader.duration(fields.get("response_header")),
-        response_body: reader.duration(fields.get("response_body")),
-        total: reader.duration(fields.get("total")),
-    }
 }
 
 fn upgrade(reader: &mut Reader, field: Field<'_>) -> Vec<String> {

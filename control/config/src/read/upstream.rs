@@ -2,10 +2,11 @@
 
 use std::net::IpAddr;
 
-use super::{policies, route, tls};
+use super::{policies, timeouts, tls};
 use crate::model::{Policies, Pool, RouteTimeouts, Rules, Spanned, Upstream};
 use crate::problem::Problem;
 use crate::read::Draft;
+use crate::read::draft::Wait;
 use crate::reader::{Field, Fields, Reader, misnamed, misspelt};
 use crate::scalar::{Fault, address};
 use crate::spec::{ROOT, Shape, UPSTREAM};
@@ -23,7 +24,7 @@ mod proxy_protocol;
 pub(crate) use conflicts::unplaced;
 pub(crate) use endpoints::endpoints;
 pub(super) use endpoints::{weights, zone};
-pub(crate) use failure::{Wait, too_long};
+pub(crate) use failure::too_long;
 pub(super) use failure::{retry, wait};
 
 /// Reads `upstreams` of a file.
@@ -110,7 +111,7 @@ fn upstream(
         None => no_endpoints(reader, node, &fields),
     }
     if let Some(field) = fields.get("timeouts") {
-        out.timeouts = route::timeouts(reader, field);
+        out.timeouts = timeouts::of_upstream(reader, field);
     }
     if let Some(field) = fields.get("pool") {
         out.pool = capacity::pool(reader, field);

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::capacity::above;
-use crate::model::{At, Breaker, GRPC_CODES, Hedge, Retry, RetryOn};
+use crate::model::{Breaker, GRPC_CODES, Hedge, Retry, RetryOn};
 use crate::problem::Problem;
+use crate::read::draft::Wait;
 use crate::read::matching;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::{Fault, quantity, status};
@@ -179,14 +180,6 @@ pub(super) fn breaker(reader: &mut Reader, field: Field<'_>) -> Option<Breaker> 
         reader.problems.push(problem.help("say from when on a call is slow: `slow_after: 1s`"));
     }
     Some(out)
-}
-
-/// A `per_try` to be compared with the timeout of the whole exchange.
-pub(crate) struct Wait {
-    at: At,
-    per_try: Duration,
-    /// `timeouts.total` of the same upstream or route; `None`: not given there.
-    total: Option<Option<Duration>>,
 }
 
 /// Returns the `per_try` of an upstream or a route.

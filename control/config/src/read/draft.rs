@@ -1,0 +1,47 @@
+//! The configuration under construction. The readers of all sections fill it, file by file.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use super::references::Reference;
+use crate::model::{At, Config};
+
+/// One entry of `include`.
+pub(crate) struct Include {
+    pub pattern: String,
+    /// The pattern as written, for messages.
+    pub shown: String,
+    pub at: At,
+}
+
+/// A configuration under construction, from all files read so far.
+#[derive(Default)]
+pub(crate) struct Draft {
+    pub config: Config,
+    /// Names of routes and upstreams, with the source position of the first use.
+    pub route_names: HashMap<String, At>,
+    pub upstream_names: HashMap<String, At>,
+    /// Source position of `routes`, empty or not.
+    pub routes: Option<At>,
+    /// References to upstreams in `to`.
+    pub references: Vec<Reference>,
+    /// Timeouts of single attempts.
+    pub waits: Vec<Wait>,
+    /// Whether some upstreams may have been missed, for example in an unreadable file. Unknown names are then
+    /// not reported.
+    pub names_lost: bool,
+    /// Whether a part of some file is missing in its tree.
+    pub torn: bool,
+    /// Whether `paths` has an error.
+    pub paths_unsound: bool,
+    /// Indexes of the routes whose match may differ from what was intended.
+    pub unsound: HashSet<usize>,
+}
+
+/// A `per_try` to be compared with the timeout of the whole exchange.
+pub(crate) struct Wait {
+    pub at: At,
+    pub per_try: Duration,
+    /// `timeouts.total` of the same upstream or route; `None`: not given there.
+    pub total: Option<Option<Duration>>,
+}

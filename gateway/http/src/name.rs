@@ -183,9 +183,11 @@ const ALL: [(Name, &str); ENTRIES] = {
     all
 };
 
-/// The end of a chain of candidates. Names of most families begin with `x-` and have seven bytes or more.
+/// The end of a chain of candidates. Names of most families begin with `x-` and have seven bytes or more;
+/// one begins with `cloudfront-`.
 const fn last(length: usize, letter: usize) -> u8 {
-    if length >= 7 && letter == (b'x' & 31) as usize { FAMILY } else { 0 }
+    let (x, c) = ((b'x' & 31) as usize, (b'c' & 31) as usize);
+    if letter == x && length >= 7 || letter == c && length > 11 { FAMILY } else { 0 }
 }
 
 /// Finds the family of a name by its prefix. Not inlined, because few names get here.
@@ -540,6 +542,8 @@ mod tests {
             "x-ms-client-principal-name",
             "x-goog-authenticated-user-email",
             "CloudFront-Forwarded-Proto",
+            "CloudFront-Viewer-TLS",
+            "CloudFront-Is-X",
         ];
         for name in claims.into_iter().chain(CLAIMS) {
             assert_eq!(Name::of(name.as_bytes()), Name::ProxyClaim, "{name}");

@@ -1,8 +1,9 @@
 //! Extracts the bytes for which a message is refused, for the log.
 //!
 //! The parsers and the HTTP/2 request decoder call it once they have refused a message. The result is raw;
-//! the log escapes it. The value of a credential is left out. Everything before the first colon of a line
-//! counts as its name, even if the line is malformed.
+//! the log escapes it. The value of a credential is left out. If the part before the first colon names a
+//! credential anywhere, only its first word counts as the name, because the line is malformed and a value may
+//! follow that word.
 
 use crate::h2::is_field;
 use crate::{HeadError, Name};
@@ -31,13 +32,15 @@ pub(crate) fn of_field_line(bytes: &[u8], start: usize, fault: usize) -> Option<
     if matches!(line, [b' ' | b'\t', ..]) {
         return of_byte(bytes, fault);
     }
-    let find = |is_end: fn(u8) -> bool| line.iter().position(|byte| is_end(*byte));
-    let colon = find(|byte| byte == b':');
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let colon = line.iter().position(|byte| *byte == b':');
+    let word_end = line.iter().position(|byte| *byte == b':' || is_blank(byte)).unwrap_or(line.len());
     // A line without a colon may still be a name and a value.
-    let name_end = colon.or_else(|| find(|byte| matches!(byte, b' ' | b'\t'))).unwrap_or(line.len());
-    if !is_secret(&line[..name_end]) {
+    if !is_secret(&line[..colon.unwrap_or(word_end)]) {
         return of_line(bytes, start, fault);
     }
+    let colon = colon.filter(|colon| line[word_end..*colon].iter().all(|byte| is_blank(byte)));
+    let name_end = colon.unwrap_or(word_end);
     let mut shown = line[..name_end.min(MOST)].to_vec();
     if colon.is_some() {
         shown.push(b':');
@@ -134,7 +137,9 @@ mod tests {
     fn credentials_are_not_shown() {
         for (line, fault, expected) in [
             ("Authorization : Basic abc\r\nX: y", 13, "Authorization :"),
-            ("Authorization Basic abc:\r\n", 13, "Authorization Basic abc:"),
+            ("Authorization Basic abc:\r\n", 13, "Authorization"),
+            ("Authorization\tBasic abc : d\r\n", 13, "Authorization"),
+            ("My Token: abc\r\n", 2, "My"),
             ("Cookie abc\r\nX: y", 6, "Cookie"),
             ("Coo\0kie: abc\r\n", 3, "Coo\0kie:"),
             (" abc\r\nX: y", 0, " "),

@@ -158,7 +158,7 @@ impl Live {
                 remote.account(&self.rule, request, span).settle(cost, 0);
             }
             Some(remote) if remote.on_failure != OnFailure::Local => {}
-            _ => self.counts.give(self.counts.key(request), cost),
+            _ => self.counts.give(self.counts.key(request), span, cost),
         }
     }
 
@@ -271,10 +271,13 @@ impl Counts {
         Standing { passes: true, remaining: limit - after }
     }
 
-    /// Subtracts a cost.
-    fn give(&self, key: u64, cost: u64) {
+    /// Subtracts a cost that was counted in this period. A period that has ended since keeps its count.
+    fn give(&self, key: u64, span: Span, cost: u64) {
         let mut came = self.came.lock().unwrap_or_else(PoisonError::into_inner);
-        let Came { each, crowd, .. } = &mut *came;
+        let Came { begun, each, crowd } = &mut *came;
+        if *begun != span.begin {
+            return;
+        }
         let count = each.get_mut(&key).unwrap_or(crowd);
         *count = count.saturating_sub(cost);
     }
@@ -282,9 +285,12 @@ impl Counts {
     /// Corrects the count to the reported cost.
     fn settle(&self, key: u64, span: Span, taken: u64, said: u64) {
         match said.checked_sub(taken) {
-            None => self.give(key, taken - said),
+            None => self.give(key, span, taken - said),
             Some(more) => {
                 let mut came = self.came.lock().unwrap_or_else(PoisonError::into_inner);
+                if came.begun != span.begin {
+                    return;
+                }
                 let count = came.count(key, span, self.keys);
                 *count = count.saturating_add(more);
             }
@@ -461,6 +467,23 @@ mod tests {
         drop(first);
         assert!(passes(&second, "X-A: a\r\n"), "one more by the new limit");
         assert!(!passes(&second, "X-A: a\r\n"));
+    }
+
+    #[test]
+    fn a_refund_after_its_period_leaves_the_next_one_alone() {
+        let live = Live::new(&quota(10, By::All, 100), "k".to_owned(), &Arc::new(Shared::default()));
+        let day = |day: u64| Period::Month.span(UNIX_EPOCH + Duration::from_secs(day * 86_400));
+        let (november, december) = (day(20_779), day(20_809));
+        let counts = &live.counts;
+        let remaining = |span, cost| counts.count(1, span, 10, cost).remaining;
+        assert_eq!([remaining(november, 4), remaining(december, 3)], [6, 7]);
+        counts.give(1, november, 4);
+        counts.settle(1, november, 4, 1);
+        counts.settle(1, november, 4, 9);
+        assert_eq!(remaining(december, 0), 7);
+        counts.give(1, december, 1);
+        counts.settle(1, december, 2, 4);
+        assert_eq!(remaining(december, 0), 6);
     }
 
     #[test]

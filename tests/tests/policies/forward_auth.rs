@@ -199,6 +199,26 @@ fn no_answer_lets_nobody_in() {
 }
 
 #[test]
+fn a_service_that_closes_a_new_connection_is_not_asked_again() {
+    let origin = Origin::ok();
+    // The first connection carries one request, and so does each after it; the second request of a connection gets no answer.
+    let service = Origin::play(|conn| {
+        if conn.index() == 0 {
+            conn.request();
+            conn.send("HTTP/1.1 204 No Content\r\n\r\n");
+        }
+        conn.request();
+    });
+    let gateway = gateway(&origin, &format!("http://{}", service.address()), "");
+    passed(&gateway, &origin, &[]);
+    // On the idle connection, and then on a new one.
+    refused(&gateway, &origin, &[], 503, "authorization_unavailable");
+    assert_eq!((service.count(), service.connections()), (3, 2));
+    refused(&gateway, &origin, &[], 503, "authorization_unavailable");
+    assert_eq!((service.count(), service.connections()), (4, 3));
+}
+
+#[test]
 fn one_that_is_too_slow_lets_nobody_in() {
     let origin = Origin::ok();
     let gate = Gate::new();

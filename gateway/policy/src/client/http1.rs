@@ -1,7 +1,7 @@
 //! An HTTP/1.1 client that parses responses with the parser of the data path.
 //!
 //! `forward_auth`, fetches of keys and the OTLP export use it, on the background I/O thread. It keeps idle
-//! connections for 4 seconds, and sends a request once more if the connection ends before the response.
+//! connections for 4 seconds, and sends a request once more if an idle one ends before the response.
 
 use std::fmt::{self, Debug};
 use std::future::{Future, poll_fn};
@@ -91,23 +91,21 @@ impl Http1 {
     }
 
     /// Sends a request and reads the response, whose body has at most `most` bytes. The caller sets the time
-    /// limit. If the connection ends before the first byte of the response, the request is sent once more on
-    /// a new connection.
+    /// limit. If an idle connection ends before the first byte of the response, the server had probably closed
+    /// it already: the request is sent once more, on a new connection. A new connection gets no second chance,
+    /// because its server may have acted on the request.
     ///
     /// # Errors
     /// The cause if there is no usable response.
     pub async fn ask(&self, question: &Question, most: usize) -> Result<Answer, Fault> {
-        let connection = match self.kept() {
-            Some(kept) => kept,
-            None => connect::open(&self.target, self.tls.as_ref()).await?,
-        };
-        match self.exchange(connection, question, most).await {
-            Err(Fault::Closed) => {
-                let connection = connect::open(&self.target, self.tls.as_ref()).await?;
-                self.exchange(connection, question, most).await
+        if let Some(kept) = self.kept() {
+            match self.exchange(kept, question, most).await {
+                Err(Fault::Closed) => {}
+                other => return other,
             }
-            other => other,
         }
+        let connection = connect::open(&self.target, self.tls.as_ref()).await?;
+        self.exchange(connection, question, most).await
     }
 
     async fn exchange(

@@ -51,8 +51,8 @@ use crate::surface::Surface;
 /// The prefix of the names of this front's resources.
 const PREFIX: &str = "apisix-";
 
-/// Orders the writes of this front. Writers of routes, upstreams and certificates hold it shared; every other
-/// write and every deletion holds it exclusively.
+/// Orders the writes of this front. Writers of routes and certificates, from which nothing else is derived,
+/// hold it shared. Every other write and every deletion holds it exclusively.
 static WRITING: RwLock<()> = RwLock::const_new(());
 
 /// Returns the routes of the front.
@@ -369,7 +369,7 @@ async fn written(surface: &Surface, asker: Asker, id: Id, wish: Wish) -> Respons
     let gone = matches!(wish, Wish::Gone);
     // The dependencies are read first and the changes written later; no conflicting write may come in
     // between.
-    let alone = gone || !matches!(id.0, Of::Routes | Of::Upstreams | Of::Ssls);
+    let alone = gone || !matches!(id.0, Of::Routes | Of::Ssls);
     let (_read, _write);
     if alone {
         _write = WRITING.write().await;

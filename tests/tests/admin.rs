@@ -1,4 +1,4 @@
-//! Who may do what over the admin listener, by the real binary.
+//! Roles, tokens and the audit log of the admin listener, through the real binary.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,7 +19,7 @@ const READER: &str = "reader-reader-reader";
 const WRITER: &str = "writer-writer-writer";
 const OWNER: &str = "owner-owner-owner-owner";
 
-/// A gateway with three tokens, one of them written as its hash, and an audit log.
+/// Starts a gateway with three tokens, one of them written as its hash, and an audit log.
 fn guarded() -> Gateway {
     Gateway::start(&format!(
         "store: $DIR/store\nadmin:\n  bind: $ADMIN\n  audit_log: audit.jsonl\n  tokens:\n    dashboard: {{role: read, token: {READER}}}\n    \
@@ -28,7 +28,7 @@ fn guarded() -> Gateway {
     ))
 }
 
-/// As a person would make it.
+/// Computes a hash with `sha256sum`, as a person would.
 fn sha256(text: &str) -> String {
     let script = format!("printf %s '{text}' | sha256sum");
     let out = Command::new("sh").args(["-c", &script]).output().expect("sha256sum");
@@ -50,7 +50,7 @@ fn raw(gateway: &Gateway, method: &str, path: &str, lines: &str, body: &str) -> 
 
 fn audit(gateway: &Gateway) -> Vec<Value> {
     let text = std::fs::read_to_string(gateway.directory().join("audit.jsonl")).expect("the audit log");
-    // The last line may be on its way.
+    // The last line may be incomplete.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     whole.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
@@ -118,7 +118,7 @@ fn each_role_opens_what_it_is_for() {
             }
         }
     }
-    // What one may do is told before one tries.
+    // The API reports the caller's role before the caller tries a change.
     for (token, who, role) in
         [(READER, "dashboard", "read"), (WRITER, "ci", "write"), (OWNER, "ops", "admin")]
     {
@@ -146,7 +146,7 @@ fn who_goes_before_the_answer_stands_in_the_audit_log_too() {
     for n in 0..40 {
         let mut stream = TcpStream::connect(gateway.admin_address()).expect("a connection");
         stream.write_all(put(&format!("r{n}")).as_bytes()).expect("sent");
-        // Some go at once, some while it is done.
+        // Some clients close at once, others while the change is in progress.
         std::thread::sleep(std::time::Duration::from_micros(100 * n));
     }
     let route = json!({"match": "/last", "respond": "x"}).to_string();
@@ -165,7 +165,7 @@ fn who_changed_what_stands_in_the_audit_log_and_in_the_history() {
     assert_eq!(ask(&gateway, "PUT", "/api/v1/routes/b", OWNER, "{}").status, 422);
     assert_eq!(ask(&gateway, "DELETE", "/api/v1/routes/a", READER, "").status, 403);
     assert_eq!(ask(&gateway, "POST", "/api/v1/store/compact", OWNER, "").status, 200);
-    // Neither questions nor strangers are in it.
+    // The log records neither reads nor requests without a valid token.
     assert_eq!(ask(&gateway, "GET", "/api/v1/config", WRITER, "").status, 200);
     assert_eq!(ask(&gateway, "DELETE", "/api/v1/routes/a", "", "").status, 401);
     let lines = audit(&gateway);
@@ -265,14 +265,14 @@ fn what_is_open_to_all_is_to_be_read_only() {
     assert!(refused.text().contains("tokens"), "{refused:?}");
 }
 
-/// A gateway whose admin listener the harness cannot ask: a Unix socket, or TLS.
+/// A gateway whose admin listener is a Unix socket or uses TLS, so that [`Gateway`] cannot reach it.
 struct Local {
     child: Child,
     directory: std::path::PathBuf,
 }
 
 impl Local {
-    /// Starts it, with these files beside its own, and waits until it is ready.
+    /// Starts it with these files in its directory, and waits until it is ready.
     fn start(name: &str, admin: &str, files: &[(&str, &str)], is_ready: impl Fn(&Self) -> bool) -> Self {
         let directory = std::env::temp_dir().join(format!("tollgate-e2e-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory");
@@ -340,7 +340,7 @@ fn a_unix_socket_is_for_whom_its_file_lets_in() {
     let line: Value = serde_json::from_str(log.trim_end()).expect("JSON");
     let user = rustix::process::getuid().as_raw();
     assert_eq!((&line["who"], &line["peer"]), (&json!("local"), &json!(format!("unix:uid={user}"))));
-    // Another process does not take it away.
+    // Another process does not take the socket over.
     let address =
         format!("listen: {}\nadmin: unix:{}\nroutes: []\n", refused_address(), local.socket().display());
     let other = local.directory.join("other.yaml");
@@ -350,7 +350,7 @@ fn a_unix_socket_is_for_whom_its_file_lets_in() {
     assert!(local.ask("GET", "/readyz", "").starts_with("HTTP/1.1 200"));
     let id = i32::try_from(local.child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("an id");
     let signal = |signal| rustix::process::kill_process(id, signal).expect("it is there");
-    // Whom it lets in may change.
+    // A reload may change the socket's mode.
     let file = local.directory.join("tollgate.yaml");
     let text = std::fs::read_to_string(&file).expect("its file").replace("mode: 660", "mode: 600");
     let text = text.replace("routes: []", "routes: [{name: later, match: /later, respond: x}]");
@@ -358,7 +358,7 @@ fn a_unix_socket_is_for_whom_its_file_lets_in() {
     signal(Signal::HUP);
     eventually("the new mode", || mode(&local.socket()) == 0o600);
     assert!(local.ask("GET", "/api/v1/routes", "").contains("/later"));
-    // One that cannot be had changes nothing.
+    // A user that does not exist changes nothing.
     let text = std::fs::read_to_string(&file)
         .expect("its file")
         .replace("mode: 600", "mode: 666, owner: no-such-user");
@@ -384,7 +384,7 @@ fn a_client_certificate_opens_the_admin_listener() {
         [("a.pem", server.chain.as_str()), ("a.key", server.key.as_str()), ("ca.pem", &authority.pem())];
     let with = |client: &TlsPeer, request: &str| {
         let mut client = client.shake_hands(TcpStream::connect(address).ok()?, "localhost").ok()?;
-        // Who is refused may hear of it at once (TLS 1.2), or from the first answer (TLS 1.3).
+        // A refused client learns of it in the handshake (TLS 1.2), or with the first answer (TLS 1.3).
         if !request.is_empty() {
             client.send(request.as_bytes());
         }
@@ -406,7 +406,7 @@ fn a_client_certificate_opens_the_admin_listener() {
     let log = std::fs::read_to_string(local.directory.join("audit.jsonl")).expect("the audit log");
     let line: Value = serde_json::from_str(log.trim_end()).expect("JSON");
     assert!(line["who"].as_str().is_some_and(|who| who.contains("CN=")), "{line}");
-    // Neither none nor somebody else's, nor plain text.
+    // Clients without a certificate, with another authority's certificate, or in plain text get no answer.
     let foreign = TlsPeer::showing(&authority, &stranger.issue(&["ops.example"]));
     for client in [&TlsPeer::trusting(&authority), &foreign] {
         assert_eq!(with(client, ""), None);

@@ -1,4 +1,4 @@
-//! The admin API and its store, by the real binary.
+//! The admin API and its store, through the real binary.
 
 mod certificates;
 mod consumers;
@@ -26,7 +26,7 @@ fn what_is_answered_with_success_is_served_and_survives_a_kill() {
         let answer = put(&gateway, &format!("/routes/r{number}"), &respond(&path, "here"));
         assert_eq!(answer.status, 201, "{answer:?}");
         assert_eq!(json_of(&answer)["version"], number + 1);
-        // On whichever worker.
+        // The change holds on every worker.
         for _ in 0..4 {
             assert_eq!(gateway.client().get(&path).text(), "here");
         }
@@ -48,7 +48,7 @@ fn a_mistake_is_told_as_check_tells_it_and_changes_nothing() {
     assert_eq!(problem["help"], json!(["did you mean `respond`?"]));
     let answer = put(&gateway, "/routes/a", &json!({"match": "/a", "to": "knwon"}));
     assert_eq!(json_of(&answer)["problems"][0]["help"], json!(["did you mean `known`?"]));
-    // What only the plan's compiler knows.
+    // Problems that only the plan's compiler finds.
     let answer = put(&gateway, "/routes/a", &respond("/fixed", "store"));
     assert_eq!((answer.status, &json_of(&answer)["problems"][0]["pointer"]), (422, &json!("/match")));
     let answer = put(&gateway, "/routes/fixed", &respond("/b", "store"));
@@ -152,7 +152,7 @@ fn the_history_leads_back() {
     }
     assert_eq!(call(&gateway, "POST", "/rollback/1", "", "").status, 200);
     assert_eq!(gateway.client().get("/a").text(), "1");
-    // There and back again is no difference.
+    // A change and its reversal make no difference.
     assert_eq!(changes("/history/4?since=1"), json!([]));
     assert_eq!(call(&gateway, "POST", "/rollback/0", "", "").status, 200);
     assert_eq!(gateway.client().get("/a").status, 404);
@@ -248,7 +248,7 @@ fn the_file_and_the_store_are_merged_over_reloads() {
         told.contains("there is no upstream `known`") && told.contains("--> store: routes/b:3:9"),
         "{told}"
     );
-    // A file that was refused has no part in what changes next.
+    // A refused file has no part in later changes.
     assert_eq!(put(&gateway, "/routes/d", &json!({"match": "/d", "respond": "d"})).status, 201);
     assert_eq!(
         (gateway.client().get("/fixed").text(), gateway.client().get("/d").text()),
@@ -298,7 +298,7 @@ fn what_is_described_is_there() {
         let path = path.strip_prefix("/api/v1").expect("a path of the API");
         let path = path.replace("{name}", "none").replace("{version}", "99");
         for method in methods {
-            // A body that is no request of any of them: nothing changes.
+            // A body that no resource accepts: nothing changes.
             let answer = call(&gateway, &method.to_uppercase(), &path, JSON, "[]");
             let there = answer.status != 405;
             assert_eq!(there, described.get(method).is_some(), "{method} {path}: {answer:?}");

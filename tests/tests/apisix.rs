@@ -1,4 +1,4 @@
-//! The front for clients of Apache APISIX's admin API, by the real binary.
+//! The front for clients of Apache APISIX's admin API, through the real binary.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ fn stored() -> Gateway {
     Gateway::start("store: $DIR/store\nroutes: []")
 }
 
-/// As `curl -X METHOD -d BODY` sends it.
+/// Sends a request as `curl -X METHOD -d BODY` does.
 fn curl(gateway: &Gateway, method: &str, path: &str, lines: &str, body: &str) -> Response {
     let mut client = Client::connect(gateway.admin_address(), Arc::default());
     let (host, length) = (gateway.admin_address(), body.len());
@@ -20,8 +20,8 @@ fn curl(gateway: &Gateway, method: &str, path: &str, lines: &str, body: &str) ->
     ))
 }
 
-/// Returns the body of the comparison of APISIX and Envoy (2021) as it is printed there, with the comma that
-/// an input method has left in it; the node is the test's.
+/// Returns the body from the published comparison of APISIX and Envoy (2021), with the stray comma `、` that
+/// an input method left in it. The node is the test's own.
 fn published(node: &str) -> String {
     format!(
         "{{、\n    \"uri\": \"/hello\",\n    \"upstream\": {{\n        \"type\": \"roundrobin\",\n        \"nodes\": {{\n            \
@@ -36,7 +36,7 @@ fn the_published_route_is_added_at_run_time() {
     assert_eq!(gateway.client().get("/hello").status, 404);
     let answer = curl(&gateway, "PUT", "routes/1", "", &body);
     assert_eq!(answer.status, 201, "{answer:?}");
-    // It is in force when it is answered.
+    // The route is in force as soon as the API has answered.
     assert_eq!(gateway.client().get("/hello").status, 200);
     assert_eq!(gateway.client().get("/hello/").status, 404, "the path is that path alone");
     assert_eq!(curl(&gateway, "PUT", "routes/1", "", &body).status, 200);
@@ -190,7 +190,7 @@ fn the_key_is_a_token() {
     );
     let key = "X-API-KEY: edd1c9f034335f136f87ad84b625c8f1\r\n";
     assert_eq!(curl(&gateway, "PUT", "routes/1", key, &body).status, 201);
-    // It is for this front alone.
+    // The key is valid for this front only.
     let mut client = Client::connect(gateway.admin_address(), Arc::default());
     let other =
         client.ask(format!("GET /api/v1/routes HTTP/1.1\r\nHost: x\r\n{key}Connection: close\r\n\r\n"));
@@ -199,23 +199,23 @@ fn the_key_is_a_token() {
     assert_eq!(curl(&gateway, "DELETE", "routes/1", &foreign, "").status, 403);
 }
 
-/// Returns the gateway's answer to a request with these lines.
+/// Returns the gateway's answer to a request with these header lines.
 fn ask(gateway: &Gateway, path: &str, lines: &str) -> Response {
     gateway.client().ask(format!("GET {path} HTTP/1.1\r\nHost: a.example\r\n{lines}\r\n"))
 }
 
-/// Writes an object that is good.
+/// Writes an object and asserts that the front accepts it.
 fn put(gateway: &Gateway, path: &str, object: &Value) {
     let answer = curl(gateway, "PUT", path, "", &object.to_string());
     assert!(matches!(answer.status, 200 | 201), "{path}: {answer:?}");
 }
 
-/// Writes an object as if it were a resource.
+/// Writes an APISIX object to the same path of the gateway's own API.
 fn put_raw(gateway: &Gateway, path: &str) -> Response {
     tollgate_tests::api::put(gateway, path, &json!({"uri": "/other"}))
 }
 
-/// A route's upstream.
+/// Returns a route's `upstream` with this origin as its only node.
 fn nodes(origin: &Origin) -> Value {
     json!({"type": "roundrobin", "nodes": {origin.address().to_string(): 1}})
 }
@@ -251,10 +251,10 @@ fn limits_are_those_of_the_gateway_and_read_back_as_they_were_written() {
                 "upstream": nodes(&origin)}),
     );
     assert_eq!(ask(&gateway, "/conn", "").status, 200);
-    // What it became is shown by the API of the gateway's own.
+    // The gateway's own API shows the translated route.
     let text = gateway.admin("/api/v1/routes/apisix-3").text();
     assert!(text.contains("concurrency"), "{text}");
-    // Off, without its being taken away.
+    // A plugin can be disabled without being removed.
     let off = json!({"plugins": {"limit-req": {"_meta": {"disable": true}}}}).to_string();
     assert_eq!(curl(&gateway, "PATCH", "routes/2", "", &off).status, 200);
     assert_eq!(ask(&gateway, "/req", "").status, 200);
@@ -308,7 +308,7 @@ fn consumers_show_keys_and_passwords_and_nobody_reads_them() {
         let text = gateway.admin(path).text();
         assert!(!text.contains("auth-one") && !text.contains("hunter2hunter2"), "{path}: {text}");
     }
-    // What is shown can be written back.
+    // The object that the front shows can be written back.
     let shown = json_of(&curl(&gateway, "GET", "consumers/jack", "", ""))["value"].clone();
     assert_eq!(shown["username"], "jack");
     put(&gateway, "consumers/jack", &shown);
@@ -337,7 +337,7 @@ fn services_plugin_configs_and_global_rules_reach_the_routes_that_have_them() {
     assert_eq!(statuses, [200, 200, 200, 429, 429], "a service's limit is one limit");
     let statuses: Vec<_> = (0..2).map(|_| ask(&gateway, "/c", "").status).collect();
     assert_eq!(statuses, [200, 429], "what the route says counts over its service");
-    // A change of the service is one of its routes.
+    // A change of a service applies to its routes.
     put(&gateway, "services/s1", &json!({"upstream": nodes(&other)}));
     let answer = ask(&gateway, "/a", "");
     assert!(answer.status == 200 && answer.text().contains("other"), "{answer:?}");
@@ -363,7 +363,7 @@ fn services_plugin_configs_and_global_rules_reach_the_routes_that_have_them() {
     assert_eq!(statuses, [200, 429], "both count");
     assert_eq!(curl(&gateway, "DELETE", "global_rules/g1", "", "").status, 200);
     assert_eq!(ask(&gateway, "/c", "").status, 200);
-    // One version back everything is as it was.
+    // A rollback by one version restores the earlier state.
     let text = gateway.admin("/api/v1/history").text();
     let version: Value = serde_json::from_str(&gateway.admin("/api/v1").text()).expect("JSON");
     let version = version["version"].as_u64().expect("a number");
@@ -375,7 +375,7 @@ fn services_plugin_configs_and_global_rules_reach_the_routes_that_have_them() {
     assert_eq!(back.status, 200, "{back:?} {text}");
     assert_eq!(curl(&gateway, "GET", "global_rules/g1", "", "").status, 200);
     let statuses: Vec<_> = (0..2).map(|_| ask(&gateway, "/b", "").status).collect();
-    // What it has counted is there as well if the plan before is still held.
+    // The counts are restored too if a request still holds the earlier plan.
     assert_eq!(statuses[1], 429, "the rule is there again");
 }
 
@@ -498,7 +498,7 @@ fn conditions_are_those_of_the_router() {
     let part = curl(&gateway, "PATCH", "routes/1/methods", "", r#"["PUT"]"#);
     assert_eq!((part.status, status("?a=xx", "Cookie: c=d\r\n")), (200, 404), "{part:?}");
     assert_eq!(curl(&gateway, "PATCH", "routes/1/methods", "", "null").status, 200);
-    // A route that is off takes nothing, and is there.
+    // A disabled route takes no requests, but the API still shows it.
     assert_eq!(curl(&gateway, "PATCH", "routes/1", "", r#"{"status": 0}"#).status, 200);
     assert_eq!(status("?a=xx", "Cookie: c=d\r\n"), 404);
     assert_eq!(json_of(&curl(&gateway, "GET", "routes/1", "", ""))["value"]["status"], 0);
@@ -531,7 +531,7 @@ fn certificates_serve_and_their_keys_are_not_shown() {
     assert!(!gateway.admin("/api/v1/config").text().contains("apisix"));
 }
 
-/// A token that this secret signs (RFC 7519, HS256).
+/// Returns a token that is signed with this secret (RFC 7519, HS256).
 fn token(claims: &Value, secret: &str) -> String {
     use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
     use base64::Engine;
@@ -570,7 +570,7 @@ fn tokens_are_verified_by_the_key_of_the_consumer_that_they_name() {
         &json!({"username": "ann", "plugins": {"jwt-auth": {"key": "ann-key", "secret": ANN}}}),
     );
     assert_eq!([status("/t", &jacks), status("/t", &anns)], [200, 200]);
-    // Ann signs that she is Jack.
+    // Ann signs a token that names Jack.
     assert_eq!(status("/t", &token(&claims("jack-key"), ANN)), 401);
     assert_eq!(ask(&gateway, "/t", "").status, 401);
     assert_eq!(ask(&gateway, &format!("/t?jwt={anns}"), "").status, 200);
@@ -586,7 +586,7 @@ fn tokens_are_verified_by_the_key_of_the_consumer_that_they_name() {
     assert_eq!([status("/t", &jacks), status("/t", &anns)], [200, 401]);
 }
 
-/// A gateway that believes what a proxy on this machine says of the scheme.
+/// Starts a gateway that trusts a local proxy to report the scheme.
 fn behind_a_proxy() -> Gateway {
     Gateway::start("store: $DIR/store\nforwarded: {trusted_proxies: 127.0.0.1/32}\nroutes: []")
 }
@@ -611,7 +611,7 @@ fn redirects_lead_to_https_and_by_expressions_and_variables() {
     assert_eq!((post.status, post.headers.get("Location")), (308, Some("https://a.example/hello/x")));
     assert_eq!(led("/hello/x", "X-Forwarded-Proto: https\r\n"), (200, String::new()), "it is https already");
     assert_eq!(origin.count(), 1);
-    // Without an upstream it is an answer as well.
+    // A redirect answers without an upstream too.
     redirect("2", "/alone", json!({"http_to_https": true}), false);
     assert_eq!(led("/alone", "").0, 301);
     assert_eq!(led("/alone", "X-Forwarded-Proto: https\r\n").0, 503);
@@ -685,7 +685,7 @@ fn what_an_upstream_says_of_hosts_checks_and_priorities_holds() {
     assert_eq!(host("/node"), Some(origin.address().to_string()));
     assert_eq!(host("/named").as_deref(), Some("in.example"));
     assert_eq!(host("/own").as_deref(), Some("own.example"));
-    // A change of the upstream reaches its routes.
+    // A change of an upstream applies to its routes.
     put(&gateway, "upstreams/u", &upstream(json!({"pass_host": "pass"})));
     assert_eq!(host("/named").as_deref(), Some("a.example"));
     let keeps = json!({"size": 10, "idle_timeout": 5, "requests": 100});
@@ -699,7 +699,7 @@ fn what_an_upstream_says_of_hosts_checks_and_priorities_holds() {
     for _ in 0..4 {
         assert!(said("/spare").contains("first"), "the spare one is not asked");
     }
-    // Probes have the fields that are written, and find out who is well.
+    // Probes carry the configured fields and detect which endpoints are healthy.
     let checks = json!({
         "active": {"http_path": "/status", "host": "probe.example", "timeout": 5, "req_headers": ["User-Agent: curl/7.29.0", "X-Probe: 1"],
                    "healthy": {"interval": 1, "successes": 1}, "unhealthy": {"interval": 1, "http_failures": 2}},

@@ -1,4 +1,5 @@
-//! The conformance suite for WebSockets: through the gateway each case ends as it does at the endpoint alone.
+//! The Autobahn conformance suite for WebSockets: through the gateway each case ends as it does at the
+//! endpoint alone.
 
 use std::collections::BTreeMap;
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +11,8 @@ use tollgate_tests::{binary, eventually};
 
 use crate::tls;
 
-/// Where `scripts/install-autobahn` puts it: beside the folder of the gateway's binary.
+/// Returns the path at which `scripts/install-autobahn` installs the suite: in the target directory of the
+/// gateway's binary.
 fn wstest() -> PathBuf {
     let target = binary().parent().and_then(|profile| profile.parent()).expect("a target folder").to_owned();
     let program = target.join("tools/autobahn/wstest");
@@ -18,12 +20,13 @@ fn wstest() -> PathBuf {
     program
 }
 
-/// The suite's own server. It ends with this.
+/// The suite's own echo server. The drop ends it.
 struct EchoServer(Child);
 
 impl EchoServer {
     fn start(folder: &Path) -> (Self, u16) {
-        // Free a moment ago; it looks at the port that a request asks for, so it must know its own.
+        // The port was free a moment ago. The server compares its own port with the port in a request, so it
+        // must know the port.
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let port = listener.local_addr().expect("bound").port();
         drop(listener);
@@ -43,7 +46,7 @@ impl Drop for EchoServer {
     }
 }
 
-/// What became of each case, by its number: how it went, and how the connection was closed.
+/// The results of the cases by case number: the verdict, and how the connection was closed.
 type Cases = BTreeMap<String, (String, String)>;
 
 fn cases(report: &Value, agent: &str) -> Cases {
@@ -52,7 +55,7 @@ fn cases(report: &Value, agent: &str) -> Cases {
     found.iter().map(|(id, it)| (id.clone(), (text(&it["behavior"]), text(&it["behaviorClose"])))).collect()
 }
 
-/// All groups but those of speed (9) and of compression, which the server does not have (12, 13).
+/// Runs all groups except speed (9) and compression (12, 13), which the server does not support.
 #[test]
 fn each_case_ends_as_it_does_without_a_gateway() {
     let files = tls::Files::new();
@@ -70,7 +73,7 @@ fn each_case_ends_as_it_does_without_a_gateway() {
             {"agent": "ws", "url": format!("ws://{}", plain.address())},
             {"agent": "wss", "url": format!("wss://{}", secure.address())},
         ],
-        // The suite gives a peer one second to close. A machine that is short of processors needs more.
+        // The suite gives a peer one second to close. A machine with few processors needs more.
         "options": {"closeHandshakeTimeout": 20, "serverConnectionDropTimeout": 20, "openHandshakeTimeout": 20},
         "cases": ["*"],
         "exclude-cases": ["9.*", "12.*", "13.*"],
@@ -85,7 +88,7 @@ fn each_case_ends_as_it_does_without_a_gateway() {
     let report: Value = serde_json::from_str(&report).expect("JSON");
     let alone = cases(&report, "alone");
     assert_eq!(alone.len(), 247);
-    // Which of two events comes first, an answer or the end, is a matter of time in some cases: hence "non-strict".
+    // In some cases timing decides whether an answer or the end comes first: hence "non-strict".
     let good = |(how, closed): &(String, String)| {
         ["OK", "NON-STRICT", "INFORMATIONAL"].contains(&how.as_str())
             && ["OK", "INFORMATIONAL"].contains(&closed.as_str())

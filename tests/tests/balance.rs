@@ -1,5 +1,5 @@
-//! Which endpoint takes a request: policies, sticky sessions, hashing, priorities and zones, splits, slow start; and that
-//! few connections spread over workers and endpoints.
+//! The choice of an endpoint for a request: policies, sticky sessions, hashing, priorities and zones, splits,
+//! slow start. And that few connections spread over workers and endpoints.
 
 mod affinity;
 mod few;
@@ -10,19 +10,20 @@ use std::fmt::Write as _;
 
 use tollgate_tests::{Gateway, Origin, Signal, eventually};
 
-/// Origins that answer with their names, `a` and on.
+/// Starts origins that answer with their names: `a`, `b` and so on.
 fn origins(count: usize) -> Vec<Origin> {
     "abcdefghij".chars().take(count).map(|name| Origin::named(&name.to_string())).collect()
 }
 
-/// An upstream `u` of these origins, with further keys, and a route that sends everything to it.
+/// Returns a config with an upstream `u` of these origins and further keys, and a route that sends all
+/// requests to it.
 fn to(origins: &[Origin], keys: &str) -> String {
     let entries: Vec<_> =
         origins.iter().map(|origin| format!("{{address: \"{}\"}}", origin.address())).collect();
     listed(&entries, keys)
 }
 
-/// Returns the same, with endpoints as they are written.
+/// Returns the config as [`to`] does, from endpoints that are already written as YAML.
 fn listed(endpoints: &[String], keys: &str) -> String {
     let mut text = "routes: [{match: \"/*\", to: u}]\nupstreams:\n  u:\n    endpoints:\n".to_owned();
     for endpoint in endpoints {
@@ -31,7 +32,7 @@ fn listed(endpoints: &[String], keys: &str) -> String {
     format!("{text}    {keys}\n")
 }
 
-/// `GET /` with further lines, on a connection of its own; the answer's text.
+/// Sends a `GET` with further header lines on a connection of its own, and returns the body of the answer.
 fn get(gateway: &Gateway, target: &str, lines: &str) -> String {
     ask(gateway, target, lines).text()
 }
@@ -42,7 +43,7 @@ fn ask(gateway: &Gateway, target: &str, lines: &str) -> tollgate_tests::Response
     response
 }
 
-/// Returns how many of the answers were each origin's, in the order of `origins`.
+/// Counts the answers of each origin, in the order of `origins`.
 fn tally(answers: impl IntoIterator<Item = String>, count: usize) -> Vec<usize> {
     let mut seen = vec![0; count];
     for answer in answers {
@@ -52,7 +53,7 @@ fn tally(answers: impl IntoIterator<Item = String>, count: usize) -> Vec<usize> 
     seen
 }
 
-/// A new config, in force when this returns.
+/// Writes a new config, and returns when it is in force.
 fn reload(gateway: &Gateway, yaml: &str) {
     let generation = || {
         let text = gateway.admin("/status").text();

@@ -5,7 +5,7 @@ mod expect;
 mod requests;
 mod responses;
 
-/// Bytes that tell their own place, so that a lost or doubled piece shows.
+/// Returns bytes that depend on their position, so that a lost or doubled piece shows.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }

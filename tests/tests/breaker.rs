@@ -1,11 +1,11 @@
-//! The breaker: when it opens, what clients get meanwhile, and how it closes.
+//! The circuit breaker: when it opens, what clients receive while it is open, and how it closes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tollgate_tests::{Gateway, Origin, eventually};
 
-/// Answers 503 for as long as it is told to, and the time that `/slow` takes.
+/// Starts an origin that answers 503 while `is_sick` is set. A request for `/slow` takes 300 ms.
 fn sick(is_sick: &Arc<AtomicBool>) -> Origin {
     let is_sick = is_sick.clone();
     Origin::play(move |conn| {
@@ -39,7 +39,7 @@ fn opens_probes_and_closes() {
     let is_sick = Arc::new(AtomicBool::new(true));
     let origin = sick(&is_sick);
     let gateway = gateway(&origin, "minimum: 10, open: 3s, probes: 2");
-    // Over several connections, so that both workers count.
+    // Several connections, so that both workers count.
     let mut clients: Vec<_> = (0..4).map(|_| gateway.client()).collect();
     let mut refused = 0;
     for turn in 0..40 {

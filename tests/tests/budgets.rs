@@ -1,4 +1,4 @@
-//! What a request may cost, counted: system calls, messages between workers, memory of an idle connection.
+//! The costs of a request, counted: system calls, messages between workers, memory of an idle connection.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,8 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use tollgate_tests::{Gateway, Origin, eventually};
 
-/// Every call that sockets (or what wakes their readers) cost; the poll itself is not counted.
+/// Every system call for sockets and for the event fds that wake their readers; the poll itself is not
+/// counted.
 const SOCKET_CALLS: &str = "read,readv,recvfrom,recvmsg,recvmmsg,write,writev,sendto,sendmsg,sendmmsg,splice,sendfile,\
     accept4,accept,connect,socket,close,shutdown,getsockopt,setsockopt,getpeername,getsockname,ioctl,fcntl,epoll_ctl";
 
@@ -19,14 +20,15 @@ fn traced(pid: u32) -> bool {
     })
 }
 
-/// The system calls that a gateway makes while something goes on.
+/// Records the system calls of a gateway.
 struct Strace {
     child: Child,
     file: PathBuf,
 }
 
 impl Strace {
-    /// Watches these calls; nothing, and a word about what does not happen, where strace is missing or may not attach.
+    /// Starts to record these calls. If strace is missing or may not attach, prints what is not tested and
+    /// returns `None`.
     fn watch(gateway: &Gateway, calls: &str, not_done: &str) -> Option<Self> {
         if Command::new("strace").arg("-V").stdout(Stdio::null()).status().is_err() {
             eprintln!("SKIPPED: strace is not installed, so {not_done}");
@@ -52,7 +54,7 @@ impl Strace {
         Some(Self { child, file })
     }
 
-    /// What it saw, a line a call.
+    /// Returns the recorded calls, one on each line.
     fn end(mut self) -> String {
         kill_process(Pid::from_child(&self.child), Signal::INT).expect("strace is there");
         self.child.wait().expect("strace ends");
@@ -79,10 +81,10 @@ fn a_keep_alive_request_needs_four_socket_calls() {
             assert_eq!(client.ask(request).status, 200);
         }
         let text = strace.end();
-        // With -f a call that another thread interrupts is written twice: `<unfinished ...>` and `... resumed`.
+        // With -f, a call that another thread interrupts appears twice: `<unfinished ...>` and `... resumed`.
         let calls: Vec<&str> =
             text.lines().filter(|line| !line.contains(" resumed>") && line.contains('(')).collect();
-        // The housekeeping of other threads (a clock tick, say) may add a few in all.
+        // The housekeeping of other threads (such as a clock tick) may add a few calls.
         let (count, allowed) = (calls.len(), 4 * REQUESTS + 40);
         let sample = calls[..calls.len().min(12)].join("\n");
         assert!(count <= allowed, "{what}: {count} socket calls for {REQUESTS} requests, such as\n{sample}");
@@ -90,7 +92,7 @@ fn a_keep_alive_request_needs_four_socket_calls() {
     }
 }
 
-/// What a worker does with many connections that wait: it takes a few, and then asks the poller what else there is.
+/// A worker with many waiting connections accepts a few, and then asks the poller for other events.
 #[test]
 fn a_flood_of_connections_is_taken_a_few_at_a_time() {
     const WAITING: usize = 300;
@@ -101,7 +103,7 @@ fn a_flood_of_connections_is_taken_a_few_at_a_time() {
     let calls = "accept4,accept,epoll_wait,epoll_pwait,epoll_pwait2";
     let not_done = "the order of system calls was NOT looked at";
     let Some(strace) = Strace::watch(&gateway, calls, not_done) else { return };
-    // All of them wait in the kernel's queue when it goes on.
+    // All of them wait in the kernel's queue when the gateway resumes.
     gateway.signal(Signal::STOP);
     let clients: Vec<_> = (0..WAITING).map(|_| gateway.client()).collect();
     gateway.signal(Signal::CONT);
@@ -147,7 +149,7 @@ fn an_idle_connection_costs_little_memory() {
     const CONNECTIONS: u64 = 2_000;
     let origin = Origin::ok();
     let gateway = Gateway::with(&origin, "access_log: off");
-    // Warm up: what a burst leaves behind in the allocator is not the connections' own.
+    // The warm-up removes the allocator's growth under a burst from the figure for each connection.
     let mut warm: Vec<_> = (0..50).map(|_| gateway.client()).collect();
     for client in &mut warm {
         assert_eq!(client.get("/").status, 200);

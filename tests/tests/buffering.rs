@@ -1,4 +1,4 @@
-//! Bodies that are collected before they are passed on, where a route asks for it.
+//! Bodies that the gateway collects before it passes them on, if a route enables this.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ mod requests {
 
     #[test]
     fn that_are_whole_can_be_sent_again() {
-        // A buffered PUT that met a stale connection is replayed, body and all.
+        // A buffered PUT that hit a stale connection is replayed with its body.
         let origin = Origin::play(|conn| {
             while let Some(request) = conn.request() {
                 if conn.index() == 0 && request.target == "/second" {
@@ -162,7 +162,7 @@ mod responses {
         let gateway = gateway(&origin, "response: {memory: 16KiB, file: 64KiB}");
         let mut client = gateway.client();
         client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        // More than the bounds hold has come: it flows before the end.
+        // More bytes have arrived than the bounds permit, so the gateway passes them on before the end.
         let mut head = client.head();
         gate.open();
         assert_eq!(client.try_body(&mut head), Ok(()));

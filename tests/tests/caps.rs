@@ -1,5 +1,5 @@
-//! Caps on upstream connections: never exceeded, over all workers; the queue before them; connections that change their
-//! worker; connections that are opened in advance.
+//! Limits of upstream connections: no worker count exceeds them. The queue in front of them; connections that
+//! change their worker; connections that are opened in advance.
 
 use std::thread;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn metric(gateway: &Gateway, name: &str) -> u64 {
     gateway.metrics().sum(name, "upstream=\"u\"").map_or(0, |value| value as u64)
 }
 
-/// An origin whose connections live for a few requests each, some for one. It answers while the gate is open.
+/// Starts an origin whose connections each carry one to seven requests. It answers while the gate is open.
 fn restless() -> (Gate, Origin) {
     let gate = Gate::new();
     let opened = gate.clone();
@@ -38,7 +38,7 @@ fn restless() -> (Gate, Origin) {
     (gate, origin)
 }
 
-/// Many clients, each with a few requests one after the other. The answers' statuses.
+/// Runs many clients, each with a few requests in sequence, and returns the statuses of the answers.
 fn crowd(gateway: &Gateway, clients: usize, requests: usize) -> Vec<u16> {
     const THREADS: usize = 8;
     thread::scope(|scope| {
@@ -68,17 +68,17 @@ fn never_more_than_the_cap() {
             let limits = format!("limits: {{{limit}: {CAP}}}, queue: {{size: 400, timeout: 20s}}");
             let gateway = Gateway::start(&config(&origin, workers, &limits));
             let table = Established::watch(origin.address().port(), Duration::ZERO);
-            // Connections come and go.
+            // Connections open and close.
             gate.open();
             let statuses = crowd(&gateway, 400, 8);
             assert!(statuses.len() == 3200 && statuses.iter().all(|status| *status == 200));
             assert!(origin.connections() > 10 * CAP, "connections came and went: {}", origin.connections());
-            // All that may be there are, and hundreds wait.
+            // The limit is reached, and hundreds of requests wait.
             gate.close();
             thread::scope(|scope| {
                 let crowd = scope.spawn(|| crowd(&gateway, 400, 1));
                 waiting(&gateway, 400 - CAP as u64);
-                // Those that have their place may be connecting still.
+                // Requests that hold a permit may still be connecting.
                 eventually("all that may be", || {
                     metric(&gateway, "tollgate_upstream_connections") == CAP as u64
                 });
@@ -94,7 +94,7 @@ fn never_more_than_the_cap() {
     }
 }
 
-/// An origin that answers when the gate is open.
+/// Starts an origin that answers while the gate is open.
 fn gated() -> (Gate, Origin) {
     let gate = Gate::new();
     let opened = gate.clone();
@@ -130,7 +130,7 @@ fn a_full_queue_and_a_long_wait_have_reasons_of_their_own() {
     }
     gate.open();
     assert_eq!(first.response().status, 200);
-    // The same connections go on.
+    // The same connections carry further requests.
     for client in &mut queued {
         assert_eq!(client.get("/").status, 200);
     }
@@ -162,17 +162,18 @@ fn a_client_that_resets_leaves_the_queue() {
     assert_eq!(origin.count(), 2, "what nobody waits for is not sent");
 }
 
-/// One client for each worker: they share new connections out, so of a few tries each worker has one.
+/// Returns one client on each of two workers. New connections are shared out, so one of a few attempts
+/// reaches the other worker.
 fn one_each(gateway: &Gateway, origin: &Origin) -> (Client, Client) {
     let mut first = gateway.client();
     assert_eq!(first.get("/").status, 200);
-    // They stay: a worker that is late to see one go would be given none.
+    // Earlier clients stay open. If they closed, a worker that is late to notice would get no new connection.
     let mut others = Vec::new();
     for _ in 0..50 {
         let mut second = gateway.client();
         assert_eq!(second.get("/").status, 200);
         assert_eq!(origin.connections(), 1);
-        // What one before it has caused may be counted late: once, not with every turn.
+        // The previous client may cause a late count, but only once, not on every turn.
         let handed_over = metric(gateway, "tollgate_upstream_handed_over_total");
         for _ in 0..3 {
             assert_eq!((first.get("/").status, second.get("/").status), (200, 200));
@@ -276,12 +277,12 @@ fn a_reload_changes_the_cap() {
     eventually("the reload", || gateway.stderr().contains("reloaded"));
     gate.open();
     clients.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
-    // Two workers may each close one for the same excess.
+    // Two workers may each close a connection for the same excess.
     eventually("those above the new cap to be closed", || origin.open() <= 2);
     ask(&mut clients);
     clients.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
     assert!(origin.open() <= 2, "{}", origin.open());
-    // And back.
+    // The reload back to the wider limit.
     gate.close();
     ask(&mut clients);
     waiting(&gateway, 4);
@@ -305,7 +306,7 @@ mod warm {
         for _ in 0..50 {
             assert_eq!(gateway.client().get("/").status, 200);
         }
-        // Without a bound there are thousands by now: each would take the place of the one before.
+        // Without a bound, each new connection would replace the previous one, and there would be thousands.
         assert!(origin.connections() < 110, "{} connections", origin.connections());
     }
 
@@ -316,7 +317,7 @@ mod warm {
         eventually("three for each worker", || origin.open() == 6);
         let mut client = gateway.client();
         assert_eq!(client.get("/").status, 200);
-        // Another one takes its place.
+        // Another connection takes its place.
         eventually("one more", || origin.connections() == 7);
         gateway.reconcile(&[&origin]);
     }
@@ -368,7 +369,7 @@ mod warm {
         let _gateway = Gateway::start(&format!(
             "routes: [{{match: \"/*\", to: u}}]\nupstreams: {{u: {{endpoints: [\"{address}\"], pool: {{warm: 2}}}}}}\n"
         ));
-        // Nobody listened so far.
+        // Until here no socket listened on the address.
         let listener = std::net::TcpListener::bind(address).expect("the address");
         let both: Vec<_> = (0..2).map(|_| listener.accept().expect("one in advance")).collect();
         assert_eq!(both.len(), 2);

@@ -1,10 +1,10 @@
-//! Fields by which services believe a proxy: from a peer that is not trusted they go no further.
+//! Fields by which services trust a proxy. The gateway removes them if the peer is not trusted.
 
 use tollgate_tests::frames::pseudo;
 use tollgate_tests::http2::request;
 use tollgate_tests::{Gateway, Origin, Request, tollgate};
 
-/// Of each kind that `docs/forwarded.md` lists.
+/// One or more fields of each kind that `docs/forwarded.md` lists.
 const CLAIMS: [&str; 30] = [
     "X-Forwarded-Prefix",
     "X-Forwarded-Ssl",
@@ -37,7 +37,7 @@ const CLAIMS: [&str; 30] = [
     "EO-Connecting-IP",
     "Proxy",
 ];
-/// Names that look like some of them and are none.
+/// Names that resemble such fields but are none.
 const OTHERS: [&str; 4] = ["X-HTTP-Method-Override", "X-Requested-With", "X-Original", "Client-Id"];
 
 fn lines(names: &[&str]) -> String {
@@ -82,7 +82,7 @@ fn a_peer_that_is_not_trusted_claims_nothing() {
         client.ask(format!("POST /x HTTP/1.1\r\n{text}Host: a\r\nContent-Length: 2\r\n\r\nhi"));
         assert_eq!((claimed(&last(&origin)).len(), last(&origin).body), (OTHERS.len(), b"hi".to_vec()));
     }
-    // In trailers they are dropped in any case.
+    // In trailers the gateway always drops them.
     client.ask(format!(
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n{}X-Sum: 1\r\n\r\n",
         lines(&CLAIMS)
@@ -134,7 +134,7 @@ fn fields_can_be_kept_one_by_one() {
     seen.sort();
     assert_eq!(seen, ["X-Forwarded-Prefix", "X-Original-URL", "X-Real-IP"]);
     assert!(keep.iter().all(|name| seen.iter().any(|seen| seen == name)));
-    // With the switch off, the family of X-Forwarded-* is as the client sends it; the others are not.
+    // With the switch off, the `X-Forwarded-*` fields pass as the client sent them; the others do not.
     let gateway = Gateway::with(&origin, "forwarded: {x_forwarded: off}");
     gateway.client().ask(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", lines(&CLAIMS)));
     let seen = last(&origin);

@@ -1,11 +1,11 @@
-//! The command line: check, explain, schema, help, and starts that fail.
+//! The command line: `check`, `explain`, `schema`, help, and failing starts.
 
 use std::fs;
 use std::path::PathBuf;
 
 use tollgate_tests::{Ran, refused_address, tollgate};
 
-/// A config file of the test's own.
+/// A config file of one test.
 struct File(PathBuf);
 
 impl File {
@@ -78,7 +78,7 @@ fn run_of_a_bad_file_does_not_start() {
 
 #[test]
 fn run_on_an_address_that_cannot_be_bound_says_so() {
-    // An address of a documentation block (RFC 5737): no machine has it.
+    // An address of a documentation block (RFC 5737), which no machine has.
     let text =
         format!("listen: 192.0.2.1:80\nadmin: {}\nroutes: [{{match: /x, respond: 204}}]", refused_address());
     let ran = File::new("nobind", &text).run("run", &[]);
@@ -138,17 +138,17 @@ fn mistakes_on_the_command_line_are_told() {
 
 #[test]
 fn bench_becomes_the_laboratory() {
-    // Every argument is the laboratory's, `--help` too.
+    // The laboratory receives every argument, `--help` too.
     let help = tollgate(&["bench", "--help"]);
     assert_eq!(help.code, Some(0), "{}", help.all());
     assert!(help.out.contains("tollgate bench") && help.out.contains("systems"), "{}", help.all());
-    // Its exit status comes back, and its words name the study that was meant.
+    // Its exit status is returned, and its message suggests the nearest study name.
     let wrong = tollgate(&["bench", "run", "qiuck", "--dry-run"]);
     assert_eq!(wrong.code, Some(1), "{}", wrong.all());
     assert!(wrong.err.contains("did you mean `quick`?"), "{}", wrong.all());
 }
 
-/// A destination of another program is never taken for the name of a file, whichever key it stands at.
+/// A log destination in another program's syntax never becomes a file name, under any key.
 #[test]
 fn no_destination_becomes_a_file() {
     for value in [

@@ -1,4 +1,5 @@
-//! A client that closes while it waits: what is done for its request ends at once, and nothing counts against the endpoint.
+//! A client that closes while it waits. The gateway ends the work for its request at once, and nothing counts
+//! against the endpoint.
 
 use std::io::Write;
 use std::time::Duration;
@@ -9,31 +10,31 @@ use tollgate_tests::{Client, Gate, Gateway, Http2Origin, Origin, eventually, htt
 
 const ASK: &str = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// Reads requests and never answers.
+/// Starts an origin that reads requests and never answers.
 fn silent() -> Origin {
     Origin::play(|conn| while conn.request().is_some() {})
 }
 
-/// A gateway with these upstreams; further keys of the route, and of the file.
+/// Starts a gateway with these upstreams, and with further keys of the route and of the file.
 fn gateway(upstreams: &str, route: &str, file: &str) -> Gateway {
     Gateway::start(&format!(
         "routes: [{{name: r, match: \"/*\", to: u{route}}}]\nupstreams: {{{upstreams}}}\n{file}\n"
     ))
 }
 
-/// Returns the only record of a client that has left.
+/// Returns the only record, which must be of a client that closed.
 fn left(gateway: &Gateway) -> Value {
     let record = gateway.wait_records(1)[0].clone();
     assert_eq!(record["reason"], "client_closed", "{record:#}");
     record
 }
 
-/// How an HTTP/1 client ends its direction.
+/// Ends the client's direction, as an HTTP/1 client does.
 fn end(client: &Client) {
     client.half_close();
 }
 
-/// Sends as much as the kernel takes, and says how much that was.
+/// Sends as much as the kernel accepts, and returns how many bytes that was.
 fn fill(client: &mut Client) -> usize {
     let stream = client.wire().stream().expect("open");
     stream.set_write_timeout(Some(Duration::from_millis(500))).expect("a timeout");
@@ -59,7 +60,7 @@ fn a_close_while_the_response_is_awaited_ends_the_exchange() {
         let mut client = gateway.client();
         client.send(message);
         eventually("the request at the origin", || origin.count() == 1);
-        // What comes behind the request waits unread.
+        // The bytes after the request stay unread.
         client.send(more);
         end(&client);
         eventually("the origin's connection to end", || origin.open() == 0);
@@ -120,7 +121,7 @@ fn bytes_behind_a_request_are_its_next_request_all_the_same() {
     let mut client = gateway.client();
     client.send(ASK);
     eventually("the request at the origin", || origin.count() == 1);
-    // In two pieces, each an event of its own.
+    // Two segments, each an event of its own.
     client.send("GET /b HTTP/1.1\r\nHost: a\r\n\r\nGET /c HTT");
     client.send("P/1.1\r\nHost: a\r\n\r\n");
     opened.open();
@@ -148,7 +149,8 @@ fn a_close_in_the_middle_of_the_response_ends_it() {
     assert_eq!(left(&gateway)["status"], 200);
 }
 
-/// The end of a client's direction would wait behind the bytes that the kernel does not take: a reset does not.
+/// A FIN of the client would wait behind the bytes that the gateway's kernel does not accept; a reset does
+/// not.
 #[test]
 fn a_reset_behind_an_upload_that_nobody_takes_ends_it() {
     let origin = Origin::play(|conn| {
@@ -403,7 +405,7 @@ fn a_listener_may_let_clients_end_their_direction_and_stay() {
     assert_eq!(client.response().text(), "/a");
     assert_eq!(client.response().text(), "/b");
     client.expect_close();
-    // A reset is a leave there too, also behind bytes that nobody has read.
+    // A reset ends the request here too, also behind unread bytes.
     let origin = silent();
     let gateway = Gateway::with(&origin, "listen: {bind: $LISTEN, half_close: on}");
     let mut client = gateway.client();

@@ -1,4 +1,4 @@
-//! The commands that ask a running gateway and change it, by the real binary on both sides.
+//! The commands that query and change a running gateway, with the real binary on both sides.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ fn stored() -> Gateway {
     Gateway::start("store: $DIR/store\nroutes: [{name: fixed, match: /fixed, respond: file}]")
 }
 
-/// A command that asks this gateway, with variables.
+/// Runs a command against this gateway, with environment variables.
 fn ran(gateway: &Gateway, words: &[&str], variables: &[(&str, &str)]) -> Ran {
     let mut command = Command::new(binary());
     command
@@ -24,7 +24,7 @@ fn ran(gateway: &Gateway, words: &[&str], variables: &[(&str, &str)]) -> Ran {
     Ran { code: out.status.code(), out: text(out.stdout), err: text(out.stderr) }
 }
 
-/// What a command that does well says.
+/// Runs a command that must succeed, and returns its output.
 fn said(gateway: &Gateway, words: &[&str]) -> String {
     let ran = ran(gateway, words, &[]);
     assert_eq!(ran.code, Some(0), "{words:?} {ran:?}");
@@ -152,7 +152,7 @@ fn what_is_exported_is_imported_elsewhere() {
     let file = gateway.directory().join("all.yaml");
     let file = file.to_str().expect("UTF-8");
     std::fs::write(file, &whole).expect("written");
-    // Into the same gateway it changes nothing, the file's own resources among them.
+    // An import into the same gateway changes nothing, including the resources of the file.
     assert_eq!(said(&gateway, &["diff", file]), "");
     assert!(said(&gateway, &["import", file]).contains("nothing to change"));
 

@@ -1,5 +1,5 @@
-//! The control plane keeps answering: files that hang, files that are nobody's business, silent connections, wrong tokens,
-//! names of strangers, large bodies and many routes.
+//! The control plane keeps answering under files that hang, files without permissions, silent connections,
+//! wrong tokens, unknown host names, large bodies and many routes.
 
 mod connections;
 mod files;

@@ -1,4 +1,5 @@
-//! The dashboard in a real browser: every view with live traffic, bad input, language and colours, and who is asked.
+//! The dashboard in a real browser: every view with live traffic, bad input, languages and colours, and which
+//! hosts it contacts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ const VIEWS: [&str; 9] = [
     "overview",
 ];
 
-/// Requests that go on until it is dropped.
+/// Repeated requests until the drop.
 struct Traffic {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -71,7 +72,7 @@ fn gateway(origin: &Origin) -> Gateway {
     ))
 }
 
-/// Opens the dashboard as a person would: by the admin listener's address.
+/// Opens the dashboard by the admin listener's address, as a person would.
 fn opened(gateway: &Gateway, language: &str) -> Browser {
     let browser = Browser::start(language);
     browser.open(&format!("http://{}/", gateway.admin_address()));
@@ -79,7 +80,7 @@ fn opened(gateway: &Gateway, language: &str) -> Browser {
     browser
 }
 
-/// The page complained of nothing, and asked nobody but the gateway.
+/// Asserts that the page logged no errors and contacted only the gateway.
 fn clean(browser: &Browser, gateway: &Gateway) {
     assert_eq!(browser.complaints(), Vec::<String>::new());
     let own = format!("http://{}/", gateway.admin_address());
@@ -104,7 +105,7 @@ fn every_view_shows_live_traffic() {
         Traffic::start(&gateway, &["/items/1", "/items/2", "/split/x", "/broken", "/old", "/nowhere"]);
     let browser = opened(&gateway, "en-US");
 
-    // Figures, and charts that are drawn.
+    // Figures, and charts with drawn pixels.
     browser.wait("parseFloat(document.querySelector('.tile .figure').innerText) > 0");
     browser.wait("[...document.querySelectorAll('#busiest')].length === 1");
     browser.wait("document.querySelectorAll('.chart canvas').length === 4");
@@ -146,7 +147,7 @@ fn every_view_shows_live_traffic() {
          [...document.querySelectorAll('tbody tr')].some((row) => row.innerText.includes('{address}') && \
          row.innerText.includes('available') && parseFloat(row.children[4].innerText) > 0)"
     ));
-    // One of them, with what the file says of it, which cannot be changed here.
+    // One upstream with its definition from the file, which cannot be edited here.
     browser.click("#upstream-shop a");
     browser.wait_text("Upstream shop");
     browser.wait("document.querySelector('.numbers') && document.querySelector('textarea').readOnly");
@@ -190,7 +191,7 @@ fn where_a_request_would_go_and_what_is_no_request() {
     for text in ["split", "shop", "other", "75 %", "25 %", "X-Forwarded-For", "/split/7?x=1"] {
         assert!(answer.contains(text), "{text} in\n{answer}");
     }
-    // What is wrong is told at its place, in the gateway's words.
+    // The message about a mistake appears at its field, in the gateway's words.
     browser.fill("input[name=url]", "ftp://example.com/");
     browser.click("form.explain button.primary");
     browser.wait(
@@ -203,10 +204,10 @@ fn where_a_request_would_go_and_what_is_no_request() {
     browser.wait(
         "document.querySelector('label.headers .field-problem')?.innerText.includes('is not a header')",
     );
-    // The browser itself tells of every 422; nothing else went wrong.
+    // The browser itself logs every 422; nothing else went wrong.
     let complaints = browser.complaints();
     assert!(complaints.iter().all(|line| line.contains("422")), "{complaints:?}");
-    // By keyboard alone: a redirect, and a request that nobody takes.
+    // By keyboard only: a redirect, and a request without a route.
     browser.fill("textarea", "");
     for (url, text) in [("/old", "Redirects with 301"), ("/nowhere", "no_route")] {
         browser.fill("input[name=url]", url);
@@ -225,7 +226,7 @@ fn two_languages_and_two_sets_of_colours() {
     browser.wait_text("总览");
     for name in VIEWS {
         view(&browser, name);
-        // Words of the configuration and of metrics stay as they are; sentences do not.
+        // Words of the configuration and of metrics are not translated; sentences are.
         let english = browser.script("return document.body.innerText.match(/\\b(the|of|with|Requests)\\b/g)");
         assert_eq!(english, Value::Null, "{name}: {}", browser.text("body"));
     }
@@ -235,7 +236,7 @@ fn two_languages_and_two_sets_of_colours() {
     browser.choose("label.switch:nth-of-type(2) select", "dark");
     browser.wait("document.documentElement.dataset.theme === 'dark'");
     let dark = browser.script("return getComputedStyle(document.body).backgroundColor");
-    // Kept for the next visit.
+    // The choice is stored for the next visit.
     browser.open(&format!("http://{}/dashboard/", gateway.admin_address()));
     browser
         .wait("document.documentElement.dataset.theme === 'dark' && document.documentElement.lang === 'en'");
@@ -245,7 +246,8 @@ fn two_languages_and_two_sets_of_colours() {
     clean(&browser, &gateway);
 }
 
-/// Each control has a name, no id is there twice, there is one first heading, and nothing is wider than the screen.
+/// Asserts that each control has a name, ids are unique, there is one first heading, and nothing is wider
+/// than the screen.
 fn accessible(browser: &Browser, name: &str) {
     let nameless = browser.script(
         "return [...document.querySelectorAll('a, button, input, select, textarea, [role=img], [role=region]')] \
@@ -268,8 +270,8 @@ fn accessible(browser: &Browser, name: &str) {
     );
 }
 
-/// Each control has a name, each table and chart a text, headings and landmarks are there, and nothing is wider than a
-/// telephone.
+/// Each control has a name, each table and chart has a text, headings and landmarks exist, and nothing is
+/// wider than a telephone.
 #[test]
 fn it_can_be_used_by_keyboard_by_ear_and_on_a_small_screen() {
     let origin = Origin::named("a");
@@ -281,7 +283,7 @@ fn it_can_be_used_by_keyboard_by_ear_and_on_a_small_screen() {
         view(&browser, name);
         accessible(&browser, name);
     }
-    // The first stop of the Tab key leads past the navigation.
+    // The first stop of the Tab key skips the navigation.
     browser.open(&format!("http://{}/dashboard/", gateway.admin_address()));
     browser.wait("document.querySelector('.tiles')");
     browser.keys("body", "\u{E004}");

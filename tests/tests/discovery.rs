@@ -1,4 +1,5 @@
-//! Endpoints from DNS and from files: the gateway follows their changes, and keeps them when a look-up fails.
+//! Endpoints from DNS and from files. The gateway follows their changes, and keeps the last endpoints when a
+//! look-up fails.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_tests::{Dns, DnsError, DnsRecord, DnsSays, Gateway, Origin, Signal, eventually};
 
-/// Answers with its name, and keeps connections.
+/// Starts an origin that answers with its name and keeps connections open.
 fn named_on(listener: TcpListener, name: &'static str) -> Origin {
     Origin::play_on(listener, move |conn| {
         while conn.request().is_some() {
@@ -16,7 +17,7 @@ fn named_on(listener: TcpListener, name: &'static str) -> Origin {
     })
 }
 
-/// Origins on `127.0.0.1`, `127.0.0.2`, ..., all with the same port.
+/// Starts origins on `127.0.0.1`, `127.0.0.2`, ..., all with the same port.
 fn neighbours<const N: usize>(names: [&'static str; N]) -> ([Origin; N], u16) {
     'port: loop {
         let first = TcpListener::bind("127.0.0.1:0").expect("loopback");
@@ -48,12 +49,12 @@ fn looking_up(discover: &str) -> String {
     )
 }
 
-/// Looks a name up as often as may be: its TTL is taken for 100 ms.
+/// Returns a config that looks a name up as often as possible: its TTL counts as 100 ms.
 fn quick(dns: &Dns, what: &str) -> String {
     looking_up(&format!("{{{what}, servers: \"{}\", min_ttl: 100ms, max_ttl: 100ms}}", dns.address()))
 }
 
-/// Returns the bodies of so many answers, each once.
+/// Returns the distinct bodies of `requests` answers.
 fn answered_by(gateway: &Gateway, requests: usize) -> Vec<String> {
     let mut client = gateway.client();
     let mut names: Vec<String> = (0..requests).map(|_| client.get("/").text()).collect();
@@ -94,7 +95,8 @@ fn a_change_of_address_under_load_loses_no_request() {
         clients.into_iter().map(|client| client.join().expect("every request is answered")).sum();
     assert!(sent > 20, "{sent}");
     gateway.reconcile(&[&one, &two]);
-    // The first round left it: its idle connections are closed, and nothing new comes.
+    // The first scheduling round has dropped the old endpoint: its idle connections are closed, and no new
+    // ones open.
     dns.say_addresses("app.test", 1, &[TWO]);
     eventually("the old endpoint's connections to be closed", || one.open() == 0);
 }
@@ -137,7 +139,7 @@ fn the_ttl_says_how_often_a_name_is_asked_for() {
     assert!((1..=4).contains(&asked), "A and AAAA: {asked}");
     std::thread::sleep(Duration::from_millis(700));
     assert_eq!(dns.asked(), asked, "an hour has not passed");
-    // A shorter bound asks again, in spite of the TTL.
+    // A shorter bound repeats the query in spite of the TTL.
     gateway.write_config(&yaml(", min_ttl: 100ms, max_ttl: 200ms"));
     gateway.signal(Signal::HUP);
     eventually("further questions", || dns.asked() > asked + 10);
@@ -241,7 +243,7 @@ fn a_new_upstream_is_looked_up_before_its_plan_is_in_force() {
     }
     stop.store(true, Ordering::SeqCst);
     client.join().expect("every request is answered");
-    // A name that does not exist: the endpoints of the one before are not its own.
+    // A name that does not exist does not inherit the endpoints of the previous name.
     gateway.write_config(&yaml("nowhere.test", "/plan9"));
     gateway.signal(Signal::HUP);
     eventually("the new plan", || gateway.client().get("/plan9").status == 204);
@@ -255,7 +257,7 @@ fn a_file_is_followed_and_a_bad_one_changes_nothing() {
         "{}  - {{match: /here, respond: 204}}\n",
         looking_up("{file: endpoints.json}")
     ));
-    // There is no such file yet.
+    // The file does not exist yet.
     assert_eq!(gateway.client().get("/").status, 503);
     gateway.await_message("no such file");
     let file = gateway.directory().join("endpoints.json");
@@ -270,7 +272,8 @@ fn a_file_is_followed_and_a_bad_one_changes_nothing() {
     eventually("the second", || answered_by(&gateway, 2) == ["b"]);
 }
 
-/// A record of another name becomes no endpoint. The records at the end of a chain of CNAMEs do, in any order and in any case.
+/// A record of another name becomes no endpoint. The records at the end of a chain of CNAMEs do, in any order
+/// and any case.
 #[test]
 fn records_of_other_names_become_no_endpoints() {
     let ([good, bad], port) = neighbours(["good", "bad"]);
@@ -298,7 +301,7 @@ fn records_of_other_names_become_no_endpoints() {
         eventually(what, || gateway.client().get("/").status == 200);
         assert_eq!(answered_by(&gateway, 8), ["good"], "{what}");
     }
-    // SRV records of other names, and addresses of others than the targets.
+    // SRV records of other names, and addresses of names that are not their targets.
     let dns = Dns::start();
     let service = |target: &str| DnsRecord::Service(port, target.to_owned());
     dns.say(

@@ -1,6 +1,6 @@
-//! What the pages show. Every example of a configuration passes `tollgate check`, be it a whole file or a part of one. The
-//! upstreams of the page on upstreams and of the examples are run as well: a request to each of them gets an answer, with
-//! endpoints that are not there.
+//! Every configuration example in the documentation passes `tollgate check`, be it a whole file or a part of
+//! one. The upstreams of the page on upstreams and of the examples also run: each gets a request and answers
+//! it, although its endpoints do not exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use tollgate_tests::{Authority, Gateway, binary, binary_with_plugin};
 
 use crate::tls::Files;
 
-/// Examples that are a part of something: their page, how they begin, and a file with `...` where they belong. All others are
-/// files of which at most `listen` and `routes` are left out.
+/// Examples that are a part of a file: their page, their first words, and a file with `...` at their place.
+/// All other examples are files that lack at most `listen` and `routes`.
 const PARTS: [(&str, &str, &str); 3] = [
     ("docs/five-minutes.md", "match: /hello\n", "routes:\n  - ..."),
     (
@@ -22,20 +22,20 @@ const PARTS: [(&str, &str, &str); 3] = [
     ("docs/upstreams.md", "- 10.0.0.1:8080\n", "upstreams:\n  orders:\n    endpoints:\n      ..."),
 ];
 
-/// Examples of other files than the gateway's: their page, and how they begin.
+/// Examples of files that are not the gateway's: their page and their first words.
 const OTHERS: [(&str, &str); 1] = [("docs/laboratory.md", "title: Two gateways at our own size\n")];
 
-/// The page whose examples are for the program that has the plugin.
+/// The page whose examples need the program with the plugin.
 const PLUGINS: &str = "docs/plugins.md";
 
-/// What the variables of the examples hold.
+/// The environment variables that the examples use.
 const VARIABLES: [(&str, &str); 3] = [
     ("CI_TOKEN", "a-token-of-the-pipeline"),
     ("ETCD_PASSWORD", "a-password"),
     ("PROMETHEUS_TOKEN", "a-token-of-prometheus"),
 ];
 
-/// What may be answered when no endpoint is there.
+/// The reasons that a gateway may answer with when no endpoint exists.
 const ANSWERS: [&str; 4] =
     ["connection_refused", "connection_limit_reached", "destination_unavailable", "circuit_open"];
 
@@ -53,7 +53,8 @@ fn upstreams(yaml: &str) -> Vec<String> {
     names.filter(|name| !name.is_empty() && !name.starts_with([' ', '#', '-'])).collect()
 }
 
-/// Endpoints on this machine, at a port where nobody listens (tcpmux, RFC 1078), and a route to each upstream.
+/// Moves the endpoints to this machine, to a port on which no process listens (tcpmux, RFC 1078), and adds a
+/// route to each upstream.
 fn runnable(yaml: &str) -> String {
     let mut out = String::new();
     for line in yaml.lines().filter(|line| !line.starts_with("listen:")) {
@@ -109,7 +110,7 @@ fn the_examples_of_upstreams_run() {
     }
 }
 
-/// Returns every page, by its path from the root.
+/// Returns the path of every page, relative to the root.
 fn pages() -> Vec<String> {
     let mut found = vec!["README.md".to_owned(), "README.zh-CN.md".to_owned()];
     let mut folders = vec!["docs".to_owned()];
@@ -129,7 +130,7 @@ fn pages() -> Vec<String> {
     found
 }
 
-/// Returns the examples in YAML that a page shows, wherever they are indented to.
+/// Returns the YAML examples of a page, at any indentation.
 fn examples(page: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut lines = page.lines();
@@ -146,7 +147,7 @@ fn examples(page: &str) -> Vec<String> {
     found
 }
 
-/// A file with a part in its place.
+/// Returns the file `place` with `part` in place of the `...`.
 fn put(part: &str, place: &str) -> String {
     let (before, after) = place.split_once("...").expect("a place for it");
     let margin = before.len() - before.rfind('\n').map_or(0, |end| end + 1);
@@ -154,16 +155,16 @@ fn put(part: &str, place: &str) -> String {
     format!("{before}{indented}{after}\n")
 }
 
-/// Returns the file with what it leaves out, and with the test's own certificates.
+/// Completes an example with the missing keys, and with the test's own certificates.
 fn complete(example: &str) -> String {
     let has = |key: &str| example.lines().any(|line| line.starts_with(key));
     let listen = if has("listen:") { "" } else { "listen: 127.0.0.1:8080\n" };
     let routes = if has("routes:") { "" } else { "routes: []\n" };
-    // Paths are relative to the file's folder.
+    // Paths are relative to the file's directory.
     format!("{listen}{example}{routes}").replace("/etc/tollgate/", "")
 }
 
-/// Returns the files that examples name.
+/// Creates the certificate files that the examples name.
 fn certificates() -> Files {
     let (authority, files) = (Authority::new(), Files::new());
     for name in ["admin", "example.com", "wildcard.example.org"] {
@@ -180,11 +181,11 @@ fn certificates() -> Files {
     files
 }
 
-/// Demands that this program finds nothing wrong with these files.
+/// Asserts that this program finds no problem in these files.
 fn check(program: &Path, folder: &Path, files: &[PathBuf]) {
     let mut command = Command::new(program);
     command.arg("check").args(files).envs(VARIABLES).stdin(Stdio::null());
-    // Whom the system trusts: it may be nobody.
+    // The system's trust store may be empty.
     command.env("SSL_CERT_FILE", folder.join("system.pem"));
     let ran = command.output().expect("it starts");
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
@@ -204,7 +205,7 @@ fn what_the_pages_show_is_good() {
             }
             let part = parts.iter().position(|(of, begin, _)| is(of, begin)).map(|at| parts.remove(at));
             let whole = part.map_or_else(|| example.clone(), |(_, _, place)| put(example, place));
-            // The name says in a report which one it is.
+            // The file name identifies the example in a report.
             let file = folder.path().join(format!("{}-{}.yaml", page.replace('/', "-"), number + 1));
             fs::write(&file, complete(&whole)).expect("written");
             let files = if page == PLUGINS { &mut with_plugin } else { &mut plain };

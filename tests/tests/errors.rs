@@ -1,4 +1,4 @@
-//! The gateway's own answers: status, `Tollgate-Reason`, and a body in the form that the client accepts.
+//! The gateway's own answers: status, `Tollgate-Reason`, and a body in a format that the client accepts.
 
 use serde_json::Value;
 use tollgate_tests::{Gateway, Origin, refused_address};
@@ -146,7 +146,7 @@ fn an_answer_to_head_has_no_body_whatever_is_wrong() {
         assert_eq!(response.status, status, "{shown:?}");
         assert!(response.header("Content-Length").is_some_and(|length| length != "0"), "{shown:?}");
         assert!(response.headers.has("Content-Type") && response.headers.has("Tollgate-Reason"), "{shown:?}");
-        // Nothing is behind it.
+        // No bytes follow the answer.
         if response.says_close() {
             client.expect_close();
         } else {

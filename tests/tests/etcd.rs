@@ -39,13 +39,13 @@ fn what_one_gateway_is_told_all_serve() {
     for gateway in &gateways {
         assert!(serves(gateway, "/early", "here") && serves(gateway, "/fixed", "file"));
     }
-    // By etcd itself, in the file's language too.
+    // Written with etcd's own tools, also in YAML.
     etcd.put("upstreams/nowhere", "[\"127.0.0.1:1\"]");
     etcd.put("routes/yaml", "match: /yaml\nrespond: from YAML\n");
     for gateway in &gateways {
         eventually("the route of etcd", || serves(gateway, "/yaml", "from YAML"));
     }
-    // Somebody whom all know, and nobody any more.
+    // A consumer that all gateways know, and after its removal none.
     etcd.put("consumers/alice", &json!({ "api_keys": hashed(ALICE) }).to_string());
     let guarded = json!({"match": "/known", "respond": "known", "policies": {"api_key": "on"}});
     etcd.put("routes/known", &guarded.to_string());
@@ -54,7 +54,7 @@ fn what_one_gateway_is_told_all_serve() {
         gateway.client().ask(head).status
     };
     gateways.iter().for_each(|gateway| eventually("who is known", || known(gateway) == 200));
-    // A set of policies, which cannot go while a route uses it.
+    // A set of policies, which cannot be deleted while a route uses it.
     etcd.put("policies/shut", &json!({"ip": {"deny": "127.0.0.0/8"}}).to_string());
     etcd.put(
         "routes/shut",
@@ -72,7 +72,7 @@ fn what_one_gateway_is_told_all_serve() {
     etcd.delete("certificates/none");
     etcd.delete("consumers/alice");
     gateways.iter().for_each(|gateway| eventually("who is not", || known(gateway) == 401));
-    // By the API of one: it serves when the answer is here.
+    // Written through the API of one gateway, which serves the change when it answers.
     let answer = put(&gateways[0], "/routes/api", &json!({"match": "/api", "respond": "1"}));
     assert_eq!(answer.status, 201, "{answer:?}");
     let first = json_of(&answer)["version"].as_u64().expect("a version");
@@ -81,7 +81,7 @@ fn what_one_gateway_is_told_all_serve() {
     let one = call(&gateways[1], "GET", "/routes/api", "", "");
     assert_eq!(one.headers.get("etag"), Some(format!("\"{first}\"").as_str()), "{one:?}");
     assert_eq!(one.headers.get("tollgate-source"), Some("etcd"));
-    // Only if nobody else has changed it, whichever gateway is asked.
+    // The change applies only if no other client has changed the resource, through either gateway.
     let guarded = |gateway: &Gateway, tag: u64, text: &str| {
         let lines = format!("{JSON}If-Match: \"{tag}\"\r\n");
         call(gateway, "PATCH", "/routes/api", &lines, &json!({ "respond": text }).to_string())
@@ -90,7 +90,7 @@ fn what_one_gateway_is_told_all_serve() {
     assert_eq!(second.status, 200, "{second:?}");
     eventually("the change", || serves(&gateways[0], "/api", "2"));
     assert_eq!(guarded(&gateways[0], first, "3").status, 412);
-    // The history, and back.
+    // The history, and a rollback.
     let versions = json_of(&call(&gateways[0], "GET", "/history", "", ""));
     assert_eq!(versions["versions"][0]["what"], "patch routes/api", "{versions}");
     assert_eq!(versions["versions"][1]["version"], first, "{versions}");
@@ -103,7 +103,7 @@ fn what_one_gateway_is_told_all_serve() {
     assert_eq!(call(&gateways[0], "POST", "/rollback/999999", "", "").status, 404);
     assert_eq!(call(&gateways[0], "DELETE", "/routes/api", "", "").status, 200);
     eventually("the route gone", || gateways[1].client().get("/api").status == 404);
-    // Who is there.
+    // The list of connected gateways.
     eventually("both to be known", || {
         told(&gateways[0])["gateways"].as_object().is_some_and(|there| there.len() == 2)
     });
@@ -134,7 +134,8 @@ fn an_entry_that_is_not_good_is_refused_and_the_last_good_one_stays() {
     gateway.await_message("etcd: routes/a: revision");
     gateway.await_message("unknown key `respnd`");
     eventually("the metric", || gateway.metrics().sum("tollgate_etcd_refused_entries", "") == Some(1.0));
-    // What only all together can tell: a name that is nobody's, an upstream that is still needed, a match that is there.
+    // Problems that only the whole configuration shows: an unknown name, an upstream that is still in use, a
+    // match that exists already.
     etcd.put("routes/c", &json!({"match": "/c", "to": "v"}).to_string());
     etcd.delete("upstreams/u");
     etcd.put("routes/d", &respond("/fixed", "taken"));
@@ -145,16 +146,16 @@ fn an_entry_that_is_not_good_is_refused_and_the_last_good_one_stays() {
     }
     assert_eq!(of("upstreams/u").map(|entry| entry["removal"].clone()), Some(json!(true)));
     assert_eq!(gateway.client().get("/b").status, 502);
-    // Others go on.
+    // Other resources still change.
     etcd.put("routes/z", &respond("/z", "fine"));
     eventually("another route", || serves(&gateway, "/z", "fine"));
     assert!(serves(&gateway, "/fixed", "file"));
-    // What was missing comes.
+    // The missing upstream arrives.
     etcd.put("upstreams/v", "[\"127.0.0.1:1\"]");
     etcd.delete("routes/b");
     eventually("what was refused", || of("routes/c").is_none() && of("upstreams/u").is_none());
     assert_eq!(gateway.client().get("/c").status, 502);
-    // Over the API: what is refused can be taken away, or written anew.
+    // Through the API, a refused resource can be deleted or replaced.
     assert_eq!(call(&gateway, "DELETE", "/routes/d", "", "").status, 200);
     assert_eq!(put(&gateway, "/routes/a", &json!({"match": "/a", "respond": "good"})).status, 200);
     assert!(of("routes/d").is_none() && of("routes/a").is_none(), "{:?}", refused());
@@ -204,7 +205,7 @@ fn etcd_may_go_and_come_back() {
     etcd.put("routes/a", &respond("/a", "1"));
     let mut gateway = Gateway::start(&config(&etcd));
     assert!(serves(&gateway, "/a", "1"));
-    // Gone while the gateway does not hear of it.
+    // etcd stops without the gateway being notified.
     etcd.kill(0);
     eventually("the loss to be known", || told(&gateway)["connected"] == false);
     assert!(serves(&gateway, "/a", "1"));
@@ -214,13 +215,13 @@ fn etcd_may_go_and_come_back() {
     eventually("etcd to answer", || told(&gateway)["connected"] == true);
     etcd.put("routes/a", &respond("/a", "2"));
     eventually("the change", || serves(&gateway, "/a", "2"));
-    // It hangs: what is asked for is not answered with success, and nobody who is served waits.
+    // etcd hangs: the API does not report success, and served clients do not wait.
     etcd.hang(0);
     eventually("the loss to be known", || told(&gateway)["connected"] == false);
     assert!(serves(&gateway, "/a", "2"));
     etcd.go_on(0);
     eventually("etcd to answer", || told(&gateway)["connected"] == true);
-    // Without etcd a gateway starts with what it knew last.
+    // Without etcd a gateway starts with its last good state.
     etcd.put("routes/a", &respond("/a", "3"));
     eventually("the change", || serves(&gateway, "/a", "3"));
     let kept = gateway.directory().join("last-good.json");
@@ -254,7 +255,8 @@ fn what_was_compacted_while_a_gateway_was_cut_off_is_in_force_when_it_is_back() 
     let known = told(&gateway)["revision"].as_u64().expect("a revision");
     relay.set(HOLE);
     eventually("the loss to be known", || told(&gateway)["connected"] == false);
-    // One changes twice, one goes and one comes; what was in between nobody can tell any more.
+    // One resource changes twice, one is deleted and one is created. etcd no longer holds the revisions in
+    // between.
     etcd.put("routes/a", &respond("/a", "2"));
     etcd.put("routes/a", &respond("/a", "3"));
     etcd.delete("routes/b");
@@ -269,7 +271,7 @@ fn what_was_compacted_while_a_gateway_was_cut_off_is_in_force_when_it_is_back() 
     assert_eq!(gateway.client().get("/b").status, 404);
     assert!(serves(&gateway, "/fixed", "file"));
     assert_eq!(told(&gateway)["refused"], json!([]));
-    // It follows from there on.
+    // From there the gateway follows further changes.
     etcd.put("routes/a", &respond("/a", "4"));
     eventually("the next change", || serves(&gateway, "/a", "4"));
 }

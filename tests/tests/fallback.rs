@@ -1,4 +1,4 @@
-//! What takes the place of an error: a page, a page from an upstream, or the answer of another upstream.
+//! Replacements for an error: a page, a page from an upstream, or the answer of another upstream.
 
 mod pages;
 mod refused_at_start;
@@ -8,14 +8,15 @@ mod upstream_pages;
 use serde_json::Value;
 use tollgate_tests::{Gateway, Http2Origin, Origin, Response};
 
-/// A gateway whose route goes to `to`, with these fallbacks and further keys of the route.
+/// Starts a gateway whose route goes to `to`, with these fallbacks and further keys of the route and the
+/// file.
 fn gateway(to: &str, fallback: &str, route: &str, file: &str) -> Gateway {
     Gateway::start(&format!(
         "workers: 1\nroutes: [{{name: r, match: \"/*\", to: \"{to}\"{route}, fallback: {fallback}}}]\n{file}\n"
     ))
 }
 
-/// An endpoint that says of each request with which status it is answered: `/503` with 503. Other targets are echoed.
+/// Starts an endpoint whose status each request chooses: `/503` gets a 503. Other targets are echoed.
 fn by_target() -> Origin {
     Origin::play(|conn| {
         while let Some(request) = conn.request() {
@@ -34,7 +35,7 @@ fn by_target() -> Origin {
     })
 }
 
-/// Returns the same in HTTP/2.
+/// Starts an endpoint as [`by_target`] does, in HTTP/2.
 fn by_target_in_http2() -> Http2Origin {
     Http2Origin::play(|stream| {
         stream.body();

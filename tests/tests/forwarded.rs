@@ -1,4 +1,5 @@
-//! What the origin is told about the client: `X-Forwarded-*`, `Forwarded` (RFC 7239), `Via`, request ids.
+//! The client's data in requests to the origin: `X-Forwarded-*`, `Forwarded` (RFC 7239), `Via`, request ids.
+//! request ids.
 
 mod client;
 
@@ -23,7 +24,7 @@ fn x_forwarded_is_set_by_default_and_replaces_what_the_client_claims() {
         assert_eq!(request.headers.all("X-Forwarded-Proto"), ["http"]);
         let host = request.headers.all("X-Forwarded-Host");
         assert!(host.len() == 1 && host[0].eq_ignore_ascii_case("www.example.org:81"), "{host:?}");
-        // A peer that is not trusted says nothing about other peers, in whatever spelling.
+        // An untrusted peer cannot announce other peers, in any spelling of the field.
         assert!(!request.headers.has("Forwarded"), "{request:?}");
         let same = |name: &&str| name.to_ascii_lowercase().replace('_', "-") == "x-forwarded-for";
         assert_eq!(request.headers.names().into_iter().filter(same).count(), 1, "{request:?}");
@@ -74,7 +75,7 @@ fn forwarded_can_be_on_and_x_forwarded_off() {
     let pairs: Vec<String> = forwarded[0].split(';').map(|pair| pair.trim().to_ascii_lowercase()).collect();
     assert!(pairs.contains(&format!("for={}", client.address().ip())), "{pairs:?}");
     assert!(pairs.contains(&"proto=http".to_owned()), "{pairs:?}");
-    // A colon is no token character: the host with a port must be quoted (RFC 7239, section 4).
+    // A colon is no token character, so a host with a port must be quoted (RFC 7239, section 4).
     assert!(pairs.contains(&"host=\"a.example:8080\"".to_owned()), "{pairs:?}");
     assert!(!request.headers.has("X-Forwarded-Host"), "{request:?}");
 }
@@ -161,7 +162,7 @@ mod request_id {
         let response =
             gateway.client().ask(format!("GET / HTTP/1.1\r\nHost: a\r\nX-Request-Id: {id}\r\n\r\n"));
         assert_eq!(response.status, 200);
-        // The record must be JSON: reading it is the test.
+        // The record must be JSON; reading it is the test.
         assert_eq!(gateway.wait_records(1).len(), 1);
     }
 }

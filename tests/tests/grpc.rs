@@ -1,4 +1,4 @@
-//! gRPC: calls, and what the gateway says of them.
+//! gRPC: calls, and the errors that the gateway itself answers.
 
 mod calls;
 mod deadlines;

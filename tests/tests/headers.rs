@@ -112,7 +112,7 @@ fn a_keep_alive_field_alone_keeps_nothing() {
 }
 
 mod connection_deletes {
-    //! Attack class 9: `Connection` names a field that the gateway itself vouches for, or that frames the message.
+    //! Attack class 9: `Connection` names a field that the gateway itself adds, or that frames the message.
 
     use super::*;
 
@@ -191,7 +191,7 @@ fn options_star_and_asterisk_form() {
     let mut client = gateway.client();
     let response = client.ask("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(response.text(), "OPTIONS * ");
-    // The asterisk is for OPTIONS alone (RFC 9112, section 3.2.4).
+    // The asterisk is valid for OPTIONS only (RFC 9112, section 3.2.4).
     let response = client.ask("GET * HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(response.status, 400);
     assert_eq!(origin.count(), 1);

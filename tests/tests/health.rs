@@ -1,4 +1,5 @@
-//! Health of endpoints: who is found out by probes or by traffic gets no requests, and gets them again when it is well.
+//! Health of endpoints: an endpoint that probes or traffic mark as unhealthy gets no requests until it
+//! recovers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -6,7 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use serde_json::Value;
 use tollgate_tests::{Gateway, Origin, ReadError, Service, Signal, eventually};
 
-/// `GET /upstreams`, the only upstream's endpoint at this index.
+/// Returns one endpoint of the only upstream from `GET /upstreams`, by its index.
 fn endpoint(gateway: &Gateway, index: usize) -> Value {
     let response = gateway.admin("/upstreams");
     assert_eq!(response.status, 200, "{response:?}");
@@ -18,7 +19,7 @@ fn state(gateway: &Gateway, index: usize) -> String {
     endpoint(gateway, index)["state"].as_str().expect("a state").to_owned()
 }
 
-/// Returns the bodies of `n` answers in a row, joined. Each is a 200.
+/// Sends `n` requests in sequence, asserts that each gets a 200, and returns the bodies joined.
 fn answers(gateway: &Gateway, n: usize) -> String {
     let mut client = gateway.client();
     let one = |_| {
@@ -29,7 +30,7 @@ fn answers(gateway: &Gateway, n: usize) -> String {
     (0..n).map(one).collect()
 }
 
-/// Two or more endpoints, with further keys of the upstream.
+/// Starts a gateway with two or more endpoints, and with further keys of the upstream.
 fn gateway(addresses: &[std::net::SocketAddr], rules: &str) -> Gateway {
     let endpoints: Vec<String> = addresses.iter().map(|address| format!("\"{address}\"")).collect();
     Gateway::start(&format!(
@@ -38,7 +39,7 @@ fn gateway(addresses: &[std::net::SocketAddr], rules: &str) -> Gateway {
     ))
 }
 
-/// An origin whose answers have a status of the test's choice. Probes (`/healthz`) and requests have one each.
+/// Starts an origin whose statuses the test sets: one for probes (`/healthz`), one for requests.
 fn switchable(name: &'static str) -> (Origin, Arc<AtomicU16>, Arc<AtomicU16>) {
     let (health, traffic) = (Arc::new(AtomicU16::new(200)), Arc::new(AtomicU16::new(200)));
     let (probed, asked) = (health.clone(), traffic.clone());
@@ -164,7 +165,8 @@ mod probes {
 
     #[test]
     fn probes_keep_to_the_limit_on_connections() {
-        // One connection at most, and a request has it: a probe that pushed in would be the second.
+        // The limit is one connection, and a request holds it. A probe that ignored the limit would be the
+        // second.
         let gate = tollgate_tests::Gate::new();
         let opened = gate.clone();
         let origin = Origin::play(move |conn| {
@@ -199,7 +201,7 @@ mod ejection {
 
     #[test]
     fn an_origin_that_answers_500_is_out_after_exactly_so_many() {
-        // Over all workers: neither of the two sees three in a row.
+        // Counted over all workers: neither of the two sees three failures in a row.
         let ((a, _, traffic), b) = (switchable("a"), Origin::named("b"));
         let gateway = gateway(
             &[a.address(), b.address()],
@@ -209,7 +211,8 @@ mod ejection {
         traffic.store(500, Ordering::SeqCst);
         let statuses: Vec<u16> = (0..200).map(|turn| clients[turn % 8].get("/").status).collect();
         let failed = statuses.iter().filter(|status| **status == 500).count();
-        // Its second ejection lasts 2 s, and so on: on a machine so slow that the first is over meanwhile there are more.
+        // The second ejection lasts 2 s, and so on. On a slow machine the first may end before the last
+        // request, so there may be several.
         let ejections = endpoint(&gateway, 0)["ejections"].as_u64().expect("a number");
         assert!(ejections >= 1);
         assert!(
@@ -238,7 +241,7 @@ mod ejection {
         let gateway = gateway(&[a.address(), b.address()], "outlier: {ejection: 1s}");
         assert_eq!(answers(&gateway, 10).matches('a').count(), 5);
         a.kill();
-        // Each is tried again where it works.
+        // Each failed request is retried at the other endpoint.
         assert_eq!(answers(&gateway, 20), "b".repeat(20));
         let shown = endpoint(&gateway, 0);
         assert_eq!(shown["ejection_cause"], "consecutive_gateway_errors", "{shown}");
@@ -265,7 +268,7 @@ mod ejection {
 
     #[test]
     fn clients_that_stall_get_nobody_ejected() {
-        // Answers begin before the requests have ended, and would end behind them.
+        // Each answer starts during its request and ends only after it.
         let early = || {
             Origin::play(|conn| {
                 while let Some(mut request) = conn.head() {

@@ -1,4 +1,5 @@
-//! A second attempt beside a slow first one: one answer, whoever gives it, and nothing left of the other.
+//! A second attempt during a slow first one: the client gets one answer, from either, and the losing attempt
+//! leaves no trace.
 
 mod bounds;
 mod losers;
@@ -6,8 +7,8 @@ mod requests;
 
 use tollgate_tests::{Gate, Gateway, Origin};
 
-/// A gateway that sends everything to these, in turn, with a hedge and further keys of the upstream. Nothing is
-/// ejected, unless these say so.
+/// Starts a gateway with these origins in turn, with a hedge and further keys of the upstream. Unless the
+/// keys set it, no endpoint is ejected.
 fn gateway(origins: &[&Origin], upstream: &str, route: &str, file: &str) -> Gateway {
     let endpoints: Vec<_> = origins.iter().map(|origin| format!("\"{}\"", origin.address())).collect();
     let hedge = if upstream.contains("hedge:") { "" } else { ", hedge: 20ms" };
@@ -19,7 +20,8 @@ fn gateway(origins: &[&Origin], upstream: &str, route: &str, file: &str) -> Gate
     ))
 }
 
-/// Answers with its name, its request's target and the length of its body, while the gate is open.
+/// Starts an origin that answers with its name, the target and the length of the body, while the gate is
+/// open.
 fn gated(name: &str) -> (Gate, Origin) {
     let (gate, name) = (Gate::new(), name.to_owned());
     let opened = gate.clone();
@@ -32,14 +34,14 @@ fn gated(name: &str) -> (Gate, Origin) {
     (gate, origin)
 }
 
-/// Returns the same, with an open gate.
+/// Starts an origin as [`gated`] does, with an open gate.
 fn quick(name: &str) -> Origin {
     let (gate, origin) = gated(name);
     gate.open();
     origin
 }
 
-/// Second attempts that were sent, and those that won.
+/// Returns how many hedged attempts were sent, and how many of them won.
 fn hedges(gateway: &Gateway) -> (u64, u64) {
     let metrics = gateway.metrics();
     let sum = |name| metrics.sum(name, "upstream=\"u\"").expect("the metric") as u64;

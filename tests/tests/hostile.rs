@@ -1,5 +1,6 @@
-//! A thousand hostile HTTP/2 connections at once, of each kind (class 10 of the attacks that a gateway must survive): good
-//! clients are served meanwhile, and memory stays bounded. Each hostile one is opened anew a moment after it was ended.
+//! A thousand simultaneous hostile HTTP/2 connections, of each kind (class 10 of the attacks that a gateway
+//! must survive). Good clients are served during the attack, and memory stays bounded. The harness replaces
+//! each hostile connection a moment after it ended.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -19,35 +20,37 @@ use tollgate_tests::{Gateway, http2};
 use crate::faults::load::{Answers, Load};
 use crate::faults::{allow_files, is_optimised};
 
-/// Hostile connections at once.
+/// How many hostile connections are open at the same time.
 const CONNECTIONS: usize = 1000;
-/// From the end of one to the begin of the next in its place.
+/// The pause between the end of a hostile connection and its replacement.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Memory that the gateway may take at most, in KiB.
+/// The limit of the gateway's memory, in KiB.
 const MEMORY: u64 = 256 * 1024;
-/// How many times as long good clients may wait as without an attack, 99 of 100 times.
+/// How many times longer than without an attack good clients may wait, at the 99th percentile.
 const SLOWER: f64 = 2.0;
-/// What that is held against at least. HTTP/2 clients wait as long without an attack, on a core that they share.
+/// The least waiting time to which [`SLOWER`] applies. HTTP/2 clients wait as long without an attack, on a
+/// core that they share.
 const USUAL: Duration = Duration::from_millis(3);
 
-/// How often each is played, all others between.
+/// How often each attack is played; all others run between its rounds.
 const ROUNDS: usize = 5;
 const QUIET: Duration = Duration::from_secs(2);
 const ATTACK: Duration = Duration::from_secs(4);
-/// It goes on until all of its connections were begun, at most so long: its thread runs when others leave it a core.
+/// How long an attack may take until all of its connections have started. Its thread runs only when other
+/// threads leave it a core.
 const LONGEST: Duration = Duration::from_secs(8);
 
-/// What a hostile client does.
+/// The behaviour of a hostile client.
 struct Attack {
     name: &'static str,
-    /// Behind the preface.
+    /// The settings after the preface.
     settings: &'static [(u16, u32)],
-    /// Once, before all else.
+    /// Bytes that are sent once, before the rounds.
     first: Vec<u8>,
-    /// Again and again, as long as the gateway takes it.
+    /// The bytes of each round, sent as long as the gateway accepts them.
     next: fn(u32) -> Vec<u8>,
     rounds: u32,
-    /// Whether it takes what the gateway sends.
+    /// Whether the client reads what the gateway sends.
     reads: bool,
 }
 
@@ -57,7 +60,7 @@ fn ask(stream: u32) -> Vec<u8> {
     frame(kind::HEADERS, END_STREAM | END_HEADERS, stream, &fields(&pseudo("/")))
 }
 
-/// A request with more fields, well formed or not.
+/// Encodes a request with further fields, well formed or not.
 fn ask_with(round: u32, more: &[(&str, &str)]) -> Vec<u8> {
     let head = [&pseudo("/")[..], more].concat();
     frame(kind::HEADERS, END_STREAM | END_HEADERS, 1 + 2 * round, &fields(&head))
@@ -69,7 +72,7 @@ fn attacks() -> Vec<Attack> {
     let begun = |name, first, next| Attack { first, ..flood(name, next) };
     let post = pseudo_of("POST", "/");
     let mut bomb = fields(&pseudo("/"));
-    // One large field in the table, then a byte for each time that it is named (RFC 7541, 6.1).
+    // One large field in the table, then one byte for each reference to it (RFC 7541, 6.1).
     bomb.extend_from_slice(&[0x40, 1, b'x', 127, 0x80 | 64, 29]);
     bomb.extend_from_slice(&vec![b'v'; 127 + 64 + (29 << 7)]);
     bomb.extend_from_slice(&[0x80 | 62; 8000]);
@@ -104,7 +107,8 @@ fn attacks() -> Vec<Attack> {
             frame(kind::HEADERS, END_STREAM | END_HEADERS, 1 + 2 * n, &fields(&head))
         }),
         Attack {
-            // One large field in the table, which each head names six times: 23 KiB of them in 60 bytes.
+            // One large field in the table, which each head references six times: 23 KiB of fields in 60
+            // bytes.
             first: frame(kind::HEADERS, END_STREAM | END_HEADERS, 1, &{
                 let mut head = fields(&pseudo("/"));
                 head.extend_from_slice(&[0x40, 1, b'x', 127, 0x80 | 29, 30]);
@@ -114,7 +118,7 @@ fn attacks() -> Vec<Attack> {
             ..flood("heads that name much in few bytes", |n| {
                 let head = [fields(&pseudo("/")), vec![0x80 | 62; 6]].concat();
                 let asks = |at| frame(kind::HEADERS, END_STREAM | END_HEADERS, 3 + 2 * (20 * n + at), &head);
-                // Behind something that costs nothing.
+                // The requests follow a frame that costs nothing.
                 [frame(99, 0, 0, &[0; 1000]), (0..20).flat_map(asks).collect()].concat()
             })
         },
@@ -157,17 +161,17 @@ fn attacks() -> Vec<Attack> {
     ]
 }
 
-/// What the hostile ones came to.
+/// Counters of the hostile connections.
 #[derive(Default)]
 struct Done {
     stop: AtomicBool,
-    /// Whose greeting, and what comes first, was sent.
+    /// Connections that sent their preface and first bytes.
     begun: AtomicU64,
     ended: AtomicU64,
     bytes: AtomicU64,
 }
 
-/// What this thread starts from now on runs on this core, the first or the last one that it has.
+/// Pins this thread, and the processes and threads that it starts from now on, to its first or last core.
 fn start_on(last: bool) {
     static CORES: OnceLock<Vec<usize>> = OnceLock::new();
     let cores = CORES.get_or_init(|| {
@@ -179,8 +183,8 @@ fn start_on(last: bool) {
     sched_setaffinity(None, &set).expect("a core");
 }
 
-/// Has this thread run only while nobody else wants its core. Otherwise what good clients wait for is mostly that the kernel
-/// shares out the cores between the gateway and who attacks it, which have machines of their own elsewhere.
+/// Runs this thread only while no other thread needs its core. Otherwise good clients wait mostly because the
+/// kernel shares the cores between the gateway and the attackers, which would have machines of their own.
 fn run_when_idle() {
     let own = rustix::thread::gettid().as_raw_nonzero().get().to_string();
     let set = Command::new("chrt").args(["--idle", "--pid", "0", &own]).status();
@@ -202,11 +206,11 @@ fn play(address: SocketAddr, attack: Arc<Attack>, done: &Arc<Done>) {
 }
 
 async fn hostile(n: usize, address: SocketAddr, attack: Arc<Attack>, done: Arc<Done>) {
-    // Not all in the same moment, which a kernel's queue would not take.
+    // The connections start spread over one pause, because the kernel's accept queue would overflow.
     tokio::time::sleep(PAUSE * n as u32 / CONNECTIONS as u32).await;
     while !done.stop.load(Ordering::SeqCst) {
         if let Ok(stream) = TcpStream::connect(address).await {
-            // Until the gateway ends it, or the time is up.
+            // Until the gateway ends the connection, or the time is up.
             tokio::select! {
                 () = one(stream, &attack, &done) => { done.ended.fetch_add(1, Ordering::SeqCst); }
                 () = until(&done.stop) => return,
@@ -237,7 +241,7 @@ async fn one(stream: TcpStream, attack: &Attack, done: &Done) {
             }
             done.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             if done.begun.load(Ordering::Relaxed) < CONNECTIONS as u64 {
-                // Others have yet to begin.
+                // Other connections have not started yet.
                 tokio::task::yield_now().await;
             }
         }
@@ -259,14 +263,14 @@ async fn until(stop: &AtomicBool) {
     }
 }
 
-/// Answers every request with 20,000 bytes, on as many connections as it gets, and fast: what good clients wait for is not to
-/// be an origin that the hostile ones keep busy.
+/// Starts an origin that answers every request with 20,000 bytes, fast and on any number of connections. Good
+/// clients must not wait for an origin that the attackers keep busy.
 fn origin() -> Gateway {
     let body = "x".repeat(20_000);
     Gateway::start(&format!("workers: 1\naccess_log: off\nroutes: [{{match: \"/*\", respond: {body}}}]\n"))
 }
 
-/// Good clients in HTTP/2, each on a connection of its own.
+/// Starts good HTTP/2 clients, each on a connection of its own.
 fn http2_load(gateway: &Gateway) -> Load {
     Load::by((0..4).map(|_| {
         let mut client = gateway.http2();
@@ -289,7 +293,7 @@ fn http2_load(gateway: &Gateway) -> Load {
     }))
 }
 
-/// What good clients get, in HTTP/1 and in HTTP/2, while this waits.
+/// Measures the answers that good clients get in HTTP/1 and in HTTP/2 while `wait` runs.
 fn good(gateway: &Gateway, wait: impl FnOnce()) -> [Answers; 2] {
     let load = Load::start(gateway.address(), 4, Duration::from_millis(5));
     let good = http2_load(gateway);
@@ -297,7 +301,7 @@ fn good(gateway: &Gateway, wait: impl FnOnce()) -> [Answers; 2] {
     [load.end(), good.end()]
 }
 
-/// Waits as long as an attack is measured.
+/// Waits for the measured part of an attack.
 fn attacked(done: &Done) {
     let begun = Instant::now();
     thread::sleep(ATTACK);
@@ -306,19 +310,19 @@ fn attacked(done: &Done) {
     }
 }
 
-/// What a round of an attack came to.
+/// The results of one round of an attack.
 struct Round {
-    /// Of each protocol, the time within which 99 of 100 answers came: without the attack, and under it.
+    /// For each protocol, the 99th percentile of the waiting times without the attack and under it.
     waits: [(Duration, Duration); 2],
-    /// Of good clients.
+    /// Failed answers of good clients.
     failures: Vec<String>,
-    /// The most that the gateway took, in KiB.
+    /// The gateway's peak memory, in KiB.
     memory: u64,
 }
 
 impl Round {
-    /// Plays it against a gateway of its own, which has a core to itself: on one that it shares with its clients and its origin,
-    /// what they wait for is mostly each other.
+    /// Plays the attack against a gateway of its own on a core of its own. On a core shared with its clients
+    /// and origin, they would mostly wait for each other.
     fn play(attack: &Arc<Attack>) -> Self {
         start_on(true);
         let origin = origin();
@@ -366,8 +370,8 @@ impl Round {
     }
 }
 
-/// What is wrong with an attack's rounds: a failed answer or too much memory in any, or good clients that wait too long in
-/// the median one. One alone would tell of whatever else the machine did meanwhile.
+/// Returns the faults in an attack's rounds: a failed answer or too much memory in any round, or too long a
+/// wait of good clients in the median round. A single round would also show other activity on the machine.
 fn wrongs(rounds: &[Round]) -> Vec<String> {
     let mut wrongs = Vec::new();
     if let Some(round) = rounds.iter().find(|round| !round.failures.is_empty()) {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tollgate_tests::{Gate, Gateway, Origin, ReadError, eventually};
 
-/// Plays `bytes` for `/bad` (then closes when told to), and answers everything else well.
+/// Starts an origin that sends `bytes` for `/bad` (and then closes if `close` is set), and answers everything
+/// else well.
 fn bad_once(bytes: Vec<u8>, close: bool) -> Origin {
     Origin::play(move |conn| {
         while let Some(request) = conn.request() {
@@ -21,7 +22,8 @@ fn bad_once(bytes: Vec<u8>, close: bool) -> Origin {
     })
 }
 
-/// Demands a 502 with `reason` for a response of these bytes, and that the client's connection lives on.
+/// Asserts that the gateway answers such a response with a 502 and `reason`, and keeps the client's
+/// connection.
 fn refused(bytes: &[u8], reason: &str, close: bool) {
     let shown = bytes[..bytes.len().min(100)].escape_ascii().to_string();
     let origin = bad_once(bytes.to_vec(), close);
@@ -165,7 +167,7 @@ fn bodies_that_are_cut_are_not_passed_off_as_whole() {
         ("Transfer-Encoding: chunked\r\n\r\n4\r\n01", false),
         ("Transfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n0\r\n", false),
         ("Transfer-Encoding: chunked\r\n\r\n", false),
-        // Only an orderly end tells the end of a body that is delimited by it.
+        // A body that the end of the connection delimits is complete only after an orderly end.
         ("X: close-delimited\r\n\r\n0123", true),
     ] {
         let gate = Gate::new();
@@ -244,8 +246,8 @@ fn an_answer_that_comes_before_the_request() {
         assert!(response.status == 200 || response.status == 502, "{response:?}");
         assert!(origin.connections() <= 2 * i, "connections are tried without end");
     }
-    // What was left over answered nobody: no connection carried two requests.
-    // (The list is read once: a request may reach the origin after its eager answer reached the client.)
+    // The surplus answers reached no client: no connection carried two requests. The list is read once,
+    // because a request may reach the origin after its eager answer reached the client.
     let carried: Vec<usize> = origin.requests().iter().map(|request| request.connection).collect();
     let different: std::collections::BTreeSet<&usize> = carried.iter().collect();
     assert_eq!(different.len(), carried.len(), "{carried:?}");
@@ -286,7 +288,7 @@ fn a_reset_instead_of_an_answer() {
         let response = client.get("/");
         assert_eq!((response.status, response.reason()), (502, "connection_terminated"));
     }
-    // Each was tried twice.
+    // Each request was tried twice.
     assert_eq!(origin.count(), 6);
     gateway.reconcile(&[&origin]);
 }

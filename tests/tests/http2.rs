@@ -1,4 +1,4 @@
-//! HTTP/2 clients by prior knowledge (RFC 9113), with HTTP/1 origins behind.
+//! HTTP/2 clients by prior knowledge (RFC 9113), with HTTP/1 origins.
 
 mod crowd;
 mod events;

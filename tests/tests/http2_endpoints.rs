@@ -11,12 +11,13 @@ mod websocket;
 
 use tollgate_tests::{Gateway, Http2Origin};
 
-/// A gateway whose only endpoint is this origin.
+/// Starts a gateway whose only endpoint is this origin.
 fn to(origin: &Http2Origin) -> Gateway {
     Gateway::start(&format!("workers: 1\nroutes:\n- {{match: /*, to: \"h2c://{}\"}}\n", origin.address()))
 }
 
-/// A gateway whose only endpoint is this origin, with more keys of the upstream, each on a line of its own.
+/// Starts a gateway whose only endpoint is this origin, with further keys of the upstream, each on a line of
+/// its own.
 fn with(origin: &Http2Origin, keys: &str) -> Gateway {
     Gateway::start(&format!(
         "workers: 1\nroutes:\n- {{match: /*, to: up}}\nupstreams:\n  up:\n    endpoints: \"h2c://{}\"\n{keys}",

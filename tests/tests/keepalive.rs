@@ -1,4 +1,4 @@
-//! Connections that are kept, on both sides (RFC 9112, section 9), and HTTP/1.0.
+//! Connections that stay open, on both sides (RFC 9112, section 9), and HTTP/1.0.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ fn connection_close_ends_the_connection_after_the_answer() {
         let response = client.ask(format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: {token}\r\n\r\n"));
         assert_eq!((response.status, response.says_close()), (200, true), "{token}");
         client.expect_close();
-        // The client's wish is no reason to give up the connection to the origin.
+        // The client's `Connection: close` does not close the connection to the origin.
         assert_eq!(gateway.client().get("/").status, 200);
         assert_eq!(origin.connections(), 1, "{token}");
     }
@@ -161,7 +161,7 @@ mod http_1_0 {
         let origin = Origin::play(|conn| {
             if conn.request().is_some() {
                 conn.send("HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok");
-                // It waits: whoever used the connection again would hang.
+                // The origin sends nothing more: a request that reused the connection would hang.
                 conn.wait_close();
             }
         });
@@ -192,7 +192,7 @@ mod http_1_0 {
 
 #[test]
 fn empty_lines_before_a_request_are_skipped() {
-    // RFC 9112, section 2.2: at least one SHOULD be ignored.
+    // RFC 9112, section 2.2: a server SHOULD ignore at least one empty line.
     let origin = Origin::ok();
     let gateway = Gateway::to(&origin);
     let mut client = gateway.client();
@@ -229,7 +229,7 @@ fn requests_a_connection_are_limited() {
 
 #[test]
 fn requests_a_connection_are_limited_whatever_the_answers() {
-    // Nobody listens there.
+    // No process listens on this port.
     let gateway = Gateway::start(
         "limits: {requests_per_connection: 3}\nroutes: [{match: \"/*\", to: \"127.0.0.1:1\"}]\n",
     );
@@ -263,8 +263,8 @@ fn an_origin_that_closes_does_not_close_the_client() {
 mod stale {
     use super::*;
 
-    /// Answers the first request of the first connection, and closes it when a second one has come; every other
-    /// connection works.
+    /// Starts an origin that answers the first request of the first connection, and closes that connection on
+    /// its second request. Every other connection works.
     fn forgetful() -> Origin {
         Origin::play(|conn| {
             while let Some(request) = conn.request() {
@@ -314,7 +314,9 @@ mod stale {
 
     #[test]
     fn an_idle_connection_that_the_origin_closed_is_not_used() {
-        // The end of the connection is known before the request comes: even a POST goes to a fresh one.
+        // The end of the connection reaches the gateway before the request does: even a POST goes to a new
+        // one.
+        // new one.
         let origin = Origin::play(|conn| {
             if conn.request().is_some() {
                 conn.ok("ok");
@@ -325,7 +327,7 @@ mod stale {
         for round in 1..=5 {
             assert_eq!(client.post("/", b"body").status, 200);
             eventually("the origin to close", || origin.open() == 0);
-            // The FIN has left the origin; give the gateway's worker its turn to see it.
+            // The origin has sent the FIN; the gateway's worker needs a turn to see it.
             eventually("the gateway to see it", || {
                 gateway.metrics().sum("tollgate_upstream_connections", "").is_none_or(|n| n == 0.0)
             });
@@ -351,7 +353,7 @@ mod stale {
     #[test]
     fn a_second_stale_connection_is_not_met_by_the_second_try() {
         // Two idle connections, both about to close: the request is sent at most twice, the second time on a
-        // fresh connection.
+        // new connection.
         let gate = Gate::new();
         let opened = gate.clone();
         let origin = Origin::play(move |conn| {
@@ -437,7 +439,7 @@ mod unasked {
 
     #[test]
     fn a_second_answer_to_head_is_unasked() {
-        // The body that an origin wrongly sends to HEAD must not become the next answer.
+        // The body that an origin wrongly sends after a HEAD must not become the next answer.
         let origin =
             Origin::fixed(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{EVIL}", EVIL.len()));
         let gateway = Gateway::to(&origin);
@@ -449,7 +451,7 @@ mod unasked {
     }
 }
 
-/// A listener whose clients may end their direction before their answers come.
+/// A listener whose clients may end their direction before their answers arrive.
 const HALF_CLOSE: &str = "listen: {bind: $LISTEN, half_close: on}";
 
 #[test]
@@ -528,7 +530,7 @@ fn a_client_that_pipelines_and_never_reads_is_held_back() {
         assert!(written < 100 << 20, "the gateway reads on for answers that nobody takes");
     }
     assert!(gateway.peak_kib() < 32 << 10, "{} KiB", gateway.peak_kib());
-    // Others are served meanwhile.
+    // Other clients are served during this.
     assert_eq!(gateway.client().get("/").status, 200);
     client.reset();
 }

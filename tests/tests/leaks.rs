@@ -1,10 +1,11 @@
 //! Mixed load for ten minutes: resident memory, descriptors and held permits stay flat.
 //!
-//! Requests succeed, are aborted and are reset on both HTTP versions while the gateway reloads its file and routes come
-//! and go over the admin API. Each of these paths has state to release; a path that forgets some of it grows with time.
-//! The first two minutes are left to caches, pools and the allocator to reach their working size.
+//! Requests succeed, are aborted and are reset on both HTTP versions while the gateway reloads its file and
+//! routes come and go over the admin API. Each of these paths has state to release; a path that forgets some
+//! of it grows with time. The first two minutes are left to caches, pools and the allocator to reach their
+//! working size.
 //!
-//! `make leaks` runs this; `LEAK_SECONDS` shortens it for a trial, but then the figures say less.
+//! `make leaks` runs this; `LEAK_SECONDS` shortens it for a trial, but then the figures mean less.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,19 +17,22 @@ use serde_json::json;
 use tollgate_tests::http2::{self, Http2};
 use tollgate_tests::{Client, Gateway, Origin, Signal, eventually};
 
-/// How long the load lasts, in seconds, unless `LEAK_SECONDS` says otherwise.
+/// How long the load lasts, in seconds, unless `LEAK_SECONDS` overrides it.
 const SECONDS: u64 = 600;
-/// Parts of the run of equal length: the first, two of ten minutes, is not judged; the second is compared with the last.
+/// Parts of the run of equal length. The first part (two minutes of ten) is not judged; the second is
+/// compared with the last.
 const PARTS: u32 = 5;
-/// Most that the mean of resident memory may grow from the second part to the last.
+/// How much the mean of resident memory may grow from the second part to the last.
 const MOST_GROWTH: f64 = 0.05;
 /// Routes that the admin API's client adds and removes in turn.
 const ROUTES: usize = 50;
-/// A body that neither side's buffers take whole.
+/// The size of a body that fits into the buffers of neither side.
 const BODY_BYTES: usize = 4 << 20;
-/// What each kind of client waits between two rounds. Two cores carry all of them, and late answers do not fill the limits.
+/// The pause of each kind of client between two rounds. Two cores carry all of them, and late answers do not
+/// reach the limits.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Fewer rounds a second than this of any kind of client, and the run says nothing about it.
+/// The least number of rounds a second of each kind of client. Below it, the run proves nothing about that
+/// kind.
 const FEWEST_ROUNDS_PER_SECOND: f64 = 0.2;
 
 const CONFIG: &str = "\
@@ -45,7 +49,7 @@ routes:
     policies: {headers: {response: {set: {X-A: b}}}, compression: on}
 ";
 
-/// Answers by path: at once, late, or with a body that a client leaves half read.
+/// Starts an origin that answers by path: at once, late, or with a body that a client leaves half read.
 fn origin() -> Origin {
     Origin::play(|conn| {
         while let Some(request) = conn.request() {
@@ -68,7 +72,7 @@ fn origin() -> Origin {
     })
 }
 
-/// Threads that repeat an action until they are stopped, and how often they did.
+/// Threads that repeat an action until they are stopped, and the counts of their rounds.
 struct Chores {
     stop: Arc<AtomicBool>,
     threads: Vec<(&'static str, Arc<AtomicU64>, JoinHandle<()>)>,
@@ -92,7 +96,7 @@ impl Chores {
         self.threads.push((name, count, thread));
     }
 
-    /// Stops all of them, and returns how often each ran.
+    /// Stops all threads, and returns how many rounds each ran.
     fn end(self) -> Vec<(&'static str, u64)> {
         self.stop.store(true, Ordering::SeqCst);
         let join = |(name, count, thread): (_, Arc<AtomicU64>, JoinHandle<()>)| {
@@ -103,7 +107,7 @@ impl Chores {
     }
 }
 
-/// A client, where the gateway had a place for it.
+/// Runs `action` with a client, if the gateway accepts the connection.
 fn with_client(address: SocketAddr, action: impl FnOnce(Client)) {
     if let Some(client) = Client::try_connect(address) {
         action(client);
@@ -206,7 +210,7 @@ fn memory_is_flat_under_ten_minutes_of_mixed_load() {
         reloads += 1;
         std::thread::sleep(Duration::from_secs(1));
         let at = (begun.elapsed().as_secs_f64() / part.as_secs_f64()) as usize;
-        // Memory of the process alone: pages of the binary come and go with the machine's.
+        // Anonymous memory only: the machine evicts and reloads pages of the binary on its own.
         resident_kib[at.min(PARTS as usize - 1)].push(gateway.memory_kib("RssAnon"));
     }
     let counts = chores.end();

@@ -1,4 +1,4 @@
-//! Sizes and counts: each limit has its status and reason, and what just fits passes.
+//! Limits of sizes and counts. Each limit has its status and reason, and a request just below it passes.
 
 use tollgate_tests::{Client, Gateway, Origin, ReadError, Response, eventually};
 
@@ -29,7 +29,7 @@ fn request_line() {
             refused(&mut client, 414, "request_line_too_long");
         }
     }
-    // A line that never ends is refused as soon as it is too long.
+    // A line without an end is refused as soon as it is too long.
     let mut client = gateway.client();
     client.send(format!("GET {}", target(3000)));
     refused(&mut client, 414, "request_line_too_long");
@@ -106,7 +106,7 @@ mod body {
         assert_eq!(gateway.client().post("/big/", &[b'x'; 1000]).status, 200);
         for (target, length) in [("/", 101_u64), ("/big/", 1001), ("/", 1 << 60)] {
             let mut client = gateway.client();
-            // Only the head: the answer does not wait for a body.
+            // Only the head is sent: the answer does not wait for a body.
             client.send(format!("POST {target} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n"));
             refused(&mut client, 413, "body_too_large");
         }
@@ -126,7 +126,7 @@ mod body {
             client.send(format!("{head}{body}"));
             refused(&mut client, 413, "body_too_large");
         }
-        // All of it is here: the connection goes on.
+        // The whole body is here, so the connection stays open.
         let mut client = gateway.client();
         client.send(format!("{head}65\r\n{}\r\n0\r\n\r\n", "x".repeat(101)));
         let response = client.response();
@@ -145,7 +145,8 @@ mod body {
 
 #[test]
 fn a_refusal_is_heard_by_a_client_that_still_sends() {
-    // Without a lingering close the client's further bytes would draw a reset, and the answer could be lost.
+    // Without a lingering close, the client's further bytes would trigger a reset, and the answer could be
+    // lost.
     let origin = Origin::ok();
     let gateway = Gateway::with(&origin, "limits: {body: 1000}");
     for _ in 0..10 {
@@ -154,7 +155,7 @@ fn a_refusal_is_heard_by_a_client_that_still_sends() {
         let mut writer = client.wire().stream().expect("open").try_clone().expect("clone");
         let sending = std::thread::spawn(move || {
             use std::io::Write;
-            // It may be told to stop by a reset, but only after the answer could be read.
+            // A reset may stop the writer, but only after the client could read the answer.
             let _ = writer.write_all(&vec![b'x'; 4_000_000]);
         });
         assert_eq!(client.response().status, 413);
@@ -169,7 +170,7 @@ fn connections() {
     let origin = Origin::ok();
     let gateway = Gateway::with(&origin, "limits: {connections: 5}");
     let mut kept: Vec<Client> = Vec::new();
-    // Connections that the harness made to see that the gateway is there may still be on their way out.
+    // The connections by which the harness checked the gateway's readiness may still be closing.
     eventually("five connections", || {
         kept.clear();
         for _ in 0..5 {

@@ -1,4 +1,4 @@
-//! Where clients come in: Unix sockets, and how long a connection may live.
+//! Listeners: Unix sockets, and how long a connection may live.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -35,10 +35,10 @@ fn clients_come_by_a_unix_socket() {
     assert_eq!(mode, 0o640);
     eventually("the record", || gateway.records().iter().any(|record| record["client"] == "unix:"));
     assert_eq!(gateway.client().get("/").status, 200, "the other listener is there too");
-    // A process that takes this one's place has the same socket.
+    // The process that takes over by an upgrade has the same socket.
     gateway.upgrade();
     assert!(ask(&path, "").expect("an answer").starts_with("HTTP/1.1 200 OK"));
-    // A file that does not name it any more ends it.
+    // A config without the socket closes it.
     gateway.write_config(&config(&origin, ""));
     gateway.signal(Signal::HUP);
     eventually("the socket to be gone", || !path.exists());
@@ -62,7 +62,7 @@ fn a_socket_that_was_left_is_replaced_and_another_process_is_not() {
     let listen = format!(", \"unix:{}\"", path.display());
     let gateway = Gateway::start(&config(&origin, &listen));
     assert!(ask(&path, "").expect("an answer").starts_with("HTTP/1.1 200 OK"));
-    // The second one finds somebody there, and keeps what it had.
+    // The second gateway finds the socket in use, and keeps its previous configuration.
     let other = Gateway::start(&config(&origin, ""));
     other.write_config(&config(&origin, &listen));
     other.signal(Signal::HUP);
@@ -106,7 +106,8 @@ fn connections_to_endpoints_begin_where_the_upstream_says() {
     assert_eq!(gateway.client().get("/").status, 200);
     eventually("a probe", || peers.lock().expect("peers").len() >= 2);
     assert!(peers.lock().expect("peers").iter().all(|peer| peer == "127.0.0.9"), "{peers:?}");
-    // Another one from the next connection on; one that this machine has not is no connection.
+    // Another source address applies from the next connection on. An address that this machine lacks opens no
+    // connection.
     gateway.write_config(&yaml("127.0.0.10"));
     gateway.signal(Signal::HUP);
     eventually("the other address", || {
@@ -143,7 +144,7 @@ fn a_route_has_its_own_idle_timeout_and_age() {
          - {{match: /aging, respond: aging, timeouts: {{age: 1s}}}}\n- {{match: /*, to: *to}}\n",
         origin.address()
     ));
-    // The last request's route counts.
+    // The last request's route sets the idle timeout.
     let (mut short, mut long) = (gateway.client(), gateway.client());
     for (client, paths) in [(&mut short, ["/", "/short"]), (&mut long, ["/short", "/"])] {
         for path in paths {
@@ -153,17 +154,18 @@ fn a_route_has_its_own_idle_timeout_and_age() {
     }
     short.expect_close();
     assert_eq!(long.get("/off").text(), "off");
-    // One that is older than a route lets it be is told so with that route's answer.
+    // If a connection is older than the age of a route, this route's answer announces the close.
     let response = long.get("/old");
     assert_eq!((response.text().as_str(), response.says_close()), ("old", true));
     long.expect_close();
-    // One that is not yet is told when it is, or closed when it is idle; whatever its later requests are of.
+    // If it is younger, a later answer announces the close at that age, or an idle connection closes then.
+    // The routes of later requests do not matter.
     let mut client = gateway.client();
     assert!(!client.get("/aging").says_close());
     assert!(!client.get("/").says_close());
     client.expect_close();
 
-    // HTTP/2: the idle timeout is that of the stream that has ended last, the age that of any.
+    // HTTP/2: the stream that ended last sets the idle timeout; the age of any of its routes counts.
     let mut http2 = gateway.http2();
     assert_eq!((http2.get("/").status, http2.get("/short").status), (200, 200));
     eventually("GOAWAY", || !http2.is_open());
@@ -209,7 +211,7 @@ fn an_old_connection_is_told_to_leave_with_its_next_answer() {
     let gateway = Gateway::with(&origin, "timeouts: {age: 400ms}");
     let start = Instant::now();
     let mut client = gateway.client();
-    // The next request has always begun: a connection that is idle goes without an answer.
+    // The next request has always started, because an idle connection would close without an answer.
     client.send("G");
     let mut last = None;
     while start.elapsed() < Duration::from_secs(15) {
@@ -224,7 +226,8 @@ fn an_old_connection_is_told_to_leave_with_its_next_answer() {
     }
     assert!(last.expect("a last answer") >= Duration::from_millis(400));
     client.expect_close();
-    // An idle connection closes at its greatest age. An HTTP/2 connection gets a GOAWAY then, also with requests in progress.
+    // An idle connection closes at its maximum age. An HTTP/2 connection gets a GOAWAY then, also with
+    // requests in progress.
     gateway.client().expect_close();
     let mut http2 = gateway.http2();
     assert_eq!(http2.get("/").status, 200);

@@ -1,4 +1,4 @@
-//! The access log: formats, targets, rotation, and that it never holds up traffic.
+//! The access log: formats, targets, rotation; and that it never delays traffic.
 
 mod choice;
 mod syslog;
@@ -178,7 +178,7 @@ fn the_bytes_at_fault_are_in_the_line() {
         let records = gateway.wait_records(count);
         assert_eq!(records[count - 1]["detail"], detail, "{text:?}: {records:#?}");
     }
-    // However long a line is, little of it is shown.
+    // The detail shows only the start of a long line.
     gateway.client().ask(format!("GET /{long} b HTTP/1.1\r\nHost: a\r\n\r\n"));
     let record = &gateway.wait_records(count + 1)[count];
     assert!(record["detail"].as_str().is_some_and(|detail| (20..=64).contains(&detail.len())), "{record}");
@@ -226,7 +226,7 @@ fn a_full_disk_stalls_nobody_and_drops_are_counted() {
     let origin = Origin::ok();
     let gateway = Gateway::with(&origin, "access_log: {to: /dev/full, format: json}");
     let mut client = gateway.client();
-    // Enough for all that may wait to be full: 4 MiB a worker.
+    // Enough to fill the queue of waiting lines: 4 MiB for each worker.
     let target = format!("/{}", "x".repeat(7000));
     for _ in 0..1500 {
         assert_eq!(client.get(&target).status, 200);
@@ -246,7 +246,7 @@ fn a_pipe_that_nobody_reads_stalls_nobody() {
     let pipe = directory.join("log.pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
     assert!(made.success());
-    // Held open, but never read.
+    // The pipe is held open but never read.
     let held = fs::OpenOptions::new().read(true).write(true).open(&pipe).expect("the pipe opens");
     let gateway = Gateway::with(&origin, &format!("access_log: {{to: {}, format: json}}", pipe.display()));
     let mut client = gateway.client();

@@ -1,8 +1,8 @@
-//! Requests that come back to the gateway that sent them.
+//! Requests that return to the gateway that sent them.
 
 use tollgate_tests::{Gateway, Origin, tollgate};
 
-/// Returns how many requests the gateway has carried when one of them has ended.
+/// Waits until no further request ends, and returns how many requests the gateway has carried.
 fn carried(gateway: &Gateway) -> usize {
     let mut count = 0;
     tollgate_tests::eventually("the last of them has ended", || {
@@ -14,7 +14,7 @@ fn carried(gateway: &Gateway) -> usize {
 
 #[test]
 fn a_route_to_the_gateway_itself_ends_with_508() {
-    // The harness listens at an address of its own, where neither `localhost` nor 0.0.0.0 leads.
+    // The harness listens on an address of its own, to which neither `localhost` nor 0.0.0.0 leads.
     for (to, listen) in [
         ("$LISTEN", "$LISTEN"),
         ("localhost:PORT", "0.0.0.0:PORT"),
@@ -30,7 +30,7 @@ fn a_route_to_the_gateway_itself_ends_with_508() {
         assert_eq!((response.status, response.reason()), (508, "loop_detected"), "{to}");
         let of = |path: &str| gateway.records().iter().filter(|record| record["path"] == path).count();
         tollgate_tests::eventually("their records", || of("/x") >= 3);
-        // One more would be there by the time that those of a later request are.
+        // If there were a fourth record, it would be written before the records of a later request.
         gateway.client().get("/last");
         tollgate_tests::eventually("later records", || of("/last") >= 3);
         assert_eq!(of("/x"), 3, "{to}: it came back twice");
@@ -54,7 +54,7 @@ fn a_request_may_come_back_as_often_as_it_is_allowed_to() {
     for (path, status) in [("/0/x", 200), ("/1/x", 200), ("/2/x", 200), ("/3/x", 508)] {
         assert_eq!(gateway.client().get(path).status, status, "{path}");
     }
-    // The marks go on, and so does what another gateway has said.
+    // The marks are forwarded, and so is the mark of another gateway.
     let request = "GET /2/x HTTP/1.1\r\nHost: a\r\nCDN-Loop: other.example\r\n\r\n";
     assert_eq!(gateway.client().ask(request).status, 200);
     let seen = origin.requests().pop().expect("a request").headers;
@@ -69,7 +69,7 @@ fn a_request_may_come_back_as_often_as_it_is_allowed_to() {
         "nothing is said where nothing comes back"
     );
     let gateway = Gateway::start(&format!("limits: {{loops: 0}}\n{routes}"));
-    // That it comes back is known when a connection was opened.
+    // The gateway detects a route to itself when it opens a connection; later requests are marked.
     gateway.client().get("/1/x");
     assert_eq!(gateway.client().get("/1/x").status, 508);
 }

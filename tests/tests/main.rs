@@ -1,4 +1,4 @@
-//! End-to-end tests through the real binary. One module a theme; its first lines say what it holds.
+//! End-to-end tests through the real binary. Each module covers one theme; its first lines say which.
 
 mod admin;
 mod api;

@@ -1,9 +1,10 @@
-//! What endpoints write loosely and a proxy may mend (RFC 9112, 4, 5.1, 5.2 and 7.1.1), and what is passed on of it.
+//! Syntax errors in endpoints' responses that a proxy may repair (RFC 9112, 4, 5.1, 5.2 and 7.1.1), and what
+//! the gateway passes on.
 
 use tollgate_tests::http2::get;
 use tollgate_tests::{Framing, Gateway, Origin};
 
-/// Sends these bytes for every request.
+/// Sends a `GET` and returns the raw bytes of the whole answer.
 fn raw(gateway: &Gateway) -> String {
     let mut client = gateway.client();
     client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -25,7 +26,7 @@ fn a_status_line_without_the_blank_behind_the_status_gets_one() {
         assert!(got.ends_with("\r\n\r\nok"), "{got:?}");
         assert_eq!(gateway.http2().ask(get("/")).text(), "ok");
     }
-    // An interim response has one too.
+    // An interim response gets a blank after its status too.
     let origin = Origin::fixed("HTTP/1.1 103\r\nLink: a\r\n\r\nHTTP/1.1 200\r\nContent-Length: 0\r\n\r\n");
     let got = raw(&Gateway::to(&origin));
     assert!(got.starts_with("HTTP/1.1 103 \r\nLink: a\r\n\r\nHTTP/1.1 200 \r\n"), "{got:?}");
@@ -112,11 +113,11 @@ fn upgrade_required_says_to_what() {
     }
     let response = client.ask("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert!(response.says_close() && response.headers.lists("Connection", "upgrade"), "{response:?}");
-    // HTTP/2 has no such field (RFC 9113, 8.2.2).
+    // HTTP/2 has no `Upgrade` field (RFC 9113, 8.2.2).
     let response = gateway.http2().ask(get("/"));
     assert_eq!((response.status, response.header("upgrade")), (426, None));
     assert!(!response.headers.has("connection"));
-    // Another status offers nothing.
+    // With another status the gateway removes the field.
     let origin = Origin::fixed(answer.replace("426 Upgrade Required", "200 OK"));
     assert_eq!(Gateway::to(&origin).client().get("/").header("Upgrade"), None);
 }
@@ -142,7 +143,7 @@ fn a_write_without_a_body_in_http_2_has_a_length_in_http_1() {
     }
     assert_eq!(client.ask(request("POST", "/", &[("content-length", "0")])).status, 200);
     assert_eq!(origin.requests().pop().expect("a request").headers.all("Content-Length"), ["0"]);
-    // What a client of HTTP/1 does not say is not said for it.
+    // The gateway adds no length that an HTTP/1 client did not send.
     gateway.client().ask("POST / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(!origin.requests().pop().expect("a request").headers.has("Content-Length"));
     gateway.reconcile(&[&origin]);

@@ -76,7 +76,7 @@ fn gauges_follow_what_is_open() {
 #[test]
 fn nothing_a_client_sends_becomes_a_label() {
     let gateway = Gateway::start("routes: [{match: /only, respond: 204}]");
-    // Those without labels come and go with what is measured, such as the cost of a request.
+    // Series without labels appear and disappear with what they measure, such as the cost of a request.
     let labelled =
         |gateway: &Gateway| gateway.metrics().0.iter().filter(|(name, _)| name.contains('{')).count();
     let mut client = gateway.client();

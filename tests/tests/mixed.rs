@@ -1,11 +1,12 @@
-//! Everything at once: good and bad clients, closing origins, reloads. The books must balance and nothing may leak.
+//! Everything at once: good and bad clients, closing origins, reloads. The counts must agree, and nothing may
+//! leak.
 
 use std::thread;
 use std::time::Duration;
 
 use tollgate_tests::{Client, Gateway, Origin, Signal, eventually, full_backlog};
 
-/// A small generator (xorshift), so that a run can be repeated.
+/// A small random generator (xorshift), so that a run can be repeated.
 struct Dice(u64);
 
 impl Dice {
@@ -17,7 +18,7 @@ impl Dice {
     }
 }
 
-/// One random thing that a client may do, and its right answer.
+/// Does one random thing that a client may do, and checks the answer.
 fn act(client: &mut Client, dice: &mut Dice, name: &str) -> bool {
     let body = "b".repeat(usize::try_from(dice.roll(20_000)).expect("small"));
     match dice.roll(8) {
@@ -97,8 +98,8 @@ fn the_books_balance_whatever_clients_do_and_while_plans_change() {
 
 #[test]
 fn no_get_is_lost_to_an_origin_that_closes_without_a_word() {
-    // Every connection carries one request and is then closed a moment later: the gateway meets connections that are
-    // just closing all the time.
+    // Every connection carries one request and closes a moment later, so the gateway keeps hitting
+    // connections that are about to close.
     let origin = Origin::play(|conn| {
         if conn.request().is_some() {
             conn.ok("ok");

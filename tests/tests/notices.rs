@@ -1,4 +1,4 @@
-//! What is said on the standard error.
+//! Notices on standard error.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use tollgate_tests::{Gateway, Signal, binary, eventually};
 #[test]
 fn one_that_takes_nothing_ends_nothing() {
     let program = std::env::temp_dir().join(format!("tollgate-notices-{}", std::process::id()));
-    // As a full disk, or a pipe whose reader has ended.
+    // Like a full disk, or a pipe whose reader has closed it.
     fs::write(&program, format!("#!/bin/sh\nexec {} \"$@\" 2>/dev/full\n", binary().display()))
         .expect("written");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("permissions");
@@ -35,13 +35,13 @@ fn a_reader_that_takes_nothing_stops_nothing() {
     let (program, pipe) = (directory.join("program"), directory.join("pipe"));
     let mode = rustix::fs::Mode::from(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
-    // It is open at its other end, and nobody reads.
+    // The pipe is open for reading, but no process reads it.
     let _reader = fs::OpenOptions::new().read(true).write(true).open(&pipe).expect("both ends");
     let script = format!("#!/bin/sh\nexec {} \"$@\" 2>{}\n", binary().display(), pipe.display());
     fs::write(&program, script).expect("written");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("permissions");
     let mut gateway = Gateway::start_program(&program, "routes: [{match: /version, respond: one}]");
-    // More than the pipe takes.
+    // More than the pipe holds.
     let wrong: String = (0..300).map(|n| format!("- {{match: /{n}, respnd: x}}\n")).collect();
     gateway.write_config(&format!("routes:\n{wrong}"));
     gateway.signal(Signal::HUP);

@@ -1,4 +1,4 @@
-//! The access log, told to an OpenTelemetry collector.
+//! The access log, sent to an OpenTelemetry collector.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -11,12 +11,12 @@ use tollgate_tests::{
     Authority, Gateway, Origin, Request, Signal, TlsOrigin, binary, eventually, free_address, refused_address,
 };
 
-/// A collector, which answers as collectors do.
+/// Starts a collector that accepts everything.
 fn collector() -> Origin {
     Origin::fixed("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
 }
 
-/// Returns all records that a collector has got.
+/// Returns all records that a collector received.
 fn records(collector: &Origin) -> Vec<Value> {
     let documents = collector.whole_requests().into_iter().map(|request| {
         assert_eq!((request.method.as_str(), request.target.as_str()), ("POST", "/v1/logs"));
@@ -37,7 +37,7 @@ fn fact<'a>(record: &'a Value, key: &str) -> &'a Value {
     &found.unwrap_or_else(|| panic!("no {key} in {record}"))["value"]
 }
 
-/// A gateway whose log goes nowhere else.
+/// Starts a gateway whose log goes only to the collector.
 fn gateway(origin: &Origin, url: &str) -> Gateway {
     Gateway::start(&format!(
         "access_log: {{to: \"off\", otlp: {{url: \"{url}\", service: door, headers: {{X-Token: t}}}}}}\n\
@@ -74,7 +74,7 @@ fn every_line_is_told() {
     let bad =
         told.iter().find(|record| record["body"]["stringValue"] == "GET /%00 400").expect("the bad one");
     assert_eq!(fact(bad, "error.type")["stringValue"], "bad_path");
-    // In one batch or in several: that is a matter of time.
+    // Timing decides whether they arrive in one batch or in several.
     let marked = |request: &Request| request.headers.get("X-Token") == Some("t");
     assert!(collector.requests().iter().all(marked));
     let lines = gateway.metrics().sum("tollgate_access_log_lines_total", "").unwrap_or(0.0);
@@ -92,9 +92,10 @@ fn a_collector_that_is_dead_costs_lines_and_no_requests() {
     eventually("they are counted", || {
         gateway.metrics().sum("tollgate_access_log_dropped_total", "") == Some(50.0)
     });
-    // How many were lost by then is a matter of time: it is said at once, and not of every batch.
+    // Timing decides how many were lost by then: the gateway reports the loss at once, and not for every
+    // batch.
     eventually("it is said", || gateway.stderr().contains(" lines are lost so far"));
-    // A reload gives it a collector that is there.
+    // A reload sets a collector that works.
     let collector = collector();
     gateway.write_config(&format!(
         "listen: $LISTEN\nadmin: $ADMIN\naccess_log: {{to: \"off\", otlp: {{url: \"http://{}/v1/logs\", service: door}}}}\n\
@@ -106,7 +107,7 @@ fn a_collector_that_is_dead_costs_lines_and_no_requests() {
     eventually("it is told", || client.get("/").status == 200 && !records(&collector).is_empty());
 }
 
-/// A receiver with the data model of OpenTelemetry's collector, for as long as this lives.
+/// A receiver with the data model of OpenTelemetry's collector. The drop ends it.
 struct Receiver {
     child: Child,
     address: SocketAddr,
@@ -129,7 +130,7 @@ impl Receiver {
         receiver
     }
 
-    /// What it got: documents as it understood them.
+    /// Returns the received documents as the receiver parsed them.
     fn told(&self) -> Vec<Value> {
         let text = fs::read_to_string(&self.told).unwrap_or_default();
         text.lines().map_while(|line| serde_json::from_str(line).ok()).collect()
@@ -143,7 +144,7 @@ impl Drop for Receiver {
     }
 }
 
-/// Returns the attributes of one thing, by their keys.
+/// Returns the value of an attribute of a record or span by its key.
 fn attribute(of: &Value, key: &str) -> Option<Value> {
     let all = of["attributes"].as_array()?;
     all.iter().find(|attribute| attribute["key"] == key).map(|attribute| attribute["value"].clone())
@@ -198,7 +199,7 @@ fn a_collector_that_is_busy_is_asked_again() {
     let (first, second) = (&busy.requests()[0], &busy.requests()[1]);
     assert_eq!(first.body, second.body);
     assert_eq!(gateway.metrics().sum("tollgate_access_log_dropped_total", ""), Some(0.0));
-    // What would never be taken is not sent again.
+    // A batch that the collector rejects permanently is not sent again.
     let refuses = Origin::fixed("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
     let refused = self::gateway(&origin, &format!("http://{}/v1/logs", refuses.address()));
     refused.client().get("/once");

@@ -1,4 +1,4 @@
-//! Too much to do: the adaptive limit of an upstream, priorities, and the bounds of memory and file descriptors.
+//! Overload: the adaptive limit of an upstream, priorities, and the bounds of memory and file descriptors.
 
 mod adaptive;
 mod guards;

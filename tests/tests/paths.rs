@@ -1,10 +1,10 @@
-//! Attack class 8: the path is normalised once, before it is matched, and what was matched is what is sent.
+//! Attack class 8: the gateway normalises the path once, before it matches, and sends the form that it
+//! matched.
 
 use tollgate_tests::{Gateway, Origin, eventually, tollgate};
 
-/// Returns the path as a lenient origin might read it: decoded, backslashes turned, slashes merged, dots
-/// resolved, also those with a parameter. Encoded and empty segments stay what the configuration says that
-/// they are.
+/// Returns the path as a lenient origin might read it: decoded, with backslashes turned, slashes merged and
+/// dots resolved, also dots with a parameter. Encoded and empty segments follow the configuration.
 fn lenient(target: &str, keep: bool, merge: bool) -> String {
     let path = target.split(['?', '#']).next().unwrap_or_default().as_bytes();
     let mut decoded = Vec::new();
@@ -129,7 +129,7 @@ fn no_spelling_of_a_guarded_path_gets_by_its_route() {
         ]
         .map(str::to_owned)
         .to_vec();
-        // And a small grammar of them.
+        // All combinations from a small grammar.
         for before in ["/", "//", "/x/../", "/x/%2e%2e/", "/x/..;/", "/x%2f../", "/./"] {
             for name in ["admin", "%61dmin", "admi%6E"] {
                 for after in ["", "/", "//", "/.", "/./x", "%2f", ";a", "/x/..", "%5c..", "%00"] {
@@ -195,7 +195,7 @@ fn the_normal_form_is_what_is_sent() {
         assert_eq!(response.status, 200, "{sent}: {response:?}");
         let seen = origin.requests().pop().expect("a request").target;
         assert_eq!(seen, target, "{sent}");
-        // Normal form is a fixed point.
+        // The normal form is a fixed point.
         client.get(target);
         assert_eq!(origin.requests().pop().expect("a request").target, target);
     }
@@ -243,9 +243,9 @@ fn encoded_slashes_can_be_kept_as_data() {
     let mut client = gateway.client();
     assert_eq!(client.get("/one/a%2fb%5Cc").status, 200);
     assert_eq!(origin.request().target, "/one/a%2Fb%5Cc");
-    // No separator: neither below /one nor /two.
+    // `%2F` is no separator, so the path is neither below /one nor below /two.
     assert_eq!(client.get("/one%2Fx").status, 404);
-    // An origin that decodes first would climb.
+    // An origin that decodes first would leave the directory.
     for path in ["/x%2F..%2Ftwo", "/one/..%2Ftwo", "/one/x%5c%2e%2e", "/one/%2e%2e%2fadmin"] {
         let response = client.get(path);
         assert_eq!((response.status, response.reason()), (400, "bad_path"), "{path}");

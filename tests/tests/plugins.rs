@@ -1,4 +1,4 @@
-//! Plugins, by the program of `examples/plugin`, which has one: `maintenance`.
+//! Plugins, with the program of `examples/plugin`, which has one: `maintenance`.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ fn start(yaml: &str) -> Gateway {
     Gateway::start_program(&binary_with_plugin(), yaml)
 }
 
-/// A file with these policies, gone with the test.
+/// A config file with these policies. The drop removes it.
 struct File(PathBuf);
 
 impl File {
@@ -90,7 +90,7 @@ fn a_request_with_a_body_is_turned_away_and_the_next_one_follows() {
     assert_eq!(client.get("/open").status, 200, "the same connection");
     let mut client = gateway.http2();
     let mut stream = client.begin(http2::request("POST", "/closed", &[]), false).expect("a stream");
-    // The answer may be there first, and then nobody wants it.
+    // The answer may come first, and then the gateway no longer accepts the body.
     let _ = stream.send("a body", true);
     assert_eq!(stream.response().expect("an answer").status, 503);
     gateway.reconcile(&[&origin]);
@@ -123,7 +123,7 @@ fn settings_that_are_not_good_are_told_with_line_and_caret() {
         "{}",
         ran.err
     );
-    // All at once.
+    // All problems are reported together.
     let file = File::new("both", "  plugins: {maintenance: {hold: 99999, allow: [x]}}\n");
     assert!(file.run(&program, "check", &[]).err.contains("2 errors"));
 }
@@ -146,10 +146,10 @@ fn an_unknown_plugin_is_told_with_the_nearest_name() {
     let ran = file.run(&binary(), "check", &[]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.err.contains("this tollgate was built without plugins"), "{}", ran.err);
-    // And `off` of what is not there is no less unknown.
+    // `off` for an unknown plugin is an error too.
     let file = File::new("unknown-off", "  plugins: {maintenence: off}\n");
     assert_eq!(file.run(&binary_with_plugin(), "check", &[]).code, Some(1));
-    // `off` for all of them is good without any.
+    // `plugins: off` is valid in a program without plugins.
     let file = File::new("off", "  plugins: off\n");
     assert_eq!(file.run(&binary(), "check", &[]).code, Some(0));
 }
@@ -205,7 +205,7 @@ fn explain_schema_and_reference_know_it() {
     let own = form.map(|form| &form["properties"]["maintenance"]).unwrap_or_else(|| panic!("{plugins}"));
     assert!(own["description"].as_str().is_some_and(|text| text.contains("turns everybody away")), "{own}");
     assert!(run(&program, &["reference"]).out.contains("| `maintenance` |"));
-    // Of the plain one neither says a word.
+    // The output of the plain program does not mention the plugin.
     for command in ["schema", "reference"] {
         assert!(!tollgate(&[command]).out.contains("maintenance"), "{command}");
     }

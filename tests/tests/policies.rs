@@ -1,4 +1,4 @@
-//! Policies: where they are attached, in which order a request meets them, and what each does.
+//! Policies: where they are attached, in which order the gateway evaluates them, and what each does.
 
 mod aggregate;
 mod any_of;
@@ -37,7 +37,8 @@ use tollgate_tests::{Gateway, Origin, Signal, eventually, tollgate};
 const OPEN: &str = "GET /open HTTP/1.1\r\nHost: a\r\n\r\n";
 const SHUT: &str = "GET /shut HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// Routes `/open` and `/shut` to one upstream, with these policies of the gateway, of `/open` and of the upstream.
+/// Starts a gateway with the routes `/open` and `/shut` to one upstream, with these policies of the gateway,
+/// of `/open` and of the upstream.
 fn attached(origin: &Origin, gateway: &str, open: &str, upstream: &str) -> Gateway {
     Gateway::start(&format!(
         "policies: {{{gateway}}}\nroutes:\n\

@@ -1,4 +1,5 @@
-//! The PROXY protocol: whose a connection is, from proxies that may say so, and from nobody else; and to endpoints.
+//! The PROXY protocol: the client address that trusted proxies announce and other peers cannot, and the
+//! header to endpoints.
 
 mod sent;
 mod servers;
@@ -31,11 +32,11 @@ fn connect(gateway: &Gateway) -> TcpStream {
 
 const ASK: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
-/// Returns the answer to a request behind this header; empty: the connection was closed.
+/// Sends a request after this header and returns the answer; empty if the gateway closes the connection.
 fn ask(gateway: &Gateway, header: &[u8]) -> String {
     let mut stream = connect(gateway);
     let mut answer = Vec::new();
-    // It may be closed before all is written.
+    // The gateway may close before everything is written.
     let _ = stream.write_all(&[header, ASK].concat());
     let _ = stream.read_to_end(&mut answer);
     String::from_utf8_lossy(&answer).into_owned()
@@ -92,7 +93,7 @@ fn who_must_send_a_header_and_does_not_is_closed_and_counted() {
         assert_eq!(ask(&gateway, header), "", "{header:?}");
     }
     assert_eq!(count(&gateway, "malformed"), bad.len() as f64);
-    // Whoever waits until the gateway listens connects and closes, too.
+    // The harness's readiness check also connects and closes.
     let before = count(&gateway, "closed");
     let mut cut = connect(&gateway);
     cut.write_all(b"PROXY TCP4 192.0.2.7").expect("sent");

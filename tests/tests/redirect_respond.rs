@@ -1,4 +1,4 @@
-//! Routes that answer by themselves: redirects and fixed responses.
+//! Routes that answer without an upstream: redirects and fixed responses.
 
 use serde_json::Value;
 use tollgate_tests::{Framing, Gateway};
@@ -93,12 +93,12 @@ fn a_redirect_leads_to_a_place_that_there_is() {
         (response.status, response.header("Location").map(str::to_owned), response.reason().to_owned())
     };
     let to = |location: &str| (302, Some(location.to_owned()), "-".to_owned());
-    // A trusted proxy in front has the TLS.
+    // A trusted proxy in front terminates TLS.
     assert_eq!(ask("GET /old/1 HTTP/1.1\r\nHost: a"), to("http://a/new/1"));
     assert_eq!(ask("GET /old/1 HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: https"), to("https://a/new/1"));
-    // As a URI the server as a whole has no path.
+    // In URI form, `*` (the server as a whole) has no path.
     assert_eq!(ask("OPTIONS * HTTP/1.1\r\nHost: a"), to("https://a"));
-    // Whoever names no host can only be sent to another.
+    // A request without a host can only be redirected to a configured host.
     let keep = "HTTP/1.0\r\nConnection: keep-alive";
     assert_eq!(ask(&format!("GET /z/1 {keep}")), to("http://b/y/1"));
     assert_eq!(ask(&format!("GET /x/1 {keep}")), (400, None, "bad_host".to_owned()));
@@ -134,7 +134,7 @@ fn fixed_responses() {
     client.send("HEAD /text HTTP/1.1\r\nHost: a\r\n\r\n");
     let response = client.response_to("HEAD");
     assert_eq!(response.header("Content-Length"), Some("6"));
-    // A body that nobody wants does not shift the next request.
+    // A body that the route does not use does not shift the next request.
     assert_eq!(client.post("/text", b"GET /smuggled HTTP/1.1\r\n\r\n").text(), "hello\n");
     client.expect_alive();
     for record in gateway.wait_records(8) {
@@ -151,7 +151,7 @@ fn a_fixed_response_to_an_unread_upload() {
     client.send("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
     client.send([b'x'; 1000]);
     assert_eq!(client.response().status, 200);
-    // Large ones may end the connection rather than be read to their end for nothing.
+    // The gateway may close the connection after a large body instead of reading it to its end.
     let mut client = gateway.client();
     client.send("POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
     for _ in 0..100 {
@@ -198,7 +198,7 @@ fn redirects_take_groups_of_what_the_route_matches() {
 
 #[test]
 fn a_group_cannot_lead_a_redirect_to_another_host() {
-    // With empty segments as they are, two slashes would begin a host.
+    // With empty segments kept, two slashes would start a host.
     let gateway = Gateway::start(
         "paths: {merge_slashes: false}\nroutes:\n  - {match: {path: {regex: '/go(/.*)'}}, redirect: '/$1'}\n  \
          - {match: {path: {regex: '/s/(.*)'}}, redirect: 'https://x.example/$1'}\n",

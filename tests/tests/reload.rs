@@ -23,7 +23,7 @@ fn a_new_plan_takes_the_next_request() {
     gateway.write_config(&answering("two"));
     gateway.signal(Signal::HUP);
     eventually("the new plan", || version(&gateway) == "two");
-    // The connection that was open goes on, with the new plan.
+    // The connection that was open continues, with the new plan.
     eventually("the new plan on an old connection", || kept.get("/version").text() == "two");
     gateway.reconcile(&[]);
 }
@@ -176,7 +176,7 @@ fn of_many_routes_those_that_change_are_read() {
     reload(&file(Some(150), ""));
     assert_eq!((read(), answer(150), answer(149)), (Some(1), "new".to_owned(), "old".to_owned()));
     reload(&file(Some(7), &route(300, "added")));
-    // From the first that changed to the last.
+    // The gateway reads the routes from the first changed one to the last.
     assert_eq!(
         (read(), answer(7), answer(150), answer(300)),
         (Some(294), "new".into(), "old".into(), "added".into())
@@ -184,7 +184,7 @@ fn of_many_routes_those_that_change_are_read() {
     reload(&file(Some(7), ""));
     assert!(read().is_some_and(|read| read <= 1));
     assert_eq!((answer(7), gateway.client().get("/r300").status), ("new".to_owned(), 404));
-    // A problem has its place in the file as it is now.
+    // A message names the position in the current file.
     let wrong = file(Some(7), "").replacen("  - match: /r3\n", "\n\n  - match: /r3\n", 1);
     reload(&wrong);
     gateway.write_config(&format!("{wrong}{}", route(150, "twice")));
@@ -238,7 +238,8 @@ fn listen_addresses_come_and_go() {
     assert_eq!(other.head().status, 101);
     let mut first = gateway.client();
     assert!(!first.get("/").says_close());
-    // Under way, so that however late this test is, the answer is the first thing after the change.
+    // The request is in progress, so that its answer is the first message after the change even if this test
+    // is slow.
     kept.send("GET /held HTTP/1.1\r\nHost: a\r\n\r\n");
     eventually("the request is under way", || {
         origin.requests().iter().any(|request| request.target == "/held")
@@ -250,11 +251,12 @@ fn listen_addresses_come_and_go() {
     gate.open();
     let last = kept.response();
     assert_eq!((last.text().as_str(), last.says_close()), ("/held", true), "who came that way is told");
-    // A WebSocket would go on for hours: it hears that the gateway goes away (1001), and who does not answer is cut.
+    // A WebSocket could stay open for hours: the gateway sends a close frame (1001) and cuts a client that
+    // does not answer.
     assert_eq!(other.wire().take(4), Ok(vec![0x88, 2, 3, 0xe9]));
     other.expect_close();
     assert!(!first.get("/").says_close(), "the other address goes on as before");
-    // And back again.
+    // And the address is added again.
     gateway.write_config(&config(&format!("listen: [$LISTEN, \"{second}\"]\n")));
     gateway.signal(Signal::HUP);
     eventually("the second address", || TcpStream::connect(second).is_ok());

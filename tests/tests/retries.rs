@@ -1,4 +1,5 @@
-//! Attempts that follow failed ones: after what, of which requests, how many, and never twice what must not be.
+//! Attempts after failed ones: after which failures, for which requests, how many, and never twice if a
+//! request must not be repeated.
 
 mod bodies;
 mod bounds;
@@ -7,8 +8,8 @@ mod conditions;
 
 use tollgate_tests::{Gateway, Origin};
 
-/// A gateway that sends everything to these, in turn, with further keys of the upstream. Nothing is ejected, so that
-/// the turns are as each test has them.
+/// Starts a gateway with these endpoints in turn and further keys of the upstream. No endpoint is ejected, so
+/// that the turns stay as each test sets them.
 fn gateway(endpoints: &[String], upstream: &str, route: &str, file: &str) -> Gateway {
     let endpoints: Vec<_> = endpoints.iter().map(|endpoint| format!("\"{endpoint}\"")).collect();
     Gateway::start(&format!(
@@ -22,14 +23,14 @@ fn addresses(origins: &[&Origin]) -> Vec<String> {
     origins.iter().map(|origin| origin.address().to_string()).collect()
 }
 
-/// Reads every request whole and closes without a word.
+/// Starts an origin that reads every request whole and closes without an answer.
 fn mute() -> Origin {
     Origin::play(|conn| {
         conn.request();
     })
 }
 
-/// Answers every request with this status and a body that tells it.
+/// Starts an origin that answers every request with this status and a body that names it.
 fn always(status: u16) -> Origin {
     let body = format!("answer {status}");
     Origin::fixed(format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n{body}", body.len()))

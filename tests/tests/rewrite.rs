@@ -1,4 +1,4 @@
-//! What a route changes before it forwards: path and host. The query is kept.
+//! The changes of a route before it forwards: path and host. The query stays.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,7 +18,7 @@ fn what_asks_for_the_server_as_a_whole_stays_so() {
     }
 }
 
-/// Returns the target and the Host that the origin gets for `GET target`.
+/// Returns the target and the Host that the origin receives for `GET target`.
 fn rewritten(route: &str, target: &str) -> (String, String) {
     let origin = Origin::ok();
     let gateway = Gateway::start(&format!("routes:\n  - {{{route}, to: [{}]}}\n", origin.address()));
@@ -50,7 +50,7 @@ fn paths() {
             "/cd/e/ab?z",
         ),
         ("match: \"/v1/*\", rewrite: {regex: \"x\", replace: \"yy\"}", "/v1/xax", "/v1/yyayy"),
-        // What was matched is what is rewritten: the normal form.
+        // The rewrite applies to the normal form that the router matched.
         ("match: \"/v1/*\", rewrite: {prefix: /new}", "/z/..//v1//%61", "/new/a"),
         ("match: \"/v1/*\", rewrite: {prefix: /}", "http://front.example/v1/x?q", "/x?q"),
     ] {
@@ -60,7 +60,7 @@ fn paths() {
 
 #[test]
 fn a_rewrite_cannot_be_used_to_climb() {
-    // The replacement is made of pieces that the client chose.
+    // The replacement consists of pieces that the client chose.
     let origin = Origin::ok();
     let gateway = Gateway::start(&format!(
         "routes: [{{match: \"/v1/*\", rewrite: {{regex: \"^/v1/(.*)-(.*)$\", replace: \"/pub/$1$2\"}}, to: [{}]}}]",
@@ -165,7 +165,7 @@ fn a_replacement_that_no_request_may_have_is_refused_by_check() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
-/// Returns the output of `check` for a route.
+/// Runs `check` on a file with this route.
 pub fn check(route: &str) -> Ran {
     check_with("", route)
 }
@@ -182,7 +182,7 @@ fn check_with(more: &str, route: &str) -> Ran {
     ran
 }
 
-/// The caret of a message begins below this part of the route's line.
+/// Asserts that a caret in the message points at the start of `part`.
 pub fn points_at(text: &str, part: &str) {
     let lines: Vec<_> = text.lines().collect();
     let pointed = lines.windows(2).any(|pair| {

@@ -1,9 +1,9 @@
-//! Which route takes a request (docs/matching.md), through the real binary. The matcher's own tests are beside it;
-//! these hold together the config's forms, the request as parsed, and the match.
+//! Which route takes a request (docs/matching.md), through the real binary. The matcher has unit tests of its
+//! own; these tests combine the forms in the config, the parsed request and the match.
 
 use tollgate_tests::{Gateway, Origin};
 
-/// A route that answers with its own name.
+/// Returns a route that answers with its own name.
 fn route(name: &str, matching: &str) -> String {
     format!("  - {{name: {name}, match: {matching}, respond: {{body: {name}}}}}\n")
 }
@@ -13,7 +13,8 @@ fn gateway(routes: &[(&str, &str)]) -> Gateway {
     Gateway::start(&format!("routes:\n{routes}"))
 }
 
-/// Sends each request (method, host, target, further fields) and demands the route's name, or a 404 for an empty one.
+/// Sends each request (method, host, target, further fields) and asserts the route's name, or a 404 if the
+/// name is empty.
 fn decides(gateway: &Gateway, requests: &[(&str, &str, &str, &str, &str)]) {
     let mut client = gateway.client();
     for (method, host, target, fields, route) in requests {
@@ -120,7 +121,7 @@ fn precedence_of_paths() {
             ("GET", "h", "/a/b", "", "long"),
             ("GET", "h", "/a/c", "", "short"),
             ("GET", "h", "/b", "", "all"),
-            // Matched is the normal form.
+            // The router matches the normal form.
             ("GET", "h", "/x/..//a/%62/7", "", "exact"),
         ],
     );

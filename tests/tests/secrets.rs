@@ -1,11 +1,11 @@
-//! Secrets are wiped from memory when nothing needs them.
+//! The gateway wipes secrets from memory when nothing needs them.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
 use tollgate_tests::{Authority, Gateway, Signal, eventually};
 
-/// Returns how often a text stands in the memory of a process.
+/// Returns how often a text occurs in the memory of a process.
 fn copies(pid: u32, text: &str) -> usize {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("the gateway runs");
     let memory = File::open(format!("/proc/{pid}/mem")).expect("a child's memory can be read");
@@ -16,7 +16,7 @@ fn copies(pid: u32, text: &str) -> usize {
         let Some((start, end)) = range.split_once('-') else { continue };
         let number = |text: &str| u64::from_str_radix(text, 16).expect("an address");
         let (start, end) = (number(start), number(end));
-        // What can be written: the program itself has no secret.
+        // Only writable memory: the program's own pages hold no secret.
         if !rights.starts_with("rw") {
             continue;
         }
@@ -28,7 +28,7 @@ fn copies(pid: u32, text: &str) -> usize {
     found
 }
 
-/// A secret that stands nowhere else.
+/// Returns a secret that occurs nowhere else.
 fn secret(of: &str, generation: u32) -> String {
     format!("{of}-{generation}-4yLqZp8WnTfB2cXvK7mRgUdJ0HsEoAiN")
 }

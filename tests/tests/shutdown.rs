@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: what is in flight ends, nothing new begins, exit code 0.
+//! SIGTERM and SIGINT: requests in progress end, no new ones start, exit code 0.
 
 use std::net::TcpStream;
 
@@ -20,7 +20,7 @@ fn an_idle_gateway_ends_at_once() {
     }
 }
 
-/// Holds every request until the gate opens.
+/// Starts an origin that holds every request until the gate opens.
 fn held(gate: &Gate) -> Origin {
     let gate = gate.clone();
     Origin::play(move |conn| {
@@ -31,7 +31,7 @@ fn held(gate: &Gate) -> Origin {
     })
 }
 
-/// A gateway with a request that waits for the gate.
+/// Starts a gateway with a request that waits for the gate.
 fn in_flight(gate: &Gate) -> (Origin, Gateway, Client) {
     let origin = held(gate);
     let gateway = Gateway::to(&origin);
@@ -107,7 +107,7 @@ fn a_second_signal_does_not_wait() {
     gateway.signal(Signal::TERM);
     eventually("the drain to begin", || TcpStream::connect(gateway.address()).is_err());
     gateway.signal(Signal::TERM);
-    // How it ends is its own affair, as long as it ends well before the drain deadline of 30 s.
+    // Any way to end is acceptable, if it comes well before the drain deadline of 30 s.
     let _ = gateway.wait_exit();
     gate.open();
 }
@@ -188,7 +188,7 @@ fn with_a_delay_new_clients_are_served_until_nobody_sends_any() {
     assert!(!kept.get("/").says_close());
     gateway.signal(Signal::TERM);
     eventually("unreadiness", || gateway.admin("/readyz").status == 503);
-    // Whoever has not looked yet still comes, and is served.
+    // A client that has not checked readiness yet still connects, and is served.
     let answer = gateway.client().get("/");
     assert_eq!((answer.status, answer.says_close()), (200, true));
     let answer = kept.get("/");

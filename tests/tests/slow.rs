@@ -1,7 +1,8 @@
-//! Clients that send or read as slowly as they can: how long they keep an endpoint's connection, and what memory they cost.
+//! Clients that send or read as slowly as they can: how long they hold an endpoint's connection, and what
+//! memory they cost.
 //!
-//! Rates and times are such that the tests are quick: a client that moves nothing at all is caught by `timeouts` instead,
-//! and those are left at their minute.
+//! The rates and times are small so that the tests are quick. `timeouts` tests clients that move nothing at
+//! all; those limits stay at one minute here.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -44,7 +45,7 @@ fn a_body_that_dribbles_is_refused_and_the_endpoint_let_go() {
         assert_eq!((response.status, response.reason()), (408, "body_too_slow"), "{framing}");
         client.expect_close();
         eventually("the endpoint to be let go", || origin.open() == 0);
-        // Nothing is said against the endpoint.
+        // Nothing counts against the endpoint.
         let upstreams = gateway.admin("/upstreams").text();
         assert!(upstreams.contains("\"failures\": 0"), "{upstreams}");
         gateway.reconcile(&[&origin]);
@@ -134,13 +135,13 @@ fn calls_of_grpc_may_be_slow() {
     assert_eq!(stream.response().expect("an answer").status, 200);
 }
 
-/// The gateway waits for the endpoint, not for the client: however long that takes, it is not counted.
+/// The gateway waits for the endpoint, not for the client, so this time does not count against the client.
 #[test]
 fn a_slow_endpoint_does_not_count_against_the_client() {
     const BODY: usize = 8 << 20;
     let origin = Origin::play(|conn| {
         conn.head();
-        // All buffers on the way are full meanwhile.
+        // All buffers on the way are full during this pause.
         sleep(Duration::from_secs(2));
         conn.wire().discard(BODY as u64).expect("a body");
         conn.ok("ok");
@@ -162,7 +163,7 @@ fn a_response_that_is_read_in_bits_is_cut_and_the_endpoint_let_go() {
         }
     });
     let gateway = Gateway::with(&origin, SHORT);
-    // By HTTP/2 the window is the client's to open, a byte at a time.
+    // In HTTP/2 the client opens the window, one byte at a time.
     let mut frames = gateway.frames(&[(4, 0)]);
     assert!(frames.ask(1, &pseudo("/")));
     eventually("the endpoint to be asked", || origin.open() == 1);
@@ -175,7 +176,7 @@ fn a_response_that_is_read_in_bits_is_cut_and_the_endpoint_let_go() {
     eventually("the endpoint to be let go", || origin.open() == 0);
 }
 
-/// What unfinished heads make the gateway keep is about what was sent of them.
+/// The memory that the gateway keeps for unfinished heads is about the number of bytes sent.
 #[test]
 fn an_unfinished_head_costs_about_its_bytes() {
     const CLIENTS: u64 = 600;
@@ -188,7 +189,7 @@ fn an_unfinished_head_costs_about_its_bytes() {
         let gateway = Gateway::with(&origin, "access_log: off\ntimeouts: {header: 1m}");
         let mut warm: Vec<_> = (0..20).map(|_| gateway.client()).collect();
         warm.iter_mut().for_each(|client| assert_eq!(client.get("/").status, 200));
-        // Pages of the binary that are read meanwhile are no memory of heads.
+        // Anonymous memory only: pages of the binary that are read during the test are not memory of heads.
         let before = gateway.memory_kib("RssAnon");
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| gateway.client()).collect();
         for piece in head.as_bytes().chunks(head.len().div_ceil(pieces)) {
@@ -196,12 +197,12 @@ fn an_unfinished_head_costs_about_its_bytes() {
             // Each piece is a read of its own.
             assert_eq!(warm[0].get("/").status, 200);
         }
-        // The gateway has read those bytes: it has answered a request that came later.
+        // The gateway has answered a later request, so it has read those bytes.
         eventually("all heads to be read", || {
             assert_eq!(warm[0].get("/").status, 200);
             gateway.metrics().sum("tollgate_requests_in_flight", "").unwrap_or_default() >= CLIENTS as f64
         });
-        // The allocator gives pages of buffers that have grown back within a second or so (`.cargo/config.toml`).
+        // The allocator returns pages of grown buffers within about a second (`.cargo/config.toml`).
         let each = || gateway.memory_kib("RssAnon").saturating_sub(before) * 1024 / CLIENTS;
         let start = Instant::now();
         while each() > 48 * 1024 && start.elapsed() < DEADLINE {
@@ -209,7 +210,7 @@ fn an_unfinished_head_costs_about_its_bytes() {
         }
         let each = each();
         assert!(each <= 48 * 1024, "{what}: {each} bytes for a head of {SENT}, {before} KiB without them");
-        // Each can be ended yet.
+        // Each head can still be completed.
         for client in clients.iter_mut().step_by(50) {
             client.send("\r\n\r\n");
             assert_eq!(client.response().status, 200, "{what}");

@@ -1,6 +1,6 @@
-//! Attack classes 1, 2, 5 and 7: whatever leaves in doubt where a message ends, or whom it is for, is refused, the
-//! connection ends, and nothing of it reaches an origin. Every message is sent at once and byte by byte, with a
-//! request behind it that must never be answered.
+//! Attack classes 1, 2, 5 and 7. If the end or the target host of a message is ambiguous, the gateway refuses
+//! it and ends the connection, and nothing of it reaches an origin. Every message is sent at once and byte by
+//! byte, followed by a request that must never be answered.
 
 mod class_1_lengths;
 mod class_2_transfer_codings;
@@ -31,7 +31,7 @@ fn send(client: &mut Client, message: &[u8], how: Sent) {
     }
 }
 
-/// Demands one of `statuses`, the end of the connection, and that nothing reached the origin.
+/// Asserts one of `statuses`, the end of the connection, and that nothing reached the origin.
 fn refused(gateway: &Gateway, origin: &Origin, message: &[u8], statuses: &[u16], how: Sent) {
     let shown = message.escape_ascii().to_string();
     let mut client = gateway.client();
@@ -52,7 +52,7 @@ fn refused(gateway: &Gateway, origin: &Origin, message: &[u8], statuses: &[u16],
     assert_eq!(origin.bytes_received(), 0, "{how:?} {shown}");
 }
 
-/// [`refused`] for each message, in each way of sending.
+/// Asserts [`refused`] for each message, in each way of sending.
 fn all_refused(messages: &[&[u8]], statuses: &[u16]) {
     let origin = Origin::ok();
     let gateway = Gateway::to(&origin);

@@ -1,4 +1,4 @@
-//! Binary upgrade (SIGUSR2): another process takes over without anybody noticing, or everything stays as it is.
+//! Binary upgrade (SIGUSR2): another process takes over without lost requests, or everything stays as it is.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use tollgate_tests::{Client, DEADLINE, Gate, Gateway, Origin, Signal, binary, ev
 const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
 const WEBSOCKET: &str = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
 
-/// Answers, and echoes where protocols are switched.
+/// Starts an origin that answers requests, and echoes after a protocol switch.
 fn origin() -> Origin {
     Origin::play(|conn| {
         while let Some(request) = conn.request() {
@@ -33,7 +33,8 @@ fn echoes(client: &mut Client, text: &str) {
     assert_eq!(client.wire().take(text.len()), Ok(text.as_bytes().to_vec()));
 }
 
-/// Asks until the answer is the connection's last; says how often. A worker hears of the upgrade a moment after others.
+/// Sends requests until an answer announces the close, and returns how many it sent. Workers learn of the
+/// upgrade at different moments.
 fn told(client: &mut Client) -> usize {
     for asked in 1..1000 {
         let answer = client.get("/told");
@@ -64,7 +65,7 @@ fn another_process_serves_and_the_first_one_ends_its_work() {
 
     gateway.upgrade();
     assert_ne!(gateway.pid(), first);
-    // The first process still has this connection: one more answer, which tells it to go elsewhere.
+    // The first process still has this connection. One more answer announces its close.
     let asked = told(&mut kept);
     let new = gateway.client().get("/3");
     assert_eq!((new.text().as_str(), new.says_close()), ("/3", false));
@@ -96,7 +97,7 @@ fn no_connection_is_refused_and_no_request_lost_over_several() {
                 let mut answers = 0;
                 let mut client = None;
                 while !stop.load(Ordering::SeqCst) {
-                    // Two ask on new connections all the time, two keep theirs for as long as they may.
+                    // Two clients always open new connections; two keep theirs for as long as they may.
                     let mut own = client.take().unwrap_or_else(|| Client::connect(address, Arc::default()));
                     let target = format!("/{n}/{answers}");
                     let answer = own.get(&target);
@@ -108,7 +109,7 @@ fn no_connection_is_refused_and_no_request_lost_over_several() {
             })
         })
         .collect();
-    // With fewer workers, then with more: no socket is left without anyone who accepts from it.
+    // With fewer workers, then with more: each listening socket keeps a worker that accepts from it.
     for (turn, workers) in [1, 3, 2].into_iter().enumerate() {
         gateway.write_config(&config(workers));
         gateway.upgrade();
@@ -120,7 +121,7 @@ fn no_connection_is_refused_and_no_request_lost_over_several() {
     assert_eq!(gateway.records().len(), answers);
 }
 
-/// A binary of the test's own, to be replaced by something else while the gateway runs.
+/// Copies the binary, so that a test can replace the file while the gateway runs.
 fn own_binary(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("tollgate-takeover-{}-{name}", std::process::id()));
     fs::copy(binary(), &path).expect("a copy");
@@ -163,7 +164,7 @@ fn one_that_does_not_come_up_changes_nothing() {
         assert_eq!(gateway.client().get("/").status, 200);
         assert_eq!((gateway.serving_pid(), gateway.admin("/readyz").status), (pid, 200));
     }
-    // And when it is whole again:
+    // The upgrade succeeds once the file is valid again.
     fs::copy(binary(), &program).expect("a copy");
     let mut gateway = gateway;
     gateway.upgrade();
@@ -190,12 +191,12 @@ fn only_one_at_a_time_and_a_stop_ends_both() {
     let mut gateway = Gateway::start_program(&program, "routes: [{match: /, respond: 204}]");
     replace(&program, "#!/bin/sh\nexec sleep 1000\n");
     gateway.signal(Signal::USR2);
-    // Two signals at once may come as one.
+    // The kernel may merge two pending signals into one.
     eventually("the second to be refused", || {
         gateway.signal(Signal::USR2);
         gateway.stderr().contains("no second upgrade")
     });
-    // Asked for meanwhile, it waits: who knows which file the new process has read.
+    // A reload requested now waits, because the gateway does not know which file the new process has read.
     gateway.write_config("routes: [{match: /new, respond: 204}]");
     gateway.signal(Signal::HUP);
     std::thread::sleep(Duration::from_millis(50));
@@ -249,7 +250,7 @@ fn what_waits_while_an_upgrade_fails_is_done_afterwards() {
     let gateway = Gateway::start_program(&program, &config("one"));
     replace(&program, "#!/bin/sh\nexec sleep 1000\n");
     let a_moment = || std::thread::sleep(Duration::from_millis(20));
-    // A reload, one more while that takes its time, and then the upgrade, which both come before.
+    // A reload, another during the first, and then the upgrade, which both precede.
     gateway.write_config(&config("two"));
     gateway.signal(Signal::HUP);
     a_moment();
@@ -274,7 +275,7 @@ fn sockets_for_more_workers_get_nothing_before_it_serves() {
         )
     };
     let gateway = Gateway::start(&config(1, ""));
-    // The new process waits for a name server that says nothing, for longer than it may take to come up.
+    // The new process waits for a DNS server that does not answer, for longer than its start may take.
     let lookup = format!(
         "upstreams: {{u: {{discover: {{dns: app.test, port: 80, servers: \"{}\"}}}}}}\n",
         silent.local_addr().expect("an address")
@@ -305,7 +306,7 @@ fn a_stop_of_all_processes_is_the_first_for_each() {
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     eventually("the request", || origin.count() == 1);
     gateway.upgrade();
-    // As a supervisor does that stops the service.
+    // As a supervisor does when it stops the service.
     kill_process(first, Signal::TERM).expect("it is there");
     eventually("the signal to be heard", || gateway.stderr().contains("ends already: 1 request in flight"));
     gate.open();

@@ -1,7 +1,6 @@
 //! Attack class 11: stalls at every point. Each wait has an end, with its status and reason.
 //!
-//! Times are short so that the tests are quick; none of them decides whether a test passes, but for generous
-//! upper bounds.
+//! Times are short so that the tests are quick. Only generous upper bounds decide whether a test passes.
 
 use std::time::{Duration, Instant};
 
@@ -53,7 +52,7 @@ fn a_head_that_dribbles_wins_no_time() {
 
 #[test]
 fn an_endpoint_has_its_time_from_when_it_is_asked() {
-    // However long the client took, or whoever was asked before.
+    // However long the client took to send the request, and whichever policy service was asked before.
     let slow = Origin::play(|conn| {
         while conn.request().is_some() {
             std::thread::sleep(Duration::from_millis(600));
@@ -67,7 +66,8 @@ fn an_endpoint_has_its_time_from_when_it_is_asked() {
             let to = origin.address();
             let gateway = Gateway::start(&format!("routes: [{{to: [{to}], {timeout}{policy}}}]"));
             let mut client = gateway.client();
-            // A new connection to the endpoint has its own time: the next request takes this one.
+            // A new connection to the endpoint has a timeout of its own; the next request reuses this
+            // connection.
             assert_eq!(client.get("/").status, 200, "{timeout} {policy}");
             client.send("GET / HTTP/1.1\r\n");
             if policy.is_empty() {
@@ -85,7 +85,7 @@ fn an_endpoint_has_its_time_from_when_it_is_asked() {
 fn an_idle_connection() {
     let origin = Origin::ok();
     let gateway = Gateway::with(&origin, "timeouts: {idle: 200ms}");
-    // One that never spoke, and one that did.
+    // One client never sent a byte; the other did.
     let mut silent = gateway.client();
     let mut client = gateway.client();
     assert_eq!(client.get("/").status, 200);

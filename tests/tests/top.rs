@@ -1,4 +1,4 @@
-//! `tollgate top` and the documents that it reads: once as text, and live under a pseudo-terminal.
+//! `tollgate top` and the documents that it reads: once as text, and live in a pseudo-terminal.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
@@ -42,7 +42,7 @@ fn the_live_document_tells_what_happened() {
     assert_eq!(endpoint["address"], origin.address().to_string());
     assert_eq!((&endpoint["state"], &endpoint["requests"]), (&json!("available"), &json!(3)));
     assert!(all["resources"]["memory"].as_u64().expect("known") > 1 << 20);
-    // The history grows by itself, and only what is asked for comes.
+    // The history grows without requests, and `after` limits the answer to newer points.
     let points = |document: &Value| document["history"]["time"].as_array().expect("a column").clone();
     eventually("two seconds of history", || points(&live(&gateway, "")).len() >= 2);
     let before = points(&live(&gateway, ""));
@@ -69,7 +69,7 @@ fn explain_by_the_plan_in_force() {
     let (status, answer) = post(r#"{"method": "GET", "url": "/items/7"}"#);
     assert_eq!(status, 200, "{answer}");
     assert_eq!((&answer["route"]["name"], &answer["route"]["line"]), (&json!("items"), &Value::Null));
-    // Apart from where routes are written, it is what the command says of the file.
+    // Except for the positions of routes, it is the output of the command for the file.
     let file = gateway.config();
     let ran = tollgate(&["explain", file.to_str().expect("text"), "GET", "/items/7", "--json"]);
     let mut by_command: Value = serde_json::from_str(&ran.out).expect("JSON");
@@ -81,7 +81,7 @@ fn explain_by_the_plan_in_force() {
     assert_eq!((status, &answer["problems"][0]["pointer"]), (422, &json!("/headers/1")), "{answer}");
     let (status, answer) = post(r#"{"method": "GET"}"#);
     assert!(status == 422 && answer["message"].as_str().expect("text").contains("url"), "{answer}");
-    // By the plan in force: another one, another answer.
+    // The answer follows the plan in force: another plan, another answer.
     gateway.write_config("routes: [{name: other, match: \"/items/*\", respond: 204}]");
     gateway.signal(tollgate_tests::Signal::HUP);
     eventually("the new plan answers", || {
@@ -110,7 +110,7 @@ fn live_in_a_terminal_until_q() {
     let origin = Origin::named("a");
     let gateway = gateway(&origin);
     gateway.client().get("/items/1");
-    // `script` (util-linux) is what opens a pseudo-terminal; it has no size unless somebody says one.
+    // `script` (util-linux) opens a pseudo-terminal, which has no size until `stty` sets one.
     let command = format!(
         "stty cols 110 rows 30 && exec '{}' top --admin {}",
         binary().display(),

@@ -1,16 +1,18 @@
-//! Trailers are bounded as heads are, in both directions and versions, and past a limit say so.
+//! Trailers have the limits of heads, in both directions and versions. Past a limit the gateway gives a
+//! reason of its own.
 
 use tollgate_tests::http2::request;
 use tollgate_tests::{Gateway, Http2Origin, Origin, Request, Response};
 
 const GRPC: (&str, &str) = ("content-type", "application/grpc");
-/// A message of no bytes.
+/// An empty gRPC message.
 const EMPTY: &[u8] = b"\0\0\0\0\0";
 const TOO_LONG: &str = "http_response_trailer_section_size";
 /// A small head for small limits.
 const LIMITS: &str = "limits: {headers: 8KiB, header_count: 20}";
 
-/// Answers calls with a message, and then trailers with a field of so many bytes, in so many fields.
+/// Starts an origin that answers calls with a message and then with trailers: a field of `length` bytes, in
+/// `fields` fields.
 fn grpc_origin(length: usize, fields: usize) -> Http2Origin {
     Http2Origin::play(move |stream| {
         stream.body();
@@ -38,7 +40,7 @@ fn call(gateway: &Gateway) -> Response {
     stream.response().expect("an answer")
 }
 
-/// Nothing counts against the endpoint, and a call gets through.
+/// Asserts that nothing counted against the endpoint, and that a call succeeds.
 fn assert_well(gateway: &Gateway) {
     let metrics = gateway.metrics();
     for name in [
@@ -72,7 +74,8 @@ fn a_calls_trailers_come_whole_within_the_limits_of_heads() {
 
 #[test]
 fn a_call_whose_trailers_are_past_a_limit_ends_with_a_status_of_the_gateways() {
-    // Past the limit; past all that HTTP/2 is allowed; past what the library keeps; past what it bears.
+    // Past the configured limit, past the size that HTTP/2 permits, past the size that the library keeps, and
+    // past the size that it tolerates.
     for (length, fields) in [(9_000, 2), (100, 21), (12_500, 2), (20_000, 2), (70_000, 2), (400_000, 2)] {
         let origin = grpc_origin(length, fields);
         let gateway = gateway(format!("h2c://{}", origin.address()), LIMITS);
@@ -151,7 +154,7 @@ fn trailers_of_an_http_1_endpoint() {
         for _ in 0..6 {
             let mut client = gateway.client();
             client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-            // If the whole answer comes in one read, the gateway can still answer 502.
+            // If the whole answer arrives in one read, the gateway can still answer 502.
             let mut response = client.head();
             match response.status {
                 502 => assert_eq!(response.reason(), TOO_LONG),
@@ -189,7 +192,7 @@ fn trailers_of_clients() {
                 let response = gateway.client().ask(chunked(&section));
                 assert_eq!((response.status, response.reason()), (431, "trailers_too_large"));
             }
-            // Past the limit, and past what HTTP/2 lets come of it.
+            // Past the configured limit, and past the size that the HTTP/2 layer passes on.
             for length in [9_000, 15_000] {
                 let mut client = gateway.http2();
                 let mut stream = client.begin(request("POST", "/", &[]), false).expect("begun");
@@ -202,6 +205,6 @@ fn trailers_of_clients() {
         }
     }
     let of = |requests: Vec<Request>| requests.iter().map(|request| request.trailers.0.len()).sum::<usize>();
-    // A body that was collected has none.
+    // Collected bodies lose their trailers.
     assert_eq!((of(one.requests()), of(two.requests())), (2, 2));
 }

@@ -1,4 +1,5 @@
-//! The gateway's own answer to a request whose body is here, or comes shortly: the connection goes on behind it.
+//! The gateway's own answer to a request whose body has arrived or arrives shortly: the connection stays
+//! open.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ fn gateway(origin: &Origin) -> Gateway {
     ))
 }
 
-/// Returns the ways in which a body of some bytes comes.
+/// Returns a body of ten bytes in several framings, and an empty body.
 fn bodies() -> [(&'static str, String); 4] {
     [
         ("Content-Length: 10", "0123456789".to_owned()),
@@ -78,7 +79,7 @@ fn a_body_that_comes_shortly_after_its_head_does_not_either() {
             let mut client = gateway.client();
             client.send(format!("POST {path} HTTP/1.1\r\nHost: a\r\n{field}\r\n\r\n"));
             if path != "/small" && path != "/dead" {
-                // The answer is here before the body is.
+                // The answer arrives before the body.
                 let response = client.response();
                 assert_eq!(response.status, status, "{shown}");
                 keeps(&response, &shown);
@@ -98,31 +99,31 @@ fn a_body_that_comes_shortly_after_its_head_does_not_either() {
 fn what_is_awaited_has_bounds() {
     let origin = Origin::ok();
     let gateway = gateway(&origin);
-    // A long body, of which little is here: closed at once.
+    // A long body, of which little has arrived: the gateway closes at once.
     let mut client = gateway.client();
     let response = client.ask("POST /nowhere HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nsome");
     assert!(response.status == 404 && response.says_close(), "{response:?}");
     client.expect_close();
-    // More in chunks than is awaited.
+    // More chunks than the gateway waits for.
     let mut client = gateway.client();
     client.send("POST /nowhere HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
     assert_eq!(client.response().status, 404);
     let chunk = format!("1000\r\n{}\r\n", "x".repeat(4096));
     client.send(chunk.repeat(20));
     client.expect_close();
-    // A body that never comes: its time is short.
+    // A body that never arrives: the gateway waits only briefly.
     let mut client = gateway.client();
     let response = client.ask("POST /nowhere HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n01234");
     assert_eq!(response.status, 404);
     client.expect_close();
-    // What is none.
+    // Invalid chunk framing.
     let mut client = gateway.client();
     client
         .send(format!("POST /nowhere HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n{NEXT}"));
     let response = client.response();
     assert!(response.status == 404 && response.says_close(), "{response:?}");
     client.expect_close();
-    // Who waits for a word may send the body or not.
+    // After `Expect: 100-continue` the client may send the body or not.
     let mut client = gateway.client();
     let response =
         client.ask("POST /nowhere HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n");

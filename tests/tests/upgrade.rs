@@ -1,4 +1,4 @@
-//! Upgrade (RFC 9110, section 7.8): WebSocket and its like pass through; CONNECT does not.
+//! Upgrade (RFC 9110, section 7.8): WebSocket and similar protocols pass through; CONNECT does not.
 
 use std::io::{Read, Write};
 use std::thread;
@@ -8,7 +8,7 @@ use tollgate_tests::{Client, Gate, Gateway, Origin, ReadError, Signal, TlsPeer, 
 
 use crate::tls;
 
-/// With the answer to the sample key of RFC 6455, 1.3.
+/// A protocol switch with the answer to the sample key of RFC 6455, 1.3.
 const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
                       Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
 
@@ -19,7 +19,7 @@ fn ask(target: &str) -> String {
     )
 }
 
-/// Switches protocols and echoes; plain requests are answered.
+/// Starts an origin that switches protocols and echoes; it answers plain requests.
 fn echoing() -> Origin {
     Origin::play(|conn| {
         while let Some(request) = conn.request() {
@@ -90,7 +90,7 @@ fn both_directions_run_at_full_speed() {
 
 #[test]
 fn bytes_sent_with_the_switch_are_not_lost() {
-    // The origin speaks first, in the same segment as its 101.
+    // The origin sends first, in the same segment as its 101.
     let origin = Origin::play(|conn| {
         if conn.request().is_some() {
             conn.send(format!("{SWITCH}hello"));
@@ -118,8 +118,8 @@ fn bytes_before_the_switch_wait_for_it() {
 
 #[test]
 fn pipelined_bytes_after_a_refused_upgrade_are_requests_again() {
-    // Attack class 3: the client claims to switch, the origin answers 200. What follows is HTTP for both, or the
-    // connection ends: it never reaches the origin as bytes of a tunnel.
+    // Attack class 3: the client asks for a switch, and the origin answers 200. The bytes that follow are
+    // HTTP for both sides, or the connection ends. They never reach the origin as bytes of a tunnel.
     for status in ["200 OK", "403 Forbidden", "426 Upgrade Required"] {
         let origin = Origin::play(move |conn| {
             while let Some(request) = conn.request() {
@@ -270,7 +270,8 @@ fn a_switch_is_none_of_http_2s() {
 
 #[test]
 fn the_end_of_either_side_reaches_the_other() {
-    // The origin ends first: its last bytes arrive, then the end; the client may still speak until it ends too.
+    // The origin ends first. Its last bytes arrive, then the end; the client may still send until it ends
+    // too.
     let heard = Gate::new();
     let hears = heard.clone();
     let origin = Origin::play(move |conn| {
@@ -326,7 +327,7 @@ fn a_silent_tunnel_ends_after_its_timeout() {
     let origin = echoing();
     let gateway = Gateway::with(&origin, "timeouts: {upgraded: 2s}");
     let mut client = upgraded(&gateway);
-    // Longer than that, in small steps.
+    // Longer than the timeout, in small steps.
     for _ in 0..30 {
         thread::sleep(Duration::from_millis(80));
         echoes(&mut client, "alive");
@@ -353,17 +354,17 @@ fn connect_is_refused() {
     }
 }
 
-/// Raw bytes of which each run differs from every other.
+/// Returns bytes in which each run differs from every other.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length / 4).flat_map(|at| u32::try_from(at).expect("small").to_be_bytes()).collect()
 }
 
-/// An endpoint that says its last words and goes, while the client is still speaking.
+/// Starts an endpoint that sends its last words and closes while the client is still sending.
 fn leaving(words: &'static [u8]) -> Origin {
     Origin::play(move |conn| {
         if conn.request().is_some() {
             conn.send(SWITCH);
-            // Something has come that is never read, so the end is a reset.
+            // The endpoint leaves received bytes unread, so its close is a reset.
             let _ = conn.wire().take(1);
             conn.send(words);
         }
@@ -384,7 +385,8 @@ fn words_that_wait_behind_a_reset_arrive() {
     });
     let gateway = Gateway::to(&origin);
     let mut client = upgraded(&gateway);
-    // The gateway meets all of it at once: the client's bytes, which the endpoint takes no more, the words, the reset.
+    // The gateway meets everything at once: the client's bytes, which the endpoint no longer accepts, the
+    // last words, and the reset.
     gateway.signal(Signal::STOP);
     gate.open();
     eventually("the origin to be gone", || origin.open() == 0);
@@ -429,14 +431,14 @@ fn the_endpoints_last_words_arrive_over_tls_too() {
         client.send(ask("/ws").replace("Host: a", "Host: a.example").as_bytes());
         assert!(client.answer().expect("an answer").starts_with("HTTP/1.1 101 "));
         for _ in 0..32 {
-            // All of this is taken within the gateway's patience.
+            // The client sends all of this within the gateway's patience.
             client.send(&[b'x'; 4096]);
         }
         assert_eq!(client.rest().expect("an announced end"), words, "round {round}");
     }
 }
 
-/// What is read while a part of what was written waits must not make the gateway write it twice.
+/// A read while a part of a write is pending must not make the gateway write that part twice.
 #[test]
 fn both_directions_run_exactly_over_tls() {
     let words: &'static [u8] = pattern(8 << 20).leak();

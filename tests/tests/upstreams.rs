@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 
 use tollgate_tests::{Gate, Gateway, Origin, Signal, eventually};
 
-/// Returns the bodies of `n` answers, joined.
+/// Sends `n` requests, and returns the bodies of the answers joined.
 fn sequence(gateway: &Gateway, n: usize) -> String {
     let mut client = gateway.client();
     (0..n).map(|_| client.get("/").text()).collect()
@@ -27,7 +27,7 @@ fn round_robin_by_weight_is_smooth() {
     ));
     let seen = sequence(&gateway, 70);
     assert_eq!((count(&seen, 'a'), count(&seen, 'b'), count(&seen, 'c')), (50, 10, 10), "{seen}");
-    // Smooth: never more than the heavy one's five in any seven, and no b or c twice without an a between.
+    // Smooth: the heavy endpoint has exactly five of any seven, and no b or c repeats without an a between.
     for window in seen.as_bytes().windows(7) {
         let window = String::from_utf8_lossy(window);
         assert_eq!((count(&window, 'a'), count(&window, 'b'), count(&window, 'c')), (5, 1, 1), "{seen}");
@@ -171,8 +171,8 @@ mod pool {
 
     #[test]
     fn keeps_a_connection_whose_last_read_filled_the_buffer() {
-        // Head and body come apart, and the body's size is a multiple of every likely buffer's: the last read ends
-        // exactly with the response, so that no short read tells that nothing is left.
+        // Head and body arrive separately, and the body's size is a multiple of every likely buffer's. The
+        // last read ends exactly with the response, so no short read shows that nothing remains.
         let origin = Origin::play(|conn| {
             while conn.request().is_some() {
                 conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 1 << 20));
@@ -190,7 +190,7 @@ mod pool {
 
     #[test]
     fn pool_of_two_workers() {
-        // Every worker has its own; both are used well.
+        // Every worker has a pool of its own; both are used well.
         let origin = Origin::ok();
         let gateway = Gateway::with(&origin, "workers: 2");
         let mut clients: Vec<_> = (0..8).map(|_| gateway.client()).collect();
@@ -255,7 +255,7 @@ fn an_endpoint_is_taken_out_and_put_back_while_requests_come() {
     assert_eq!((endpoint("state"), endpoint("connections")), ("available".into(), 1.into()));
     gateway.write_config(&config("on"));
     gateway.signal(Signal::HUP);
-    // The idle connection does not wait for its time.
+    // The idle connection closes before its timeout.
     eventually("the drain", || endpoint("state") == "draining" && endpoint("connections") == 0);
     let before = origins[0].count();
     ask(6);

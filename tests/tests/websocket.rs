@@ -1,4 +1,5 @@
-//! WebSockets: what the gateway does with them beside carrying their bytes. And events, which must not wait.
+//! WebSockets: the close frames and other work of the gateway in addition to carrying bytes; and events,
+//! which must not wait.
 
 use std::net::TcpStream;
 
@@ -40,7 +41,7 @@ fn both_sides_are_told_before_a_drain_ends() {
         let [0x88, 0x82, mask @ .., one, two] = &bytes[bytes.len().saturating_sub(8)..] else { return false };
         matches!(mask, [a, b, _, _] if [one ^ a, two ^ b] == [3, 0xe9])
     });
-    // The endpoint has echoed its close frame, which is its answer; here is the client's.
+    // The endpoint has echoed the close frame as its answer; the client answers here.
     client.send([0x88, 0x82, 0, 0, 0, 0, 3, 0xe9]);
     client.expect_close();
     assert_eq!(gateway.wait_exit().code(), Some(0));
@@ -57,7 +58,7 @@ fn a_frame_that_is_under_way_ends_first() {
             );
             conn.send([0x82, 5, b'a', b'b']);
             held.wait();
-            // The frame's rest, and the begin of another that goes nowhere.
+            // The rest of the frame, and the start of another that must not be forwarded.
             conn.send([b'c', b'd', b'e', 0x82, 3, b'x']);
             conn.wait_close();
         }

@@ -95,8 +95,7 @@ fn a_change_of_address_under_load_loses_no_request() {
         clients.into_iter().map(|client| client.join().expect("every request is answered")).sum();
     assert!(sent > 20, "{sent}");
     gateway.reconcile(&[&one, &two]);
-    // The first scheduling round has dropped the old endpoint: its idle connections are closed, and no new
-    // ones open.
+    // When DNS drops an endpoint, its idle connections close, and no new ones open.
     dns.say_addresses("app.test", 1, &[TWO]);
     eventually("the old endpoint's connections to be closed", || one.open() == 0);
 }

@@ -1,5 +1,4 @@
 //! The client's data in requests to the origin: `X-Forwarded-*`, `Forwarded` (RFC 7239), `Via`, request ids.
-//! request ids.
 
 mod client;
 

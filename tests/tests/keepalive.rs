@@ -316,7 +316,6 @@ mod stale {
     fn an_idle_connection_that_the_origin_closed_is_not_used() {
         // The end of the connection reaches the gateway before the request does: even a POST goes to a new
         // one.
-        // new one.
         let origin = Origin::play(|conn| {
             if conn.request().is_some() {
                 conn.ok("ok");

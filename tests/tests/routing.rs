@@ -1,5 +1,5 @@
-//! Which route takes a request (docs/matching.md), through the real binary. The matcher has unit tests of its
-//! own; these tests combine the forms in the config, the parsed request and the match.
+//! The choice of a route for a request (docs/matching.md), through the real binary. The matcher has unit
+//! tests of its own; these tests combine the forms in the config, the parsed request and the match.
 
 use tollgate_tests::{Gateway, Origin};
 

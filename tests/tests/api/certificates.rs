@@ -1,4 +1,5 @@
-//! Certificates as resources: they serve by SNI beside those of the file, as soon as they are written.
+//! Certificates as resources: the gateway serves them by SNI, next to the file's certificates, as soon as
+//! they are written.
 
 use serde_json::{Value, json};
 use tollgate_tests::api::{JSON, call, json_of, put};
@@ -6,7 +7,7 @@ use tollgate_tests::{Authority, Gateway, Issued, Signal, TlsPeer, eventually};
 
 use crate::tls::{Files, gateway};
 
-/// A gateway with a store and a certificate of its file, for `a.example`.
+/// Starts a gateway with a store, and with a certificate from its file for `a.example`.
 fn secure() -> (Gateway, Authority, Files) {
     gateway(
         "workers: 2\nstore: $DIR/store\nadmin: {bind: $ADMIN, files: $FILES}\nlisten: {bind: $LISTEN, tls: {$A}}\nroutes: [{match: \"/*\", respond: here}]\n",
@@ -17,7 +18,8 @@ fn value(issued: &Issued) -> Value {
     json!({ "certificate": issued.chain, "key": issued.key })
 }
 
-/// What a client is shown that asks for this name; nothing: what it cannot trust.
+/// Returns the certificate that a client gets for this name; `None` if it is not trusted. All workers must
+/// agree.
 fn shown(gateway: &Gateway, authority: &Authority, name: &str) -> Option<Vec<u8>> {
     let all: Vec<_> = (0..4)
         .map(|_| {
@@ -41,7 +43,7 @@ fn a_certificate_serves_by_name_when_it_is_answered() {
     assert_eq!(put(&gateway, "/certificates/b", &value(&first)).status, 201);
     assert_eq!(shown(&gateway, &authority, "b.example"), Some(first.der()));
     assert_eq!(shown(&gateway, &authority, "a.example"), Some(own.clone()), "the file's stays");
-    // Another one in its place, while connections stay as they are.
+    // A replacement leaves open connections as they are.
     assert_eq!(put(&gateway, "/certificates/b", &value(&second)).status, 200);
     assert_eq!(shown(&gateway, &authority, "b.example"), Some(second.der()));
     assert!(before.get("a.example", "/").ends_with("here"), "no connection was dropped");
@@ -84,7 +86,7 @@ fn files_are_named_and_listeners_are_chosen() {
     assert_eq!((at(other, "c.example"), at(gateway.address(), "c.example")), (Some(c.der()), None));
     let read = json_of(&call(&gateway, "GET", "/certificates/c", "", ""));
     assert_eq!(read, paths, "a path tells nothing");
-    // What no listener is, and what the file has.
+    // An address without a listener, and a name that the file uses.
     paths["listeners"] = json!([other.to_string(), "127.0.0.1:1"]);
     let answer = json_of(&put(&gateway, "/certificates/c", &paths));
     let problem = &answer["problems"][0];
@@ -117,7 +119,7 @@ fn a_certificate_that_cannot_be_used_changes_nothing() {
     }
     assert_eq!(shown(&gateway, &authority, "b.example"), Some(one.der()));
     assert_eq!(json_of(&call(&gateway, "GET", "", "", ""))["version"], 1);
-    // Where no listener speaks TLS it is looked into all the same.
+    // The API checks the certificate even if no listener speaks TLS.
     let plain = Gateway::start("store: $DIR/store\nroutes: []");
     let wrong = json!({"certificate": one.chain, "key": other.key});
     assert_eq!(put(&plain, "/certificates/b", &wrong).status, 422);
@@ -139,7 +141,7 @@ fn a_private_key_is_told_to_nobody() {
     assert_eq!((&read["key"], &read["certificate"]), (&json!("(secret)"), &json!(issued.chain)));
     let other = put(&gateway, "/certificates/other", &read);
     assert_eq!((other.status, &json_of(&other)["problems"][0]["pointer"]), (422, &json!("/key")));
-    // Written back it is what it was; renewed with its own key, too.
+    // The masked value can be written back without a change, and so can a patch without the key.
     assert_eq!(put(&gateway, "/certificates/b", &read).status, 200);
     let patch = json!({"listeners": gateway.address().to_string()});
     assert_eq!(call(&gateway, "PATCH", "/certificates/b", JSON, &patch.to_string()).status, 200);
@@ -164,7 +166,7 @@ fn a_reload_keeps_what_the_store_has_and_reads_its_files_again() {
     files.put("b", &second);
     reload("reloaded");
     assert_eq!(shown(&gateway, &authority, "b.example"), Some(second.der()));
-    // What cannot be used any more is refused, and the old one serves.
+    // An unusable file is refused, and the old certificate stays in use.
     files.write("b.key", "nothing");
     let told = reload("not loaded");
     assert!(

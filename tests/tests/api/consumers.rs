@@ -1,4 +1,4 @@
-//! Consumers as resources: who is known can be changed while requests come.
+//! Consumers as resources: they can change while requests arrive.
 
 use serde_json::{Value, json};
 use tollgate_tests::api::{JSON, call, json_of, put};
@@ -8,7 +8,8 @@ use crate::policies::api_key::{ALICE, BOB, hashed};
 use crate::policies::basic::{ARGON, BCRYPT, shown};
 use crate::policies::hmac::{SECRET, signed};
 
-/// A gateway whose file knows `known` by the key of `bob`, with a route for each policy that asks who comes.
+/// Starts a gateway whose file knows `known` by the key of `bob`, with a route for each policy that
+/// identifies clients.
 fn guarded(origin: &Origin) -> Gateway {
     let route = |name: &str, policies: &str| {
         format!("- {{name: {name}, match: /{name}, to: it, policies: {{{policies}}}}}\n")
@@ -34,7 +35,8 @@ fn ask(gateway: &Gateway, path: &str, fields: &[(&str, String)]) -> Response {
     gateway.client().ask(format!("GET {path} HTTP/1.1\r\nHost: a.example\r\n{lines}\r\n"))
 }
 
-/// What each of some connections is answered: they spread over the workers.
+/// Returns the status of requests with this key on several connections, which spread over the workers. All
+/// must agree.
 fn by_key(gateway: &Gateway, path: &str, key: &str) -> u16 {
     let all: Vec<u16> = (0..4).map(|_| ask(gateway, path, &[("X-Api-Key", key.to_owned())]).status).collect();
     assert!(all.iter().all(|status| *status == all[0]), "{all:?}");
@@ -66,7 +68,7 @@ fn who_is_written_is_known_at_every_worker_when_it_is_answered() {
     assert_eq!(by_key(&gateway, "/key", ALICE), 401);
     assert_eq!((password("correct horse"), password("wrong")), (200, 401));
     assert_eq!(ask(&gateway, "/sign", &signed("GET", "/sign")).status, 401);
-    // Going back, gone, and what is durable.
+    // A rollback, a deletion, and durability.
     assert_eq!(call(&gateway, "POST", "/rollback/1", "", "").status, 200);
     assert_eq!((by_key(&gateway, "/key", ALICE), by_key(&gateway, "/staff", ALICE)), (200, 403));
     gateway.kill_and_restart();
@@ -100,7 +102,7 @@ fn a_consumer_is_a_resource_like_others() {
         json_of(&call(&gateway, "PUT", "/consumers/alice?dry_run=true", JSON, &alice("dev").to_string()));
     assert_eq!((&dry["dry_run"], &dry["changes"][0]["change"]), (&json!(true), &json!("added")), "{dry}");
     assert_eq!(by_key(&gateway, "/key", ALICE), 401);
-    // Together with a route that needs it; and by both sources.
+    // In one transaction with a route that needs the consumer; and a consumer in both sources.
     let changes = json!({"changes": [
         {"op": "put", "kind": "consumers", "name": "alice", "value": alice("dev")},
         {"op": "put", "kind": "routes", "name": "hers", "value": {"match": "/hers", "to": "it",
@@ -114,14 +116,14 @@ fn a_consumer_is_a_resource_like_others() {
         listed["items"].as_array().expect("a list").iter().map(|item| item["name"].clone()).collect();
     assert_eq!((&listed["total"], names), (&json!(2), vec![json!("known"), json!("alice")]), "{listed}");
     assert_eq!(json_of(&call(&gateway, "GET", "/consumers/known", "", ""))["groups"], "staff");
-    // Only if nobody else has changed it.
+    // The change applies only if no other client has changed the resource.
     let tag = call(&gateway, "GET", "/consumers/alice", "", "").headers.get("etag").map(str::to_owned);
     let guarded = |tag: &str| {
         let lines = format!("{JSON}If-Match: {tag}\r\n");
         call(&gateway, "PATCH", "/consumers/alice", &lines, r#"{"groups": "staff"}"#).status
     };
     assert_eq!((tag.as_deref(), guarded("\"9\""), guarded("\"1\"")), (Some("\"1\""), 412, 200));
-    // A name, a key and an id of a secret are one consumer's alone.
+    // A name, a key and the id of a secret belong to one consumer only.
     let refused = |name: &str, value: &Value| {
         let answer = put(&gateway, &format!("/consumers/{name}"), value);
         let told = json_of(&answer);
@@ -156,7 +158,7 @@ fn a_secret_of_a_consumer_is_told_to_nobody() {
     let gateway = guarded(&origin);
     let answer = put(&gateway, "/consumers/alice", &alice("dev"));
     assert_eq!(answer.status, 201);
-    // Refused, and told with its line; the secret stands in the same document.
+    // A document is refused with the position of the problem, without the secret in the same document.
     let mut wrong = alice("dev");
     wrong["hmac_keys"]["ann-2"] = json!("a secret too sh");
     let short = put(&gateway, "/consumers/alice", &wrong);
@@ -166,7 +168,7 @@ fn a_secret_of_a_consumer_is_told_to_nobody() {
         told += &call(&gateway, "GET", path, "", "").text();
     }
     assert!(!told.contains(SECRET) && !told.contains(BCRYPT) && !told.contains("too sh"), "{told}");
-    // Written back as it was read it is what it was; nobody else gets it.
+    // The masked value can be written back without a change, but not to another consumer.
     let mut read = json_of(&call(&gateway, "GET", "/consumers/alice", "", ""));
     assert_eq!((&read["hmac_keys"]["ann-1"], &read["password"]), (&json!("(secret)"), &json!("(secret)")));
     let other = put(&gateway, "/consumers/other", &read);

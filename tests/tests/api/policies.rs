@@ -1,4 +1,4 @@
-//! Sets of policies as resources: routes use them by their names, and follow when they change.
+//! Sets of policies as resources: routes use them by name, and follow their changes.
 
 use serde_json::{Value, json};
 use tollgate_tests::api::{JSON, call, json_of, put};
@@ -21,7 +21,7 @@ fn using(path: &str, policies: Value) -> Value {
     json!({"match": path, "respond": "x", "policies": policies})
 }
 
-/// What `X-Set` says at each of some connections: they spread over the workers.
+/// Returns the `X-Set` of answers on several connections, which spread over the workers. All must agree.
 fn said(gateway: &Gateway, path: &str) -> String {
     let of = || gateway.client().get(path).headers.get("x-set").unwrap_or("nothing").to_owned();
     let all: Vec<String> = (0..4).map(|_| of()).collect();
@@ -34,7 +34,8 @@ fn a_change_of_a_set_is_in_force_wherever_it_is_used_when_it_is_answered() {
     let mut gateway = stored();
     assert_eq!(put(&gateway, "/policies/mine", &sets("one")).status, 201);
     assert_eq!(put(&gateway, "/routes/a", &using("/a", json!({"use": "mine"}))).status, 201);
-    // The store's route uses the file's set, and both: the later counts, and what is written there most.
+    // Routes of the store use the file's set, the store's set, or both. The later set overrides, and the
+    // route's own policies override both.
     assert_eq!(put(&gateway, "/routes/b", &using("/b", json!({"use": ["framed"]}))).status, 201);
     assert_eq!(put(&gateway, "/routes/c", &using("/c", json!({"use": ["mine", "framed"]}))).status, 201);
     let own = json!({"use": ["framed", "mine"], "headers": {"response": {"set": {"X-Set": "own"}}}});
@@ -48,7 +49,7 @@ fn a_change_of_a_set_is_in_force_wherever_it_is_used_when_it_is_answered() {
     let patch = r#"{"headers": null, "ip": {"deny": "127.0.0.0/8"}}"#;
     assert_eq!(call(&gateway, "PATCH", "/policies/mine", JSON, patch).status, 200);
     assert_eq!((gateway.client().get("/a").status, gateway.client().get("/fixed").status), (403, 200));
-    // By which set is told.
+    // `explain` names the set.
     let question = json!({"method": "GET", "url": "http://x/a", "from": "127.0.0.1"});
     let asked = call(&gateway, "POST", "/explain", JSON, &question.to_string());
     let met = &json_of(&asked)["policies"][0];
@@ -57,7 +58,7 @@ fn a_change_of_a_set_is_in_force_wherever_it_is_used_when_it_is_answered() {
         (&json!("ip"), &json!("route/a"), &json!("mine")),
         "{asked:?}"
     );
-    // Going back, and what is durable.
+    // A rollback, and durability.
     assert_eq!(call(&gateway, "POST", "/rollback/6", "", "").status, 200);
     gateway.kill_and_restart();
     assert_eq!(said(&gateway, "/a"), "one");
@@ -76,15 +77,15 @@ fn a_set_of_the_store_serves_what_the_file_says() {
     };
     reload("routes: [{match: /fixed, respond: x, policies: {use: mine}}]\n", "loaded");
     eventually("the new file", || said(&gateway, "/fixed") == "store");
-    // `check` looks at the file alone, and says so.
+    // `check` sees the file only, and says so.
     let checked = tollgate(&["check", &gateway.config().display().to_string()]);
     assert!(checked.code == Some(0) && checked.err.contains("the store has to have it"), "{checked:?}");
     assert_eq!(put(&gateway, "/policies/mine", &sets("other")).status, 200);
     assert_eq!(said(&gateway, "/fixed"), "other");
-    // The file uses it: it cannot go.
+    // The file uses the set, so it cannot be deleted.
     let gone = call(&gateway, "DELETE", "/policies/mine", "", "");
     assert!(gone.status == 422 && gone.text().contains("there is no policy set `mine`"), "{gone:?}");
-    // A name that there is not, with its line; and one that both have.
+    // An unknown name, with its line; and a name in both sources.
     let told = reload("routes: [{match: /fixed, respond: x, policies: {use: mien}}]\n", "not loaded");
     let caret = told.contains("there is no policy set `mien`") && told.contains("did you mean `mine`?");
     assert!(caret && told.contains("^^^^"), "{told}");
@@ -123,7 +124,7 @@ fn what_is_in_use_stays_and_what_is_unknown_is_told_with_its_place() {
     assert_eq!(refused("/policies/framed", &sets("x")).0, "of_the_file");
     assert_eq!(refused("/policies/a", &json!({"use": "framed"})).2, "/use");
     assert_eq!(refused("/policies/a", &json!({"rate_limt": "5/s"})).2, "/rate_limt");
-    // Upstreams that a set names have to be there, and at an upstream nothing is gathered.
+    // The upstreams that a set names must exist, and an upstream cannot use `aggregate`.
     let (_, resource, pointer, message, _) = refused("/policies/a", &json!({"mirror": {"to": "typo"}}));
     assert_eq!((resource, pointer), (json!("policies/a"), json!("/mirror/to")), "{message}");
     let gathers = json!({"aggregate": {"parts": {"one": {"to": "known", "path": "/"}}}});
@@ -138,7 +139,7 @@ fn what_is_in_use_stays_and_what_is_unknown_is_told_with_its_place() {
         message.as_str().is_some_and(|text| text.contains("none of the upstreams of this route")),
         "{message}"
     );
-    // In use: who uses it is told. Together with who uses it, it can go.
+    // A set in use cannot be deleted, and the error names its user. Both can be deleted together.
     assert_eq!(put(&gateway, "/policies/mine", &sets("x")).status, 201);
     assert_eq!(put(&gateway, "/routes/a", &using("/a", json!({"use": "mine"}))).status, 201);
     let gone = call(&gateway, "DELETE", "/policies/mine", "", "");
@@ -198,7 +199,8 @@ fn a_secret_of_a_set_is_told_to_nobody() {
         told += &call(&gateway, "GET", path, "", "").text();
     }
     assert!(!told.contains(secret), "{told}");
-    // Written back as it was read it is what it was; the whole is in the file's language.
+    // The masked value can be written back without a change; the export of the whole configuration is in the
+    // file's language.
     let mut read = json_of(&call(&gateway, "GET", "/policies/mine", "", ""));
     assert_eq!(read["jwt"]["secret"], "(secret)");
     assert_eq!(put(&gateway, "/policies/other", &read).status, 422);

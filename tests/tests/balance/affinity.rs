@@ -1,4 +1,4 @@
-//! Requests that belong together go to the same endpoint: by hash, and by cookie.
+//! Related requests go to the same endpoint: by hash, and by cookie.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,8 @@ use tollgate_tests::{Gateway, Origin, Response};
 
 use super::{ask, get, listed, origins, reload, tally, to};
 
-/// Returns the endpoint of each of so many keys, each asked for twice; both times the same.
+/// Returns the endpoint of each of `keys` keys. Each is requested twice, and both requests must reach the
+/// same endpoint.
 fn endpoints_of(gateway: &Gateway, keys: usize, request: impl Fn(usize) -> (String, String)) -> Vec<String> {
     let endpoint = |key| {
         let (target, lines) = request(key);
@@ -68,7 +69,7 @@ fn few_keys_move_when_an_endpoint_comes() {
     let before = all();
     reload(&gateway, &to(&origins, balance));
     let moved = before.iter().zip(all()).filter(|(before, after)| *before != after).count();
-    // A quarter has to move.
+    // A quarter of the keys has to move.
     assert!((1..=30).contains(&moved), "{moved} of 60");
     reload(&gateway, &to(&origins[..3], balance));
     assert_eq!(all(), before, "and back again");
@@ -84,7 +85,8 @@ fn sticky(gateway: &Gateway) -> (String, String) {
     (response.text(), cookie(&response).expect("a cookie"))
 }
 
-/// Whom a client with this cookie meets in so many requests, each on a connection of its own.
+/// Returns the endpoints that answer a client with this cookie, over `requests` requests, each on a
+/// connection of its own.
 fn met(gateway: &Gateway, cookie: &str, requests: usize) -> BTreeSet<String> {
     let request = |_| {
         let response = ask(gateway, "/", &format!("Cookie: x=y; {cookie}\r\n"));
@@ -153,15 +155,15 @@ fn a_client_whose_endpoint_is_gone_is_given_another() {
     let other = self::cookie(&response).expect("another cookie");
     assert_ne!(other, cookie);
     assert_eq!(met(&gateway, &other, 5), BTreeSet::from([response.text()]));
-    // A cookie that nobody ever gave.
+    // A cookie that no endpoint ever set.
     let response = ask(&gateway, "/", "Cookie: app=ffffffffffffffff\r\n");
     assert!(self::cookie(&response).is_some());
-    // And when it is back, those that still have its cookie come back.
+    // When the endpoint returns, clients that still have its cookie return too.
     reload(&gateway, &to(&origins, balance));
     assert_eq!(met(&gateway, &cookie, 5), BTreeSet::from(["a".to_owned()]));
 }
 
-/// A route that sends its requests to two upstreams of two origins each.
+/// Returns a config whose route splits its requests over two upstreams of two origins each.
 fn split(origins: &[Origin], balance: &str, weights: [u32; 2]) -> String {
     let endpoints = |from: usize| {
         let one = |at: usize| format!("\"{}\"", origins[at].address());
@@ -187,7 +189,7 @@ fn a_split_over_upstreams_does_not_part_a_client_from_its_endpoint() {
     for (endpoint, cookie) in &clients {
         assert_eq!(met(&gateway, cookie, 8), BTreeSet::from([endpoint.clone()]));
     }
-    // An upstream that is drained keeps nobody.
+    // A drained upstream keeps no clients.
     reload(&gateway, &split(&origins, "{sticky: on}", [0, 1]));
     for (_, cookie) in &clients {
         let answer = get(&gateway, "/", &format!("Cookie: {cookie}\r\n"));
@@ -201,9 +203,9 @@ fn a_split_over_upstreams_does_not_part_the_requests_of_a_hash() {
     let gateway = Gateway::start(&split(&origins, "{policy: hash, by: path}", [3, 1]));
     let seen = tally(endpoints_of(&gateway, 80, |n| (format!("/{n}"), String::new())), 4);
     let (u, v) = (seen[0] + seen[1], seen[2] + seen[3]);
-    // 60 and 20, and five standard deviations either way.
+    // 60 and 20 are expected, with five standard deviations either way.
     assert!((40..80).contains(&u) && v > 0, "{seen:?}");
-    // Unmoved by the weight of endpoints elsewhere.
+    // A weight on a single endpoint changes nothing.
     let endpoints = [format!("{{address: \"{}\", weight: 2}}", origins[0].address())];
     assert_eq!(get(&Gateway::start(&listed(&endpoints, "balance: {policy: hash, by: path}")), "/", ""), "a");
 }

@@ -4,7 +4,8 @@ use tollgate_tests::{Client, Gateway};
 
 use super::{origins, tally, to};
 
-/// What each of four endpoints gets of so many requests, each on a connection of its own that stays open.
+/// Returns how many of `requests` requests each of four endpoints gets. Each request uses a connection of its
+/// own that stays open.
 fn spread(workers: usize, requests: usize, balance: &str) -> Vec<usize> {
     let origins = origins(4);
     let gateway = Gateway::start(&format!("workers: {workers}\n{}", to(&origins, balance)));
@@ -28,7 +29,7 @@ fn one_worker() {
 
 #[test]
 fn two_workers() {
-    // Each worker has two connections, and begins elsewhere than the other.
+    // Each worker has two connections, and starts at an endpoint of its own.
     assert_eq!(spread(2, 4, ""), [1; 4]);
     assert_eq!(spread(2, 8, "balance: {policy: least_requests, choices: all}"), [2; 4]);
 }
@@ -42,7 +43,7 @@ fn four_workers() {
 
 #[test]
 fn few_clients_that_stay() {
-    // Two clients, four workers: two workers have nothing to do, and the endpoints are none the wiser.
+    // Two clients, four workers: two workers are idle, and the endpoints still get equal shares.
     let origins = origins(3);
     let gateway = Gateway::start(&format!("workers: 4\n{}", to(&origins, "")));
     let mut clients = [gateway.client(), gateway.client()];

@@ -1,11 +1,11 @@
-//! Policies, priorities, zones.
+//! Balance policies, priorities, zones.
 
 use tollgate_tests::{Gate, Gateway, Origin, eventually};
 
 use super::{get, listed, origins, tally, to};
 
-/// Returns how many of so many requests, one after the other, each of three origins gets while the first has
-/// one that waits.
+/// Returns how many of `requests` requests in sequence each of three origins gets while the first holds one
+/// unanswered.
 fn beside_a_slow_one(balance: &str, requests: usize) -> Vec<usize> {
     let gate = Gate::new();
     let opened = gate.clone();
@@ -75,7 +75,7 @@ fn the_own_zone_is_preferred_and_priorities_wait() {
 
 #[test]
 fn a_lower_priority_takes_over_from_sick_endpoints() {
-    // Two that fail every probe, and two in reserve.
+    // Two endpoints that fail every probe, and two in reserve.
     let origins: Vec<_> = ["a", "b", "c", "d"]
         .into_iter()
         .map(|name| {

@@ -1,4 +1,4 @@
-//! What a change of plan leaves alone, and what it does not.
+//! The state of upstreams that a new plan keeps, and the state that it drops.
 
 use tollgate_tests::{Gateway, Origin, eventually};
 
@@ -46,7 +46,7 @@ fn turns_go_on() {
     let mut seen = String::new();
     for change in 0..9 {
         seen += &get(&gateway, "/", "");
-        // The upstream itself changes, and what it does not change goes on.
+        // The upstream's definition changes, but its turns continue.
         reload(&gateway, &to(&origins, &format!("pool: {{max_idle: {}}}", change + 1)));
     }
     assert_eq!(seen, "abcabcabc");
@@ -60,9 +60,9 @@ fn a_new_endpoint_begins_slowly() {
     assert_eq!(get(&gateway, "/", ""), "a");
     reload(&gateway, &to(&origins, slow));
     let seen = tally((0..110).map(|_| get(&gateway, "/", "")), 2);
-    // A tenth of its share, against a whole one; an hour is long.
+    // A new endpoint gets a tenth of its share, the other a whole one; one hour is longer than the test.
     assert!((9..=12).contains(&seen[1]), "{seen:?}");
-    // What was there from the beginning did not begin slowly.
+    // Endpoints of the first plan have no slow start.
     let gateway = Gateway::start(&to(&origins, slow));
     assert_eq!(tally((0..10).map(|_| get(&gateway, "/", "")), 2), [5, 5]);
 }

@@ -1,10 +1,10 @@
-//! Attack class 4: an answer before the request has been read, then the connection used again.
+//! Attack class 4: an answer before the request is read whole, and the connection then used again.
 
 use std::time::Duration;
 
 use tollgate_tests::{Gateway, Origin, ReadError};
 
-/// Answers 401 to `POST /early` without reading the body, and echoes everything else.
+/// Starts an origin that answers 401 to `POST /early` without reading the body, and echoes everything else.
 fn impatient(close: bool) -> Origin {
     Origin::play(move |conn| {
         while let Some(mut request) = conn.head() {
@@ -14,7 +14,7 @@ fn impatient(close: bool) -> Origin {
                 if close {
                     return;
                 }
-                // Whatever comes now must be the body's rest or nothing: never another request.
+                // The next bytes must be the rest of the body or nothing, and never another request.
             }
             if !conn.body(&mut request) {
                 return;
@@ -39,7 +39,7 @@ fn the_client_gets_it_and_no_connection_is_used_wrongly() {
         client.send(format!("POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{SMUGGLED}"));
         let response = client.response();
         assert_eq!((response.status, response.text().as_str()), (401, "no"), "close {close}");
-        // Now the rest. Either the gateway takes it as the body and the connection goes on, or it closes.
+        // The other half follows. Either the gateway reads it as body and keeps the connection, or it closes.
         client.send(SMUGGLED);
         client.send("GET /next HTTP/1.1\r\nHost: a\r\n\r\n");
         match client.try_response("GET") {
@@ -56,7 +56,7 @@ fn the_client_gets_it_and_no_connection_is_used_wrongly() {
 
 #[test]
 fn it_reaches_a_client_that_is_still_uploading() {
-    // 413 to an upload of 64 MiB of which the origin reads nothing.
+    // A 413 to an upload of 64 MiB of which the origin reads nothing.
     let origin = Origin::play(|conn| {
         if conn.head().is_some() {
             conn.send("HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig");

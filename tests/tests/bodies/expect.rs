@@ -41,8 +41,8 @@ fn a_client_that_waits_gets_100_exactly_once() {
 
 #[test]
 fn a_client_that_waits_is_not_left_waiting_by_an_origin_without_100() {
-    // An origin of old ignores the expectation and waits for the body. The gateway either speaks for it or the
-    // client goes on by itself after a while, as RFC 9110, section 10.1.1 tells it to.
+    // An old origin ignores the expectation and waits for the body. Either the gateway sends the 100, or the
+    // client sends its body after a while, as RFC 9110, section 10.1.1 requires.
     let origin = Origin::echo();
     let gateway = Gateway::to(&origin);
     let mut client = gateway.client();
@@ -75,7 +75,7 @@ fn a_client_that_does_not_wait_is_answered() {
 
 #[test]
 fn a_final_answer_instead_of_100_is_passed_on() {
-    // The next bytes are the body or a new request: nobody knows. The gateway must not guess.
+    // The next bytes may be the body or a new request. The gateway must not guess.
     let origin = Origin::play(|conn| {
         if conn.head().is_some() {
             conn.send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno");

@@ -90,7 +90,7 @@ fn trailers_reach_the_origin() {
 
 #[test]
 fn trailers_that_would_change_the_message_do_not_get_through() {
-    // RFC 9110, section 6.5.1: framing, routing and authentication have no place in a trailer.
+    // RFC 9110, section 6.5.1: fields for framing, routing and authentication must not be in a trailer.
     for field in ["Content-Length: 5", "Transfer-Encoding: chunked", "Host: evil", "X-Forwarded-For: 1.2.3.4"]
     {
         let origin = Origin::echo();
@@ -162,7 +162,7 @@ fn an_origin_that_does_not_read_holds_the_client_back() {
     gate.open();
 }
 
-/// Writes until nothing more is taken for a while; returns how much was.
+/// Writes until the peer accepts nothing for a while. Returns how many bytes it accepted.
 fn stall(mut stream: &std::net::TcpStream) -> usize {
     use std::io::Write;
     stream.set_write_timeout(Some(Duration::from_millis(300))).expect("timeout");

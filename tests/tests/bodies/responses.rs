@@ -8,7 +8,7 @@ use super::{chunked, pattern};
 
 #[test]
 fn every_framing_arrives() {
-    // Method, the origin's bytes, whether it closes, and the framing and body that the client gets.
+    // Method, the origin's bytes, whether it closes, and the framing and body that the client receives.
     let cases: &[(&str, &str, bool, Framing, &str)] = &[
         ("GET", "200 OK\r\nContent-Length: 5\r\n\r\nhello", false, Framing::Length(5), "hello"),
         ("GET", "200 OK\r\nContent-Length: 0\r\n\r\n", false, Framing::Length(0), ""),
@@ -206,7 +206,7 @@ fn a_slow_reader_holds_the_origin_back() {
     let mut client = gateway.small_client(16 << 10);
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.head().status, 200);
-    // Wait until the origin's writes stall: no progress over a while.
+    // Waits until the origin's writes stall: no progress over a while.
     let mut last = usize::MAX;
     eventually("the origin to stall", || {
         std::thread::sleep(Duration::from_millis(150));

@@ -1,4 +1,5 @@
-//! Connections and bodies of the admin listener: silent and slow ones keep nobody out, and memory is bounded.
+//! Connections and bodies of the admin listener: silent and slow ones do not block others, and memory is
+//! bounded.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use tollgate_tests::{Authority, Client, Gateway, TlsPeer, eventually};
 
-/// More than the listener has places, the reserved ones included.
+/// More connections than the listener accepts, including the reserved ones.
 const MANY: usize = 100;
 
-/// Asks on a connection of its own; the status.
+/// Sends a request on a connection of its own, and returns the status.
 fn status(gateway: &Gateway, path: &str) -> u16 {
     gateway.admin(path).status
 }
@@ -41,7 +42,7 @@ fn silent_connections_keep_nobody_out() {
 #[test]
 fn slow_bodies_and_slow_readers_keep_nobody_out() {
     let gateway = Gateway::start("store: $DIR/store\nroutes: [{match: /a, respond: a}]");
-    // A body that is announced and does not come.
+    // A body that is announced and never arrives.
     let head = "PUT /api/v1/routes/a HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
     let slow: Vec<TcpStream> = (0..MANY)
         .map(|_| {
@@ -57,7 +58,7 @@ fn slow_bodies_and_slow_readers_keep_nobody_out() {
         status(&gateway, "/metrics") == 200 && status(&gateway, "/api/v1") == 200
     });
     drop(slow);
-    // Answers that nobody reads: more than the kernel keeps.
+    // Answers that the clients do not read: more than the kernel buffers.
     let request = "GET /dashboard/vendor/uPlot.iife.min.js HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
     let deaf: Vec<Client> = (0..MANY)
         .map(|_| {
@@ -113,7 +114,7 @@ fn silent_handshakes_and_sockets_keep_nobody_out() {
     drop(silent);
 }
 
-/// Sends a body of so many bytes, in pieces, until it cannot be sent; then reads what is answered.
+/// Sends a body of `bytes` bytes in pieces until the gateway accepts no more, and then reads the answer.
 fn send_body(gateway: &Gateway, token: &str, bytes: usize) -> std::thread::JoinHandle<String> {
     let address = gateway.admin_address();
     let head = format!(
@@ -147,7 +148,7 @@ fn bodies_are_bounded_in_sum() {
          routes: [{{match: /a, respond: a}}]"
     ));
     let before = gateway.memory_kib("VmRSS");
-    // Neither an unknown token nor one of another role is read for.
+    // The listener reads no body for an unknown token or a token without the role.
     for token in ["nobody-nobody-nobody", "reader-reader-reader"] {
         let senders: Vec<_> = (0..4).map(|_| send_body(&gateway, token, 48 << 20)).collect();
         senders.into_iter().for_each(|sender| drop(sender.join()));

@@ -1,5 +1,5 @@
-//! Files that the API and the configuration name: pipes, links and devices stop nothing, and a document reads only what the
-//! operator lets it.
+//! Files that the API and the configuration name. Pipes, links and devices block nothing, and an API document
+//! can read only the files that the operator permits.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tollgate_tests::api::{call, json_of, put};
 use tollgate_tests::{Authority, Gateway, Signal, eventually};
 
-/// A gateway whose documents may name files under `$DIR/files`.
+/// Starts a gateway whose API documents may name files under `$DIR/files`.
 fn gateway() -> Gateway {
     let gateway = Gateway::start(
         "store: $DIR/store\nadmin: {bind: $ADMIN, files: $DIR/files}\nroutes: [{name: fixed, match: /fixed, respond: file}]",
@@ -18,7 +18,7 @@ fn gateway() -> Gateway {
     gateway
 }
 
-/// Makes a named pipe.
+/// Creates a named pipe.
 fn pipe(path: &Path) {
     let mode = rustix::fs::Mode::from(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
@@ -32,7 +32,7 @@ fn discover(path: &Path) -> Value {
     json!({ "discover": format!("file:{}", path.display()) })
 }
 
-/// It answers, reads its file again, and takes a change.
+/// Asserts that the gateway answers, reloads its file, and accepts a change.
 fn is_alive(gateway: &Gateway, mark: &str) {
     for path in ["/healthz", "/readyz", "/status", "/upstreams"] {
         assert_eq!(gateway.admin(path).status, 200, "{path}");
@@ -51,7 +51,7 @@ fn a_pipe_is_refused_before_the_change_is_durable() {
     let (fifo, link) = (file(&gateway, "pipe"), file(&gateway, "link"));
     pipe(&fifo);
     symlink(&fifo, &link).expect("a link");
-    // Somebody holds the other end open and writes nothing.
+    // A process holds the other end open and writes nothing.
     let holder = fs::OpenOptions::new().read(true).write(true).open(&fifo).expect("both ends");
     let folder = file(&gateway, "");
     let version = |gateway: &Gateway| json_of(&call(gateway, "GET", "", "", ""))["version"].clone();
@@ -67,7 +67,7 @@ fn a_pipe_is_refused_before_the_change_is_durable() {
     }
     assert_eq!(version(&gateway), 0, "nothing was made durable");
     is_alive(&gateway, "a");
-    // One that was good when it was named, and becomes a pipe.
+    // Files that were valid when they were named, and become pipes.
     let (list, authority) = (file(&gateway, "list.json"), file(&gateway, "ca.pem"));
     fs::write(&list, "[\"127.0.0.1:1\"]").expect("written");
     fs::write(&authority, Authority::new().pem()).expect("written");
@@ -84,7 +84,7 @@ fn a_pipe_is_refused_before_the_change_is_durable() {
     gateway.signal(Signal::HUP);
     eventually("the refusal", || gateway.stderr()[before..].contains("is not loaded"));
     assert!(gateway.stderr()[before..].contains("it is a pipe"), "{}", gateway.stderr());
-    // What names it is refused, and it alone is not to be changed.
+    // A resource that names the file is refused; all others can still change.
     assert_eq!(put(&gateway, "/routes/b", &json!({"match": "/b", "respond": "b"})).status, 201);
     let again = put(&gateway, "/upstreams/t", &upstream);
     assert_eq!(again.status, 422, "{again:?}");
@@ -140,7 +140,7 @@ fn an_audit_log_that_is_a_pipe_keeps_no_change() {
         "store: $DIR/store\nadmin: {bind: $ADMIN, audit_log: audit}\nroutes: [{match: /new, respond: new}]\n",
     );
     gateway.signal(Signal::HUP);
-    // Without a reader it cannot be opened, and that is told.
+    // Without a reader the pipe cannot be opened, and the gateway says so.
     eventually("the refusal", || gateway.stderr().contains("cannot open the audit log"));
     let reader = fs::OpenOptions::new().read(true).write(true).open(&fifo).expect("both ends");
     gateway.signal(Signal::HUP);
@@ -151,7 +151,7 @@ fn an_audit_log_that_is_a_pipe_keeps_no_change() {
     gateway.await_message("the line is: ");
 }
 
-/// What only a file holds.
+/// Text that only a file holds.
 const SECRET: &str = "hunter2-hunter2";
 
 #[test]
@@ -192,13 +192,13 @@ fn a_document_names_files_of_the_operators_directories_alone() {
             assert!(!answer.text().contains(SECRET) && !answer.text().contains("no such file"), "{answer:?}");
         }
     }
-    // A file that may be named is told of without its lines.
+    // An error about a permitted file does not quote its lines.
     for (place, document) in documents(&inside) {
         let answer = put(&gateway, place, &document);
         assert_eq!(answer.status, 422, "{place}: {answer:?}");
         assert!(!answer.text().contains(SECRET), "{place}: {answer:?}");
     }
-    // Neither later, when it is looked up.
+    // A later error, in a look-up, does not quote them either.
     let list = file(&gateway, "list.json");
     fs::write(&list, "[\"127.0.0.1:1\"]").expect("written");
     assert_eq!(put(&gateway, "/upstreams/x", &discover(&list)).status, 201);
@@ -224,7 +224,7 @@ fn without_directories_a_document_names_no_files_and_the_file_all() {
     let list = gateway.directory().join("list.json");
     let answer = put(&gateway, "/upstreams/x", &discover(&list));
     assert!(answer.status == 422 && answer.text().contains("`admin.files`"), "{answer:?}");
-    // What the operator names is told with its lines.
+    // An error about a file that the operator names quotes its lines.
     eventually("the look-up to fail", || gateway.admin("/upstreams").text().contains(SECRET));
     // A socket is a file too.
     for (path, document) in [
@@ -238,7 +238,7 @@ fn without_directories_a_document_names_no_files_and_the_file_all() {
         let answer = put(&gateway, path, &document);
         assert!(answer.status == 422 && answer.text().contains("`admin.files`"), "{answer:?}");
     }
-    // The process's environment is the operator's.
+    // The process's environment belongs to the operator.
     for text in ["${HOME}", "${PATH:-x}/${HOME}"] {
         let answer = put(&gateway, "/routes/e", &json!({"match": "/e", "respond": text}));
         assert_eq!(answer.status, 422, "{answer:?}");

@@ -61,7 +61,7 @@ fn the_operator_names_further_hosts() {
     ] {
         assert_eq!(ask(&gateway, "/metrics", host, "").status, status, "{host}");
     }
-    // Where a token is needed a stranger's page has none.
+    // If a token is required, any host name is accepted: a foreign page has no token.
     let gateway = Gateway::start(
         "admin: {bind: $ADMIN, tokens: {a: {role: read, token: reader-reader-reader}}}\nroutes: [{match: /a, respond: a}]",
     );
@@ -89,7 +89,7 @@ fn every_answer_tells_browsers_to_take_care() {
     }
     let refused = ask(&gateway, "/metrics", "evil.example", "");
     assert_eq!(refused.headers.get("x-content-type-options"), Some("nosniff"));
-    // The page's style is named by its hash, so that a browser uses it.
+    // A browser applies the page's style because the policy names its hash.
     let page = ask(&gateway, "/upstreams", "localhost", browser);
     let policy = page.headers.get("content-security-policy").expect("a policy");
     assert!(policy.contains("style-src 'sha256-") && page.text().contains("<style>"), "{policy}");

@@ -1,4 +1,4 @@
-//! Many resources in one change: the time and the memory grow with their number, and with nothing else.
+//! Many resources in one change: time and memory grow with their number only.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ fn gateway() -> Gateway {
     )
 }
 
-/// CPU time that the gateway has used, in clock ticks (proc(5)). Other processes do not count.
+/// Returns the CPU time that the gateway has used, in clock ticks (proc(5)). Other processes do not count.
 fn ticks(gateway: &Gateway) -> u64 {
     let stat =
         std::fs::read_to_string(format!("/proc/{}/stat", gateway.pid())).expect("the process is there");
@@ -24,7 +24,8 @@ fn ticks(gateway: &Gateway) -> u64 {
     number(11) + number(12)
 }
 
-/// Asks the API, and waits as long as it takes: a change gives way to all else on the machine.
+/// Sends a request to the API, and waits up to five minutes: a change yields to all other work on the
+/// machine.
 fn ask(gateway: &Gateway, path: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(gateway.admin_address()).expect("a connection");
     stream.set_read_timeout(Some(Duration::from_secs(300))).expect("set");
@@ -39,7 +40,7 @@ fn ask(gateway: &Gateway, path: &str, body: &str) -> (u16, String) {
     (status, answer)
 }
 
-/// Returns the status of an answer, and the CPU time that it took.
+/// Returns the status of an answer, and the CPU time in clock ticks that it took.
 fn costs(gateway: &Gateway, path: &str, changes: Option<Vec<Value>>) -> (u16, u64) {
     let body = changes.map(|changes| json!({ "changes": changes }).to_string()).unwrap_or_default();
     let before = ticks(gateway);
@@ -56,8 +57,8 @@ fn deletions(count: usize) -> Vec<Value> {
     (0..count).map(|n| json!({"op": "delete", "kind": "routes", "name": format!("r{n}")})).collect()
 }
 
-/// Each step at a small number and at eight times as many: what is linear takes eight times the CPU time, what is quadratic
-/// 64 times.
+/// Each step runs at a small number and at eight times this number. A linear step takes eight times the CPU
+/// time, a quadratic one 64 times.
 #[test]
 fn a_transaction_takes_as_long_as_it_has_changes() {
     const FEW: usize = 250;
@@ -66,7 +67,7 @@ fn a_transaction_takes_as_long_as_it_has_changes() {
         let gateway = gateway();
         let (put, put_cost) = costs(&gateway, "/transactions", Some(routes(count)));
         assert_eq!(gateway.client().get("/r/7").status, 502);
-        // One of the changes is not good, and all are taken back.
+        // One of the changes is invalid, so all are rolled back.
         let mut wrong = deletions(count);
         wrong.push(
             json!({"op": "put", "kind": "routes", "name": "x", "value": {"match": "/x", "to": "nowhere"}}),

@@ -65,7 +65,7 @@ fn wrong_tokens_are_told_of_and_slowed() {
     assert!(first["peer"].as_str().is_some_and(|peer| peer.starts_with("127.")), "{first}");
     let audited = std::fs::read_to_string(gateway.directory().join("audit.jsonl")).expect("the audit log");
     assert!(!told.contains("guesser") && !audited.contains("guesser"), "a token is told nowhere");
-    // A request with the right token is let in.
+    // A request with the right token is accepted.
     assert_eq!(ask(&gateway, "/metrics", &bearer(RIGHT)).status, 200);
 }
 

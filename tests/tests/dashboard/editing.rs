@@ -1,11 +1,12 @@
-//! Changing the configuration on the page: with a look at the difference, and told what is wrong at its place.
+//! Changes of the configuration on the page: it shows the difference first, and reports a problem at its
+//! field.
 
 use serde_json::{Value, json};
 use tollgate_tests::{Browser, Client, Gateway, Origin};
 
 use super::{accessible, clean, opened, view};
 
-/// A gateway with a store, and two upstreams to go to.
+/// Starts a gateway with a store and two upstreams.
 pub(super) fn stored(one: &Origin, two: &Origin) -> Gateway {
     Gateway::start(&format!(
         "workers: 2\nstore: $DIR/store\nroutes: [{{name: fixed, match: /fixed, respond: file}}]\n\
@@ -15,7 +16,7 @@ pub(super) fn stored(one: &Origin, two: &Origin) -> Gateway {
     ))
 }
 
-/// A request to the admin API, as another person's program would send it.
+/// Sends a request to the admin API, as another person's program would.
 pub(super) fn api(gateway: &Gateway, method: &str, path: &str, body: &str) -> Value {
     let mut client = Client::connect(gateway.admin_address(), std::sync::Arc::default());
     let length = body.len();
@@ -27,18 +28,18 @@ pub(super) fn api(gateway: &Gateway, method: &str, path: &str, body: &str) -> Va
     serde_json::from_str(&answer.text()).expect("JSON")
 }
 
-/// The route `split`, of which all goes to `one`.
+/// Creates the route `split`, which sends everything to `one`.
 pub(super) fn split(gateway: &Gateway) {
     let to = json!([{"upstream": "one", "weight": 1}, {"upstream": "two", "weight": 0}]);
     api(gateway, "PUT", "/routes/split", &json!({"match": "/split/*", "to": to}).to_string());
 }
 
-/// Goes to a place of the page, as by a link.
+/// Goes to a place of the page, as a link does.
 pub(super) fn at(browser: &Browser, place: &str) {
     let _ = browser.script(&format!("location.hash = {}", json!(place)));
 }
 
-/// Waits for the difference, which has these lines, and says yes to it.
+/// Waits for the dialog with the difference, which must contain these lines, and confirms it.
 pub(super) fn apply(browser: &Browser, lines: &[&str]) {
     browser.wait("document.querySelector('dialog .diff')");
     let shown = browser.script(
@@ -53,11 +54,11 @@ pub(super) fn apply(browser: &Browser, lines: &[&str]) {
         .wait("document.querySelector('.alert.good[role=status]').innerText.includes('In force: version')");
 }
 
-/// Returns how many of 40 requests went to each.
+/// Returns how many of 40 requests went to each origin.
 fn shares(gateway: &Gateway, one: &Origin, two: &Origin) -> (usize, usize) {
     let before = (one.requests().len(), two.requests().len());
     for number in 0..40 {
-        // A connection each, so that every worker has some.
+        // One connection for each request, so that every worker gets some.
         assert_eq!(gateway.client().get(&format!("/split/{number}")).status, 200);
     }
     (one.requests().len() - before.0, two.requests().len() - before.1)
@@ -138,7 +139,8 @@ fn a_route_is_added_as_text_changed_and_deleted() {
     assert_eq!(gateway.client().get("/hello").text(), "good day");
     browser.wait("location.hash === '#routes/hello%20world'");
 
-    // JSON is taken as well. By keyboard alone: the window keeps the focus, and Escape leaves it where it came from.
+    // The editor accepts JSON too. By keyboard only: the dialog keeps the focus, and Escape returns it to its
+    // previous place.
     browser.wait("document.querySelector('textarea').value.includes('good day')");
     browser.fill("textarea", "{\"match\": \"/hello\",\n \"respond\": \"good night\"}");
     let _ = browser.script("document.querySelector('form.text button.primary').focus()");
@@ -191,7 +193,7 @@ fn what_is_wrong_is_told_at_its_place_and_changes_nothing() {
         accessible(&browser, text);
     }
 
-    // A name that is taken, by the store and by the file.
+    // A name that the store, or the file, already uses.
     for (name, message) in
         [("split", "There is one of this name already"), ("fixed", "is a resource of the file")]
     {
@@ -223,12 +225,12 @@ fn of_two_people_the_later_one_is_told_and_can_go_on() {
         browser.wait("document.querySelector('dialog').innerText.includes('Somebody else has changed it')");
     };
     conflict("7", "7s");
-    // Mine on top of theirs.
+    // The user's change is merged onto the other person's.
     browser.click("dialog button.primary");
     apply(&browser, &["removed: − weight: 0", "added: + weight: 7"]);
     let now = api(&gateway, "GET", "/routes/split", "");
     assert_eq!((&now["to"][1]["weight"], &now["timeouts"]["total"]), (&json!(7), &json!("7s")));
-    // Theirs alone.
+    // The other person's change only.
     conflict("9", "9s");
     browser.click("dialog .buttons button:not(.primary)");
     browser.wait(
@@ -252,7 +254,7 @@ fn endpoints_of_an_upstream_have_weights_too() {
     api(&gateway, "PUT", "/routes/split", "{\"match\": \"/split/*\", \"to\": \"both\"}");
     let browser = opened(&gateway, "en-US");
     at(&browser, "upstreams/both");
-    // Maintenance.
+    // Maintenance: all weight moves to the other upstream.
     browser.fill("input[name=weight-0]", "0");
     browser.click("form.weights button.primary");
     apply(&browser, &["added: + weight: 0"]);
@@ -260,7 +262,7 @@ fn endpoints_of_an_upstream_have_weights_too() {
     clean(&browser, &gateway);
 }
 
-/// What finds the line of a problem, and what tells two texts apart, by themselves.
+/// The functions that find the line of a problem and compare two texts, tested on their own.
 #[test]
 fn lines_are_found_and_compared() {
     let (one, two) = (Origin::named("one"), Origin::named("two"));

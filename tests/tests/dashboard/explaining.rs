@@ -1,4 +1,4 @@
-//! The policies that a request would meet, in their order, and what each says.
+//! The policies that would evaluate a request, in their order, and their verdicts.
 
 use tollgate_tests::Gateway;
 
@@ -17,7 +17,7 @@ fn policies_are_shown_in_order_with_their_verdicts() {
         browser.fill("input[name=from]", from);
         browser.click("form.explain button.primary");
         browser.wait("document.querySelector('table.policies')");
-        // The answer to this question, not to the one before.
+        // Waits for the answer to this question; the previous one is still on the page.
         let refused = if from.starts_with("10.") { "" } else { "!" };
         browser.wait(&format!("{refused}!document.querySelector('.verdict .alert.bad')"));
         let rows = browser.script(

@@ -1,4 +1,4 @@
-//! What was changed, what is different between two versions, and the way back.
+//! The history of changes, the difference between two versions, and the rollback.
 
 use serde_json::json;
 use tollgate_tests::Origin;
@@ -15,7 +15,7 @@ fn the_history_shows_what_was_changed_and_leads_back() {
     browser.wait_text("Nothing was changed yet.");
     for (number, text) in ["first", "second", "third"].iter().enumerate() {
         api(&gateway, "PUT", "/routes/a", &json!({"match": "/a", "respond": text}).to_string());
-        // It shows without being asked.
+        // The page updates without a reload.
         browser.wait(&format!("document.querySelectorAll('.history tbody tr').length === {}", number + 1));
     }
     let newest = browser.text(".history tbody tr");
@@ -25,7 +25,7 @@ fn the_history_shows_what_was_changed_and_leads_back() {
     );
     assert!(newest.contains("in force") && !newest.contains("Roll back"), "{newest}");
 
-    // What one version changed, and any two.
+    // The changes of one version, and the difference between any two.
     browser.click("a[href='#changes/2']");
     browser.wait("document.querySelector('.diff')?.innerText.includes('respond: second')");
     assert!(browser.text(".diff").contains("respond: first"));
@@ -40,7 +40,7 @@ fn the_history_shows_what_was_changed_and_leads_back() {
         "[...document.querySelectorAll('[role=alert]')].some((one) => one.innerText.includes('version 9'))",
     );
 
-    // Back, after a look at it; and back from that.
+    // A rollback after a look at the difference, and the rollback of that.
     let back = "button[aria-label='Roll back to version 1']";
     browser.click(back);
     browser.wait("document.querySelector('dialog .diff')");
@@ -55,7 +55,7 @@ fn the_history_shows_what_was_changed_and_leads_back() {
     browser.click("button[aria-label='Roll back to version 3']");
     apply(&browser, &["removed: −respond: first", "added: +respond: third"]);
     assert_eq!(gateway.client().get("/a").text(), "third");
-    // The browser itself tells of the version that is not there.
+    // The browser itself logs the 404 of the version that does not exist.
     let complaints = browser.complaints();
     assert!(complaints.iter().all(|line| line.contains("404")), "{complaints:?}");
     clean(&browser, &gateway);

@@ -1,4 +1,4 @@
-//! What a token may not do is not offered.
+//! The page does not offer actions that the token's role does not permit.
 
 use tollgate_tests::{Browser, Gateway, Origin};
 
@@ -26,7 +26,7 @@ fn a_token_that_may_only_read_is_offered_no_change() {
     let browser = Browser::start("en");
     browser.open(&format!("http://{}/", gateway.admin_address()));
     give(&browser, READER);
-    // It says so once it knows, which is from the API's own word.
+    // The page shows this once the API has reported the role.
     at(&browser, "routes/fixed");
     browser.wait_text("This token may only read.");
     for kind in ["routes", "upstreams"] {

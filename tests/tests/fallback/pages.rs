@@ -1,4 +1,4 @@
-//! A fixed response in the place of an error, an endpoint's or the gateway's own.
+//! A fixed response instead of an error, an endpoint's or the gateway's own.
 
 use tollgate_tests::http2::request;
 use tollgate_tests::{Gateway, Http2Origin, Origin, eventually, refused_address};
@@ -17,7 +17,7 @@ fn it_takes_the_place_of_an_endpoints_body() {
         assert_eq!(told(&response), (status, "sorry".to_owned()));
         assert_eq!((response.header("x-page"), response.header("x-own")), (Some("yes"), None));
         assert_eq!(response.header("tollgate-reason"), None);
-        // What the client is to do about it is still the endpoint's to say.
+        // Fields that tell the client how to react still come from the endpoint.
         assert_eq!(response.header("retry-after"), Some("7"));
         assert_eq!(response.header("www-authenticate"), Some("Basic"));
     }
@@ -59,7 +59,7 @@ fn it_takes_the_place_of_the_gateways_own_error() {
         (response.header("content-type"), response.reason()),
         (Some("application/json"), "connection_refused")
     );
-    // A body that is still to come is awaited for the connection's sake.
+    // The gateway reads the rest of a body to keep the connection.
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\nhalf");
     assert_eq!(client.response().status, 200);
     client.send("halfGET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -224,7 +224,7 @@ fn policies_and_refusals_are_not_the_upstreams() {
     let mut client = gateway.client();
     let response = client.get("/503");
     assert_eq!((told(&response), response.header("x-policy")), ((503, "sorry".to_owned()), Some("met")));
-    // The client's own errors have nothing to do with an upstream.
+    // Errors of the client never reach a fallback.
     let response = client.post("/", b"four");
     assert_eq!((response.status, response.reason()), (413, "body_too_large"));
 }

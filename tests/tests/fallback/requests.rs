@@ -6,7 +6,7 @@ use tollgate_tests::{Gate, Gateway, Http2Origin, Origin, refused_address};
 
 use super::{by_target, fallbacks, field, told};
 
-/// A gateway with upstreams of these names; all goes to `a`.
+/// Starts a gateway with these upstreams; all requests go to `a`.
 fn gateway(upstreams: &[(&str, &str)], fallback: &str, route: &str, keys: &str) -> Gateway {
     let upstreams: Vec<_> = upstreams
         .iter()
@@ -33,7 +33,7 @@ fn after_no_connection_and_after_a_status() {
         let response = client.get("/503?x=1");
         assert_eq!(told(&response), (200, "GET /503?x=1 ".to_owned()));
         assert_eq!(response.header("tollgate-reason"), None);
-        // With a body that came with its head, which an idempotent method may have sent again.
+        // With a body that arrived with its head: an idempotent method may send it again.
         let put = "PUT /502 HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody";
         client.send(format!("{put}GET /504 HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert_eq!(told(&client.response()), (200, "PUT /502 body".to_owned()));
@@ -44,7 +44,7 @@ fn after_no_connection_and_after_a_status() {
         for record in &records {
             assert_eq!((field(record, "upstream"), field(record, "reason")), ("b", "-"), "{record}");
         }
-        // What no endpoint has got is no attempt.
+        // A refused connection is not an attempt.
         let (attempts, endpoints, statuses) = match a == nobody {
             true => (1, 3, json!([null, null, 200])),
             false => (2, 2, json!([503, 200])),
@@ -79,7 +79,7 @@ fn not_where_the_request_cannot_be_sent_again() {
         (504, "sorry".to_owned()),
         "the next one that fits"
     );
-    // Where the file says that it may be, and where the body was collected.
+    // A POST falls back if the configuration permits it, and if its body was collected.
     let methods = ", retry: {methods: [POST, GET]}, buffer: request";
     let gateway_2 = gateway(&upstreams, "{to: b}", methods, "");
     let mut client = gateway_2.client();
@@ -93,7 +93,7 @@ fn not_where_the_request_cannot_be_sent_again() {
     stream.send("half", false).expect("sent");
     stream.send("half", true).expect("sent");
     assert_eq!(told(&stream.response().expect("an answer")), (200, "POST /503 halfhalf".to_owned()));
-    // What no endpoint has seen may go anywhere.
+    // A request that no endpoint has received may go to any upstream.
     let nobody = quoted(refused_address());
     let gateway_3 = gateway(&[("a", &nobody), upstreams[1]], "{to: b}", "", "");
     assert_eq!(told(&gateway_3.client().ask(post)), (200, "POST /503 body".to_owned()));
@@ -202,7 +202,7 @@ fn a_chain_comes_to_its_end() {
     gateway_1.reconcile(&[&origin, &second, &third]);
     let gateway_2 = gateway(&upstreams, "[{to: b}, {on: 5xx, respond: sorry}]", "", "");
     assert_eq!(told(&gateway_2.client().get("/502")), (502, "sorry".to_owned()));
-    // To one of several: from that one it goes nowhere.
+    // The fallback is one of the route's own upstreams: requests that failed there go no further.
     let gateway_3 = Gateway::start(&format!(
         "workers: 1\nroutes: [{{match: \"/*\", to: [a, b], fallback: {{to: b}}}}]\nupstreams: {{a: {}, b: {}}}\n",
         upstreams[0].1, upstreams[1].1
@@ -217,7 +217,7 @@ fn a_chain_comes_to_its_end() {
 
 #[test]
 fn its_own_limit_is_given_back() {
-    // The upstream that has failed counts the request no longer while the other one has it.
+    // The failed upstream releases its permit while the other upstream holds the request.
     let gate = Gate::new();
     let opened = gate.clone();
     let slow = Origin::play(move |conn| {

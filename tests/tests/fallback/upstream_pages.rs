@@ -1,4 +1,4 @@
-//! A page that an upstream has.
+//! A page that the gateway fetches from an upstream.
 
 use h2::ext::Protocol;
 use http::Request;
@@ -7,7 +7,7 @@ use tollgate_tests::{Gateway, Http2Origin, Origin, refused_address};
 
 use super::{by_target, field, gateway, told};
 
-/// Answers with its request's target, and says what it is.
+/// Starts an origin that answers with its request's target and a content type.
 fn pages() -> Origin {
     Origin::play(|conn| {
         while let Some(request) = conn.request() {
@@ -149,7 +149,7 @@ fn no_page_leaves_the_error() {
     let records = gateway_1.wait_records(4);
     assert_eq!(field(&records[0], "detail"), "no error page: status 404");
     assert_eq!(field(&records[3], "detail"), "no error page: connection_terminated");
-    // Then comes what follows; the error is still the first one.
+    // If the page fails, the next fallback applies; the status is still that of the first error.
     let gateway_2 = with(
         "[{on: 500, to: pages, path: '/{status}'}, {on: 404, respond: wrong}, {on: 5xx, respond: sorry}]",
         &origin.address().to_string(),
@@ -180,7 +180,7 @@ fn a_timeout_leaves_time_for_the_page() {
 #[test]
 fn a_page_on_a_connection_that_was_closed_meanwhile() {
     let origin = by_target();
-    // Closes each connection when it has answered, without a word.
+    // The origin closes each connection after its answer, without announcing it.
     let pages = Origin::play(|conn| {
         if conn.request().is_some() {
             conn.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npage");

@@ -1,4 +1,4 @@
-//! A cap on connections that many more clients press against: never exceeded, and hardly felt.
+//! A limit of connections under many more clients: never exceeded, and with little effect on throughput.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ fn clients(gateway: &Gateway) -> Vec<Vec<Client>> {
     (0..THREADS).map(some).collect()
 }
 
-/// Returns every client asks, and every answer is taken, some rounds. Requests a second.
+/// Sends a request on every client and reads every answer, for some rounds. Returns the requests a second.
 fn press(crowds: &mut [Vec<Client>]) -> f64 {
     let begun = Instant::now();
     std::thread::scope(|scope| {
@@ -43,18 +43,19 @@ fn press(crowds: &mut [Vec<Client>]) -> f64 {
     (CLIENTS * ROUNDS) as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Returns the CPU time that a process has had, in microseconds.
+/// Returns the CPU time that a process has used, in microseconds.
 fn cpu(gateway: &Gateway) -> f64 {
     let stat =
         std::fs::read_to_string(format!("/proc/{}/stat", gateway.pid())).expect("the process is there");
-    // The fields after the name, which is in brackets: the 12th and 13th are user and system time, in ticks of 10 ms
-    // (proc(5)).
+    // The fields after the name, which is in brackets: the 12th and 13th are user and system time, in ticks
+    // of 10 ms (proc(5)).
     let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
     let ticks: f64 = rest.split(' ').skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
     ticks * 10_000.0
 }
 
-/// Turns of both, next to each other, and the median of their ratios: so what else the machine does falls on both.
+/// Runs turns of both gateways alternately, and takes the median of their ratios. Other load on the machine
+/// then affects both.
 fn capped(workers: usize) {
     allow_files(3 * CLIENTS as u64);
     let origin = Service::start("origin");
@@ -68,7 +69,7 @@ fn capped(workers: usize) {
     );
     let mut with = clients(&bound);
     let watch = Established::watch(other.address().port(), Duration::from_millis(2));
-    // Connections are opened before anything is compared.
+    // The connections are opened before the comparison starts.
     let _ = (press(&mut without), press(&mut with));
     let used = [cpu(&free), cpu(&bound)];
     let mut turns: Vec<(f64, f64)> = (0..TURNS).map(|_| (press(&mut without), press(&mut with))).collect();
@@ -93,7 +94,7 @@ fn capped(workers: usize) {
     );
     assert!(most.opened <= CAP && most.accepted <= CAP, "{most:?}");
     assert!(most.opened * 10 > CAP * 9, "the cap was hardly reached: {most:?}");
-    // Turns differ by some percent: what three in four of them say is no accident.
+    // Turns differ by some percent, so the test fails only if three in four of them are below the bound.
     assert!(!is_optimised() || high >= 0.95, "{high:.2} of what there is without a cap");
 }
 

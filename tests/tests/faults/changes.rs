@@ -1,4 +1,4 @@
-//! Routes that are added by the admin API while requests come all the time.
+//! Routes that are added through the admin API under constant load.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn median(times: &mut [Duration]) -> (Duration, Duration) {
     (times[times.len() / 2], times[times.len() - 1])
 }
 
-/// About 5,000 requests a second, from clients that ask in turn.
+/// Starts about 5,000 requests a second, from clients that send in turn.
 fn load(address: SocketAddr) -> Load {
     Load::start(address, 10, Duration::from_micros(1750))
 }
@@ -65,7 +65,8 @@ fn a_route_is_added_under_load() {
             acknowledged.push(asked.elapsed());
             assert_eq!(answer.status, 201, "{answer:?}");
             let answered = Instant::now();
-            // The first request after the answer, then one on each of the other connections: on every worker.
+            // The first request after the answer, and then one on each of the other connections, so that
+            // every worker is checked.
             for (turn, client) in clients.iter_mut().enumerate() {
                 assert_eq!(client.get(&path).text(), "new", "{path} is not served after the answer");
                 if turn == 0 {
@@ -109,7 +110,7 @@ fn a_hundred_changes_a_second_for_a_minute() {
                 let mut admin = Client::connect(address, Arc::default());
                 let mut times = Vec::new();
                 for number in (writer..SECONDS * RATE).step_by(WRITERS) {
-                    // Each change has its time, whatever the ones before took.
+                    // Each change has its own due time, however long the previous ones took.
                     let due = begun + Duration::from_micros(number as u64 * 1_000_000 / RATE as u64);
                     std::thread::sleep(due.saturating_duration_since(Instant::now()));
                     let name = format!("r{}", number % 500);

@@ -1,4 +1,4 @@
-//! Three members of etcd, of which one is killed and another hangs; gateways that a network cuts off.
+//! Three etcd members, of which one is killed and another hangs; and gateways that a network cuts off.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ fn respond(text: &str) -> String {
     json!({ "match": "/route", "respond": text }).to_string()
 }
 
-/// Returns how long it takes until all serve this.
+/// Waits until all gateways serve this text, and returns how long it took.
 fn until(gateways: &[Gateway], text: &str) -> Duration {
     let begun = Instant::now();
     eventually("all to serve it", || {
@@ -54,14 +54,14 @@ fn one_of_three_members_is_killed_then_the_network_parts() {
         let value = |what: &str| format!("{turn} {what}");
         etcd.put("routes/a", &respond(&value("whole")));
         note("a change", until(&gateways, &value("whole")), &mut longest);
-        // One is killed: most are there.
+        // One member is killed: a majority remains.
         let killed = turn % 3;
         etcd.kill(killed);
         eventually("a leader", || {
             etcd.try_ctl(&["put", "/tollgate/config/routes/a", &respond(&value("of two"))]).is_some()
         });
         note("after a kill, from when etcd takes writes", until(&gateways, &value("of two")), &mut longest);
-        // Then another one hangs: nobody decides anything, and everybody serves.
+        // Then another member hangs: etcd has no majority, and all gateways still serve.
         let hung = (killed + 1) % 3;
         etcd.hang(hung);
         std::thread::sleep(Duration::from_secs(3));
@@ -75,7 +75,7 @@ fn one_of_three_members_is_killed_then_the_network_parts() {
             &mut longest,
         );
         etcd.restart(killed);
-        // The network of one gateway swallows everything.
+        // The network of one gateway drops everything.
         relays[0].iter().for_each(|relay| relay.set(HOLE));
         std::thread::sleep(Duration::from_secs(3));
         etcd.put("routes/a", &respond(&value("parted")));

@@ -1,4 +1,4 @@
-//! More connections than there are descriptors, and more requests than an upstream can take.
+//! More connections than file descriptors, and more requests than an upstream can handle.
 
 use std::fs;
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use tollgate_tests::{Gateway, Origin, eventually, limit_files};
 
 use super::load::Load;
 
-/// Opens connections without a word, over and over, until it is told to stop.
+/// Opens silent connections repeatedly until it is stopped.
 fn flood(gateway: &Gateway, stop: &AtomicBool) {
     let mut kept = Vec::new();
     while !stop.load(Ordering::SeqCst) {
@@ -22,10 +22,10 @@ fn flood(gateway: &Gateway, stop: &AtomicBool) {
     }
 }
 
-/// CPU time of a process, in ticks of 10 ms.
+/// Returns the CPU time of a process, in ticks of 10 ms.
 fn cpu_ticks(process: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("the process is there");
-    // Behind the name, which is in brackets: the 12th and the 13th (proc(5)).
+    // The fields after the name, which is in brackets: the 12th and the 13th (proc(5)).
     let (_, rest) = stat.rsplit_once(") ").expect("a name");
     rest.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u64>().expect("a number")).sum()
 }
@@ -89,7 +89,7 @@ fn waiting_for_a_descriptor_costs_nothing() {
     });
 }
 
-/// An origin that can work on so many requests at once; more share its time.
+/// Starts an origin that handles `capacity` requests at the full rate; further requests share its time.
 fn shared_by(capacity: u32) -> Origin {
     let in_flight = AtomicU32::new(0);
     Origin::play(move |conn| {

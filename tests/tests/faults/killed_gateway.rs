@@ -1,4 +1,4 @@
-//! The gateway itself is killed while it writes, and started again where it was.
+//! The gateway is killed while it writes, and started again on the same addresses.
 
 use std::fs;
 use std::thread::JoinHandle;
@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use serde_json::Value;
 use tollgate_tests::{Client, Gateway, Origin, Signal, eventually};
 
-/// Asks until there is no answer; says how many there were.
+/// Sends requests until there is no answer. Returns how many answers there were.
 fn ask_to_the_end(mut client: Client) -> JoinHandle<usize> {
     std::thread::spawn(move || {
         let mut answers = 0;
@@ -17,7 +17,7 @@ fn ask_to_the_end(mut client: Client) -> JoinHandle<usize> {
     })
 }
 
-/// Returns the lines of a log, and how many of them are no JSON.
+/// Returns how many lines a log has, and how many of them are not JSON.
 fn lines(text: &str) -> (usize, usize) {
     let bad = text.lines().filter(|line| serde_json::from_str::<Value>(line).is_err()).count();
     (text.lines().count(), bad)
@@ -50,7 +50,7 @@ fn killed_in_mid_write() {
         "gateway killed {TURNS} times in mid-write: {asked} answers, {all} lines in the log, {bad} of them cut"
     );
     let _ = fs::remove_file(&log);
-    // What waited in the workers, at most 100 ms of it, is lost with the process; what was written is whole, but for
-    // the line that the kill cut.
+    // The workers' buffered lines, at most 100 ms of them, are lost with the process. Written lines are
+    // whole, except for the line that the kill cut.
     assert!(bad <= TURNS && all > TURNS * 100, "{bad} bad lines of {all}");
 }

@@ -1,4 +1,4 @@
-//! Clients that ask again and again, and what became of their requests.
+//! Clients that send requests repeatedly, and the results of their requests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 
 use tollgate_tests::{Client, ReadError, Response};
 
-/// What became of the requests of some clients.
+/// The results of some clients' requests.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
-    /// How long each answer took.
+    /// The duration of each answer.
     pub times: Vec<Duration>,
-    /// What was not a 200, in words.
+    /// A description of each outcome other than a 200.
     pub failures: Vec<String>,
 }
 
 impl Answers {
-    /// Requests in all.
+    /// Returns the number of requests.
     pub fn count(&self) -> usize {
         self.times.len() + self.failures.len()
     }
 
-    /// Returns the time within which this share of the answers came.
+    /// Returns the time within which this share of the answers arrived (0.99: the 99th percentile).
     pub fn percentile(&self, share: f64) -> Duration {
         let mut sorted = self.times.clone();
         sorted.sort_unstable();
@@ -32,24 +32,24 @@ impl Answers {
     }
 }
 
-/// Clients, each on a connection of its own, that ask again and again.
+/// Clients, each on a connection of its own, that send requests repeatedly.
 pub struct Load {
     stop: Arc<AtomicBool>,
     clients: Vec<JoinHandle<Answers>>,
 }
 
 impl Load {
-    /// Starts so many clients that ask for `/`, each with a pause after every answer.
+    /// Starts `clients` clients that request `/`, each with a pause after every answer.
     pub fn start(address: SocketAddr, clients: usize, pause: Duration) -> Self {
         Self::of("/", address, clients, pause)
     }
 
-    /// As [`Load::start`], for another path.
+    /// Starts clients as [`Load::start`] does, for another path.
     pub fn of(path: &'static str, address: SocketAddr, clients: usize, pause: Duration) -> Self {
         Self::by((0..clients).map(|_| move |stop: &AtomicBool| ask(path, address, pause, stop)))
     }
 
-    /// Starts clients that ask in ways of their own, until they are told to stop.
+    /// Starts clients with behaviour of their own, which run until they are stopped.
     pub fn by<A>(clients: impl Iterator<Item = A>) -> Self
     where
         A: FnOnce(&AtomicBool) -> Answers + Send + 'static,
@@ -63,7 +63,7 @@ impl Load {
         Self { stop, clients }
     }
 
-    /// Ends it, and says what became of all requests.
+    /// Stops the clients, and returns the results of all requests.
     pub fn end(self) -> Answers {
         self.stop.store(true, Ordering::SeqCst);
         let mut all = Answers::default();

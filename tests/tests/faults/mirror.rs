@@ -1,4 +1,4 @@
-//! Copies of every request to a shadow that is dead, or that does not answer: the clients hardly feel it.
+//! Copies of every request to a shadow that is dead or does not answer: the clients hardly notice.
 
 use std::time::Duration;
 
@@ -9,8 +9,9 @@ use super::load::Load;
 
 const CLIENTS: usize = 8;
 const PAUSE: Duration = Duration::from_millis(2);
-/// Short ones, and many: what the machine does beside falls on both of a round, and the median of 45 rounds is known more exactly
-/// than that of 15 which take as long in all. Some 1,500 answers still come in each.
+/// Turns are short and many. Other load on the machine then affects both turns of a round. The median of 45
+/// rounds is more exact than the median of 15 rounds of the same total length. Each turn still has some 1,500
+/// answers.
 const TURN: Duration = Duration::from_millis(500);
 const ROUNDS: usize = 45;
 
@@ -29,13 +30,13 @@ fn p99(gateway: &Gateway) -> f64 {
     answers.percentile(0.99).as_secs_f64() * 1e6
 }
 
-/// Rounds of a turn each, and the median of their ratios.
+/// Runs rounds of one turn for each gateway, and takes the median of their ratios.
 fn mirrored(what: &str, shadow: &str) {
     let origin = Service::start("origin");
     let plain = gateway(&origin, "", shadow);
     let mirrored = gateway(&origin, ", policies: {mirror: {to: shadow}}", shadow);
     let _ = (p99(&plain), p99(&mirrored));
-    // Each goes first in every other round, so that neither gains by its place.
+    // Each gateway goes first in every other round, so that neither benefits from its position.
     let round = |number: usize| {
         let with = (number % 2 == 1).then(|| p99(&mirrored));
         let without = p99(&plain);

@@ -1,5 +1,5 @@
-//! What must hold while something breaks, under load and by the real binary. These take long, so they are ignored
-//! unless `make faults` asks for them. Each prints its figures.
+//! Guarantees that must hold during faults, under load and through the real binary. These tests take long, so
+//! they are ignored unless `make faults` runs them. Each prints its figures.
 
 mod cap;
 mod changes;
@@ -23,13 +23,14 @@ mod storm;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Returns whether the gateway's binary is one whose speed tells something: a debug build is not.
+/// Returns whether the gateway's binary is optimised. The speed of a debug build says nothing.
 pub fn is_optimised() -> bool {
     !tollgate_tests::binary().iter().any(|part| part == "debug")
 }
 
-/// Lets this process, and the gateways that it starts, have so many open files; and has this one's table of them grow now,
-/// since who opens a file while it does waits for some 20 ms, as do those that wait for whatever it is to do then.
+/// Permits this process, and the gateways that it starts, to open `count` files. Also makes the kernel grow
+/// this process's file table now: a thread that opens a file during the growth waits some 20 ms, and so do
+/// the threads that wait for it.
 pub fn allow_files(count: u64) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_some_and(|current| current < count) {

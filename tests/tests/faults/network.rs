@@ -1,4 +1,4 @@
-//! A network that delays, or swallows all that is sent.
+//! A network that delays or drops all bytes.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// What is swallowed comes no more: as a network that has lost its way, connections open and nothing else.
+/// The delay of a network that drops everything: connections open, and nothing else happens.
 pub const HOLE: u64 = u64::MAX;
 
-/// A network in front of an origin: what it is given goes on after a while, or never.
+/// A network in front of an origin. It forwards each piece after a delay, or never.
 pub struct Relay {
     address: SocketAddr,
-    /// Milliseconds that each piece waits, or [`HOLE`].
+    /// The delay of each piece in milliseconds, or [`HOLE`].
     delay: Arc<AtomicU64>,
 }
 
 impl Relay {
-    /// In front of this address.
+    /// Starts a network in front of this address.
     pub fn to(origin: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -37,12 +37,12 @@ impl Relay {
         Self { address, delay }
     }
 
-    /// Where it listens.
+    /// Returns the address on which the network listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// From now on each piece waits so many milliseconds, or is swallowed ([`HOLE`]).
+    /// Sets the delay of each piece in milliseconds; [`HOLE`] drops it.
     pub fn set(&self, delay: u64) {
         self.delay.store(delay, Ordering::SeqCst);
     }

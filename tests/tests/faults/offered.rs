@@ -1,4 +1,4 @@
-//! Clients that keep to a schedule, whatever the answers are.
+//! Clients that keep to a schedule, however slow the answers are.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,49 +7,49 @@ use std::time::{Duration, Instant};
 
 use tollgate_tests::Client;
 
-/// One answer.
+/// The outcome of one request.
 #[derive(Clone, Copy, Debug)]
 pub struct Answered {
-    /// When its request was sent.
+    /// When the request was sent.
     pub sent: Instant,
-    /// How long it took.
+    /// How long the answer took.
     pub took: Duration,
-    /// Its status; 0: there was none.
+    /// The status; 0 if there was no answer.
     pub status: u16,
 }
 
-/// All answers, by when their requests were sent.
+/// All outcomes, in the order in which their requests were sent.
 #[derive(Clone, Debug)]
 pub struct Offered(pub Vec<Answered>);
 
 impl Offered {
-    /// From the first request to the last answer.
+    /// Returns the time from the first request to the last answer.
     pub fn lasted(&self) -> Duration {
         let begun = self.0.first().map(|first| first.sent);
         let ended = self.0.iter().map(|answer| answer.sent + answer.took).max();
         begun.zip(ended).map(|(begun, ended)| ended - begun).unwrap_or_default()
     }
 
-    /// Returns how many there are with this status.
+    /// Returns how many requests got this status.
     pub fn count(&self, status: u16) -> usize {
         self.0.iter().filter(|answer| answer.status == status).count()
     }
 
-    /// Returns how many there are of each.
+    /// Returns how many requests got each status.
     pub fn statuses(&self) -> BTreeMap<u16, usize> {
         let mut out = BTreeMap::new();
         self.0.iter().for_each(|answer| *out.entry(answer.status).or_default() += 1);
         out
     }
 
-    /// Returns the time within which 99 in 100 came.
+    /// Returns the 99th percentile of the durations.
     pub fn p99(&self) -> Duration {
         let mut times: Vec<_> = self.0.iter().map(|answer| answer.took).collect();
         times.sort_unstable();
         times.get(times.len() * 99 / 100).copied().unwrap_or_default()
     }
 
-    /// Those that were answered before something began, those that were sent after it had ended, and the others.
+    /// Splits the outcomes into those answered before `began`, those sent after `ended`, and the rest.
     pub fn around(self, began: Instant, ended: Instant) -> [Self; 3] {
         let (before, rest): (Vec<_>, Vec<_>) =
             self.0.into_iter().partition(|answer| answer.sent + answer.took < began);
@@ -58,15 +58,15 @@ impl Offered {
     }
 }
 
-/// Offers so many requests a second in all for this long, by so many clients for each of the addresses, each on a connection
-/// of its own. Who is late sends at once.
+/// Sends `rate` requests a second in all for this long. Each address has `clients` clients, each on a
+/// connection of its own. A client that is late sends at once.
 pub fn offer(addresses: &[SocketAddr], clients: usize, rate: f64, lasts: Duration) -> Offered {
     let all = clients * addresses.len();
     let between = Duration::from_secs_f64(all as f64 / rate);
     let begin = Instant::now() + Duration::from_millis(100);
     let client = |n: usize| {
         let address = addresses[n % addresses.len()];
-        // Out of step, so that together they are even.
+        // The clients start at different offsets, so that the total rate is even.
         let first = begin + between.mul_f64(n as f64 / all as f64);
         std::thread::spawn(move || {
             let mut client = Client::connect(address, Arc::default());

@@ -1,4 +1,5 @@
-//! Rate limits at four times what they let through: how exact they are, alone, shared, and when their Redis dies.
+//! Rate limits under four times the permitted load: how exact they are alone, shared, and when their Redis
+//! dies.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ fn gateway(origin: &Service, workers: usize, limit: &str) -> Gateway {
     ))
 }
 
-/// What passed, what may have, and their ratio.
+/// Prints how many requests passed, how many were permitted, and the ratio; returns the ratio.
 fn told(what: &str, offered: &Offered) -> f64 {
     let passed = offered.count(200);
     let most = BURST + RATE * offered.lasted().as_secs_f64();
@@ -64,7 +65,7 @@ fn a_limit_that_two_gateways_share_is_never_exceeded() {
     }
 }
 
-/// Its Redis dies half-way: what is chosen for that holds at once, and nobody waits.
+/// The Redis dies half-way. The configured failure mode applies at once, and no request waits.
 fn redis_dies(mode: &str, afterwards: u16) {
     let origin = Service::start("origin");
     let mut redis = Redis::start("");
@@ -74,7 +75,7 @@ fn redis_dies(mode: &str, afterwards: u16) {
     );
     let gateway = gateway(&origin, 2, &limit);
     let address = gateway.address();
-    // The connection is there, and everything is warm.
+    // The connection is open, and everything is warm.
     offer(&[address], 8, 1000.0, Duration::from_secs(1));
     let load = std::thread::spawn(move || offer(&[address], 8, 1000.0, LASTS));
     std::thread::sleep(LASTS / 2);

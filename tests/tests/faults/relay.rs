@@ -1,4 +1,4 @@
-//! One of three origins is behind a network that delays, and then swallows all that is sent.
+//! One of three origins is behind a network that first delays, and then drops all bytes.
 
 use std::thread;
 use std::time::Duration;

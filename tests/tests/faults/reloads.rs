@@ -1,4 +1,4 @@
-//! Reloads and binary upgrades while requests come all the time, and WebSockets that go on over all of them.
+//! Reloads and binary upgrades under constant load, with WebSockets that stay open over all of them.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use tollgate_tests::{Client, Gateway, Origin, Signal, eventually};
 use super::is_optimised;
 use super::load::Load;
 
-/// With the answer to the sample key of RFC 6455, 1.3.
+/// A protocol switch with the answer to the sample key of RFC 6455, 1.3.
 const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
                       Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
 const ASK: &str = "GET /socket HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
-/// Switches protocols and echoes; plain requests are answered.
+/// Starts an origin that switches protocols and echoes; it answers plain requests.
 fn echoing() -> Origin {
     Origin::play(|conn| {
         while let Some(request) = conn.request() {
@@ -32,7 +32,7 @@ fn echoing() -> Origin {
     })
 }
 
-/// WebSockets that are used again and again.
+/// WebSockets that are used repeatedly.
 struct Sockets {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<(usize, Vec<String>)>,
@@ -51,7 +51,7 @@ impl Sockets {
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || {
             let (mut rounds, mut dropped) = (0, Vec::new());
-            // Once more after the end: nobody was dropped at the last moment.
+            // One more round after the end shows that none was dropped at the last moment.
             let mut last = false;
             while !last {
                 last = stopped.load(Ordering::SeqCst);
@@ -74,7 +74,7 @@ impl Sockets {
         Self { stop, thread }
     }
 
-    /// Closes them. How often each was used, and what became of those that did not live.
+    /// Closes them. Returns how often each was used, and the errors of those that were dropped.
     fn end(self) -> (usize, Vec<String>) {
         self.stop.store(true, Ordering::SeqCst);
         self.thread.join().expect("the sockets' thread does not panic")
@@ -125,7 +125,7 @@ fn a_hundred_reloads_and_five_upgrades() {
     );
     assert_eq!((answers.failures, dropped), (Vec::new(), Vec::new()));
     assert!(answers.times.len() as f64 >= 1000.0 * seconds, "fewer than 1,000 requests a second");
-    // Nothing holds the old processes any longer.
+    // Nothing keeps the old processes alive.
     (0..UPGRADES).for_each(|number| gateway.wait_predecessor(number));
 }
 

@@ -1,4 +1,4 @@
-//! All origins are started anew, one after the other, and no idempotent request fails.
+//! All origins are restarted one by one, and no idempotent request fails.
 
 use std::time::Duration;
 
@@ -9,16 +9,17 @@ use super::load::Load;
 const CLIENTS: usize = 16;
 const ROUNDS: usize = 3;
 
-/// How an origin goes.
+/// How an origin stops.
 #[derive(Clone, Copy, Debug)]
 enum Going {
-    /// SIGTERM: it answers what is under way.
+    /// SIGTERM: it answers the requests in progress.
     Ended,
     /// SIGKILL in mid-answer.
     Killed,
 }
 
-/// Restarts all origins under load, some rounds, with these rules; each when the last one is asked again.
+/// Restarts all origins under load, for some rounds, with these health rules. Each restart starts when the
+/// previous origin has been ready for a while.
 fn roll(origins: usize, rules: &str, going: Going) {
     let names = ["a", "b", "c"];
     let mut services: Vec<Service> = names[..origins].iter().map(|name| Service::start(name)).collect();
@@ -30,7 +31,7 @@ fn roll(origins: usize, rules: &str, going: Going) {
         endpoints.join(", ")
     ));
     let load = Load::start(gateway.address(), CLIENTS, Duration::from_millis(2));
-    // The retry budget is a share of the requests of the last 10 seconds: let there be some.
+    // The retry budget is a share of the requests of the last 10 seconds, so there must be some.
     std::thread::sleep(Duration::from_secs(2));
     for _ in 0..ROUNDS {
         for service in &mut services {
@@ -41,11 +42,11 @@ fn roll(origins: usize, rules: &str, going: Going) {
             // As long as a quick start takes.
             std::thread::sleep(Duration::from_millis(1500));
             service.restart();
-            // As an orchestrator waits until the new one is ready; not until the gateway has found that out.
+            // An orchestrator waits until the new instance is ready, but not until the gateway has noticed.
             std::thread::sleep(Duration::from_millis(1500));
         }
     }
-    // Without probes the last one may stay out for as long as its ejection lasts.
+    // Without probes the last origin may stay out for the rest of its ejection.
     let all = if rules.is_empty() { origins - 1 } else { origins };
     eventually("all to be asked again", || {
         let mut client = gateway.client();

@@ -1,4 +1,4 @@
-//! Clients that send or read as slowly as they can do good clients no harm, and take little memory.
+//! Clients that send or read as slowly as they can neither harm good clients nor take much memory.
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -9,18 +9,18 @@ use tollgate_tests::{Gateway, Origin, eventually};
 use super::is_optimised;
 use super::load::{Answers, Load};
 
-/// Slow clients at once.
+/// How many slow clients run at the same time.
 const SLOW: u32 = 500;
-/// Good ones, each with a request every four milliseconds: what two cores carry with ease. At their limit any other program
-/// makes everybody wait, and with much less every answer waits until a core has woken up.
+/// Good clients, each with a request every four milliseconds: two cores carry this load with ease. At full
+/// load any other program delays all clients; with much less load every answer waits until a core wakes up.
 const GOOD: usize = 16;
 const PAUSE: Duration = Duration::from_millis(4);
-/// Measurements of each kind.
+/// How many measurements of each kind are made.
 const ROUNDS: usize = 5;
-/// The bar for the gateway's memory with all of them, in KiB.
+/// The limit of the gateway's memory with all clients, in KiB.
 const MEMORY: u64 = 128 * 1024;
 
-/// What they are slow at, and how `slowhttptest` is told.
+/// The kind of slow client, and the arguments of `slowhttptest` for it.
 #[derive(Clone, Copy, Debug)]
 enum Slow {
     /// A line of the head every few seconds ("slowloris").
@@ -39,7 +39,8 @@ impl Slow {
             Self::Readers => ("/long", &["-X", "-w", "512", "-y", "1024", "-n", "3", "-z", "32", "-k", "1"]),
         };
         let (count, url) = (SLOW.to_string(), format!("http://{address}{url}"));
-        // It gets the time that nobody else wants (SCHED_IDLE, sched(7)): elsewhere it has a machine of its own.
+        // The process runs only on idle cores (SCHED_IDLE, sched(7)): elsewhere it would have a machine of
+        // its own.
         let child = Command::new("chrt")
             .args(["--idle", "0", "slowhttptest", "-c", &count, "-r", "250", "-l", "60", "-u", &url])
             .args(own)
@@ -52,7 +53,7 @@ impl Slow {
     }
 }
 
-/// Ends with the test, however that ends.
+/// The running `slowhttptest`. The drop kills it.
 struct Attack(Child);
 
 impl Drop for Attack {
@@ -62,7 +63,7 @@ impl Drop for Attack {
     }
 }
 
-/// Returns the latency of good clients for some time.
+/// Runs good clients for five seconds, and returns their answers.
 fn measure(gateway: &Gateway) -> Answers {
     let load = Load::start(gateway.address(), GOOD, PAUSE);
     std::thread::sleep(Duration::from_secs(5));
@@ -72,17 +73,18 @@ fn measure(gateway: &Gateway) -> Answers {
     answers
 }
 
-/// Returns the middle of what some rounds gave.
+/// Returns the median of some rounds.
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times[times.len() / 2]
 }
 
-/// Slow clients, all of them there, until it is dropped.
+/// Starts slow clients, and returns when all of them are connected.
 fn attacked(slow: Slow, gateway: &Gateway) -> Attack {
     let attack = slow.start(gateway.address());
     eventually("all slow clients to be there", || connections(gateway) >= f64::from(SLOW));
-    // Until all buffers on the way are full: filling them is the origin's work, and once over they are just slow.
+    // Waits until all buffers on the way are full. Filling them is the origin's work; after that the clients
+    // are merely slow.
     std::thread::sleep(Duration::from_secs(3));
     attack
 }
@@ -91,8 +93,9 @@ fn connections(gateway: &Gateway) -> f64 {
     gateway.metrics().sum("tollgate_client_connections", "").unwrap_or_default()
 }
 
-/// In turn: good clients alone, beside slow clients of another gateway, and beside slow clients of their own. The second
-/// tells what the slow clients' program and the origin's threads take from the machine, whoever carries them.
+/// Measures in turn: good clients alone, next to slow clients of another gateway, and next to slow clients of
+/// their own. The second figure shows how much of the machine the slow clients' program and the origin's
+/// threads take, whichever gateway serves them.
 fn beside(slow: Slow) {
     let origin = || {
         Origin::play(|conn| {
@@ -111,7 +114,7 @@ fn beside(slow: Slow) {
         })
     };
     let origins = [origin(), origin()];
-    // Slow heads are to be there until the end; as it is they would be let go after ten seconds.
+    // Slow heads must last until the end; with the default they would time out after ten seconds.
     let [gateway, other] = [0, 1]
         .map(|index| Gateway::with(&origins[index], "workers: 2\naccess_log: off\ntimeouts: {header: 1m}"));
     let before = gateway.memory_kib("VmRSS");

@@ -1,4 +1,4 @@
-//! The gateway stands still for seconds under load, as a machine that is suspended or short of processors makes it.
+//! The gateway stops for seconds under load, as on a machine that is suspended or short of processors.
 
 use std::thread;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The gateway is killed a thousand times while the store is written: what was answered with success is there.
+//! The gateway is killed a thousand times while the store is written: every change that was confirmed is
+//! there.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,7 +16,7 @@ const WRITERS: usize = 3;
 /// Routes that each writer changes in turn.
 const ROUTES: usize = 20;
 
-/// What a route may say: the last change that was answered with success, or one after it that was not answered.
+/// The permitted contents of each route: the last confirmed change, or a later one without an answer.
 type Known = BTreeMap<String, Vec<Option<String>>>;
 
 fn status(admin: SocketAddr, method: &str, name: &str, body: &str) -> Option<u16> {
@@ -28,7 +29,8 @@ fn status(admin: SocketAddr, method: &str, name: &str, body: &str) -> Option<u16
     client.try_response(method).ok().map(|response| response.status)
 }
 
-/// Changes its routes one after the other until the gateway is gone; how many changes were answered with success.
+/// Changes its routes in turn until the gateway is gone. Returns the permitted contents, and how many changes
+/// were confirmed.
 fn write(
     admin: SocketAddr,
     writer: usize,
@@ -57,7 +59,7 @@ fn write(
                     acknowledged += 1;
                     *may = vec![text];
                 }
-                // It was taken away by a change that nobody heard an answer to.
+                // An earlier deletion, whose answer was lost, has removed it.
                 Some(404) if method == "DELETE" => *may = vec![None],
                 Some(other) => panic!("{method} {name}: {other}"),
                 None => break,
@@ -85,7 +87,7 @@ fn killed_a_thousand_times_while_it_writes() {
             .collect();
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         std::thread::sleep(Duration::from_micros((random >> 33) % 40_000));
-        // It panics if the gateway does not start, on whatever the kill has left.
+        // The restart panics if the gateway does not start with the files that the kill has left.
         gateway.kill();
         stop.store(true, Ordering::SeqCst);
         for writer in writers {

@@ -1,4 +1,4 @@
-//! Every origin fails, for longer than the budget looks back, and all that could send more is switched on.
+//! Every origin fails, for longer than the window of the retry budget, with retries and hedging enabled.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::load::Load;
 #[ignore = "a fault test: `make faults`"]
 fn all_origins_fail() {
     let bad = || Origin::fixed("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n");
-    // Slow ones as well: second attempts are within the same budget.
+    // One origin is slow as well: hedged attempts count against the same budget.
     let slow = Origin::play(|conn| {
         while conn.request().is_some() {
             conn.pause(Duration::from_millis(30));

@@ -1,11 +1,12 @@
-//! Behind trusted proxies: one client address, scheme and host for the log, spans, policies, redirects, and what goes upstream.
+//! Behind trusted proxies: one client address, scheme and host for the log, spans, policies, redirects and
+//! the endpoint.
 
 use serde_json::Value;
 use tollgate_tests::{Gateway, Origin, eventually, http2};
 
 const CLIENT: &str = "203.0.113.7";
 
-/// How a proxy may name a client that has asked for `https://shop.example`.
+/// The fields by which a proxy may describe a client that requested `https://shop.example`.
 const NAMED: [&str; 4] = [
     "X-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: shop.example\r\n",
     "X-Forwarded-For: 6.6.6.6, 203.0.113.7:4711, 127.0.0.2\r\nX-Forwarded-Ssl: on\r\nX-Forwarded-Host: shop.example\r\n",
@@ -19,7 +20,7 @@ fn collector() -> Origin {
     Origin::fixed("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
 }
 
-/// Returns the attributes of every record or span that a collector has got.
+/// Returns the attributes of every record or span that a collector received.
 fn attributes(collector: &Origin, path: &[&str]) -> Vec<Value> {
     let documents = collector.whole_requests().into_iter();
     let documents = documents.map(|request| serde_json::from_slice::<Value>(&request.body).expect("JSON"));
@@ -133,7 +134,8 @@ fn both_families_go_upstream_whichever_the_proxy_writes() {
         assert!(element.contains("proto=https") && element.contains("shop.example"), "{elements}");
         assert!(elements.ends_with("for=127.0.0.1;host=\"inner\";proto=http"), "{elements}");
     }
-    // The client of `Forwarded` differs from the one of `X-Forwarded-For`, and is not the last name before the proxies.
+    // The client in `Forwarded` differs from the client in `X-Forwarded-For`, and is not the last address
+    // before the proxies.
     gateway.client().ask(
         "GET / HTTP/1.1\r\nHost: inner\r\nX-Forwarded-For: 203.0.113.7\r\nForwarded: for=6.6.6.6;proto=https;host=evil\r\n\r\n",
     );

@@ -1,4 +1,4 @@
-//! Calls through the gateway: deadlines, codes, retries by them, endpoints that cannot carry them, probes.
+//! Calls through the gateway: deadlines, codes, retries by code, endpoints that cannot carry calls, probes.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,7 +8,7 @@ use tollgate_tests::{Authority, Gateway, Http2Origin, Origin, OriginStream, Resp
 use crate::tls::Files;
 
 const GRPC: (&str, &str) = ("content-type", "application/grpc");
-/// A message of no bytes.
+/// An empty gRPC message.
 const EMPTY: &[u8] = b"\0\0\0\0\0";
 
 /// Ends a call without a message.
@@ -33,7 +33,7 @@ fn call_of(gateway: &Gateway, method: &str, fields: &[(&str, &str)]) -> Response
     let fields = [&[GRPC, ("te", "trailers")], fields].concat();
     let mut client = gateway.http2();
     let mut stream = client.begin(request("POST", method, &fields), false).expect("begun");
-    // Who is refused may have been answered before, and takes no body any more.
+    // A refused call may already be answered, and then accepts no body.
     let _ = stream.send(EMPTY, true);
     stream.response().expect("an answer")
 }
@@ -81,7 +81,7 @@ fn a_deadline_ends_the_call_and_goes_on() {
         }
         stream.wait_reset();
     });
-    // One that counted as the endpoint's failure would be ejected, and the breaker open.
+    // A call that counted as the endpoint's failure would eject it and open the breaker.
     let gateway = Gateway::start(&format!(
         "routes: [{{to: u}}]\nupstreams: {{u: {{endpoints: \"h2c://{}\", retry: off, \
          outlier: {{consecutive_5xx: 1, consecutive_gateway_errors: 1}}, breaker: {{minimum: 1, failures: 1%}}}}}}",
@@ -99,7 +99,7 @@ fn a_deadline_ends_the_call_and_goes_on() {
     assert!(nanos <= 2_000_000_000, "{sent}");
     assert_eq!(call(&gateway, &[("grpc-timeout", "99999999H")]).trailers.get("grpc-status"), Some("0"));
     eventually("the endpoint to be told", || origin.resets().len() == 1);
-    // What is malformed is not the gateway's business.
+    // The gateway does not validate the field.
     assert_eq!(call(&gateway, &[("grpc-timeout", "1xH")]).trailers.get("grpc-status"), Some("0"));
     assert_eq!(origin.requests()[2].headers.get("grpc-timeout"), Some("1xH"));
 }
@@ -133,7 +133,7 @@ fn a_call_is_tried_again_by_its_code() {
     assert_eq!(again("14"), ("0".to_owned(), true));
     assert_eq!(again("8"), ("0".to_owned(), true));
     assert_eq!(again("13"), ("13".to_owned(), false));
-    // Its first message has gone on.
+    // Its first message was already forwarded.
     assert_eq!(again("late"), ("14".to_owned(), false));
     let bodies = origin.requests();
     assert!(bodies.iter().all(|request| request.body == EMPTY), "{bodies:?}");
@@ -239,7 +239,7 @@ fn probes_by_the_health_service_over_tls() {
     let (authority, files) = (Authority::new(), Files::new());
     files.write("ca.pem", &authority.pem());
     files.put("own", &authority.issue(&["origin.test"]));
-    // A gateway speaks the origin's TLS.
+    // A second gateway terminates TLS for the origin.
     let secure = Gateway::start(&format!(
         "listen: {{bind: \"$LISTEN\", http2: only, tls: {{{}}}}}\nroutes: [{{match: \"/*\", to: \"h2c://{}\"}}]\n",
         files.pair("own"),
@@ -267,7 +267,7 @@ fn probes_by_the_health_service_over_tls() {
 
 #[test]
 fn an_endpoint_whose_calls_fail_is_ejected() {
-    // By the head alone, and behind a message.
+    // The code is in the head alone, or after a message.
     let bad = Http2Origin::play(|stream| match stream.request.headers.get("x-want") {
         Some("late") => answer(stream, "14"),
         _ => fail(stream, "14"),
@@ -310,7 +310,7 @@ fn a_slow_call_is_overtaken() {
         assert_eq!((response.body.as_slice(), response.trailers.get("grpc-status")), (EMPTY, Some("0")));
     }
     eventually("the slow one to be let go", || slow.resets().len() == 1);
-    // The slow one may have been let go before it had read all.
+    // The slow attempt may have been cancelled before its endpoint read everything.
     assert!(EMPTY.starts_with(&slow.requests()[0].body), "{:?}", slow.requests());
     assert!(quick.requests().iter().all(|call| call.body == EMPTY), "{:?}", quick.requests());
     let metrics = gateway.metrics();

@@ -1,4 +1,5 @@
-//! A call that ends by the client's deadline counts against nothing, whether the gateway or the endpoint ends it.
+//! A call that ends by the client's deadline counts against nothing, whether the gateway or the endpoint ends
+//! it.
 
 use std::thread;
 use std::time::Duration;
@@ -8,13 +9,13 @@ use tollgate_tests::http2::request;
 use tollgate_tests::{Gateway, Http2Origin, OriginStream, Response};
 
 const GRPC: (&str, &str) = ("content-type", "application/grpc");
-/// A message of no bytes.
+/// An empty gRPC message.
 const EMPTY: &[u8] = b"\0\0\0\0\0";
 
-/// How an endpoint answers a call that has a deadline.
+/// How an endpoint answers a call with a deadline.
 type Script = fn(&mut OriginStream);
 
-/// Returns the time that the gateway leaves an endpoint for a call.
+/// Returns the time that the gateway grants an endpoint for a call.
 fn time_left(stream: &OriginStream) -> Duration {
     let value = stream.request.headers.get("grpc-timeout").expect("a deadline").to_owned();
     let (count, unit) = value.split_at(value.len() - 1);
@@ -27,7 +28,8 @@ fn time_left(stream: &OriginStream) -> Duration {
     }
 }
 
-/// Two endpoints that answer calls with a deadline so, and others well; with all that may count against them.
+/// Starts two endpoints that answer calls with a deadline by this script and others well, and a gateway that
+/// counts every kind of failure.
 fn gateway(script: Script) -> (Gateway, [Http2Origin; 2]) {
     let origin = || {
         Http2Origin::play(move |stream| {
@@ -127,7 +129,7 @@ fn a_deadline_of_the_clients_counts_against_nothing() {
             let ask = request("POST", "/shop.Orders/Place", &fields);
             let mut stream = client.begin(ask, false).expect("begun");
             let _ = stream.send(EMPTY, true);
-            // A response that has begun may be cut.
+            // A response that has started may be cut off.
             if let Ok(response) = stream.response() {
                 assert_ne!(response.headers.get("tollgate-reason"), Some("circuit_open"));
             }

@@ -1,11 +1,11 @@
-//! The gateway's own errors, in the words of gRPC.
+//! The gateway's own errors in gRPC form.
 
 use tollgate_tests::http2::request;
 use tollgate_tests::{Gateway, Response, refused_address};
 
 const GRPC: (&str, &str) = ("content-type", "application/grpc+proto");
 
-/// What a gRPC client makes of an answer that is a head alone: code, message and reason.
+/// Returns what a gRPC client reads from an answer without a body: code, message and reason.
 fn told(response: &Response) -> (&str, &str, &str) {
     assert_eq!(response.status, 200, "{response:?}");
     assert!(response.body.is_empty() && response.trailers.0.is_empty(), "{response:?}");
@@ -27,7 +27,7 @@ fn an_error_is_a_head_alone() {
     let mut call = |path: &str, fields: &[(&str, &str)]| {
         let fields = [&[GRPC, ("te", "trailers"), ("x-request-id", "7")], fields].concat();
         let mut stream = client.begin(request("POST", path, &fields), false).expect("begun");
-        // The gateway may have answered before.
+        // The gateway may have answered already.
         let _ = stream.send(&b"\0\0\0\0\0"[..], true);
         stream.response().expect("an answer")
     };
@@ -42,10 +42,10 @@ fn an_error_is_a_head_alone() {
     let large = large.response().expect("an answer");
     assert_eq!(told(&large), ("2", "413 Content Too Large: body_too_large", "body_too_large"));
 
-    // A client that is none reads HTTP.
+    // A client that does not speak gRPC gets an HTTP error.
     let plain = client.ask(request("POST", "/shop.Orders/Place", &[]));
     assert_eq!((plain.status, plain.header("grpc-status")), (502, None));
-    // So does HTTP/1: gRPC needs the trailers of HTTP/2.
+    // So does a client of HTTP/1: gRPC needs the trailers of HTTP/2.
     let mut http1 = gateway.client();
     let head = "POST /shop.Orders/Place HTTP/1.1\r\nHost: a\r\nContent-Type: application/grpc";
     let http1 = http1.ask(format!("{head}\r\nContent-Length: 0\r\n\r\n"));
@@ -67,7 +67,7 @@ fn an_error_is_a_head_alone() {
     gateway.reconcile(&[]);
 }
 
-/// Returns the table of `docs/grpc.md`: what each HTTP status of a reason is in gRPC, as it is written there.
+/// Returns the table of `docs/grpc.md`, as written there: the gRPC code for each HTTP status of a reason.
 fn documented() -> Vec<(String, String)> {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/grpc.md");
     let page = std::fs::read_to_string(page).expect("the page");

@@ -1,4 +1,4 @@
-//! gRPC's own interoperability cases, between its own client and server in Go, with the gateway between.
+//! gRPC's own interoperability cases, between its client and server in Go, with the gateway between them.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::thread;
 
 use tollgate_tests::{Authority, Gateway, binary, eventually, free_port};
 
-/// Every case that needs nothing but a client and a server. The others ask for accounts in a cloud, or for several servers.
+/// Every case that needs only a client and a server. The others need cloud accounts, or several servers.
 const CASES: [&str; 18] = [
     "empty_unary",
     "large_unary",
@@ -29,10 +29,10 @@ const CASES: [&str; 18] = [
     "channel_soak",
 ];
 
-/// What the two cases about load reports need: a balancer that reads them.
+/// The two cases for load reports need a balancer that reads them.
 const ORCA: &str = r#"{"loadBalancingConfig":[{"test_backend_metrics_load_balancer":{}}]}"#;
 
-/// A program that `scripts/install-grpc-interop` has built.
+/// Returns the path of a program that `scripts/install-grpc-interop` has built.
 fn program(name: &str) -> PathBuf {
     let target = binary().parent().and_then(|profile| profile.parent()).expect("a target folder").to_owned();
     let program = target.join("tools/grpc-interop").join(name);
@@ -40,7 +40,7 @@ fn program(name: &str) -> PathBuf {
     program
 }
 
-/// The server, for as long as this lives.
+/// The server and its port. The drop ends it.
 struct Server(Child, u16);
 
 impl Server {
@@ -68,7 +68,7 @@ impl Drop for Server {
     }
 }
 
-/// Runs all cases, a few at a time; those that failed, with what the client said.
+/// Runs all cases, a few at a time. Returns those that failed, with the client's output.
 fn failures(gateway: &Gateway, more: &[String]) -> Vec<String> {
     let address = gateway.address();
     let run = |case: &str| {
@@ -77,7 +77,7 @@ fn failures(gateway: &Gateway, more: &[String]) -> Vec<String> {
             .arg(format!("--server_host={}", address.ip()))
             .arg(format!("--server_port={}", address.port()));
         client.arg(format!("--test_case={case}")).args(more);
-        // For a slow machine: the soaks have no other bound of their own.
+        // For a slow machine: the soak tests have no other bound of their own.
         client.args([
             "--soak_overall_timeout_seconds=60",
             "--soak_per_iteration_max_acceptable_latency_ms=20000",

@@ -1,4 +1,4 @@
-//! gRPC-Web: what browsers send and read, on both versions of HTTP.
+//! gRPC-Web: the messages that browsers send and read, on both versions of HTTP.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -7,12 +7,12 @@ use tollgate_tests::http2::{Cut, request};
 use tollgate_tests::{Framing, Gateway, Http2Origin, Origin, ReadError, Response, eventually};
 
 const MESSAGE: &[u8] = b"\0\0\0\0\x05hello";
-/// The same in base64.
+/// The same message in base64.
 const TEXT: &str = "AAAAAAVoZWxsbw==";
 const TRAILERS: &[u8] = b"\x80\0\0\0\x20grpc-status:0\r\ngrpc-message:ok\r\n";
 
-/// Answers calls with their own message; of the method `Fail` with a code alone, of `Html` with a page, of `Late` with
-/// nothing, of `Stall` with a message and no end.
+/// Starts an endpoint that echoes the message of each call. The method `Fail` gets a code alone, `Html` a
+/// page, `Late` nothing, and `Stall` a message without an end.
 fn origin() -> Http2Origin {
     Http2Origin::play(|stream| {
         stream.body();
@@ -36,7 +36,7 @@ fn origin() -> Http2Origin {
             _ => {
                 stream.head(200, &[("content-type", "application/grpc+proto")], false);
                 let body = stream.request.body.clone();
-                // Pieces, as they come.
+                // The body is sent in two pieces.
                 let (first, rest) = body.split_at(body.len() / 2);
                 stream.send(first.to_vec(), false);
                 stream.send(rest.to_vec(), false);
@@ -53,7 +53,7 @@ fn gateway(origin: &Http2Origin) -> Gateway {
     ))
 }
 
-/// Padded pieces of base64, one after the other.
+/// Decodes base64 in padded pieces, one after another.
 fn decoded(text: &[u8]) -> Vec<u8> {
     let value = |byte: u8| match byte {
         b'A'..=b'Z' => u32::from(byte - b'A'),
@@ -99,7 +99,7 @@ fn binary_over_http_1() {
     assert_eq!((response.status, response.header("content-type")), (200, Some("application/grpc-web+proto")));
     assert_eq!((response.framing, response.body), (Framing::Chunked, whole()));
     assert!(response.trailers.0.is_empty(), "they are in the body");
-    // The connection goes on, and chunks are as good.
+    // The connection stays open, and chunks work as well.
     client.send(head("web", "Transfer-Encoding: chunked\r\n"));
     for byte in MESSAGE {
         client.send([b"1\r\n", &[*byte][..], b"\r\n"].concat());
@@ -141,13 +141,13 @@ fn base64_over_http_1() {
     };
     let request = format!("{}{TEXT}", head("web-text", "Content-Length: 16\r\n"));
     check(client.ask(&request));
-    // Byte by byte, and two in one.
+    // Byte by byte, and two requests in one segment.
     client.dribble(&request);
     check(client.response());
     client.send(format!("{request}{request}"));
     check(client.response());
     check(client.response());
-    // In chunks that begin anywhere, with the next request behind the last one.
+    // In chunks with arbitrary boundaries, followed by the next request.
     client.send(head("web-text", "Transfer-Encoding: chunked\r\n"));
     for part in ["3\r\nAAA\r\n", "6\r\nAAAVoZ\r\n", "7\r\nWxsbw==\r\n"] {
         client.send(part);
@@ -161,7 +161,7 @@ fn base64_over_http_1() {
     for index in 0..7 {
         assert_call(&origin, index);
     }
-    // Who accepts the other form gets it.
+    // A client that accepts the other form gets it.
     client.send(format!(
         "{}{TEXT}",
         head("web-text", "Accept: application/grpc-web\r\nContent-Length: 16\r\n")
@@ -210,13 +210,13 @@ fn what_fails() {
     assert_eq!((failed.status, failed.header("grpc-status")), (200, Some("7")), "{failed:?}");
     assert_eq!(failed.header("content-type"), Some("application/grpc-web-text+proto"));
     assert!(failed.body.is_empty());
-    // What is not gRPC is not translated.
+    // A response that is not gRPC is not translated.
     let page = client.ask(ask("/a.B/Html", TEXT));
     assert_eq!((page.status, page.text().as_str()), (502, "<p>"));
-    // What is not base64 is no request.
+    // A body that is not base64 is refused.
     let bad = client.ask(ask("/a.B/C", "AAAAA@==AAAA"));
     assert_eq!((bad.status, bad.header("tollgate-reason")), (400, Some("bad_chunk")), "{bad:?}");
-    // Where it ends is certain.
+    // The end of the body is certain, so the connection stays open.
     assert!(!bad.says_close());
     client.expect_silence(std::time::Duration::from_millis(20));
     assert_eq!(origin.count(), 2);
@@ -245,7 +245,7 @@ fn behind_a_head_that_has_no_body_is_nothing() {
     }
     client.send("HEAD /a.B/C HTTP/1.1\r\nHost: a\r\nContent-Type: application/grpc-web\r\n\r\n");
     assert_eq!(client.response_to("HEAD").status, 200);
-    // Of anything behind those this would be the rest.
+    // If one of them had a body, this response would start with its bytes.
     let response = client.ask(call("C"));
     assert_eq!((response.status, decoded(&response.body)), (200, b"\x80\0\0\0\0".to_vec()), "{response:?}");
     gateway.reconcile_with(|| origin.count());
@@ -308,13 +308,13 @@ fn a_deadline_that_passes_is_told_in_the_head() {
     };
     let late = client.ask([ask("web", MESSAGE.len()).as_bytes(), MESSAGE].concat());
     assert_late(&late, "application/grpc-web");
-    // The connection goes on.
+    // The connection stays open.
     let late = client.ask(ask("web-text", TEXT.len()) + TEXT);
     assert_late(&late, "application/grpc-web-text");
     assert_late(&stream.response().expect("an answer"), "application/grpc-web");
     eventually("the endpoint to be told", || origin.resets().len() == 3);
     for call in origin.requests() {
-        // What is left of it, in a finer unit.
+        // The remaining time, in a finer unit.
         let told = call.headers.get("grpc-timeout").expect("a deadline");
         assert!(told.ends_with(['u', 'n']), "{call:?}");
     }
@@ -372,7 +372,7 @@ fn a_call_is_tried_again_by_its_code() {
     let mut stream = http2.begin(request("POST", "/a.B/C", &fields), false).expect("begun");
     stream.send(MESSAGE, true).expect("sent");
     assert_eq!((stream.response().expect("an answer").body, origin.count()), (whole(), 4));
-    // The endpoint has got the same call each time.
+    // The endpoint received the same call each time.
     (0..4).for_each(|index| assert_call(&origin, index));
     let failed = client.ask(head("web-text", "X-Want: 13\r\nContent-Length: 16\r\n") + TEXT);
     assert_eq!((failed.header("grpc-status"), origin.count()), (Some("13"), 5), "no code to try again by");
@@ -414,7 +414,7 @@ fn a_page_of_another_origin_may_call_where_cors_says_so() {
     let own = "Origin: https://app.example\r\nX-Grpc-Web: 1\r\nContent-Length: 16\r\n";
     let answer = client.ask(head("web-text", own) + TEXT);
     assert_eq!(decoded(&answer.body), whole());
-    // Where there is no message, the page reads how it ended in the head.
+    // If there is no message, the page reads the status in the head.
     let failed = client.ask(head("web-text", own).replace("/a.B/C", "/a.B/Fail") + TEXT);
     assert_eq!(failed.header("grpc-status"), Some("7"), "{failed:?}");
     for answer in [answer, failed] {

@@ -1,4 +1,4 @@
-//! How many second attempts there are at most.
+//! The limits of hedged attempts.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tollgate_tests::{Origin, eventually};
 
 use super::{gated, gateway, hedges};
 
-/// Answers after a pause that is longer than any hedge here.
+/// Starts an origin that answers after a pause longer than any hedge here.
 fn sluggish() -> Origin {
     Origin::play(|conn| {
         while conn.request().is_some() {
@@ -60,7 +60,7 @@ fn they_are_within_the_limit_of_retries() {
     two.open();
     assert!(first.response().text().ends_with(" /1 0"));
     assert!(second.response().text().ends_with(" /2 0"));
-    // The loser, or the winner, has given its place back.
+    // The losing or the winning attempt has returned its permit.
     one.close();
     two.close();
     let seen = a.count() + b.count();
@@ -74,7 +74,7 @@ fn they_are_within_the_limit_of_retries() {
 
 #[test]
 fn they_are_attempts() {
-    // The first one's second attempt is the last of two: what fails then is not tried again.
+    // The hedged attempt is the second of two attempts, so its failure causes no retry.
     let (one, a) = gated("a");
     let fails = Origin::play(|conn| {
         conn.request();

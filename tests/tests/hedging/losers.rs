@@ -1,4 +1,4 @@
-//! Who wins, and what becomes of the one that does not.
+//! The winner of two attempts, and the fate of the loser.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn a_slow_first_endpoint_is_overtaken() {
     let record = &gateway.wait_records(1)[0];
     assert_eq!((&record["attempts"], &record["status"]), (&2.into(), &200.into()));
     assert_eq!(record["endpoint"], quick.address().to_string());
-    // Its late answer has nowhere to go, and its connection is not used again.
+    // The late answer is dropped, and its connection is not reused.
     gate.open();
     eventually("the loser's connection to end", || slow.open() == 0);
     for turn in 2..8 {
@@ -69,7 +69,7 @@ fn two_that_never_answer_are_one_failure() {
 
 #[test]
 fn a_first_one_that_fails_leaves_it_to_the_second() {
-    // Broken, and answered in a way after which there is another attempt.
+    // The first attempt breaks, or gets an answer that permits a retry.
     for status in [false, true] {
         let (fails, answers) = (tollgate_tests::Gate::new(), tollgate_tests::Gate::new());
         let (fail, answer) = (fails.clone(), answers.clone());
@@ -96,7 +96,7 @@ fn a_first_one_that_fails_leaves_it_to_the_second() {
         client.expect_silence(Duration::from_millis(50));
         answers.open();
         assert_eq!(client.response().text(), "good");
-        // Neither was tried again beside that: two attempts are all there are.
+        // There was no further attempt: two are the maximum.
         assert_eq!((bad.count(), good.count()), (1, 1));
         gateway.reconcile(&[&bad, &good]);
     }
@@ -131,7 +131,7 @@ fn an_endpoint_that_lets_connections_hang_is_overtaken() {
     ));
     assert_eq!(gateway.client().get("/x").text(), "quick /x 0");
     let record = &gateway.wait_records(1)[0];
-    // Nothing was sent to the other one.
+    // Nothing was sent to the other endpoint.
     assert_eq!(record["attempts"], 1);
     assert_eq!(hedges(&gateway), (1, 1));
     gateway.reconcile(&[&quick]);

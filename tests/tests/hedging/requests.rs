@@ -1,4 +1,4 @@
-//! Which requests are hedged, and that each gets the answer that is its own.
+//! The kinds of requests that are hedged, and that each gets its own answer.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use tollgate_tests::{Client, Gate, Gateway, Origin, eventually};
 
 use super::{gated, gateway, hedges, quick};
 
-/// The first endpoint has the request, and the second never gets it. Then the first one answers.
+/// Asserts that the request stays alone: the first endpoint has it, and the second never gets it. Then the
+/// first one answers.
 fn goes_alone(gateway: &Gateway, client: &mut Client, gate: &Gate, slow: &Origin, other: &Origin) {
     eventually("the first to be asked", || slow.count() == 1);
     client.expect_silence(Duration::from_millis(200));
@@ -103,7 +104,7 @@ fn a_session_stays_where_it_is() {
     let (gate, slow) = gated("slow");
     let other = quick("other");
     let gateway = gateway(&[&slow, &other], ", balance: {sticky: {cookie: s}}", "", "");
-    // The cookie is that of the one that answered.
+    // The cookie is for the endpoint that answered.
     let response = gateway.client().get("/x");
     assert_eq!(response.text(), "other /x 0");
     let cookie = |response: &tollgate_tests::Response| {
@@ -167,15 +168,15 @@ fn large_answers_come_whole_whoever_gives_them() {
     let gateway = gateway(&[&slow, &large], "", "", "");
     let mut client = gateway.client();
     for _ in 0..4 {
-        // By the second attempt, and by a first one.
+        // By the hedged attempt, and by a first one.
         assert!(client.get("/").body == body);
     }
     gate.open();
     gateway.reconcile(&[&slow, &large]);
 }
 
-/// Pauses at random around the hedge's time: first and second ones win, or come at the same moment, and answers that
-/// come too late come all the time.
+/// Random pauses around the hedge's time. First and second attempts win or end at the same moment, and late
+/// answers arrive all the time.
 #[test]
 fn nobody_gets_the_answer_of_another() {
     const CLIENTS: usize = 8;
@@ -190,7 +191,7 @@ fn nobody_gets_the_answer_of_another() {
                     conn.pause(Duration::from_millis(pause));
                 }
                 conn.ok(&request.target);
-                // Now and then a connection that was kept does not live as long as the next request on it.
+                // At times an idle connection closes when the next request arrives.
                 if turn.is_multiple_of(13) {
                     conn.request();
                     return;
@@ -224,7 +225,7 @@ fn nobody_gets_the_answer_of_another() {
     let records = gateway.wait_records(CLIENTS * REQUESTS);
     let attempts: u64 = records.iter().filter_map(|record| record["attempts"].as_u64()).sum();
     let seen: usize = origins.iter().map(|origin| origin.count()).sum();
-    // An attempt that lost may have met a connection that its origin was closing.
+    // A losing attempt may have used a connection that its origin was closing.
     assert!(seen as u64 <= attempts, "the origins saw {seen} of {attempts} attempts");
     assert_eq!(gateway.answers(), (CLIENTS * REQUESTS) as u64);
 }

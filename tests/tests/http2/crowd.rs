@@ -1,12 +1,14 @@
-//! More streams at a worker than it begins at once: the rest wait, nothing is refused, and nobody starves.
+//! More streams on a worker than it starts at the same time: the rest wait, none is refused, and none
+//! starves.
 
 use tollgate_tests::frames::{END_HEADERS, END_STREAM, Frames, fields, frame, kind, pseudo};
 use tollgate_tests::{Gate, Gateway, Origin, eventually};
 
-/// As many as there are before connections have no more than their share, and that (`proxy/src/http2/crowd.rs`).
+/// How many streams start before connections are limited to their share, and this share
+/// (`proxy/src/http2/crowd.rs`).
 const CROWD: u32 = 1024;
 const SHARE: u32 = 2;
-/// Of each connection, as many as may be open at once.
+/// How many streams each connection opens: as many as may be open at the same time.
 const EACH: u32 = 100;
 const CONNECTIONS: u32 = 20;
 
@@ -14,8 +16,8 @@ fn under_way(gateway: &Gateway) -> u32 {
     gateway.metrics().sum("tollgate_requests_in_flight", "").expect("counted") as u32
 }
 
-/// An origin that answers nothing before the gate opens, and a gateway that has one connection to it: so what is begun
-/// waits for that.
+/// Starts an origin that answers nothing before the gate opens, and a gateway with one connection to it. All
+/// started requests wait for that connection.
 fn held(gate: &Gate) -> (Origin, Gateway) {
     let gate = gate.clone();
     let origin = Origin::play(move |connection| {
@@ -37,7 +39,7 @@ fn ask(n: u32, more: &[(&str, &str)]) -> Vec<u8> {
     frame(kind::HEADERS, END_STREAM | END_HEADERS, 1 + 2 * n, &fields(&head))
 }
 
-/// Returns every stream's answer: whole, and a 200.
+/// Asserts that every stream gets a whole 200, and returns how many did.
 fn answers(client: &mut Frames) -> u32 {
     let mut whole = 0;
     while whole < EACH {
@@ -61,7 +63,7 @@ fn what_is_too_much_waits_and_is_answered() {
         .map(|n| {
             let mut client = gateway.frames(&[]);
             assert!(client.send_bytes(&asked));
-            // One after the other: so each finds as many as those before it have begun.
+            // The connections start one by one, so that each finds the streams of the previous ones started.
             let begun = match (n + 1) * EACH {
                 all if all <= CROWD => all,
                 _ => CROWD + (n - CROWD / EACH) * SHARE,
@@ -70,13 +72,14 @@ fn what_is_too_much_waits_and_is_answered() {
             client
         })
         .collect();
-    // Who goes makes room, and those that wait take it in turn.
+    // A closed connection frees its streams, and the waiting streams start in turn.
     drop(clients.remove(0));
-    // On its way down the number is the crowd's for a moment, too: that is not it.
+    // While the number falls it passes this value once, so the test first waits for the end of the closed
+    // connection's streams.
     let gone = || gateway.metrics().sum("tollgate_reasons_total", "reason=\"client_closed\"");
     eventually("the end of what it had", || gone() == Some(f64::from(EACH)));
     eventually("the room is taken", || under_way(&gateway) == CROWD);
-    // A newcomer has its share at once.
+    // A new connection gets its share at once.
     let mut late = gateway.frames(&[]);
     assert!(late.send_bytes(&asked));
     eventually("the share of a newcomer", || under_way(&gateway) == CROWD + SHARE);
@@ -102,7 +105,8 @@ fn large_heads_that_would_wait_are_refused() {
     eventually("a crowd", || under_way(&gateway) == CROWD);
     let value = "v".repeat(3_900);
     let whole: Vec<Vec<u8>> = (0..EACH).map(|n| ask(n, &[("x", &value)])).collect();
-    // The same field eight times in each, of which the first request alone says what it is (RFC 7541, 6.2.1 and 6.1).
+    // Each head has the same field eight times, but only the first request spells it out (RFC 7541, 6.2.1 and
+    // 6.1).
     let pseudo = [&[0x82, 0x86, 0x84, 0x01, 9][..], b"a.example"].concat();
     let mut first = fields(&[("x", &value)]);
     first[0] = 0x40;
@@ -118,7 +122,7 @@ fn large_heads_that_would_wait_are_refused() {
         for bytes in &asked {
             assert!(client.send_bytes(bytes));
         }
-        // Two are begun, and of the others, 400 KB and 3 MB, no more than 128 KiB wait.
+        // Two streams start. Of the others, 400 KB and 3 MB, at most 128 KiB wait.
         for _ in 0..EACH - SHARE - 128 * 1024 / size - 1 {
             let reset = client.wait_for(|frame| frame.kind == kind::RST_STREAM).expect("an open connection");
             assert_eq!(reset.code(), 7, "REFUSED_STREAM");

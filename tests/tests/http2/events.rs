@@ -1,4 +1,4 @@
-//! Events (`text/event-stream`): nothing of them waits for more, whichever side speaks HTTP/2.
+//! Events (`text/event-stream`): the gateway forwards each at once, whichever side speaks HTTP/2.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use tollgate_tests::{Gate, Gateway, Headers, Http2Origin, Origin, Response};
 const FIRST: &str = "data: 1\n\n";
 const SECOND: &str = "data: 2\n\n";
 
-/// When an origin sends each of the two events, and how many it has come to.
+/// The gates before each of the two events, and how many events the origin has started.
 #[derive(Clone, Default)]
 struct Turns {
     gates: [Gate; 2],
@@ -17,13 +17,14 @@ struct Turns {
 }
 
 impl Turns {
-    /// Waits until the test wants this event.
+    /// Waits until the test releases this event.
     fn wait(&self, event: usize) {
         self.gates[event].wait();
         self.begun.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A gate opens by itself in the end: what a client gets after that, it got because more had come.
+    /// Asserts how many events the origin has started. A gate opens on its own after a deadline; the count
+    /// shows whether an event arrived before the next was sent.
     fn assert_begun(&self, events: usize) {
         assert_eq!(self.begun.load(Ordering::SeqCst), events, "events that the origin has come to");
     }
@@ -59,7 +60,7 @@ fn to(origin: &Http2Origin) -> Gateway {
     Gateway::start(&format!("routes: [{{match: /*, to: \"h2c://{}\"}}]\n", origin.address()))
 }
 
-/// A client of HTTP/2 gets the head before there is an event, and the first event before there is a second.
+/// Asserts that an HTTP/2 client gets the head before the first event, and the first event before the second.
 fn come_at_once(gateway: &Gateway, turns: &Turns) {
     let mut client = gateway.http2();
     let mut stream = client.begin(get("/events"), true).expect("begun");

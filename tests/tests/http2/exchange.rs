@@ -1,4 +1,4 @@
-//! What goes through: heads, bodies, trailers, interim responses, and the gateway's own answers.
+//! Exchanges that pass through: heads, bodies, trailers, interim responses; and the gateway's own answers.
 
 use h2::Reason;
 use tollgate_tests::http2::{Cut, get, request};
@@ -52,7 +52,7 @@ fn bodies_with_and_without_a_length() {
     assert_eq!(empty.response().expect("an answer").text(), "POST /c ");
     let framings: Vec<_> = origin.requests().iter().map(|request| request.framing).collect();
     assert_eq!(framings[..2], [Framing::Length(10), Framing::Chunked]);
-    // Its end may have come with its head.
+    // The end of the stream may arrive with its head.
     assert!(matches!(framings[2], Framing::Chunked | Framing::Length(0)), "{framings:?}");
     assert_eq!(gateway.wait_records(3)[0]["bytes_in"], 10);
     gateway.reconcile(&[&origin]);
@@ -165,9 +165,9 @@ fn the_gateway_answers_itself() {
     assert_eq!((nowhere.status, nowhere.header("tollgate-reason")), (404, Some("no_route")));
     let gone = client.get("/gone");
     assert_eq!((gone.status, gone.header("tollgate-reason")), (502, Some("connection_refused")));
-    // A body that nobody wants: the answer comes, and the stream ends with it.
+    // A body that the route does not use: the answer arrives, and the stream ends with it.
     let mut upload = client.begin(request("POST", "/fixed", &[]), false).expect("begun");
-    // It may be there, and the stream ended, before this goes out.
+    // The answer may arrive, and the stream end, before this is sent.
     let _ = upload.send("some", false);
     assert_eq!(upload.response().expect("an answer").text(), "hello");
     assert_eq!(client.get("/fixed").status, 200, "the connection goes on");

@@ -1,4 +1,4 @@
-//! Flow control: what one side does not take, the other may not send.
+//! Flow control: if one side does not read, the other may not send.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tollgate_tests::frames::{Frame, INITIAL_WINDOW_SIZE, kind, pseudo};
 use tollgate_tests::http2::request;
 use tollgate_tests::{Gate, Gateway, Origin, eventually};
 
-/// Sends an endless body and counts what the gateway takes of it.
+/// Starts an origin that sends an endless body.
 fn endless() -> Origin {
     Origin::play(|conn| {
         while conn.request().is_some() {
@@ -78,7 +78,8 @@ fn a_window_that_opens_lets_the_rest_through() {
 
 #[test]
 fn an_end_needs_no_window() {
-    // The body fills the window exactly, and its end comes later: with the last chunk, with trailers, with the connection.
+    // The body fills the window exactly, and its end comes later: with the last chunk, with trailers, or with
+    // the connection.
     for (head, body, end, trailers) in [
         ("Transfer-Encoding: chunked", "5\r\nhello\r\n", "0\r\n\r\n", false),
         ("Transfer-Encoding: chunked", "5\r\nhello\r\n", "0\r\nX-Sum: 1\r\n\r\n", true),
@@ -129,7 +130,7 @@ fn an_upload_that_nobody_reads_is_held_back() {
     let before = gateway.memory_kib("VmRSS");
     let mut client = gateway.http2();
     let mut stream = client.begin(request("POST", "/", &[]), false).expect("begun");
-    // Sockets' buffers on the way take some, however slow the origin is.
+    // The sockets' buffers on the way take some bytes, however slow the origin is.
     let sent = stream.send_what_goes(Duration::from_millis(500), 64 << 20);
     assert!(sent < 32 << 20, "{sent} bytes went to an origin that reads none");
     let grown = gateway.memory_kib("VmHWM").saturating_sub(before);
@@ -145,7 +146,7 @@ fn an_upload_that_nobody_reads_is_held_back() {
 fn a_stalled_stream_leaves_the_others_their_window() {
     let origin = Origin::named(&"y".repeat(100_000));
     let gateway = Gateway::to(&origin);
-    // A window of a stream that is never read from fills; the connection's is larger.
+    // The window of a stream that is never read fills; the connection's window is larger.
     let mut client = gateway.http2_with(30_000);
     let mut stalled: Vec<_> = (0..20)
         .map(|n| client.begin(tollgate_tests::http2::get(&format!("/{n}")), true).expect("begun"))

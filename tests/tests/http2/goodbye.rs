@@ -83,14 +83,14 @@ fn who_does_not_answer_a_goodbye_is_not_served_for_ever() {
     let origin = Origin::ok();
     let gateway = Gateway::with(&origin, "limits: {requests_per_connection: 3}");
     let (mut deaf, begun) = (gateway.frames(&[]), Instant::now());
-    // The gateway's PING is not answered, and requests go on.
+    // The client does not answer the gateway's PING, and continues to send requests.
     let mut stream = 1;
     while deaf.ask(stream, &pseudo("/")) {
         assert!(begun.elapsed() < Duration::from_secs(30), "stream {stream} is taken yet");
         stream += 2;
         std::thread::sleep(Duration::from_millis(50));
     }
-    // Those that came within the two seconds which a client has to hear of it.
+    // Only the requests within the two seconds that a client has to react were served.
     assert!((3..=200).contains(&origin.count()), "{}", origin.count());
 }
 
@@ -107,7 +107,7 @@ fn silence_ends_a_connection() {
     let mut half = tollgate_tests::frames::Frames::connect_silent(gateway.address());
     half.send_bytes(&PREFACE[..20]);
     assert_eq!(half.goodbye(), None);
-    // A head that never ends; pings do not make it any faster.
+    // A head that never ends; PINGs do not extend its time.
     let mut slow = gateway.frames(&[]);
     slow.send(kind::HEADERS, 0, 1, &[]);
     slow.goodbye();

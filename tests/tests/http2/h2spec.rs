@@ -1,11 +1,12 @@
-//! The conformance suite that others wrote, every case of it, strict ones too.
+//! The conformance suite h2spec: every case, strict ones too.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use tollgate_tests::{Gateway, Origin, binary};
 
-/// Where `scripts/install-h2spec` puts it: beside the folder of the gateway's binary.
+/// Returns the path at which `scripts/install-h2spec` installs the suite: in the target directory of the
+/// gateway's binary.
 fn h2spec() -> PathBuf {
     let target = binary().parent().and_then(|profile| profile.parent()).expect("a target folder").to_owned();
     let program = target.join("tools/bin/h2spec");
@@ -13,11 +14,11 @@ fn h2spec() -> PathBuf {
     program
 }
 
-/// One case wants a connection closed without a word that does not begin as HTTP/2 does. Where HTTP/1 is spoken too,
-/// it gets an answer in that: hence a listener for HTTP/2 alone.
+/// One case expects that the gateway closes a connection without a valid preface and without an answer. A
+/// listener that also speaks HTTP/1 answers in HTTP/1, so this listener speaks HTTP/2 only.
 #[test]
 fn all_146_cases() {
-    // Some cases are skipped where a response has fewer bytes than they open a window for.
+    // Some cases are skipped if a response is shorter than the window that they open.
     let origin = Origin::named("hello, conformance suite");
     let gateway = Gateway::with(&origin, "listen: [{bind: $LISTEN, http2: only}]");
     let address = gateway.address();

@@ -1,5 +1,5 @@
-//! Clients that want the gateway to work or to keep without end, each in many connections at once (class 10): they are
-//! cut off, memory stays bounded, and a good client is served meanwhile.
+//! Clients that cause endless work or unbounded memory, each on many simultaneous connections (class 10). The
+//! gateway cuts them off, memory stays bounded, and a good client is served during the attack.
 
 use std::thread;
 
@@ -8,15 +8,16 @@ use tollgate_tests::frames::{
 };
 use tollgate_tests::{Gateway, Origin};
 
-/// ENHANCE_YOUR_CALM, PROTOCOL_ERROR.
+/// The error code ENHANCE_YOUR_CALM.
 const CALM: u32 = 11;
 
-/// Connections at once of each kind.
+/// How many connections each attack uses at the same time.
 const CONNECTIONS: usize = 40;
-/// What they may make the gateway keep, all together.
+/// How much memory all of them together may cost the gateway, in KiB.
 const MEMORY: u64 = 64 * 1024;
 
-/// Plays one client on many connections. `attack` says whether the gateway is to end the connection, and gets it open.
+/// Plays `attack` on many connections, with this config and these client settings, while a good client is
+/// served.
 fn many(config: &str, settings: &[(u16, u32)], attack: impl Fn(&mut Frames) + Send + Sync) {
     let origin = Origin::named(&"x".repeat(20_000));
     let gateway = Gateway::with(&origin, config);
@@ -36,7 +37,8 @@ fn many(config: &str, settings: &[(u16, u32)], attack: impl Fn(&mut Frames) + Se
     assert!(grown < MEMORY, "{grown} KiB for {CONNECTIONS} connections");
 }
 
-/// Sends the same again and again until the gateway has had enough, and says what it called that.
+/// Sends the frames that `next` returns until the gateway ends the connection. Returns the error code of its
+/// GOAWAY.
 fn flood(frames: &mut Frames, mut next: impl FnMut(u32) -> Vec<u8>) -> Option<u32> {
     for round in 0..20_000 {
         if !frames.send_bytes(&next(round)) {
@@ -46,7 +48,7 @@ fn flood(frames: &mut Frames, mut next: impl FnMut(u32) -> Vec<u8>) -> Option<u3
     frames.goodbye()
 }
 
-/// The connection was ended; if its goodbye came through, it was this one.
+/// Asserts that the connection ended; if its GOAWAY arrived, with this code.
 fn is_calm(code: Option<u32>) {
     assert!(matches!(code, None | Some(CALM)), "{code:?}");
 }
@@ -69,7 +71,7 @@ fn rapid_resets() {
 
 #[test]
 fn resets_that_the_gateway_is_made_to_send() {
-    // A window update of nothing is an error of the stream (RFC 9113, 6.9), which the gateway has to reset.
+    // A window update of zero is a stream error (RFC 9113, 6.9), so the gateway has to reset the stream.
     many("", &[], |frames| {
         let code = flood(frames, |round| {
             let stream = 1 + 2 * round;
@@ -94,7 +96,7 @@ fn pings_settings_priorities_and_unknown_frames() {
     }
 }
 
-/// A request whose body is to come.
+/// Returns the fields of a request whose body is still to follow.
 fn post() -> Vec<u8> {
     fields(&pseudo_of("POST", "/"))
 }
@@ -121,7 +123,7 @@ fn empty_data() {
 
 #[test]
 fn data_that_nobody_reads() {
-    // It is answered without its body being looked at, and goes on all the same.
+    // The route answers without reading the body, and the client still sends.
     let gateway = Gateway::start("workers: 1\nroutes:\n- {match: /*, respond: no}\n");
     let mut frames = gateway.frames(&[]);
     frames.send(kind::HEADERS, END_HEADERS, 1, &post());
@@ -131,12 +133,12 @@ fn data_that_nobody_reads() {
 #[test]
 fn windows_that_open_by_a_byte() {
     let origin = Origin::named(&"x".repeat(20_000));
-    // On a slow machine the least rate would end it before.
+    // On a slow machine the minimum rate would end the stream first.
     let gateway = Gateway::with(&origin, "limits: {response_rate: off}");
     let mut frames = gateway.frames(&[(INITIAL_WINDOW_SIZE, 0)]);
     frames.ask(1, &pseudo("/"));
     let mut bytes = 0;
-    // Each opening lets a byte out, and that earns nothing.
+    // Each window update releases one byte, which earns no credit.
     while bytes < 20_000 && frames.send(kind::WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1]) {
         let frame = frames.wait_for(|frame| matches!(frame.kind, kind::DATA | kind::GOAWAY));
         if frame.is_none_or(|frame| frame.kind == kind::GOAWAY) {
@@ -162,7 +164,7 @@ fn heads_without_end() {
 
 #[test]
 fn header_bombs() {
-    // One large field in the table, then one byte for each time that it is named (RFC 7541, 6.1).
+    // One large field in the table, then one byte for each reference to it (RFC 7541, 6.1).
     many("", &[], |frames| {
         let mut block = fields(&pseudo("/"));
         block.extend_from_slice(&[0x40, 1, b'x', 127, 0x80 | 64, 29]);

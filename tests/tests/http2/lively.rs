@@ -1,12 +1,12 @@
-//! Clients whose frames are many and small for a good reason: no flood is made of what streams of messages are for.
+//! Clients with many small frames for a good reason: the flood protection does not stop streams of messages.
 
 use tollgate_tests::frames::{END_HEADERS, END_STREAM, Frames, fields, frame, kind, pseudo, pseudo_of};
 use tollgate_tests::{Gateway, Http2Origin, Origin};
 
-/// More than any flood may have in the time that this takes.
+/// More messages than a flood could send in this time.
 const MESSAGES: usize = 3000;
 
-/// Begins an upload.
+/// Starts an upload.
 fn begin(frames: &mut Frames) {
     frames.send(kind::HEADERS, END_HEADERS, 1, &fields(&pseudo_of("POST", "/")));
 }
@@ -26,7 +26,7 @@ fn messages_of_a_byte_go_through() {
 
 #[test]
 fn each_message_may_be_answered_by_a_ping() {
-    // gRPC's clients measure the path so: a PING with what comes, as soon as the last one was answered.
+    // gRPC clients measure the path this way: a PING for each message, as soon as the last PING was answered.
     let origin = Http2Origin::play(|stream| {
         stream.head(200, &[], false);
         while let Some(data) = stream.data() {
@@ -57,7 +57,8 @@ fn what_waits_for_its_turn_is_weighed_once() {
         Gateway::start("listen: [{bind: $LISTEN, http2: only}]\nroutes: [{match: /*, respond: ok}]\n");
     let mut frames = gateway.frames(&[]);
     let ask = |n: u32| frame(kind::HEADERS, END_HEADERS | END_STREAM, 1 + 2 * n, &fields(&pseudo("/")));
-    // More heads than a turn has time for, and behind them as many PINGs as one may send once.
+    // More heads than fit into one turn of the scheduler, followed by as many PINGs as a client may send at
+    // once.
     let pings = frame(kind::PING, 0, 0, &[0; 8]).repeat(120);
     assert!(frames.send_bytes(&[(0..100).flat_map(ask).collect::<Vec<u8>>(), pings].concat()));
     for _ in 0..100 {

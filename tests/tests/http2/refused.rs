@@ -1,5 +1,5 @@
-//! What cannot be carried safely into HTTP/1 goes nowhere (class 10 of the smuggling classes). The stream ends with an
-//! error or a 400, the origin hears nothing, and the connection goes on.
+//! Requests that cannot be translated safely into HTTP/1 (class 10 of the smuggling classes). The stream ends
+//! with an error or a 400, the origin receives nothing, and the connection stays open.
 
 use tollgate_tests::frames::{END_HEADERS, END_STREAM, Frame, Frames, fields, frame, kind, pseudo};
 use tollgate_tests::{Gateway, Origin};
@@ -7,7 +7,7 @@ use tollgate_tests::{Gateway, Origin};
 const PLAIN: [(&str, &str); 4] =
     [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "a.example")];
 
-/// Returns how a stream ended: its status, or that it was reset.
+/// Returns the status with which a stream ended; `None` if it was reset.
 fn outcome(frames: &mut Frames, stream: u32) -> Option<u16> {
     let ends = |frame: &Frame| {
         frame.stream == stream && matches!(frame.kind, kind::HEADERS | kind::RST_STREAM)
@@ -56,7 +56,7 @@ fn fields_that_http_1_would_misread() {
         let mut frames = gateway.frames(&[]);
         frames.ask(1, &[&PLAIN[..], &[field]].concat());
         let outcome = outcome(&mut frames, 1);
-        // 417 has no byte of its own in HPACK's table.
+        // 417 is not in HPACK's static table, so `status` cannot read it.
         assert!(matches!(outcome, None | Some(400)), "{field:?}: {outcome:?}");
         refused += 1;
     }
@@ -172,7 +172,7 @@ fn heads_past_a_limit() {
     assert_eq!(origin.count(), 0);
 }
 
-/// The body comes with the head in one packet, so that it is there before anybody knows how long it may be.
+/// The body arrives with the head in one packet, before the gateway has checked its length.
 #[test]
 fn a_body_longer_than_announced_that_comes_with_its_head() {
     let origin = Origin::ok();
@@ -202,8 +202,8 @@ fn a_body_longer_than_announced_that_comes_with_its_head() {
             None => panic!("stream {stream}: the connection ends without a word"),
         }
     }
-    // Who does so again and again wants requests begun in vain (CVE-2025-8671).
-    // Whose end was told after the reset of the 1,001st.
+    // A client that repeats this wants to make the gateway start useless requests (CVE-2025-8671). The GOAWAY
+    // arrived after the reset of the 1,001st stream.
     assert_eq!(ended, Some((2_003, 11)), "ENHANCE_YOUR_CALM");
     assert_eq!(origin.count(), 0, "nothing of it goes anywhere");
 }

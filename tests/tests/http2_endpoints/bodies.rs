@@ -1,4 +1,4 @@
-//! Bodies, trailers, and how much of them the gateway keeps.
+//! Bodies, trailers, and how much of them the gateway buffers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -93,14 +93,14 @@ fn a_client_that_reads_nothing_holds_up_nobody_else() {
             return stream.echo();
         }
         stream.head(200, &[], false);
-        // As much as goes, until nothing has gone for a while.
+        // Sends until nothing is accepted for a while.
         counts.0.fetch_add(stream.send_what_goes(PAUSE, 64 << 20), Ordering::SeqCst);
         counts.1.fetch_add(1, Ordering::SeqCst);
         stream.wait_reset();
     });
     let gateway = to(&origin);
     let before = gateway.memory_kib("VmRSS");
-    // Windows of HTTP/2 that are never opened again, and a small socket of HTTP/1.
+    // HTTP/2 windows that never reopen, and an HTTP/1 client with a small socket buffer.
     let mut http2 = gateway.http2_with(16 * 1024);
     let slow: Vec<_> =
         (0..8).map(|_| http2.begin(request("GET", "/large", &[]), true).expect("begun")).collect();
@@ -110,7 +110,7 @@ fn a_client_that_reads_nothing_holds_up_nobody_else() {
     eventually("nothing more to go", || stopped.load(Ordering::SeqCst) == 9);
     assert_eq!(gateway.client().get("/other").text(), "GET /other ", "others go on, on the same connection");
     assert_eq!(origin.connections().0, 1);
-    // Nine windows of 64 KiB, what sockets hold, and what is on its way.
+    // Nine windows of 64 KiB, the sockets' buffers, and the bytes in transit.
     let all = sent.load(Ordering::SeqCst);
     assert!(all < 16 << 20, "{all} bytes");
     let grown = gateway.memory_kib("VmRSS").saturating_sub(before);
@@ -133,7 +133,7 @@ fn an_endpoint_that_reads_nothing_stops_the_client() {
     let mut http2 = gateway.http2();
     let mut stream = http2.begin(request("POST", "/", &[]), false).expect("begun");
     let sent = stream.send_what_goes(Duration::from_millis(500), 64 << 20);
-    // The origin's window, the client's, and what the gateway keeps between them.
+    // The origin's window, the client's window, and the gateway's buffer between them.
     assert!(sent < 1 << 20, "{sent} bytes");
     assert!(gateway.memory_kib("VmRSS").saturating_sub(before) < 8 * 1024);
     gate.open();

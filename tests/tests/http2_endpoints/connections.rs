@@ -1,4 +1,4 @@
-//! Connections: few, shared, bounded, and how they end.
+//! Connections to endpoints: few, shared, bounded, and how they end.
 
 use h2::Reason;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use tollgate_tests::{Gate, Gateway, Http2Origin, Http2Settings, eventually};
 
 use super::{reconcile, to, with};
 
-/// Answers with its path, `/slow...` only when the gate opens.
+/// Starts an origin that answers with its path; `/slow...` waits until the gate opens.
 fn gated(gate: &Gate, settings: Http2Settings) -> Http2Origin {
     let gate = gate.clone();
     Http2Origin::play_with(settings, move |stream| {
@@ -29,7 +29,7 @@ fn requests_share_a_connection_and_do_not_wait_for_each_other() {
     let origin = gated(&gate, Http2Settings::default());
     let gateway = to(&origin);
     let mut http2 = gateway.http2();
-    // All at once, before there is a connection: they wait for one together.
+    // All requests arrive before there is a connection, and wait for one together.
     let slow: Vec<_> =
         (0..20).map(|n| http2.begin(get(&format!("/slow{n}")), true).expect("begun")).collect();
     eventually("the slow ones", || origin.count() == 20);
@@ -75,7 +75,7 @@ fn a_cap_holds_and_others_wait_for_a_place() {
     });
     let full = gateway.client().get("/slow-too-many");
     assert_eq!((full.status, full.header("tollgate-reason")), (503, Some("connection_limit_reached")));
-    // One that goes away leaves the queue.
+    // A client that closes leaves the queue.
     slow.pop().expect("ten").reset();
     gate.open();
     for stream in slow {
@@ -89,7 +89,7 @@ fn a_cap_holds_and_others_wait_for_a_place() {
 fn a_connection_that_has_carried_its_last_request_gives_its_place_to_those_that_wait() {
     let gate = Gate::new();
     let origin = gated(&gate, streams(2));
-    // Without the place, the others would wait for the idle timeout.
+    // If the permit were not released, the others would wait for the idle timeout.
     let gateway = with(
         &origin,
         "    limits: {endpoint_connections: 1}\n    queue: {size: 6, timeout: 15s}\n    pool: {max_requests: 2, \
@@ -172,7 +172,7 @@ fn a_goodbye_leaves_what_is_under_way_and_takes_nothing_more() {
     let slow = http2.begin(get("/slow"), true).expect("begun");
     eventually("the slow one", || origin.count() == 1);
     origin.say_goodbye();
-    // Some may meet the goodbye on its way: they go again.
+    // Some requests may cross the GOAWAY; they are sent again.
     for n in 0..20 {
         let path = format!("/{n}");
         assert_eq!(gateway.client().post(&path, b"x").text(), path);
@@ -182,8 +182,8 @@ fn a_goodbye_leaves_what_is_under_way_and_takes_nothing_more() {
     assert_eq!(slow.response().expect("an answer").text(), "/slow");
     eventually("the first connection to close", || origin.connections().1 == 1);
     assert!(gateway.records().iter().all(|record| record["status"] == 200));
-    // Each reached the origin once. One that met the goodbye was tried twice, and is in the origin's books once:
-    // what comes after a goodbye is nobody's.
+    // Each request reached the origin once. A request that crossed the GOAWAY had two attempts, but the
+    // origin counts one, because it ignores streams after a GOAWAY.
     gateway.reconcile_with(|| {
         let attempts = |record: &Value| record["attempts"].as_u64().map_or(0, |n| n as usize);
         let again: usize = gateway.records().iter().map(|record| attempts(record).saturating_sub(1)).sum();
@@ -251,7 +251,7 @@ fn a_connection_on_which_much_was_cancelled_gets_no_more() {
         _ => stream.echo(),
     });
     let gateway = to(&origin);
-    // Several clients, each of whom cancels less than the gateway minds.
+    // Several clients, each of which cancels fewer streams than the gateway tolerates.
     let mut cancelled = 0;
     for _ in 0..5 {
         let mut client = gateway.http2();
@@ -260,12 +260,12 @@ fn a_connection_on_which_much_was_cancelled_gets_no_more() {
             eventually("the request", || origin.count() == cancelled + 1);
             slow.reset();
             cancelled += 1;
-            // The one that is too much ends its connection, as nothing else is on it.
+            // The last cancellation ends the connection, because no other stream is on it.
             let ended = usize::from(cancelled >= 200);
             eventually("the reset", || origin.resets().len() + ended >= cancelled);
         }
     }
-    // 200 on the first, and the rest on the second.
+    // 200 on the first connection, and the rest on the second.
     eventually("the first to be closed", || origin.connections() == (2, 1));
     assert_eq!(gateway.client().get("/").status, 200);
     assert_eq!(origin.connections(), (2, 1));

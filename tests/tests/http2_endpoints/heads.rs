@@ -54,10 +54,10 @@ fn both_sides_in_http_2() {
     reconcile(&gateway, &origin);
 }
 
-/// Returns how the gateway writes the field `x-key` to an endpoint, by the first byte (RFC 7541, 6.2), for a
-/// client that marks it as one never to be indexed, or does not.
+/// Returns the first byte of the representation (RFC 7541, 6.2) in which the gateway sends the field `x-key`
+/// to an endpoint. `marked` is whether the client marked the field as never indexed.
 fn representation(marked: bool) -> u8 {
-    // `x-key` in Huffman's code, behind its length.
+    // `x-key` in Huffman code, after its length.
     const NAME: [u8; 5] = [0x84, 0xf2, 0xb7, 0x52, 0xfa];
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let address = listener.local_addr().expect("bound");
@@ -173,7 +173,7 @@ fn what_http_2_has_no_room_for_is_refused() {
             assert_eq!(client.get("/").text(), "GET / ");
         }
         let before = first.count() + second.count();
-        // Each `<` becomes `%3C`, and HTTP/2's library takes targets of less than 64 KiB.
+        // Each `<` becomes `%3C`, and the HTTP/2 library accepts only targets of less than 64 KiB.
         let refused = client.get(&format!("/?{}", "<".repeat(22_000)));
         assert_eq!((refused.status, refused.reason()), (414, "request_line_too_long"), "hedge: {hedge}");
         assert_eq!(first.count() + second.count(), before);

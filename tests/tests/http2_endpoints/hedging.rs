@@ -1,10 +1,10 @@
-//! A second attempt beside a slow first one: a loser is a stream that is cancelled.
+//! A second attempt during a slow first one: the losing attempt is a stream that is cancelled.
 
 use h2::Reason;
 use tollgate_tests::http2::get;
 use tollgate_tests::{Gateway, Http2Origin, eventually};
 
-/// Slow at `/slow`: its stream is cancelled.
+/// Starts an origin whose `/slow` waits until its stream is cancelled.
 fn slow() -> Http2Origin {
     Http2Origin::play(|stream| match stream.request.target.as_str() {
         "/slow" => {

@@ -1,4 +1,4 @@
-//! Endpoints that break RFC 9113, or answer what HTTP/1 could not carry: by raw frames.
+//! Endpoints that violate RFC 9113, or send answers that HTTP/1 cannot carry, by raw frames.
 
 use tollgate_tests::{Gateway, Origin, OriginConn, eventually, refused_address};
 
@@ -12,7 +12,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A field that no table has (RFC 7541, 6.2.2).
+/// Encodes a field that is in no table (RFC 7541, 6.2.2).
 fn literal(name: &[u8], value: &[u8]) -> Vec<u8> {
     [&[0, name.len() as u8], name, &[value.len() as u8], value].concat()
 }
@@ -21,10 +21,11 @@ const HEADERS: u8 = 1;
 const DATA: u8 = 0;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
-/// `:status: 200`, of the static table.
+/// `:status: 200` of the static table.
 const OK: u8 = 0x88;
 
-/// Shakes hands, and reads frames until the head of a request is here; says which stream that is.
+/// Exchanges the settings on a new connection, and reads frames until the head of a request. Returns its
+/// stream.
 fn next_request(conn: &mut OriginConn, first: bool) -> Option<u32> {
     if first {
         conn.wire().take(PREFACE).ok()?;
@@ -41,7 +42,8 @@ fn next_request(conn: &mut OriginConn, first: bool) -> Option<u32> {
     }
 }
 
-/// What a client gets when every request is answered with what `answer` makes of its stream.
+/// Returns the status and the reason that a client gets if the endpoint answers each stream with the bytes
+/// from `answer`.
 fn answered(answer: impl Fn(u32) -> Vec<u8> + Send + Sync + 'static) -> (u16, String) {
     let origin = Origin::play(move |conn| {
         let mut first = true;
@@ -57,7 +59,7 @@ fn answered(answer: impl Fn(u32) -> Vec<u8> + Send + Sync + 'static) -> (u16, St
     let response = gateway.client().try_exchange("/");
     let record = &gateway.wait_records(1)[0];
     let reason = record["reason"].as_str().unwrap_or("-").to_owned();
-    // A head that was good has gone on before the body turned out bad.
+    // A valid head may be forwarded before the body turns out to be malformed.
     (response.map_or(0, |response| response.status), reason)
 }
 
@@ -119,7 +121,7 @@ fn a_pseudo_field_behind_others_or_in_trailers_is_malformed() {
         let (status, reason) =
             answered(move |stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &behind));
         assert_eq!((status, reason.as_str()), (502, "http_protocol_error"), "{field:?}");
-        // Everything at once: the client has seen nothing of it.
+        // All frames arrive together, so nothing was forwarded yet.
         let trailers = field.to_vec();
         let (status, reason) = answered(move |stream| {
             let [head, data] = [frame(HEADERS, END_HEADERS, stream, &[OK]), frame(DATA, 0, stream, b"ok")];
@@ -136,7 +138,7 @@ fn what_is_malformed_ends_its_own_request_alone_again_and_again() {
         while let Some(stream) = next_request(conn, first) {
             (first, count) = (false, count + 1);
             let bad: &[u8] = match count % 4 {
-                // It goes into the table, and is referred to.
+                // The field enters the dynamic table, and a later head refers to it.
                 1 => &[OK, 0x44, 1, b'/'],
                 2 => &[OK, 0xbe],
                 3 => &[OK, 0, 5, b':', b'n', b'o', b'n', b'e', 0],
@@ -184,7 +186,7 @@ fn lengths_that_disagree_are_cut() {
             let head = frame(HEADERS, END_HEADERS, stream, &head(&[(b"content-length", declared)]));
             [head, frame(DATA, END_STREAM, stream, data)].concat()
         });
-        // The head may have gone on before; the client never takes what it got for a whole answer.
+        // The head may have been forwarded; the client never accepts the bytes as a whole answer.
         assert!(
             (status, reason.as_str()) == (0, "http_response_incomplete")
                 || (status, reason.as_str()) == (502, "http_protocol_error"),
@@ -202,7 +204,7 @@ fn who_does_not_speak_http_2_is_a_502() {
     let origin = Origin::play(|conn| {
         conn.wire().take(PREFACE).ok();
         conn.send("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-        // Closed with bytes unread, the connection would be reset, and the answer lost with it.
+        // If the origin closed with unread bytes, the connection would be reset, and the answer lost.
         conn.wait_close();
     });
     let gateway = Gateway::start(&format!("routes:\n- {{match: /*, to: \"h2c://{}\"}}\n", origin.address()));
@@ -243,7 +245,7 @@ fn a_head_past_the_limits_is_told() {
 
 #[test]
 fn heads_without_end_are_no_way_to_fill_the_memory() {
-    // Interim heads without end; the client reads nothing of what comes of them.
+    // Endless interim heads, while the client does not read the forwarded ones.
     let origin = Origin::play(|conn| {
         if let Some(stream) = next_request(conn, true) {
             let interim = [&[0x08, 3][..], b"103", &literal(b"link", &[b'x'; 100])].concat();
@@ -263,7 +265,7 @@ fn heads_without_end_are_no_way_to_fill_the_memory() {
 
 #[test]
 fn goodbyes_without_end_are_no_way_to_keep_a_request_going() {
-    // Nothing was looked at, says every connection.
+    // Every connection announces by GOAWAY that it processed nothing.
     let origin = Origin::play(|conn| {
         if next_request(conn, true).is_some() {
             conn.send(frame(7, 0, 0, &[0; 8]));

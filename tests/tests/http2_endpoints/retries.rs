@@ -1,4 +1,4 @@
-//! Attempts that go again: what the endpoint has not looked at, and what may have been acted upon.
+//! Repeated attempts: requests that the endpoint has not processed, and requests that it may have acted upon.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -9,7 +9,8 @@ use tollgate_tests::{DEADLINE, Gate, Gateway, Http2Origin, eventually};
 
 use super::{reconcile, to, with};
 
-/// Resets the first `times` requests so, once their heads are here; then echoes.
+/// Starts an origin that resets the first `times` requests with this reason once their heads arrive, and then
+/// echoes.
 fn resetting(times: usize, reason: Reason) -> Http2Origin {
     let seen = AtomicUsize::new(0);
     Http2Origin::play(move |stream| {
@@ -43,7 +44,7 @@ fn one_that_is_always_refused_ends_with_its_attempts() {
 fn one_that_is_refused_in_the_middle_of_its_body_is_called_so_and_not_sent_again() {
     for hedge in ["off", "{after: 10s}"] {
         let origin = Http2Origin::play(|stream| {
-            // Some of the body is here.
+            // A part of the body has arrived.
             stream.data();
             stream.reset(Reason::REFUSED_STREAM);
         });
@@ -66,7 +67,7 @@ fn a_reset_may_have_been_acted_upon() {
     for reason in [Reason::INTERNAL_ERROR, Reason::CANCEL, Reason::NO_ERROR] {
         let origin = resetting(1, reason);
         let gateway = with(&origin, "    retry: {attempts: 2, on: [reset]}\n");
-        // The first on a new connection, so that it is no victim of one that was closed while idle.
+        // The first request uses a new connection, so that it cannot hit an idle connection that was closed.
         let response = gateway.client().post("/", b"body");
         assert_eq!(
             (response.status, response.header("tollgate-reason")),
@@ -128,7 +129,7 @@ fn connections_that_break_are_told_like_those_of_http_1() {
     });
     let gateway = to(&origin);
     assert_eq!(gateway.client().get("/").status, 200);
-    // The idle connection is gone: what meets that is sent again, if it may be.
+    // The idle connection is closed; a request that hits it is repeated if this is safe.
     origin.kill_connections();
     eventually("the end of the connection", || origin.connections().1 == 0);
     assert_eq!(gateway.client().post("/", b"x").text(), "POST / x");
@@ -147,7 +148,7 @@ fn connections_that_break_are_told_like_those_of_http_1() {
 }
 
 #[test]
-// The origin resets what it has not read, with NO_ERROR, when its script returns.
+// The origin resets unread requests with NO_ERROR when its script returns.
 fn an_early_answer_needs_no_more_of_the_request() {
     let origin = Http2Origin::play(|stream| {
         stream.ok("enough");
@@ -184,7 +185,7 @@ fn a_timeout_gives_up_the_stream() {
     let origin = Http2Origin::play(move |stream| {
         if stream.request.target == "/slow" {
             let start = Instant::now();
-            // Or the end of the connection, where nothing has come on it since the request was sent.
+            // Or the connection ends, if no frame arrived on it since the request was sent.
             stream.wait_reset();
             if start.elapsed() < DEADLINE / 2 {
                 held.open();

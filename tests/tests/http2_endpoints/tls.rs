@@ -1,11 +1,11 @@
-//! HTTP/2 over TLS, chosen by ALPN; and probes, which speak what requests do.
+//! HTTP/2 over TLS, chosen by ALPN; and probes, which use the same protocol as requests.
 
 use tollgate_tests::{Authority, Gateway, Http2Origin, Response, eventually};
 
 use super::with;
 use crate::tls::Files;
 
-/// A gateway as an origin: what it speaks over TLS its listener says.
+/// Starts a gateway as the origin. `http2` sets the protocols that its listener offers over TLS.
 fn origin(files: &Files, http2: &str) -> Gateway {
     Gateway::start(&format!(
         "listen: {{bind: \"$LISTEN\", http2: {http2}, tls: {{{}}}}}\n\
@@ -14,7 +14,7 @@ fn origin(files: &Files, http2: &str) -> Gateway {
     ))
 }
 
-/// Two answers through a gateway in front of it.
+/// Sends two requests through a gateway in front of the origin, and returns the answers.
 fn ask(files: &Files, origin: &Gateway, http2: &str) -> [Response; 2] {
     let gateway = Gateway::start(&format!(
         "workers: 1\nupstreams:\n  up:\n    endpoints: [\"https://{}\"]\n    http2: {http2}\n    retry: off\n\

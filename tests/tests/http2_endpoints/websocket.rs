@@ -13,10 +13,10 @@ use tollgate_tests::{
 
 use super::{reconcile, to};
 
-/// The accept that answers the sample key of RFC 6455, 1.3.
+/// The sample key of RFC 6455, 1.3, and its answer.
 const SAMPLE: (&str, &str) = ("dGhlIHNhbXBsZSBub25jZQ==", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
 
-/// An origin of HTTP/1 that switches and echoes at `/ws`.
+/// Starts an HTTP/1 origin that switches protocols and echoes at `/ws`.
 fn http_1() -> Origin {
     Origin::play(|conn| {
         while let Some(request) = conn.request() {
@@ -39,7 +39,7 @@ fn http_1() -> Origin {
     })
 }
 
-/// An origin of HTTP/2 that does the same, if it `allows` it.
+/// Starts an HTTP/2 origin that does the same, if `allows` is set.
 fn http_2(allows: bool) -> Http2Origin {
     let settings = Http2Settings { connect: allows, ..Http2Settings::default() };
     Http2Origin::play_with(settings, |stream: &mut OriginStream| {
@@ -98,13 +98,13 @@ fn ends(mut stream: Stream) {
     assert_is_over(&mut stream);
 }
 
-/// The other side has ended in order, and says nothing more.
+/// Asserts that the other side has ended in order, without further data.
 fn assert_is_over(stream: &mut Stream) {
     let rest = std::iter::from_fn(|| stream.data().expect("no cut"));
     assert_eq!(rest.flatten().count(), 0);
 }
 
-/// What a client of HTTP/1 asks with.
+/// Returns the upgrade request of an HTTP/1 client.
 fn ask(path: &str) -> String {
     format!(
         "GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -208,7 +208,7 @@ fn who_does_not_switch_is_told_of() {
     assert_eq!(http_1_client.get("/").text(), "GET / ", "the connection goes on");
     assert_eq!(plain.count(), 1, "nothing of it was sent");
 
-    // An endpoint of HTTP/1 that takes it for an ordinary request: its 200 must not look like a yes.
+    // An HTTP/1 endpoint that treats it as an ordinary request: its 200 must not look like acceptance.
     let origin = http_1();
     let gateway = Gateway::to(&origin);
     let mut client = gateway.http2();
@@ -230,7 +230,7 @@ fn a_protocol_that_is_no_name_is_asked_for_in_no_stream() {
     let origin = http_2(true);
     let gateway = to(&origin);
     let mut client = gateway.client();
-    // From here on there is a connection that says it may be asked.
+    // From here on there is a connection whose endpoint has announced that it permits CONNECT.
     client.send(ask("/no"));
     assert_eq!(client.response().status, 403);
     for protocol in [&b"websocket/\xff"[..], b"websocket/", b"websocket/1\"3"] {
@@ -278,7 +278,7 @@ fn an_endpoint_of_http_1_has_to_prove_that_it_understands() {
         }
     });
     let gateway = Gateway::to(&origin);
-    // The right answer to another key.
+    // The endpoint sends a valid answer, but to another key.
     let mut client = gateway.http2();
     let failed = client.begin(connect("/ws"), false).expect("begun").response().expect("an answer");
     assert_eq!((failed.status, failed.reason()), (502, "http_upgrade_failed"));
@@ -292,7 +292,7 @@ fn who_is_silent_is_reset_after_the_timeout_and_who_speaks_is_not() {
     let mut stream = switched(&mut client);
     let begun = Instant::now();
     eventually("longer than that, in small steps", || {
-        // Large enough to be no flood of frames without a use.
+        // Large enough not to count as a flood of useless frames.
         echoes(&mut stream, &[7; 1024]);
         begun.elapsed() > Duration::from_secs(3)
     });
@@ -326,20 +326,21 @@ fn an_endpoint_of_http_2_is_reset_after_the_timeout_whoever_the_client_is() {
     let _ = gateway.wait_records(2);
 }
 
-/// A message, as WebSockets frame it.
+/// A WebSocket frame with the message `hi`.
 const HI: [u8; 4] = [0x81, 2, b'h', b'i'];
-/// "Going away" (1001), as a client is told.
+/// The close frame "going away" (1001), as the gateway sends it to a client.
 const GOING_AWAY: [u8; 4] = [0x88, 2, 3, 0xe9];
-/// The same in a client's answer, which is masked, with a mask that hides nothing.
+/// The close frame in a client's answer, masked with zeros.
 const ANSWER: [u8; 8] = [0x88, 0x82, 0, 0, 0, 0, 3, 0xe9];
 
-/// Returns whether an endpoint was told the same at last: by a frame that is masked as a client's is.
+/// Returns whether the last bytes that an endpoint received are this close frame, masked as a client masks
+/// it.
 fn is_told(heard: &[u8]) -> bool {
     let [0x88, 0x82, mask @ .., one, two] = &heard[heard.len().saturating_sub(8)..] else { return false };
     matches!(mask, [a, b, _, _] if [one ^ a, two ^ b] == [3, 0xe9])
 }
 
-/// Has the gateway drain, and both sides of a WebSocket part.
+/// Drains the gateway, and asserts that both sides of a WebSocket get a close frame.
 fn part(mut gateway: Gateway, heard: impl Fn() -> Vec<u8>) {
     let mut client = gateway.http2();
     let mut stream = switched(&mut client);
@@ -348,7 +349,7 @@ fn part(mut gateway: Gateway, heard: impl Fn() -> Vec<u8>) {
     let told = stream.data().expect("no cut");
     assert_eq!(told.as_deref(), Some(&GOING_AWAY[..]));
     eventually("the endpoint to be told", || is_told(&heard()));
-    // The endpoint has echoed its close frame, which is its answer; here is the client's.
+    // The endpoint has echoed the close frame as its answer; the client answers here.
     stream.send(ANSWER.to_vec(), true).expect("sent");
     assert_is_over(&mut stream);
     assert_eq!(gateway.wait_exit().code(), Some(0));
@@ -382,7 +383,7 @@ fn both_sides_are_told_where_both_speak_http_2() {
     part(gateway, || heard.lock().expect("heard").clone());
 }
 
-/// Messages pass after a reload to a plan that knows nothing of the endpoint.
+/// Asserts that messages pass after a reload to a plan without the endpoint.
 fn outlives_a_reload(gateway: &Gateway) {
     let mut client = gateway.http2();
     let mut stream = switched(&mut client);

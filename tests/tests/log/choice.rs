@@ -1,4 +1,4 @@
-//! What a log has: headers, cookies and attempts by name, filters, several logs, and logs of routes.
+//! The contents of logs: headers, cookies and attempts by name, filters, several logs, and logs of routes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -115,7 +115,7 @@ fn filters_choose_lines() {
     for (name, paths) in [
         ("errors.log", &["/bad", "/missing"][..]),
         ("slow.log", &["/slow"]),
-        // Errors are kept.
+        // Errors are logged at any sample rate.
         ("none.log", &["/bad"]),
         ("either.log", &["/empty", "/slow"]),
     ] {
@@ -157,13 +157,13 @@ fn routes_have_their_own_or_none() {
     };
     ask(&gateway);
     eventually("lines", || of(&gateway, "main.log").len() == 3 && of(&gateway, "own.log").len() == 2);
-    // Two logs write it, each in its own order.
+    // Two log threads write this file, each in an order of its own.
     let mut main = of(&gateway, "main.log");
     main.sort();
     assert_eq!(main, ["/a", "/missing", "too /both"]);
     assert_eq!(of(&gateway, "own.log"), ["own /own", "own /both"]);
 
-    // Both files are opened anew after a rotation.
+    // Both files are reopened after a rotation.
     for name in ["main.log", "own.log"] {
         fs::rename(file(&gateway, name), file(&gateway, &format!("{name}.1"))).expect("moved");
     }
@@ -172,7 +172,7 @@ fn routes_have_their_own_or_none() {
     gateway.client().get("/own");
     eventually("a line", || of(&gateway, "own.log").len() == 1);
 
-    // A reload exchanges them.
+    // A reload replaces the logs.
     gateway.write_config(
         "access_log: {to: $DIR/main.log, format: '{path}'}\n\
          routes:\n  - {match: /a, respond: a, access_log: {to: $DIR/third.log, format: '{path}'}}\n  - {match: /own, respond: new}\n",

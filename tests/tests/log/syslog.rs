@@ -1,4 +1,4 @@
-//! The access log at a syslog server.
+//! The access log on a syslog server.
 
 use std::io::Read;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -13,7 +13,7 @@ fn gateway(to: &str, more: &str) -> Gateway {
     Gateway::start(&format!("access_log: {{to: \"{to}\", format: '{{path}} {{status}}'{more}}}\n{ROUTES}"))
 }
 
-/// Returns the priority and version of a message, its program, and its text.
+/// Splits a message into its priority and version, its program, and its text.
 fn parts(message: &str) -> (String, String, String) {
     let words: Vec<&str> = message.splitn(8, ' ').collect();
     let [begin, time, _host, program, process, id, data, text] = words[..] else { panic!("{message}") };
@@ -59,7 +59,7 @@ fn message(stream: &mut TcpStream) -> String {
 fn over_tcp_with_lengths_and_again_after_the_server_was_away() {
     let address = free_address();
     let gateway = gateway(&format!("syslog+tcp://{address}"), "");
-    // Nobody is there yet: the message waits.
+    // The server does not listen yet: the message waits.
     gateway.client().get("/first");
     let server = TcpListener::bind(address).expect("bound");
     let accept = || {

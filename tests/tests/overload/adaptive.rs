@@ -1,4 +1,4 @@
-//! The limit of concurrent requests that follows the latency.
+//! The limit of concurrent requests that adapts to the latency.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -34,7 +34,7 @@ fn is_shed(response: &Response) -> bool {
     (response.status, response.reason()) == (503, "adaptive_limit")
 }
 
-/// An origin that answers when the gate is open.
+/// Starts an origin that answers while the gate is open.
 fn gated() -> (Gate, Origin) {
     let gate = Gate::new();
     let opened = gate.clone();
@@ -77,7 +77,7 @@ fn the_lowest_priority_is_turned_away_first() {
     gate.open();
     let gateway = Gateway::start(&config(&origin, "{min: 3, max: 3, interval: 10ms}"));
     let mut client = gateway.client();
-    // All priorities are asked for. A worker tells of it with an answer, a few times in an interval.
+    // All priorities are in use. A worker reports this with an answer, a few times in each interval.
     eventually("a place to be kept for each priority above", || {
         assert_eq!((client.get("/high").status, client.get("/").status), (200, 200));
         gate.close();
@@ -171,7 +171,7 @@ fn what_fails_or_goes_away_gives_its_place_back() {
     assert_eq!(gateway.client().get("/").status, 200);
 }
 
-/// An origin that answers after a while, one request at a time as long as it is told to.
+/// Starts an origin that answers after a pause, and one request at a time while the flag is set.
 fn single_file(one_at_a_time: &Arc<AtomicBool>) -> Origin {
     let (turn, one_at_a_time) = (Mutex::new(()), one_at_a_time.clone());
     Origin::play(move |conn| {
@@ -189,7 +189,7 @@ fn it_falls_as_the_upstream_slows_and_recovers_with_it() {
     const CLIENTS: usize = 24;
     let one_at_a_time = Arc::new(AtomicBool::new(false));
     let origin = single_file(&one_at_a_time);
-    // So that a machine that is busy with other tests is no overload: only what is many times slower is.
+    // With this tolerance, load from other tests is not taken for overload; only a much higher latency is.
     let gateway =
         Gateway::start(&config(&origin, "{min: 2, max: 1000, interval: 50ms, probe: 2s, tolerance: 200%}"));
     let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -210,7 +210,7 @@ fn it_falls_as_the_upstream_slows_and_recovers_with_it() {
                 }
             });
         }
-        // A panic within must not leave the clients asking for ever.
+        // A panic inside must not leave the clients running forever.
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             eventually("all to be let in", || limit() >= CLIENTS as u64);
             let before = shed();

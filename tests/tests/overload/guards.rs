@@ -1,4 +1,4 @@
-//! The bounds of the process's own means: memory and file descriptors.
+//! The bounds of the process's own resources: memory and file descriptors.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tollgate_tests::frames::pseudo;
 use tollgate_tests::{Client, Gateway, Origin, Signal, eventually, limit_files};
 
-/// Three routes, one of each priority, and one that the gateway answers itself.
+/// Returns a config with three routes, one for each priority, and one that the gateway answers itself.
 fn config(origin: &Origin, overload: &str) -> String {
     let to = format!("to: \"{}\"", origin.address());
     let buffer = "buffer: {request: {memory: 64MiB}}, limits: {body: 64MiB}";
@@ -22,7 +22,8 @@ fn status(gateway: &Gateway) -> Value {
     value["overload"].clone()
 }
 
-/// Loads the config anew with this bound of memory, as a part of what is in use now.
+/// Reloads the config with a memory bound of which the current memory is the share `used`, and waits until
+/// `shed` is in force.
 fn bound_memory(gateway: &Gateway, origin: &Origin, used: f64, shed: &Value) {
     let resident = gateway.memory_kib("VmRSS") * 1024;
     let bound = (resident as f64 / used) as u64;
@@ -44,7 +45,8 @@ fn when_memory_is_short_the_lowest_priority_goes_first() {
     let origin = Origin::ok();
     let gateway = Gateway::start(&config(&origin, "{memory: 4GiB}"));
     let mut client = gateway.client();
-    // A body that is collected, all but its last byte, takes memory, so that the bounds below are well above the least.
+    // A collected body without its last byte takes memory, so that the bounds below are well above the
+    // minimum.
     let mut upload = gateway.client();
     upload.send(format!("POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: {UPLOAD}\r\n\r\n"));
     upload.send(vec![b'x'; UPLOAD - 1]);
@@ -52,7 +54,7 @@ fn when_memory_is_short_the_lowest_priority_goes_first() {
     let good = (200, "-".to_owned());
     let (shed, own) = ((503, "overload".to_owned()), (204, "-".to_owned()));
     assert_eq!(answers(&mut client), [good.clone(), good.clone(), good.clone(), own.clone()]);
-    // 40 % and 70 % are the lines: far from what memory in use may change meanwhile.
+    // The thresholds are 40 % and 70 %: far from the changes of memory during the test.
     bound_memory(&gateway, &origin, 0.55, &json!(["low"]));
     assert_eq!(answers(&mut client), [shed.clone(), good.clone(), good.clone(), own.clone()]);
     bound_memory(&gateway, &origin, 0.85, &json!(["low", "normal"]));
@@ -68,7 +70,7 @@ fn when_memory_is_short_the_lowest_priority_goes_first() {
     assert_eq!([count("low"), count("normal"), count("high")], [Some(3.0), Some(2.0), Some(1.0)]);
     upload.send("x");
     assert_eq!(upload.response().status, 200, "what is under way goes on");
-    // All of it is let in again.
+    // All requests are admitted again.
     gateway.write_config(&config(&origin, "{memory: 4GiB}"));
     gateway.signal(Signal::HUP);
     eventually("the guard to look", || status(&gateway)["shed"] == json!([]));
@@ -81,7 +83,7 @@ fn when_memory_is_short_the_lowest_priority_goes_first() {
     }
 }
 
-/// A new connection is told that it is one too many, without a request being read.
+/// Asserts that the gateway refuses a new connection before it reads a request.
 fn refused(gateway: &Gateway) {
     let mut client = gateway.client();
     let response = client.response();
@@ -95,17 +97,17 @@ fn connections_past_the_descriptors_are_refused_and_the_others_go_on() {
     let gateway = Gateway::start(&config(&origin, "{files: 80%}"));
     let mut first = gateway.client();
     assert_eq!(first.get("/").status, 200);
-    // Few enough that some clients reach the bound, and enough left for connections to the endpoint.
+    // Few enough that some clients reach the bound, and enough for connections to the endpoint.
     let limit = gateway.open_files() as u64 + 60;
     limit_files(gateway.pid(), limit);
     eventually("the guard to look", || status(&gateway)["files"]["bound"] == json!(limit * 80 / 100));
     let mut kept = Vec::new();
-    // All at once: more than there is room for, between two looks.
+    // All at once: between two checks of the guard, more than there are descriptors.
     let clients: Vec<_> = (0..120).map(|_| gateway.client()).collect();
     let mut turned_away = 0;
     for mut client in clients {
         client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        // Who was turned away before may find the connection reset when it asks.
+        // A client that was refused earlier may find its connection reset.
         match client.try_response("GET") {
             Ok(response) if response.status == 200 => kept.push(client),
             Ok(response) => {
@@ -141,7 +143,7 @@ fn without_a_descriptor_left_the_others_go_on_and_who_waits_is_served_later() {
     let mut first = gateway.client();
     assert_eq!(first.get("/").status, 200);
     limit_files(gateway.pid(), gateway.open_files() as u64 + 10);
-    // The guard takes in as many as there are descriptors; the next one cannot even be refused.
+    // The guard accepts as many as there are descriptors; the next connection cannot even be refused.
     let (mut served, mut waiting) = (Vec::new(), Vec::new());
     for _ in 0..30 {
         let mut client = gateway.client();
@@ -154,7 +156,7 @@ fn without_a_descriptor_left_the_others_go_on_and_who_waits_is_served_later() {
     }
     assert!(!served.is_empty() && waiting.len() >= 15, "{} served", served.len());
     for _ in 0..20 {
-        // One that waits may have been taken in late, and have the connection to the origin for a moment.
+        // A waiting connection may be accepted late, and hold the connection to the origin for a moment.
         eventually("an answer over the kept connections", || first.get("/").status == 200);
     }
     drop((served, first));

@@ -1,4 +1,4 @@
-//! `aggregate`: one JSON document of what several upstreams say.
+//! `aggregate`: one JSON document from the answers of several upstreams.
 
 use std::fmt::Display;
 
@@ -9,7 +9,7 @@ use tollgate_tests::{
 
 use super::api_key::{ALICE, hashed};
 
-/// A route `/page/*` with these parts, and further keys of its policies.
+/// Starts a gateway with a route `/page/*` with these parts, and with further keys of the policy.
 fn gateway(parts: &str, more: &str, upstreams: &[(&str, &dyn Display)]) -> Gateway {
     let upstreams: Vec<_> = upstreams.iter().map(|(name, at)| format!("{name}: {at}")).collect();
     Gateway::start(&format!(
@@ -86,7 +86,7 @@ fn one_document_of_all_that_upstreams_say() {
     }
     assert_eq!((user.count(), orders.count(), news.count(), events(&gateway, "whole")), (4, 4, 4, 4.0));
     assert!(user.connections() < 4, "connections are kept");
-    // A request with a body asks as well; its body goes nowhere.
+    // A request with a body works too; its body is dropped.
     let post =
         "POST /page/x HTTP/1.1\r\nHost: a\r\nX-User: ann\r\nCookie: lang=d\r\nContent-Length: 4\r\n\r\nbody";
     assert_eq!(client.ask(post).status, 200);
@@ -95,7 +95,7 @@ fn one_document_of_all_that_upstreams_say() {
 
 #[test]
 fn all_are_asked_at_once() {
-    // Neither answers before both were asked.
+    // Neither upstream answers before both have a request.
     let gate = Gate::default();
     let holding = |gate: Gate| {
         Origin::play(move |connection| {
@@ -251,7 +251,7 @@ fn a_part_may_speak_http2_and_a_client_may_go() {
     eventually("both are asked", || one.requests().len() == 1 && silent.count() == 1);
     client.reset();
     eventually("what is under way is called off", || silent.open() == 0);
-    // What the called-off ones had on loan is as good as new.
+    // The borrowed request state of cancelled parts is reusable.
     let gateway = self::gateway("a: {to: one}", "", &upstreams);
     let mut client = gateway.client();
     for _ in 0..3 {

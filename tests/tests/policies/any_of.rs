@@ -1,4 +1,4 @@
-//! `any_of`: a key or a token or a password, and where each of them may be.
+//! `any_of`: a key, a token or a password, and the places of each.
 
 use serde_json::{Value, json};
 use tollgate_tests::api::{call, json_of, put};
@@ -7,7 +7,7 @@ use tollgate_tests::{Gateway, Origin, Response};
 use super::auth::{both, passed, refused};
 use super::{api_key, basic, forward_auth, jwt};
 
-/// A key, a token or a password.
+/// Returns policies that accept a key, a token or a password.
 fn either() -> String {
     format!(
         "any_of:\n    - api_key: {{header: X-Api-Key, query: key}}\n    \
@@ -17,7 +17,7 @@ fn either() -> String {
     )
 }
 
-/// `alice` and `bob`, by keys and passwords.
+/// Returns the consumers `alice` and `bob`, with keys and passwords.
 fn consumers() -> String {
     format!(
         "consumers:\n  alice: {{groups: admin, api_keys: \"{}\"}}\n  bob: {{groups: dev, api_keys: \"{}\", password: \"{}\"}}\n",
@@ -58,7 +58,7 @@ fn any_of_the_credentials_gets_in_and_says_who_it_is() {
         (vec![("X-Api-Key", api_key::ALICE)], "alice", "X-Consumer-Name"),
         (vec![("Authorization", token.as_str())], "alice", "X-User"),
         (vec![("Authorization", password.as_str())], "bob", "X-Consumer-Name"),
-        // One is wrong and another is right.
+        // One credential is wrong and another is right.
         (vec![wrong, ("Authorization", token.as_str())], "alice", "X-User"),
         (vec![wrong, ("Authorization", password.as_str())], "bob", "X-Consumer-Name"),
         // Two are right: the first alternative counts.
@@ -70,7 +70,7 @@ fn any_of_the_credentials_gets_in_and_says_who_it_is() {
             assert!(!got.headers.has(other) && !got.headers.has("X_Consumer_Groups"), "{shown:?}: {got:?}");
             let role = if field == "X-User" { vec!["chief"] } else { vec![] };
             assert_eq!(got.headers.all("X-Role"), role, "{shown:?}");
-            // No credential goes further that its policy hides, whichever was used.
+            // A hidden credential is removed, whichever alternative was used.
             assert!(!got.headers.has("X-Api-Key"), "{shown:?}: {got:?}");
             assert!(got.headers.get("Authorization").is_none_or(|value| value == token), "{shown:?}");
         }
@@ -125,7 +125,7 @@ fn a_credential_that_is_good_and_may_not_is_403() {
         403,
         "not_authorized",
     );
-    // What the first alternative had done is undone.
+    // The fields of the failed first alternative are removed again.
     for got in passed(&gateway, &origin, &[("X-Api-Key", api_key::BOB), ("Authorization", &token)]) {
         assert_eq!(got.headers.all("X-Consumer-Name"), ["alice"]);
         assert_eq!(got.headers.all("X-Consumer-Groups"), ["admin,dev"]);
@@ -145,7 +145,7 @@ fn later_policies_know_who_it_is() {
     );
     refused(&gateway, &origin, &[("X-Api-Key", api_key::BOB)], 403, "not_authorized");
     let token = format!("Bearer {}", jwt::hs256(jwt::ALICE));
-    // By key and by token she is the same.
+    // By key and by token she is the same consumer.
     passed(&gateway, &origin, &[("X-Api-Key", api_key::ALICE)]);
     let answers = both(&gateway, "/admin/x", &[("Authorization", &token)]);
     assert_eq!(answers.map(|answer| answer.status), [429, 429]);
@@ -169,14 +169,15 @@ fn a_key_or_what_a_service_says() {
         );
     }
     let asked = service.count();
-    // A request with a key causes no question to the service. A field that only the service writes is removed from the request.
+    // A request with a key causes no call to the service. A field that only the service writes is removed
+    // from the request.
     let fields = [("X-Api-Key", api_key::BOB), ("X-Other", "root"), ("Authorization", "root")];
     for got in passed(&gateway, &origin, &fields) {
         assert_eq!(got.headers.all("X-Consumer-Name"), ["bob"]);
         assert!(!got.headers.has("X-Other") && !got.headers.has("Authorization"), "{got:?}");
     }
     assert_eq!(service.count(), asked);
-    // Its answer goes to the client, with what else would do.
+    // The service's answer goes to the client, with the challenges of the other alternatives.
     for answer in both(&gateway, "/admin/x?key=wrong", &[]) {
         assert_eq!((answer.status, answer.text().as_str()), (401, "login"), "{answer:?}");
         assert_eq!(challenges(&answer), ["Pass", "ApiKey"]);
@@ -187,7 +188,7 @@ fn a_key_or_what_a_service_says() {
     drop(service);
     passed(&gateway, &origin, &[("X-Api-Key", api_key::BOB)]);
     refused(&gateway, &origin, &[("X-Pass", "yes")], 503, "authorization_unavailable");
-    // What was shown in the query stands in no line of the log.
+    // The log does not contain a credential from the query.
     for record in gateway.records() {
         assert!(!record["target"].as_str().expect("a text").contains("wrong"), "{record}");
     }
@@ -234,11 +235,11 @@ fn a_request_without_a_credential_passes_where_it_is_optional_and_a_wrong_one_do
         }
         assert_eq!(origin.count(), before, "{policies}");
     }
-    // Somebody has to be known all the same.
+    // An optional policy does not satisfy `authorize`.
     let gateway = gateway(&origin, "api_key: {optional: on}\n  authorize: {allow: {groups: [admin, dev]}}");
     refused(&gateway, &origin, &[], 403, "not_authorized");
     passed(&gateway, &origin, &[("X-Api-Key", api_key::BOB)]);
-    // Of two optional ones each may know it.
+    // With two optional policies, either may identify the client.
     let two = format!("api_key: {{optional: on}}\n  jwt: {{secret: {}, optional: on}}", jwt::SECRET);
     let gateway = self::gateway(&origin, &two);
     for got in passed(&gateway, &origin, &[("X-Api-Key", api_key::BOB)]) {
@@ -290,14 +291,14 @@ fn secrets_in_it_are_covered_and_stay_where_they_belong() {
         gateway.client().ask(request).status
     };
     assert_eq!((status("one"), status("two")), (401, 200));
-    // Written back in another order, and without one of them: each secret stays its issuer's.
+    // Written back in another order, and without one of the issuers: each secret stays with its issuer.
     let mask = "(secret)";
     for issuers in [json!([issuer("two", mask), issuer("one", mask)]), json!([issuer("two", mask)])] {
         let answer = put(&gateway, "/routes/a", &route(issuers));
         assert_eq!(answer.status, 200, "{answer:?}");
         assert_eq!((status("one"), status("two")), (401, 200));
     }
-    // One of which nothing is known.
+    // An issuer whose secret the gateway does not know.
     let answer = put(&gateway, "/routes/a", &route(json!([issuer("three", mask), issuer("two", mask)])));
     assert_eq!(answer.status, 422, "{answer:?}");
 }

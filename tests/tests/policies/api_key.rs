@@ -7,17 +7,17 @@ use super::auth::{passed, refused};
 
 /// The key of `alice`, who is an admin.
 pub const ALICE: &str = "alice-0d5b2c7e9f4a4f6c8d2e1a3b5c7d9e0f";
-/// The key of `bob`, who is none.
+/// The key of `bob`, who is not an admin.
 pub const BOB: &str = "bob-7c1f0e9d8b7a6c5d4e3f2a1b0c9d8e7f";
 
-/// Returns how a key stands in the configuration.
+/// Returns the form of a key in the configuration.
 pub fn hashed(key: &str) -> String {
     let digits: Vec<_> =
         digest(&SHA256, key.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{}", digits.concat())
 }
 
-/// `alice` and `bob`.
+/// Returns the consumers `alice` and `bob`.
 pub fn consumers() -> String {
     format!(
         "consumers:\n  alice: {{groups: [admin, dev], api_keys: [\"{}\", \"{}\"]}}\n  bob: {{groups: dev, api_keys: \"{}\"}}\n",
@@ -129,7 +129,7 @@ fn a_key_is_found_where_it_may_be_and_goes_no_further() {
             );
         }
     }
-    // Another scheme is none of its business.
+    // The policy ignores another scheme.
     for got in passed(&gateway, &origin, &[("Authorization", "Basic YTpi"), ("Cookie", &cookie)]) {
         assert_eq!(got.headers.all("Authorization"), ["Basic YTpi"]);
     }

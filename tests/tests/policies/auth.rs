@@ -1,4 +1,4 @@
-//! What every policy holds that says who somebody is: attacks on who somebody is, and on what is authorised.
+//! Rules that hold for every policy that identifies clients, under attacks on identity and on authorisation.
 
 use std::any::Any;
 use std::fmt::Write as _;
@@ -11,33 +11,33 @@ use tollgate_tests::{Client, Gateway, Http2Origin, Origin, Request, Response, Tl
 use super::{api_key, basic, ext_authz, forward_auth, hmac, jwt};
 use crate::tls::{self, Files};
 
-/// What a gateway may send on a stream of HTTP/2.
+/// The size of an HTTP/2 stream's window.
 const WINDOW: u32 = 1 << 20;
 
-/// A policy, and what lets somebody in.
+/// A policy, and the credentials that it accepts.
 struct Case {
     name: &'static str,
     /// The rest of the configuration.
     config: String,
-    /// Of the guarded route.
+    /// The policies of the guarded route.
     policy: String,
-    /// What `alice` shows with a request of this method for `/admin/x`.
+    /// The credentials of `alice` for a request with this method for `/admin/x`.
     shows: fn(&str) -> Fields,
-    /// What nobody has, and what comes of it.
+    /// Credentials that no consumer has, with the expected status and reason.
     wrong: Option<(Fields, u16, &'static str)>,
-    /// What comes of nothing.
+    /// The expected status and reason without credentials.
     nothing: (u16, &'static str),
-    /// Whether showing the same twice is too much.
+    /// Whether the same credentials sent twice are refused.
     once: bool,
-    /// Fields that go upstream and that no client may write.
+    /// Fields that go upstream and that no client may set.
     reserved: &'static [&'static str],
-    /// Who is asked.
+    /// The service that the policy calls, kept alive here.
     _service: Option<Box<dyn Any>>,
 }
 
 impl Case {
-    /// Returns how many requests of [`who_shows_nothing_or_something_wrong_is_refused`] are: each is sent in
-    /// both versions of HTTP.
+    /// Returns how many requests [`who_shows_nothing_or_something_wrong_is_refused`] sends that must be
+    /// refused. It sends each in both versions of HTTP.
     fn turned_away(&self) -> f64 {
         let wrong = if self.wrong.is_some() { 4.0 } else { 0.0 };
         let twice = if self.once { 2.0 } else { 0.0 };
@@ -97,7 +97,7 @@ fn cases() -> Vec<Case> {
             config: api_key::consumers(),
             policy: "api_key: on, authorize: {allow: {groups: admin}}".to_owned(),
             shows: |_| vec![("X-Api-Key", api_key::ALICE.to_owned())],
-            // He is known, and does not become an admin by saying so.
+            // Bob is identified, and does not become an admin by a forged field.
             wrong: Some((
                 vec![("X-Api-Key", api_key::BOB.to_owned()), ("X-Consumer-Groups", "admin".to_owned())],
                 403,
@@ -115,7 +115,7 @@ fn cases() -> Vec<Case> {
             shows: |method| hmac::signed(method, "/admin/x"),
             wrong: refused_with(hmac::signed("GET", "/admin/y")),
             nothing: MISSING,
-            // The same signature twice is one.
+            // The same signature twice counts as one.
             once: false,
             reserved: NAMES,
             _service: None,
@@ -126,7 +126,7 @@ fn cases() -> Vec<Case> {
                      consumers: {alice: {groups: [admin, dev], certificates: \"DNS:alice.example\"}}\n"
                 .to_owned(),
             policy: "client_certificate: {allow: \"DNS:alice.example\"}".to_owned(),
-            // It is shown before any request.
+            // The certificate is presented before any request.
             shows: |_| Vec::new(),
             wrong: None,
             nothing: (403, "not_authorized"),
@@ -150,8 +150,8 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// A policy that asks this service, which lets in who brings `X-Pass: yes`, and says who it is in fields that the upstream may
-/// know as well.
+/// Returns a policy that calls this service. The service admits requests with `X-Pass: yes`, and returns the
+/// identity in fields that the upstream may receive too.
 fn asks<S: 'static>(name: &'static str, service: S, address: fn(&S) -> SocketAddr) -> Case {
     let url = format!("http://{}", address(&service));
     Case {
@@ -170,13 +170,13 @@ fn asks<S: 'static>(name: &'static str, service: S, address: fn(&S) -> SocketAdd
     }
 }
 
-/// `/admin/*` is guarded, everything else is open.
+/// A gateway with a guarded route `/admin/*`; all other paths are open.
 struct Guarded {
     case: Case,
     origin: Origin,
-    /// Where alice comes in.
+    /// The address on which alice connects.
     alice: SocketAddr,
-    /// Where others do.
+    /// The address on which others connect.
     others: SocketAddr,
     gateway: Gateway,
     _files: Option<Files>,
@@ -206,13 +206,13 @@ impl Guarded {
         Self { case, origin, alice, others, gateway, _files: Some(files) }
     }
 
-    /// What alice shows, and these.
+    /// Returns alice's credentials after these fields.
     fn with(&self, method: &str, more: &[(&'static str, &str)]) -> Fields {
         let more = more.iter().map(|(name, value)| (*name, (*value).to_owned()));
         more.chain((self.case.shows)(method)).collect()
     }
 
-    /// Both pass; gives what the upstream got.
+    /// Asserts that both versions of the request pass. Returns the requests that the upstream received.
     fn passed(&self, fields: &[(&str, String)]) -> [Request; 2] {
         let before = self.origin.count();
         for answer in both_at(self.alice, "/admin/x", &borrowed(fields)) {
@@ -223,7 +223,8 @@ impl Guarded {
         [got[before].clone(), got[before + 1].clone()]
     }
 
-    /// Both are refused so, and nothing goes upstream.
+    /// Asserts that both versions of the request are refused with this status and reason, and that nothing
+    /// goes upstream.
     fn refused(&self, at: SocketAddr, fields: &[(&str, String)], (status, reason): (u16, &str)) {
         let before = self.origin.count();
         for answer in both_at(at, "/admin/x", &borrowed(fields)) {
@@ -239,7 +240,7 @@ fn borrowed<'a>(fields: &'a [(&str, String)]) -> Vec<(&'a str, &'a str)> {
     fields.iter().map(|(name, value)| (*name, value.as_str())).collect()
 }
 
-/// Returns the same request in both versions of HTTP.
+/// Sends the same request in both versions of HTTP.
 pub fn both(gateway: &Gateway, path: &str, fields: &[(&str, &str)]) -> [Response; 2] {
     ask_both(gateway.client(), gateway.http2(), path, fields)
 }
@@ -261,7 +262,8 @@ fn ask_both(mut http1: Client, mut http2: Http2, path: &str, fields: &[(&str, &s
     [one, two]
 }
 
-/// Both are refused for this reason, and nothing goes upstream.
+/// Asserts that both versions of the request are refused with this status and reason, and that nothing goes
+/// upstream.
 pub fn refused(gateway: &Gateway, origin: &Origin, fields: &[(&str, &str)], status: u16, reason: &str) {
     let before = origin.count();
     for answer in both(gateway, "/admin/x", fields) {
@@ -271,7 +273,7 @@ pub fn refused(gateway: &Gateway, origin: &Origin, fields: &[(&str, &str)], stat
     assert_eq!(origin.count(), before, "{fields:?}");
 }
 
-/// Both pass; gives what the upstream got.
+/// Asserts that both versions of the request pass. Returns the requests that the upstream received.
 pub fn passed(gateway: &Gateway, origin: &Origin, fields: &[(&str, &str)]) -> [Request; 2] {
     let before = origin.count();
     for answer in both(gateway, "/admin/x", fields) {
@@ -282,7 +284,7 @@ pub fn passed(gateway: &Gateway, origin: &Origin, fields: &[(&str, &str)]) -> [R
     [got[before].clone(), got[before + 1].clone()]
 }
 
-/// Returns the values of a field whose name is this one, whatever stands between its words.
+/// Returns the values of all fields with this name, under any separator between its words.
 fn all_like(request: &Request, name: &str) -> Vec<String> {
     let plain = |name: &str| name.to_ascii_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     let fields = request.headers.0.iter().chain(&request.trailers.0);
@@ -309,7 +311,7 @@ fn who_shows_nothing_or_something_wrong_is_refused() {
         for got in guarded.passed(&good) {
             assert_eq!(got.headers.all("X-Consumer-Name"), ["alice"], "{}", guarded.case.name);
         }
-        // Each request that was turned away is counted where that was done.
+        // Each refused request is counted under the route's policy.
         let metrics = guarded.gateway.metrics();
         let ended = ["refused", "answered"].map(|event| {
             let labels = format!("place=\"route/{GUARDED}\",event=\"{event}\"");
@@ -338,7 +340,8 @@ fn nobody_says_himself_who_he_is() {
                 let spoofed = guarded.passed(&[&own[..], &good[..], &own[..]].concat());
                 assert_eq!(spoofed.map(|got| all_like(&got, reserved)), honest, "{}: {alias}", case.name);
             }
-            // RFC 9110, 7.6.1: what `Connection` names is not to go further. That must not take away the gateway's own.
+            // RFC 9110, 7.6.1: a proxy removes fields that `Connection` names. This must not remove the
+            // gateway's own fields.
             let lines: String = good.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
             Client::connect(guarded.alice, Arc::default()).ask(format!(
                 "GET /admin/x HTTP/1.1\r\nHost: a.example\r\nConnection: {reserved}\r\n{lines}{reserved}: root\r\n\r\n"
@@ -374,8 +377,8 @@ fn nobody_says_it_behind_the_body() {
     }
 }
 
-/// What an endpoint might make of a path that decodes it once, takes `\` for `/`, and removes dot segments. What those make of it
-/// that cut off `;x`, too, docs/paths.md warns of.
+/// Returns a path as an endpoint might read it that decodes once, treats `\` as `/`, and removes dot
+/// segments. For endpoints that cut off `;x` too, see the warning in docs/paths.md.
 fn as_read_by_anybody(target: &str) -> String {
     let mut path = target.split('?').next().unwrap_or_default().to_owned();
     for (escape, byte) in [("%2f", "/"), ("%5c", "/"), ("%2e", "."), ("%61", "a"), ("%25", "%")] {
@@ -413,7 +416,7 @@ fn what_is_authorised_is_what_is_forwarded() {
         "/admin/../admin/x",
         "/a//../admin//x",
     ];
-    // Who may come by address alone has nobody's name.
+    // A client that is admitted by its address alone has no consumer name.
     let by_address = Case {
         name: "ip",
         config: String::new(),

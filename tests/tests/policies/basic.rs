@@ -6,20 +6,20 @@ use tollgate_tests::{Gateway, Origin, eventually, http2};
 
 use super::auth::{both, passed, refused};
 
-/// Of `correct horse`, by bcrypt with a cost of 4.
+/// The hash of `correct horse`, by bcrypt with a cost of 4.
 pub const BCRYPT: &str = "$2b$04$YUDH4LPhF5SiQuEneCdn9.ltTxgeJ.A7tkKykgt8kADTseU/KH3b.";
-/// The same by argon2id.
+/// The hash of the same password by argon2id.
 pub const ARGON: &str =
     "$argon2id$v=19$m=64,t=1,p=1$XXAMTRxD4ghA4c5whva2Uw$0pRUqObJcMhxER33T8IcCrFzIYICukVkzJf7YQ0MC/o";
 
-/// `alice` and `bob`, whose password is `correct horse`.
+/// Returns the consumers `alice` and `bob`, whose password is `correct horse`.
 pub fn consumers() -> String {
     format!(
         "consumers: {{alice: {{groups: admin, password: \"{BCRYPT}\"}}, bob: {{groups: dev, password: \"{ARGON}\"}}}}\n"
     )
 }
 
-/// What somebody sends.
+/// Returns the value of the `Authorization` field.
 pub fn shown(name: &str, password: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(format!("{name}:{password}")))
 }
@@ -36,7 +36,7 @@ fn gateway(origin: &Origin, policies: &str) -> Gateway {
 fn names_with_their_passwords_get_in() {
     let origin = Origin::ok();
     let gateway = gateway(&origin, "basic: {realm: staff}");
-    // The second time the password is remembered.
+    // The second time the gateway has the password in its cache.
     for name in ["alice", "bob", "alice", "bob"] {
         for got in passed(
             &gateway,
@@ -101,7 +101,7 @@ fn what_is_slow_to_verify_holds_nobody_else_up() {
         let header = shown("alice", &format!("guess {n}"));
         client.send(format!("GET /slow HTTP/1.1\r\nHost: a\r\nAuthorization: {header}\r\n\r\n"));
     }
-    // The only worker serves others meanwhile, and who goes is let go.
+    // The only worker serves others during this, and a client that closes is dropped.
     assert_eq!(gateway.client().get("/").status, 200);
     clients.pop().expect("a client").reset();
     for mut client in clients {
@@ -131,7 +131,8 @@ fn clients_that_go_while_their_passwords_wait_leave_nothing_behind() {
     let mut http2 = gateway.http2();
     let request = http2::request("GET", "/slow", &[("authorization", &header)]);
     let stream = http2.begin(request, true).expect("begun");
-    // Once these have their answers, one on the same connection, the only worker has read what was sent before.
+    // Once these requests are answered, the only worker has read the earlier bytes; one of them uses the same
+    // connection.
     assert_eq!(http2.get("/").status, 200);
     assert_eq!(gateway.client().get("/").status, 200);
     client.reset();

@@ -1,10 +1,10 @@
-//! `canary`: which of a route's upstreams a request goes to.
+//! `canary`: the choice between a route's upstreams for a request.
 
 use tollgate_tests::{Gateway, Origin, Signal, eventually, http2};
 
 use super::jwt::{SECRET, hs256};
 
-/// A route to `stable` and, by the policy alone, `next`.
+/// Starts a gateway with a route to `stable` and, by the policy only, to `next`.
 fn gateway(stable: &Origin, next: &Origin, canary: &str) -> Gateway {
     Gateway::start(&config(stable, next, canary))
 }
@@ -86,7 +86,7 @@ fn a_consumer_stays_on_its_side_at_every_gateway_whatever_token_it_shows() {
     assert!((25..=75).contains(&canary), "half of them, though all come from one address: {canary}");
 }
 
-/// Within five standard deviations: one run in a million lies outside.
+/// Within five standard deviations: about one run in a million fails by chance.
 #[test]
 fn so_many_of_a_hundred_requests_go_there() {
     let (stable, next) = (Origin::named("stable"), Origin::named("next"));

@@ -1,4 +1,4 @@
-//! `client_certificate`: who is known by a certificate.
+//! `client_certificate`: consumers that are identified by a certificate.
 
 use tollgate_tests::{Origin, TlsPeer, eventually};
 

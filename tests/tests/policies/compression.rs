@@ -1,4 +1,4 @@
-//! `compression`: bodies of responses become smaller for clients that take it.
+//! `compression`: smaller response bodies for clients that accept an encoding.
 
 use std::io::Read;
 
@@ -19,7 +19,7 @@ fn ask(accepts: &str) -> String {
     format!("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {accepts}\r\n\r\n")
 }
 
-/// Decoded by what the test has of its own.
+/// Decodes a body with the tests' own decoder.
 fn plain(answer: &Response) -> String {
     let mut out = String::new();
     flate2::read::GzDecoder::new(answer.body.as_slice()).read_to_string(&mut out).expect("gzip");
@@ -109,7 +109,7 @@ fn what_must_stay_as_it_is_stays() {
     let origin = origin("Content-Type: text/plain\r\n");
     let gateway = Gateway::with(&origin, ON);
     let mut client = gateway.client();
-    // The length of other bytes than a GET would get is not told.
+    // The answer to HEAD does not announce a length that a GET would not get.
     for (accepts, length) in [("gzip", None), ("identity", Some("15000"))] {
         client.send(format!("HEAD / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {accepts}\r\n\r\n"));
         let head = client.response_to("HEAD");
@@ -118,7 +118,7 @@ fn what_must_stay_as_it_is_stays() {
             "{head:?}"
         );
     }
-    // The gateway's own answers stay as they are, also for HEAD.
+    // The gateway's own answers are not compressed, also not for HEAD.
     let own = format!(
         "policies: {{compression: on}}\nroutes: [{{match: \"/*\", respond: {}}}]\n",
         "x".repeat(2000)
@@ -151,7 +151,8 @@ fn what_must_stay_as_it_is_stays() {
     );
 }
 
-/// An origin with one page, whose tag is `"a"`. Who has it already gets a 304; tags are compared as RFC 9110, 13.1.2 has it.
+/// Starts an origin with one page with the tag `"a"`. A client that already has it gets a 304. The origin
+/// compares tags weakly, as RFC 9110, 13.1.2 requires.
 fn with_a_tag() -> Origin {
     Origin::play(|connection| {
         while let Some(request) = connection.request() {

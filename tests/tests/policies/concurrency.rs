@@ -1,11 +1,11 @@
-//! `concurrency`: how many requests may be under way at once.
+//! `concurrency`: how many requests may be in progress at the same time.
 
 use tollgate_tests::http2::request;
 use tollgate_tests::{Gate, Gateway, Origin, eventually};
 
 const ASK: &str = "GET / HTTP/1.1\r\nHost: a\r\n";
 
-/// An origin that answers while the gate is open.
+/// Starts an origin that answers while the gate is open.
 pub fn slow() -> (Gate, Origin) {
     let gate = Gate::new();
     let opened = gate.clone();
@@ -31,7 +31,7 @@ fn as_many_as_may_are_under_way_over_all_workers_and_versions() {
     let answer = gateway.client().ask(format!("{ASK}X-A: d\r\n\r\n"));
     assert_eq!((answer.status, answer.headers.get("Tollgate-Reason")), (429, Some("concurrency_limited")));
     assert_eq!(gateway.http2().get("/").status, 429);
-    // One goes without its answer: its place is free, and only its own.
+    // One client closes without its answer: its permit is free, and only this one.
     let (gone, _) = held.remove(0);
     gone.reset();
     let mut client = gateway.http2();
@@ -46,7 +46,7 @@ fn as_many_as_may_are_under_way_over_all_workers_and_versions() {
     for (client, _) in &mut held {
         assert_eq!(client.response().status, 200);
     }
-    // All places are free again, once the requests are in the books.
+    // All permits are free once the requests are recorded.
     eventually("all to have ended", || gateway.metrics().sum("tollgate_requests_in_flight", "") == Some(0.0));
     gate.close();
     let before = origin.count();

@@ -1,4 +1,4 @@
-//! `cookies`: what browsers are told of the cookies that responses set.
+//! `cookies`: attributes of the cookies that responses set.
 
 use tollgate_tests::{Gateway, Origin};
 

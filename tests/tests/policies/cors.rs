@@ -1,4 +1,4 @@
-//! `cors`: which web pages may read the answers. Requests are those that browsers make.
+//! `cors`: the web pages that may read the answers. The requests are those of browsers.
 
 use tollgate_tests::{Gateway, Origin, Response, http2, tollgate};
 
@@ -17,13 +17,13 @@ fn simple(origin: &str) -> String {
     format!("GET /x HTTP/1.1\r\nHost: a\r\nOrigin: {origin}\r\n\r\n")
 }
 
-/// What a browser needs to see to let a page of this origin read the answer.
+/// Returns whether a browser would permit a page of this origin to read the answer.
 fn reads(answer: &Response, origin: &str) -> bool {
     answer.headers.all("Access-Control-Allow-Origin") == [origin]
         && answer.headers.all("Access-Control-Allow-Credentials") == ["true"]
 }
 
-/// Returns whether it says nothing that would let any page read it.
+/// Returns whether the answer contains no field that would permit any page to read it.
 fn is_silent(answer: &Response) -> bool {
     answer.headers.names().iter().all(|name| !name.to_ascii_lowercase().starts_with("access-control-"))
 }
@@ -94,7 +94,7 @@ fn errors_can_be_read_and_every_origin_may_be_let_in() {
     );
 }
 
-/// A preflight for these, with further lines of the head.
+/// Returns a preflight for this target and method, with further header lines.
 fn asking(target: &str, method: &str, more: &str) -> String {
     format!(
         "OPTIONS {target} HTTP/1.1\r\nHost: a.example\r\nOrigin: https://app.example\r\n\
@@ -165,7 +165,7 @@ fn a_preflight_takes_the_route_of_the_request_that_it_asks_about() {
             assert_eq!(got, expected, "{method} {target} {headers}: {answer:?}");
         }
     }
-    // Without these fields it is an OPTIONS like any other.
+    // Without these fields it is an ordinary OPTIONS.
     assert_eq!(
         http1.ask("OPTIONS /a HTTP/1.1\r\nHost: a\r\nOrigin: https://app.example\r\n\r\n").status,
         404

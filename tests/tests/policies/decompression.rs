@@ -1,4 +1,4 @@
-//! `decompression`: encoded bodies are decoded.
+//! `decompression`: the gateway decodes encoded bodies.
 
 use std::io::{Read, Write};
 
@@ -31,7 +31,8 @@ fn a_request_goes_upstream_decoded() {
         let (begin, rest) = encoded.split_at(encoded.len() / 2);
         let expected = format!("POST /x {text}");
         let mut client = gateway.client();
-        // Whole, in pieces, chunked, with the next request right behind, and once more on the same connection.
+        // Whole, in pieces, chunked, followed directly by the next request, and once more on the same
+        // connection.
         let whole = [&head(&format!("Content-Length: {}", encoded.len())), &encoded[..]].concat();
         assert!(client.ask(&whole).text() == expected);
         client.send(&whole[..whole.len() - 3]);
@@ -60,7 +61,7 @@ fn a_request_goes_upstream_decoded() {
             "{request:?}"
         );
     }
-    // What is not encoded, or otherwise, stays as it is.
+    // A body without an encoding, or with another one, stays as it is.
     let mut client = gateway.client();
     assert_eq!(client.post("/x", b"plain").text(), "POST /x plain");
     let other = b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Encoding: compress\r\nContent-Length: 3\r\n\r\nabc";
@@ -100,7 +101,7 @@ fn a_request_that_becomes_too_large_or_is_broken_is_refused() {
         let mut second = gateway.http2();
         let fields = [("content-encoding", "gzip")];
         let mut stream = second.begin(http2::request("POST", "/x", &fields), false).expect("a stream");
-        // The gateway may have answered before all has come.
+        // The gateway may have answered before the whole body was sent.
         let _ = stream.send(body.to_vec(), true);
         let answer = stream.response().expect("an answer");
         assert_eq!((answer.status, answer.reason()), (status, reason));
@@ -209,7 +210,7 @@ fn a_stream_does_not_wait() {
         got.extend_from_slice(&data);
     }
     assert_eq!(got, b"data: 1\n\ndata: 2\n\n");
-    // The test's own encoder is one that others can read.
+    // A foreign decoder can read the output of the tests' own encoder.
     let mut plain = String::new();
     flate2::read::GzDecoder::new(gzip(b"x").as_slice()).read_to_string(&mut plain).expect("gzip");
     assert_eq!(plain, "x");

@@ -1,4 +1,4 @@
-//! What policies add to every response stands in answers too that a policy before them gives.
+//! Fields that policies add to every response are also in answers that an earlier policy gives.
 
 use tollgate_tests::{Gateway, Origin, Response};
 
@@ -9,7 +9,7 @@ fn is_complete(answer: &Response) -> bool {
     answer.headers.all("X-Frame-Options") == ["DENY"] && answer.headers.all("X-Route") == ["r"]
 }
 
-/// A gateway with a route that has these policies beside.
+/// Starts a gateway whose route has these policies in addition to the common ones.
 fn gateway(origin: &Origin, policies: &str) -> Gateway {
     let to = origin.address();
     Gateway::start(&format!(

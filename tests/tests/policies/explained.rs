@@ -1,4 +1,4 @@
-//! What `POST /api/v1/explain` does with policies: it asks nobody, and starts nothing.
+//! `POST /api/v1/explain` with policies: it calls no service, and starts no thread.
 
 use std::fs;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tollgate_tests::{Client, Gateway, Origin, eventually};
 
-/// Returns the verdicts of the policies by kind, for a request to this URL.
+/// Returns the kind and verdict of each policy for a request to this URL.
 fn explain(gateway: &Gateway, url: &str) -> Vec<(String, String)> {
     let body = json!({ "method": "GET", "url": url, "headers": ["Authorization: Basic YTpi"] }).to_string();
     let answer = post(gateway, "", &body);
@@ -25,7 +25,7 @@ fn post(gateway: &Gateway, fields: &str, body: &str) -> tollgate_tests::Response
     client.response_to("POST")
 }
 
-/// Threads of the gateway that have such a name.
+/// Returns how many threads of the gateway have this name.
 fn threads(gateway: &Gateway, name: &str) -> usize {
     let tasks = fs::read_dir(format!("/proc/{}/task", gateway.pid())).expect("the gateway runs");
     let named = |task: std::io::Result<fs::DirEntry>| {
@@ -81,7 +81,7 @@ fn what_depends_on_who_it_is_is_not_judged_where_nobody_was_asked() {
     assert_eq!(said("basic: on"), ["continues", asks, depends, "continues"]);
     let service = "forward_auth: {url: \"http://127.0.0.1:1/\"}";
     assert_eq!(said(service), ["continues", asks, depends, "continues"]);
-    // Nobody would be asked: so it would be.
+    // No service would be called, so the verdict is final.
     assert_eq!(said("cors: off"), ["continues", "ends here", "not reached"]);
 }
 

@@ -1,5 +1,6 @@
-//! `ext_authz`: a service that speaks Envoy's gRPC protocol says whether a request may go on. The messages are written and read
-//! here by their bytes, so that a mistake in the gateway's cannot hide behind itself.
+//! `ext_authz`: a service that speaks Envoy's gRPC protocol decides whether a request may pass. These tests
+//! write and read the messages byte by byte, so that a mistake in the gateway's codec cannot hide behind
+//! itself.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use tollgate_tests::{Gate, Gateway, Http2Origin, Origin, OriginStream, eventuall
 
 use super::auth::{both, passed, refused};
 
-/// A field of a message: its number, and bytes.
+/// Encodes a field of a message: its number, and bytes.
 fn bytes(number: u8, bytes: &[u8]) -> Vec<u8> {
     assert!(bytes.len() < 1 << 14);
     let length = match bytes.len() {
@@ -17,28 +18,28 @@ fn bytes(number: u8, bytes: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2][..], &length, bytes].concat()
 }
 
-/// A field of a message: its number, and a small number.
+/// Encodes a field of a message: its number, and a small integer.
 fn number(field: u8, value: u16) -> Vec<u8> {
     let low = (value & 0x7f) as u8;
     if value < 128 { vec![field << 3, low] } else { vec![field << 3, low | 0x80, (value >> 7) as u8] }
 }
 
-/// `HeaderValueOption`.
+/// Encodes a `HeaderValueOption`.
 fn header(name: &str, value: &str) -> Vec<u8> {
     bytes(1, &[bytes(1, name.as_bytes()), bytes(2, value.as_bytes())].concat())
 }
 
-/// `CheckResponse` that lets a request through.
+/// Encodes a `CheckResponse` that admits a request.
 fn ok(parts: &[Vec<u8>]) -> Vec<u8> {
     [bytes(1, b""), bytes(3, &parts.concat())].concat()
 }
 
-/// `CheckResponse` that does not: PERMISSION_DENIED is 7.
+/// Encodes a `CheckResponse` that refuses it: PERMISSION_DENIED is 7.
 fn denied(parts: &[Vec<u8>]) -> Vec<u8> {
     [bytes(1, &number(1, 7)), bytes(2, &parts.concat())].concat()
 }
 
-/// Returns the fields of a message, by number.
+/// Returns the fields of a message, each with its number.
 fn fields(mut message: &[u8]) -> Vec<(u64, Vec<u8>)> {
     fn varint(message: &mut &[u8]) -> u64 {
         let mut out = 0;
@@ -76,7 +77,7 @@ fn field(message: &[u8], path: &[u64]) -> Vec<u8> {
     })
 }
 
-/// Returns the fields of the HTTP request that a `CheckRequest` tells of.
+/// Returns the header fields of the HTTP request in a `CheckRequest`.
 fn told(message: &[u8]) -> BTreeMap<String, String> {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
     let http = field(message, &[1, 4, 2]);
@@ -105,7 +106,7 @@ fn say(stream: &mut OriginStream, message: &[u8]) {
     stream.trailers(&[("grpc-status", "0")]);
 }
 
-/// A service that lets in who brings `x-pass: yes`.
+/// Starts a service that admits requests with `x-pass: yes`.
 pub fn service() -> Http2Origin {
     Http2Origin::play(|stream| {
         assert!(stream.body());

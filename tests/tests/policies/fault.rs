@@ -1,4 +1,4 @@
-//! `fault`: requests that are late or fail on purpose.
+//! `fault`: requests that are delayed or fail on purpose.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ fn who_waits_holds_up_nobody() {
     let began = Instant::now();
     late.send(format!("{ASK}X-Late: 1\r\n\r\n"));
     assert_eq!(prompt.ask(format!("{ASK}\r\n")).status, 200);
-    // The one that waits has not gone anywhere yet, if the other one was not held up itself.
+    // The waiting request has not been sent yet, unless this test itself was delayed.
     assert!(origin.count() == 1 || began.elapsed() > Duration::from_millis(500));
     assert_eq!(late.response().status, 200);
     assert!(began.elapsed() >= Duration::from_millis(500), "never early");
@@ -51,7 +51,7 @@ fn who_goes_while_it_waits_is_not_waited_for() {
 
 #[test]
 fn percentages_have_decimals() {
-    // Of 20,000 requests 0.5 % are 100; more than six deviations from that are no chance.
+    // 0.5 % of 20,000 requests are 100; more than six deviations from that are not chance.
     let origin = Origin::ok();
     let gateway = Gateway::with(&origin, "policies: {fault: {abort: {status: 599, percent: 0.5}}}");
     let mut client = gateway.client();

@@ -1,10 +1,10 @@
-//! `forward_auth`: a service says whether a request may go on.
+//! `forward_auth`: a service decides whether a request may pass.
 
 use tollgate_tests::{Gate, Gateway, Origin, eventually, http2};
 
 use super::auth::{both, passed, refused};
 
-/// A service that lets in who brings `X-Pass: yes`, and says who it is.
+/// Starts a service that admits requests with `X-Pass: yes`, and names the consumer.
 pub fn service() -> Origin {
     Origin::play(|conn| {
         while let Some(request) = conn.request() {
@@ -82,7 +82,7 @@ fn the_service_is_told_of_the_request_and_says_who_it_is() {
         ] {
             assert_eq!(asked.headers.all(name), [value], "{name}: {asked:?}");
         }
-        // What no upstream would believe of a client, the service hears as little.
+        // The service does not receive fields that no upstream would accept from a client.
         for gone in ["X_Original_Uri", "X-Real-IP", "Forwarded", "X-Forwarded-Port", "Client-Cert"] {
             assert!(!asked.headers.has(gone), "{gone}: {asked:?}");
         }
@@ -96,14 +96,14 @@ fn nobody_takes_the_fields_that_say_who_it_is_for_the_services() {
     let (origin, service) = (Origin::ok(), service());
     let known = "consumers: {bob: {api_keys: sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}}";
     for (policies, name) in [
-        // The service names her, and that counts over who showed a key.
+        // The service names her, and overrides the consumer of the key.
         ("api_key: on, forward_auth: {url: \"$URL\", consumer: X-Consumer-Name, groups: X-Groups}", "alice"),
-        // It names nobody.
+        // The service's name is not used, so the key's consumer stays.
         ("api_key: on, forward_auth: {url: \"$URL\"}", "bob"),
         ("api_key: {consumer_header: X-Owner}, forward_auth: {url: \"$URL\"}", "bob"),
-        // Nor in the field that both take for who it is.
+        // Nor by the field that both policies use for the identity.
         ("api_key: on, forward_auth: {url: \"$URL\", consumer: X-Nobody, consumer_header: X-Nobody}", "bob"),
-        // Its word in the same field takes the place of the gateway's.
+        // The service's value for the same field replaces the gateway's.
         ("api_key: on, forward_auth: {url: \"$URL\", response_headers: X-Consumer-Name}", "alice"),
     ] {
         let policies = policies
@@ -327,7 +327,7 @@ fn an_answer_that_the_data_path_would_refuse_lets_nobody_in() {
             assert!(detail.contains(why), "{:?}: {record}", &answer[..answer.len().min(60)]);
         }
     }
-    // A field that the answer's `Connection` names gives no identity.
+    // A field that the `Connection` field of the answer names gives no identity.
     let service = Origin::fixed(
         "HTTP/1.1 200 OK\r\nConnection: Remote-User\r\nRemote-User: alice\r\nContent-Length: 0\r\n\r\n",
     );
@@ -353,7 +353,7 @@ fn what_comes_behind_an_answer_answers_no_other_request() {
     assert_eq!(origin.count(), 0);
 }
 
-/// A service that permits every request, and one that refuses a body that says `drop`.
+/// Starts a service that admits every request, except one whose body contains `drop`.
 fn reads_bodies() -> Origin {
     Origin::play(|conn| {
         while let Some(request) = conn.request() {
@@ -367,7 +367,7 @@ fn reads_bodies() -> Origin {
     })
 }
 
-/// Returns the same POST with a length, in chunks, and over HTTP/2; gives the statuses.
+/// Sends the same POST with a length, in chunks, and over HTTP/2. Returns the statuses.
 fn posted(gateway: &Gateway, body: &str) -> [u16; 3] {
     let length = body.len();
     let whole = gateway
@@ -384,7 +384,7 @@ fn posted(gateway: &Gateway, body: &str) -> [u16; 3] {
         .ask(format!("POST /p HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}0\r\n\r\n"));
     let mut http2 = gateway.http2();
     let mut stream = http2.begin(http2::request("POST", "/p", &[]), false).expect("begun");
-    // A body that is refused may be so before it was sent.
+    // The gateway may refuse the body before it was sent.
     let _ = stream.send(body.to_owned(), true);
     let streamed = stream.response().expect("an answer");
     [whole.status, chunked.status, streamed.status]
@@ -410,7 +410,7 @@ fn the_service_gets_the_body_and_it_goes_upstream_whole() {
     }
     let before = origin.count();
     assert_eq!(posted(&gateway, "please drop it"), [403, 403, 403]);
-    // Too large for it, which is not asked then.
+    // The body is too large for the service, so the service is not called.
     let asked = service.count();
     assert_eq!(posted(&gateway, &format!("{large}b")), [413, 413, 413]);
     assert_eq!((origin.count(), service.count()), (before, asked));
@@ -433,7 +433,7 @@ fn the_service_gets_the_beginning_of_a_larger_body_if_that_is_said() {
             assert_eq!(asked.headers.all("X-Envoy-Auth-Partial-Body"), [partial]);
         }
     }
-    // A client cannot say it.
+    // A client cannot set this field.
     let answer = gateway.client().ask(
         "POST /p HTTP/1.1\r\nHost: a\r\nX-Envoy-Auth-Partial-Body: false\r\nContent-Length: 11\r\n\r\n0123456789a",
     );

@@ -1,4 +1,4 @@
-//! `headers`: fields that messages gain and lose.
+//! `headers`: fields that the gateway adds to and removes from messages.
 
 use tollgate_tests::{Gateway, Origin, http2, tollgate};
 

@@ -23,7 +23,7 @@ fn an_answer_leads_where_the_rule_says() {
         ("/blocked/x", 403, None),
         ("/old/a%20b?c=d", 308, Some("/new/a%20b?c=d")),
         ("/away/a", 302, Some("https://b.example/x/a")),
-        // A browser would take these for another host.
+        // A browser would read these as another host.
         (r"/query?to=\evil.example", 302, Some("/evil.example")),
         ("/query?to=/evil.example", 302, Some("/evil.example")),
         (r"/query?to=/\/evil.example", 302, Some("/evil.example")),

@@ -1,4 +1,4 @@
-//! `ip`: which addresses may come.
+//! `ip`: the client addresses that are admitted.
 
 use tollgate_tests::{Gateway, Origin};
 

@@ -18,9 +18,9 @@ use tollgate_tests::{Gateway, Origin, eventually};
 
 use super::auth::{both, passed, refused};
 
-/// What the gateway and the tests share.
+/// The secret that the gateway and the tests share.
 pub const SECRET: &str = "a-secret-of-the-tests-with-32-bytes-or-more";
-/// What alice's token says, less its end.
+/// The claims of alice's token, without its expiry.
 pub const ALICE: &str =
     r#""sub":"alice","groups":["admin","dev"],"role":"chief","scope":"read write","org":{"unit":"x"}"#;
 
@@ -28,7 +28,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
 }
 
-/// Signs a token.
+/// Returns a token with this header and these claims, signed by `sign`.
 fn token(header: &str, claims: &str, sign: impl FnOnce(&[u8]) -> Vec<u8>) -> String {
     let message = format!("{}.{}", BASE64.encode(header), BASE64.encode(claims));
     let tag = sign(message.as_bytes());
@@ -39,7 +39,7 @@ fn hmac_of(secret: &[u8]) -> impl Fn(&[u8]) -> Vec<u8> {
     move |message| hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), message).as_ref().to_vec()
 }
 
-/// A token with these claims, which lasts an hour.
+/// Returns a token with these claims that is valid for an hour.
 pub fn hs256(claims: &str) -> String {
     let claims = format!("{{{claims},\"exp\":{}}}", now() + 3600);
     token(r#"{"alg":"HS256","typ":"JWT"}"#, &claims, hmac_of(SECRET.as_bytes()))
@@ -68,7 +68,7 @@ fn claims_go_upstream_and_decide() {
         ),
     );
     let good = format!("{ALICE},\"iss\":\"you\",\"aud\":[\"web\",\"api\"]");
-    // The second and third time the token is known.
+    // The second and third time the gateway has the token in its cache.
     for _ in 0..3 {
         let header = bearer(&hs256(&good));
         for got in
@@ -186,7 +186,8 @@ fn what_is_not_signed_as_it_has_to_be() {
             "credentials_refused",
         );
     }
-    // Nothing of what a token says of keys counts: no name, however long, and no place to get one.
+    // The gateway ignores everything that a token says about keys: key ids, however long, and places to fetch
+    // keys from.
     let long = "k".repeat(4000);
     let header =
         format!(r#"{{"alg":"HS256","kid":"{long}","jku":"http://127.0.0.1:1/","jwk":{{"kty":"oct"}}}}"#);
@@ -219,7 +220,7 @@ fn a_cookie_serves_and_two_tokens_do_not() {
     refused(&gateway, &origin, &[("Cookie", &format!("{cookie}; session=x"))], 401, "credentials_refused");
 }
 
-/// Keys of an issuer's, each with its name.
+/// An issuer's own key pair, by kind.
 enum Own {
     Rsa(RsaKeyPair),
     Ec(EcdsaKeyPair),
@@ -235,7 +236,7 @@ impl Own {
         let encoded = |bytes: &[u8]| BASE64.encode(bytes);
         match self {
             Self::Rsa(key) => {
-                // PKCS #1: a sequence of two numbers, of which the first has 2048 bits and a zero before it.
+                // PKCS #1: a sequence of two numbers, of which the first has 2048 bits after a zero byte.
                 let der = key.public_key().as_ref();
                 let (n, e) = (encoded(&der[9..9 + 256]), encoded(&[1, 0, 1]));
                 format!(r#"{{"kty":"RSA","use":"sig","kid":"{kid}","n":"{n}","e":"{e}"}}"#)
@@ -304,7 +305,7 @@ fn each_kind_of_key_verifies_its_own_algorithms_alone() {
     is_refused(&gateway, &origin, &p256.token("ES384", "e"));
     is_refused(&gateway, &origin, &Own::ec().token("ES256", "e"));
     is_refused(&gateway, &origin, &rsa.token("RS512", "r"));
-    // What everybody knows of the key is no secret: RSA's public part taken for an HMAC's.
+    // A public key is no secret: RSA's public part must not serve as an HMAC secret.
     let public: Vec<u8> = BASE64
         .decode(jwks.split("\"n\":\"").nth(1).and_then(|rest| rest.split('"').next()).expect("n"))
         .expect("base64");
@@ -315,7 +316,7 @@ fn each_kind_of_key_verifies_its_own_algorithms_alone() {
     drop(std::fs::remove_file(&file));
 }
 
-/// A public key in PEM, as `openssl pkey -pubout` writes it.
+/// Returns a public key in PEM, as `openssl pkey -pubout` writes it.
 fn pem(der: &[u8]) -> String {
     let text = base64::prelude::BASE64_STANDARD.encode(der);
     format!("-----BEGIN PUBLIC KEY-----\n{text}\n-----END PUBLIC KEY-----\n")
@@ -352,7 +353,7 @@ fn a_file_of_public_keys_in_pem_serves_whatever_name_a_token_says() {
         }
     }
     is_refused(&gateway, &origin, &Own::ec().token("ES256", "1"));
-    // RFC 8725, 2.1: what everybody may have is no secret, in no form of it.
+    // RFC 8725, 2.1: a public key must not serve as a secret, in any of its forms.
     let claims = format!("{{{ALICE},\"exp\":{}}}", now() + 3600);
     for secret in [keys.as_bytes(), pem(&der(&own[0])).as_bytes(), &der(&own[0])] {
         is_refused(&gateway, &origin, &token(r#"{"alg":"HS256"}"#, &claims, hmac_of(secret)));
@@ -394,7 +395,7 @@ fn a_token_is_found_where_it_may_be_and_nowhere_else() {
         for got in &origin.requests()[before..] {
             assert_eq!(got.target, "/q?a=b", "a token in the query goes no further");
         }
-        // In two places, in one twice, or under a name that endpoints may take for one.
+        // In two places, twice in one, or under a name that endpoints may read as the same.
         let before = origin.count();
         for (target, fields) in [
             (format!("/q?access_token={good}"), vec![("X-Token", good.as_str())]),
@@ -410,7 +411,7 @@ fn a_token_is_found_where_it_may_be_and_nowhere_else() {
             }
         }
         assert_eq!(origin.count(), before);
-        // No line of the log has one from the query: neither of those that passed nor of those that were refused.
+        // No line of the log contains a token from the query, neither of passed nor of refused requests.
         let records = gateway.wait_records(8 + 4 + 14);
         for record in &records {
             let target = record["target"].as_str().expect("a text");

@@ -1,21 +1,21 @@
-//! What requests are told apart by (`by`), wherever something is counted for each: limits, quotas, and what is under way.
+//! The key (`by`) by which limits, quotas and concurrency limits count requests.
 
 use tollgate_tests::{Gateway, Origin, eventually};
 
 use super::concurrency::slow;
 use super::jwt::{SECRET, hs256};
 
-/// What requests are told apart by.
+/// A key, and requests to tell apart by it.
 struct Case {
     by: &'static str,
-    /// Two that are the same by it, and differ in whatever else they can.
+    /// Two requests with the same key, which differ in everything else.
     same: [String; 2],
     other: String,
-    /// One that lacks it, if there can be one.
+    /// A request without the key, if there can be one.
     lacking: Option<String>,
 }
 
-/// A request with a token that says this.
+/// Returns a request with a token with these claims.
 fn get(target: &str, claims: &str, fields: &str) -> String {
     let token = hs256(claims);
     format!("GET {target} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n{fields}\r\n")
@@ -60,7 +60,7 @@ fn cases() -> [Case; 5] {
     ]
 }
 
-/// Two routes under one policy.
+/// Starts a gateway with two routes under one policy.
 fn gateway(origin: &Origin, policy: &str) -> Gateway {
     let to = origin.address();
     Gateway::start(&format!(

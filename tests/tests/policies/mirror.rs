@@ -1,8 +1,8 @@
-//! `mirror`: copies of requests go to another upstream, and nobody waits for what comes of them.
+//! `mirror`: copies of requests go to another upstream, and no client waits for their answers.
 
 use tollgate_tests::{Gate, Gateway, Http2Origin, Origin, eventually, http2, refused_address};
 
-/// A route to `main` with a mirror to `shadow`.
+/// Starts a gateway with a route to `main` and a mirror to `shadow`.
 fn gateway(main: &Origin, shadow: impl std::fmt::Display, mirror: &str) -> Gateway {
     Gateway::start(&format!(
         "routes: [{{match: /in/*, name: r, to: main, rewrite: {{prefix: /}}, \
@@ -24,7 +24,7 @@ fn a_copy_is_what_the_main_upstream_gets_and_is_marked() {
     let ask = "GET /in/a?b=c HTTP/1.1\r\nHost: a\r\nTollgate-Shadow: me\r\nX-A: 1\r\n\r\n";
     for n in 1..=3 {
         assert_eq!(client.ask(ask).status, 200);
-        // Or a second copy would find the connection of the first in use.
+        // Otherwise the second copy would find the first one's connection in use.
         eventually("its copy is answered otherwise", || events(&gateway, "other_status") == f64::from(n));
     }
     assert_eq!(shadow.count(), 3);
@@ -42,7 +42,7 @@ fn a_copy_is_what_the_main_upstream_gets_and_is_marked() {
     gateway.reconcile(&[&main]);
 }
 
-/// Within five standard deviations: one run in a million lies outside.
+/// Within five standard deviations: about one run in a million fails by chance.
 #[test]
 fn so_many_of_a_hundred_requests_are_copied() {
     let (main, shadow) = (Origin::ok(), Origin::ok());
@@ -108,12 +108,12 @@ fn a_shadow_that_is_dead_or_does_not_answer_costs_its_requests_nothing() {
     for _ in 0..50 {
         assert_eq!(client.get("/in/").status, 200);
     }
-    // After one that was refused, no more are tried for a while.
+    // After one refused connection, the gateway tries no more for a while.
     eventually("none is sent", || events(&dead, "failed") + events(&dead, "dropped") == 50.0);
     assert!(events(&dead, "failed") >= 1.0);
     dead.reconcile(&[&main]);
 
-    // Nothing is answered before the gate opens: whoever waited for the shadow would hang.
+    // The shadow answers nothing before the gate opens: a client that waited for it would hang.
     let gate = Gate::default();
     let held = gate.clone();
     let shadow = Origin::play(move |connection| {

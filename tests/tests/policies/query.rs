@@ -1,4 +1,4 @@
-//! `query`: parameters that requests gain and lose.
+//! `query`: parameters that the gateway adds to and removes from requests.
 
 use tollgate_tests::{Gateway, Origin, http2};
 

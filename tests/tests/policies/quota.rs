@@ -1,4 +1,4 @@
-//! `quota`: how many requests may come in a day or a month.
+//! `quota`: how many requests are admitted in a day or a month.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use tollgate_tests::{Gateway, Origin};
 const ASK: &str = "GET / HTTP/1.1\r\nHost: a\r\n";
 const DAY: u64 = 86_400;
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
 }
@@ -43,7 +43,7 @@ fn a_days_requests_are_counted_and_the_next_may_come_at_its_end() {
         let answers = [(); 3].map(|()| client.ask(format!("{ASK}X-A: {n}\r\n\r\n")));
         (before, answers, now())
     });
-    // Where midnight came meanwhile, another key has the whole next day.
+    // If midnight fell into the first attempt, the second key has the whole next day.
     let (before, answers, after) =
         in_one_day.find(|(before, _, after)| before / DAY == after / DAY).expect("one midnight a day");
     let midnight = (before / DAY + 1) * DAY;

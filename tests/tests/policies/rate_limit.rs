@@ -1,4 +1,5 @@
-//! `rate_limit`: how many requests may come in a time. Rates are so low that no test lasts until a further one may.
+//! `rate_limit`: how many requests are admitted in a time. Rates are so low that no test lasts until a
+//! further request is permitted.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -59,7 +60,7 @@ fn each_key_has_a_limit_of_its_own() {
     let mut status = |address: &str| client.ask(format!("{ASK}X-Forwarded-For: {address}\r\n\r\n")).status;
     assert_eq!([status("192.0.2.1"), status("192.0.2.1"), status("192.0.2.2")], [200, 429, 200]);
     assert_eq!([status("2001:db8::1"), status("2001:db8::2"), status("2001:db8:0:1::1")], [200, 429, 200]);
-    // What the client writes before the proxy's word counts for nothing.
+    // Addresses that the client writes before the proxy's own entry are ignored.
     assert_eq!(status("198.51.100.7, 192.0.2.1"), 429);
 
     let gateway = limited(&origin, "{rate: 1/h, by: header X-Tenant}");
@@ -99,7 +100,8 @@ fn counts_survive_a_reload() {
     assert_eq!(client.ask(format!("{ASK}\r\n")).status, 429);
 }
 
-/// Not one more than the burst, and not one less, whoever of four workers is asked: within this test no further one may.
+/// Exactly as many requests as the burst pass, whichever of four workers serves them: within this test the
+/// rate permits no further one.
 #[test]
 fn it_counts_exactly_over_all_workers() {
     const BURST: usize = 500;
@@ -126,7 +128,8 @@ fn it_counts_exactly_over_all_workers() {
     assert_eq!((passed.into_inner(), origin.count()), (BURST, BURST));
 }
 
-/// Never more than the rate and the burst, whoever of four workers is asked; refused only when it must.
+/// Never more than the rate and the burst, whichever of four workers serves them; and no refusal that is not
+/// necessary.
 #[test]
 fn it_is_exact_over_all_workers() {
     const RATE: usize = 20;
@@ -189,7 +192,7 @@ fn several_things_are_one_key() {
         [200, 429],
         "without a tenant"
     );
-    // No value looks like two.
+    // The parts of a key are delimited, so that no single value equals two.
     assert_eq!(status("GET", "192.0.2.1", "a3:GET"), 200);
     let gateway = limited(&origin, "{rate: 1/h, by: [header X-A, header X-B]}");
     let mut client = gateway.http2();
@@ -234,7 +237,7 @@ fn a_request_can_cost_more_than_one() {
                 let free = client.ask(format!("{ASK}\r\n"));
                 assert_eq!((free.status, free.headers.get("RateLimit")), (200, None), "it is not counted");
             } else {
-                // Nobody makes a request free, or anything else of it.
+                // A client can neither make a request free nor set its cost in another way.
                 let lie = client.ask(format!("{ASK}X-Cost: 0\r\n\r\n"));
                 assert_eq!(lie.status, 429);
             }

@@ -1,4 +1,4 @@
-//! Configurations whose policies could not hold what they promise: they are refused where they are read, with the place.
+//! Configurations whose policies cannot work as written are refused when they are read, with their position.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use tollgate_tests::{Authority, tollgate};
 
 use crate::tls::Files;
 
-/// The gateway does not take this policy, and says where in the file and about what.
+/// Asserts that the gateway refuses this policy, and names the position and the subject.
 fn refused(files: &Files, policy: &str, about: &str) {
     let file = files.path().join("tollgate.yaml");
     let text =

@@ -1,4 +1,4 @@
-//! `security_headers`: fields by which browsers are told to be careful.
+//! `security_headers`: response fields that restrict browsers.
 
 use tollgate_tests::{Gateway, Origin};
 

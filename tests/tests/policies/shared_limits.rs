@@ -1,4 +1,5 @@
-//! Limits that several gateways share by a real Redis. Rates are so low that no test lasts until a further one may.
+//! Limits that several gateways share through a real Redis. Rates are so low that no test lasts until a
+//! further request is permitted.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,7 +9,7 @@ use tollgate_tests::{Gateway, Origin, Redis, eventually, http2};
 
 const ASK: &str = "GET / HTTP/1.1\r\nHost: a\r\n";
 
-/// A gateway with a policy that this Redis counts for. The connection to it is there.
+/// Starts a gateway with a policy that counts in this Redis, and waits until it is connected.
 fn gateway(origin: &Origin, redis: &Redis, policy: &str, more: &str) -> Gateway {
     let url = format!("redis://{}", redis.address());
     let redis = format!("redis: {{url: \"{url}\", timeout: 5s{more}}}");
@@ -39,7 +40,7 @@ fn two_gateways_hold_one_limit() {
         for _ in 0..10 {
             gateways.iter().for_each(|gateway| got.extend(statuses(gateway, 1)));
         }
-        // What of a lease is not given out within a second is lost, on a machine that is that slow.
+        // On a slow machine, the part of a lease that is not used within a second is lost.
         let is_exact = !limit.contains("lease") || began.elapsed() < Duration::from_secs(1);
         let got = passed(&got);
         assert!(if is_exact { got == passes } else { got <= passes }, "{got}: {limit}");
@@ -62,7 +63,7 @@ fn many_at_once_get_no_more() {
         });
         let most = if limit.contains("lease") { 50 } else { 40 };
         assert!(passed <= most, "{passed}: {limit}");
-        // A lease that is not given out within a second is lost: on a busy machine some are.
+        // A lease that is not used within a second is lost; on a busy machine this happens.
         assert!(passed >= most - 16, "{passed}: {limit}");
     }
 }
@@ -75,14 +76,15 @@ fn without_its_redis_a_limit_does_as_it_was_told_and_finds_it_again() {
     let quota = "quota: {limit: 3, per: month, REDIS}";
     let modes = ["closed", "open", "local"].map(|mode| (mode, of(mode, rate), of(mode, quota)));
     for (_, rate, quota) in &modes {
-        // They have one name, so they share: whoever comes first gets some, and the connection is there.
+        // The gateways share a name and therefore a limit. This request takes from it and opens the
+        // connection.
         statuses(rate, 1);
         statuses(quota, 1);
     }
     redis.kill();
     for (mode, rate, quota) in &modes {
         for gateway in [rate, quota] {
-            // The first may meet the connection as it breaks.
+            // The first request may hit the connection as it breaks.
             let got = statuses(gateway, 5);
             match *mode {
                 "closed" => assert_eq!(got, [503; 5], "{mode}"),
@@ -119,7 +121,8 @@ fn a_redis_whose_clock_was_set_back_locks_nobody_out() {
     eventually("it empties all the same", || statuses(&gateway, 1) == [200]);
 }
 
-/// Three requests in a row had no answer within `timeout`: from then on nobody waits, until it is back.
+/// Three requests in a row got no answer within `timeout`. From then on no request waits until the Redis
+/// answers again.
 #[test]
 fn a_redis_that_hangs_costs_three_requests_their_time() {
     const TIMEOUT: Duration = Duration::from_secs(1);
@@ -140,7 +143,7 @@ fn a_redis_that_hangs_costs_three_requests_their_time() {
             assert_eq!(client.ask(format!("{ASK}\r\n")).status, without, "{mode} {n}");
             assert!(begun.elapsed() >= TIMEOUT, "{mode} {n}: {:?}", begun.elapsed());
         }
-        // Each would take a second.
+        // Otherwise each request would take a second.
         let begun = Instant::now();
         assert_eq!(statuses(&gateway, 60), [without; 60], "{mode}");
         assert!(begun.elapsed() < 30 * TIMEOUT, "{mode}: {:?}", begun.elapsed());
@@ -207,7 +210,7 @@ fn a_client_that_goes_while_the_redis_is_asked_leaves_nothing_behind() {
     assert_eq!(origin.count(), seen + 1);
 }
 
-/// A gateway whose limit is counted at this place.
+/// Starts a gateway whose limit counts at this place.
 fn at(origin: &Origin, place: &str, policy: &str) -> Gateway {
     let redis = format!("redis: {{{place}, timeout: 5s, on_failure: closed}}");
     Gateway::with(origin, &format!("policies: {{{}}}", policy.replace("REDIS", &redis)))
@@ -244,7 +247,7 @@ fn the_master_that_sentinel_names_counts_and_its_successor_goes_on() {
     }
     got = (0..4).map(|n| status(&gateways[n % 2], "a")).collect();
     assert_eq!(got, [200, 200, 429, 429], "what was counted before is known");
-    // The one that was the master comes back as a replica.
+    // The former master returns as a replica.
     master.restart();
     eventually("it follows", || master.says("INFO replication").contains("role:slave"));
     assert_eq!(status(&gateways[0], "a"), 429);
@@ -268,7 +271,7 @@ fn a_cluster_counts_and_goes_on_when_a_master_dies() {
     for gateway in &gateways {
         eventually("the cluster is asked", || status(gateway, "first") != 503);
     }
-    // Keys of all nodes.
+    // The keys spread over all nodes.
     for key in ["a", "b", "c", "d", "e", "f", "g", "h"] {
         let got: Vec<_> = (0..5).map(|n| status(&gateways[n % 2], key)).collect();
         assert_eq!(got, [200, 200, 200, 429, 429], "{key}");
@@ -297,7 +300,7 @@ fn what_a_shared_limit_took_is_given_back_when_the_next_one_refuses() {
         let mut status = |key: &str| client.ask(format!("{ASK}X-A: {key}\r\n\r\n")).status;
         assert_eq!(status("a"), 200, "{policy}");
         (0..6).for_each(|_| assert_eq!(status("a"), 429, "{policy}"));
-        // Nobody waits for what is given back.
+        // The gateway returns the tokens in the background, so the test has to wait for them.
         eventually("both others pass", || status("b") == 200);
         eventually("both others pass", || status("c") == 200);
         assert_eq!(status("d"), 429, "{policy}");
@@ -316,7 +319,7 @@ fn what_a_response_says_it_has_cost_is_shared() {
         eventually("it takes effect", || {
             gateways.iter().map(|gateway| statuses(gateway, 1)[0]).collect::<Vec<_>>() == [429, 429]
         });
-        // Three times forty; those that came before it was in the books are more.
+        // Three requests cost 120. More may pass before the first costs are recorded.
         assert!((3..8).contains(&origin.count()), "{}: {policy}", origin.count());
         let before = origin.count();
         assert_eq!(statuses(&gateways[0], 2), [429, 429], "{policy}");

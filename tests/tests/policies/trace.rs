@@ -1,4 +1,4 @@
-//! `trace`: spans for a collector, and the context passed on.
+//! `trace`: spans for a collector, and the forwarded trace context.
 
 use serde_json::Value;
 use tollgate_tests::{Gateway, Origin, eventually};
@@ -6,7 +6,7 @@ use tollgate_tests::{Gateway, Origin, eventually};
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 
-/// A collector, which answers as collectors do.
+/// Starts a collector that accepts everything.
 fn collector() -> Origin {
     Origin::fixed("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
 }
@@ -16,7 +16,7 @@ fn gateway(origin: &Origin, collector: &Origin, more: &str) -> Gateway {
     Gateway::with(origin, &format!("policies: {{trace: {{otlp: \"{url}\"{more}}}}}"))
 }
 
-/// Returns all spans that a collector has got.
+/// Returns all spans that a collector received.
 fn spans(collector: &Origin) -> Vec<Value> {
     let documents = collector.whole_requests().into_iter().map(|request| {
         assert_eq!(request.headers.get("Content-Type"), Some("application/json"));

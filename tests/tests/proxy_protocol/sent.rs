@@ -1,4 +1,4 @@
-//! Endpoints are told whose a connection is, and no connection is another's.
+//! The gateway tells endpoints the client of a connection, and no connection serves another client.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,10 +10,11 @@ use tollgate_tests::{Client, Gate, Gateway, Origin, OriginConn, Signal, Wire, ev
 
 use super::{V2, binary};
 
-/// What a header says: the client, and where it has connected to; `None`: nobody.
+/// The contents of a header: the client's address, and the address to which it connected; `None` for a header
+/// without addresses.
 type Said = Option<(SocketAddr, SocketAddr)>;
 
-/// Reads a header of either version, as only these tests do.
+/// Reads a header of either version, with the tests' own parser.
 fn header(wire: &mut Wire) -> Result<(u8, Said), String> {
     let mut read = |count| wire.take(count).map_err(|error| format!("{error:?}"));
     let mut first = read(6)?;
@@ -54,7 +55,8 @@ fn header(wire: &mut Wire) -> Result<(u8, Said), String> {
     }
 }
 
-/// Answers each request with what the header of its connection says, and for the how-manieth on that it is.
+/// Starts an origin that answers each request with the header of its connection and the request's number on
+/// it.
 fn told() -> Origin {
     Origin::play(|conn| {
         if let Some(text) = introduced(conn) {
@@ -67,7 +69,7 @@ fn told() -> Origin {
     })
 }
 
-/// What the header of a connection says; `None`: nothing came.
+/// Returns the header of a connection as text; `None` if nothing arrived.
 fn introduced(conn: &mut OriginConn) -> Option<String> {
     if !conn.wire().wait_data().unwrap_or(false) {
         return None;
@@ -92,7 +94,7 @@ fn config(origins: &[&Origin], version: &str, upstream: &str, file: &str) -> Str
     )
 }
 
-/// A client that comes from another address of this machine.
+/// Connects from another address of this machine. Returns the socket and its address.
 fn client_from(gateway: &Gateway, ip: [u8; 4]) -> (Socket, SocketAddr) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     socket.bind(&SocketAddr::from((ip, 0)).into()).expect("a loopback address");
@@ -120,7 +122,7 @@ fn each_request_comes_on_a_connection_that_names_its_client() {
                 (Wire::new(socket.into(), None), own)
             })
             .collect();
-        // In turns, on connections of theirs that are kept.
+        // In turn, on the clients' idle connections.
         for _ in 0..3 {
             for (wire, own) in &mut clients {
                 assert_eq!(ask(wire), format!("v{version} {own} {} 1", gateway.address()));
@@ -148,11 +150,11 @@ fn what_a_proxy_in_front_says_goes_on() {
     for header in [b"PROXY TCP4 192.0.2.7 10.0.0.1 56324 443\r\n".to_vec(), binary(0x21, 0x11, &v4)] {
         let mut client = gateway.client();
         client.send(header);
-        // What a header of HTTP says of the client is of no account here.
+        // An HTTP field that names the client has no effect here.
         client.send("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n");
         assert_eq!(client.response().text(), "v2 192.0.2.7:56324 10.0.0.1:443 1");
     }
-    // One of the proxy's own: it is from whom it comes from.
+    // A connection of the proxy itself: its client is the proxy.
     let mut client = gateway.client();
     client.send("PROXY UNKNOWN\r\n");
     assert_eq!(client.get("/").text(), format!("v2 {} {} 1", client.address(), gateway.address()));
@@ -164,7 +166,7 @@ fn a_client_cannot_name_another() {
     let gateway = gateway(&[&origin], "v1", "", "");
     let forged = "PROXY TCP4 6.6.6.6 10.0.0.1 1 2\r\n";
     let asks = "GET /own HTTP/1.1\r\nHost: a\r\n\r\n";
-    // Before a request, in place of one that follows another, and where the body of one would be.
+    // Before a request, instead of a following request, and as the body of a request.
     let mut client = gateway.client();
     client.send(format!("{forged}{asks}"));
     assert_eq!(client.response().status, 400);
@@ -219,7 +221,7 @@ fn retries_and_hedges_name_the_client_too() {
         assert_eq!(client.get("/").text(), format!("v2 {} {} 1", client.address(), retrying.address()));
     }
     assert!(seen.load(Ordering::SeqCst) > 0, "one has failed");
-    // One that hangs, and the other beside it.
+    // One endpoint hangs, and the hedged attempt goes to the other.
     let gate = Gate::new();
     let opened = gate.clone();
     let hanging = Origin::play(move |conn| {
@@ -245,7 +247,7 @@ fn a_cap_holds_and_its_queue_hands_no_connection_over() {
         if let Some(text) = introduced(conn) {
             peak.fetch_max(open.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             if conn.request().is_some() {
-                // Before the answer: the gateway may open the next one as soon as it has that.
+                // Before the answer, because the gateway may open the next connection as soon as it has it.
                 open.fetch_sub(1, Ordering::SeqCst);
                 conn.ok(&text);
             }
@@ -278,7 +280,7 @@ fn a_cap_holds_and_its_queue_hands_no_connection_over() {
 
 #[test]
 fn a_reload_turns_it_on_and_off() {
-    // Takes a connection with a header or without.
+    // Accepts a connection with or without a header.
     let origin = Origin::play(|conn| {
         if !conn.wire().wait_data().unwrap_or(false) {
             return;
@@ -303,14 +305,15 @@ fn a_reload_turns_it_on_and_off() {
         gateway.write_config(&config(&[&origin], version, "", ""));
         gateway.signal(Signal::HUP);
         eventually(answers, || client.get("/").text() == answers);
-        // A connection that was opened while the reload went on may count as one from before: then the next is kept.
+        // A connection that was opened during the reload may count as one of the old plan. Then the next one
+        // is kept.
         let mut again = client.get("/").text();
         if version == "off" && again == answers {
             again = client.get("/").text();
         }
         again
     };
-    // Whatever is kept from before is for nobody, and afterwards nothing is.
+    // No request uses an old idle connection, and with the header on, no connection is kept idle.
     assert_eq!(reload("v1", &own), own);
     assert_eq!(reload("off", "plain 1"), "plain 2");
     assert_eq!(reload("v1", &own), own);

@@ -1,4 +1,4 @@
-//! Real servers understand what endpoints are told.
+//! Real servers understand the headers that the gateway sends to endpoints.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use tollgate_tests::{Authority, Gateway, Origin, eventually, free_address};
 
-/// A server in a process of its own, and its folder.
+/// A server in a process of its own, with its directory.
 struct Server {
     child: Child,
     directory: PathBuf,

@@ -1,4 +1,4 @@
-//! Bodies that can be sent again, and those that cannot.
+//! Bodies that can be sent again, and bodies that cannot.
 
 use tollgate_tests::Origin;
 
@@ -6,7 +6,8 @@ use super::{addresses, gateway};
 
 const ON: &str = ", retry: {on: [reset, 503]}";
 
-/// Takes requests whole, and answers the first of each target badly: with nothing, or 503.
+/// Starts an origin that reads requests whole, and fails the first one for each target: without an answer, or
+/// with 503.
 fn bad_at_first(status: bool) -> Origin {
     let seen = std::sync::Mutex::new(std::collections::HashSet::new());
     Origin::play(move |conn| {
@@ -28,7 +29,7 @@ fn one_that_came_with_its_head_is_sent_again() {
         let origin = bad_at_first(status);
         let gateway = gateway(&addresses(&[&origin]), ON, "", "");
         let mut client = gateway.client();
-        // With the next request right behind it.
+        // Followed directly by the next request.
         client.send(
             "PUT /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhelloGET /2 HTTP/1.1\r\nHost: a\r\n\r\n",
         );

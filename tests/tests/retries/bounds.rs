@@ -1,4 +1,4 @@
-//! What ends the attempts: their number, the time of the whole, the client, the limits.
+//! Bounds that end the attempts: their number, the total timeout, the client, the limits.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ fn the_whole_has_its_time_with_all_waits() {
     );
     let start = Instant::now();
     let response = gateway.client().get("/");
-    // The last failure, or the end of the whole in the middle of an attempt.
+    // Either the last failure, or the total timeout in the middle of an attempt.
     assert!(["connection_refused", "request_timeout"].contains(&response.reason()), "{response:?}");
     let took = start.elapsed();
     assert!(took < Duration::from_secs(5), "{took:?}");
@@ -77,7 +77,7 @@ fn a_half_closed_client_gets_its_answer() {
 
 #[test]
 fn a_stale_connection_counts_for_nothing() {
-    // Answers the first request of each connection, and closes when a second one has come.
+    // The origin answers the first request of each connection, and closes on the second.
     let origin = Origin::play(|conn| {
         if conn.request().is_some() {
             conn.ok("ok");
@@ -139,7 +139,7 @@ fn retries_past_their_limit_are_not_made() {
     let mut first = gateway.client();
     first.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     eventually("the retry", || slow.count() == 1);
-    // The first one's retry is under way: the next one's is not made.
+    // The retry of the first request is in progress, so the next request gets none.
     let response = gateway.client().get("/");
     assert_eq!((response.status, response.reason()), (503, "-"));
     let denied = gateway.metrics().sum("tollgate_upstream_retries_denied_total", "");

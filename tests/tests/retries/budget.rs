@@ -1,4 +1,5 @@
-//! However much fails, the upstream gets little more than clients ask for; and one dead endpoint is not felt.
+//! However many requests fail, the upstream gets little more than the clients send; and one dead endpoint is
+//! not noticed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -6,7 +7,7 @@ use tollgate_tests::{Gateway, Origin};
 
 use super::{addresses, always, gateway, mute};
 
-/// So many requests over each of some connections at once; how many were answered 200.
+/// Sends `requests` requests on each of `clients` concurrent connections. Returns how many were answered 200.
 fn load(gateway: &Gateway, clients: usize, requests: usize) -> usize {
     let good = AtomicUsize::new(0);
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! After what a request is tried again, and after what it is not.
+//! The failures after which a request is retried, and those after which it is not.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn no_connection_whatever_the_request() {
     for _ in 0..4 {
         assert_eq!(client.get("/").text(), "GET / ");
         assert_eq!(client.ask(POST).text(), "POST / body");
-        // Nothing of a body that is still coming is gone either.
+        // A body that is still arriving is not lost either.
         client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\nhalf");
         client.send("half");
         assert_eq!(client.response().text(), "POST / halfhalf");
@@ -81,7 +81,7 @@ fn a_post_where_the_file_says_that_it_may_be() {
     let gateway = gateway(&addresses(&[&mute, &echo]), ", retry: {methods: [POST]}", "", "");
     let mut client = gateway.client();
     assert_eq!(client.ask(POST).text(), "POST / body");
-    // What is not listed is not, though it is idempotent.
+    // A condition that is not listed causes no retry, even for an idempotent request.
     let response = client.get("/");
     assert_eq!((response.status, response.reason()), (502, "connection_terminated"));
     gateway.reconcile(&[&mute, &echo]);
@@ -102,7 +102,7 @@ fn statuses_that_are_listed() {
         (1, 1),
         "an answer that was read whole spoils no connection"
     );
-    // Not a POST: it may have been acted upon.
+    // A POST is not retried: the endpoint may have acted upon it.
     let response = client.ask(POST);
     assert_eq!((response.status, response.text().as_str(), response.reason()), (503, "answer 503", "-"));
     gateway.reconcile(&[&bad, &good]);
@@ -138,7 +138,7 @@ fn the_last_reason_is_the_client_s() {
     let response = gateway.client().get("/");
     assert_eq!((response.status, response.reason()), (502, "connection_refused"));
     let record = &gateway.wait_records(1)[0];
-    // A request that could not be sent is no attempt that an origin could have seen.
+    // A request that could not be sent is not an attempt that an origin could have seen.
     assert_eq!((&record["attempts"], &record["status"]), (&1.into(), &502.into()));
     gateway.reconcile(&[&bad]);
 }
@@ -175,7 +175,7 @@ fn timeouts_are_not_tried_again_unless_listed() {
 
 #[test]
 fn nothing_once_the_client_has_got_something() {
-    // A final head, or an interim one: either is a part of an answer.
+    // A final or an interim head: either is a part of an answer.
     for (begun, status) in [
         ("HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nhalf", 200),
         ("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", 502),
@@ -209,7 +209,8 @@ fn a_response_that_is_no_http_is_not_tried_again() {
 
 #[test]
 fn a_long_answer_that_is_held_back_costs_its_connection_only() {
-    // Longer than anyone would read to keep a connection; and one whose rest comes later, which is read.
+    // First a rest that is longer than the gateway reads to keep a connection; then a short rest that comes
+    // later, which it reads.
     for (rest, pause, connections) in [(1 << 20, 0, 3), (100, 20, 1)] {
         let bad = Origin::play(move |conn| {
             while conn.request().is_some() {
@@ -219,7 +220,7 @@ fn a_long_answer_that_is_held_back_costs_its_connection_only() {
             }
         });
         let good = Origin::named("good");
-        // A pause in which the rest comes.
+        // The client pauses, so that the rest can arrive.
         let gateway = gateway(&addresses(&[&bad, &good]), ", retry: {on: [503]}", "", "");
         let mut client = gateway.client();
         for _ in 0..3 {

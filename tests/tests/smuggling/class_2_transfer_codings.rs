@@ -73,7 +73,7 @@ fn in_http_1_0() {
 
 #[test]
 fn a_field_that_only_looks_like_it_frames_nothing() {
-    // The length counts; whether the odd field gets through or not, the body is 37 bytes of data.
+    // The length counts. Whether the odd field passes or not, the body is 37 bytes of data.
     for name in ["Transfer_Encoding", "Transfer-Encodin", "XTransfer-Encoding", "Transfer--Encoding"] {
         let origin = Origin::echo();
         let gateway = Gateway::to(&origin);

@@ -122,8 +122,8 @@ fn versions() {
     );
 }
 
-/// Chunked bodies that are wrong somewhere. What came before the mistake may have been forwarded, but the request
-/// is never complete, and never followed by another.
+/// Sends chunked bodies with a mistake. The bytes before it may be forwarded, but the request is never
+/// complete, and no other follows it.
 fn bad_chunks(bodies: &[&str]) {
     for body in bodies {
         let shown: String = body.chars().take(60).collect();
@@ -229,7 +229,7 @@ fn chunk_extensions_without_end() {
     let extension = format!("5;{}\r\nhello\r\n0\r\n\r\n", "x".repeat(65536));
     let many = "1;extension-that-is-long-for-a-byte-of-data\r\nx\r\n".repeat(2_000_000 / 48);
     bad_chunks(&[&extension]);
-    // A flood of extensions is either borne in constant memory or refused.
+    // A flood of extensions is either accepted in constant memory or refused.
     let origin = Origin::ok();
     let gateway = Gateway::to(&origin);
     let mut client = gateway.client();

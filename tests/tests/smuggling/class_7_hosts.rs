@@ -1,4 +1,4 @@
-//! Class 7: hosts that are missing, several, malformed, or disagree with the target.
+//! Class 7: hosts that are missing, repeated, malformed, or that disagree with the target.
 
 use tollgate_tests::{Gateway, Origin, http2};
 

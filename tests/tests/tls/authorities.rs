@@ -1,4 +1,4 @@
-//! Who may have signed the certificates of clients: authorities that are replaced on disk, and certificates of none of them.
+//! Authorities of client certificates: replaced on disk, and certificates that none of them has signed.
 
 use std::io::Write;
 
@@ -7,12 +7,13 @@ use tollgate_tests::{Authority, Gateway, Origin, Signal, TlsPeer, eventually};
 use super::books::failures;
 use super::{gateway, versions};
 
-/// Who shows no certificate of `ca.pem` is refused. That file holds the test's own authority at first.
+/// A client without a certificate signed by `ca.pem` is refused. At first the file holds the test's own
+/// authority.
 const STRICT: &str = "listen: {bind: $LISTEN, tls: {$A, client_certificates: {ca: $FILES/ca.pem}}}\n\
     routes: [{match: \"/*\", respond: 204}]\n";
 
-/// One request on a connection of its own. An error: it was refused, of which a client hears within the handshake (TLS 1.2),
-/// or after its own end of it (TLS 1.3).
+/// Sends one request on a connection of its own. An error means that the client was refused. It learns this
+/// in the handshake (TLS 1.2), or after its own end of the handshake (TLS 1.3).
 fn ask(peer: &TlsPeer, gateway: &Gateway) -> std::io::Result<String> {
     let mut client = peer.connect(gateway.address(), "a.example")?;
     let request = client.sealed(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
@@ -40,7 +41,7 @@ fn a_reload_lets_in_those_of_the_new_authority_and_nobody_of_the_old_one() {
         gateway.signal(Signal::HUP);
         eventually("the reload", || gateway.stderr().contains("generation 2"));
         assert!(is_let_in(&new, &gateway), "{version:?}");
-        // It has tickets from before, which are worth no more than its certificate.
+        // The client has old tickets, which are not accepted without a valid certificate.
         assert!(!is_let_in(&old, &gateway), "{version:?}");
         eventually("both in the books", || failures(&gateway, "certificate_unknown_issuer") == 2.0);
         assert!(open.get("a.example", "/").starts_with("HTTP/1.1 204"), "what is open lives on");
@@ -51,7 +52,8 @@ fn a_reload_lets_in_those_of_the_new_authority_and_nobody_of_the_old_one() {
 fn an_authority_that_cannot_be_used_changes_nothing() {
     let (gateway, authority, files) = gateway(STRICT);
     let own = authority.issue(&["client.example"]);
-    // Each time a client that has no ticket: of one that has, the authority is not asked again.
+    // A client without a ticket each time: the gateway does not check the authority again for a client with
+    // one.
     let goes_on = || {
         is_let_in(&TlsPeer::showing(&authority, &own), &gateway)
             && !is_let_in(&TlsPeer::trusting(&authority), &gateway)

@@ -1,4 +1,4 @@
-//! TLS in the books: handshakes and why they failed, fields of the log, certificates that end.
+//! TLS in metrics and logs: handshakes and why they failed, fields of the log, certificates that expire.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -23,7 +23,7 @@ fn handshakes_are_counted_by_version_and_kind() {
         let mut client = peer.connect(gateway.address(), "a.example").expect("a handshake");
         assert!(client.get("a.example", "/").starts_with("HTTP/1.1 204"));
     }
-    // An answer may be here before it is in the books.
+    // A client may get its answer before the request is counted.
     eventually("the requests are counted", || {
         gateway.metrics().sum("tollgate_protocol_requests_total", "protocol=\"HTTP/1.1\"") == Some(4.0)
     });
@@ -51,7 +51,7 @@ fn failures_are_counted_by_reason() {
     };
     stream().write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
     eventually("plain text", || failures(&gateway, "not_tls") == 1.0);
-    // Whoever waits until the gateway listens connects and closes, too.
+    // The harness's readiness check also connects and closes.
     let before = failures(&gateway, "closed");
     drop(stream());
     eventually("the end", || failures(&gateway, "closed") > before);
@@ -59,7 +59,7 @@ fn failures_are_counted_by_reason() {
     let _ = silent.read(&mut [0; 64]);
     eventually("the timeout", || failures(&gateway, "timeout") == 1.0);
     let ask = |peer: &TlsPeer| {
-        // In TLS 1.3 the client is done before it hears that it was refused.
+        // In TLS 1.3 the client's handshake is complete before it learns of the refusal.
         if let Ok(mut client) = peer.connect(gateway.address(), "a.example") {
             client.rest().expect_err("refused");
         }
@@ -119,7 +119,7 @@ fn check_warns_of_certificates_that_end() {
     };
     assert_eq!(check(&authority.issue_until(&["a.example"], 20)), "");
     let said = check(&authority.issue_until(&["a.example"], 5));
-    // A part of a day is none.
+    // A part of a day does not count.
     assert!(["4", "5"].iter().any(|days| said.contains(&format!("`a.pem` ends in {days} days"))), "{said}");
     assert!(
         check(&authority.issue_until(&["a.example"], -1)).contains("the certificate in `a.pem` has ended")

@@ -1,4 +1,4 @@
-//! What piles up for a client that reads slowly goes to it once, and in order.
+//! Data that the gateway buffers for a slow client reaches it once, and in order.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use tollgate_tests::{Origin, TlsClient, TlsPeer};
 
 use super::{gateway, versions};
 
-/// More than a kernel takes for a client that reads nothing.
+/// More than a kernel buffers for a client that does not read.
 const SIZE: usize = 8 << 20;
 
-/// Bytes that tell their places.
+/// Returns bytes that depend on their position.
 fn body() -> Vec<u8> {
     (0..SIZE as u32).map(|place| (place.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// Reads until so many bytes are here.
+/// Reads until `count` bytes have arrived.
 fn read(client: &mut TlsClient, count: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     while bytes.len() < count {
@@ -25,7 +25,7 @@ fn read(client: &mut TlsClient, count: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns the body of a message in chunks, whose end is here.
+/// Decodes a complete chunked body.
 fn unchunked(mut bytes: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
     loop {
@@ -71,7 +71,7 @@ fn a_buffered_response_for_a_slow_client_arrives_once() {
             "listen: {{bind: $LISTEN, tls: {{$A}}}}\nroutes: [{{to: [{}], buffer: {{response: {bounds}}}}}]\n",
             origin.address()
         ));
-        // The connection to the origin comes to bring much at once.
+        // The congestion window of the connection to the origin grows, so that much data arrives at once.
         let mut quick =
             TlsPeer::trusting(&authority).connect(gateway.address(), "a.example").expect("a handshake");
         for _ in 0..5 {
@@ -85,7 +85,7 @@ fn a_buffered_response_for_a_slow_client_arrives_once() {
             let mut client = peer.shake_hands(TcpStream::from(socket), "a.example").expect("a handshake");
             for path in ["/length", "/chunked"] {
                 client.send(format!("GET {path} HTTP/1.1\r\nHost: a.example\r\n\r\n").as_bytes());
-                // Time for it to pile up.
+                // Time for the data to pile up.
                 std::thread::sleep(Duration::from_millis(100));
                 let mut bytes = read(&mut client, SIZE);
                 let head = bytes.windows(4).position(|end| end == b"\r\n\r\n").expect("a head") + 4;
@@ -98,7 +98,7 @@ fn a_buffered_response_for_a_slow_client_arrives_once() {
                     }
                     assert!(unchunked(&bytes[head..]) == body(), "{path} {bounds} {version:?}: bytes differ");
                 }
-                // Nothing of it is in front of the next one.
+                // None of it precedes the next answer.
                 assert!(client.get("a.example", "/small").ends_with("\r\n\r\nsmall"));
             }
         }

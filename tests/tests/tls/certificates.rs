@@ -1,4 +1,4 @@
-//! Who gets which certificate, and when another one.
+//! The choice of a certificate for each client, and its replacement.
 
 use rustls::ProtocolVersion;
 use tollgate_tests::frames::{END_HEADERS, END_STREAM, PREFACE, fields, frame, kind};
@@ -112,7 +112,7 @@ fn another_host_than_the_connection_is_for_is_misdirected() {
     assert!(answer.starts_with("HTTP/1.1 421"), "{answer}");
     assert!(answer.contains("Tollgate-Reason: misdirected_request"));
     assert!(client.get("a.example", "/").starts_with("HTTP/1.1 204"), "the connection lives on");
-    // An address is no name to ask for (RFC 6066, 3).
+    // An address is not a valid server name (RFC 6066, 3).
     let mut client = peer.connect(gateway.address(), "127.0.0.1").expect("a handshake");
     assert!(client.get("b.example", "/").starts_with("HTTP/1.1 204"));
 }

@@ -1,4 +1,4 @@
-//! What clients do with a connection: well, badly, or not at all.
+//! Clients that use a connection well, badly, or not at all.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -7,7 +7,7 @@ use tollgate_tests::{DEADLINE, Gateway, Origin, TlsPeer, eventually};
 
 use super::gateway;
 
-/// Returns whether the gateway has closed it.
+/// Returns whether the gateway has closed the connection.
 fn is_closed(stream: &mut TcpStream) -> bool {
     stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
     // An alert may come first.
@@ -47,7 +47,7 @@ fn a_client_that_reads_late_gets_all_of_it() {
     let mut client =
         TlsPeer::trusting(&authority).connect(gateway.address(), "a.example").expect("a handshake");
     client.send(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
-    // The origin has sent more than both send queues hold, and the gateway holds what it may.
+    // The origin sends more than both send queues hold, and the gateway buffers as much as it may.
     eventually("the request", || origin.requests().len() == 1);
     let before = gateway.memory_kib("VmRSS");
     let answer = client.answer().expect("an answer");
@@ -65,17 +65,17 @@ fn an_end_is_announced_and_one_that_is_not_is_a_cut() {
     assert!(client.rest().expect("announced").ends_with(b"ok"));
     let yaml = to(&origin).replace("tls: {", "half_close: on, tls: {");
     let (patient, authority, _own_files) = super::gateway(&yaml);
-    // Half-closed: what was asked for is answered where the listener says so.
+    // Half-closed: the request is answered if the listener permits it.
     let other = TlsPeer::trusting(&authority);
     let mut client = other.connect(patient.address(), "a.example").expect("a handshake");
     client.send(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
     client.end();
     assert!(client.answer().expect("an answer").ends_with("ok"));
-    // A body that is cut is not a whole one.
+    // A body that is cut off is not a whole one.
     let mut client = peer.connect(gateway.address(), "a.example").expect("a handshake");
     client.send(b"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 5\r\n\r\nab");
     client.socket().shutdown(Shutdown::Both).expect("open");
-    // An end or a reset, as the gateway's session tickets come before it or after.
+    // The connection ends or is reset, depending on whether the gateway's session tickets arrive before.
     let cut = |reason: &serde_json::Value| reason == "client_closed" || reason == "incomplete_request";
     eventually("the end", || gateway.records().iter().any(|record| cut(&record["reason"])));
 }
@@ -130,7 +130,7 @@ fn who_shows_no_certificate_is_refused_where_one_is_required() {
     );
     let (own, stranger) = (authority.issue(&["client.example"]), tollgate_tests::Authority::new());
     let ask = |peer: TlsPeer| {
-        // With TLS 1.3 the refusal comes after the client's end of the handshake.
+        // With TLS 1.3 the refusal arrives after the client's end of the handshake.
         let mut client = peer.connect(gateway.address(), "a.example")?;
         client.send(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
         client.answer()

@@ -1,4 +1,4 @@
-//! That clients come by `https`: `Strict-Transport-Security`, and redirects from plain text.
+//! Use of `https` by clients: `Strict-Transport-Security`, and redirects from plain text.
 
 use std::io::Write;
 
@@ -36,7 +36,7 @@ fn every_answer_over_tls_says_it_once() {
         assert_eq!(answer.to_ascii_lowercase().matches("strict-transport-security").count(), 1, "{answer}");
         assert!(answer.contains(own), "{answer}");
     }
-    // What is no request gets it too.
+    // The answer to an invalid request has it too.
     client.send(b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
     assert!(client.answer().expect("an answer").contains(TOLD));
 }
@@ -64,7 +64,7 @@ fn plain_text_is_sent_to_https_with_host_and_path_kept() {
         ("POST /a HTTP/1.1\r\nHost: other.example\r\nContent-Length: 2\r\n\r\nhi", "https://other.example/a"),
         ("GET http://b.example:81/x HTTP/1.1\r\nHost: b.example:81\r\n\r\n", "https://b.example/x"),
         ("GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "https://[::1]/"),
-        // Only a proxy that is trusted can say that it has the TLS.
+        // Only a trusted proxy can announce that it terminates TLS.
         ("GET / HTTP/1.1\r\nHost: a.example\r\nX-Forwarded-Proto: https\r\n\r\n", "https://a.example/"),
     ] {
         let answer = client.ask(head);
@@ -201,7 +201,8 @@ fn who_has_chosen_http1_or_nothing_in_the_handshake_does_not_begin_with_http2() 
 #[test]
 fn a_request_in_half_a_record_is_served_though_a_drain_begins() {
     let request = format!("GET / HTTP/1.1\r\nHost: a.example\r\nX-Long: {}\r\n\r\n", "x".repeat(3000));
-    // The rest is to come within the half second that an idle connection has in a drain: on a slow machine not at once.
+    // The rest must arrive within the half second that an idle connection has in a drain. A slow machine may
+    // need several attempts.
     let served = (0..5).any(|_| {
         let origin = Origin::ok();
         let (gateway, authority, _files) = gateway(&format!(

@@ -1,4 +1,4 @@
-//! What endpoints are told of the certificates that clients show, and that nobody else can say it.
+//! The fields by which endpoints learn of client certificates, and that no client can forge them.
 
 use tollgate_tests::frames::{END_HEADERS, END_STREAM, PREFACE, fields, frame, kind};
 use tollgate_tests::http2::request;
@@ -6,7 +6,8 @@ use tollgate_tests::{Authority, Gateway, Http2Origin, Origin, Request, TlsPeer, 
 
 use super::{Files, gateway};
 
-/// Two listeners: one asks for certificates, the other is in plain text; `$LISTEN` is the first.
+/// Returns a config with two listeners: one requests certificates, the other is in plain text; `$LISTEN` is
+/// the first.
 fn config(origin: &Origin, forwarded: &str) -> String {
     format!(
         "listen:\n  - {{bind: $LISTEN, tls: {{$A, client_certificates: {{ca: $FILES/ca.pem, mode: optional}}}}}}\n\
@@ -62,7 +63,7 @@ fn who_shows_none_can_claim_none() {
         client.send(format!("GET / HTTP/1.1\r\nHost: a.example\r\n{SPOOFED}\r\n").as_bytes());
         client.answer().expect("an answer");
         let headers = last(&origin).headers;
-        // Those of RFC 9440 never, and others where they mean something.
+        // The fields of RFC 9440 are always removed, others only if the gateway uses them.
         let claimed = headers.names().into_iter().filter(|name| {
             let name = name.to_ascii_lowercase();
             name.starts_with("client")

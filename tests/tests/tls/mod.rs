@@ -1,4 +1,4 @@
-//! TLS on both sides: who gets which certificate, who is let in, and what a cut connection is.
+//! TLS on both sides: the choice of certificates, the admission of clients, and connections that are cut off.
 
 mod authorities;
 mod books;
@@ -21,18 +21,18 @@ use rustls::SupportedProtocolVersion;
 use rustls::version::{TLS12, TLS13};
 use tollgate_tests::{Authority, Gateway, Issued};
 
-/// A folder of certificates. It is removed at the end.
+/// A directory of certificates. The drop removes it.
 pub(crate) struct Files(PathBuf);
 
 impl Drop for Files {
     fn drop(&mut self) {
-        // What is left of it is in the system's own folder for such.
+        // If this fails, the files stay in the system's temporary directory.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
 impl Files {
-    /// An empty one.
+    /// Creates an empty directory.
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -49,32 +49,33 @@ impl Files {
         std::fs::write(self.path().join(name), text).expect("written");
     }
 
-    /// `NAME.pem` and `NAME.key`.
+    /// Writes `NAME.pem` and `NAME.key`.
     pub fn put(&self, name: &str, issued: &Issued) {
         self.write(&format!("{name}.pem"), &issued.chain);
         self.write(&format!("{name}.key"), &issued.key);
     }
 
-    /// `{certificate: NAME.pem, key: NAME.key}`, with whole paths.
+    /// Returns `certificate: NAME.pem, key: NAME.key`, with absolute paths.
     pub fn pair(&self, name: &str) -> String {
         let path = self.path().display();
         format!("certificate: {path}/{name}.pem, key: {path}/{name}.key")
     }
 }
 
-/// A gateway with certificates for `a.example`, and the authority that has signed them.
+/// Starts a gateway with a certificate for `a.example`. Returns it with the authority that has signed the
+/// certificate.
 pub(crate) fn gateway(yaml: &str) -> (Gateway, Authority, Files) {
     let (authority, files) = (Authority::new(), Files::new());
     files.put("a", &authority.issue(&["a.example", "127.0.0.1"]));
     files.write("ca.pem", &authority.pem());
-    // `$ADMIN` begins with `$A`, and is the harness's.
+    // `$ADMIN` begins with `$A`, and belongs to the harness.
     let yaml = yaml.replace("$ADMIN", "#ADMIN").replace("$A", &files.pair("a"));
     let yaml = yaml.replace("#ADMIN", "$ADMIN").replace("$FILES", &files.path().display().to_string());
     let gateway = Gateway::start(&yaml);
     (gateway, authority, files)
 }
 
-/// Both versions: each has a handshake of its own, and resumes sessions in a way of its own.
+/// Both versions of TLS: they differ in the handshake and in session resumption.
 fn versions() -> [&'static SupportedProtocolVersion; 2] {
     [&TLS12, &TLS13]
 }

@@ -1,4 +1,4 @@
-//! HTTP/2 over TLS: which hosts may share a connection, and what browsers are told.
+//! HTTP/2 over TLS: the hosts that may share a connection, and the fields for browsers.
 
 use std::sync::Arc;
 
@@ -8,21 +8,22 @@ use tollgate_tests::{Authority, Gateway, Http2Origin, Origin, TlsFront, TlsPeer}
 
 use super::{Files, gateway};
 
-/// What the gateway may send on a stream.
+/// The size of a stream's window.
 const WINDOW: u32 = 1 << 20;
 
-/// A connection in HTTP/2 that was opened for `name`.
+/// Opens an HTTP/2 connection with `name` as its server name.
 fn connect(gateway: &Gateway, authority: &Authority, name: &'static str) -> Http2 {
     let front = TlsFront::start(gateway.address(), name, || TlsPeer::trusting(authority));
     Http2::connect(front.address(), Arc::default(), WINDOW)
 }
 
-/// A `GET` whose `:authority` is `host`.
+/// Returns a `GET` whose `:authority` is `host`.
 fn get(host: &str, path: &str) -> Request<()> {
     Request::get(format!("https://{host}{path}")).body(()).expect("a request")
 }
 
-/// Asks for hosts, one after the other on one connection: what is misdirected gets 421, and the rest its answer.
+/// Sends a request to each host in turn on one connection. A misdirected request gets 421, and the others
+/// their answers.
 fn expect_statuses(client: &mut Http2, hosts: &[(&str, u16)]) {
     for (host, status) in hosts {
         let answer = client.ask(get(host, "/"));
@@ -71,7 +72,7 @@ fn an_authority_that_the_connections_certificate_is_not_for_is_misdirected() {
 fn who_names_no_host_in_the_handshake_may_ask_for_any() {
     let (gateway, authority, _files) =
         gateway("listen: {bind: $LISTEN, tls: {$A}}\nroutes: [{match: \"/*\", respond: 204}]\n");
-    // An address is no name to ask for (RFC 6066, 3).
+    // An address is not a valid server name (RFC 6066, 3).
     expect_statuses(
         &mut connect(&gateway, &authority, "127.0.0.1"),
         &[("a.example", 204), ("b.example", 204), ("127.0.0.1", 204)],
@@ -109,7 +110,7 @@ fn every_answer_says_once_that_browsers_are_to_come_by_https() {
         ("a.example", "/nowhere", 404, TOLD),
         ("a.example", "/x/%zz", 400, TOLD),
         ("b.example", "/short", 421, TOLD),
-        // Whoever says it himself is left his word.
+        // A value that the endpoint or route itself sets is kept.
         ("a.example", "/own", 200, "max-age=5"),
         ("a.example", "/h2/own", 200, "max-age=6"),
         ("a.example", "/fixed", 200, "max-age=7"),
@@ -118,7 +119,7 @@ fn every_answer_says_once_that_browsers_are_to_come_by_https() {
         assert_eq!(answer.status, status, "{host}{path}: {answer:?}");
         assert_eq!(answer.headers.all("Strict-Transport-Security"), [told], "{host}{path}: {answer:?}");
     }
-    // Two hosts make no request. The answer to that says it too.
+    // A request with two different hosts is invalid. Its answer has the field too.
     let mut request = get("a.example", "/short");
     request.headers_mut().insert("host", "b.example".parse().expect("a value"));
     let answer = client.ask(request);

@@ -1,4 +1,4 @@
-//! Sessions that are resumed: where tickets are good, and what a resumed session brings along.
+//! Resumed sessions: where tickets are valid, and the state that a resumed session restores.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use tollgate_tests::{Origin, Signal, TlsClient, TlsPeer, eventually, free_addres
 
 use super::{gateway, versions};
 
-/// A connection that has carried a request: in TLS 1.3 the tickets come with the answer.
+/// Opens a connection and carries a request on it, because in TLS 1.3 the tickets arrive with the answer.
 fn visit(peer: &TlsPeer, to: SocketAddr) -> TlsClient {
     let mut client = peer.connect(to, "a.example").expect("a handshake");
     let answer = client.get("a.example", "/");
@@ -26,7 +26,7 @@ fn a_ticket_of_tls_1_2_is_good_at_every_worker_and_outlives_a_certificate() {
     let client = || TlsPeer::speaking(&authority, &[&rustls::version::TLS12], None);
     let (peer, address) = (client(), gateway.address());
     assert_eq!(kind(&visit(&peer, address)), Some(HandshakeKind::Full));
-    // They stay open: each goes to the worker that has fewer, so that both have some.
+    // The connections stay open. Each goes to the less loaded worker, so both workers get some.
     let open: Vec<_> = (0..8).map(|_| visit(&peer, address)).collect();
     let kinds: Vec<_> = open.iter().map(kind).collect();
     assert_eq!(kinds, [Some(HandshakeKind::Resumed); 8]);
@@ -53,7 +53,8 @@ fn a_ticket_is_good_only_where_the_same_is_asked_of_clients() {
     ));
     for version in versions() {
         let peer = TlsPeer::speaking(&authority, &[version], None);
-        // The last of them shows that the third was full for its ticket's sake and not for the listener's.
+        // The fourth shows that the third was a full handshake because of its ticket, not because of the
+        // listener.
         let kinds = [gateway.address(), same, asking, asking].map(|to| kind(&visit(&peer, to)));
         let expected =
             [HandshakeKind::Full, HandshakeKind::Resumed, HandshakeKind::Full, HandshakeKind::Resumed];

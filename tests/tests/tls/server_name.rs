@@ -1,5 +1,5 @@
-//! For whom endpoints are asked (SNI). Each origin's certificate is for one name alone, so an answer says that it was looked
-//! for in there too.
+//! The server name (SNI) that endpoints receive. Each origin's certificate is for one name only, so an answer
+//! shows that the gateway also verified this name.
 
 use std::net::Ipv4Addr;
 
@@ -9,14 +9,15 @@ use super::Files;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// An origin with a certificate for this host, and the `ca.pem` that has signed it.
+/// Starts an origin with a certificate for this host. Returns it with the `ca.pem` that has signed the
+/// certificate.
 fn origin(host: &str) -> (TlsOrigin, Files) {
     let (authority, files) = (Authority::new(), Files::new());
     files.write("ca.pem", &authority.pem());
     (TlsOrigin::start(&authority.issue(&[host]), None, OK, None), files)
 }
 
-/// A gateway whose upstream has these keys, and these more in its `tls`.
+/// Starts a gateway whose upstream has these keys, and these further keys in its `tls`.
 fn gateway(files: &Files, keys: &str, tls: &str) -> Gateway {
     Gateway::start(&format!(
         "upstreams: {{up: {{{keys}, tls: {{ca: {}/ca.pem{tls}}}, retry: off}}}}\n\
@@ -25,7 +26,7 @@ fn gateway(files: &Files, keys: &str, tls: &str) -> Gateway {
     ))
 }
 
-/// For whom the origin was asked on the way of one request, whose own host is another one.
+/// Returns the server name that the origin received for one request with another Host.
 fn asked(gateway: &Gateway, origin: &TlsOrigin) -> Option<String> {
     let answer = gateway.client().get("/");
     assert_eq!(answer.text(), "ok", "{answer:?}");
@@ -40,7 +41,7 @@ fn it_is_the_endpoints_own_host_or_what_server_name_says_and_never_an_address() 
         ("localhost", "", "localhost", Some("localhost")),
         ("localhost", ", server_name: up.example", "up.example", Some("up.example")),
         ("127.0.0.1", ", server_name: up.example", "up.example", Some("up.example")),
-        // An address is no name to ask for (RFC 6066, 3).
+        // An address is not a valid server name (RFC 6066, 3).
         ("127.0.0.1", "", "127.0.0.1", None),
         ("localhost", ", server_name: 127.0.0.1", "127.0.0.1", None),
     ] {

@@ -1,4 +1,4 @@
-//! testssl.sh against a listener with nothing but a certificate: it finds nothing to complain of.
+//! testssl.sh against a listener with only a certificate configured: it finds no problem.
 
 use std::process::Command;
 
@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::gateway;
 
-/// What it says of the test's own certificate and host, which no gateway can help.
+/// Findings about the test's own certificate and host, which no gateway can change.
 const OF_THE_CERTIFICATE: [&str; 6] = [
-    // It is good for two thousand years.
+    // It is valid for two thousand years.
     "cert_validityPeriod",
-    // Nobody is asked whether it is revoked, and no log has it.
+    // It has no revocation service, and no transparency log contains it.
     "cert_revocation",
     "cert_crlDistributionPoints",
     "OCSP_stapling",
@@ -18,8 +18,8 @@ const OF_THE_CERTIFICATE: [&str; 6] = [
     "cert_chain_of_trust",
 ];
 
-/// Its checks but two: every client by simulation, and every cipher one by one, which take minutes and find what the
-/// others have found, since nothing of either can be configured here.
+/// All checks except two: the simulation of every client, and every cipher one by one. Both take minutes and
+/// repeat what the others find, because neither is configurable here.
 const CHECKS: [&str; 7] =
     ["--protocols", "--std", "--fs", "--server-preference", "--server-defaults", "--headers", "--vulnerable"];
 

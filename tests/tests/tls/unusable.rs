@@ -1,4 +1,4 @@
-//! Files for the TLS to endpoints that cannot be used: no start with them, no reload, and it is said which.
+//! Unusable files for TLS to endpoints: the gateway does not start or reload with them, and names the file.
 
 use tollgate_tests::{Authority, Gateway, Signal, TlsOrigin, eventually, tollgate};
 
@@ -28,7 +28,8 @@ fn run_does_not_start_and_names_the_file() {
             "cannot use `words.pem`: there is no certificate in it",
         ),
     ] {
-        // Nobody has this address (RFC 5737): what would start in spite of the file ends with another message.
+        // No machine has this address (RFC 5737): a gateway that ignored the file would fail with another
+        // message.
         let yaml = format!(
             "listen: 192.0.2.1:80\nadmin: off\nroutes: [{{match: \"/*\", to: up}}]\n\
              upstreams: {{up: {{endpoints: [\"https://127.0.0.1:1\"], tls: {{{tls}}}}}}}\n"
@@ -44,7 +45,8 @@ fn run_does_not_start_and_names_the_file() {
 fn a_reload_takes_another_authority_of_endpoints_and_refuses_one_that_cannot_be_used() {
     let (authority, files) = (Authority::new(), Files::new());
     files.write("ca.pem", &authority.pem());
-    // Each request has a connection of its own: on one that is kept nobody would look at certificates again.
+    // Each request has a connection of its own, because certificates are not checked again on an idle
+    // connection.
     let last = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
     let origin = TlsOrigin::start(&authority.issue(&["127.0.0.1"]), None, last, Some(true));
     let gateway = Gateway::start(&format!(
@@ -63,7 +65,7 @@ fn a_reload_takes_another_authority_of_endpoints_and_refuses_one_that_cannot_be_
     gateway.signal(Signal::HUP);
     eventually("the reload", || gateway.stderr().contains("generation 2"));
     let answer = gateway.client().get("/");
-    // Nor is a session of before resumed, with which no certificate would come.
+    // No earlier session is resumed either; it would bring no certificate.
     assert_eq!((answer.status, answer.reason()), (502, "tls_certificate_error"));
     assert_eq!(origin.heads().len(), 2);
 }

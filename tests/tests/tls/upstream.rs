@@ -1,4 +1,4 @@
-//! TLS to endpoints: who they are is verified, and what they leave out is an error.
+//! TLS to endpoints: the gateway verifies their identity, and reports what is missing.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use super::Files;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// A gateway whose upstream `up` has one endpoint, and this `tls`.
+/// Starts a gateway whose upstream `up` has one endpoint and this `tls`.
 fn gateway(endpoint: &str, tls: &str) -> Gateway {
     Gateway::start(&format!(
         "upstreams: {{up: {{endpoints: [\"{endpoint}\"], tls: {{{tls}}}, retry: off}}}}\n\
@@ -58,12 +58,12 @@ fn an_endpoint_proves_who_it_is() {
     }
     let named_gateway = gateway(&at(named.address()), &format!("{ca}, server_name: up.example"));
     assert_eq!(named_gateway.client().get("/").text(), "ok");
-    // Without `ca` it is whom the system trusts.
+    // Without `ca` the system's trust store applies.
     let gateway = Gateway::start(&format!("routes: [{{match: \"/*\", to: \"{}\"}}]\n", at(good.address())));
     assert_eq!(gateway.client().get("/").reason(), "tls_certificate_error");
 }
 
-/// Whether the TLS failure of the upstream `up` is shown in every place where an operator looks for it.
+/// Asserts that the TLS failure of the upstream `up` is shown in every place where an operator looks for it.
 fn told(gateway: &Gateway, kind: &str, words: &str) {
     eventually("the record", || !gateway.records().is_empty());
     let detail = gateway.records()[0]["detail"].as_str().unwrap_or_default().to_owned();
@@ -131,7 +131,7 @@ fn what_is_wrong_is_told_in_words() {
         let answer = gateway.client().get("/");
         assert_eq!((answer.status, answer.reason()), (502, reason), "{kind}");
         told(&gateway, kind, words);
-        // Probes tell the same, and requests in HTTP/2 too.
+        // Probes report the same, and so do requests in HTTP/2.
         let gateway = Gateway::start(&format!(
             "upstreams: {{up: {{endpoints: [\"https://{address}\"], tls: {{{ca}}}, health: /healthz, http2: on, retry: off}}}}\n\
              routes: [{{match: \"/*\", to: up}}]\n"
@@ -144,7 +144,8 @@ fn what_is_wrong_is_told_in_words() {
     }
 }
 
-/// The endpoint asks for a certificate that the gateway has not got, whatever the endpoint speaks above TLS 1.3.
+/// The endpoint requires a certificate that the gateway does not have. The probe reports this over TLS 1.3,
+/// whatever protocol the endpoint speaks above it.
 #[test]
 fn probes_of_an_endpoint_that_demands_a_certificate_say_so() {
     let (authority, files) = (Authority::new(), Files::new());
@@ -173,7 +174,7 @@ fn the_gateway_shows_its_own_certificate() {
     assert_eq!(shows.client().get("/").text(), "ok");
     let shows_none = gateway(&format!("https://{address}"), &ca);
     let answer = shows_none.client().get("/");
-    // With TLS 1.3 the refusal comes after the handshake's end at this side.
+    // With TLS 1.3 the refusal arrives after the handshake has completed on this side.
     assert_eq!((answer.status, answer.reason()), (502, "tls_alert_received"));
     told(
         &shows_none,
@@ -235,7 +236,7 @@ fn an_endpoint_may_be_asked_for_one_name_and_hold_another() {
         assert_eq!(gateway.client().get("/").text(), "ok", "{tls}");
         assert_eq!(origin.names().last().cloned().flatten().as_deref(), asked, "{tls}");
     }
-    // What is verified is not what was asked for.
+    // The verified name differs from the requested one.
     let gateway = gateway(&at, &format!("{ca}, server_name: other.example, sni: held.example"));
     assert_eq!(gateway.client().get("/").reason(), "tls_certificate_error");
     told(&gateway, "certificate_wrong_name", "expected other.example");

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 
-/// An issuer that publishes whatever keys it has just now.
+/// An issuer whose published keys a test can change.
 struct Issuer {
     keys: Arc<Mutex<String>>,
     server: Origin,
@@ -49,13 +49,13 @@ fn an_issuer_rotates_its_keys_talks_nonsense_and_dies() {
     issuer.says(&set(&[first.jwk("1"), second.jwk("2")]));
     eventually("the new key is fetched when a token names it", || status(&second, "2") == [200, 200]);
     assert_eq!(status(&first, "1"), [200, 200]);
-    // A token that was let in, by a key that is withdrawn.
+    // A token that was accepted, by a key that is withdrawn.
     let known = bearer(&first.token("ES256", "1"));
     let known = || both(&gateway, "/", &[("Authorization", &known)]).map(|answer| answer.status);
     assert_eq!(known(), [200, 200]);
     issuer.says(&set(&[second.jwk("2")]));
     eventually("the key is withdrawn", || known() == [401, 401]);
-    // What is no set of keys changes nothing, nor does an issuer that is not there.
+    // An invalid set of keys changes nothing, nor does an unreachable issuer.
     issuer.says("<html>maintenance</html>");
     let asked = issuer.server.count();
     eventually("it was asked again", || {
@@ -134,7 +134,7 @@ fn a_client_that_goes_while_keys_are_fetched_leaves_nothing_behind() {
     let mut http2 = gateway.http2();
     let stream = http2.begin(tollgate_tests::http2::request("GET", "/", &[("authorization", &header)]), true);
     eventually("the issuer is asked", || issuer.count() == 1);
-    // One that is reset before it is looked at stands in no log.
+    // A request that is reset before the worker reads it is in no log.
     eventually("both wait", || gateway.metrics().sum("tollgate_requests_in_flight", "") == Some(2.0));
     client.reset();
     stream.expect("begun").reset();
@@ -171,7 +171,7 @@ fn the_issuer_that_a_token_names_has_to_have_signed_it() {
             key.sign(&SystemRandom::new(), message).expect("signed").as_ref().to_vec()
         })
     };
-    // The second time each is known.
+    // The second time the gateway has each token in its cache.
     for _ in 0..2 {
         for (token, name) in [
             (shared(r#""iss":"shared","aud":"web""#), "alice"),
@@ -184,10 +184,10 @@ fn the_issuer_that_a_token_names_has_to_have_signed_it() {
         }
     }
     for bad in [
-        // By the other's key, whatever it says.
+        // Signed with the other issuer's key, whatever the token claims.
         shared(r#""iss":"published","aud":"api""#),
         published(r#""iss":"shared","aud":"web""#),
-        // For another audience, and from nobody that is known.
+        // For another audience, and from an unknown issuer.
         shared(r#""iss":"shared","aud":"api""#),
         published(r#""iss":"published","aud":"web""#),
         shared(r#""iss":"other","aud":"web""#),

@@ -1,10 +1,10 @@
 //! `tollgate check FILE...`: reports every problem of configuration files, and opens no socket.
 
-use std::fmt::Display;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::compiled;
+use crate::plural::counted;
 use crate::print::print;
 
 /// Prints every problem of every file. The exit code is 0 if all files are valid.
@@ -24,9 +24,4 @@ pub fn check(files: &[PathBuf]) -> ExitCode {
         }
     }
     print(&good_ones, code)
-}
-
-/// Returns "1 route", "2 routes" and the like.
-pub fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == N::from(1) { "" } else { "s" })
 }

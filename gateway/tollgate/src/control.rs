@@ -13,18 +13,29 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::MissedTickBehavior;
 use tollgate_net::{Timers, never_wait, notice};
 use tollgate_observe::{Attempt, CostMeter, available_cores, process_cpu_time};
-use tollgate_sources::{News, Pending, Refusal, heard};
+use tollgate_sources::{News, Pending, Refusal, Sources, heard};
 use tollgate_upstream::health::Health;
 
 use crate::etcd;
 use crate::gateway::Gateway;
 use crate::reload::{self, Outcome, Reader};
-use crate::run::Started;
 use crate::signals::Signals;
 use crate::stop::{hand_over, stop};
 use crate::systemd;
 use crate::upgrade::{CalledOff, Handover, Program, Successor};
 use crate::watch::Watch;
+
+/// A running gateway, with everything that its control thread needs.
+pub struct Started {
+    pub gateway: Gateway,
+    pub runtime: LocalRuntime,
+    /// The signals received since the start began.
+    pub signals: Signals,
+    /// The configuration file, and the store or etcd.
+    pub sources: Sources,
+    /// Messages from etcd, if it is a source.
+    pub news: Option<mpsc::Receiver<News>>,
+}
 
 /// How often the CPU quota and affinity are read again, which means reading a dozen files.
 const CORES: Duration = Duration::from_secs(30);
@@ -271,7 +282,7 @@ impl Control {
     fn hear(&mut self, news: News) {
         let mut next = Some(news);
         while let Some(news) = next {
-            if let Some(told) = heard(&self.gateway.surface().view, &news) {
+            if let Some(told) = heard(&self.gateway.context().view, &news) {
                 notice!("{told}");
             }
             if matches!(news, News::All { .. } | News::Changes { .. }) {
@@ -284,7 +295,7 @@ impl Control {
     }
 
     fn show_etcd(&self) {
-        let status = etcd::status(&self.gateway.surface().view);
+        let status = etcd::status(&self.gateway.context().view);
         self.gateway.registry.update_status(|of| of.etcd = status);
     }
 

@@ -12,9 +12,9 @@ use tollgate_observe::EtcdStatus;
 use tollgate_plan::compile_parts;
 use tollgate_sources::{EtcdState, Joined, News, RefusedEntry, Sources, View, gateways};
 
+use crate::admin_context::AdminContext;
 use crate::api::of_problem;
 use crate::compiled::Good;
-use crate::surface::Surface;
 
 /// Joins the etcd that the configuration names, if any. The plan made with its resources replaces the plan of
 /// the file.
@@ -53,14 +53,14 @@ pub fn status(view: &View) -> Option<EtcdStatus> {
 }
 
 /// Returns the part of the admin API for etcd; it only reads.
-pub fn routes() -> Router<Surface> {
+pub fn routes() -> Router<AdminContext> {
     Router::new().route("/api/v1/etcd", get(shown))
 }
 
 /// `GET /api/v1/etcd`: returns whether etcd answers, which entries were refused, and which gateways have
 /// joined.
-async fn shown(State(surface): State<Surface>) -> (StatusCode, Json<Value>) {
-    let Some(etcd): Option<EtcdState> = surface.view.read(|state| state.etcd.clone()) else {
+async fn shown(State(context): State<AdminContext>) -> (StatusCode, Json<Value>) {
+    let Some(etcd): Option<EtcdState> = context.view.read(|state| state.etcd.clone()) else {
         let message = "etcd is no source of this gateway: the configuration file does not name it";
         return (StatusCode::NOT_FOUND, Json(json!({ "error": "not_found", "message": message })));
     };

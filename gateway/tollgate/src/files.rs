@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollgate_config::{Config, Problem};
 use tollgate_plan::{Certificate, Plan};
 
-use crate::check::counted;
+use crate::plural::counted;
 
 /// The files from which a configuration was made.
 #[derive(Clone, Debug, Default)]

@@ -24,6 +24,8 @@ use tollgate_upstream::{Discovery, Shared};
 
 use crate::access::{Access, Attempts, check_audit_log};
 use crate::admin::{self, Admin};
+use crate::admin_context::AdminContext;
+use crate::admin_routes;
 use crate::aside::aside;
 use crate::behind::behind;
 use crate::compiled::Good;
@@ -32,7 +34,6 @@ use crate::guards::Guarding;
 use crate::listeners::{self, Inherited, Listeners};
 use crate::lookups;
 use crate::startup::cannot_log;
-use crate::surface::{self, Surface};
 use crate::workers::Workers;
 
 /// How long a log may take to write its last lines when the gateway ends.
@@ -161,10 +162,10 @@ impl Gateway {
     }
 
     /// Returns the state from which the admin listener answers.
-    pub fn surface(&self) -> Surface {
+    pub fn context(&self) -> AdminContext {
         let admin = AdminState { registry: self.registry.clone(), ready: self.ready.clone() };
         let (view, asking) = self.api.clone();
-        Surface {
+        AdminContext {
             admin,
             plan: self.shown.subscribe(),
             view,
@@ -184,8 +185,8 @@ impl Gateway {
     /// # Errors
     /// No file descriptors are left.
     pub fn serve_admin(&mut self) -> io::Result<()> {
-        let surface = self.surface();
-        self.admin.serve(|| (surface::router(&surface), surface::watch(&surface)))
+        let context = self.context();
+        self.admin.serve(|| (admin_routes::router(&context), admin_routes::watch(&context)))
     }
 
     /// Returns the plan that the workers run or are about to run.

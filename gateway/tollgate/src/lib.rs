@@ -8,6 +8,8 @@
 
 mod access;
 mod admin;
+mod admin_context;
+mod admin_routes;
 mod api;
 mod apisix;
 mod aside;
@@ -29,6 +31,7 @@ mod live;
 mod lookups;
 mod pages;
 pub mod plugin;
+mod plural;
 mod print;
 mod reload;
 mod remote;
@@ -36,7 +39,6 @@ mod run;
 mod signals;
 mod startup;
 mod stop;
-mod surface;
 mod systemd;
 mod takeover;
 mod time;

@@ -14,15 +14,15 @@ use tokio::task::spawn_blocking;
 use tollgate_observe::live::{Live, UpstreamLimits};
 use tollgate_plan::{Caps, Plan};
 
+use crate::admin_context::AdminContext;
 use crate::api::body::whole;
 use crate::explain::{Asked, Wrong, running};
-use crate::surface::Surface;
 
 /// The largest question, in bytes. It must hold a request head.
 const LARGEST: usize = 2 << 20;
 
 /// Returns the routes of this part; all of them only read.
-pub fn routes() -> Router<Surface> {
+pub fn routes() -> Router<AdminContext> {
     Router::new().route("/api/v1/live", get(live)).route("/api/v1/explain", post(explain))
 }
 
@@ -35,9 +35,9 @@ struct Part {
 }
 
 /// `GET /api/v1/live?after=TIME`: returns counts, workers, routes, endpoints, cost and history.
-async fn live(State(surface): State<Surface>, Query(part): Query<Part>) -> Json<Live> {
-    let mut live = surface.admin.registry.live(part.after);
-    add_limits(&mut live, &surface.plan.borrow());
+async fn live(State(context): State<AdminContext>, Query(part): Query<Part>) -> Json<Live> {
+    let mut live = context.admin.registry.live(part.after);
+    add_limits(&mut live, &context.plan.borrow());
     Json(live)
 }
 
@@ -57,7 +57,7 @@ fn add_limits(live: &mut Live, plan: &Plan) {
 }
 
 /// `POST /api/v1/explain`: explains a request by the plan in force. The body is an [`Asked`].
-async fn explain(State(surface): State<Surface>, body: Body) -> Response {
+async fn explain(State(context): State<AdminContext>, body: Body) -> Response {
     let body = match whole(body, LARGEST).await {
         Ok(body) => body,
         Err(response) => return *response,
@@ -66,7 +66,7 @@ async fn explain(State(surface): State<Surface>, body: Body) -> Response {
         Ok(asked) => asked,
         Err(error) => return refused(String::new(), error.to_string()).into_response(),
     };
-    let plan = surface.plan.borrow().clone();
+    let plan = context.plan.borrow().clone();
     // On a blocking thread: with many routes it takes milliseconds.
     let answer = match spawn_blocking(move || running(&asked, &plan)).await {
         Ok(Ok(report)) => (StatusCode::OK, Json(report)),

@@ -18,11 +18,11 @@ use tollgate_store::Store;
 use tollgate_upstream::health::Health;
 
 use crate::behind::behind;
-use crate::check::counted;
 use crate::compiled;
 use crate::files::{Files, ends};
 use crate::gateway::Gateway;
 use crate::lookups;
+use crate::plural::counted;
 use crate::systemd;
 
 /// Runs the jobs that read the sources, one at a time.

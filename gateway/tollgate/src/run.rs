@@ -5,17 +5,15 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use tokio::runtime::LocalRuntime;
-use tokio::sync::mpsc;
 use tollgate_net::notice;
-use tollgate_sources::{News, Sources};
+use tollgate_sources::Sources;
 
-use crate::check::counted;
 use crate::compiled;
-use crate::control::{self, Upgradable, control};
+use crate::control::{self, Started, Upgradable, control};
 use crate::etcd;
 use crate::gateway::Gateway;
 use crate::listeners::Inherited;
+use crate::plural::counted;
 use crate::signals::Signals;
 use crate::startup::make_room_for_files;
 use crate::takeover::Predecessor;
@@ -40,18 +38,6 @@ pub fn run(file: &Path) -> ExitCode {
     let inherited = inherited.unwrap_or_default();
     let Some(started) = start(file, inherited, predecessor) else { return ExitCode::FAILURE };
     ended(control(started, Upgradable::By(program)))
-}
-
-/// A running gateway, with everything that its control thread needs.
-pub struct Started {
-    pub gateway: Gateway,
-    pub runtime: LocalRuntime,
-    /// The signals received since the start began.
-    pub signals: Signals,
-    /// The configuration file, and the store or etcd.
-    pub sources: Sources,
-    /// Messages from etcd, if it is a source.
-    pub news: Option<mpsc::Receiver<News>>,
 }
 
 /// Starts the gateway with a file, taking over from its predecessor if there is one. Reports the start, or

@@ -12,8 +12,8 @@ use tollgate_net::notice;
 use tollgate_observe::{AccessLog, Registry};
 
 use crate::admin::forget;
-use crate::check::counted;
 use crate::gateway::Gateway;
+use crate::plural::counted;
 use crate::signals::Signals;
 use crate::systemd;
 use crate::upgrade::Successor;

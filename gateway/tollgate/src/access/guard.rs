@@ -20,10 +20,11 @@ use tollgate_observe::{AdminRefusal, Peer, PeerAddress};
 use tollgate_tls::Presented;
 
 use super::attempts::{Attempts, Failure, Source};
+use super::report::{Changed, Problem};
 use super::tokens::Access;
 use super::{audit, host};
+use crate::admin_context::AdminContext;
 use crate::api::problem;
-use crate::surface::Surface;
 
 /// The name of the client that asks for a change, for the history. The guard sets it.
 #[derive(Clone, Debug)]
@@ -37,27 +38,10 @@ impl<S: Sync> FromRequestParts<S> for Asker {
     }
 }
 
-/// The change that a response reports, for the audit log.
-#[derive(Clone, Debug)]
-pub struct Changed {
-    /// The store's version before the change.
-    pub before: u64,
-    /// The store's version after it.
-    pub after: u64,
-    /// Whether the client asked only what would change.
-    pub dry_run: bool,
-    /// The changed resources, as `routes/a` and the like.
-    pub resources: Vec<String>,
-}
-
-/// The code of an error response, for the audit log.
-#[derive(Clone, Debug)]
-pub struct Problem(pub String);
-
 /// Axum middleware: passes a request on, or answers why it is refused.
-pub async fn guard(State(surface): State<Surface>, mut request: Request, next: Next) -> Response {
-    let access = surface.access.borrow().clone();
-    let counts = surface.admin.registry.admin_counts();
+pub async fn guard(State(context): State<AdminContext>, mut request: Request, next: Next) -> Response {
+    let access = context.access.borrow().clone();
+    let counts = context.admin.registry.admin_counts();
     if !host::is_known(&access, &request) {
         counts.refused(AdminRefusal::Host);
         let message = "the listener answers to an IP address or `localhost`, and to the names under `admin: {hosts: ...}`";
@@ -66,11 +50,11 @@ pub async fn guard(State(surface): State<Surface>, mut request: Request, next: N
     let Some(needed) = needed(request.method(), request.uri().path()) else {
         return next.run(request).await;
     };
-    let (asker, role) = match identified(&access, &request, &surface.attempts) {
+    let (asker, role) = match identified(&access, &request, &context.attempts) {
         Ok(found) => found,
         Err(refused) => {
             counts.refused(refused.why);
-            let (response, failure, audited) = refused_credentials(&surface, &access, &request, refused);
+            let (response, failure, audited) = refused_credentials(&context, &access, &request, refused);
             // Dropped now: no handler reads its body.
             drop(request);
             if let Some((to, record)) = audited {
@@ -145,7 +129,7 @@ fn source(request: &Request) -> Source {
 /// Returns the answer to refused credentials. If they were wrong, returns also its delay and a record for the
 /// audit log.
 fn refused_credentials(
-    surface: &Surface,
+    context: &AdminContext,
     access: &Arc<Access>,
     request: &Request,
     refused: Refused,
@@ -155,7 +139,7 @@ fn refused_credentials(
     if matches!(why, AdminRefusal::TokenMissing | AdminRefusal::Throttled) {
         return (*response, None, None);
     }
-    let failure = surface.attempts.failed(source(request));
+    let failure = context.attempts.failed(source(request));
     let peer = request.extensions().get::<Peer>().map(|peer| peer.address.to_string()).unwrap_or_default();
     if let Some(count) = failure.told {
         let (reason, method) = (why.as_str(), request.method());

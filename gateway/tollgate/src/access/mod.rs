@@ -6,15 +6,18 @@
 //! | `guard` | the role that a request needs, and whether the client has it |
 //! | `host` | the check that the listener answers to the host that a request names |
 //! | `attempts` | wrong credentials by source address, and how they are slowed |
+//! | `report` | what handlers report about their responses |
 //! | `audit` | the log of all changes |
 
 mod attempts;
 mod audit;
 mod guard;
 mod host;
+mod report;
 mod tokens;
 
 pub use attempts::Attempts;
 pub use audit::check as check_audit_log;
-pub use guard::{Asker, Changed, Problem, guard, refused_certificate};
+pub use guard::{Asker, guard, refused_certificate};
+pub use report::{Changed, Problem};
 pub use tokens::Access;

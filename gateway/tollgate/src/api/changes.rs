@@ -15,7 +15,7 @@ use super::ask;
 use super::body::read;
 use super::resources::known;
 use crate::access::Asker;
-use crate::surface::Surface;
+use crate::admin_context::AdminContext;
 
 /// The query parameters of a change.
 #[derive(Debug, Default, Deserialize)]
@@ -30,42 +30,42 @@ type Named = Path<(String, String)>;
 
 /// `PUT /api/v1/{kind}/{name}`.
 pub async fn put(
-    State(surface): State<Surface>,
+    State(context): State<AdminContext>,
     asker: Asker,
     path: Named,
     Query(how): Query<How>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    written(&surface, asker, path, &how, &headers, body, To::Value).await
+    written(&context, asker, path, &how, &headers, body, To::Value).await
 }
 
 /// `PATCH /api/v1/{kind}/{name}`, with a merge patch (RFC 7396).
 pub async fn patch(
-    State(surface): State<Surface>,
+    State(context): State<AdminContext>,
     asker: Asker,
     path: Named,
     Query(how): Query<How>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    written(&surface, asker, path, &how, &headers, body, To::Patch).await
+    written(&context, asker, path, &how, &headers, body, To::Patch).await
 }
 
 /// `DELETE /api/v1/{kind}/{name}`.
 pub async fn delete(
-    State(surface): State<Surface>,
+    State(context): State<AdminContext>,
     asker: Asker,
     path: Named,
     Query(how): Query<How>,
     headers: HeaderMap,
 ) -> Response {
-    single(&surface, asker, path, &how, &headers, To::Gone).await
+    single(&context, asker, path, &how, &headers, To::Gone).await
 }
 
 /// Makes a change whose value is in the body.
 async fn written(
-    surface: &Surface,
+    context: &AdminContext,
     asker: Asker,
     path: Named,
     how: &How,
@@ -74,13 +74,13 @@ async fn written(
     to: fn(Value) -> To,
 ) -> Response {
     match read(headers, body).await {
-        Ok(value) => single(surface, asker, path, how, headers, to(value)).await,
+        Ok(value) => single(context, asker, path, how, headers, to(value)).await,
         Err(response) => *response,
     }
 }
 
 async fn single(
-    surface: &Surface,
+    context: &AdminContext,
     asker: Asker,
     Path((kind, name)): Named,
     how: &How,
@@ -103,7 +103,7 @@ async fn single(
     };
     let gone = matches!(to, To::Gone);
     let change = Change { kind, name, to, condition };
-    let answer = ask(surface, asker.0, Intent::Changes(vec![change]), how.dry_run).await;
+    let answer = ask(context, asker.0, Intent::Changes(vec![change]), how.dry_run).await;
     match answer {
         Err(refusal) => refused(&refusal),
         Ok(what) => {
@@ -138,7 +138,7 @@ fn condition(headers: &HeaderMap) -> Result<Condition, Box<Response>> {
 
 /// `POST /api/v1/transactions`: several changes, all or none.
 pub async fn transaction(
-    State(surface): State<Surface>,
+    State(context): State<AdminContext>,
     asker: Asker,
     Query(how): Query<How>,
     headers: HeaderMap,
@@ -154,7 +154,7 @@ pub async fn transaction(
         Ok(changes) => changes,
         Err(message) => return refused(&Refusal::Senseless(message)),
     };
-    match ask(&surface, asker.0, Intent::Changes(changes), how.dry_run).await {
+    match ask(&context, asker.0, Intent::Changes(changes), how.dry_run).await {
         Ok(what) => answered(StatusCode::OK, &headers, what, how.dry_run).await,
         Err(refusal) => refused(&refusal),
     }

@@ -18,7 +18,7 @@ use super::ask;
 use super::body::read;
 use super::changes::How;
 use crate::access::Asker;
-use crate::surface::Surface;
+use crate::admin_context::AdminContext;
 
 /// How many versions a list has unless the client sets `limit`.
 const USUAL: usize = 50;
@@ -47,10 +47,10 @@ pub struct Since {
 
 /// Runs an operation on the store, off the control thread.
 async fn with<T: Send + 'static>(
-    surface: &Surface,
+    context: &AdminContext,
     act: impl FnOnce(&Store) -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Box<Response>> {
-    let Some(store): Option<Arc<Store>> = surface.view.read(|state| state.store.clone()) else {
+    let Some(store): Option<Arc<Store>> = context.view.read(|state| state.store.clone()) else {
         return Err(Box::new(refused(&Refusal::NoStore)));
     };
     let done = tokio::task::spawn_blocking(move || act(&store)).await;
@@ -67,8 +67,8 @@ async fn with<T: Send + 'static>(
 }
 
 /// Returns the etcd connection, if etcd is used in place of a store.
-fn shared(surface: &Surface) -> Option<Handle> {
-    surface.view.read(|state| state.etcd.as_ref().map(|etcd| etcd.handle.clone()))
+fn shared(context: &AdminContext) -> Option<Handle> {
+    context.view.read(|state| state.etcd.as_ref().map(|etcd| etcd.handle.clone()))
 }
 
 fn away(error: &impl ToString) -> Box<Response> {
@@ -84,11 +84,15 @@ async fn in_etcd(etcd: &Handle, version: u64) -> Result<Entry, Box<Response>> {
 }
 
 /// `GET /api/v1/history`: lists versions, the newest first.
-pub async fn list(State(surface): State<Surface>, Query(part): Query<Part>, headers: HeaderMap) -> Response {
+pub async fn list(
+    State(context): State<AdminContext>,
+    Query(part): Query<Part>,
+    headers: HeaderMap,
+) -> Response {
     let limit = part.limit.unwrap_or(USUAL).min(MOST);
-    let versions = match shared(&surface) {
+    let versions = match shared(&context) {
         Some(etcd) => briefs_in_etcd(&etcd, part.before, limit).await,
-        None => with(&surface, move |store| store.history(part.before, limit, |entry| brief(&entry))).await,
+        None => with(&context, move |store| store.history(part.before, limit, |entry| brief(&entry))).await,
     };
     match versions {
         Ok(versions) => body(StatusCode::OK, wants_yaml(&headers), &json!({ "versions": versions })),
@@ -128,15 +132,15 @@ fn brief(entry: &Entry) -> Value {
 /// `GET /api/v1/history/{version}`: returns a version with its changes, or its differences from an earlier
 /// version.
 pub async fn one(
-    State(surface): State<Surface>,
+    State(context): State<AdminContext>,
     Path(version): Path<u64>,
     Query(Since { since }): Query<Since>,
     headers: HeaderMap,
 ) -> Response {
     let Some(since) = since else {
-        let entry = match shared(&surface) {
+        let entry = match shared(&context) {
             Some(etcd) => in_etcd(&etcd, version).await,
-            None => with(&surface, move |store| store.version(version)).await,
+            None => with(&context, move |store| store.version(version)).await,
         };
         return match entry {
             Ok(entry) => {
@@ -154,9 +158,9 @@ pub async fn one(
         let message = format!("`since` is to be a version before {version}");
         return refused(&Refusal::Senseless(message));
     }
-    let entries = match shared(&surface) {
+    let entries = match shared(&context) {
         Some(etcd) => after_in_etcd(&etcd, since, version).await,
-        None => after(&surface, since, version).await,
+        None => after(&context, since, version).await,
     };
     match entries {
         Ok(entries) => {
@@ -179,8 +183,8 @@ async fn told(headers: &HeaderMap, value: impl FnOnce() -> Value + Send + 'stati
 }
 
 /// Returns the versions after `since` up to `version`, the newest first.
-async fn after(surface: &Surface, since: u64, version: u64) -> Result<Vec<Entry>, Box<Response>> {
-    let entries = with(surface, move |store| {
+async fn after(context: &AdminContext, since: u64, version: u64) -> Result<Vec<Entry>, Box<Response>> {
+    let entries = with(context, move |store| {
         // An unknown version is refused. Version 0 is the empty store and has no entry.
         if version > 0 {
             store.version(version)?;
@@ -234,20 +238,20 @@ fn shown(changes: &BTreeMap<(String, String), Both>) -> Vec<Value> {
 
 /// `POST /api/v1/rollback/{version}`: restores the state of a version, as a new version.
 pub async fn rollback(
-    State(surface): State<Surface>,
+    State(context): State<AdminContext>,
     asker: Asker,
     Path(version): Path<u64>,
     Query(how): Query<How>,
     headers: HeaderMap,
 ) -> Response {
-    match ask(&surface, asker.0, Intent::Rollback(version), how.dry_run).await {
+    match ask(&context, asker.0, Intent::Rollback(version), how.dry_run).await {
         Ok(what) => answered(StatusCode::OK, &headers, what, how.dry_run).await,
         Err(refusal) => refused(&refusal),
     }
 }
 
 /// `POST /api/v1/store/backup` with `{"to": PATH}`: copies the store to a file on the gateway's machine.
-pub async fn backup(State(surface): State<Surface>, headers: HeaderMap, content: Body) -> Response {
+pub async fn backup(State(context): State<AdminContext>, headers: HeaderMap, content: Body) -> Response {
     let value = match read(&headers, content).await {
         Ok(value) => value,
         Err(response) => return *response,
@@ -259,16 +263,16 @@ pub async fn backup(State(surface): State<Surface>, headers: HeaderMap, content:
         ));
     };
     let to = path.clone();
-    match with(&surface, move |store| store.backup(&to)).await {
+    match with(&context, move |store| store.backup(&to)).await {
         Ok(()) => body(StatusCode::OK, wants_yaml(&headers), &json!({ "to": path.display().to_string() })),
         Err(response) => *response,
     }
 }
 
 /// `POST /api/v1/store/compact`: makes the store's file as small as possible.
-pub async fn compact(State(surface): State<Surface>, headers: HeaderMap) -> Response {
+pub async fn compact(State(context): State<AdminContext>, headers: HeaderMap) -> Response {
     let length = |store: &Store| std::fs::metadata(store.path()).map(|data| data.len());
-    let sizes = with(&surface, move |store| {
+    let sizes = with(&context, move |store| {
         let before = length(store)?;
         store.compact()?;
         Ok((before, length(store)?))

@@ -18,10 +18,10 @@ use axum::routing::{get, post};
 use tokio::sync::oneshot;
 use tollgate_sources::{Answer, Intent, Pending, Refusal, Request};
 
-use crate::surface::Surface;
+use crate::admin_context::AdminContext;
 
 /// Returns the routes of the API. The [guard](crate::access::guard) decides who may use them.
-pub fn router(surface: &Surface) -> Router {
+pub fn router(context: &AdminContext) -> Router {
     Router::new()
         .route("/api/v1", get(resources::summary))
         .route("/api/v1/openapi.json", get(openapi::document))
@@ -38,20 +38,20 @@ pub fn router(surface: &Surface) -> Router {
             get(resources::one).put(changes::put).patch(changes::patch).delete(changes::delete),
         )
         .method_not_allowed_fallback(answer::wrong_method)
-        .with_state(surface.clone())
+        .with_state(context.clone())
 }
 
 /// Sends a change to the control thread, and waits until it is done.
-pub async fn ask(surface: &Surface, who: String, intent: Intent, dry_run: bool) -> Answer {
+pub async fn ask(context: &AdminContext, who: String, intent: Intent, dry_run: bool) -> Answer {
     let (answer, answered) = oneshot::channel();
     let pending =
         Pending { request: Request { who, intent, dry_run }, since: std::time::Instant::now(), answer };
     let stops = || Refusal::NotNow("the gateway stops");
-    surface.asking.send(pending).await.map_err(|_| stops())?;
+    context.asking.send(pending).await.map_err(|_| stops())?;
     let mut answer = answered.await.unwrap_or_else(|_| Err(stops()));
     if let (true, Ok(done)) = (dry_run, &mut answer) {
         // The generation that the change would have, unless another change comes first.
-        done.generation = surface.plan.borrow().generation() + u64::from(!done.changes.is_empty());
+        done.generation = context.plan.borrow().generation() + u64::from(!done.changes.is_empty());
     }
     answer
 }

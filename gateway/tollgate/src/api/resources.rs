@@ -10,7 +10,7 @@ use tollgate_sources::Item;
 
 use super::answer::{body, problem, tagged, wants_yaml};
 use crate::access::Asker;
-use crate::surface::Surface;
+use crate::admin_context::AdminContext;
 
 /// The query parameters of a list.
 #[derive(Debug, Deserialize)]
@@ -40,13 +40,13 @@ pub fn known(name: &str) -> Result<&'static Kind, Box<Response>> {
 /// `GET /api/v1`: a summary of the running plan, of the API, and of the client's role, which the guard
 /// determined.
 pub async fn summary(
-    State(surface): State<Surface>,
+    State(context): State<AdminContext>,
     asker: Asker,
     Extension(role): Extension<Role>,
     headers: HeaderMap,
 ) -> Response {
-    let plan = surface.plan.borrow().clone();
-    let (version, stores) = surface.view.read(|state| (state.version, state.is_writable()));
+    let plan = context.plan.borrow().clone();
+    let (version, stores) = context.view.read(|state| (state.version, state.is_writable()));
     let value = json!({
         "program": format!("tollgate {}", env!("CARGO_PKG_VERSION")),
         "generation": plan.generation(),
@@ -64,7 +64,7 @@ pub async fn summary(
 
 /// `GET /api/v1/{kind}`.
 pub async fn list(
-    State(surface): State<Surface>,
+    State(context): State<AdminContext>,
     Path(name): Path<String>,
     Query(filter): Query<Filter>,
     headers: HeaderMap,
@@ -74,7 +74,7 @@ pub async fn list(
         Err(response) => return *response,
     };
     let wanted = move || {
-        let mut items = surface.view.list(kind);
+        let mut items = context.view.list(kind);
         let total = items.len();
         if let Some(after) = &filter.after {
             let place =
@@ -113,7 +113,7 @@ fn shown(item: &Item) -> Value {
 /// `GET /api/v1/{kind}/{name}`: returns the resource as it would be written, so that a client can edit it and
 /// write it back.
 pub async fn one(
-    State(surface): State<Surface>,
+    State(context): State<AdminContext>,
     Path((kind, name)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {
@@ -122,7 +122,7 @@ pub async fn one(
         Err(response) => return *response,
     };
     // The first request after a reload waits until the texts of the file are read.
-    let (view, of) = (surface.view.clone(), name.clone());
+    let (view, of) = (context.view.clone(), name.clone());
     let Ok(found) = tokio::task::spawn_blocking(move || view.get(kind, &of)).await else {
         return problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the resource could not be read");
     };
@@ -140,12 +140,12 @@ pub async fn one(
 }
 
 /// `GET /api/v1/config`: returns all resources in the language of the file, as `import` accepts them.
-pub async fn config(State(surface): State<Surface>, headers: HeaderMap) -> Response {
+pub async fn config(State(context): State<AdminContext>, headers: HeaderMap) -> Response {
     let yaml = wants_yaml(&headers);
     let made = tokio::task::spawn_blocking(move || {
         let mut whole = Map::new();
         for kind in &KINDS {
-            let items = surface.view.all(kind);
+            let items = context.view.all(kind);
             // A key that the file itself cannot have appears only if there is something under it.
             if kind.key.starts_with("x-") && items.is_empty() {
                 continue;

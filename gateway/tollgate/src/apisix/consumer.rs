@@ -112,7 +112,7 @@ pub fn document(
 /// Names a setting that has no counterpart here.
 pub fn credential(object: Map<String, Value>) -> Result<Map<String, Value>, String> {
     let mut fields = Fields::new(object, "");
-    super::derive::described(&mut fields)?;
+    super::parts::described(&mut fields)?;
     let plugins = fields.take("plugins").map(plugins::map).transpose()?.unwrap_or_default();
     fields.end()?;
     if let Some(other) = plugins.keys().find(|name| !AUTHENTICATE.contains(&name.as_str())) {

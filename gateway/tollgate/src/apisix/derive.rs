@@ -1,17 +1,13 @@
 //! Derives documents of the gateway's own kinds from APISIX objects.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::fields::Fields;
+use super::names::resource_name;
 use super::objects::{Id, Objects, Of, named};
+use super::parts::{Documents, Service, described, service_upstream};
 use super::plugins::{self, Effect, Origin};
-use super::upstream::{self, Written};
-use super::{consumer, resource_name, route, ssl};
-
-/// Documents, by the name of their kind and their own name.
-pub type Documents = BTreeMap<(&'static str, String), Value>;
+use super::{consumer, route, ssl, upstream};
 
 /// Derives the documents of one object. Other objects contribute to it: a route also has the plugins of its
 /// service.
@@ -70,69 +66,6 @@ pub fn documents(objects: &Objects, (of, id): &Id) -> Result<Documents, String> 
         Of::Ssls => {}
     }
     Ok(out)
-}
-
-/// Removes the fields that only describe an object.
-///
-/// # Errors
-/// A field has the wrong type.
-pub fn described(fields: &mut Fields) -> Result<(), String> {
-    fields.text("name")?;
-    fields.text("desc")?;
-    fields.number("create_time")?;
-    fields.number("update_time")?;
-    match fields.take("labels") {
-        None | Some(Value::Object(_)) => Ok(()),
-        Some(_) => Err(fields.wrong("labels", "an object")),
-    }
-}
-
-/// Returns the name of the upstream that is written inside a service.
-pub fn service_upstream(id: &str) -> String {
-    format!("apisix.service.{id}")
-}
-
-/// The parts of a service.
-#[derive(Debug, Default)]
-pub struct Service {
-    /// The upstream that is written inside it.
-    pub upstream: Option<Written>,
-    /// The id of the upstream that it refers to.
-    pub upstream_id: Option<String>,
-    pub plugins: Map<String, Value>,
-    pub hosts: Option<Vec<String>>,
-    pub enable_websocket: Option<bool>,
-}
-
-impl Service {
-    /// Parses a service.
-    ///
-    /// # Errors
-    /// Names a setting that has no counterpart here.
-    pub fn of(mut fields: Fields) -> Result<Self, String> {
-        let enable_websocket = fields.flag("enable_websocket")?;
-        let plugins = fields.take("plugins").map(plugins::map).transpose()?.unwrap_or_default();
-        let hosts = fields.texts("hosts")?;
-        let (upstream, upstream_id) = own_or_named(&mut fields)?;
-        fields.end()?;
-        Ok(Self { upstream, upstream_id, plugins, hosts, enable_websocket })
-    }
-}
-
-/// Returns the upstream of an object: `upstream` as a resource, or `upstream_id`.
-///
-/// # Errors
-/// Both are set, or one of them is wrong.
-pub fn own_or_named(fields: &mut Fields) -> Result<(Option<Written>, Option<String>), String> {
-    match (fields.take("upstream"), fields.take("upstream_id")) {
-        (Some(_), Some(_)) => Err("`upstream` and `upstream_id` exclude each other".to_owned()),
-        (Some(own), None) => Ok((Some(upstream::written(Fields::of(own, "upstream")?)?), None)),
-        (None, Some(id)) => {
-            let id = named(&id).ok_or("`upstream_id` is to be the id of an upstream")?;
-            Ok((None, Some(id)))
-        }
-        (None, None) => Ok((None, None)),
-    }
 }
 
 /// Derives the documents of a certificate object. The key is only in these documents, so they are made as it

@@ -22,10 +22,13 @@ mod consumer;
 mod derive;
 mod fields;
 mod list;
+mod names;
 mod objects;
+mod parts;
 mod plugins;
 mod route;
 mod ssl;
+mod stored;
 mod upstream;
 mod vars;
 
@@ -37,36 +40,30 @@ use axum::response::Response;
 use axum::routing::{any, get};
 use serde_json::{Map, Value, json};
 use tokio::sync::RwLock;
-use tollgate_config::{Kind, kind, masked};
+use tollgate_config::{kind, masked};
 use tollgate_sources::{Change, Condition, Intent, To};
 
 use self::answer::{missing, object, refused, wrong};
-use self::derive::Documents;
 use self::list::Args;
+use self::names::resource_name;
 use self::objects::{Id, Objects, Of, document, key, named, raw_kind};
+use self::parts::Documents;
+use self::stored::stored;
 use crate::access::Asker;
+use crate::admin_context::AdminContext;
 use crate::api::ask;
-use crate::surface::Surface;
-
-/// The prefix of the names of this front's resources.
-const PREFIX: &str = "apisix-";
 
 /// Orders the writes of this front. Writers of routes and certificates, from which nothing else is derived,
 /// hold it shared. Every other write and every deletion holds it exclusively.
 static WRITING: RwLock<()> = RwLock::const_new(());
 
 /// Returns the routes of the front.
-pub fn router(surface: &Surface) -> Router {
+pub fn router(context: &AdminContext) -> Router {
     Router::new()
         .route("/apisix/admin/{kind}", get(list).post(post).put(without_id))
         .route("/apisix/admin/{kind}/{id}", get(one).put(put).patch(patch).delete(delete))
         .route("/apisix/admin/{kind}/{id}/{*rest}", any(deeper))
-        .with_state(surface.clone())
-}
-
-/// Returns the name of the resource that an object becomes.
-fn resource_name(id: &str) -> String {
-    format!("{PREFIX}{id}")
+        .with_state(context.clone())
 }
 
 /// Returns the kind of this name; the error says what to use instead. Credentials have no kind here: their
@@ -98,17 +95,13 @@ fn checked(id: &str) -> Result<(), Box<Response>> {
     }
 }
 
-fn kind_of_upstreams() -> Option<&'static Kind> {
-    kind("upstreams")
-}
-
 /// Returns an object as its client knows it.
 ///
 /// # Errors
 /// The object does not exist, or one of its documents was changed through `/api/v1`.
-fn found(surface: &Surface, objects: &Objects, id: &Id) -> Result<Map<String, Value>, Box<Response>> {
-    let Some(object) = objects.get(id.0, &id.1) else { return Err(Box::new(lost(surface, id))) };
-    if let Some((kind, name)) = changed(surface, objects, id) {
+fn found(context: &AdminContext, objects: &Objects, id: &Id) -> Result<Map<String, Value>, Box<Response>> {
+    let Some(object) = objects.get(id.0, &id.1) else { return Err(Box::new(lost(context, id))) };
+    if let Some((kind, name)) = changed(context, objects, id) {
         let message = format!("it was changed over /api/v1/{kind}/{name}: look at it and change it there");
         return Err(Box::new(wrong(StatusCode::CONFLICT, &message)));
     }
@@ -130,10 +123,10 @@ fn found(surface: &Surface, objects: &Objects, id: &Id) -> Result<Map<String, Va
 }
 
 /// Returns the response for an object that does not exist. A resource of its name may still exist.
-fn lost(surface: &Surface, id: &Id) -> Response {
+fn lost(context: &AdminContext, id: &Id) -> Response {
     let kind = matches!(id.0, Of::Routes | Of::Upstreams).then(|| kind(id.0.name())).flatten();
     let name = resource_name(&id.1);
-    match kind.and_then(|kind| surface.view.get(kind, &name)) {
+    match kind.and_then(|kind| context.view.get(kind, &name)) {
         None => missing(&document(id)),
         Some(_) => {
             let message =
@@ -144,17 +137,17 @@ fn lost(surface: &Surface, id: &Id) -> Response {
 }
 
 /// Returns the first document that differs from what the object derives.
-fn changed(surface: &Surface, objects: &Objects, id: &Id) -> Option<(&'static str, String)> {
+fn changed(context: &AdminContext, objects: &Objects, id: &Id) -> Option<(&'static str, String)> {
     let documents = derive::documents(objects, id).unwrap_or_default();
     documents.into_iter().find_map(|((of, name), value)| {
-        let is = kind(of).and_then(|kind| surface.view.get(kind, &name));
+        let is = kind(of).and_then(|kind| context.view.get(kind, &name));
         (is.as_ref().map(|item| &item.value) != Some(&value)).then_some((of, name))
     })
 }
 
 /// `GET /apisix/admin/{kind}`.
 async fn list(
-    State(surface): State<Surface>,
+    State(context): State<AdminContext>,
     Path(name): Path<String>,
     Query(args): Query<Args>,
 ) -> Response {
@@ -162,23 +155,23 @@ async fn list(
         return answer::plugins(true);
     }
     match known(&name) {
-        Ok(of) => list_of(&surface, of, None, args).await,
+        Ok(of) => list_of(&context, of, None, args).await,
         Err(response) => *response,
     }
 }
 
 /// Lists the objects of a kind; only one consumer's, if they are credentials.
-async fn list_of(surface: &Surface, of: Of, consumer: Option<String>, args: Args) -> Response {
-    let surface = surface.clone();
+async fn list_of(context: &AdminContext, of: Of, consumer: Option<String>, args: Args) -> Response {
+    let context = context.clone();
     let shown = tokio::task::spawn_blocking(move || {
-        let objects = Objects::of(&surface, None);
+        let objects = stored(&context, None);
         let whose = consumer.map(|consumer| format!("{consumer}/"));
         let ids = objects.all(of).map(|(id, _)| id.to_owned());
         let ids = ids.filter(|id| whose.as_ref().is_none_or(|whose| id.starts_with(whose.as_str())));
         let shown = |id: String| {
             let id = (of, id);
-            let value = found(&surface, &objects, &id).ok()?;
-            Some((key(&id), value, version(&surface, &id)))
+            let value = found(&context, &objects, &id).ok()?;
+            Some((key(&id), value, version(&context, &id)))
         };
         ids.collect::<Vec<_>>().into_iter().filter_map(shown).collect::<Vec<_>>()
     });
@@ -192,37 +185,37 @@ async fn list_of(surface: &Surface, of: Of, consumer: Option<String>, args: Args
 }
 
 /// Returns the store version that changed an object last.
-fn version(surface: &Surface, id: &Id) -> Option<u64> {
-    surface.view.get(raw_kind(), &document(id)).and_then(|item| item.version)
+fn version(context: &AdminContext, id: &Id) -> Option<u64> {
+    context.view.get(raw_kind(), &document(id)).and_then(|item| item.version)
 }
 
 /// Returns the objects on which this one can depend. Reads them on a blocking thread.
-async fn objects_of(surface: &Surface, id: &Id) -> Objects {
-    let (surface, id) = (surface.clone(), id.clone());
-    tokio::task::spawn_blocking(move || Objects::of(&surface, Some(&id))).await.unwrap_or_default()
+async fn objects_of(context: &AdminContext, id: &Id) -> Objects {
+    let (context, id) = (context.clone(), id.clone());
+    tokio::task::spawn_blocking(move || stored(&context, Some(&id))).await.unwrap_or_default()
 }
 
 /// `GET /apisix/admin/{kind}/{id}`.
-async fn one(State(surface): State<Surface>, Path((name, id)): Path<(String, String)>) -> Response {
+async fn one(State(context): State<AdminContext>, Path((name, id)): Path<(String, String)>) -> Response {
     if name == "plugins" && id == "list" {
         return answer::plugins(false);
     }
     match known(&name) {
-        Ok(of) => one_of(&surface, &(of, id)).await,
+        Ok(of) => one_of(&context, &(of, id)).await,
         Err(response) => *response,
     }
 }
 
-async fn one_of(surface: &Surface, id: &Id) -> Response {
-    match found(surface, &objects_of(surface, id).await, id) {
-        Ok(value) => object(StatusCode::OK, "get", &key(id), Some(value), version(surface, id)),
+async fn one_of(context: &AdminContext, id: &Id) -> Response {
+    match found(context, &objects_of(context, id).await, id) {
+        Ok(value) => object(StatusCode::OK, "get", &key(id), Some(value), version(context, id)),
         Err(response) => *response,
     }
 }
 
 /// `PUT /apisix/admin/{kind}/{id}`: creates or replaces an object.
 async fn put(
-    State(surface): State<Surface>,
+    State(context): State<AdminContext>,
     asker: Asker,
     Path((name, id)): Path<(String, String)>,
     Query(args): Query<Args>,
@@ -233,28 +226,28 @@ async fn put(
         Err(response) => return *response,
     };
     match body::read(body).await {
-        Ok(entries) => written(&surface, asker, (of, id), Wish::Whole(entries)).await,
+        Ok(entries) => written(&context, asker, (of, id), Wish::Whole(entries)).await,
         Err(message) => wrong(StatusCode::BAD_REQUEST, &message),
     }
 }
 
 /// `PUT /apisix/admin/{kind}`: creates or replaces an object that contains its id, such as a consumer.
 async fn without_id(
-    State(surface): State<Surface>,
+    State(context): State<AdminContext>,
     asker: Asker,
     Path(name): Path<String>,
     Query(args): Query<Args>,
     body: Body,
 ) -> Response {
     match known(&name).and_then(|of| lasting(of, &args)) {
-        Ok(of) => written_by_own_id(&surface, asker, of, None, body).await,
+        Ok(of) => written_by_own_id(&context, asker, of, None, body).await,
         Err(response) => *response,
     }
 }
 
 /// Writes an object that contains its id. With `consumer`, it is a credential of that consumer.
 async fn written_by_own_id(
-    surface: &Surface,
+    context: &AdminContext,
     asker: Asker,
     of: Of,
     consumer: Option<&str>,
@@ -272,7 +265,7 @@ async fn written_by_own_id(
     match checked(&id) {
         Ok(()) => {
             let id = consumer.map_or(id.clone(), |consumer| format!("{consumer}/{id}"));
-            written(surface, asker, (of, id), Wish::Whole(entries)).await
+            written(context, asker, (of, id), Wish::Whole(entries)).await
         }
         Err(response) => *response,
     }
@@ -291,7 +284,7 @@ fn lasting(of: Of, args: &Args) -> Result<Of, Box<Response>> {
 
 /// `POST /apisix/admin/{kind}`: creates an object with an id that the gateway chooses.
 async fn post(
-    State(surface): State<Surface>,
+    State(context): State<AdminContext>,
     asker: Asker,
     Path(name): Path<String>,
     Query(args): Query<Args>,
@@ -308,16 +301,16 @@ async fn post(
         Err(response) => return *response,
     };
     // If two requests choose the same id at once, one of them fails because it exists.
-    let id = format!("{:020}", surface.view.read(|state| state.version) + 1);
+    let id = format!("{:020}", context.view.read(|state| state.version) + 1);
     match body::read(body).await {
-        Ok(entries) => written(&surface, asker, (of, id), Wish::New(entries)).await,
+        Ok(entries) => written(&context, asker, (of, id), Wish::New(entries)).await,
         Err(message) => wrong(StatusCode::BAD_REQUEST, &message),
     }
 }
 
 /// `PATCH /apisix/admin/{kind}/{id}`: merges the body into the object; `null` removes a key.
 async fn patch(
-    State(surface): State<Surface>,
+    State(context): State<AdminContext>,
     asker: Asker,
     Path((name, id)): Path<(String, String)>,
     body: Body,
@@ -327,7 +320,7 @@ async fn patch(
         Err(response) => return *response,
     };
     match body::read(body).await {
-        Ok(patch) => written(&surface, asker, (of, id), Wish::Patch(patch)).await,
+        Ok(patch) => written(&context, asker, (of, id), Wish::Patch(patch)).await,
         Err(message) => wrong(StatusCode::BAD_REQUEST, &message),
     }
 }
@@ -365,7 +358,7 @@ enum Wish {
 }
 
 /// Writes an object and everything derived from it in one transaction, and returns the response.
-async fn written(surface: &Surface, asker: Asker, id: Id, wish: Wish) -> Response {
+async fn written(context: &AdminContext, asker: Asker, id: Id, wish: Wish) -> Response {
     let gone = matches!(wish, Wish::Gone);
     // The dependencies are read first and the changes written later; no conflicting write may come in
     // between.
@@ -376,14 +369,14 @@ async fn written(surface: &Surface, asker: Asker, id: Id, wish: Wish) -> Respons
     } else {
         _read = WRITING.read().await;
     }
-    let (there, wanted) = (surface.clone(), id.clone());
+    let (there, wanted) = (context.clone(), id.clone());
     let planned = tokio::task::spawn_blocking(move || planned(&there, &wanted, wish)).await;
     let changes = match planned {
         Ok(Ok(changes)) => changes,
         Ok(Err(response)) => return *response,
         Err(error) => return wrong(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     };
-    match ask(surface, asker.0, Intent::Changes(changes), false).await {
+    match ask(context, asker.0, Intent::Changes(changes), false).await {
         Err(refusal) => refused(&refusal),
         Ok(done) if gone => answer::audited(object(StatusCode::OK, "delete", &key(&id), None, None), &done),
         Ok(done) => {
@@ -396,17 +389,17 @@ async fn written(surface: &Surface, asker: Asker, id: Id, wish: Wish) -> Respons
                 .iter()
                 .any(|it| it.kind.name == of && it.name == resource_name(&id.1) && it.before.is_some());
             let status = if new && !known { StatusCode::CREATED } else { StatusCode::OK };
-            let value = found(surface, &objects_of(surface, &id).await, &id).ok();
-            answer::audited(object(status, "set", &key(&id), value, version(surface, &id)), &done)
+            let value = found(context, &objects_of(context, &id).await, &id).ok();
+            answer::audited(object(status, "set", &key(&id), value, version(context, &id)), &done)
         }
     }
 }
 
 /// Returns the changes that carry out a wish.
-fn planned(surface: &Surface, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Response>> {
+fn planned(context: &AdminContext, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Response>> {
     let bad = |message: String| Box::new(wrong(StatusCode::BAD_REQUEST, &message));
-    let before = Objects::of(surface, Some(id));
-    let raw = surface.view.get(raw_kind(), &document(id));
+    let before = stored(context, Some(id));
+    let raw = context.view.get(raw_kind(), &document(id));
     let version = raw.as_ref().and_then(|item| item.version);
     let mut condition = Condition::None;
     let entries = match wish {
@@ -416,7 +409,7 @@ fn planned(surface: &Surface, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Re
             Some(entries)
         }
         wish @ (Wish::Patch(_) | Wish::Part(..)) => {
-            let object = found(surface, &before, id)?;
+            let object = found(context, &before, id)?;
             condition = version.map_or(Condition::None, |version| Condition::Version(vec![version]));
             let mut value = Value::Object(object);
             match wish {
@@ -429,7 +422,7 @@ fn planned(surface: &Surface, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Re
         }
         Wish::Gone => {
             if before.get(id.0, &id.1).is_none() {
-                return Err(Box::new(lost(surface, id)));
+                return Err(Box::new(lost(context, id)));
             }
             if let Some(user) = before.users(id).first() {
                 let (name, user) = (resource_name(&id.1), document(user));
@@ -455,7 +448,7 @@ fn planned(surface: &Surface, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Re
             match id.0 {
                 Of::Consumers => {
                     if known.is_none()
-                        && kind("consumers").is_some_and(|kind| surface.view.get(kind, &id.1).is_some())
+                        && kind("consumers").is_some_and(|kind| context.view.get(kind, &id.1).is_some())
                     {
                         return Err(bad(format!(
                             "there is a consumer `{}` already, of /api/v1/consumers or the file",
@@ -473,7 +466,7 @@ fn planned(surface: &Surface, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Re
                 }
                 Of::Ssls => {
                     let key = |name: &str| {
-                        Some(surface.view.get(kind("certificates")?, name)?.value["key"].clone())
+                        Some(context.view.get(kind("certificates")?, name)?.value["key"].clone())
                     };
                     certificates = Some(derive::certificates(&id.1, &mut entries, &key).map_err(bad)?);
                 }
@@ -482,7 +475,7 @@ fn planned(surface: &Surface, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Re
             Some(entries)
         }
     };
-    let gives_ids = surface.plan.borrow().settings.request_id.enabled;
+    let gives_ids = context.plan.borrow().settings.request_id.enabled;
     let mut after = before.clone();
     after.set(id.clone(), entries.clone());
     let raw_to = entries.map_or(To::Gone, |entries| To::Value(Value::Object(entries)));
@@ -518,13 +511,13 @@ fn planned(surface: &Surface, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Re
                 index => format!("{}/{index}", resource_name(&id.1)),
             };
             let there = (0..).map(kept).take_while(|name| {
-                kind("certificates").is_some_and(|kind| surface.view.get(kind, name).is_some())
+                kind("certificates").is_some_and(|kind| context.view.get(kind, name).is_some())
             });
             old.extend(there.map(|name| (("certificates", name), Value::Null)));
             new.extend(certificates.take().unwrap_or_default());
         }
         for ((of, name), _) in old.iter().filter(|(key, _)| !new.contains_key(*key)) {
-            let Some(kind) = kind(of).filter(|kind| surface.view.get(kind, name).is_some()) else { continue };
+            let Some(kind) = kind(of).filter(|kind| context.view.get(kind, name).is_some()) else { continue };
             changes.push(Change { kind, name: name.clone(), to: To::Gone, condition: Condition::None });
         }
         for ((of, name), value) in new {
@@ -535,7 +528,7 @@ fn planned(surface: &Surface, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Re
                     "`plugins/request-id`: requests have no ids: write `request_id: on` in the file";
                 return Err(bad(message.to_owned()));
             }
-            if surface.view.get(kind, &name).is_none_or(|item| item.value != value) {
+            if context.view.get(kind, &name).is_none_or(|item| item.value != value) {
                 changes.push(Change { kind, name, to: To::Value(value), condition: Condition::None });
             }
         }
@@ -545,19 +538,19 @@ fn planned(surface: &Surface, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Re
 
 /// `DELETE /apisix/admin/{kind}/{id}`.
 async fn delete(
-    State(surface): State<Surface>,
+    State(context): State<AdminContext>,
     asker: Asker,
     Path((name, id)): Path<(String, String)>,
 ) -> Response {
     match known(&name) {
-        Ok(of) => written(&surface, asker, (of, id), Wish::Gone).await,
+        Ok(of) => written(&context, asker, (of, id), Wish::Gone).await,
         Err(response) => *response,
     }
 }
 
 /// Serves the paths below an object: its credentials, and its parts.
 async fn deeper(
-    State(surface): State<Surface>,
+    State(context): State<AdminContext>,
     asker: Asker,
     Path((name, id, path)): Path<(String, String, String)>,
     Query(args): Query<Args>,
@@ -569,35 +562,35 @@ async fn deeper(
         ("consumers", [first, rest @ ..]) if first == "credentials" && rest.len() < 2 => {
             let own = rest.first().map(|own| (Of::Credentials, format!("{id}/{own}")));
             match (method, own) {
-                (Method::GET, None) => list_of(&surface, Of::Credentials, Some(id), args).await,
-                (Method::GET, Some(own)) => one_of(&surface, &own).await,
+                (Method::GET, None) => list_of(&context, Of::Credentials, Some(id), args).await,
+                (Method::GET, Some(own)) => one_of(&context, &own).await,
                 (Method::PUT, None) => {
-                    written_by_own_id(&surface, asker, Of::Credentials, Some(&id), body).await
+                    written_by_own_id(&context, asker, Of::Credentials, Some(&id), body).await
                 }
                 (Method::PUT, Some(own)) => match (checked(&rest[0]), body::read(body).await) {
-                    (Ok(()), Ok(entries)) => written(&surface, asker, own, Wish::Whole(entries)).await,
+                    (Ok(()), Ok(entries)) => written(&context, asker, own, Wish::Whole(entries)).await,
                     (Err(response), _) => *response,
                     (_, Err(message)) => wrong(StatusCode::BAD_REQUEST, &message),
                 },
-                (Method::DELETE, Some(own)) => written(&surface, asker, own, Wish::Gone).await,
+                (Method::DELETE, Some(own)) => written(&context, asker, own, Wish::Gone).await,
                 _ => wrong(StatusCode::METHOD_NOT_ALLOWED, "a credential is written as a whole: `PUT` it"),
             }
         }
         ("schema", [kind]) if id == "validate" && method == Method::POST => {
-            validated(&surface, asker, kind, body).await
+            validated(&context, asker, kind, body).await
         }
         _ => match known(&name) {
             Err(response) => *response,
             Ok(_) if method != Method::PATCH => {
                 wrong(StatusCode::NOT_FOUND, "a part of an object has no address here but for `PATCH`")
             }
-            Ok(of) => part(&surface, asker, (of, id), steps, body).await,
+            Ok(of) => part(&context, asker, (of, id), steps, body).await,
         },
     }
 }
 
 /// `POST /apisix/admin/schema/validate/{kind}`: checks an object without writing it.
-async fn validated(surface: &Surface, asker: Asker, kind: &str, body: Body) -> Response {
+async fn validated(context: &AdminContext, asker: Asker, kind: &str, body: Body) -> Response {
     let of = match known(kind) {
         Ok(of) => of,
         Err(response) => return *response,
@@ -612,23 +605,23 @@ async fn validated(surface: &Surface, asker: Asker, kind: &str, body: Body) -> R
         return *response;
     }
     let _read = WRITING.read().await;
-    let there = surface.clone();
+    let there = context.clone();
     let planned = tokio::task::spawn_blocking(move || planned(&there, &(of, id), Wish::Whole(entries))).await;
     let changes = match planned {
         Ok(Ok(changes)) => changes,
         Ok(Err(response)) => return *response,
         Err(error) => return wrong(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     };
-    match ask(surface, asker.0, Intent::Changes(changes), true).await {
+    match ask(context, asker.0, Intent::Changes(changes), true).await {
         Err(refusal) => refused(&refusal),
         Ok(done) => answer::audited(answer::good(), &done),
     }
 }
 
 /// `PATCH /apisix/admin/routes/1/upstream` and the like: replaces that part by the body.
-async fn part(surface: &Surface, asker: Asker, id: Id, steps: Vec<String>, body: Body) -> Response {
+async fn part(context: &AdminContext, asker: Asker, id: Id, steps: Vec<String>, body: Body) -> Response {
     match body::read_any(body).await {
-        Ok(value) if steps.len() <= DEEPEST => written(surface, asker, id, Wish::Part(steps, value)).await,
+        Ok(value) if steps.len() <= DEEPEST => written(context, asker, id, Wish::Part(steps, value)).await,
         Ok(_) => wrong(StatusCode::BAD_REQUEST, "no part of an object is that deep"),
         Err(message) => wrong(StatusCode::BAD_REQUEST, &message),
     }

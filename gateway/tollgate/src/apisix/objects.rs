@@ -9,9 +9,6 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use tollgate_config::{KINDS, Kind, kind};
 
-use super::{PREFIX, route, upstream};
-use crate::surface::Surface;
-
 /// A kind of APISIX object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Of {
@@ -88,47 +85,6 @@ pub fn raw_kind() -> &'static Kind {
 pub struct Objects(BTreeMap<Id, Map<String, Value>>);
 
 impl Objects {
-    /// Returns the stored objects on which `whose` can depend; all of them for `None`. A route depends on no
-    /// other route, and there may be very many, so those are left out.
-    pub fn of(surface: &Surface, whose: Option<&Id>) -> Self {
-        let mut all = Self::default();
-        let wanted = |id: &Id| match whose {
-            Some(whose) if whose.0 == Of::Routes && id.0 == Of::Routes => whose == id,
-            _ => true,
-        };
-        for item in surface.view.list(raw_kind()) {
-            let id = item.name().split_once('/').and_then(|(of, id)| Some((Of::named(of)?, id.to_owned())));
-            if let (Some(id), Value::Object(entries)) = (id.filter(wanted), item.value()) {
-                all.0.insert(id, entries.clone());
-            }
-        }
-        // Older versions stored no objects. Their routes and upstreams are reconstructed from the documents.
-        for of in [Of::Routes, Of::Upstreams] {
-            let Some(kind) = kind(of.name()) else { continue };
-            for item in surface.view.list(kind) {
-                let id = item
-                    .name()
-                    .strip_prefix(PREFIX)
-                    .filter(|id| !id.starts_with("route-") && !id.contains('/'));
-                let id = id.map(|id| (of, id.to_owned()));
-                let Some(id) = id.filter(|id| wanted(id) && !all.0.contains_key(id)) else { continue };
-                let shown = match of {
-                    Of::Routes => {
-                        let own = super::kind_of_upstreams()
-                            .and_then(|kind| surface.view.get(kind, &route::own_upstream(&id.1)));
-                        route::shown(&id.1, item.value(), own.as_ref().map(|own| &own.value))
-                    }
-                    _ => upstream::shown(item.value()),
-                };
-                if let Some(mut shown) = shown {
-                    shown.shift_remove("id");
-                    all.0.insert(id, shown);
-                }
-            }
-        }
-        all
-    }
-
     /// Returns an object.
     pub fn get(&self, of: Of, id: &str) -> Option<&Map<String, Value>> {
         self.0.get(&(of, id.to_owned()))

@@ -6,11 +6,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::derive::{Documents, Service, own_or_named, service_upstream};
 use super::fields::Fields;
+use super::names::{PREFIX, resource_name};
 use super::objects::{Objects, Of, named};
+use super::parts::{Documents, Service, own_or_named, service_upstream};
 use super::plugins::{self, Effect, Origin, Rule, To};
-use super::{consumer, resource_name, upstream, vars};
+use super::{consumer, upstream, vars};
 
 /// Returns the name of the upstream that is written inside a route.
 pub fn own_upstream(id: &str) -> String {
@@ -187,7 +188,7 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
             let service = objects.get(Of::Services, id);
             let service = service.ok_or_else(|| format!("`service_id`: there is no service `{id}`"))?;
             let mut fields = Fields::new(service.clone(), "");
-            super::derive::described(&mut fields)?;
+            super::parts::described(&mut fields)?;
             Service::of(fields)?
         }
     };
@@ -503,7 +504,7 @@ pub fn shown(id: &str, route: &Value, upstream: Option<&Value>) -> Option<Map<St
     if to == own_upstream(id) {
         out.insert("upstream".to_owned(), Value::Object(upstream::shown(upstream?)?));
     } else {
-        out.insert("upstream_id".to_owned(), json!(to.strip_prefix(super::PREFIX)?));
+        out.insert("upstream_id".to_owned(), json!(to.strip_prefix(PREFIX)?));
     }
     out.extend(upstream::timeout_shown(&route["timeouts"]).map(|timeout| ("timeout".to_owned(), timeout)));
     // Settings that this form cannot express would be lost when a client writes it back.

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 use tollgate_config::MASK;
 
-use super::derive::Documents;
 use super::fields::Fields;
+use super::parts::Documents;
 
 /// Derives the documents of a certificate object, and removes the keys from the object. `known` returns the
 /// key of an existing document.
@@ -17,7 +17,7 @@ pub fn documents(
     known: &dyn Fn(&str) -> Option<Value>,
 ) -> Result<Documents, String> {
     let mut fields = Fields::new(object.clone(), "");
-    super::derive::described(&mut fields)?;
+    super::parts::described(&mut fields)?;
     let is_on = match fields.number("status")? {
         None | Some(1) => true,
         Some(0) => false,

@@ -20,7 +20,7 @@ pub struct Written {
 /// # Errors
 /// Names a setting that has no counterpart here.
 pub fn written(mut fields: Fields) -> Result<Written, String> {
-    super::derive::described(&mut fields)?;
+    super::parts::described(&mut fields)?;
     let scheme_name = fields.text("scheme")?;
     let scheme = match scheme_name.as_deref() {
         None | Some("http") => "",

@@ -1,0 +1,28 @@
+//! The state that the pages and the API of the admin listener share.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+use tollgate_observe::AdminState;
+use tollgate_proxy::Rollout;
+use tollgate_sources::{Pending, View};
+
+use crate::access::{Access, Attempts};
+
+/// The state from which pages and API answer. Every handler has a clone, which is cheap.
+#[derive(Clone, Debug)]
+pub struct AdminContext {
+    /// The counters, and whether the gateway is ready.
+    pub admin: AdminState,
+    /// The plan that the workers run or are about to run. Handlers must drop it soon, since a plan is freed
+    /// only when its last holder drops it.
+    pub plan: watch::Receiver<Arc<Rollout>>,
+    /// The contents of the sources.
+    pub view: Arc<View>,
+    /// The queue of changes for the control thread.
+    pub asking: mpsc::Sender<Pending>,
+    /// The access rules, which a reload may change.
+    pub access: watch::Receiver<Arc<Access>>,
+    /// Wrong credentials of the last minute.
+    pub attempts: Arc<Attempts>,
+}

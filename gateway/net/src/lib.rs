@@ -13,6 +13,7 @@ mod listener;
 mod notice;
 mod own;
 mod proxy_protocol;
+mod receive_queue;
 mod runtime;
 mod shortage;
 #[cfg(feature = "simulate")]
@@ -31,10 +32,11 @@ pub use own::{instance_name, set_own_addresses};
 pub use proxy_protocol::{
     LONGEST_PROXY_HEADER, ProxyHeader, ProxyHeaderError, ProxyVersion, parse_proxy_header,
 };
+pub use receive_queue::Peek;
 pub use runtime::{Runtime, spawn, yield_now};
 pub use rustls::pki_types::ServerName;
 pub use shortage::is_shortage;
-pub use stream::{Peek, Stream};
+pub use stream::Stream;
 pub use tls::{
     Certificates, HandshakeError, Negotiated, TlsFault, TlsFaultClass, TlsFaultKind, note_server_name,
 };

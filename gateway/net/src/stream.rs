@@ -23,7 +23,6 @@ use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio::task::coop::{has_budget_remaining, poll_proceed};
 
-pub use self::peek::Peek;
 use crate::detached::Socket;
 #[cfg(feature = "simulate")]
 use crate::simulated;

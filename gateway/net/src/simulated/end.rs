@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::controls::Group;
+use super::conditions::Group;
 use super::trace;
 use super::world::{Happening, World};
 use crate::Peek;

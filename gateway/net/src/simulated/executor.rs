@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use super::controls::Group;
+use super::conditions::Group;
 use super::world::{World, begin, end, with};
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;

@@ -16,6 +16,7 @@
 //! Not simulated: threads that run at the same instant (atomics are not torn), the kernel's poller, and
 //! files.
 
+mod conditions;
 mod controls;
 mod end;
 mod executor;
@@ -25,10 +26,10 @@ mod socket;
 mod trace;
 mod world;
 
+pub use conditions::{Conditions, Group};
 pub use controls::{
-    Conditions, Group, bound, connect_from, elapsed, exceeded, fork, hold, kill, listen, new_group, note,
-    open_sockets, open_to, pause, paused, resolve, say_unasked, scheduled, set_wall_clock, sleep, spawn_in,
-    tasks, with_random,
+    bound, connect_from, elapsed, exceeded, fork, hold, kill, listen, new_group, note, open_sockets, open_to,
+    pause, paused, resolve, say_unasked, scheduled, set_wall_clock, sleep, spawn_in, tasks, with_random,
 };
 pub use executor::{Ended, Limits, Stopped, run};
 pub use meter::Bound as ConnectionBound;

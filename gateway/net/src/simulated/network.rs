@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::controls::Group;
+use super::conditions::Group;
 use super::end::{Connection, End};
 use super::socket::Socket;
 use super::world::{Happening, World, with};

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::controls::Conditions;
+use super::conditions::Conditions;
 use super::end::Connection;
 use super::executor::Tasks;
 use super::meter::Meter;

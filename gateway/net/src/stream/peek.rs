@@ -12,17 +12,7 @@ use tokio::io::Interest;
 use tokio::task::coop::{has_budget_remaining, unconstrained};
 
 use super::{Kind, Stream};
-
-/// The state of a stream's receive queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peek {
-    /// At least one byte.
-    Data,
-    /// The peer closed its direction, and nothing is left to read.
-    End,
-    /// The peer reset the connection.
-    Reset,
-}
+use crate::Peek;
 
 impl Stream {
     /// Returns what can be read, without consuming it; `None`: nothing. Makes a system call only if the

@@ -1,4 +1,5 @@
-//! What must be true in the end.
+//! Checks a run after its end: the records of clients, origins and the gateway's log must agree, and every
+//! rule must hold.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use crate::books::{Asked, Delivery, Got, Pages};
 use crate::gateway::Line;
 use crate::scenario::{Event, Mood, Scenario, cookie};
 
-/// What is not as it must be.
+/// Returns a description of everything that is wrong with a run; empty if nothing is.
 #[must_use]
 pub fn audit(scenario: &Scenario, pages: &Pages, mut lines: Vec<Line>, counts: &Snapshot) -> Vec<String> {
     if let Some(sabotage) = scenario.sabotage {
@@ -26,7 +27,8 @@ pub fn audit(scenario: &Scenario, pages: &Pages, mut lines: Vec<Line>, counts: &
     wrong
 }
 
-/// Nothing that changes the world twice is delivered twice.
+/// Checks that a request that is not idempotent is delivered at most once, and that a body without an end is
+/// never delivered as whole.
 fn deliveries(pages: &Pages, wrong: &mut Vec<String>) {
     let mut times: BTreeMap<u64, usize> = BTreeMap::new();
     for delivery in &pages.deliveries {
@@ -46,7 +48,8 @@ fn deliveries(pages: &Pages, wrong: &mut Vec<String>) {
     }
 }
 
-/// The log has one line for each request, and says of it what its client and the origins say.
+/// Checks that the log has one line for each request, and that the line agrees with the client and the
+/// origins.
 fn log(scenario: &Scenario, pages: &Pages, lines: &[Line], counts: &Snapshot, wrong: &mut Vec<String>) {
     if lines.len() as u64 != counts.requests {
         wrong.push(format!("{} lines for {} requests", lines.len(), counts.requests));
@@ -67,14 +70,14 @@ fn log(scenario: &Scenario, pages: &Pages, lines: &[Line], counts: &Snapshot, wr
             let turned_away = answer.reason.as_deref() == Some("connection_limit");
             match line {
                 None if turned_away => {}
-                // Its line cannot say which request it was: the head never came whole.
+                // The line cannot name the request, because the head never arrived whole.
                 None if answer.reason.as_deref() == Some("header_timeout") => nameless += 1,
                 None => wrong.push(format!("no line for request {number}, which got {answer:?}")),
                 Some(line) => {
                     let reason = answer.reason.as_deref().unwrap_or("-");
                     let agrees = line.status == answer.status
                         && line.bytes_out == answer.length
-                        // What went wrong after the answer was whole is no concern of the client's.
+                        // A failure after the whole answer does not concern the client.
                         && (answer.reason.is_none() || line.reason == reason);
                     if !agrees {
                         wrong.push(format!("request {number} got {answer:?}, its line says {line:?}"));
@@ -86,8 +89,8 @@ fn log(scenario: &Scenario, pages: &Pages, lines: &[Line], counts: &Snapshot, wr
         if delivered > attempts {
             wrong.push(format!("request {number} was delivered {delivered} times in {attempts} attempts"));
         }
-        // Where nothing gets lost, what was sent arrives. A body that turns out to be broken ends its attempt at once: the
-        // endpoint may not have read the head by then.
+        // If nothing is lost, every attempt arrives. A body that turns out to be broken ends its attempt at
+        // once; the endpoint may not have read the head by then.
         let answered = matches!(&asked.got, Got::Whole(answer) if answer.status != 400);
         let given_up = scenario.plans.iter().any(|plan| plan.contains("hedge:"));
         if scenario.mood == Mood::Calm && answered && delivered != attempts && !given_up {
@@ -102,7 +105,7 @@ fn log(scenario: &Scenario, pages: &Pages, lines: &[Line], counts: &Snapshot, wr
     }
 }
 
-/// Everything that was counted in is counted out.
+/// Checks that all gauges are back at zero, and that the counters add up.
 fn counters(counts: &Snapshot, wrong: &mut Vec<String>) {
     if (counts.in_flight, counts.client_connections) != (0, 0) {
         wrong.push(format!(
@@ -128,9 +131,9 @@ fn counters(counts: &Snapshot, wrong: &mut Vec<String>) {
     }
 }
 
-/// A client with a cookie stays with its endpoint.
+/// Checks that a client with a cookie stays at its endpoint.
 fn sticky(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
-    // Where endpoints come and go, or may be taken for unwell, a client has to be given another one.
+    // If endpoints change or may be marked unhealthy, a client has to move to another one.
     let [plan] = scenario.plans.as_slice() else { return };
     let looked_up = scenario.events.iter().any(|(_, event)| matches!(event, Event::LookUp(..)));
     if scenario.mood != Mood::Calm || plan.contains("health:") || looked_up {
@@ -151,7 +154,7 @@ fn sticky(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
     }
 }
 
-/// What each client was promised.
+/// Checks that every request has an outcome, and that every promised one was served.
 fn promises(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
     for (number, asked) in &pages.asked {
         if asked.got == Got::Waiting {
@@ -170,7 +173,7 @@ fn promises(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
     }
 }
 
-/// Where nothing goes wrong, a second attempt is a hedge: no sooner than it may be, and at another endpoint.
+/// If nothing goes wrong, a second delivery must be a hedge: not too early, and at another endpoint.
 fn hedges(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
     let stalled = |(_, event): &(Duration, Event)| matches!(event, Event::Stall(_));
     if scenario.mood != Mood::Calm || scenario.events.iter().any(stalled) {
@@ -206,7 +209,8 @@ fn hedges(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
     }
 }
 
-/// Requests are turned away for want of means while there is one, and then they are.
+/// Checks that requests are shed for lack of resources only during such a lack, and that all of them are shed
+/// when they must be.
 fn pressure(pages: &Pages, wrong: &mut Vec<String>) {
     for (request, asked) in &pages.asked {
         let shed = matches!(&asked.got, Got::Whole(answer) if answer.reason.as_deref() == Some("overload"));
@@ -224,7 +228,7 @@ fn pressure(pages: &Pages, wrong: &mut Vec<String>) {
     }
 }
 
-/// Returns whether a request was under way at any moment of this time.
+/// Returns whether a request was in progress at any moment of this period.
 fn meets(asked: &Asked, (from, until, _): &(Duration, Duration, u8)) -> bool {
     asked.at <= *until && asked.until >= *from
 }

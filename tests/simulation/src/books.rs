@@ -1,4 +1,5 @@
-//! What happened: what was asked, what origins saw, what clients got, what the gateway wrote down.
+//! The record of a run: requests sent, deliveries at origins, outcomes at clients, and violations. Clients
+//! and origins write it while they run; `audit` reads it after the end.
 
 use std::cell::{Ref, RefCell, RefMut};
 use std::collections::BTreeMap;
@@ -9,63 +10,63 @@ use tollgate_net::simulated;
 
 use crate::scenario::{Ask, Body};
 
-/// The books of a run.
+/// A shared handle to the record of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Books(Rc<RefCell<Pages>>);
 
-/// What is in them.
+/// The contents of the record.
 #[derive(Debug, Default)]
 pub struct Pages {
-    /// Every request that a client began to send, by its number.
+    /// Every request that a client started to send, by its number.
     pub asked: BTreeMap<u64, Asked>,
-    /// Every request that an origin read the head of, in order.
+    /// Every request whose head an origin read, in order.
     pub deliveries: Vec<Delivery>,
-    /// What must not be, seen at once.
+    /// Violations that a party noticed at once.
     pub violations: Vec<String>,
-    /// From when to when which priorities were turned away for want of means: those below this one.
+    /// Periods of lacking resources: their start and end, and the priority below which requests were shed.
     pub pressed: Vec<(Duration, Duration, u8)>,
-    /// Connections on which a client got the gateway's refusal before it could ask.
+    /// Connections on which a client got the gateway's refusal before it could send a request.
     pub turned_away: u64,
 }
 
-/// A request as its client sees it.
+/// A request from its client's point of view.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Method.
+    /// The method.
     pub method: String,
-    /// Whether it has a body.
+    /// Whether the request has a body.
     pub body: bool,
-    /// Whether its body breaks off in what is no chunk.
+    /// Whether the body breaks off with an invalid chunk.
     pub broken: bool,
-    /// When it began.
+    /// When the client started to send it, in virtual time.
     pub at: Duration,
-    /// When it ended.
+    /// When it ended; `Duration::MAX` before that.
     pub until: Duration,
-    /// What the client got.
+    /// Its outcome.
     pub got: Got,
 }
 
-/// What a client got.
+/// The outcome of a request at its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Got {
-    /// Nothing yet.
+    /// No outcome yet.
     Waiting,
-    /// No connection.
+    /// The connection was refused.
     NoConnection,
-    /// A whole answer.
+    /// The client received a whole answer.
     Whole(Answer),
     /// The connection ended, or was reset, before a whole answer.
     Cut {
-        /// The status, if so much came.
+        /// The status, if the head arrived.
         status: Option<u16>,
     },
-    /// Nothing: the answer before had said that the connection ends with it.
+    /// No answer: the previous answer had announced the end of the connection.
     Told,
-    /// The client itself left before.
+    /// The client itself closed before.
     Left,
-    /// A tunnel.
+    /// The request became a tunnel.
     Tunnel {
-        /// Whether all that was sent came back, and then the end.
+        /// Whether all bytes came back, followed by the end.
         whole: bool,
     },
 }
@@ -73,17 +74,17 @@ pub enum Got {
 /// A whole answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Status.
+    /// The status.
     pub status: u16,
-    /// `Tollgate-Reason`, if the gateway made it.
+    /// `Tollgate-Reason`, if the gateway generated the answer.
     pub reason: Option<String>,
-    /// The delivery that it answers; `None`: the gateway made it.
+    /// The delivery that it answers; `None` if the gateway generated it.
     pub delivery: Option<usize>,
-    /// Bytes of its body.
+    /// The length of its body, in bytes.
     pub length: usize,
 }
 
-/// A request as an origin sees it.
+/// A request from an origin's point of view.
 #[derive(Clone, Debug)]
 pub struct Delivery {
     /// The request's number.
@@ -92,50 +93,50 @@ pub struct Delivery {
     pub origin: usize,
     /// The upstream's number.
     pub upstream: usize,
-    /// Its `Cookie`.
+    /// The `Cookie` field.
     pub cookie: Option<String>,
-    /// When its head was there.
+    /// When its head had arrived, in virtual time.
     pub at: Duration,
-    /// Whether its body came whole.
+    /// Whether its body arrived whole.
     pub whole: bool,
-    /// What was answered.
+    /// The answer that the origin gave; `None` before that.
     pub answer: Option<Planned>,
 }
 
-/// An answer that an origin makes.
+/// The answer that an origin intends to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planned {
-    /// Status.
+    /// The status.
     pub status: u16,
-    /// Bytes that a client must take for the body.
+    /// The length that a client must count for the body, in bytes.
     pub length: usize,
-    /// Whether the stream's end is the body's.
+    /// Whether the end of the stream marks the end of the body.
     pub to_the_end: bool,
-    /// Whether it was said to its end.
+    /// Whether the origin sent it to its end.
     pub finished: bool,
-    /// Whether the end of an unfinished one can be told from that of a finished one.
+    /// Whether a client can tell an unfinished answer from a finished one.
     pub detectable: bool,
 }
 
 impl Books {
-    /// To look.
+    /// Borrows the record for reading.
     #[must_use]
     pub fn look(&self) -> Ref<'_, Pages> {
         self.0.borrow()
     }
 
-    /// To write.
+    /// Borrows the record for writing.
     pub fn write(&self) -> RefMut<'_, Pages> {
         self.0.borrow_mut()
     }
 
-    /// Something that must not be.
+    /// Records a violation, and notes it in the trace.
     pub fn violation(&self, text: String) {
         simulated::note(&format!("VIOLATION: {text}"));
         self.write().violations.push(text);
     }
 
-    /// A request begins to be sent.
+    /// Records that a client starts to send a request.
     pub fn ask(&self, ask: &Ask) {
         let Ask { number, method, body, .. } = ask;
         simulated::note(&format!("ask {number} {method}"));
@@ -150,7 +151,7 @@ impl Books {
         self.write().asked.insert(*number, asked);
     }
 
-    /// What its client got.
+    /// Records the outcome of a request. A second outcome of the same request is a violation.
     pub fn got(&self, number: u64, got: Got) {
         simulated::note(&format!("got {number} {got:?}"));
         let mut pages = self.write();
@@ -164,7 +165,7 @@ impl Books {
         }
     }
 
-    /// An origin read a head. Gives the delivery's number.
+    /// Records that an origin read a head. Returns the delivery's number.
     pub fn deliver(&self, request: u64, (origin, upstream): (usize, usize), cookie: Option<String>) -> usize {
         let mut pages = self.write();
         let at = simulated::elapsed();

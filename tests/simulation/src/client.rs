@@ -1,4 +1,4 @@
-//! Clients: they ask, check what they get, and some behave badly.
+//! Clients of the simulation: they send requests and check the answers, and some misbehave.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -16,12 +16,12 @@ use crate::sabotage::Sabotage;
 use crate::scenario::{Ask, Batch, Body, ClientPlan, GATEWAY, Leave};
 use crate::wire::{Broken, Pace, Reader, Wire};
 
-/// How long a client waits for `100 Continue` before it sends its body all the same (RFC 9110, 10.1.1).
+/// How long a client waits for `100 Continue` before it sends its body anyway (RFC 9110, 10.1.1).
 const CONTINUE: Duration = Duration::from_millis(300);
 
-/// How often a client looks whether its body has gone.
+/// How often a client checks whether its body has been sent.
 const WRITTEN: Duration = Duration::from_millis(1);
-/// How long a client sends the rest of a body behind its answer.
+/// How long a client continues to send its body after the answer.
 const REST: Duration = Duration::from_secs(1);
 
 /// Plays a client to its end.
@@ -36,7 +36,7 @@ pub async fn play(plan: ClientPlan, books: Books, sabotage: Option<Sabotage>) {
         if batch.fresh || !line.as_ref().is_some_and(Line::is_open) {
             port += 1;
             let local = SocketAddr::new(IpAddr::V4(plan.address), port);
-            // The old one closes first, as a client with one connection does.
+            // The old connection closes first, as for a client with one connection.
             drop(line.take());
             line = Line::open(local, &plan, &books, (&jar, sabotage)).await;
         }
@@ -66,7 +66,7 @@ struct Line {
 struct Jar(Rc<RefCell<BTreeMap<String, String>>>);
 
 impl Jar {
-    /// Takes what an answer sets.
+    /// Stores the cookies that an answer sets.
     fn take(&self, head: &Head) {
         for (_, value) in head.fields.iter().filter(|(name, _)| name == "set-cookie") {
             let pair = value.split(';').next().unwrap_or_default();
@@ -76,7 +76,7 @@ impl Jar {
         }
     }
 
-    /// As a request has them.
+    /// Returns the cookies as a `Cookie` line, or `None` if there are none.
     fn line(&self) -> Option<String> {
         let jar = self.0.borrow();
         let pairs: Vec<_> = jar.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -90,14 +90,14 @@ impl Drop for Line {
     }
 }
 
-/// What a writer is told, and tells.
+/// The state that the writing and the reading task of a batch share.
 #[derive(Debug, Default)]
 struct Progress {
-    /// `100 Continue` has come, or an answer.
+    /// `100 Continue` or an answer has arrived.
     go_on: Cell<bool>,
-    /// All was written.
+    /// Everything was written.
     written: Cell<bool>,
-    /// The client has left.
+    /// The client has closed.
     left: Cell<bool>,
 }
 
@@ -118,7 +118,7 @@ impl Line {
         self.open
     }
 
-    /// Sends a batch and takes its answers.
+    /// Sends a batch and reads its answers.
     async fn batch(&mut self, batch: &Batch, says_last: bool) {
         for ask in &batch.asks {
             self.books.ask(ask);
@@ -156,8 +156,9 @@ impl Line {
                 }
             }
         }
-        // An answer may arrive before the body has gone. The body still ends before the next request begins (RFC 9112, 9.3),
-        // or the client takes another connection, since the gateway awaits it for 2 s only.
+        // An answer may arrive before the whole body was sent. The body must end before the next request
+        // begins (RFC 9112, 9.3). Otherwise the client takes another connection, because the gateway waits
+        // for the body for 2 s only.
         let mut waited = Duration::ZERO;
         while self.open && !progress.written.get() && !progress.left.get() {
             simulated::sleep(WRITTEN).await;
@@ -170,7 +171,7 @@ impl Line {
         }
     }
 
-    /// Takes one answer. Says whether the connection goes on.
+    /// Reads one answer. Returns the outcome, and whether the connection stays open.
     async fn answer(&mut self, ask: &Ask, progress: &Progress) -> Result<(Got, bool), (Broken, Option<u16>)> {
         let head = loop {
             let head = self.reader.head().await.map_err(|broken| (broken, None))?;
@@ -201,13 +202,13 @@ impl Line {
         }
         let keeps =
             if ask.old { head.lists("connection", "keep-alive") } else { !head.lists("connection", "close") };
-        // Where the answer is earlier than the fault in the body, it cannot say that the connection ends with the fault.
+        // An answer before the fault in the body cannot announce that the connection ends with the fault.
         let is_broken = matches!(ask.body, Body::Broken(_));
         let goes_on = keeps && framing != Framing::Close && !ask.close && !ask.old && !is_broken;
         Ok((Got::Whole(Answer { status, reason, delivery, length }), goes_on))
     }
 
-    /// Returns whether an answer is this request's. Gives the delivery that it answers.
+    /// Checks that an answer belongs to this request. Returns the delivery that it answers.
     fn check_head(&self, ask: &Ask, head: &Head) -> Result<Option<usize>, String> {
         let Some(id) = head.get("x-id") else {
             return match head.get("tollgate-reason") {
@@ -230,7 +231,7 @@ impl Line {
         Ok(Some(delivery))
     }
 
-    /// Returns whether what ends like a whole answer is one.
+    /// Checks that an answer that ends like a whole one is whole.
     fn check_whole(
         &self,
         ask: &Ask,
@@ -255,7 +256,7 @@ impl Line {
         Ok(())
     }
 
-    /// Sends through a tunnel what must come back.
+    /// Sends bytes through a tunnel, and checks that they come back.
     async fn tunnel(
         &mut self,
         ask: &Ask,
@@ -325,7 +326,7 @@ async fn send((wire, batch, jar): (Wire, Batch, Jar), progress: Rc<Progress>, sa
     }
 }
 
-/// Writes in pieces, and no more than the budget. Says whether all was written.
+/// Writes in pieces, and no more than the budget. Returns whether everything was written.
 async fn piecewise(wire: &Wire, bytes: &[u8], pace: Pace, budget: &mut Option<usize>) -> bool {
     let most = budget.unwrap_or(usize::MAX).min(bytes.len());
     for piece in bytes[..most].chunks(pace.piece) {
@@ -342,7 +343,7 @@ async fn piecewise(wire: &Wire, bytes: &[u8], pace: Pace, budget: &mut Option<us
     most == bytes.len()
 }
 
-/// A request's head and body.
+/// Returns a request's head and body.
 fn request(ask: &Ask, jar: &Jar) -> (Vec<u8>, Vec<u8>) {
     let Ask { number, method, route, .. } = ask;
     let version = if ask.old { "1.0" } else { "1.1" };
@@ -370,7 +371,7 @@ fn request(ask: &Ask, jar: &Jar) -> (Vec<u8>, Vec<u8>) {
         Body::Broken(length) => {
             head.push_str("Transfer-Encoding: chunked\r\n");
             chunk(&mut body, &bytes);
-            // Half of the next size, or none at all.
+            // A size with a blank after it, or a negative size.
             body.extend_from_slice(if length % 2 == 0 { b"5 \r\nabcde\r\n0\r\n\r\n" } else { b"-1\r\n\r\n" });
         }
         Body::Chunked(size, _, trailers) => {

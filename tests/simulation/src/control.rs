@@ -1,4 +1,5 @@
-//! The control thread's part: it gives plans to the workers, runs the probes, and knows which plans are in force.
+//! The control thread of the simulation: it gives plans to the workers, runs the probes, and knows which
+//! plans are in force.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,26 +19,26 @@ use tollgate_upstream::health::Health;
 use crate::directory::Directory;
 use crate::scenario::{UPSTREAMS, ports};
 
-/// From when the last worker runs a plan until nobody acts on a place that was had under the one before: longer than a
-/// worker is ever paused.
+/// The time after the last worker runs a plan in which a permit of the previous plan may still be used:
+/// longer than the longest pause of a worker.
 const LATEST: Duration = Duration::from_millis(300);
 
-/// What the control thread works with.
+/// The handles that the control thread works with.
 #[derive(Debug)]
 pub struct Desk {
     /// The workers' mailboxes.
     pub mailboxes: Vec<Mailbox>,
     /// The counters.
     pub registry: Arc<Registry>,
-    /// What the workers share of upstreams.
+    /// The state of upstreams that the workers share.
     pub shared: Arc<Shared>,
-    /// What is looked up.
+    /// The endpoints that look-ups find.
     pub directory: Rc<Directory>,
-    /// Which plans are in force.
+    /// The plans in force.
     pub in_force: Rc<InForce>,
 }
 
-/// Gives plans to the workers as they come, in the order in which the gateway's own control thread does it.
+/// Gives plans to the workers as they arrive, with the same steps as the gateway's own control thread.
 pub async fn run(first: Arc<Rollout>, mut plans: UnboundedReceiver<Plan>, desk: Desk) {
     let Ok(timers) = Timers::start() else { return };
     let seed = simulated::with_random(|rng| rng.u64(..));
@@ -51,7 +52,7 @@ pub async fn run(first: Arc<Rollout>, mut plans: UnboundedReceiver<Plan>, desk: 
         desk.in_force.began(&next);
         let (receipt, receipts) = Receipt::new();
         for mailbox in &desk.mailboxes {
-            // One that has drained is gone.
+            // A drained worker no longer receives.
             let _ = mailbox.send(Control::Plan(next.clone(), Some(receipt.clone())));
         }
         drop(receipt);
@@ -59,9 +60,9 @@ pub async fn run(first: Arc<Rollout>, mut plans: UnboundedReceiver<Plan>, desk: 
         let (directory, in_force, generation) =
             (desk.directory.clone(), desk.in_force.clone(), next.generation());
         tollgate_net::spawn(async move {
-            // None of them can fail: no socket goes with it.
+            // No receipt can fail, because no socket is sent with the plan.
             let _ = receipts.all().await;
-            // A place that was taken under the plan before may be used a moment later: its task has yet to have its turn.
+            // A permit from the previous plan may be used a moment later, when its task is polled.
             simulated::sleep(LATEST).await;
             in_force.settled(generation);
             directory.forget(gone);
@@ -70,18 +71,19 @@ pub async fn run(first: Arc<Rollout>, mut plans: UnboundedReceiver<Plan>, desk: 
     }
 }
 
-/// Plans that a worker may still be running, the oldest first.
+/// The plans that a worker may still be running, the oldest first.
 #[derive(Debug, Default)]
 pub struct InForce {
     plans: RefCell<Vec<(u64, BTreeMap<String, Caps>)>>,
-    /// The highest limit that an adaptive one of each upstream may ever have had.
+    /// The highest adaptive limit that each upstream may ever have had.
     adaptive: RefCell<BTreeMap<String, u32>>,
-    /// All that there ever were.
+    /// All plans that ever existed.
     all: RefCell<Vec<Weak<Rollout>>>,
 }
 
 impl InForce {
-    /// A plan goes to the workers: its caps hold beside those of the plans before it, until all have taken it over.
+    /// Records that a plan goes to the workers. Its limits apply together with those of earlier plans, until
+    /// all workers have taken it over.
     pub fn began(&self, rollout: &Arc<Rollout>) {
         let caps = rollout.upstreams.iter();
         let caps = caps.map(|upstream| (upstream.name.clone(), upstream.rules.caps.clone())).collect();
@@ -96,13 +98,13 @@ impl InForce {
         self.bound();
     }
 
-    /// All workers have taken over this plan.
+    /// Records that all workers have taken over this plan.
     pub fn settled(&self, generation: u64) {
         self.plans.borrow_mut().retain(|(older, _)| *older >= generation);
         self.bound();
     }
 
-    /// Returns the caps of an upstream, if all workers run the same plan and it has them.
+    /// Returns the limits of an upstream, if all workers run the same plan and it names the upstream.
     #[must_use]
     pub fn caps(&self, upstream: &str) -> Option<Caps> {
         match self.plans.borrow().as_slice() {
@@ -111,29 +113,29 @@ impl InForce {
         }
     }
 
-    /// Returns the highest limit that an upstream's adaptive one may ever have had.
+    /// Returns the highest adaptive limit that an upstream may ever have had.
     #[must_use]
     pub fn adaptive_max(&self, upstream: &str) -> u32 {
         self.adaptive.borrow().get(upstream).copied().unwrap_or_default()
     }
 
-    /// Returns the last plan, if somebody still has it.
+    /// Returns the latest plan, if a handle to it still exists.
     #[must_use]
     pub fn newest(&self) -> Option<Arc<Rollout>> {
         self.all.borrow().last().and_then(Weak::upgrade)
     }
 
-    /// Plans that somebody still has.
+    /// Returns how many plans still have a handle.
     #[must_use]
     pub fn alive(&self) -> usize {
         self.all.borrow().iter().filter(|plan| plan.strong_count() > 0).count()
     }
 
-    /// Has the network watch what may be open at most.
+    /// Tells the simulated network how many connections may be open.
     fn bound(&self) {
         let plans = self.plans.borrow();
         for (index, name) in UPSTREAMS.iter().enumerate() {
-            // One that no plan names gets no new connections, but keeps those that it has.
+            // An upstream that no plan names gets no new connections, but keeps its existing ones.
             let most = |cap: fn(&Caps) -> Option<u32>| {
                 let caps = plans.iter().filter_map(|(_, caps)| caps.get(*name));
                 caps.map(|caps| cap(caps).map_or(usize::MAX, |cap| cap as usize)).max()

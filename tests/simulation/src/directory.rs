@@ -1,4 +1,4 @@
-//! What stands for name servers: the endpoints of upstreams that are looked up, and who hears of them.
+//! The simulated DNS: the endpoints of upstreams that are looked up, and the upstreams that follow them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tollgate_plan::{Endpoint, Plan};
 use tollgate_upstream::{Shared, UpstreamState};
 
-/// Endpoints by upstream, and the upstreams whose plan has them looked up.
+/// Endpoints by upstream, and the upstreams whose plan looks them up.
 #[derive(Debug)]
 pub struct Directory {
     shared: Arc<Shared>,
@@ -16,13 +16,13 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Nothing is known.
+    /// Creates a directory without entries.
     #[must_use]
     pub fn new(shared: &Arc<Shared>) -> Self {
         Self { shared: shared.clone(), known: RefCell::default(), followed: RefCell::default() }
     }
 
-    /// An upstream has these endpoints from now on; whoever has them looked up hears of it.
+    /// Sets the endpoints of an upstream. If its plan looks them up, the upstream gets them at once.
     pub fn say(&self, upstream: &str, endpoints: Vec<Endpoint>) {
         let endpoints: Arc<[Endpoint]> = endpoints.into();
         if let Some(state) = self.followed.borrow().get(upstream) {
@@ -31,7 +31,8 @@ impl Directory {
         self.known.borrow_mut().insert(upstream.to_owned(), endpoints);
     }
 
-    /// Follows what a plan has looked up, before any worker gets it. Gives those that are no longer looked up.
+    /// Follows the upstreams that a plan looks up, before any worker gets the plan. Returns the upstreams
+    /// that are no longer looked up.
     pub fn apply(&self, plan: &Plan) -> Vec<Arc<UpstreamState>> {
         let wanted = |name: &str| {
             plan.upstreams.iter().any(|upstream| upstream.name == name && upstream.discover.is_some())
@@ -51,7 +52,8 @@ impl Directory {
         gone
     }
 
-    /// No worker's plan has these looked up any longer, unless a later one has.
+    /// Clears the discovered endpoints of these upstreams, unless a later plan looks them up. No worker runs
+    /// a plan that does.
     pub fn forget(&self, gone: Vec<Arc<UpstreamState>>) {
         let followed = self.followed.borrow();
         let gone = gone.into_iter().filter(|state| !followed.contains_key(&state.name));

@@ -1,4 +1,5 @@
-//! The gateway of a simulation: the real workers, without threads and without a kernel.
+//! The gateway of a simulation: the real workers without threads and without a kernel. `run` and `script`
+//! start it.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -18,22 +19,22 @@ use crate::control::{self, InForce};
 use crate::directory::Directory;
 use crate::scenario::GATEWAY;
 
-/// How long the log's writer, a thread of the real world, may take.
+/// How long the log's writer, a real thread, may take to finish.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What outlives the world.
+/// The parts of the gateway that outlive the simulated world.
 #[derive(Debug)]
 pub struct Office {
     log: AccessLog,
     directory: TempDir,
-    /// Its counters.
+    /// The counters.
     pub registry: Arc<Registry>,
-    /// Made in the world: its times count from when it was made.
+    /// Created inside the world, because its times count from its creation.
     shared: OnceCell<Arc<Shared>>,
     loads: Arc<Loads>,
 }
 
-/// A line of the log.
+/// A line of the access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// `status`.
@@ -49,10 +50,10 @@ pub struct Line {
 }
 
 impl Office {
-    /// Opens the log.
+    /// Opens the log for `workers` workers.
     ///
     /// # Errors
-    /// As the file system.
+    /// Returns an error if the log's file cannot be created.
     pub fn open(workers: usize) -> std::io::Result<Self> {
         let directory = tempfile::tempdir()?;
         let log = AccessLog::start(LogConfig {
@@ -68,15 +69,16 @@ impl Office {
         })
     }
 
-    /// What the workers share of upstreams.
+    /// Returns the state of upstreams that the workers share.
     pub fn shared(&self) -> &Arc<Shared> {
         self.shared.get_or_init(Shared::new)
     }
 
-    /// When the world is gone: the log's lines, and what the workers have left behind.
+    /// Closes the log after the end of the world. Returns its lines, the counters, and a description of each
+    /// leak.
     ///
     /// # Errors
-    /// As the file system.
+    /// Returns an error if the log's file cannot be read.
     pub fn close(self) -> std::io::Result<(Vec<Line>, Snapshot, Vec<String>)> {
         let mut left = Vec::new();
         if !self.log.close(PATIENCE) {
@@ -118,13 +120,13 @@ impl Office {
 #[derive(Debug)]
 pub struct Gateway {
     mailboxes: Vec<Mailbox>,
-    /// Those of the workers, and last that of the control thread.
+    /// The groups of the workers, followed by the group of the control thread.
     groups: Vec<Group>,
-    /// Where the control thread gets its plans.
+    /// The channel by which the control thread gets its plans.
     plans: UnboundedSender<Plan>,
-    /// What is looked up.
+    /// The endpoints that look-ups find.
     pub directory: Rc<Directory>,
-    /// Which plans are in force.
+    /// The plans in force.
     pub in_force: Rc<InForce>,
     registry: Arc<Registry>,
     loads: Arc<Loads>,
@@ -133,10 +135,10 @@ pub struct Gateway {
     failures: Rc<RefCell<Vec<String>>>,
 }
 
-/// A plan from its text.
+/// Compiles a plan from its text.
 ///
 /// # Panics
-/// Panics if it is none: a scenario's plans are right.
+/// Panics if the text is not valid; the plans of scenarios always are.
 #[must_use]
 pub fn plan(text: &str) -> Plan {
     let loaded = tollgate_config::from_text("plan.yaml", text, &|_| None);
@@ -148,7 +150,8 @@ pub fn plan(text: &str) -> Plan {
 }
 
 impl Gateway {
-    /// Starts the workers and the control thread, each in a group of its own. What is looked up is in the directory.
+    /// Starts the workers and the control thread, each in a group of its own. `directory` holds the endpoints
+    /// for look-ups.
     #[must_use]
     pub fn start(workers: usize, plan: Plan, directory: Directory, office: &Office) -> Self {
         let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| Mailbox::new()).unzip();
@@ -181,7 +184,8 @@ impl Gateway {
                 }
                 simulated::note(&format!("worker {id} has ended"));
                 running.set(running.get() - 1);
-                // The thread of a real worker drops what it left behind: idle connections above all.
+                // When a real worker's thread ends, it drops everything that is left, above all idle
+                // connections.
                 simulated::kill(group);
             });
             groups.push(group);
@@ -212,62 +216,63 @@ impl Gateway {
         }
     }
 
-    /// A worker's group; the one after the last worker's is that of the control thread.
+    /// Returns a worker's group. The index after the last worker is the control thread.
     #[must_use]
     pub fn group(&self, worker: usize) -> Group {
         self.groups[worker]
     }
 
-    /// Returns every group: those of the workers, and last that of the control thread.
+    /// Returns all groups: those of the workers, followed by the control thread's group.
     #[must_use]
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// Its counters.
+    /// Returns the current counters.
     #[must_use]
     pub fn counts(&self) -> Snapshot {
         self.registry.snapshot()
     }
 
-    /// Places for client connections that are taken.
+    /// Returns how many client connections are counted as open.
     #[must_use]
     pub fn places(&self) -> usize {
         self.loads.total()
     }
 
-    /// What the workers share of upstreams, as long as anybody has it.
+    /// Returns the state of upstreams that the workers share, while a handle to it exists.
     #[must_use]
     pub fn shared(&self) -> Option<Arc<Shared>> {
         self.shared.upgrade()
     }
 
-    /// Returns all workers. Each hears of it when it has its turn.
+    /// Sends a message to all workers. Each receives it at its next turn.
     pub fn tell(&self, control: impl Fn() -> Control) {
         for mailbox in &self.mailboxes {
-            // One that has drained is gone.
+            // A drained worker no longer receives.
             let _ = mailbox.send(control());
         }
     }
 
-    /// Requests below this priority are turned away from now on, as when memory is short.
+    /// Sheds requests below this priority from now on, as when memory is short.
     pub fn press(&self, below: u8) {
         self.loads.pressure.set(below, u64::MAX);
     }
 
-    /// Has the control thread give all workers another plan.
+    /// Sends another plan to the control thread, which gives it to all workers.
     pub fn change(&self, plan: Plan) {
-        // It listens for as long as the world stands.
+        // The control thread receives for as long as the world exists.
         let _ = self.plans.send(plan);
     }
 
-    /// Waits until all workers have ended. Then no connection is left, nor anything else once their runtimes are gone.
+    /// Waits until all workers have ended, and returns the errors and leaked sockets. Once the runtimes are
+    /// dropped, nothing may be left.
     pub async fn ended(&self) -> Vec<String> {
         while self.running.get() > 0 {
             simulated::sleep(Duration::from_millis(10)).await;
         }
         let mut left = self.failures.borrow().clone();
-        // As a thread ends: its runtime drops all tasks.
+        // When a thread ends, its runtime drops all tasks.
         for (worker, group) in self.groups.iter().enumerate() {
             simulated::kill(*group);
             let open = simulated::open_sockets(*group);

@@ -1,16 +1,16 @@
 //! The proxy between simulated clients and origins, deterministic from a seed.
 //!
-//! A seed makes a `Scenario`: a plan and its changes, workers, clients, origins, and what goes wrong when. `run`
-//! plays it in a simulated world (`tollgate_net::simulated`): the workers are the real ones, only the network, the
-//! time and the randomness below them are not. What clients got, what origins saw and what the gateway wrote down is
-//! kept in `Books`, which must agree in the end (`audit`).
+//! A seed makes a `Scenario`: plans, workers, clients, origins, and the faults with their times. `run` plays
+//! it in a simulated world (`tollgate_net::simulated`): the workers are real; only the network, the time and
+//! the randomness below them are simulated. `Books` records the requests of clients, the deliveries at
+//! origins and the outcomes. At the end, `audit` checks that the record agrees with the gateway's log.
 //!
-//! - `scenario`: what a seed becomes.
-//! - `client`, `origin`: the parties, on raw bytes, by a reader of their own (`wire`).
-//! - `gateway`: the workers, their drain, their log; `control`: their plans; `directory`: what is looked up.
-//! - `books`: what happened; `audit`: what must be true of it.
-//! - `watch`: what must be true all the time; `rest`: what must be left when all have gone.
-//! - `sabotage`: what tests have go wrong, to see that all of these find it.
+//! - `scenario`: generates a scenario from a seed.
+//! - `client`, `origin`: the parties, on raw bytes, with a reader of their own (`wire`).
+//! - `gateway`: the workers, their drain, their log; `control`: their plans; `directory`: the simulated DNS.
+//! - `books`: the record of a run; `audit`: the checks of it after the end.
+//! - `watch`: the checks during a run; `rest`: the check for leaks once all clients are done.
+//! - `sabotage`: faults that tests inject, to see that these checks find them.
 //!
 //! `make simulate` runs thousands of seeds; `make simulate SEED=n` one, with its trace.
 #![cfg(feature = "simulate")]

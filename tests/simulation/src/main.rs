@@ -1,4 +1,4 @@
-//! `make simulate`: many seeds, or one with its trace.
+//! The program behind `make simulate`: plays many seeds, or one with its trace.
 #![allow(clippy::print_stdout)]
 
 use std::process::ExitCode;
@@ -39,7 +39,7 @@ fn one(seed: u64) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// One seed in so many is played twice, to see that both times the same happens.
+/// One seed in 50 is played twice, to check that both runs are the same.
 const AGAIN: u64 = 50;
 
 fn many(first: u64, count: u64) -> ExitCode {

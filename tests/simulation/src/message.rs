@@ -1,5 +1,5 @@
-//! Heads and framings, as clients and origins of the simulation read and write them. Nothing here comes from the
-//! gateway: a mistake in its codec must not hide behind itself.
+//! Heads and framings, as clients and origins of the simulation read and write them. Nothing here is shared
+//! with the gateway, so that a mistake in its codec cannot hide behind itself.
 
 use std::fmt::Write;
 
@@ -8,28 +8,28 @@ use std::fmt::Write;
 pub struct Head {
     /// The first line.
     pub start: String,
-    /// Names in lower case, and values.
+    /// The fields: names in lower case, and values.
     pub fields: Vec<(String, String)>,
 }
 
-/// How long a body is.
+/// How the end of a body is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// There is none.
+    /// There is no body.
     None,
-    /// So many bytes.
+    /// By a length in bytes.
     Length(usize),
-    /// Chunks.
+    /// By the last chunk.
     Chunked,
-    /// Until the stream ends.
+    /// By the end of the stream.
     Close,
 }
 
 impl Head {
-    /// Reads a head, without its last empty line.
+    /// Parses a head without its last empty line.
     ///
     /// # Errors
-    /// With what is wrong with it.
+    /// Returns a description of the syntax error.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(bytes).map_err(|_| "a head is not text".to_owned())?;
         let mut lines = text.split("\r\n");
@@ -42,25 +42,25 @@ impl Head {
         Ok(Self { start, fields })
     }
 
-    /// Returns the first field of a name.
+    /// Returns the value of the first field with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    /// A word of the start line.
+    /// Returns a word of the start line, by its index; empty if there is none.
     #[must_use]
     pub fn word(&self, index: usize) -> &str {
         self.start.split(' ').nth(index).unwrap_or_default()
     }
 
-    /// Returns the status of a response; 0: it is none.
+    /// Returns the status of a response, or 0 if there is none.
     #[must_use]
     pub fn status(&self) -> u16 {
         self.word(1).parse().unwrap_or(0)
     }
 
-    /// Returns whether a field has a word in its list.
+    /// Returns whether a field's list contains a word.
     #[must_use]
     pub fn lists(&self, name: &str, word: &str) -> bool {
         let mut values = self.fields.iter().filter(|(found, _)| found == name);
@@ -70,15 +70,15 @@ impl Head {
     /// Returns the framing of a request.
     ///
     /// # Errors
-    /// Returns an error if it is ambiguous.
+    /// Returns an error if the framing is ambiguous.
     pub fn request_framing(&self) -> Result<Framing, String> {
         self.framing(Framing::None)
     }
 
-    /// Returns the framing of a response to a method.
+    /// Returns the framing of a response to a request with this method.
     ///
     /// # Errors
-    /// Returns an error if it is ambiguous.
+    /// Returns an error if the framing is ambiguous.
     pub fn response_framing(&self, method: &str) -> Result<Framing, String> {
         let bodiless = method == "HEAD" || matches!(self.status(), 204 | 304);
         let framing = self.framing(Framing::Close)?;
@@ -99,7 +99,7 @@ impl Head {
     }
 }
 
-/// Data as one chunk, or nothing for none.
+/// Appends the data as one chunk; appends nothing if there is no data.
 pub fn chunk(out: &mut Vec<u8>, data: &[u8]) {
     if !data.is_empty() {
         let mut size = String::new();

@@ -1,4 +1,4 @@
-//! Origins: servers that behave, or do not.
+//! Origins of the simulation: servers that behave well or badly, by their manners.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -21,13 +21,13 @@ use crate::sabotage::Sabotage;
 use crate::scenario::{Act, Lie, Manners, OriginPlan, PROBE, UPSTREAMS, Where};
 use crate::wire::{Broken, Pace, Reader, Wire};
 
-/// Bodies of answers have numbers of their own, beyond those of requests.
+/// The pattern numbers of answers start here, above the numbers of requests.
 pub const ANSWERS: u64 = 1_000_000;
 
-/// An answer to nothing.
+/// An answer without a request.
 const UNASKED: &[u8] = b"HTTP/1.1 200 OK\r\nX-Id: unasked\r\nContent-Length: 0\r\n\r\n";
 
-/// An origin: it can die, and come back.
+/// An origin, which can crash and come back.
 #[derive(Debug)]
 pub struct Origin {
     plan: OriginPlan,
@@ -53,24 +53,24 @@ impl Origin {
         origin
     }
 
-    /// What it runs in.
+    /// Returns the group in which the origin runs.
     #[must_use]
     pub fn group(&self) -> Group {
         self.state.borrow().1
     }
 
-    /// Where it is now.
+    /// Returns the current address.
     #[must_use]
     pub fn ip(&self) -> IpAddr {
         self.state.borrow().0
     }
 
-    /// Nothing gets through to it, nor from it, for a while.
+    /// Lets no bytes through to or from the origin for this time.
     pub fn hold(&self, time: Duration) {
         [self.ip(), alias(self.ip())].into_iter().for_each(|ip| simulated::hold(ip, time));
     }
 
-    /// As a look-up for an upstream finds it now.
+    /// Returns the endpoint that a look-up for an upstream finds now.
     #[must_use]
     pub fn endpoint(&self, upstream: usize, weight: u32) -> Endpoint {
         let address = Address::Socket(SocketAddr::new(self.ip(), self.plan.port(upstream)));
@@ -98,11 +98,11 @@ impl Origin {
         }
     }
 
-    /// Dies, and is there again after a while.
+    /// Crashes, and comes back after this time.
     pub async fn crash(&self, time: Duration) {
         simulated::kill(self.group());
         simulated::sleep(time).await;
-        // Unless it has begun anew elsewhere meanwhile.
+        // Unless the origin has started again at another address in this time.
         let dead = simulated::tasks(self.group()) == 0;
         if dead {
             self.state.borrow_mut().1 = simulated::new_group();
@@ -110,22 +110,22 @@ impl Origin {
         }
     }
 
-    /// Dies, and begins anew at another address under its old name.
+    /// Crashes, and starts again at another address under its old name.
     pub fn change_address(&self, ip: IpAddr) {
         simulated::kill(self.group());
         *self.state.borrow_mut() = (ip, simulated::new_group());
         self.go();
     }
 
-    /// Dies for good.
+    /// Ends for good.
     pub fn end(&self) {
         simulated::kill(self.group());
     }
 }
 
-/// Returns the address that an origin's name stands for. It is not the one that plans and look-ups have: who
-/// names an origin in both ways has two endpoints, each with a cap of its own, and on the network they are
-/// told apart.
+/// Returns the address to which an origin's name resolves. It differs from the address in plans and look-ups.
+/// A plan that names an origin in both ways therefore has two endpoints with a limit each, and the network
+/// can tell them apart.
 fn alias(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(ip) => {
@@ -156,7 +156,7 @@ async fn listen(server: Rc<Server>, address: SocketAddr) {
     }
 }
 
-/// What comes first: the one or the other.
+/// Returns the output of the future that completes first.
 async fn either<T>(one: impl Future<Output = T>, other: impl Future<Output = T>) -> T {
     let (mut one, mut other) = (pin!(one), pin!(other));
     poll_fn(|cx| match one.as_mut().poll(cx) {
@@ -166,7 +166,7 @@ async fn either<T>(one: impl Future<Output = T>, other: impl Future<Output = T>)
     .await
 }
 
-/// Whether a connection goes on.
+/// Whether a connection stays open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     Next,
@@ -191,13 +191,13 @@ async fn serve(server: Rc<Server>, stream: Stream) {
     }
 }
 
-/// What is said of a request before its answer is made.
+/// The facts about a request from which its answer is made.
 struct Case {
     request: u64,
     delivery: usize,
     method: String,
     framing: Framing,
-    /// The gateway's request says that the connection ends with it.
+    /// Whether the gateway's request announces the end of the connection.
     closes: bool,
     http10: bool,
     upgrade: bool,
@@ -213,7 +213,8 @@ impl Server {
         of > 0 && self.draw(|rng| rng.u32(0..of)) == 0
     }
 
-    /// Waits for the next request; or does what an idle connection is not there for. Says whether it goes on.
+    /// Waits for the next request, or misbehaves on the idle connection. Returns whether the connection stays
+    /// open.
     async fn idle(&self, wire: &Wire, reader: &mut Reader) -> bool {
         let after = Duration::from_micros(self.draw(|rng| rng.u64(0..3_000_000)));
         if self.one_in(self.manners.closes_idle) {
@@ -259,18 +260,18 @@ impl Server {
         self.act(wire, reader, &case).await
     }
 
-    /// Answers a probe, well or not.
+    /// Answers a probe, as healthy or not.
     async fn probed(&self, wire: &Wire) -> Then {
         simulated::sleep(self.within(self.manners.slowest)).await;
         let well = !self.one_in(self.manners.unwell);
         let status = if well { "200 OK" } else { "503 Service Unavailable" };
         let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-        // Whoever asks may have lost patience.
+        // The prober may have timed out.
         let _ = wire.write(answer.as_bytes()).await;
         Then::Close
     }
 
-    /// Writes down that a request has come.
+    /// Records that a request has arrived.
     fn deliver(&self, request: u64, head: &Head) -> usize {
         let cookie = head.get("cookie").map(str::to_owned);
         let delivery = self.books.deliver(request, (self.number, self.upstream), cookie);
@@ -301,7 +302,7 @@ impl Server {
         })
     }
 
-    /// Reads the request's body and compares it with what was sent.
+    /// Reads the request's body and compares it with the expected bytes.
     async fn body(&self, reader: &mut Reader, case: &Case) -> Result<(), Then> {
         let mut offset = 0;
         let read = reader.body(case.framing, |bytes| {
@@ -355,7 +356,7 @@ impl Server {
         match act {
             Act::Leave(Where::Silence, reset) => leave(reset),
             Act::Silent => {
-                // Until the gateway has had enough.
+                // Waits until the gateway closes the connection.
                 let _ = reader.wait().await;
                 Then::Close
             }
@@ -382,7 +383,7 @@ impl Server {
         Duration::from_micros(self.draw(|rng| rng.u64(0..=most.as_micros() as u64)))
     }
 
-    /// Makes an answer and says it.
+    /// Generates an answer and sends it.
     async fn answer(&self, wire: &Wire, case: &Case, act: Act) -> Then {
         let status = match act {
             Act::Refuse => *self.draw(|rng| rng.choice([500u16, 502, 503].iter())).unwrap_or(&500),
@@ -390,7 +391,7 @@ impl Server {
             _ => 200,
         };
         let bodiless = status == 204 || case.method == "HEAD";
-        // Without a body there is nothing to lie about.
+        // An answer without a body cannot have a wrong body.
         let act = match act {
             Act::Chunks(_) | Act::TwoLengths if bodiless || case.http10 => Act::Serve,
             act => act,
@@ -437,7 +438,7 @@ impl Server {
             status,
             length: match bodiless {
                 true => 0,
-                // None of these can be read to an end that is one.
+                // None of these has an end that a client may accept.
                 false if chunks => usize::MAX,
                 false => length,
             },
@@ -451,7 +452,7 @@ impl Server {
         said.extend_from_slice(&body);
         let end = match act {
             Act::Leave(Where::Head, _) => self.draw(|rng| rng.usize(0..head_length)),
-            // With at least one byte missing.
+            // At least one byte is missing.
             Act::Leave(..) => head_length + self.draw(|rng| rng.usize(0..body.len().max(1))),
             _ => said.len(),
         };
@@ -460,7 +461,7 @@ impl Server {
             return Then::Close;
         }
         if act == Act::Twice {
-            // Not where the next request is on its way already: then nobody could tell whose answer it is.
+            // Only if the next request is not on its way yet; otherwise this would look like its answer.
             wire.say_unasked(UNASKED);
         }
         match act {
@@ -474,7 +475,7 @@ impl Server {
             answer.finished = true;
         }
         if close {
-            // Its last word arrives whatever the gateway may still be sending.
+            // The last bytes arrive even if the gateway is still sending.
             wire.shutdown().await;
             let mut sink = [0; 1024];
             while wire.read(&mut sink).await.is_ok_and(|count| count > 0) {}
@@ -483,7 +484,7 @@ impl Server {
         Then::Next
     }
 
-    /// Returns the bytes of an answer's body, as they are said.
+    /// Returns the bytes of an answer's body as they are sent.
     fn body_of(&self, act: Act, framing: Framing, number: u64, length: usize) -> Vec<u8> {
         let sent = match act {
             Act::TooShort => length / 2,
@@ -506,7 +507,7 @@ impl Server {
             Act::Chunks(Lie::Size) => return [body, b"xyz\r\n0\r\n\r\n".to_vec()].concat(),
             Act::Chunks(Lie::Huge) => return [body, b"fffffffffffffffff\r\n".to_vec()].concat(),
             Act::Chunks(Lie::Longer) => {
-                // The first byte may go to the client: it is where it should be.
+                // The first byte may reach the client: it is the correct one at its position.
                 let one = pattern::bytes(number, length, 1);
                 return [body, b"1\r\n".to_vec(), one, b"x\r\n0\r\n\r\n".to_vec()].concat();
             }
@@ -521,7 +522,7 @@ impl Server {
         body
     }
 
-    /// Returns something in one piece or several.
+    /// Sends bytes in one piece or several.
     async fn say(&self, wire: &Wire, mut bytes: &[u8]) -> io::Result<()> {
         let mut pieces = self.draw(|rng| if rng.bool() { 1 } else { rng.usize(1..5) });
         while !bytes.is_empty() {
@@ -536,7 +537,7 @@ impl Server {
         Ok(())
     }
 
-    /// Agrees to a tunnel and says back whatever comes.
+    /// Accepts a tunnel and echoes all bytes.
     async fn upgrade(&self, wire: &Wire, reader: &mut Reader, case: &Case) -> Then {
         if let Err(then) = self.body(reader, case).await {
             return then;

@@ -1,6 +1,6 @@
-//! Bodies that can be told from each other at every byte.
+//! Bodies that differ from each other at every byte, so that a wrong or misplaced byte shows.
 
-/// Returns the bytes of a body from an offset on. Each number has a body of its own, without end.
+/// Returns bytes of a body from an offset on. Each number has an endless body of its own.
 #[must_use]
 pub fn bytes(number: u64, offset: usize, length: usize) -> Vec<u8> {
     (offset..offset + length).map(|at| byte(number, at)).collect()

@@ -1,8 +1,8 @@
-//! What must be left when everybody has gone: nothing.
+//! Checks for leaks once all clients are done: nothing may be left.
 //!
-//! When the clients are done, the gateway gets a [plan without routes](crate::scenario::empty), and all the time that
-//! its longest timeout takes. Then each worker must be as it was when it began: as many tasks, one listening socket and
-//! no other, no place taken, and nothing that will ever happen again by itself.
+//! The gateway gets a [plan without routes](crate::scenario::empty), and as much time as its longest timeout
+//! takes. Then each worker must be as it was at its start: the same number of tasks, one listening socket and
+//! no other, no permit taken, and no scheduled event.
 
 use std::rc::Rc;
 use std::sync::OnceLock;
@@ -15,13 +15,13 @@ use crate::directory::Directory;
 use crate::gateway::{Gateway, Office, plan};
 use crate::scenario::empty;
 
-/// What everybody may wait at most until nothing happens any longer: an upgraded connection's silence is the longest
-/// wait, 1 h.
+/// How long the run waits until nothing is scheduled. The longest wait is the silence of an upgraded
+/// connection, 1 h.
 const LONGEST: Duration = Duration::from_secs(3600);
-/// How often it is looked whether it is quiet.
+/// How often the run checks whether anything is scheduled.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// Waits until nothing happens any longer, and says what is left.
+/// Waits until nothing is scheduled, and returns a description of each leak.
 pub async fn rest(gateway: &Gateway) -> Vec<String> {
     gateway.change(plan(&empty()));
     let begin = simulated::elapsed();
@@ -64,17 +64,17 @@ pub async fn rest(gateway: &Gateway) -> Vec<String> {
     left
 }
 
-/// Tasks of a worker, and of the control thread, that have nothing to do.
+/// The tasks of an idle worker, and of an idle control thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tasks {
     worker: u64,
     control: u64,
 }
 
-/// Counted at a gateway that never had anything to do.
+/// Counts the tasks of a gateway that never had a request.
 fn at_rest() -> Tasks {
     static TASKS: OnceLock<Tasks> = OnceLock::new();
-    // In a thread of its own: this one has a world already.
+    // In a thread of its own, because this thread already has a world.
     *TASKS.get_or_init(|| std::thread::spawn(count).join().expect("an idle gateway runs"))
 }
 

@@ -1,4 +1,4 @@
-//! A scenario, played.
+//! Plays a scenario in a simulated world, and judges it.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -18,30 +18,30 @@ use crate::{client, rest, watch};
 
 /// How long the drain may take.
 const DRAIN: Duration = Duration::from_secs(120);
-/// How long a scenario may take: all of its waits have bounds far below.
+/// The limits of a scenario. All of its waits end far earlier.
 const LIMITS: Limits = Limits { time: Duration::from_secs(3600 * 6), turns: 20_000_000, text: false };
 
-/// What became of a seed.
+/// The result of a seed.
 #[derive(Debug)]
 pub struct Verdict {
-    /// What was not as it must be; empty: all was.
+    /// A description of everything that was wrong; empty if nothing was.
     pub wrong: Vec<String>,
-    /// The same for every run of the seed.
+    /// The hash of the trace, which is the same for every run of the seed.
     pub hash: u64,
-    /// Events in the trace.
+    /// The number of events in the trace.
     pub events: u64,
-    /// Requests that clients asked.
+    /// How many requests the clients sent.
     pub requests: usize,
-    /// Virtual time that passed.
+    /// The virtual time that passed.
     pub time: Duration,
-    /// The trace, if it was asked for.
+    /// The trace, if the caller requested it.
     pub text: Option<String>,
 }
 
-/// Plays a seed.
+/// Plays a scenario. With `text`, keeps the trace.
 ///
 /// # Errors
-/// Returns an error if the log's file cannot be made or read.
+/// Returns an error if the log's file cannot be created or read.
 pub fn run(scenario: &Scenario, text: bool) -> std::io::Result<Verdict> {
     let office = Rc::new(Office::open(scenario.workers)?);
     let books = Books::default();
@@ -144,7 +144,7 @@ async fn happen(
 ) {
     simulated::sleep(at).await;
     match event {
-        // What it is set to must not be seen in the trace.
+        // The trace must not contain the new time.
         Event::SetClock(_) => simulated::note("event SetClock"),
         _ => simulated::note(&format!("event {event:?}")),
     }
@@ -168,7 +168,7 @@ async fn happen(
     }
 }
 
-/// An upstream has these origins from now on, where they are now.
+/// Sets the endpoints of an upstream in the directory: these origins at their current addresses.
 fn look_up(directory: &Directory, origins: &[Rc<Origin>], upstream: usize, found: &[(usize, u32)]) {
     let endpoints = found.iter().map(|(origin, weight)| origins[*origin].endpoint(upstream, *weight));
     directory.say(UPSTREAMS[upstream], endpoints.collect());

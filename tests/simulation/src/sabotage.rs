@@ -1,4 +1,5 @@
-//! What a test has the simulation do wrong, to see that the checks find it. A check that nothing can fail proves nothing.
+//! Faults that a test injects into the simulation, to see that the checks find them. A check that nothing can
+//! fail proves nothing.
 
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -12,56 +13,56 @@ use tollgate_upstream::Permit;
 use crate::gateway::{Gateway, Line};
 use crate::scenario::{GATEWAY, UPSTREAMS, ports};
 
-/// One thing that goes wrong. None of them is in the gateway: the parties, the books and the workers' threads lie in
-/// its place.
+/// One injected fault. None of them is in the gateway: the parties, the record and the workers' threads
+/// misbehave in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sabotage {
-    /// Origins give each answer the number of another request.
+    /// Origins label each answer with the number of another request.
     SwapAnswers,
-    /// Origins send other bytes than they should.
+    /// Origins send wrong bytes.
     CorruptBodies,
-    /// Origins send half of what they say they send, and end as if that were all.
+    /// Origins send half of the announced body, and end it as if it were whole.
     ShortBodies,
     /// Each request reaches its origin twice.
     DeliverTwice,
-    /// Clients get nothing, though they were answered.
+    /// Answers to clients are not recorded.
     ForgetAnswers,
     /// One line of the log is lost.
     LoseLine,
-    /// One line of the log is there twice.
+    /// One line of the log appears twice.
     RepeatLine,
-    /// The log knows of no attempts.
+    /// The log reports no attempts.
     NoAttempts,
-    /// The log has another status than the client got.
+    /// The log has another status than the client received.
     OtherStatus,
-    /// More connections are opened than a cap allows.
+    /// More connections are opened than a limit permits.
     BreakCap,
-    /// Places of an upstream's are taken and not given back, while requests wait for one.
+    /// Permits of an upstream are taken and held while requests wait for one.
     HoldPlaces,
     /// A worker has a task that never ends.
     LeakTask,
-    /// A worker has a connection that nobody closes.
+    /// A worker has a connection that is never closed.
     LeakSocket,
-    /// A timer goes on.
+    /// A timer never stops.
     LeakTimer,
-    /// A place for a connection is never given back.
+    /// A permit for a connection is never released.
     LeakPlace,
-    /// A plan is never let go of.
+    /// A plan is never dropped.
     LeakPlan,
-    /// Requests are turned away though nobody is short of anything.
+    /// Requests are shed although no resource is short.
     ShedInVain,
-    /// Nobody turns anything away, whatever there is a lack of.
+    /// No request is shed, whichever resource is short.
     ShedNothing,
-    /// An adaptive limit is taken for lower than it is.
+    /// The check assumes a lower adaptive limit than the real one.
     NarrowLimit,
-    /// Something waits by the wall clock.
+    /// A task waits by the wall clock.
     WallClock,
-    /// Something depends on more than the seed.
+    /// The trace depends on more than the seed.
     Chance,
 }
 
 impl Sabotage {
-    /// What it makes of the log.
+    /// Falsifies the log's lines.
     pub fn tamper(self, lines: &mut Vec<Line>) {
         match self {
             Self::LoseLine => drop(lines.pop()),
@@ -73,14 +74,14 @@ impl Sabotage {
     }
 }
 
-/// Who does what goes wrong beside the parties, and holds on to what leaks.
+/// The task that commits faults outside the parties, and keeps leaked objects alive.
 #[derive(Debug)]
 pub struct Accomplice {
     _kept: Rc<RefCell<Vec<Box<dyn Debug>>>>,
 }
 
 impl Accomplice {
-    /// Begins.
+    /// Starts the task, if there is a fault to commit.
     #[must_use]
     pub fn start(sabotage: Option<Sabotage>, gateway: &Rc<Gateway>) -> Self {
         let kept = Rc::<RefCell<Vec<Box<dyn Debug>>>>::default();
@@ -91,9 +92,9 @@ impl Accomplice {
     }
 }
 
-/// How long it waits until all is under way.
+/// How long the task waits until the run is in progress.
 const BEGIN: Duration = Duration::from_millis(1);
-/// How long it holds what it gives back in the end.
+/// How long the task holds objects that it releases in the end.
 const HOLD: Duration = Duration::from_secs(30);
 
 async fn act(sabotage: Sabotage, gateway: Rc<Gateway>, kept: Rc<RefCell<Vec<Box<dyn Debug>>>>) {

@@ -1,4 +1,4 @@
-//! What a seed becomes.
+//! Generates a scenario from a seed.
 
 mod asks;
 mod origins;
@@ -17,15 +17,15 @@ pub use plans::{cookie, empty};
 
 use crate::sabotage::Sabotage;
 
-/// Where the gateway listens.
+/// The address on which the gateway listens.
 pub const GATEWAY: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)), 80);
 
 /// The upstreams that plans may name.
 pub const UPSTREAMS: [&str; 2] = ["one", "two"];
-/// What probes ask for.
+/// The path of probes.
 pub const PROBE: &str = "/healthz";
 
-/// Returns the ports on which origins listen for an upstream, by its number.
+/// Returns the ports on which origins listen for an upstream, by the upstream's number.
 #[must_use]
 pub fn ports(upstream: usize) -> Range<u16> {
     let first = 8000 + 1000 * upstream as u16;
@@ -37,63 +37,64 @@ pub fn ports(upstream: usize) -> Range<u16> {
 pub enum Mood {
     /// Nothing: every request must be answered, whatever the gateway goes through.
     Calm,
-    /// Origins close idle connections as they like, which no request without a body may suffer from.
+    /// Origins close idle connections at will. No request without a body may suffer from this.
     Closing,
     /// Everything.
     Rough,
 }
 
-/// Everything that is played.
+/// Everything that a run plays.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What it came from.
+    /// The seed of the scenario.
     pub seed: u64,
     /// How much goes wrong.
     pub mood: Mood,
-    /// Workers of the gateway.
+    /// The number of the gateway's workers.
     pub workers: usize,
-    /// The network.
+    /// The properties of the network.
     pub conditions: Conditions,
-    /// The plans' texts; the first is there from the beginning.
+    /// The texts of the plans. The first is in force from the start.
     pub plans: Vec<String>,
-    /// Origins.
+    /// The origins.
     pub origins: Vec<OriginPlan>,
-    /// What is found when the upstreams are looked up at first: origins by number, with their weights.
+    /// The first results of look-ups, by upstream: numbers of origins, with their weights.
     pub found: [Vec<(usize, u32)>; UPSTREAMS.len()],
-    /// Clients.
+    /// The clients.
     pub clients: Vec<ClientPlan>,
-    /// What happens when.
+    /// The events, with their times in virtual time.
     pub events: Vec<(Duration, Event)>,
-    /// When the drain begins; `None`: when the clients are done.
+    /// When the drain begins; `None` means when the clients are done.
     pub drain: Option<Duration>,
-    /// How long before the drain every answer says that it is the last.
+    /// How long before the drain every answer starts to announce the end of its connection.
     pub leave: Option<Duration>,
-    /// What a test has go wrong.
+    /// The fault that a test injects.
     pub sabotage: Option<Sabotage>,
 }
 
-/// What happens beside the clients and what origins do of themselves.
+/// An event in addition to the behaviour of clients and origins.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// The workers get another plan, by number.
     Reload(usize),
-    /// A worker gets no turn for a while.
+    /// A worker does not run for a while.
     PauseWorker(usize, Duration),
-    /// The gateway's process gets none at all, as on a machine that was suspended; clients and origins go on.
+    /// The gateway's process does not run for a while, as on a suspended machine. Clients and origins
+    /// continue.
     Stall(Duration),
-    /// The wall clock is set forward, or back, by so many seconds.
+    /// The wall clock is set forward or back by this many seconds.
     SetClock(i64),
-    /// The gateway is short of its means for a while: requests below this priority are turned away.
+    /// The gateway is short of resources for a while: requests below this priority are shed.
     Press(u8, Duration),
-    /// An origin gets none.
+    /// An origin does not run for a while.
     PauseOrigin(usize, Duration),
-    /// Nothing gets through to or from an origin for a while.
+    /// No bytes pass to or from an origin for a while.
     Hold(usize, Duration),
-    /// An origin dies, and is there again after a while.
+    /// An origin crashes, and comes back after a while.
     Crash(usize, Duration),
-    /// An origin dies; another has its name from now on, and its number.
+    /// An origin crashes, and starts again at this address with its old name and number.
     Move(usize, IpAddr),
-    /// An upstream is looked up again: it has these origins now, with these weights, where they are then.
+    /// A look-up of an upstream finds these origins, with these weights, at their addresses of that time.
     LookUp(usize, Vec<(usize, u32)>),
 }
 
@@ -101,7 +102,7 @@ impl Scenario {
     /// Returns the scenario of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        // Not the world's own numbers: what is played must not depend on how it is played.
+        // Not the world's own generator: the scenario must not depend on how it is played.
         let mut rng = Rng::with_seed(seed ^ 0x5ce7_a210);
         let mood = match rng.u32(0..10) {
             0..3 => Mood::Calm,
@@ -110,7 +111,7 @@ impl Scenario {
         };
         let workers = rng.usize(1..=4);
         let conditions = conditions(&mut rng);
-        // A byte at a time takes its turns.
+        // Transfers of one byte at a time take many turns.
         let longest = match conditions.capacity.0 {
             1 => 700,
             2..1000 => 3000,
@@ -141,12 +142,12 @@ impl Scenario {
     }
 }
 
-/// One of several.
+/// Returns one of several values.
 fn any<T: Copy, const N: usize>(rng: &mut Rng, of: [T; N]) -> T {
     of[rng.usize(0..N)]
 }
 
-/// Some origins, at least one, with weights.
+/// Returns some origins, at least one, with weights.
 fn found(rng: &mut Rng, origins: usize) -> Vec<(usize, u32)> {
     let mut found: Vec<_> = (0..origins).collect();
     rng.shuffle(&mut found);
@@ -191,7 +192,8 @@ fn events(
         events.push((at(rng), Event::SetClock(if rng.bool() { seconds } else { -seconds })));
     }
     if rng.u32(0..4) == 0 {
-        // A request must be answered where nothing goes wrong, and the shortest timeout is that of a connect, 5 s.
+        // If nothing goes wrong, every request must be answered; the shortest timeout is that for a connect,
+        // 5 s.
         let longest = if mood == Mood::Rough { 10_000 } else { 1000 };
         let time = Duration::from_millis(any(rng, [100, 1000, longest]) * rng.u64(1..5));
         events.push((at(rng), Event::Stall(time)));

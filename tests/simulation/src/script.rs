@@ -1,5 +1,5 @@
-//! Single cases, written out: what a seed has found once is held by one of these, since a seed means something else
-//! when scenarios change.
+//! Single cases, written out. A script preserves a fault that a seed has found, because a seed means
+//! something else when scenarios change.
 
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr};
@@ -15,14 +15,14 @@ use crate::gateway::{Gateway, Line, Office, plan};
 use crate::scenario::GATEWAY;
 use crate::wire::{Pace, Reader, Wire};
 
-/// Where the one origin of a script is.
+/// The address of a script's one origin.
 pub const ORIGIN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(10, 1, 0, 1)), 8000);
 
-/// Plays parties against a gateway of one worker, drains it, and demands that nothing is left. Gives the
+/// Plays parties against a gateway of one worker, drains it, and asserts that nothing is left. Returns the
 /// log's lines.
 ///
 /// # Panics
-/// Panics if anything is not as it must be, or a party panics.
+/// Panics if anything is left, or if a party panics.
 pub fn play<F>(
     seed: u64,
     conditions: Conditions,
@@ -56,7 +56,7 @@ fn listen() -> Bound {
     simulated::listen(ORIGIN, 128)
 }
 
-/// The origin of a script: it accepts by hand. It has the gateway at hand too.
+/// The origin of a script. The script accepts its connections one by one.
 #[derive(Debug)]
 pub struct Origin {
     listener: Listener,
@@ -65,16 +65,17 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Gives the gateway another plan, and waits until it has taken it over and forgotten the one before.
+    /// Gives the gateway another plan, and waits until it has taken the plan over and dropped the previous
+    /// one.
     pub async fn reload(&self, text: &str) {
         self.gateway.change(plan(text));
         simulated::sleep(Duration::from_secs(1)).await;
     }
 
-    /// Returns the next connection.
+    /// Waits for the next connection.
     ///
     /// # Panics
-    /// Panics if the world has none.
+    /// Panics if the listener fails.
     pub async fn accept(&self) -> (Wire, Reader) {
         let (accepted, _) = poll_fn(|cx| self.listener.poll_accept(cx)).await.expect("accepted");
         let wire = Wire::new(accepted.attach().expect("registered"));
@@ -82,7 +83,7 @@ impl Origin {
     }
 }
 
-/// A client's connection.
+/// Opens a client's connection.
 ///
 /// # Panics
 /// Panics if the gateway refuses it.

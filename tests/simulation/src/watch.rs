@@ -1,4 +1,4 @@
-//! What must be true all the time, looked at again and again while a scenario is played.
+//! Checks that must hold at all times, repeated while a scenario is played.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,12 +11,13 @@ use crate::books::Books;
 use crate::gateway::Gateway;
 use crate::scenario::{UPSTREAMS, ports};
 
-/// How often it is looked.
+/// The interval of the checks.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a request may wait beside what it waits for: messages between workers and connects take far less.
+/// How many checks in a row a request may wait without a reason. Messages between workers and connects take
+/// far less time.
 const PATIENCE: usize = 20;
 
-/// Watches the queues for as long as it is polled: nobody waits for a connection while there is one to be had.
+/// Checks the queues until it is dropped: no request may wait for a connection while one is available.
 pub async fn queues(gateway: Rc<Gateway>, books: Books) {
     let mut idle = [0; UPSTREAMS.len()];
     loop {
@@ -51,8 +52,9 @@ pub async fn queues(gateway: Rc<Gateway>, books: Books) {
     }
 }
 
-/// Watches the adaptive limits: none is higher than it may be. Nor are more requests let through where none has a body; one
-/// that was let through counts again when its body has gone out, whoever has come meanwhile.
+/// Checks the adaptive limits: none is higher than its maximum. Without bodies, requests in progress do not
+/// exceed it either. With bodies they may, because an admitted request counts again once its body is sent,
+/// even if others were admitted in between.
 pub async fn adaptive(gateway: Rc<Gateway>, books: Books, narrow: bool, bodies: bool) {
     let mut told = false;
     loop {
@@ -70,8 +72,8 @@ pub async fn adaptive(gateway: Rc<Gateway>, books: Books, narrow: bool, bodies: 
     }
 }
 
-/// Returns whether a request waits while there is a place for a connection to any endpoint, or an idle one
-/// that can be closed or used for any.
+/// Returns whether a request waits although a permit for a connection to any endpoint is available, or an
+/// idle connection that can be closed or used for any endpoint.
 fn waits_in_vain(caps: &Caps, known: &UpstreamSnapshot, open: usize) -> bool {
     let [all, each] = [caps.connections, caps.endpoint_connections];
     let least = [all, each].into_iter().flatten().min().map_or(usize::MAX, |cap| cap as usize);

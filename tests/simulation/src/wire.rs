@@ -1,4 +1,4 @@
-//! A stream that one task reads and another writes.
+//! A stream that one task reads and another writes, and a reader of messages on it.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -11,18 +11,18 @@ use tollgate_net::{Stream, simulated};
 
 use crate::message::{Framing, Head};
 
-/// Bytes of a head at most.
+/// The largest size of a head, in bytes.
 const HEAD: usize = 64 * 1024;
 
-/// A stream that one task reads and another writes. It is closed when the last handle is gone, or by
-/// [`Wire::close`].
+/// A stream that one task reads and another writes. It is closed by [`Wire::close`], or when the last handle
+/// is dropped.
 #[derive(Clone, Debug)]
 pub struct Wire(Rc<RefCell<Shared>>);
 
 #[derive(Debug)]
 struct Shared {
     stream: Option<Stream>,
-    /// Who waits on it, and is to know when it is closed.
+    /// The tasks that wait on the stream, and that its close must wake.
     waiting: Vec<Waker>,
 }
 
@@ -43,7 +43,7 @@ impl Shared {
     }
 }
 
-/// Why nothing more can be read.
+/// The reason why nothing more can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// An orderly end, before the first byte.
@@ -52,29 +52,29 @@ pub enum Broken {
     Short,
     /// A reset.
     Reset,
-    /// What came is not HTTP.
+    /// The bytes are not HTTP.
     Malformed(String),
 }
 
 impl Wire {
-    /// Of a stream.
+    /// Wraps a stream.
     #[must_use]
     pub fn new(stream: Stream) -> Self {
         Self(Rc::new(RefCell::new(Shared { stream: Some(stream), waiting: Vec::new() })))
     }
 
-    /// Reads once; 0 is the end.
+    /// Reads once. Returns 0 at the end.
     ///
     /// # Errors
-    /// As the stream.
+    /// Returns the stream's error.
     pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         poll_fn(|cx| self.0.borrow_mut().poll(cx, |stream, cx| stream.poll_read(cx, buffer))).await
     }
 
-    /// Writes all.
+    /// Writes all bytes.
     ///
     /// # Errors
-    /// As the stream.
+    /// Returns the stream's error.
     pub async fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let written =
@@ -87,11 +87,11 @@ impl Wire {
     /// Ends its own direction.
     pub async fn shutdown(&self) {
         let ended = poll_fn(|cx| self.0.borrow_mut().poll(cx, Stream::poll_shutdown));
-        // Who is gone need not be told.
+        // An error means that the peer has already closed.
         let _ = ended.await;
     }
 
-    /// Closes it, for every handle; with a reset, if so wanted.
+    /// Closes the stream for every handle, with a reset if `reset` is set.
     pub fn close(&self, reset: bool) {
         let mut shared = self.0.borrow_mut();
         if let Some(stream) = shared.stream.take()
@@ -102,14 +102,14 @@ impl Wire {
         shared.waiting.drain(..).for_each(Waker::wake);
     }
 
-    /// Says what nobody asked for, unless something was asked before it arrives.
+    /// Sends bytes without a request. The network drops them if a request is sent before they arrive.
     pub fn say_unasked(&self, bytes: &[u8]) {
         if let Some(stream) = &self.0.borrow().stream {
             simulated::say_unasked(stream, bytes);
         }
     }
 
-    /// From now on it closes with a reset.
+    /// Makes the later close a reset.
     pub fn resets(&self) {
         if let Some(stream) = &self.0.borrow().stream {
             stream.reset_on_close();
@@ -117,12 +117,12 @@ impl Wire {
     }
 }
 
-/// How somebody reads.
+/// How fast a party reads or writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// Bytes at a time.
     pub piece: usize,
-    /// Wait before each.
+    /// The pause at each piece.
     pub pause: Duration,
 }
 
@@ -132,7 +132,7 @@ impl Default for Pace {
     }
 }
 
-/// Messages out of a stream's bytes.
+/// A reader of messages.
 #[derive(Debug)]
 pub struct Reader {
     wire: Wire,
@@ -142,19 +142,19 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Of a wire.
+    /// Creates a reader on a wire.
     #[must_use]
     pub fn new(wire: Wire, pace: Pace) -> Self {
         Self { wire, pace, buffer: Vec::new(), start: 0 }
     }
 
-    /// What is here and was not used.
+    /// Returns the received bytes that were not used yet.
     #[must_use]
     pub fn rest(&self) -> &[u8] {
         &self.buffer[self.start..]
     }
 
-    /// Reads once more; says whether anything came.
+    /// Reads once more. Returns whether any bytes arrived.
     async fn more(&mut self) -> Result<bool, Broken> {
         if self.start > 0 {
             self.buffer.drain(..self.start);
@@ -163,7 +163,7 @@ impl Reader {
         if !self.pace.pause.is_zero() {
             simulated::sleep(self.pace.pause).await;
         }
-        // Into memory of its own: whoever gives up waiting leaves the buffer as it was.
+        // Into a buffer of its own: a caller that stops waiting leaves the reader's buffer unchanged.
         let mut piece = vec![0; self.pace.piece];
         let count = self.wire.read(&mut piece).await.map_err(|_| Broken::Reset)?;
         self.buffer.extend_from_slice(&piece[..count]);
@@ -173,7 +173,7 @@ impl Reader {
     /// Waits for any byte, or the end.
     ///
     /// # Errors
-    /// [`Broken::Nothing`], [`Broken::Reset`].
+    /// Returns [`Broken::Nothing`] at the end, and [`Broken::Reset`].
     pub async fn wait(&mut self) -> Result<(), Broken> {
         if self.rest().is_empty() && !self.more().await? {
             return Err(Broken::Nothing);
@@ -181,10 +181,10 @@ impl Reader {
         Ok(())
     }
 
-    /// A head.
+    /// Reads a head.
     ///
     /// # Errors
-    /// As [`Broken`].
+    /// See [`Broken`].
     pub async fn head(&mut self) -> Result<Head, Broken> {
         loop {
             if let Some(end) = self.rest().windows(4).position(|window| window == b"\r\n\r\n") {
@@ -218,10 +218,10 @@ impl Reader {
         }
     }
 
-    /// Some bytes, so many at most; none: the stream has ended.
+    /// Reads some bytes, at most `most`. Returns none at the end of the stream.
     ///
     /// # Errors
-    /// [`Broken::Reset`].
+    /// Returns [`Broken::Reset`].
     pub async fn some(&mut self, most: usize) -> Result<Vec<u8>, Broken> {
         if self.rest().is_empty() && !self.more().await? {
             return Ok(Vec::new());
@@ -248,10 +248,10 @@ impl Reader {
         Ok(())
     }
 
-    /// A body; its bytes go to `take` as they come, which may refuse them.
+    /// Reads a body. `take` gets its bytes as they arrive, and may refuse them.
     ///
     /// # Errors
-    /// As [`Broken`].
+    /// See [`Broken`].
     pub async fn body(
         &mut self,
         framing: Framing,

@@ -1,14 +1,15 @@
-//! Each check finds what it is there for: the simulation's own parties and books are made to lie, and it says so.
+//! Each check finds its fault: the simulation's own parties and records are falsified, and the check must
+//! report it.
 
 use std::time::Duration;
 
 use tollgate_simulation::scenario::{Event, UPSTREAMS};
 use tollgate_simulation::{Sabotage, Scenario, run};
 
-/// Seeds that are played for each lie.
+/// The seeds that are played for each fault.
 const SEEDS: std::ops::Range<u64> = 5000..5040;
 
-/// One origin and one upstream, and as many connections as are enough to be short.
+/// Returns a plan with one origin and one upstream, with these keys of the upstream.
 fn plan(upstream: &str) -> String {
     format!(
         "listen: {{bind: 10.0.0.1:80, half_close: on}}\nadmin: off\nupstreams:\n  {}: {{endpoints: \"10.1.0.1:8000\"{upstream}}}\n\
@@ -17,7 +18,7 @@ fn plan(upstream: &str) -> String {
     )
 }
 
-/// Plays seeds in which nothing goes wrong but this, until a check says what it is expected to say.
+/// Plays seeds with only this fault, until a check reports the expected text.
 fn is_found(sabotage: Sabotage, plan: Option<String>, said: &str) {
     let mut others = Vec::new();
     for seed in SEEDS {
@@ -115,7 +116,8 @@ fn an_adaptive_limit_that_does_not_hold() {
     is_found(Sabotage::NarrowLimit, Some(plan(", adaptive: {min: 2, max: 4}")), "of at most 0");
 }
 
-/// What is seen of a scenario in which the wall clock is set by so much: not the bytes, which have the date in them.
+/// Returns the observable figures of a scenario in which the wall clock is set by this many seconds. Bytes
+/// are excluded, because they contain the date.
 fn with_clock(seed: u64, by: i64, sabotage: Option<Sabotage>) -> (u64, Duration, usize) {
     let mut scenario = Scenario::new(seed);
     scenario.sabotage = sabotage;

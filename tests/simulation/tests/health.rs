@@ -1,4 +1,4 @@
-//! Probes and ejections by a clock that costs nothing: hours of them, to the millisecond.
+//! Probes and ejections in virtual time: hours of them, exact to the millisecond.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -16,10 +16,10 @@ use tollgate_upstream::health::Health;
 use tollgate_upstream::{Outcome, Pool, Shared, Upstream, Upstreams, Wanted};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// A deadline is late by at most two ticks of 8 ms, and there is the way there and back.
+/// A deadline is late by at most two ticks of 8 ms, plus the way there and back.
 const LATE: Duration = Duration::from_millis(20);
 
-/// What the control thread has, and when an endpoint changed.
+/// The state of the control thread, and its notices with their times.
 struct Control {
     shared: Arc<Shared>,
     health: Rc<Health>,
@@ -47,7 +47,7 @@ impl Control {
         self.shown().endpoints.remove(index)
     }
 
-    /// When the last line was written, and what it says. It is taken.
+    /// Takes the last notice, with its time.
     fn last(&self) -> Option<(Duration, String)> {
         self.said.borrow_mut().pop()
     }
@@ -57,7 +57,7 @@ fn address(index: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, 1, u8::try_from(index).expect("few")], 80))
 }
 
-/// An upstream of so many, with further keys.
+/// Returns a plan with an upstream of this many endpoints, with further keys.
 fn shop(endpoints: usize, rules: &str) -> Plan {
     let list: Vec<String> = (0..endpoints).map(|index| format!("\"{}\"", address(index))).collect();
     plan(&format!(
@@ -66,7 +66,7 @@ fn shop(endpoints: usize, rules: &str) -> Plan {
     ))
 }
 
-/// A service that answers 200. What it was asked is written down.
+/// Starts a service that answers 200 and records the time of each request.
 fn service(index: usize, asked: &Rc<RefCell<Vec<Duration>>>) -> Group {
     let (group, asked) = (simulated::new_group(), asked.clone());
     simulated::spawn_in(group, async move {
@@ -84,7 +84,7 @@ fn service(index: usize, asked: &Rc<RefCell<Vec<Duration>>>) -> Group {
 async fn answer(mut stream: Stream) {
     let mut head = Vec::new();
     let mut piece = [0; 1024];
-    // All of it: who closes with something unread resets the connection, and takes the answer back.
+    // The whole request: a close with unread bytes would reset the connection, and the answer would be lost.
     while !head.ends_with(b"\r\n\r\n") {
         match poll_fn(|cx| stream.poll_read(cx, &mut piece)).await {
             Ok(count @ 1..) => head.extend_from_slice(&piece[..count]),
@@ -100,7 +100,7 @@ async fn answer(mut stream: Stream) {
     }
 }
 
-/// Runs a world to its end, in which nothing goes wrong by itself.
+/// Runs a world to its end, without faults of its own.
 fn world(seed: u64, main: impl Future<Output = ()> + 'static) {
     let limits = Limits { time: 100 * 3600 * SECOND, turns: 50_000_000, text: false };
     let ended = simulated::run(seed, limits, main);
@@ -114,13 +114,14 @@ fn an_origin_that_dies_or_falls_silent_is_out_within_its_threshold() {
         world(seed, async move {
             let asked = Rc::default();
             let control = Control::start(&shop(1, "health: /healthz"), seed);
-            // Not there yet: the first probe decides alone.
+            // The service does not exist yet: the first probe decides alone.
             sleep(LATE).await;
             assert_eq!(control.endpoint(0).health, EndpointHealth::Unhealthy);
             let group = service(0, &asked);
             sleep(10 * SECOND + 5 * LATE).await;
             assert_eq!(control.endpoint(0).health, EndpointHealth::Healthy, "two intervals");
-            // It dies somewhere between two probes: out after the third one, which is at most three intervals later.
+            // The service dies between two probes. It is out after the third failed one, at most three
+            // intervals later.
             sleep(Duration::from_millis(simulated::with_random(|rng| rng.u64(0..5000)))).await;
             let died = elapsed();
             simulated::kill(group);
@@ -132,7 +133,8 @@ fn an_origin_that_dies_or_falls_silent_is_out_within_its_threshold() {
             service(0, &asked);
             sleep(10 * SECOND + 5 * LATE).await;
             assert_eq!(control.endpoint(0).health, EndpointHealth::Healthy);
-            // Nothing gets through any longer: each probe takes its whole time, which lengthens no interval.
+            // No bytes pass any more. Each probe takes its full timeout, which does not lengthen the
+            // interval.
             let silent = elapsed();
             simulated::hold(address(0).ip(), 3600 * SECOND);
             sleep(17 * SECOND + 5 * LATE).await;
@@ -157,20 +159,20 @@ fn probes_keep_their_interval_and_spread() {
         assert_eq!(asked.borrow().len(), ENDPOINTS, "all at once at the beginning");
         sleep(3600 * SECOND).await;
         let each = asked.borrow().len() as f64 / ENDPOINTS as f64;
-        // One in 8 to 10 s, 9 in the mean.
+        // One probe every 8 to 10 s, 9 s on average.
         assert!((380.0..420.0).contains(&each), "{each} probes in an hour");
         let after = asked.borrow().iter().filter(|at| **at > 3000 * SECOND).copied().collect::<Vec<_>>();
         let most = (3000..3590).map(|second| {
             let second = second * SECOND;
             after.iter().filter(|at| (second..second + SECOND).contains(*at)).count()
         });
-        // Of 50, 5.6 in the mean. That 20 fall into one second by chance has a probability of 1 in a million.
+        // 5.6 of 50 on average. The probability that 20 fall into one second is 1 in a million.
         let most = most.max().expect("seconds");
         assert!(most < 20, "{most} probes within a second");
     });
 }
 
-/// A worker's look at the upstream.
+/// A worker's handle to the upstream.
 struct Worker(Rc<Upstream>);
 
 impl Worker {
@@ -186,7 +188,8 @@ impl Worker {
         self.0.pick(&Wanted::default()).expect("an endpoint")
     }
 
-    /// So many requests at whoever is in turn; those at one of them fail.
+    /// Reports `count` requests at the endpoints in turn. Requests at the endpoint `bad` fail. Returns how
+    /// many failed.
     fn requests(&self, count: usize, bad: &str) -> usize {
         let requests = (0..count).map(|_| {
             let pool = self.pick();
@@ -205,7 +208,7 @@ fn ejections_grow_and_are_forgiven() {
         let control = Control::start(&plan, 1);
         let worker = Worker::new(&control, &plan);
         let bad = address(1).to_string();
-        // Lets the control thread see the upstream.
+        // Time for the control thread to see the upstream.
         sleep(SECOND).await;
         let mut begun = Vec::new();
         for time in [30, 60, 90, 120, 150, 180, 210, 240, 270, 300, 300] {
@@ -220,7 +223,7 @@ fn ejections_grow_and_are_forgiven() {
             assert!(line.ends_with("takes requests again: its ejection is over"), "{line}");
             assert!(at - begun[begun.len() - 1] >= time * SECOND, "never early");
         }
-        // It is well, and worked its way back: one is forgiven an interval.
+        // The endpoint recovers: each interval forgives one ejection.
         for left in (0..10).rev() {
             sleep(10 * SECOND).await;
             assert!(control.endpoint(1).ejections_in_a_row.abs_diff(left) <= 1);
@@ -270,7 +273,7 @@ fn who_fails_more_often_than_the_others_is_out_after_the_interval() {
     });
 }
 
-/// The look of a plan's change: an endpoint that goes takes nothing with it, one that comes is probed at once.
+/// After a reload, an endpoint that leaves does not affect the others, and a new endpoint is probed at once.
 #[test]
 fn over_a_reload_nothing_waits_for_its_interval() {
     world(3, async {

@@ -1,7 +1,8 @@
-//! Requests that wait for a connection, at two or three workers: every order in which a few things can happen.
+//! Requests that wait for a connection, at two or three workers: every order of a few possible steps.
 //!
-//! A world of workers, whose messages arrive when it is their turn, is played once for each order. Whatever the order,
-//! no cap is exceeded, nobody waits while there is something to be had, and everybody gets a connection in the end.
+//! Each order is played once in a world of workers whose messages arrive at separate steps. In every order,
+//! no limit is exceeded, no request waits while a connection or a permit is available, and every request gets
+//! a connection in the end.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -20,18 +21,18 @@ use tollgate_plan::{Plan, UpstreamChange};
 use tollgate_simulation::gateway::plan;
 use tollgate_upstream::{ConnectError, Connection, Granted, Message, Pool, Post, Shared, Upstreams, Wanted};
 
-/// What is played: who wants what, and what then becomes of the connection.
+/// A play: the requests, and what happens to their connections.
 #[derive(Clone, Debug)]
 struct Play {
     workers: usize,
     endpoints: usize,
     limits: &'static str,
     requests: Vec<Wish>,
-    /// What a worker has no longer, from any moment on.
+    /// The loss of a worker at an arbitrary step, if any.
     loses: Option<Loss>,
 }
 
-/// What ends at a worker.
+/// A loss of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
     /// The worker itself, as at the end of a drain.
@@ -48,7 +49,7 @@ impl Loss {
     }
 }
 
-/// A request: where, to which endpoint, and how it ends.
+/// A request: its worker, its endpoint, and how it ends.
 #[derive(Clone, Copy, Debug)]
 struct Wish {
     worker: usize,
@@ -58,11 +59,11 @@ struct Wish {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// The connection is kept for the next one.
+    /// The connection is kept for the next request.
     Keep,
-    /// It is closed.
+    /// The connection is closed.
     Close,
-    /// The client goes away, while it waits or when it has its connection.
+    /// The client closes, while it waits or when it has its connection.
     Leave,
 }
 
@@ -72,13 +73,14 @@ fn wish(worker: usize, endpoint: usize, ending: Ending) -> Wish {
     Wish { worker, endpoint, ending }
 }
 
-/// Which of the things that can happen next does, one after the other; beyond what is given, the first.
+/// A sequence of choices between the possible next steps. After the given choices, it takes the first step or
+/// a random one.
 #[derive(Debug, Default)]
 struct Choices {
     given: Vec<usize>,
-    /// What was chosen, of how many.
+    /// The choices made, each with the number of possible steps.
     made: Vec<(usize, usize)>,
-    /// Beyond what is given, any.
+    /// The generator for random choices after the given ones.
     random: Option<fastrand::Rng>,
 }
 
@@ -90,7 +92,7 @@ impl Choices {
         choice
     }
 
-    /// Returns the next order after this one; `None`: there is none.
+    /// Returns the next sequence after this one, or `None` if it was the last.
     fn next(mut self) -> Option<Self> {
         while let Some((choice, of)) = self.made.pop() {
             if choice + 1 < of {
@@ -105,7 +107,7 @@ impl Choices {
 type Mail = Arc<Mutex<Vec<VecDeque<Message>>>>;
 type Waiting = Pin<Box<dyn Future<Output = Result<Connection, ConnectError>>>>;
 
-/// A request as it goes on.
+/// The state of a request.
 enum State {
     Before,
     Waiting(Waiting),
@@ -120,9 +122,9 @@ struct World {
     shared: Arc<Shared>,
     registry: Arc<Registry>,
     mail: Mail,
-    /// Workers that have ended take no more mail.
+    /// Whether each worker has ended; an ended worker receives no messages.
     ended: Arc<Mutex<Vec<bool>>>,
-    /// Workers where no request begins any longer.
+    /// Workers on which no further request starts.
     lost: Vec<bool>,
     plan: Plan,
     states: Vec<State>,
@@ -144,7 +146,7 @@ fn shop(play: &Play) -> Plan {
 }
 
 fn poll<T>(future: &mut Pin<Box<dyn Future<Output = T>>>) -> Poll<T> {
-    // It is polled again after each step, whoever woke it.
+    // The world polls every future again after each step, so wake-ups do not matter.
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
@@ -194,7 +196,7 @@ impl World {
         Self { play: play.clone(), tables, pools, shared, registry, mail, ended, lost, plan, states }
     }
 
-    /// A request for a connection, as the gateway's own code asks for one.
+    /// Requests a connection, with the gateway's own calls.
     fn request(&self, wish: Wish) -> Waiting {
         let pool = self.pools[wish.worker][wish.endpoint].clone();
         Box::pin(async move {
@@ -208,7 +210,7 @@ impl World {
         })
     }
 
-    /// What can happen next.
+    /// Returns the possible next steps.
     fn moves(&self) -> Vec<Move> {
         let requests = self.states.iter().enumerate().filter_map(|(number, state)| match state {
             State::Before if self.lost[self.play.requests[number].worker] => None,
@@ -232,7 +234,7 @@ impl World {
                         Pool::put(connection, tollgate_net::now());
                         State::Done
                     }
-                    // It is dropped with what it has, or waits for.
+                    // The request is dropped with its connection, or with its place in the queue.
                     _ => State::Done,
                 };
             }
@@ -249,8 +251,8 @@ impl World {
         }
     }
 
-    /// A worker ends as at the end of a drain, without requests: it reads what was sent to it, and has nothing left. Or
-    /// a plan takes the upstream away, and requests end on what they have.
+    /// Takes the worker or its upstream away. A worker ends as at the end of a drain, without requests: it
+    /// first reads its messages. With the upstream, requests end on their existing connections.
     fn lose(&mut self, loss: Loss) {
         let worker = loss.worker();
         self.lost[worker] = true;
@@ -282,7 +284,7 @@ impl World {
         }
     }
 
-    /// All that is on its way arrives, and all that can be done is done.
+    /// Delivers all messages and polls until nothing changes.
     async fn settle(&mut self) {
         for _ in 0..50 {
             let quiet = self.mail.lock().expect("mail").iter().all(VecDeque::is_empty);
@@ -296,7 +298,7 @@ impl World {
         panic!("messages without end");
     }
 
-    /// Nothing moves any longer: then nobody waits for what is there.
+    /// Checks, once nothing moves, that no request waits for something that is available.
     fn check(&self) {
         let waiting = self.states.iter().zip(&self.play.requests);
         let waiting = waiting.filter(|(state, _)| matches!(state, State::Waiting(_)));
@@ -328,7 +330,7 @@ impl World {
         }
     }
 
-    /// Everybody who has a connection is done with it, one after the other, until nobody waits.
+    /// Finishes the requests that have a connection one by one, until none waits.
     async fn finish(&mut self) {
         self.settle().await;
         self.check();
@@ -383,7 +385,7 @@ fn once(play: &Play, choices: Choices) -> Choices {
             }
             let choice = told.borrow_mut().choose(moves.len());
             world.make(moves[choice]);
-            // Connects are answered, and the poller tells.
+            // Time for connects to complete, and for the poller to report them.
             sleep(Duration::from_micros(2)).await;
             world.poll_all();
         }
@@ -400,7 +402,7 @@ fn once(play: &Play, choices: Choices) -> Choices {
     made
 }
 
-/// Plays every order, or as many as there is time for. Gives how many.
+/// Plays every order, up to `most` of them. Returns how many it played.
 fn every_order(play: &Play, most: usize) -> usize {
     let mut next = Some(Choices::default());
     let mut played = 0;
@@ -413,7 +415,7 @@ fn every_order(play: &Play, most: usize) -> usize {
     played
 }
 
-/// More than can be played in every order: each seed makes one play, and one order of it.
+/// Plays that are too large for every order: each seed makes one play, and one order of it.
 #[test]
 fn many_requests_in_any_order() {
     for seed in 0..3_000 {
@@ -445,7 +447,7 @@ fn many_requests_in_any_order() {
     }
 }
 
-/// Orders for each play: enough for all of the shorter ones.
+/// The maximum number of orders for each play: enough for all orders of the shorter ones.
 const MOST: usize = 30_000;
 
 #[test]
@@ -479,7 +481,7 @@ fn both_caps_at_once() {
     every_order(&Play { workers: 2, endpoints: 2, limits, requests, loses: None }, MOST);
 }
 
-/// The same orders with a worker that ends, and with one whose plan takes the upstream away.
+/// The same orders with a worker that ends, and with a worker whose plan removes the upstream.
 #[test]
 fn a_worker_loses_what_others_wait_for() {
     for loses in [Loss::Worker(1), Loss::Upstream(1)] {

@@ -1,4 +1,4 @@
-//! What seeds have found, one case each.
+//! Faults that seeds have found, one case each.
 
 use tollgate_net::simulated::{Conditions, sleep};
 use tollgate_simulation::message::Framing;
@@ -9,13 +9,13 @@ fn plan(route: &str) -> String {
     format!("listen: 10.0.0.1:80\nadmin: off\nroutes: [{{match: /*, to: \"{ORIGIN}\"{route}}}]\n")
 }
 
-/// A buffer so small that a head does not go out at once.
+/// Returns a buffer so small that a head cannot be sent at once.
 fn narrow() -> Conditions {
     Conditions { capacity: (64, 64), pieces: 0, ..Conditions::default() }
 }
 
-/// The head of a request with a collected, empty body got into what is sent again: the second attempt began with the
-/// end of the first one's head.
+/// The head of a request with an empty collected body entered the bytes that a retry sends. The second
+/// attempt began with the end of the first one's head.
 #[test]
 fn what_is_sent_again_begins_with_its_head() {
     let lines = play(1, narrow(), &plan(", buffer: {request: on}"), |origin| async move {
@@ -28,7 +28,7 @@ fn what_is_sent_again_begins_with_its_head() {
         wire.write(b"PUT /2 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
             .await
             .expect("sent");
-        // A part of it, and then nothing more.
+        // The origin reads a part of it, and then nothing more.
         requests.wait().await.expect("some bytes");
         there.close(true);
         let (there, mut requests) = origin.accept().await;
@@ -40,8 +40,8 @@ fn what_is_sent_again_begins_with_its_head() {
     assert_eq!(lines.iter().map(|line| line.attempts).collect::<Vec<_>>(), [1, 2]);
 }
 
-/// A reset that the kernel told while the request was written was taken for the orderly end of a response that ends
-/// with its connection.
+/// The kernel reported a reset while the gateway wrote the request. The gateway took it for the orderly end
+/// of a response that ends with its connection.
 #[test]
 fn a_reset_is_no_end_of_a_body() {
     for seed in 0..20 {
@@ -56,7 +56,7 @@ fn a_reset_is_no_end_of_a_body() {
             there.write(b"of what").await.expect("sent");
             there.close(true);
             tollgate_net::spawn(async move {
-                // Until somebody has enough of it.
+                // Until the gateway closes the connection.
                 while wire.write(&[b'z'; 64]).await.is_ok() {
                     sleep(std::time::Duration::from_micros(10)).await;
                 }
@@ -68,8 +68,8 @@ fn a_reset_is_no_end_of_a_body() {
     }
 }
 
-/// A request that waited in the queue longer than `timeouts.connect` was told that its endpoint could not be reached,
-/// and the endpoint was blamed.
+/// A request waited in the queue longer than `timeouts.connect`. The gateway answered that the endpoint could
+/// not be reached, and counted a failure against it.
 #[test]
 fn the_queue_is_not_the_endpoints_time() {
     let text = format!(
@@ -93,8 +93,8 @@ fn the_queue_is_not_the_endpoints_time() {
     assert_eq!(lines.iter().map(|line| line.attempts).collect::<Vec<_>>(), [1, 1]);
 }
 
-/// A request whose head began under a plan that had its endpoints looked up, and ended under one that has not, found
-/// none: what was looked up had been forgotten.
+/// A request's head began under a plan that looked its endpoints up, and ended under one that does not. It
+/// found no endpoints, because the looked-up ones were already dropped.
 #[test]
 fn a_head_that_takes_its_time_meets_the_plan_of_its_end() {
     let with = |one: &str| {
@@ -118,8 +118,8 @@ fn a_head_that_takes_its_time_meets_the_plan_of_its_end() {
     assert_eq!(lines[0].status, 204);
 }
 
-/// After an interim response no other attempt is possible. When the endpoint then broke off, the request's body was
-/// taken out of what the client had sent twice: the next request lost as many bytes of its beginning.
+/// After an interim response no other attempt is possible. When the endpoint then closed, the gateway skipped
+/// the request's body twice: the next request lost that many bytes of its beginning.
 #[test]
 fn a_body_is_passed_over_once() {
     let lines = play(1, Conditions { pieces: 0, ..Conditions::default() }, &plan(""), |origin| async move {

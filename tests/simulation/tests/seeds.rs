@@ -1,10 +1,10 @@
-//! A few hundred seeds, and that a seed is all that decides.
+//! A few hundred seeds, and a check that only the seed decides.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate_simulation::{Scenario, run};
 
-/// Plays seeds on every core.
+/// Plays seeds on all cores, and asserts that none is wrong.
 fn play(seeds: std::ops::Range<u64>, judge: impl Fn(u64) -> Vec<String> + Sync) {
     let next = AtomicU64::new(seeds.start);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -32,7 +32,7 @@ fn what_must_be_true_is_true() {
     play(0..250, |seed| run(&Scenario::new(seed), false).expect("it runs").wrong);
 }
 
-/// Not the hash alone: the whole text of both traces.
+/// Compares the whole text of both traces, not only the hash.
 #[test]
 fn a_seed_plays_the_same_twice() {
     play(1000..1040, |seed| {

@@ -1,4 +1,4 @@
-//! What clients ask, and how.
+//! The requests of clients, and how they are sent.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -8,49 +8,49 @@ use fastrand::Rng;
 use super::{Mood, any};
 use crate::wire::Pace;
 
-/// A client: batches, one after the other, over one connection as long as it holds.
+/// A client: batches in sequence, over one connection while it stays open.
 #[derive(Clone, Debug)]
 pub struct ClientPlan {
     /// Its address.
     pub address: Ipv4Addr,
-    /// When it begins.
+    /// When it starts, in virtual time.
     pub start: Duration,
     /// How it reads.
     pub pace: Pace,
-    /// What it asks.
+    /// Its batches of requests.
     pub batches: Vec<Batch>,
-    /// Whether it says that it has said all, before the last answers come.
+    /// Whether it ends its direction before the last answers arrive.
     pub half_close: bool,
 }
 
-/// Requests that are sent without waiting for answers.
+/// Requests that are sent without waiting for answers (a pipeline).
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// Wait before.
+    /// The pause before the batch.
     pub pause: Duration,
-    /// Whether it goes over a connection of its own.
+    /// Whether the batch uses a new connection.
     pub fresh: bool,
-    /// Requests.
+    /// The requests.
     pub asks: Vec<Ask>,
-    /// How they are written: pieces of so many bytes, with such pauses.
+    /// How the requests are written: the size of the pieces, and the pause after each.
     pub pace: Pace,
-    /// Whether, after how many bytes and how long, the client leaves.
+    /// Whether the client closes: after how many bytes, after how much more time, and how.
     pub leave: Option<(usize, Duration, Leave)>,
 }
 
-/// How a client leaves before it got its answers.
+/// How a client closes before it has its answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
     /// With a reset.
     Reset,
-    /// It closes, as a process that ends.
+    /// With a FIN, as a process that ends.
     Close,
 }
 
 /// A request.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// Its number, which nobody else has.
+    /// Its number, which is unique in the scenario.
     pub number: u64,
     /// Its method.
     pub method: &'static str,
@@ -60,29 +60,29 @@ pub struct Ask {
     pub body: Body,
     /// Whether it is HTTP/1.0.
     pub old: bool,
-    /// Whether it says `Connection: close`.
+    /// Whether it has `Connection: close`.
     pub close: bool,
     /// Whether it waits for `100 Continue`.
     pub expect: bool,
-    /// Whether it asks for a tunnel, through which it sends so many bytes.
+    /// Whether it requests a tunnel, and how many bytes it sends through it.
     pub upgrade: Option<usize>,
 }
 
 /// The body of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// None.
+    /// No body.
     None,
-    /// With its length.
+    /// With a `Content-Length` in bytes.
     Length(usize),
-    /// In chunks of so many bytes, so many in all; with trailers or not.
+    /// Chunked: the size of each chunk, the total size, and whether trailers follow.
     Chunked(usize, usize, bool),
-    /// In chunks, and after so many bytes in what is none.
+    /// Chunked, with an invalid chunk after this many bytes.
     Broken(usize),
 }
 
 impl Body {
-    /// Bytes in all.
+    /// Returns the total size in bytes.
     #[must_use]
     pub fn length(self) -> usize {
         match self {
@@ -92,7 +92,8 @@ impl Body {
     }
 }
 
-/// `half_close`: whether clients may end their direction before their last answers come.
+/// Generates the clients. `half_close` is whether clients may end their direction before their last answers
+/// arrive.
 pub(super) fn generate(rng: &mut Rng, mood: Mood, longest: usize, half_close: bool) -> Vec<ClientPlan> {
     let count = rng.usize(1..=8);
     (0..count).map(|index| client(rng, mood, index, (longest, half_close))).collect()
@@ -124,12 +125,13 @@ fn batch(rng: &mut Rng, mood: Mood, (number, most): (&mut u64, usize), hasty: bo
             ask(rng, *number, most)
         })
         .collect();
-    // Who says that it is the last must not send on (RFC 9112, 9.6); behind what is no message nothing can be read.
+    // A client must not send after its last request (RFC 9112, 9.6), and nothing can be parsed after an
+    // invalid message.
     let is_last = |ask: &Ask| ask.close || ask.old || matches!(ask.body, Body::Broken(_));
     if let Some(last) = asks.iter().position(is_last) {
         asks.truncate(last + 1);
     }
-    // Who waits for something in the middle cannot send on.
+    // A client that waits in the middle cannot pipeline.
     if asks.len() > 1 {
         asks.iter_mut().for_each(|ask| (ask.expect, ask.upgrade) = (false, None));
     }
@@ -151,7 +153,7 @@ fn batch(rng: &mut Rng, mood: Mood, (number, most): (&mut u64, usize), hasty: bo
     }
 }
 
-/// Below one of several bounds.
+/// Returns a number below one of several bounds.
 fn below<const N: usize>(rng: &mut Rng, bounds: [usize; N]) -> usize {
     let bound = any(rng, bounds);
     rng.usize(0..bound)

@@ -1,4 +1,4 @@
-//! What origins there are, and their manners.
+//! The origins of a scenario, and how they behave.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -7,27 +7,28 @@ use fastrand::Rng;
 
 use super::{Mood, any, ports};
 
-/// An origin. It listens on a port of its own for each upstream, so that connections tell whose they are.
+/// An origin. It listens on a port of its own for each upstream, so that the network can assign connections
+/// to upstreams.
 #[derive(Clone, Debug)]
 pub struct OriginPlan {
     /// Its number.
     pub number: usize,
-    /// Where it listens at first.
+    /// Its first address.
     pub ip: IpAddr,
-    /// The name under which the plan has it; without one, by its address.
+    /// The name by which the plan refers to it; `None` means by its address.
     pub name: Option<String>,
     /// How it behaves.
     pub manners: Manners,
 }
 
 impl OriginPlan {
-    /// Returns the port that it has for an upstream, by that one's number.
+    /// Returns the port on which it listens for an upstream, by the upstream's number.
     #[must_use]
     pub fn port(&self, upstream: usize) -> u16 {
         ports(upstream).start + self.number as u16
     }
 
-    /// As the plan has it in an upstream.
+    /// Returns its address in the plan, for an upstream.
     #[must_use]
     pub fn target(&self, upstream: usize) -> String {
         match &self.name {
@@ -40,72 +41,72 @@ impl OriginPlan {
 /// How an origin behaves.
 #[derive(Clone, Debug)]
 pub struct Manners {
-    /// What it does with requests, by weight.
+    /// Its actions for requests, with weights.
     pub acts: Vec<(u32, Act)>,
-    /// How long an answer takes at most.
+    /// The longest delay of an answer.
     pub slowest: Duration,
-    /// One idle connection in so many it closes after a while; 0: none.
+    /// It closes one idle connection in this many after a while; 0 means none.
     pub closes_idle: u32,
-    /// One probe in so many finds it unwell; 0: none.
+    /// It fails one probe in this many; 0 means none.
     pub unwell: u32,
-    /// On one idle connection in so many it says what nobody asked; 0: none.
+    /// It sends an answer without a request on one idle connection in this many; 0 means none.
     pub unsolicited: u32,
-    /// Longest body that it sends.
+    /// The longest body that it sends, in bytes.
     pub longest: usize,
-    /// Connections that wait to be accepted.
+    /// The size of its accept queue.
     pub backlog: usize,
 }
 
-/// What an origin does with a request.
+/// The action of an origin for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Answers it.
+    /// Answers the request.
     Serve,
     /// Answers before it has read the body.
     Early,
-    /// Answers 500 or 503.
+    /// Answers 500, 502 or 503.
     Refuse,
-    /// Says nothing, ever.
+    /// Never answers.
     Silent,
-    /// Answers, but late.
+    /// Answers after this delay.
     Late(Duration),
-    /// Reads nothing more, and says nothing.
+    /// Stops reading, and never answers.
     Deaf,
-    /// Ends the connection; the flag: with a reset.
+    /// Ends the connection at this point; the flag means with a reset.
     Leave(Where, bool),
-    /// Declares more than it says, and ends the connection.
+    /// Declares more bytes than it sends, and ends the connection.
     TooShort,
-    /// Says more than it declares.
+    /// Sends more bytes than it declares.
     TooLong,
-    /// Says a whole second answer behind the first.
+    /// Sends a second whole answer after the first.
     Twice,
-    /// Says chunks that are none.
+    /// Sends invalid chunks.
     Chunks(Lie),
-    /// Declares a length, and chunks.
+    /// Declares both a length and chunks.
     TwoLengths,
-    /// Says what is not HTTP.
+    /// Sends bytes that are not HTTP.
     Garbage,
 }
 
-/// What is wrong with an origin's chunks.
+/// The fault in an origin's chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
-    /// A size that is no number.
+    /// A size that is not a number.
     Size,
-    /// A size beyond all numbers.
+    /// A size that overflows.
     Huge,
-    /// More data than the size says.
+    /// More data than the size.
     Longer,
-    /// The last chunk never comes, but the end of the stream.
+    /// The stream ends without the last chunk.
     Endless,
 }
 
-/// Where an origin leaves.
+/// The point at which an origin ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
     /// Before it has read the body.
     Body,
-    /// Before a word.
+    /// Before the first byte of the answer.
     Silence,
     /// In the middle of the head.
     Head,

@@ -1,4 +1,4 @@
-//! What the gateway is told to do.
+//! The gateway's configurations in a scenario.
 
 use std::fmt::{Display, Write};
 
@@ -6,11 +6,12 @@ use fastrand::Rng;
 
 use super::{Mood, OriginPlan, PROBE, UPSTREAMS, any};
 
-/// Clients of a scenario may be as slow as it likes, and their requests are served all the same.
+/// The minimum rates are off: clients of a scenario may be arbitrarily slow, and their requests are still
+/// served.
 const NO_RATES: &str = "body_rate: off, response_rate: off";
 
-/// Plans, the first for the beginning. Requests go to `/r0/...` to `/r2/...`.
-/// `half_close`: whether a client may end its direction and still gets its answers.
+/// Generates the plans; the first is in force at the start. Requests go to `/r0/...` to `/r2/...`.
+/// `half_close` is whether a client may end its direction and still get its answers.
 pub(super) fn generate(rng: &mut Rng, mood: Mood, origins: &[OriginPlan], half_close: bool) -> Vec<String> {
     let count = if rng.bool() { 1 } else { rng.usize(2..=4) };
     let capped = rng.bool();
@@ -19,13 +20,14 @@ pub(super) fn generate(rng: &mut Rng, mood: Mood, origins: &[OriginPlan], half_c
         .collect()
 }
 
-/// A plan that listens and does nothing: what is left of the one before ends.
+/// Returns a plan that listens and has no routes. The exchanges and upstreams of the previous plan end under
+/// it.
 #[must_use]
 pub fn empty() -> String {
     "listen: 10.0.0.1:80\nadmin: off\nroutes: []\n".to_owned()
 }
 
-/// Returns the cookie of an upstream that is sticky.
+/// Returns the cookie name of a sticky upstream.
 #[must_use]
 pub fn cookie(upstream: usize) -> String {
     format!("home-{}", UPSTREAMS[upstream])
@@ -35,7 +37,7 @@ pub fn cookie(upstream: usize) -> String {
 struct Writing<'a> {
     rng: &'a mut Rng,
     mood: Mood,
-    /// Whether upstreams may have caps.
+    /// Whether upstreams may have limits.
     capped: bool,
     half_close: bool,
     text: String,
@@ -59,7 +61,7 @@ impl Writing<'_> {
         format!("{}ms", self.rng.u64(most / 10..most))
     }
 
-    /// A mapping of those keys that a coin picks; nothing, if it picks none.
+    /// Writes a mapping of randomly chosen keys, or nothing if none is chosen.
     fn some(&mut self, name: &str, keys: &[(&str, String)]) {
         let keys: Vec<_> = keys.iter().filter(|_| self.rng.bool()).collect();
         let keys: Vec<_> = keys.iter().map(|(key, value)| format!("{key}: {value}")).collect();
@@ -90,7 +92,8 @@ fn plan(to: &mut Writing<'_>, origins: &[OriginPlan]) -> String {
         to.line(format_args!("timeouts: {{{}}}", bounds.join(", ")));
     }
     if !to.rough() {
-        // A client that reads slowly has its answer long after the gateway has written it, and may find itself idle.
+        // A slow reader has its answer long after the gateway has written it, and could run into the idle
+        // timeout.
         to.line("timeouts: {idle: 30m}");
     }
     if to.rough() && to.one_in(6) {
@@ -101,7 +104,7 @@ fn plan(to: &mut Writing<'_>, origins: &[OriginPlan]) -> String {
     } else {
         to.line(format_args!("limits: {{{NO_RATES}}}"));
     }
-    // Plans come and go with the second upstream.
+    // Some plans lack the second upstream.
     let named = if to.one_in(4) { 1 } else { UPSTREAMS.len() };
     to.line("upstreams:");
     for upstream in 0..named {
@@ -188,7 +191,7 @@ fn pool(to: &mut Writing<'_>) {
         ("max_age", format!("{}ms", to.rng.u32(10..3000))),
         ("warm", to.rng.u32(1..3).to_string()),
     ];
-    // Each alone is met more often than all together.
+    // A single key occurs more often than all of them together.
     let only = to.rng.usize(0..keys.len() * 2);
     let (name, value) = &keys[only % keys.len()];
     match only < keys.len() {
@@ -197,7 +200,7 @@ fn pool(to: &mut Writing<'_>) {
     }
 }
 
-/// Probes that open a connection and ask nothing, or ask; and ejection that comes and goes quickly.
+/// Writes probes that only connect, or that send a request; and ejections that are short.
 fn health(to: &mut Writing<'_>) {
     let probe = match to.rng.u32(0..5) {
         0 => "tcp: on".to_owned(),
@@ -238,12 +241,12 @@ fn balance(to: &mut Writing<'_>, upstream: usize) {
         false => String::new(),
     };
     let slow_start = if to.one_in(6) { ", slow_start: 2s" } else { "" };
-    // In calm, an endpoint that probes find too slow must still be asked.
+    // In calm scenarios, an endpoint that is too slow for its probes must still get requests.
     let panic = if to.rough() && to.one_in(4) { ", panic_threshold: 0" } else { "" };
     to.line(format_args!("    balance: {{{policy}{sticky}{slow_start}{panic}}}"));
 }
 
-/// Caps, and a queue in which, unless all goes wrong anyway, everybody gets a turn.
+/// Writes limits, and a queue. Unless everything may go wrong, every queued request gets its turn.
 fn caps(to: &mut Writing<'_>) {
     let connections = to.rng.u32(1..7);
     let each = to.rng.u32(1..=connections.min(3));
@@ -282,7 +285,7 @@ fn retry(to: &mut Writing<'_>) {
     to.some("retry", &keys);
 }
 
-/// A limit that follows the latency, of a size that a few clients reach.
+/// Writes an adaptive limit that a few clients can reach.
 fn adaptive(to: &mut Writing<'_>) {
     if to.one_in(5) {
         let min = to.rng.u32(1..4);

@@ -1,5 +1,5 @@
-//! Chunked bodies: however the bytes are cut into reads, the data, the trailers and the end are the same, and a second,
-//! plain reader that sees the whole body at once agrees.
+//! Chunked bodies: the data, the trailers and the end are the same however the bytes are cut into reads. A
+//! second, plain reader that sees the whole body at once must agree.
 
 #![no_main]
 
@@ -7,11 +7,11 @@ use libfuzzer_sys::fuzz_target;
 use tollgate_http::Name;
 use tollgate_http::h1::{BodyError, BodyReader, ChunkHeader, LAST_CHUNK, Length};
 
-/// What a whole body says: its data, its trailers, and how many bytes of the input were its.
+/// The result of a whole body: its data, its trailers, and how many input bytes it used.
 type Body = (Vec<u8>, Vec<u8>, usize);
 
 fuzz_target!(|input: &[u8]| {
-    // Where to cut, then the body.
+    // The position of the cut, then the body.
     let [high, low, bytes @ ..] = input else { return };
     let cut = usize::from(u16::from_be_bytes([*high, *low])) % (bytes.len() + 1);
     let lenient = read_by(BodyReader::of_response, bytes, &[]);
@@ -33,7 +33,7 @@ fuzz_target!(|input: &[u8]| {
         .collect();
     assert_eq!(trailers, kept.concat());
 
-    // Written anew, it reads the same.
+    // The re-encoded body reads the same.
     let mut coded = Vec::new();
     for chunk in data.chunks(7) {
         coded.extend_from_slice(ChunkHeader::new(chunk.len()).as_bytes());
@@ -47,7 +47,7 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(read(&coded, &[]), Some(Ok((data, trailers, length))));
 });
 
-/// Reads in these sizes, then the rest at once. `None`: the body has not ended.
+/// Reads pieces of these sizes, then the rest at once. Returns `None` if the body has not ended.
 fn read(bytes: &[u8], reads: &[usize]) -> Option<Result<Body, BodyError>> {
     read_by(BodyReader::new, bytes, reads)
 }
@@ -73,7 +73,7 @@ fn read_by(
     reader.is_done().then(|| Ok((data, reader.trailers().to_vec(), at)))
 }
 
-/// Returns the data and the trailer section of exactly one body, read the plain way.
+/// Returns the data and the trailer section of exactly one body, read by a plain second parser.
 fn plainly(mut bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut data = Vec::new();
     loop {

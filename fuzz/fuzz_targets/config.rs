@@ -1,5 +1,5 @@
-//! The configuration's text: whatever it is, it gives a configuration or an error, and each problem names a place
-//! that is there and can be shown.
+//! The configuration's text: any text gives a configuration or an error, and each problem names a position
+//! that exists and can be shown.
 
 #![no_main]
 
@@ -23,6 +23,6 @@ fuzz_target!(|bytes: &[u8]| {
 
     let shown = loaded.problems.render(false);
     assert_eq!(shown.is_empty(), loaded.problems.is_empty());
-    // Text from outside may not move the cursor or change the colours of the terminal it is shown on.
+    // Foreign text must not move the cursor of the terminal that shows it, or change its colours.
     assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "a control character is shown");
 });

@@ -1,4 +1,4 @@
-//! `grpc-timeout`: what is read and written again is no less, and hardly more.
+//! `grpc-timeout`: a parsed value survives writing and parsing unchanged.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! gRPC-Web: base64 however it is cut, and the part of the body that holds the trailers.
+//! gRPC-Web: base64 at any cuts, and the part of the body that holds the trailers.
 
 #![no_main]
 
@@ -12,17 +12,17 @@ const LIMITS: HeadLimits = HeadLimits { line: 0, head: 8192, fields: 100 };
 fuzz_target!(|input: &[u8]| {
     let [high, low, bytes @ ..] = input else { return };
     let cut = usize::from(u16::from_be_bytes([*high, *low])) % (bytes.len() + 1);
-    // As text: the same however it is cut, and never more than three bytes for four characters.
+    // As text: the result is the same at any cut, and at most three bytes for four characters.
     let whole = decode(&[bytes]);
     assert_eq!(whole, decode(&[&bytes[..cut], &bytes[cut..]]), "cut at {cut}");
     assert_eq!(whole, decode(&bytes.chunks(1).collect::<Vec<_>>()), "byte by byte");
     assert!(whole.as_ref().is_none_or(|decoded| decoded.len() <= bytes.len() / 4 * 3));
-    // As data, in two pieces with a padding each: it comes back.
+    // As data: encoded in two padded pieces, it decodes to itself.
     let mut text = Vec::new();
     web::encode(&bytes[..cut], &mut text);
     web::encode(&bytes[cut..], &mut text);
     assert_eq!(decode(&[&text]).as_deref(), Some(bytes));
-    // As trailers, as far as HTTP/2 lets them come: one part, as long as it says, of as many lines.
+    // As trailers that HTTP/2 permits: one part with a correct length and the same number of lines.
     let fields: Vec<_> = bytes.split(|byte| *byte == b'\n').map(pair).collect();
     if let Ok(lines) = decode_trailers(fields.iter().copied(), &LIMITS) {
         let mut part = Vec::new();

@@ -1,5 +1,5 @@
-//! HTTP/2 connections of clients: whatever comes, requests are well-formed or refused, bodies keep to their windows and
-//! lengths, and what goes out is whole frames.
+//! HTTP/2 connections of clients. For any input, requests are well-formed or refused, bodies keep to their
+//! windows and lengths, and the output consists of whole frames.
 
 #![no_main]
 
@@ -15,7 +15,7 @@ const SETTINGS: Settings = Settings { streams: 3, window: 1_000, connection_wind
 const LIMITS: HeadLimits = HeadLimits { line: 200, head: 1_000, fields: 20 };
 
 fuzz_target!(|input: &[u8]| {
-    // How what comes is cut, then what comes.
+    // The size of the reads, then the input.
     let [size, rest @ ..] = input else { return };
     let connection = Connection::new(SETTINGS, &Totals::default());
     assert_eq!(connection.receive(PREFACE, u64::MAX), PREFACE.len());
@@ -34,7 +34,7 @@ fuzz_target!(|input: &[u8]| {
                 let mut request = RequestHead::default();
                 if decode_request(&mut request, pseudo, || others, stream.is_ended(), &LIMITS).is_ok() {
                     assert!(request.head.bytes().ends_with(b"\r\n\r\n"));
-                    // Each field is looked at once, by whoever makes a head of it.
+                    // `decode_request` has accepted the fields, so this separate check must accept them too.
                     assert!(!fields.break_the_protocol());
                 }
             }
@@ -58,7 +58,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Reads some, answers some. How many bytes were read.
+/// Reads some bytes and sends some. Returns how many bytes were read.
 fn use_it(stream: &Stream, turn: usize) -> usize {
     let mut cx = Context::from_waker(Waker::noop());
     let mut buffer = [0; 300];
@@ -77,7 +77,7 @@ fn use_it(stream: &Stream, turn: usize) -> usize {
     read
 }
 
-/// What goes out is frames, and whole.
+/// Asserts that the output consists of whole frames.
 fn whole_frames(connection: &Connection) {
     let written = connection.poll_write(|bytes| {
         let mut rest = bytes;

@@ -1,4 +1,5 @@
-//! Response heads of HTTP/2: what goes on is what came, and HTTP/1 reads the same in it.
+//! Response heads of HTTP/2: the forwarded fields are the received ones, and an HTTP/1 parser reads the same
+//! from them.
 
 #![no_main]
 
@@ -10,7 +11,8 @@ use tollgate_http::{HeadLimits, Method, ResponseHead};
 const LIMITS: HeadLimits = HeadLimits { line: 200, head: 1000, fields: 20 };
 
 fuzz_target!(|input: &[u8]| {
-    // The status, what was asked and whether it has ended, then fields: each with the lengths of its name and value.
+    // The status; the request's method and whether the stream is at its end; then fields, each with the
+    // lengths of its name and value.
     let [high, low, how, rest @ ..] = input else { return };
     let status = u16::from_be_bytes([*high, *low]) % 1100;
     let (ended, asked) = (how & 1 == 1, if how & 2 == 2 { Method::Head } else { Method::Get });
@@ -71,7 +73,7 @@ fn same(response: &ResponseHead, fields: &[(&[u8], &[u8])]) {
     assert_eq!(kept, received, "forwarded is not what was received");
 }
 
-/// Another reader, with the start line that HTTP/1 has.
+/// Parses the head as HTTP/1, with a start line in front, and asserts that it agrees.
 fn as_http_1(response: &ResponseHead, asked: Method) {
     let text = [b"HTTP/1.1", &response.head.bytes()[8..]].concat();
     let mut again = ResponseHead::default();

@@ -1,4 +1,5 @@
-//! Pseudo-fields in what an endpoint sends: however the bytes are cut into reads, the same streams are found.
+//! Pseudo-fields in the frames of an endpoint: the same malformed streams are found however the bytes are cut
+//! into reads.
 
 #![no_main]
 
@@ -6,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use tollgate_http::h2::Sieve;
 
 fuzz_target!(|input: &[u8]| {
-    // Where to cut, then the frames.
+    // The position of the cut, then the frames.
     let [high, low, bytes @ ..] = input else { return };
     let cut = usize::from(u16::from_be_bytes([*high, *low])) % (bytes.len() + 1);
     let whole = found(bytes, bytes.len().max(1));
@@ -14,7 +15,7 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(whole, found(bytes, 1), "byte by byte");
 });
 
-/// Which of the first streams are malformed, read so many bytes at a time.
+/// Returns which of the first 64 streams are malformed, reading `step` bytes at a time.
 fn found(bytes: &[u8], step: usize) -> Vec<u32> {
     let mut sieve = Sieve::default();
     for piece in bytes.to_vec().chunks_mut(step) {

@@ -1,4 +1,5 @@
-//! The normal form of a path: whatever the bytes, it is its own normal form, and no server can read it in two ways.
+//! The normal form of a path: for any bytes, it is its own normal form, and no server can read it in two
+//! ways.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Headers of the PROXY protocol: nothing is known before the last byte that later bytes could change, and what is written
-//! anew reads the same.
+//! Headers of the PROXY protocol: the parser gives no result that later bytes could change, and a re-encoded
+//! header reads the same.
 
 #![no_main]
 
@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
     for end in 0..length.min(LONGEST_PROXY_HEADER) {
         match parse_proxy_header(&bytes[..end]) {
             Ok(None) => {}
-            // What is wrong is wrong whatever follows.
+            // An invalid prefix stays invalid with any continuation.
             Err(_) => assert!(whole.is_err(), "refused at {end}"),
             Ok(Some((_, length))) => panic!("it ends at {length} already"),
         }

@@ -1,4 +1,5 @@
-//! Request heads: however the bytes are cut into reads, the parser says the same, and what it passes on is what came.
+//! Request heads: the parser's result is the same however the bytes are cut into reads, and the forwarded
+//! fields are the received ones.
 
 #![no_main]
 
@@ -9,7 +10,7 @@ use tollgate_http::{HeadError, HeadLimits, Name, RequestHead, Version};
 const LIMITS: HeadLimits = HeadLimits { line: 200, head: 1000, fields: 20 };
 
 fuzz_target!(|input: &[u8]| {
-    // Where to cut, then the head.
+    // The position of the cut, then the head.
     let [high, low, bytes @ ..] = input else { return };
     let cut = usize::from(u16::from_be_bytes([*high, *low])) % (bytes.len() + 1);
     let whole = parse(bytes, &[bytes.len()]);
@@ -17,7 +18,7 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(whole, parse(bytes, &(0..=bytes.len()).collect::<Vec<_>>()), "byte by byte");
 });
 
-/// Returns all that can be known of a head, if it ended.
+/// Returns the parsed head as text with its length, or the error; `None` if the head has not ended.
 fn parse(bytes: &[u8], reads: &[usize]) -> Option<Result<(usize, String), HeadError>> {
     let mut head = RequestHead::default();
     let mut parser = RequestParser::default();
@@ -46,7 +47,7 @@ fn check(head: &RequestHead, received: &[u8]) {
     head.head.copy_fields(&mut forwarded, |_| true);
     assert_eq!(forwarded, received[line_end + 2..received.len() - 2], "forwarded is not what was received");
 
-    // A second reader, that splits at LF and at the first colon, must see the same fields.
+    // A second parser that splits at LF and at the first colon must see the same fields.
     let lines: Vec<&[u8]> = forwarded.split_inclusive(|byte| *byte == b'\n').collect();
     assert_eq!(lines.len(), head.head.fields().len());
     for (line, field) in lines.iter().zip(head.head.fields()) {
@@ -57,7 +58,7 @@ fn check(head: &RequestHead, received: &[u8]) {
         assert!(!field.nominated || field.id.is_free(), "a peer took away what is the gateway's");
     }
 
-    // Never two ways to find the end, and never none that is certain.
+    // There is exactly one way to find the end of the body.
     let count = |name| head.head.all(name).count();
     match head.length {
         Length::None => assert_eq!(count(Name::ContentLength) + count(Name::TransferEncoding), 0),

@@ -1,4 +1,5 @@
-//! Response heads: however the bytes are cut into reads, the parser says the same, and what it passes on is what came.
+//! Response heads: the parser's result is the same however the bytes are cut into reads, and the forwarded
+//! fields are the received ones.
 
 #![no_main]
 
@@ -9,7 +10,7 @@ use tollgate_http::{HeadError, HeadLimits, Method, Name, ResponseHead};
 const LIMITS: HeadLimits = HeadLimits { line: 200, head: 1000, fields: 20 };
 
 fuzz_target!(|input: &[u8]| {
-    // The method of the request and where to cut, then the head.
+    // The method of the request and the position of the cut, then the head.
     let [asked, high, low, bytes @ ..] = input else { return };
     let asked = if *asked == b'H' { Method::Head } else { Method::Get };
     let cut = usize::from(u16::from_be_bytes([*high, *low])) % (bytes.len() + 1);
@@ -18,7 +19,7 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(whole, parse(asked, bytes, &(0..=bytes.len()).collect::<Vec<_>>()), "byte by byte");
 });
 
-/// Returns all that can be known of a head, if it ended.
+/// Returns the parsed head as text with its length, or the error; `None` if the head has not ended.
 fn parse(asked: Method, bytes: &[u8], reads: &[usize]) -> Option<Result<(usize, String), HeadError>> {
     let mut head = ResponseHead::default();
     let mut parser = ResponseParser::default();
@@ -38,7 +39,7 @@ fn parse(asked: Method, bytes: &[u8], reads: &[usize]) -> Option<Result<(usize, 
 }
 
 fn check(asked: Method, head: &ResponseHead, received: &[u8]) {
-    // What was mended is read as it is, and to the same.
+    // A repaired head must be valid, and parse to the same result.
     if head.head.bytes() != received {
         let mended = head.head.bytes();
         let (mut again, limits) = (ResponseHead::default(), HeadLimits { head: 4 * LIMITS.head, ..LIMITS });

@@ -1,16 +1,16 @@
-//! `maintenance`: while something is being worked on, everybody is turned away but those who work on it.
+//! `maintenance`: during maintenance, refuses all clients except some addresses.
 //!
 //! ```yaml
 //! policies:
 //!   plugins:
 //!     maintenance:
 //!       message: back at six
-//!       allow: [10.0.0.0/8]                  # who gets through
+//!       allow: [10.0.0.0/8]                  # admitted addresses
 //!       daily: { from: "02:00", to: "06:00" }  # UTC; without it: all day
 //! ```
 //!
-//! Those who are turned away get a 503 with `Retry-After`; those who get through see in a field of the response how many were
-//! turned away so far.
+//! Refused clients get a 503 with `Retry-After`. A field in the responses to admitted clients counts the
+//! requests refused so far.
 
 mod settings;
 mod window;
@@ -27,7 +27,7 @@ use tollgate::plugin::{
 
 use window::Window;
 
-/// The plugin, to be given to [`tollgate::run_with`].
+/// The plugin, for [`tollgate::run_with`].
 #[derive(Debug)]
 pub struct Maintenance;
 
@@ -40,7 +40,7 @@ impl Plugin for Maintenance {
         "turns everybody away but some addresses (503), all day or at some hours of it"
     }
 
-    /// Before anybody is asked for a password: there is nothing behind it.
+    /// Runs before the policies that check credentials, so that a refused client is not asked for a password.
     fn stage(&self) -> Stage {
         Stage::Early
     }
@@ -64,7 +64,8 @@ impl Plugin for Maintenance {
     }
 }
 
-/// What it does, as it stands in a plan: settings, checked. It keeps no state, so that the same settings are the same plan.
+/// The checked settings, as they stand in a plan. They hold no state, so that equal settings make equal
+/// plans.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
     message: Option<String>,
@@ -81,7 +82,7 @@ impl Planned for Rules {
 
     fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
         let place = key.strip_suffix("/plugins/maintenance").unwrap_or(key);
-        // Under its key it finds the count of the plan before, if there was one: a reload begins nothing anew.
+        // The state is stored under the policy's key, so a reload keeps the previous plan's count.
         let state = || State {
             turned_away: AtomicU64::new(0),
             metric: shared.events().counter("plugins/maintenance", place, "turned_away"),
@@ -90,14 +91,14 @@ impl Planned for Rules {
     }
 }
 
-/// What all workers share, from plan to plan.
+/// The state that all workers share, kept from plan to plan.
 #[derive(Debug)]
 struct State {
     turned_away: AtomicU64,
     metric: Arc<AtomicU64>,
 }
 
-/// The policy that requests meet, of all workers at once: it must not block.
+/// The policy that evaluates requests. All workers call it, so it must not block.
 #[derive(Debug)]
 struct Live {
     rules: Arc<Rules>,
@@ -109,7 +110,7 @@ impl Policy for Live {
         let Some(left) = self.rules.window.left(now()) else { return Verdict::Continue };
         if self.rules.allow.iter().any(|block| block.contains(request.origin.client)) {
             let state = self.state.clone();
-            // Done when the response comes: the count is that of then.
+            // The closure runs when the response arrives, and reports the count of that moment.
             request.context.on_head(move |response| {
                 let count = state.turned_away.load(Ordering::Relaxed);
                 response.set("Maintenance-Turned-Away", count.to_string().as_bytes());
@@ -122,7 +123,7 @@ impl Policy for Live {
         if self.rules.hold.is_zero() {
             return self.rules.turn_away(&seconds);
         }
-        // The worker goes on with others meanwhile. Whoever hangs up is not waited for.
+        // The worker serves other requests during the sleep. If the client closes, the sleep ends.
         let rules = self.rules.clone();
         Verdict::Sleep(self.rules.hold, Box::new(move |_| rules.turn_away(&seconds)))
     }
@@ -131,13 +132,14 @@ impl Policy for Live {
 impl Rules {
     fn turn_away(&self, seconds: &str) -> Verdict {
         match &self.message {
-            // An answer of one's own.
+            // A custom answer.
             Some(message) => {
                 let fields = [("Retry-After", seconds), ("Content-Type", "text/plain; charset=utf-8")];
                 let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
                 Verdict::Answer(Answer::with_fields(503, fields, message.clone().into_bytes()))
             }
-            // The gateway's error: in the form that the client asked for, with its reason in the log and the metrics.
+            // The gateway's own error: in the format that the client accepts, with its reason in the log and
+            // the metrics.
             None => {
                 let refusal = Refusal { detail: Some("maintenance"), ..Reason::PluginUnavailable.into() };
                 refusal.with_field("Retry-After", seconds.as_bytes()).into()
@@ -146,7 +148,7 @@ impl Rules {
     }
 }
 
-/// Seconds since midnight, in UTC.
+/// Returns the seconds since midnight, in UTC.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() % window::DAY
 }
@@ -163,7 +165,7 @@ mod tests {
         planned.live("gateway/plugins/maintenance", shared)
     }
 
-    /// Of a request from 192.0.2.1.
+    /// Returns the verdict on a request from 192.0.2.1.
     fn verdict(policy: &Arc<dyn Policy>) -> Verdict {
         let (mut sent, mut context) = (Sent::new(""), Context::default());
         policy.request(&mut sent.request(&mut context))

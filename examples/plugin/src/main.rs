@@ -1,4 +1,4 @@
-//! A gateway that has the plugin `maintenance`: everything that `tollgate` does, and that.
+//! A gateway with the plugin `maintenance`, in addition to everything that `tollgate` does.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! What people write, and what is wrong with it.
+//! The plugin's settings as written, and the check of them.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use tollgate::plugin::{Block, SettingsProblem, SettingsProblems, block, settings
 use crate::Rules;
 use crate::window::{Window, second};
 
-/// The keys. What serde finds wrong (an unknown key, a text for a number) is told with its place and what was expected.
+/// The keys. For an error that serde finds (such as an unknown key, or text instead of a number), the report
+/// has its position and the expected value.
 #[derive(Debug, Deserialize)]
 #[serde(crate = "tollgate::plugin::serde", deny_unknown_fields)]
 struct Written {
@@ -34,10 +35,10 @@ fn minute() -> u64 {
     60
 }
 
-/// The longest that anybody is held, in milliseconds.
+/// The longest time that a refused request is held, in milliseconds.
 const LONGEST: u64 = 60_000;
 
-/// Checks what serde cannot know, and tells all of it at once.
+/// Checks the rules that serde cannot check, and reports all problems together.
 pub fn rules(value: &Value) -> Result<Rules, SettingsProblems> {
     let Written { message, allow, daily, retry_after, hold } = settings(value)?;
     let mut problems = SettingsProblems::default();

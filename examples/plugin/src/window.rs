@@ -1,26 +1,27 @@
-//! Hours of the day.
+//! Daily time windows.
 
 use std::fmt::{self, Display};
 
-/// Seconds of a day.
+/// The number of seconds in a day.
 pub const DAY: u64 = 86_400;
 
-/// The hours of a day at which something holds, in UTC.
+/// The hours of a day in which the plugin is active, in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// All of it.
+    /// All day.
     Always,
-    /// From one second of the day to another one, which may be on the next day.
+    /// From one second of the day to another, which may be on the next day.
     Daily {
-        /// It holds from here on.
+        /// The first second of the window.
         from: u64,
-        /// And no longer from here on.
+        /// The first second after the window.
         to: u64,
     },
 }
 
 impl Window {
-    /// For how many seconds it holds yet at a second of the day, if that can be known; `None`: it does not hold.
+    /// Returns `None` outside the window. Inside, returns the remaining seconds, or `Some(None)` if there is
+    /// no end. `now` is a second of the day.
     pub fn left(&self, now: u64) -> Option<Option<u64>> {
         let Self::Daily { from, to } = *self else { return Some(None) };
         let (since, length) = ((now + DAY - from) % DAY, (to + DAY - from) % DAY);
@@ -28,7 +29,7 @@ impl Window {
     }
 }
 
-/// `02:30` as a second of the day.
+/// Parses `02:30` into a second of the day.
 pub fn second(text: &str) -> Option<u64> {
     let (hours, minutes) = text.split_once(':')?;
     let number = |text: &str, below: u64| {

@@ -1,5 +1,5 @@
-//! Limits of upstream connections: no worker count exceeds them. The queue in front of them; connections that
-//! change their worker; connections that are opened in advance.
+//! Limits of upstream connections, which all workers together never exceed; the queue in front of them;
+//! connections that change their worker; connections that are opened in advance.
 
 use std::thread;
 use std::time::Duration;

@@ -11,8 +11,8 @@ const TOO_LONG: &str = "http_response_trailer_section_size";
 /// A small head for small limits.
 const LIMITS: &str = "limits: {headers: 8KiB, header_count: 20}";
 
-/// Starts an origin that answers calls with a message and then with trailers: a field of `length` bytes, in
-/// `fields` fields.
+/// Starts an origin that answers calls with a message and then with trailers: one field of `length` bytes,
+/// and `fields` fields in all.
 fn grpc_origin(length: usize, fields: usize) -> Http2Origin {
     Http2Origin::play(move |stream| {
         stream.body();

@@ -115,7 +115,7 @@ fn filters_choose_lines() {
     for (name, paths) in [
         ("errors.log", &["/bad", "/missing"][..]),
         ("slow.log", &["/slow"]),
-        // Errors are logged at any sample rate.
+        // Errors (5xx) are logged at any sample rate.
         ("none.log", &["/bad"]),
         ("either.log", &["/empty", "/slow"]),
     ] {
@@ -157,7 +157,7 @@ fn routes_have_their_own_or_none() {
     };
     ask(&gateway);
     eventually("lines", || of(&gateway, "main.log").len() == 3 && of(&gateway, "own.log").len() == 2);
-    // Two log threads write this file, each in an order of its own.
+    // Two logs write to this file, each in its own order.
     let mut main = of(&gateway, "main.log");
     main.sort();
     assert_eq!(main, ["/a", "/missing", "too /both"]);

@@ -101,7 +101,7 @@ fn nobody_takes_the_fields_that_say_who_it_is_for_the_services() {
         // The service's name is not used, so the key's consumer stays.
         ("api_key: on, forward_auth: {url: \"$URL\"}", "bob"),
         ("api_key: {consumer_header: X-Owner}, forward_auth: {url: \"$URL\"}", "bob"),
-        // Nor by the field that both policies use for the identity.
+        // Nor is it used in the field that both policies share.
         ("api_key: on, forward_auth: {url: \"$URL\", consumer: X-Nobody, consumer_header: X-Nobody}", "bob"),
         // The service's value for the same field replaces the gateway's.
         ("api_key: on, forward_auth: {url: \"$URL\", response_headers: X-Consumer-Name}", "alice"),
@@ -201,7 +201,8 @@ fn no_answer_lets_nobody_in() {
 #[test]
 fn a_service_that_closes_a_new_connection_is_not_asked_again() {
     let origin = Origin::ok();
-    // The first connection carries one request, and so does each after it; the second request of a connection gets no answer.
+    // The first connection answers one request and closes on the second. Later connections close on their
+    // first request.
     let service = Origin::play(|conn| {
         if conn.index() == 0 {
             conn.request();
@@ -211,7 +212,7 @@ fn a_service_that_closes_a_new_connection_is_not_asked_again() {
     });
     let gateway = gateway(&origin, &format!("http://{}", service.address()), "");
     passed(&gateway, &origin, &[]);
-    // On the idle connection, and then on a new one.
+    // The request fails on the idle connection, and then on a new one.
     refused(&gateway, &origin, &[], 503, "authorization_unavailable");
     assert_eq!((service.count(), service.connections()), (3, 2));
     refused(&gateway, &origin, &[], 503, "authorization_unavailable");

@@ -222,7 +222,7 @@ impl Gateway {
         self.groups[worker]
     }
 
-    /// Returns all groups: those of the workers, followed by the control thread's group.
+    /// Returns all groups: the groups of the workers, followed by the control thread's group.
     #[must_use]
     pub fn groups(&self) -> &[Group] {
         &self.groups

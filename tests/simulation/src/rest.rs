@@ -1,8 +1,8 @@
 //! Checks for leaks once all clients are done: nothing may be left.
 //!
-//! The gateway gets a [plan without routes](crate::scenario::empty), and as much time as its longest timeout
-//! takes. Then each worker must be as it was at its start: the same number of tasks, one listening socket and
-//! no other, no permit taken, and no scheduled event.
+//! The gateway gets a [plan without routes](crate::scenario::empty), and up to the time of its longest
+//! timeout to become idle. Then each worker must be as it was at its start: the same number of tasks, one
+//! listening socket and no other, no permit taken, and no scheduled event.
 
 use std::rc::Rc;
 use std::sync::OnceLock;

@@ -192,8 +192,7 @@ fn events(
         events.push((at(rng), Event::SetClock(if rng.bool() { seconds } else { -seconds })));
     }
     if rng.u32(0..4) == 0 {
-        // If nothing goes wrong, every request must be answered; the shortest timeout is that for a connect,
-        // 5 s.
+        // If nothing goes wrong, every request must be answered. The shortest timeout is 5 s, for a connect.
         let longest = if mood == Mood::Rough { 10_000 } else { 1000 };
         let time = Duration::from_millis(any(rng, [100, 1000, longest]) * rng.u64(1..5));
         events.push((at(rng), Event::Stall(time)));

@@ -93,8 +93,8 @@ fn the_queue_is_not_the_endpoints_time() {
     assert_eq!(lines.iter().map(|line| line.attempts).collect::<Vec<_>>(), [1, 1]);
 }
 
-/// A request's head began under a plan that looked its endpoints up, and ended under one that does not. It
-/// found no endpoints, because the looked-up ones were already dropped.
+/// A request's head began under a plan with a look-up and ended under a plan without. The request found no
+/// endpoints, because the gateway had already dropped the endpoints of the look-up.
 #[test]
 fn a_head_that_takes_its_time_meets_the_plan_of_its_end() {
     let with = |one: &str| {

@@ -18,30 +18,32 @@ use rustls::{ClientConfig, RootCertStore};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::wire::{Failure, LeaseResponse, RangeRequest, RangeResponse, TokenResponse, TxnResponse, encoded};
-use crate::{Entry, Error, Settings};
+use crate::wire::{
+    ErrorResponse, LeaseResponse, RangeRequest, RangeResponse, TokenResponse, TxnResponse, encode_base64,
+};
+use crate::{ClientSettings, Error, EtcdEntry};
 
 /// Time limit for opening a connection.
-const CONNECT: Duration = Duration::from_millis(500);
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time limit for a request.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 /// Number of keys per page of a range.
-const PAGE: usize = 1000;
+const PAGE_KEYS: usize = 1000;
 /// Bound of an answer, in bytes.
-const LARGEST: usize = 256 << 20;
+const RESPONSE_MAX_BYTES: usize = 256 << 20;
 /// Idle time before the kernel probes a connection (TCP keepalive).
-const ALIVE: Duration = Duration::from_secs(2);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The gRPC code of a missing or expired token.
 const UNAUTHENTICATED: u32 = 16;
 
 /// A client of all members. It is cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Client(Arc<Inner>);
+pub struct EtcdClient(Arc<ClientState>);
 
 #[derive(Debug)]
-struct Inner {
-    settings: Settings,
+struct ClientState {
+    settings: ClientSettings,
     http: HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>>,
     /// The member that answered last.
     current: AtomicUsize,
@@ -50,7 +52,7 @@ struct Inner {
 
 /// The state of a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct ClusterState {
     /// Id of the cluster.
     pub cluster: u64,
     /// Its current revision.
@@ -87,25 +89,25 @@ pub struct Transaction {
 
 /// Keys and values, as of a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct Listing {
     /// The revision.
     pub revision: u64,
     /// The entries, with whole keys.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<EtcdEntry>,
 }
 
-impl Client {
+impl EtcdClient {
     /// Creates a client. It sends nothing yet.
     ///
     /// # Errors
     /// Returns an error if TLS cannot be set up, or the server name for certificates is not valid.
-    pub fn new(settings: Settings) -> Result<Self, String> {
+    pub fn new(settings: ClientSettings) -> Result<Self, String> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(CONNECT));
-        tcp.set_keepalive(Some(ALIVE));
-        tcp.set_keepalive_interval(Some(ALIVE));
+        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        tcp.set_keepalive(Some(KEEPALIVE_INTERVAL));
+        tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
         tcp.set_keepalive_retries(Some(3));
         let config = match &settings.tls {
             Some(tls) => (*tls.config()).clone(),
@@ -125,12 +127,17 @@ impl Client {
         let mut builder = HttpClient::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new());
         let http = builder.build(connector.enable_http1().wrap_connector(tcp));
-        Ok(Self(Arc::new(Inner { settings, http, current: AtomicUsize::new(0), token: Mutex::new(None) })))
+        Ok(Self(Arc::new(ClientState {
+            settings,
+            http,
+            current: AtomicUsize::new(0),
+            token: Mutex::new(None),
+        })))
     }
 
     /// Returns the settings.
     #[must_use]
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &ClientSettings {
         &self.0.settings
     }
 
@@ -139,11 +146,11 @@ impl Client {
         self.0.current.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn prefer(&self, member: usize) {
+    pub(crate) fn set_current_member(&self, member: usize) {
         self.0.current.store(member, Ordering::Relaxed);
     }
 
-    pub(crate) fn members(&self) -> usize {
+    pub(crate) fn member_count(&self) -> usize {
         self.0.settings.endpoints.len()
     }
 
@@ -157,21 +164,21 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if the member does not answer, or refuses.
-    pub async fn list(&self, request: &RangeRequest) -> Result<Listed, Error> {
+    pub async fn list(&self, request: &RangeRequest) -> Result<Listing, Error> {
         let mut request = request.clone();
         let wanted = request.limit;
         let whole = wanted == 0;
         if whole {
-            request.limit = PAGE;
+            request.limit = PAGE_KEYS;
         }
         let mut entries = Vec::new();
         loop {
-            let response: RangeResponse = self.ask("/v3/kv/range", &request.body()).await?;
+            let response: RangeResponse = self.request("/v3/kv/range", &request.body()).await?;
             // The revision of the first page; the other pages are read as of it.
             request.revision =
                 if request.revision == 0 { response.header.revision } else { request.revision };
             let last = response.kvs.last().map(|kv| kv.key.0.clone());
-            entries.extend(response.kvs.into_iter().map(|kv| Entry {
+            entries.extend(response.kvs.into_iter().map(|kv| EtcdEntry {
                 key: String::from_utf8_lossy(&kv.key.0).into_owned(),
                 value: Some(kv.value.0),
                 revision: kv.mod_revision,
@@ -181,7 +188,7 @@ impl Client {
                     last.push(0);
                     request.key = last;
                 }
-                _ => return Ok(Listed { revision: request.revision, entries }),
+                _ => return Ok(Listing { revision: request.revision, entries }),
             }
         }
     }
@@ -193,17 +200,17 @@ impl Client {
     pub async fn list_keys(&self, request: &RangeRequest) -> Result<Vec<String>, Error> {
         let mut body = request.body();
         body["keys_only"] = true.into();
-        let answer: RangeResponse = self.ask("/v3/kv/range", &body).await?;
-        Ok(answer.kvs.into_iter().map(|kv| String::from_utf8_lossy(&kv.key.0).into_owned()).collect())
+        let response: RangeResponse = self.request("/v3/kv/range", &body).await?;
+        Ok(response.kvs.into_iter().map(|kv| String::from_utf8_lossy(&kv.key.0).into_owned()).collect())
     }
 
     /// Asks a member for its state with a linearizable read, which needs a quorum. A member without contact
     /// to most others cannot answer it, and would otherwise return old data.
-    pub(crate) async fn probe(&self, member: usize, patience: Duration) -> Result<Standing, Error> {
-        let key = self.0.settings.watched();
-        let body = json!({ "key": encoded(key.as_bytes()), "count_only": true });
-        let answer: RangeResponse = self.ask_of(member, "/v3/kv/range", &body, patience).await?;
-        Ok(Standing { cluster: answer.header.cluster_id, revision: answer.header.revision })
+    pub(crate) async fn probe(&self, member: usize, timeout: Duration) -> Result<ClusterState, Error> {
+        let key = self.0.settings.config_prefix();
+        let body = json!({ "key": encode_base64(key.as_bytes()), "count_only": true });
+        let response: RangeResponse = self.request_member(member, "/v3/kv/range", &body, timeout).await?;
+        Ok(ClusterState { cluster: response.header.cluster_id, revision: response.header.revision })
     }
 
     /// Performs a transaction. Returns its revision, or `None` if a condition does not hold.
@@ -216,78 +223,78 @@ impl Client {
             .iter()
             .map(|compare| {
                 json!({
-                    "key": encoded(compare.key.as_bytes()), "target": "MOD", "result": "EQUAL",
+                    "key": encode_base64(compare.key.as_bytes()), "target": "MOD", "result": "EQUAL",
                     "mod_revision": compare.revision.to_string(),
                 })
             })
             .collect();
         let operations: Vec<Value> = transaction.operations.iter().map(|operation| match operation {
             Operation::Put(key, value) => {
-                json!({ "request_put": { "key": encoded(key.as_bytes()), "value": encoded(value) } })
+                json!({ "request_put": { "key": encode_base64(key.as_bytes()), "value": encode_base64(value) } })
             }
             Operation::Delete(key, end) => json!({
-                "request_delete_range": { "key": encoded(key.as_bytes()), "range_end": encoded(end.as_bytes()) }
+                "request_delete_range": { "key": encode_base64(key.as_bytes()), "range_end": encode_base64(end.as_bytes()) }
             }),
         }).collect();
         let body = json!({ "compare": compare, "success": operations });
-        let answer: TxnResponse = self.ask("/v3/kv/txn", &body).await?;
-        Ok(answer.succeeded.then_some(answer.header.revision))
+        let response: TxnResponse = self.request("/v3/kv/txn", &body).await?;
+        Ok(response.succeeded.then_some(response.header.revision))
     }
 
     /// Grants a lease, which expires after `seconds` unless it is kept alive.
-    pub(crate) async fn grant(&self, seconds: u64) -> Result<u64, Error> {
-        let answer: LeaseResponse =
-            self.ask("/v3/lease/grant", &json!({ "TTL": seconds.to_string() })).await?;
-        Ok(answer.id)
+    pub(crate) async fn grant_lease(&self, seconds: u64) -> Result<u64, Error> {
+        let response: LeaseResponse =
+            self.request("/v3/lease/grant", &json!({ "TTL": seconds.to_string() })).await?;
+        Ok(response.id)
     }
 
     /// Keeps a lease alive. Returns false if it has expired.
-    pub(crate) async fn keep(&self, lease: u64) -> Result<bool, Error> {
+    pub(crate) async fn keep_alive(&self, lease: u64) -> Result<bool, Error> {
         let body = json!({ "ID": lease.to_string() });
-        let answer: crate::wire::Streamed<LeaseResponse> = self.ask("/v3/lease/keepalive", &body).await?;
-        Ok(answer.result.is_some_and(|lease| lease.ttl > 0))
+        let response: crate::wire::StreamMessage<LeaseResponse> =
+            self.request("/v3/lease/keepalive", &body).await?;
+        Ok(response.result.is_some_and(|lease| lease.ttl > 0))
     }
 
     /// Revokes a lease, which deletes its keys.
-    pub(crate) async fn revoke(&self, lease: u64) -> Result<(), Error> {
-        self.ask::<Value>("/v3/lease/revoke", &json!({ "ID": lease.to_string() })).await.map(drop)
+    pub(crate) async fn revoke_lease(&self, lease: u64) -> Result<(), Error> {
+        self.request::<Value>("/v3/lease/revoke", &json!({ "ID": lease.to_string() })).await.map(drop)
     }
 
     /// Writes a key that is attached to a lease.
     pub(crate) async fn put(&self, key: &str, value: &[u8], lease: u64) -> Result<(), Error> {
-        let body =
-            json!({ "key": encoded(key.as_bytes()), "value": encoded(value), "lease": lease.to_string() });
-        self.ask::<Value>("/v3/kv/put", &body).await.map(drop)
+        let body = json!({ "key": encode_base64(key.as_bytes()), "value": encode_base64(value), "lease": lease.to_string() });
+        self.request::<Value>("/v3/kv/put", &body).await.map(drop)
     }
 
     /// Opens the stream of a watch.
-    pub(crate) async fn stream(&self, member: usize, body: &Value) -> Result<Incoming, Error> {
-        let sent = tokio::time::timeout(PATIENCE, self.send(member, "/v3/watch", body));
-        let response = sent.await.unwrap_or_else(|_| Err(late(PATIENCE)))?;
+    pub(crate) async fn open_watch(&self, member: usize, body: &Value) -> Result<Incoming, Error> {
+        let sent = tokio::time::timeout(REQUEST_TIMEOUT, self.send(member, "/v3/watch", body));
+        let response = sent.await.unwrap_or_else(|_| Err(timeout_error(REQUEST_TIMEOUT)))?;
         if response.status() == StatusCode::OK {
             return Ok(response.into_body());
         }
         let status = response.status();
-        let text = read(response, PATIENCE).await?;
-        Err(self.failure(status, &text))
+        let text = read_body(response, REQUEST_TIMEOUT).await?;
+        Err(self.parse_error(status, &text))
     }
 
-    async fn ask<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Error> {
-        self.ask_of(self.current(), path, body, PATIENCE).await
+    async fn request<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Error> {
+        self.request_member(self.current(), path, body, REQUEST_TIMEOUT).await
     }
 
-    async fn ask_of<T: DeserializeOwned>(
+    async fn request_member<T: DeserializeOwned>(
         &self,
         member: usize,
         path: &str,
         body: &Value,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<T, Error> {
-        let first = self.exchange(member, path, body, patience).await;
+        let first = self.exchange(member, path, body, timeout).await;
         match first {
             // The token has expired, or etcd was restarted: try once more with a new token.
             Err(Error::Refused(UNAUTHENTICATED, _)) if self.0.settings.user.is_some() => {
-                self.exchange(member, path, body, patience).await
+                self.exchange(member, path, body, timeout).await
             }
             other => other,
         }
@@ -298,18 +305,18 @@ impl Client {
         member: usize,
         path: &str,
         body: &Value,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<T, Error> {
         let exchange = async {
             let response = self.send(member, path, body).await?;
             let status = response.status();
-            let text = read(response, patience).await?;
+            let text = read_body(response, timeout).await?;
             if status != StatusCode::OK {
-                return Err(self.failure(status, &text));
+                return Err(self.parse_error(status, &text));
             }
-            serde_json::from_slice(&text).map_err(|error| Error::Garbled(error.to_string()))
+            serde_json::from_slice(&text).map_err(|error| Error::InvalidResponse(error.to_string()))
         };
-        tokio::time::timeout(patience, exchange).await.unwrap_or_else(|_| Err(late(patience)))
+        tokio::time::timeout(timeout, exchange).await.unwrap_or_else(|_| Err(timeout_error(timeout)))
     }
 
     async fn send(&self, member: usize, path: &str, body: &Value) -> Result<Response<Incoming>, Error> {
@@ -335,7 +342,7 @@ impl Client {
             .http
             .request(request)
             .await
-            .map_err(|error| Error::Unreachable(format!("{endpoint}: {}", causes(&error))))
+            .map_err(|error| Error::Unreachable(format!("{endpoint}: {}", root_cause(&error))))
     }
 
     /// Returns the token for user and password; `None` if no user is configured. The token is requested once,
@@ -349,27 +356,27 @@ impl Client {
         let body = json!({ "name": name, "password": password.0 });
         let response = self.post(member, "/v3/auth/authenticate", &body, None).await?;
         let status = response.status();
-        let text = read(response, PATIENCE).await?;
+        let text = read_body(response, REQUEST_TIMEOUT).await?;
         if status != StatusCode::OK {
-            return match self.failure(status, &text) {
+            return match self.parse_error(status, &text) {
                 // Authentication is off in etcd, so no token is needed.
                 Error::Refused(_, why) if why.contains("authentication is not enabled") => Ok(None),
                 error => Err(error),
             };
         }
-        let answer: TokenResponse =
-            serde_json::from_slice(&text).map_err(|error| Error::Garbled(error.to_string()))?;
-        let mut token =
-            HeaderValue::from_str(&answer.token).map_err(|error| Error::Garbled(error.to_string()))?;
+        let response: TokenResponse =
+            serde_json::from_slice(&text).map_err(|error| Error::InvalidResponse(error.to_string()))?;
+        let mut token = HeaderValue::from_str(&response.token)
+            .map_err(|error| Error::InvalidResponse(error.to_string()))?;
         token.set_sensitive(true);
         *self.0.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
         Ok(Some(token))
     }
 
-    fn failure(&self, status: StatusCode, text: &[u8]) -> Error {
-        let Ok(Failure { code, message }) = serde_json::from_slice(text) else {
+    fn parse_error(&self, status: StatusCode, text: &[u8]) -> Error {
+        let Ok(ErrorResponse { code, message }) = serde_json::from_slice(text) else {
             let start: String = String::from_utf8_lossy(text).chars().take(200).collect();
-            return Error::Garbled(format!("status {status}: {}", start.trim()));
+            return Error::InvalidResponse(format!("status {status}: {}", start.trim()));
         };
         if code == UNAUTHENTICATED {
             *self.0.token.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -382,19 +389,19 @@ impl Client {
 }
 
 /// Reads the body of an answer, within bounds of size and time.
-async fn read(response: Response<Incoming>, patience: Duration) -> Result<Bytes, Error> {
-    let body = Limited::new(response.into_body(), LARGEST).collect();
-    let body = tokio::time::timeout(patience, body).await.map_err(|_| late(patience))?;
+async fn read_body(response: Response<Incoming>, timeout: Duration) -> Result<Bytes, Error> {
+    let body = Limited::new(response.into_body(), RESPONSE_MAX_BYTES).collect();
+    let body = tokio::time::timeout(timeout, body).await.map_err(|_| timeout_error(timeout))?;
     body.map(|body| body.to_bytes())
         .map_err(|error| Error::Unreachable(format!("the answer broke off: {error}")))
 }
 
-fn late(patience: Duration) -> Error {
-    Error::Unreachable(format!("nothing came within {patience:?}"))
+fn timeout_error(timeout: Duration) -> Error {
+    Error::Unreachable(format!("nothing came within {timeout:?}"))
 }
 
 /// Returns the innermost cause of an error, because the outermost says little.
-fn causes(error: &dyn std::error::Error) -> String {
+fn root_cause(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(error) = next {

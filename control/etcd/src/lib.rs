@@ -5,8 +5,8 @@
 //! |---|---|
 //! | `client` | single requests: ranges, transactions, leases, the stream of a watch |
 //! | `wire` | the messages of etcd's JSON gateway |
-//! | `reach` | finds a member that answers, with growing pauses between attempts |
-//! | `follow` | list, watch, and start again when the connection breaks |
+//! | `members` | finds a member that answers, with growing pauses between attempts |
+//! | `watch` | list, watch, and start again when the connection breaks |
 //! | `presence` | a key that exists as long as this process runs |
 //! | `thread` | runs all of it on a thread of its own |
 //!
@@ -14,10 +14,10 @@
 //! like). A watch sends one line of JSON per message. This crate does not interpret values.
 
 mod client;
-mod follow;
+mod members;
 mod presence;
-mod reach;
 mod thread;
+mod watch;
 mod wire;
 
 use std::fmt;
@@ -25,13 +25,13 @@ use std::sync::Arc;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-pub use client::{Client, Compare, Listed, Operation, Transaction};
-pub use thread::{Etcd, Handle};
-pub use wire::{Order, RangeRequest};
+pub use client::{Compare, EtcdClient, Listing, Operation, Transaction};
+pub use thread::{EtcdHandle, EtcdThread};
+pub use wire::{RangeRequest, SortOrder};
 
 /// The address of etcd, and the credentials and name of this gateway.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ClientSettings {
     /// `http://host:port` or `https://host:port` of each member.
     pub endpoints: Vec<String>,
     /// The prefix of all keys, without a slash at its end.
@@ -64,29 +64,29 @@ impl fmt::Debug for Password {
     }
 }
 
-impl Settings {
+impl ClientSettings {
     /// Returns the watched prefix: `PREFIX/config/`.
     #[must_use]
-    pub fn watched(&self) -> String {
+    pub fn config_prefix(&self) -> String {
         format!("{}/config/", self.prefix)
     }
 
     /// Returns the prefix of the versions: `PREFIX/history/`.
     #[must_use]
-    pub fn history(&self) -> String {
+    pub fn history_prefix(&self) -> String {
         format!("{}/history/", self.prefix)
     }
 
     /// Returns the prefix under which each gateway has a key: `PREFIX/gateways/`.
     #[must_use]
-    pub fn gateways(&self) -> String {
+    pub fn gateways_prefix(&self) -> String {
         format!("{}/gateways/", self.prefix)
     }
 }
 
 /// A key under the watched prefix, and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct EtcdEntry {
     /// The key, without the prefix.
     pub key: String,
     /// The value; `None`: the key was deleted.
@@ -97,20 +97,20 @@ pub struct Entry {
 
 /// An event from etcd.
 #[derive(Debug, PartialEq, Eq)]
-pub enum News {
+pub enum EtcdEvent {
     /// All entries as of a revision: a key that is missing here does not exist.
-    All {
+    Snapshot {
         /// The revision.
         revision: u64,
         /// The entries, by key.
-        entries: Vec<Entry>,
+        entries: Vec<EtcdEntry>,
     },
     /// Changes, in whole revisions and in order.
     Changes {
         /// The last revision of these changes.
         revision: u64,
         /// The changes, in order.
-        entries: Vec<Entry>,
+        entries: Vec<EtcdEntry>,
     },
     /// A member answers. The events that follow come from it.
     Connected {
@@ -118,7 +118,7 @@ pub enum News {
         endpoint: String,
     },
     /// No member answers, or the answers are not etcd's.
-    Lost {
+    Disconnected {
         /// A description of the problem.
         why: String,
     },
@@ -134,7 +134,7 @@ pub enum Error {
     /// The revision is compacted; the value is the oldest available revision, if etcd reports it.
     Compacted(Option<u64>),
     /// The answer could not be parsed.
-    Garbled(String),
+    InvalidResponse(String),
 }
 
 impl fmt::Display for Error {
@@ -143,7 +143,7 @@ impl fmt::Display for Error {
             Self::Unreachable(why) => write!(f, "etcd does not answer: {why}"),
             Self::Refused(_, why) => f.write_str(why),
             Self::Compacted(_) => f.write_str("etcd has compacted the revision"),
-            Self::Garbled(why) => write!(f, "an answer of etcd makes no sense: {why}"),
+            Self::InvalidResponse(why) => write!(f, "an answer of etcd makes no sense: {why}"),
         }
     }
 }

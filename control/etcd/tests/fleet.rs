@@ -6,16 +6,18 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc as threads;
 use std::time::{Duration, Instant};
 
-use tollgate_etcd::{Client, Etcd, News, Operation, RangeRequest, Settings, Transaction};
+use tollgate_etcd::{
+    ClientSettings, EtcdClient, EtcdEvent, EtcdThread, Operation, RangeRequest, Transaction,
+};
 
 /// An etcd process of this test.
-struct Server {
+struct EtcdServer {
     child: Child,
     directory: PathBuf,
     endpoint: String,
 }
 
-impl Server {
+impl EtcdServer {
     fn start(name: &str) -> Self {
         let free = || TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
         let (client, peer) = (format!("http://{}", free()), format!("http://{}", free()));
@@ -29,8 +31,8 @@ impl Server {
         Self { child: child.expect("etcd: see scripts/install-test-tools"), directory, endpoint: client }
     }
 
-    fn settings(&self, name: String) -> Settings {
-        Settings {
+    fn settings(&self, name: String) -> ClientSettings {
+        ClientSettings {
             endpoints: vec![self.endpoint.clone()],
             prefix: "/fleet".to_owned(),
             user: None,
@@ -41,7 +43,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for EtcdServer {
     fn drop(&mut self) {
         let _ = self.child.kill().and_then(|()| self.child.wait());
         let _ = std::fs::remove_dir_all(&self.directory);
@@ -54,7 +56,7 @@ fn run<T>(work: impl Future<Output = T>) -> T {
 }
 
 /// Writes `count` keys, a hundred per transaction.
-async fn fill(client: &Client, count: usize) {
+async fn fill(client: &EtcdClient, count: usize) {
     let keys: Vec<usize> = (0..count).collect();
     for part in keys.chunks(100) {
         let put =
@@ -68,22 +70,23 @@ async fn fill(client: &Client, count: usize) {
     }
 }
 
-fn next(news: &mut tokio::sync::mpsc::Receiver<News>) -> News {
+fn next(events: &mut tokio::sync::mpsc::Receiver<EtcdEvent>) -> EtcdEvent {
     loop {
-        match news.blocking_recv().expect("the thread goes on") {
-            News::Connected { .. } | News::Lost { .. } => {}
-            news => return news,
+        match events.blocking_recv().expect("the thread goes on") {
+            EtcdEvent::Connected { .. } | EtcdEvent::Disconnected { .. } => {}
+            event => return event,
         }
     }
 }
 
 #[test]
 fn a_list_comes_whole_however_many_pages_it_has() {
-    let server = Server::start("pages");
-    let client = Client::new(server.settings("writer".to_owned())).expect("a client");
+    let server = EtcdServer::start("pages");
+    let client = EtcdClient::new(server.settings("writer".to_owned())).expect("a client");
     run(fill(&client, 2500));
-    let (etcd, mut news) = Etcd::start(server.settings("one".to_owned()), "{}".to_owned()).expect("a thread");
-    let News::All { revision, entries } = next(&mut news) else { panic!("all comes first") };
+    let (etcd, mut events) =
+        EtcdThread::start(server.settings("one".to_owned()), "{}".to_owned()).expect("a thread");
+    let EtcdEvent::Snapshot { revision, entries } = next(&mut events) else { panic!("all comes first") };
     assert_eq!(entries.len(), 2500);
     assert!(entries.windows(2).all(|two| two[0].key < two[1].key), "each once, by key");
     assert_eq!(entries[0].key, "routes/r00000");
@@ -92,15 +95,15 @@ fn a_list_comes_whole_however_many_pages_it_has() {
         compare: Vec::new(),
         operations: vec![Operation::Delete("/fleet/config/routes/r00007".to_owned(), String::new())],
     };
-    let client = Client::new(server.settings("writer".to_owned())).expect("a client");
+    let client = EtcdClient::new(server.settings("writer".to_owned())).expect("a client");
     let made = run(async { client.transact(&deleted).await }).expect("made").expect("it demands nothing");
-    let News::Changes { revision: last, entries } = next(&mut news) else { panic!("a change") };
+    let EtcdEvent::Changes { revision: last, entries } = next(&mut events) else { panic!("a change") };
     assert_eq!((last, entries.len(), entries[0].value.as_deref()), (made, 1, None));
     assert!(made > revision);
     // The gateway's key exists as long as the client does.
     let there = || {
-        let client = Client::new(server.settings("writer".to_owned())).expect("a client");
-        run(async { client.list(&RangeRequest::under("/fleet/gateways/")).await })
+        let client = EtcdClient::new(server.settings("writer".to_owned())).expect("a client");
+        run(async { client.list(&RangeRequest::with_prefix("/fleet/gateways/")).await })
             .expect("listed")
             .entries
             .len()
@@ -122,19 +125,19 @@ fn a_list_comes_whole_however_many_pages_it_has() {
 fn a_change_reaches_a_hundred_gateways() {
     const GATEWAYS: usize = 100;
     const CHANGES: usize = 50;
-    let server = Server::start("hundred");
-    let client = Client::new(server.settings("writer".to_owned())).expect("a client");
+    let server = EtcdServer::start("hundred");
+    let client = EtcdClient::new(server.settings("writer".to_owned())).expect("a client");
     run(fill(&client, 1000));
-    let (heard, hearing) = threads::channel::<(Instant, u64)>();
-    let gateways: Vec<Etcd> = (0..GATEWAYS)
+    let (seen, revisions) = threads::channel::<(Instant, u64)>();
+    let gateways: Vec<EtcdThread> = (0..GATEWAYS)
         .map(|number| {
             let settings = server.settings(format!("gateway-{number}"));
-            let (etcd, mut news) = Etcd::start(settings, "{}".to_owned()).expect("a thread");
-            let heard = heard.clone();
+            let (etcd, mut events) = EtcdThread::start(settings, "{}".to_owned()).expect("a thread");
+            let seen = seen.clone();
             std::thread::spawn(move || {
-                while let Some(news) = news.blocking_recv() {
-                    if let News::All { revision, .. } | News::Changes { revision, .. } = news
-                        && heard.send((Instant::now(), revision)).is_err()
+                while let Some(event) = events.blocking_recv() {
+                    if let EtcdEvent::Snapshot { revision, .. } | EtcdEvent::Changes { revision, .. } = event
+                        && seen.send((Instant::now(), revision)).is_err()
                     {
                         return;
                     }
@@ -146,16 +149,16 @@ fn a_change_reaches_a_hundred_gateways() {
     let all = |what: &str, from: u64| -> Instant {
         let mut last = Instant::now();
         for _ in 0..GATEWAYS {
-            let told = hearing
+            let seen = revisions
                 .recv_timeout(Duration::from_secs(20))
                 .unwrap_or_else(|_| panic!("{what}: not all hear of it"));
-            assert!(told.1 >= from, "{what}: {} is before {from}", told.1);
-            last = last.max(told.0);
+            assert!(seen.1 >= from, "{what}: {} is before {from}", seen.1);
+            last = last.max(seen.0);
         }
         last
     };
     all("the list", 0);
-    let client = Client::new(server.settings("writer".to_owned())).expect("a client");
+    let client = EtcdClient::new(server.settings("writer".to_owned())).expect("a client");
     let mut took: Vec<Duration> = run(async {
         let mut took = Vec::new();
         for number in 0..CHANGES {

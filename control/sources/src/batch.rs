@@ -5,48 +5,48 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tollgate_config::{DocumentProblem, Parts, Problem};
 
-use crate::etcd::Written;
-use crate::request::{Done, Intent, Pending, Refusal};
+use crate::etcd::WriteOutcome;
+use crate::request::{ChangeError, ChangeResult, Intent, PendingRequest};
 use crate::sources::Sources;
-use crate::stage::{MOST_TOLD, Staged};
+use crate::stage::{PROBLEMS_MAX, StagedChanges};
 
 /// The result of a batch: the compiled configuration to roll out, and the requests that wait for it.
 #[derive(Debug)]
-pub struct Batch<T> {
+pub struct BatchResult<T> {
     /// The compiled configuration; `None`: nothing changed.
-    pub good: Option<T>,
+    pub compiled: Option<T>,
     /// Requests that depend on changes of this batch, for the next one.
-    pub again: Vec<Pending>,
+    pub deferred: Vec<PendingRequest>,
     /// Completed requests. The caller answers them when all workers run the compiled configuration.
-    pub landed: Vec<Landed>,
+    pub completed: Vec<CompletedRequest>,
 }
 
 /// A request that was completed and is durable.
 #[derive(Debug)]
-pub struct Landed {
+pub struct CompletedRequest {
     /// The request.
-    pub pending: Pending,
+    pub pending: PendingRequest,
     /// The result of the request.
-    pub done: Done,
+    pub result: ChangeResult,
     /// Summary of the request, in a few words.
-    pub what: String,
+    pub summary: String,
 }
 
-impl<T> Default for Batch<T> {
+impl<T> Default for BatchResult<T> {
     fn default() -> Self {
-        Self { good: None, again: Vec::new(), landed: Vec::new() }
+        Self { compiled: None, deferred: Vec::new(), completed: Vec::new() }
     }
 }
 
-type Compile<'c, T> = &'c mut dyn FnMut(&Parts<'_>) -> Result<T, Vec<Problem>>;
+pub(crate) type CompileParts<'c, T> = &'c mut dyn FnMut(&Parts<'_>) -> Result<T, Vec<Problem>>;
 
 /// How long other writers may overtake a change before it is refused.
-const PATIENCE: Duration = Duration::from_secs(3);
+const CONFLICT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Minimum wait of a change that was overtaken.
-const MOMENT: Duration = Duration::from_millis(5);
+const CONFLICT_PAUSE: Duration = Duration::from_millis(5);
 
 /// Returns milliseconds since 1970.
-fn now() -> u64 {
+fn unix_millis() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
@@ -54,106 +54,115 @@ fn now() -> u64 {
 impl Sources {
     /// Performs the valid requests, each one whole or not at all. Refused requests and dry runs are answered
     /// here. The completed ones are on the disk when this returns.
-    pub fn change<T>(
+    pub fn apply_requests<T>(
         &mut self,
-        requests: Vec<Pending>,
+        requests: Vec<PendingRequest>,
         mut compile: impl FnMut(&Parts<'_>) -> Result<T, Vec<Problem>>,
-    ) -> Batch<T> {
-        let compile: Compile<'_, T> = &mut compile;
-        let mut staged: Vec<(Pending, Staged)> = Vec::new();
-        let (mut later, mut again) = (Vec::new(), Vec::new());
-        let mut touched: HashSet<(&str, String)> = HashSet::new();
+    ) -> BatchResult<T> {
+        let compile: CompileParts<'_, T> = &mut compile;
+        let mut staged: Vec<(PendingRequest, StagedChanges)> = Vec::new();
+        let (mut later, mut deferred) = (Vec::new(), Vec::new());
+        let mut changed_documents: HashSet<(&str, String)> = HashSet::new();
         for pending in requests {
             if !self.is_writable() {
-                pending.answer(Err(Refusal::NoStore));
+                pending.send_answer(Err(ChangeError::NoStore));
             } else if pending.request.dry_run {
                 later.push(pending);
-            } else if pending.request.depends_on(&touched) {
-                again.push(pending);
+            } else if pending.request.depends_on(&changed_documents) {
+                deferred.push(pending);
             } else {
                 match self.stage(&pending.request) {
                     Ok(changes) => {
                         let of = changes.differences.iter();
-                        touched.extend(of.map(|difference| (difference.kind.name, difference.name.clone())));
+                        changed_documents
+                            .extend(of.map(|difference| (difference.kind.name, difference.name.clone())));
                         staged.push((pending, changes));
                     }
-                    Err(refusal) => pending.answer(Err(refusal)),
+                    Err(error) => pending.send_answer(Err(error)),
                 }
             }
         }
-        let mut batch = self.land(staged, compile);
-        batch.again.extend(again);
+        let mut batch = self.compile_and_commit(staged, compile);
+        batch.deferred.extend(deferred);
         for pending in later {
-            let answer = self.rehearse(&pending, compile);
-            pending.answer(answer);
+            let answer = self.dry_run_request(&pending, compile);
+            pending.send_answer(answer);
         }
         batch
     }
 
     /// Compiles all staged requests together, or one by one if together they are not valid.
-    fn land<T>(&mut self, staged: Vec<(Pending, Staged)>, compile: Compile<'_, T>) -> Batch<T> {
+    fn compile_and_commit<T>(
+        &mut self,
+        staged: Vec<(PendingRequest, StagedChanges)>,
+        compile: CompileParts<'_, T>,
+    ) -> BatchResult<T> {
         if staged.iter().all(|(_, changes)| changes.is_empty()) {
             return self.commit(None, staged, compile);
         }
-        match self.compiled(compile) {
-            Ok(good) => self.commit(Some(good), staged, compile),
+        match self.compile_sources(compile) {
+            Ok(compiled) => self.commit(Some(compiled), staged, compile),
             Err(problems) if staged.len() == 1 => {
                 for (pending, changes) in staged {
-                    let problems = self.told(&problems);
-                    self.take_back(changes);
-                    pending.answer(Err(Refusal::Invalid(problems)));
+                    let problems = self.describe_problems(&problems);
+                    self.undo_staged(changes);
+                    pending.send_answer(Err(ChangeError::Invalid(problems)));
                 }
-                Batch::default()
+                BatchResult::default()
             }
-            Err(_) => self.one_by_one(staged, compile),
+            Err(_) => self.commit_one_by_one(staged, compile),
         }
     }
 
-    fn one_by_one<T>(&mut self, staged: Vec<(Pending, Staged)>, compile: Compile<'_, T>) -> Batch<T> {
+    fn commit_one_by_one<T>(
+        &mut self,
+        staged: Vec<(PendingRequest, StagedChanges)>,
+        compile: CompileParts<'_, T>,
+    ) -> BatchResult<T> {
         let mut requests = Vec::new();
         for (pending, changes) in staged.into_iter().rev() {
-            self.take_back(changes);
+            self.undo_staged(changes);
             requests.push(pending);
         }
-        let (mut last, mut good) = (None, Vec::new());
+        let (mut last, mut valid) = (None, Vec::new());
         for pending in requests.into_iter().rev() {
             let changes = match self.stage(&pending.request) {
                 Ok(changes) => changes,
-                Err(refusal) => {
-                    pending.answer(Err(refusal));
+                Err(error) => {
+                    pending.send_answer(Err(error));
                     continue;
                 }
             };
-            match self.compiled(compile) {
+            match self.compile_sources(compile) {
                 Ok(compiled) => {
                     last = Some(compiled);
-                    good.push((pending, changes));
+                    valid.push((pending, changes));
                 }
                 Err(problems) => {
-                    let problems = self.told(&problems);
-                    self.take_back(changes);
-                    pending.answer(Err(Refusal::Invalid(problems)));
+                    let problems = self.describe_problems(&problems);
+                    self.undo_staged(changes);
+                    pending.send_answer(Err(ChangeError::Invalid(problems)));
                 }
             }
         }
-        self.commit(last, good, compile)
+        self.commit(last, valid, compile)
     }
 
     /// Writes valid changes and waits for the disk. If that fails, nothing has changed.
     fn commit<T>(
         &mut self,
-        good: Option<T>,
-        staged: Vec<(Pending, Staged)>,
-        compile: Compile<'_, T>,
-    ) -> Batch<T> {
-        if self.shared.is_some() {
-            return self.commit_in_etcd(good, staged, compile);
+        compiled: Option<T>,
+        staged: Vec<(PendingRequest, StagedChanges)>,
+        compile: CompileParts<'_, T>,
+    ) -> BatchResult<T> {
+        if self.etcd_source.is_some() {
+            return self.commit_in_etcd(compiled, staged, compile);
         }
-        let at = now();
+        let at = unix_millis();
         let written = staged.iter().filter(|(_, changes)| !changes.is_empty());
         let entries: Vec<_> =
             written.map(|(pending, changes)| changes.entry(at, &pending.request.who)).collect();
-        let Some(store) = &self.store else { return Batch::default() };
+        let Some(store) = &self.store else { return BatchResult::default() };
         let first = match entries.is_empty() {
             true => Ok(self.version + 1),
             false => store.commit(&entries),
@@ -162,29 +171,34 @@ impl Sources {
             Ok(first) => first - 1,
             Err(error) => {
                 for (pending, changes) in staged.into_iter().rev() {
-                    self.take_back(changes);
-                    pending.answer(Err(match &error {
+                    self.undo_staged(changes);
+                    pending.send_answer(Err(match &error {
                         tollgate_store::Error::Closed => {
-                            Refusal::NotNow("another process is taking over: try again")
+                            ChangeError::NotNow("another process is taking over: try again")
                         }
-                        error => Refusal::Broken(error.to_string()),
+                        error => ChangeError::StoreFailed(error.to_string()),
                     }));
                 }
-                return Batch::default();
+                return BatchResult::default();
             }
         };
-        let mut landed = Vec::new();
+        let mut completed = Vec::new();
         for (pending, changes) in staged {
             if !changes.is_empty() {
                 version += 1;
             }
-            landed.push(self.landed(pending, changes, version));
+            completed.push(self.complete(pending, changes, version));
         }
         self.version = version;
-        Batch { good, landed, again: Vec::new() }
+        BatchResult { compiled, completed, deferred: Vec::new() }
     }
 
-    fn landed(&mut self, mut pending: Pending, changes: Staged, version: u64) -> Landed {
+    fn complete(
+        &mut self,
+        mut pending: PendingRequest,
+        changes: StagedChanges,
+        version: u64,
+    ) -> CompletedRequest {
         // The documents hold its values now. Dropping a large request here avoids keeping it, and dropping it
         // later on the control thread.
         pending.request.intent = Intent::Changes(Vec::new());
@@ -196,105 +210,116 @@ impl Sources {
                 None => drop(self.versions.remove(&key)),
             }
         }
-        let done = Done { version, changes: differences, warnings: changes.warnings, generation: 0 };
-        Landed { pending, done, what: changes.what }
+        let result =
+            ChangeResult { version, changes: differences, warnings: changes.warnings, generation: 0 };
+        CompletedRequest { pending, result, summary: changes.summary }
     }
 
     /// Writes the changes to etcd, one transaction per request. Requests that another writer overtook go to a
     /// later batch, after that writer's changes are known.
     fn commit_in_etcd<T>(
         &mut self,
-        mut good: Option<T>,
-        staged: Vec<(Pending, Staged)>,
-        compile: Compile<'_, T>,
-    ) -> Batch<T> {
-        let (mut landed, mut out, mut overtaken) = (Vec::new(), Vec::new(), false);
+        mut compiled: Option<T>,
+        staged: Vec<(PendingRequest, StagedChanges)>,
+        compile: CompileParts<'_, T>,
+    ) -> BatchResult<T> {
+        let (mut completed, mut undone, mut overtaken) = (Vec::new(), Vec::new(), false);
         for (pending, changes) in staged {
             if changes.is_empty() {
                 let version = self.version;
-                landed.push(self.landed(pending, changes, version));
+                completed.push(self.complete(pending, changes, version));
                 continue;
             }
-            let Some(shared) = self.shared.as_mut().filter(|_| !overtaken) else {
-                out.push((pending, changes, None));
+            let Some(etcd_source) = self.etcd_source.as_mut().filter(|_| !overtaken) else {
+                undone.push((pending, changes, None));
                 continue;
             };
-            match shared.write(&changes.entry(now(), &pending.request.who)) {
-                Ok(Written::As(version)) => {
+            match etcd_source.write(&changes.entry(unix_millis(), &pending.request.who)) {
+                Ok(WriteOutcome::Committed(version)) => {
                     self.version = version;
-                    landed.push(self.landed(pending, changes, version));
+                    completed.push(self.complete(pending, changes, version));
                 }
-                Ok(Written::Overtaken) => {
+                Ok(WriteOutcome::Conflict) => {
                     overtaken = true;
-                    out.push((pending, changes, None));
+                    undone.push((pending, changes, None));
                 }
-                Err(refusal) => {
+                Err(error) => {
                     // The other requests were compiled together with it.
                     overtaken = true;
-                    out.push((pending, changes, Some(refusal)));
+                    undone.push((pending, changes, Some(error)));
                 }
             }
         }
-        let mut again = Vec::new();
-        if !out.is_empty() {
-            for (pending, changes, refusal) in out.into_iter().rev() {
-                self.take_back(changes);
-                match refusal {
-                    Some(refusal) => pending.answer(Err(refusal)),
-                    None if pending.since.elapsed() > PATIENCE => pending.answer(Err(Refusal::Away(
-                        "others change etcd all the time, or what they changed is not told: try again"
-                            .to_owned(),
-                    ))),
-                    None => again.push(pending),
+        let mut deferred = Vec::new();
+        if !undone.is_empty() {
+            for (pending, changes, error) in undone.into_iter().rev() {
+                self.undo_staged(changes);
+                match error {
+                    Some(error) => pending.send_answer(Err(error)),
+                    None if pending.received_at.elapsed() > CONFLICT_TIMEOUT => {
+                        pending.send_answer(Err(ChangeError::EtcdUnavailable(
+                            "others change etcd all the time, or what they changed is not told: try again"
+                                .to_owned(),
+                        )))
+                    }
+                    None => deferred.push(pending),
                 }
             }
-            again.reverse();
-            let changed = landed.iter().any(|landed: &Landed| !landed.done.changes.is_empty());
-            good = if changed { self.compiled(compile).ok() } else { None };
-            if !again.is_empty() {
+            deferred.reverse();
+            let changed =
+                completed.iter().any(|completed: &CompletedRequest| !completed.result.changes.is_empty());
+            compiled = if changed { self.compile_sources(compile).ok() } else { None };
+            if !deferred.is_empty() {
                 // The watch will soon deliver the other writer's changes.
-                std::thread::sleep(MOMENT);
+                std::thread::sleep(CONFLICT_PAUSE);
             }
         }
-        self.remember();
-        Batch { good, landed, again }
+        self.save_cache();
+        BatchResult { compiled, completed, deferred }
     }
 
     /// Performs a dry run.
-    fn rehearse<T>(&mut self, pending: &Pending, compile: Compile<'_, T>) -> crate::Answer {
+    fn dry_run_request<T>(
+        &mut self,
+        pending: &PendingRequest,
+        compile: CompileParts<'_, T>,
+    ) -> crate::ChangeOutcome {
         let staged = self.stage(&pending.request)?;
-        let compiled = self.compiled(compile).map(drop).map_err(|problems| self.told(&problems));
+        let compiled =
+            self.compile_sources(compile).map(drop).map_err(|problems| self.describe_problems(&problems));
         let (changes, warnings) = (staged.sorted(), staged.warnings.clone());
-        self.take_back(staged);
-        compiled.map_err(Refusal::Invalid)?;
-        Ok(Done { version: self.version, changes, warnings, generation: 0 })
+        self.undo_staged(staged);
+        compiled.map_err(ChangeError::Invalid)?;
+        Ok(ChangeResult { version: self.version, changes, warnings, generation: 0 })
     }
 
-    fn compiled<T>(&self, compile: Compile<'_, T>) -> Result<T, Vec<Problem>> {
-        let Some(base) = &self.base else { return Err(Vec::new()) };
+    fn compile_sources<T>(&self, compile: CompileParts<'_, T>) -> Result<T, Vec<Problem>> {
+        let Some(base) = &self.file_config else { return Err(Vec::new()) };
         compile(&Parts::of(&base.config).with(&self.documents))
     }
 
-    fn told(&self, problems: &[Problem]) -> Vec<DocumentProblem> {
-        let Some(base) = &self.base else { return Vec::new() };
+    fn describe_problems(&self, problems: &[Problem]) -> Vec<DocumentProblem> {
+        let Some(base) = &self.file_config else { return Vec::new() };
         // The iterator is lazy: descriptions past the bound are not built.
-        let told =
-            problems.iter().take(MOST_TOLD + 1).map(|problem| self.documents.tell(problem, &base.places));
-        let more = problems.len().saturating_sub(MOST_TOLD);
+        let described = problems
+            .iter()
+            .take(PROBLEMS_MAX + 1)
+            .map(|problem| self.documents.tell(problem, &base.positions));
+        let more = problems.len().saturating_sub(PROBLEMS_MAX);
         match more {
-            0 | 1 => told.collect(),
+            0 | 1 => described.collect(),
             more => {
                 let rest = DocumentProblem::plain("", "", &format!("and {more} more problems"));
-                told.take(MOST_TOLD).chain([rest]).collect()
+                described.take(PROBLEMS_MAX).chain([rest]).collect()
             }
         }
     }
 
     /// Publishes completed changes in the view, after they are in force.
-    pub fn show(&self, landed: &[Landed]) {
+    pub fn publish(&self, completed: &[CompletedRequest]) {
         self.view.update(|state| {
-            for landed in landed {
-                for difference in &landed.done.changes {
+            for completed in completed {
+                for difference in &completed.result.changes {
                     let (kind, name) = (difference.kind, difference.name.as_str());
                     let document = self.documents.get(kind, name).cloned();
                     let version =
@@ -302,7 +327,7 @@ impl Sources {
                     state.set(kind, name, document.map(|document| (document, version)));
                 }
             }
-            self.show_etcd(state);
+            self.publish_etcd_status(state);
         });
     }
 }

@@ -1,8 +1,8 @@
 //! etcd as a source. Valid entries become documents, and a file keeps the last valid state.
 
+mod apply;
 mod cache;
 mod history;
-mod intake;
 mod join;
 mod settings;
 mod write;
@@ -12,28 +12,28 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use tollgate_config::{DocumentProblem, Kind};
-use tollgate_etcd::{Etcd, Handle};
+use tollgate_etcd::{EtcdHandle, EtcdThread};
 
-pub use history::{gateways, versions};
-pub use intake::Brought;
-pub use join::{Joined, heard};
-pub(crate) use write::Written;
+pub use apply::Applied;
+pub use history::{list_gateways, list_versions};
+pub use join::{GatewayIdentity, record_connection};
+pub(crate) use write::WriteOutcome;
 
 /// The key under `PREFIX/config/` that every change by a gateway writes. A transaction requires its last seen
 /// revision, and so that its writer has seen all changes by other gateways. Without that, two gateways could
 /// make changes at the same time that are valid alone but not together.
-const GUARD: &str = "version";
+const GUARD_KEY: &str = "version";
 
 /// A gateway's connection to etcd, and the state of its entries.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub handle: Handle,
-    etcd: Etcd,
+pub(crate) struct EtcdSource {
+    pub handle: EtcdHandle,
+    thread: EtcdThread,
     /// The revision that last changed each key, as etcd reported it; refused entries included.
     seen: HashMap<String, u64>,
     /// Refused entries, by key.
-    refused: BTreeMap<String, Held>,
-    cache: Option<cache::Cache>,
+    refused: BTreeMap<String, RefusedUpdate>,
+    cache: Option<cache::CacheWriter>,
     /// Name and version of the program.
     program: String,
     /// Start time, in seconds since 1970.
@@ -42,23 +42,23 @@ pub(crate) struct Shared {
 
 /// An entry that is not in force.
 #[derive(Clone, Debug)]
-struct Held {
+struct RefusedUpdate {
     value: Option<Vec<u8>>,
     revision: u64,
     problems: Vec<DocumentProblem>,
     /// Whether a change of another entry may make it valid.
-    again: bool,
+    retry: bool,
 }
 
 /// The state of etcd, for readers of the view.
 #[derive(Clone, Debug)]
-pub struct EtcdState {
+pub struct EtcdView {
     /// The handle for requests.
-    pub handle: Handle,
+    pub handle: EtcdHandle,
     /// The member that answers; `None`: none does.
     pub member: Option<String>,
     /// Why no member answers; `None`: one does.
-    pub lost: Option<String>,
+    pub problem: Option<String>,
     /// Time of the last change between the two.
     pub since: SystemTime,
     /// How often the connection to every member was lost.
@@ -87,11 +87,11 @@ pub struct RefusedEntry {
 }
 
 /// Returns kind and name of the resource that a key names.
-fn resource(key: &str) -> Option<(&'static Kind, &str)> {
+fn parse_key(key: &str) -> Option<(&'static Kind, &str)> {
     let (kind, name) = key.split_once('/')?;
     Some((tollgate_config::kind(kind)?, name)).filter(|(_, name)| !name.is_empty())
 }
 
-fn key(kind: &Kind, name: &str) -> String {
+fn key_of(kind: &Kind, name: &str) -> String {
     format!("{}/{name}", kind.name)
 }

@@ -22,9 +22,14 @@ mod sources;
 mod stage;
 mod view;
 
-pub use batch::{Batch, Landed};
-pub use etcd::{Brought, EtcdState, Joined, RefusedEntry, gateways, heard, versions};
-pub use request::{Answer, Change, Condition, Difference, Done, Intent, Pending, Refusal, Request, To};
-pub use sources::{Reload, Sources};
-pub use tollgate_etcd::{Handle, News};
-pub use view::{Item, Listed, State, View};
+pub use batch::{BatchResult, CompletedRequest};
+pub use etcd::{
+    Applied, EtcdView, GatewayIdentity, RefusedEntry, list_gateways, list_versions, record_connection,
+};
+pub use request::{
+    ChangeAction, ChangeError, ChangeOutcome, ChangeRequest, ChangeResult, Intent, PendingRequest,
+    Precondition, ResourceChange, ResourceDiff,
+};
+pub use sources::{ReloadResult, Sources};
+pub use tollgate_etcd::{EtcdEvent, EtcdHandle};
+pub use view::{ListedResource, ResourceItem, View, ViewState};

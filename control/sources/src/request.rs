@@ -10,7 +10,7 @@ use tollgate_config::{DocumentProblem, Kind};
 
 /// Changes that are made together or not at all.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct ChangeRequest {
     /// Author: the name of a token, or the source of the request.
     pub who: String,
     /// The requested changes.
@@ -19,15 +19,15 @@ pub struct Request {
     pub dry_run: bool,
 }
 
-impl Request {
-    /// Returns whether its conditions can be judged only after the changes to `touched` are complete.
-    pub(crate) fn depends_on(&self, touched: &HashSet<(&str, String)>) -> bool {
+impl ChangeRequest {
+    /// Returns whether its conditions can be judged only after the changes to `changed_documents` are complete.
+    pub(crate) fn depends_on(&self, changed_documents: &HashSet<(&str, String)>) -> bool {
         match &self.intent {
-            _ if touched.is_empty() => false,
+            _ if changed_documents.is_empty() => false,
             Intent::Rollback(_) => true,
             Intent::Changes(changes) => changes.iter().any(|change| {
                 let key = (change.kind.name, change.name.clone());
-                change.condition != Condition::None && touched.contains(&key)
+                change.precondition != Precondition::None && changed_documents.contains(&key)
             }),
         }
     }
@@ -37,56 +37,56 @@ impl Request {
 #[derive(Clone, Debug)]
 pub enum Intent {
     /// Make these changes.
-    Changes(Vec<Change>),
+    Changes(Vec<ResourceChange>),
     /// Restore all documents to this version.
     Rollback(u64),
 }
 
 /// A change of one document.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct ResourceChange {
     /// Kind of the document.
     pub kind: &'static Kind,
     /// Name of the document.
     pub name: String,
     /// The new state.
-    pub to: To,
+    pub action: ChangeAction,
     /// The condition on its present state.
-    pub condition: Condition,
+    pub precondition: Precondition,
 }
 
 /// The new state of a document.
 #[derive(Clone, Debug)]
-pub enum To {
+pub enum ChangeAction {
     /// Replace it with this value.
-    Value(Value),
+    Put(Value),
     /// Merge this patch into its present value (RFC 7396).
     Patch(Value),
     /// Delete it.
-    Gone,
+    Delete,
 }
 
 /// A condition on a document before it is changed (RFC 9110, section 13.1).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Condition {
+pub enum Precondition {
     /// No condition.
     #[default]
     None,
     /// It exists (`If-Match: *`).
-    There,
+    Exists,
     /// It does not exist (`If-None-Match: *`).
-    NotThere,
+    Absent,
     /// One of these versions last changed it (`If-Match: "3"`).
     Version(Vec<u64>),
 }
 
 /// The result of a request, or of a dry run.
 #[derive(Clone, Debug)]
-pub struct Done {
+pub struct ChangeResult {
     /// The store's present version.
     pub version: u64,
     /// The changed documents, in order of kind and name.
-    pub changes: Vec<Difference>,
+    pub changes: Vec<ResourceDiff>,
     /// Warnings about them.
     pub warnings: Vec<DocumentProblem>,
     /// Number of the plan that all workers run. For a dry run, the caller that knows the plan sets it.
@@ -95,7 +95,7 @@ pub struct Done {
 
 /// A document before and after.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Difference {
+pub struct ResourceDiff {
     /// Kind of the document.
     pub kind: &'static Kind,
     /// Name of the document.
@@ -108,30 +108,30 @@ pub struct Difference {
 
 /// Why a request was refused.
 #[derive(Clone, Debug)]
-pub enum Refusal {
+pub enum ChangeError {
     /// The configuration names no store.
     NoStore,
     /// Not possible at this moment, for this reason.
     NotNow(&'static str),
     /// The resource is defined in the file, at this place: its name, and the place.
-    OfTheFile(String, String),
+    DefinedInFile(String, String),
     /// No such document exists.
     NotFound(String),
     /// The condition does not hold; with the version that last changed the document, if it exists.
-    Condition(String, Option<u64>),
+    PreconditionFailed(String, Option<u64>),
     /// The request is malformed.
-    Senseless(String),
+    Malformed(String),
     /// The resulting configuration is not valid.
     Invalid(Vec<DocumentProblem>),
     /// The history does not have the version.
-    NoVersion(String),
+    UnknownVersion(String),
     /// The store cannot be written.
-    Broken(String),
+    StoreFailed(String),
     /// etcd does not accept it at present.
-    Away(String),
+    EtcdUnavailable(String),
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ChangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoStore => f.write_str(
@@ -139,13 +139,13 @@ impl fmt::Display for Refusal {
                  restart",
             ),
             Self::NotNow(why) => f.write_str(why),
-            Self::OfTheFile(what, at) => {
-                write!(f, "{what} is a resource of the file ({at}): change it there")
+            Self::DefinedInFile(what, position) => {
+                write!(f, "{what} is a resource of the file ({position}): change it there")
             }
             Self::NotFound(what) => write!(f, "there is no {what}"),
-            Self::Condition(what, Some(version)) => write!(f, "{what} is there, as of version {version}"),
-            Self::Condition(what, None) => write!(f, "{what} is not there"),
-            Self::Senseless(why) | Self::NoVersion(why) | Self::Away(why) => f.write_str(why),
+            Self::PreconditionFailed(what, Some(version)) => write!(f, "{what} is there, as of version {version}"),
+            Self::PreconditionFailed(what, None) => write!(f, "{what} is not there"),
+            Self::Malformed(why) | Self::UnknownVersion(why) | Self::EtcdUnavailable(why) => f.write_str(why),
             Self::Invalid(problems) => {
                 let errors = problems.iter().filter(|problem| problem.severity == tollgate_config::Severity::Error);
                 let first = errors.clone().next().map(|problem| problem.message.as_str()).unwrap_or_default();
@@ -154,28 +154,28 @@ impl fmt::Display for Refusal {
                     count => write!(f, "{first}, and {} more", count - 1),
                 }
             }
-            Self::Broken(error) => write!(f, "the store cannot be written: {error}"),
+            Self::StoreFailed(error) => write!(f, "the store cannot be written: {error}"),
         }
     }
 }
 
 /// The result of a request.
-pub type Answer = Result<Done, Refusal>;
+pub type ChangeOutcome = Result<ChangeResult, ChangeError>;
 
 /// A request that waits for its answer.
 #[derive(Debug)]
-pub struct Pending {
+pub struct PendingRequest {
     /// The requested changes, and their author.
-    pub request: Request,
+    pub request: ChangeRequest,
     /// Time at which it arrived.
-    pub since: std::time::Instant,
+    pub received_at: std::time::Instant,
     /// Receiver of the answer.
-    pub answer: oneshot::Sender<Answer>,
+    pub answer: oneshot::Sender<ChangeOutcome>,
 }
 
-impl Pending {
+impl PendingRequest {
     /// Sends the answer. The client may have disconnected.
-    pub fn answer(self, answer: Answer) {
+    pub fn send_answer(self, answer: ChangeOutcome) {
         let _ = self.answer.send(answer);
     }
 }

@@ -12,7 +12,7 @@ use tollgate_config::{
 };
 use tollgate_store::Store;
 
-use crate::etcd::Shared;
+use crate::etcd::EtcdSource;
 use crate::view::View;
 
 /// The kind of upstreams.
@@ -24,62 +24,62 @@ pub struct Sources {
     pub(crate) file: Source,
     /// The file's part of the configuration in force; `None` without a store or etcd, because only changes
     /// need it.
-    pub(crate) base: Option<Arc<Base>>,
+    pub(crate) file_config: Option<Arc<FileConfig>>,
     pub(crate) documents: Documents,
     pub(crate) store: Option<Arc<Store>>,
     /// The connection to etcd; `None`: etcd is not a source.
-    pub(crate) shared: Option<Shared>,
+    pub(crate) etcd_source: Option<EtcdSource>,
     pub(crate) version: u64,
     /// The version that last changed each document.
     pub(crate) versions: HashMap<(&'static str, String), u64>,
     /// Whether the file was read successfully before: the store is opened only once.
-    begun: bool,
+    is_loaded: bool,
     /// The state in force, for readers.
     pub view: Arc<View>,
 }
 
 /// The file's configuration, and the source positions in it.
 #[derive(Debug)]
-pub(crate) struct Base {
+pub(crate) struct FileConfig {
     pub config: Config,
     /// An empty list of problems, which can resolve source positions.
-    pub places: Problems,
+    pub positions: Problems,
     /// Position of each resource of the file, by kind and name.
-    names: HashMap<(&'static str, String), String>,
+    resource_positions: HashMap<(&'static str, String), String>,
 }
 
 /// The result of reading the file.
 #[derive(Debug)]
-pub struct Reload<T> {
+pub struct ReloadResult<T> {
     /// The settings of the configuration, without its resources, and the compiled configuration; `None`:
     /// there is an error.
-    pub good: Option<(Config, T)>,
+    pub compiled: Option<(Config, T)>,
     /// Errors and warnings.
     pub problems: Problems,
     /// How many of the file's routes were parsed for it; unchanged routes are reused.
-    pub anew: usize,
-    base: Option<Arc<Base>>,
+    pub routes_read: usize,
+    file_config: Option<Arc<FileConfig>>,
     files: Arc<Vec<SourceFile>>,
-    read: Vec<PathBuf>,
+    files_read: Vec<PathBuf>,
 }
 
-impl<T> Reload<T> {
+impl<T> ReloadResult<T> {
     /// Returns the files that were read.
     #[must_use]
     pub fn sources(&self) -> Vec<PathBuf> {
-        self.read.clone()
+        self.files_read.clone()
     }
 }
 
 /// The opened store, and its documents.
-struct Opened {
+struct OpenedStore {
     documents: Documents,
     store: Arc<Store>,
     version: u64,
     versions: HashMap<(&'static str, String), u64>,
 }
 
-impl Opened {
+impl OpenedStore {
     /// Opens the store that the file names, and reads its documents. Returns a message if it cannot be used.
     fn new(settings: &StoreSettings, folder: PathBuf, scope: Scope) -> Result<Self, String> {
         let path = settings.path.display();
@@ -97,15 +97,15 @@ impl Opened {
             let value: Value =
                 serde_json::from_str(&document.text).map_err(|error| wrong(error.to_string()))?;
             if let Err(problems) = documents.put(kind, &name, value) {
-                let told: Vec<_> = problems.into_iter().map(|problem| problem.message).collect();
-                return Err(wrong(format!("it is not good any more: {}", told.join("; "))));
+                let messages: Vec<_> = problems.into_iter().map(|problem| problem.message).collect();
+                return Err(wrong(format!("it is not good any more: {}", messages.join("; "))));
             }
             versions.insert((kind.name, name), document.version);
         }
         Ok(Self { documents, store: Arc::new(store), version: contents.version, versions })
     }
 
-    fn show(&self, view: &View) {
+    fn publish(&self, view: &View) {
         view.update(|state| {
             state.version = self.version;
             state.store = Some(self.store.clone());
@@ -126,13 +126,13 @@ impl Sources {
     pub fn new(file: &Path) -> Self {
         Self {
             file: Source::new(file),
-            base: None,
+            file_config: None,
             documents: Documents::new("store", PathBuf::new(), Scope::below(&[])),
             store: None,
-            shared: None,
+            etcd_source: None,
             version: 0,
             versions: HashMap::new(),
-            begun: false,
+            is_loaded: false,
             view: Arc::default(),
         }
     }
@@ -151,7 +151,7 @@ impl Sources {
 
     /// Returns whether the API can change anything.
     pub(crate) fn is_writable(&self) -> bool {
-        self.store.is_some() || self.shared.is_some()
+        self.store.is_some() || self.etcd_source.is_some()
     }
 
     /// Reads the changed parts of the file, and compiles them together with the documents. If the file is not
@@ -160,102 +160,109 @@ impl Sources {
         &mut self,
         compile: impl FnOnce(&Parts<'_>) -> Result<(T, Vec<Problem>), Vec<Problem>>,
         check: impl FnOnce(&Readable) -> Vec<Problem>,
-    ) -> Reload<T> {
+    ) -> ReloadResult<T> {
         let folder = self.file().parent().unwrap_or(Path::new("")).to_owned();
         let mut reading = self.file.load();
-        let anew = reading.anew;
+        let routes_read = reading.anew;
         let Some(mut config) = reading.config else {
-            let told = reading.readable.as_ref().map(check).unwrap_or_default();
+            let messages = reading.readable.as_ref().map(check).unwrap_or_default();
             let mut problems = reading.problems;
-            problems.extend(told);
+            problems.extend(messages);
             problems.sort();
-            return Reload {
-                good: None,
+            return ReloadResult {
+                compiled: None,
                 problems,
-                anew,
-                base: None,
+                routes_read,
+                file_config: None,
                 files: Arc::default(),
-                read: Vec::new(),
+                files_read: Vec::new(),
             };
         };
-        let mut closed = None;
+        let mut store_problem = None;
         let scope = Scope::below(&config.document_files);
-        if let (false, Some(_)) = (self.begun, &config.etcd) {
+        if let (false, Some(_)) = (self.is_loaded, &config.etcd) {
             self.documents = Documents::new("etcd", folder.clone(), scope.clone());
         }
-        if let (false, Some(settings)) = (self.begun, &config.store) {
-            match Opened::new(settings, folder, scope.clone()) {
+        if let (false, Some(settings)) = (self.is_loaded, &config.store) {
+            match OpenedStore::new(settings, folder, scope.clone()) {
                 Ok(opened) => {
-                    opened.show(&self.view);
-                    let Opened { documents, store, version, versions } = opened;
+                    opened.publish(&self.view);
+                    let OpenedStore { documents, store, version, versions } = opened;
                     (self.documents, self.store, self.versions) = (documents, Some(store), versions);
                     self.version = version;
                 }
-                Err(why) => closed = Some(Problem::error(At::default(), why)),
+                Err(why) => store_problem = Some(Problem::error(At::default(), why)),
             }
         }
-        self.begun = true;
+        self.is_loaded = true;
         let files = Arc::new(config.files.clone());
         let scope_before = self.documents.confine(scope);
-        let (renewed, unread) = self.documents.renew();
-        let mut told = self.documents.twice(&config);
-        told.extend(unread);
-        told.extend(closed);
-        let compiled = match told.is_empty() {
+        let (undo_reread, unreadable) = self.documents.renew();
+        let mut messages = self.documents.twice(&config);
+        messages.extend(unreadable);
+        messages.extend(store_problem);
+        let compiled = match messages.is_empty() {
             true => compile(&Parts::of(&config).with(&self.documents)),
-            false => Err(std::mem::take(&mut told)),
+            false => Err(std::mem::take(&mut messages)),
         };
         let changes = self.store.is_some() || config.etcd.is_some();
-        let base = changes.then(|| Arc::new(Base::new(config.clone(), &reading.problems)));
-        let read = config.sources();
-        let (good, told) = match compiled {
-            Ok((good, told)) => (Some(good), told),
-            Err(told) => (None, told),
+        let file_config = changes.then(|| Arc::new(FileConfig::new(config.clone(), &reading.problems)));
+        let files_read = config.sources();
+        let (compiled, messages) = match compiled {
+            Ok((compiled, messages)) => (Some(compiled), messages),
+            Err(messages) => (None, messages),
         };
         let settings = config.settings();
-        reading.problems.extend(told);
+        reading.problems.extend(messages);
         let problems = self.documents.collect(reading.problems);
-        if good.is_none() {
+        if compiled.is_none() {
             self.documents.confine(scope_before);
-            renewed.into_iter().rev().for_each(|undo| self.documents.undo(undo));
+            undo_reread.into_iter().rev().for_each(|undo| self.documents.undo(undo));
         }
-        Reload { good: good.map(|good| (settings, good)), problems, anew, base, files, read }
+        ReloadResult {
+            compiled: compiled.map(|compiled| (settings, compiled)),
+            problems,
+            routes_read,
+            file_config,
+            files,
+            files_read,
+        }
     }
 
     /// Records that the reload is in force: later changes are merged with it.
-    pub fn adopt<T>(&mut self, reload: &mut Reload<T>) {
-        if let Some(base) = reload.base.take() {
-            self.base = Some(base);
+    pub fn adopt<T>(&mut self, reload: &mut ReloadResult<T>) {
+        if let Some(file_config) = reload.file_config.take() {
+            self.file_config = Some(file_config);
         }
         let files = std::mem::take(&mut reload.files);
         self.view.update(|state| state.files = files);
     }
 }
 
-impl Base {
+impl FileConfig {
     fn new(config: Config, problems: &Problems) -> Self {
-        let mut names = HashMap::new();
-        let mut places = problems.without();
+        let mut resource_positions = HashMap::new();
+        let mut positions = problems.without();
         for kind in &KINDS {
             for (name, at) in config.names(kind) {
                 let mut problem = Problem::warning(at, "");
-                places.settle(&mut problem);
+                positions.settle(&mut problem);
                 let file =
                     config.files.get(at.file as usize).map(|file| file.name.as_str()).unwrap_or_default();
-                names.insert((kind.name, name), format!("{file}:{}", problem.at.line));
+                resource_positions.insert((kind.name, name), format!("{file}:{}", problem.at.line));
             }
         }
-        places = problems.without();
-        Self { config, places, names }
+        positions = problems.without();
+        Self { config, positions, resource_positions }
     }
 
     /// Returns whether the file defines an upstream of this name.
     pub fn has_upstream(&self, name: &str) -> bool {
-        self.names.contains_key(&(UPSTREAMS, name.to_owned()))
+        self.resource_positions.contains_key(&(UPSTREAMS, name.to_owned()))
     }
 
     /// Returns the position at which the file defines a resource.
-    pub fn place(&self, kind: &Kind, name: &str) -> Option<&String> {
-        self.names.get(&(kind.name, name.to_owned()))
+    pub fn position_of(&self, kind: &Kind, name: &str) -> Option<&String> {
+        self.resource_positions.get(&(kind.name, name.to_owned()))
     }
 }

@@ -5,59 +5,61 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tollgate_config::{DocumentProblem, KINDS, Kind, Parts, Severity, Undo, kind, unmasked};
-use tollgate_store::{Change as Stored, NewEntry};
+use tollgate_store::{DocumentChange as StoredChange, NewVersion};
 
-use crate::request::{Change, Condition, Difference, Intent, Refusal, Request, To};
+use crate::request::{
+    ChangeAction, ChangeError, ChangeRequest, Intent, Precondition, ResourceChange, ResourceDiff,
+};
 use crate::sources::Sources;
 
 /// The changes of a request, made only in the documents so far.
 #[derive(Debug)]
-pub(crate) struct Staged {
+pub(crate) struct StagedChanges {
     pub undo: Vec<Undo>,
-    pub differences: Vec<Difference>,
+    pub differences: Vec<ResourceDiff>,
     pub warnings: Vec<DocumentProblem>,
-    pub what: String,
+    pub summary: String,
     /// Keys of etcd that must be written even if the document does not change, because etcd's present entry
     /// was refused.
     pub forced: HashSet<String>,
     /// The documents that the request changes, to detect duplicates.
-    names: HashSet<(&'static str, String)>,
+    touched: HashSet<(&'static str, String)>,
 }
 
 /// Bound of the changes in one request.
-const MOST: usize = 100_000;
+const CHANGES_MAX: usize = 100_000;
 
 impl Sources {
     /// Makes the changes of a request in the documents. Problems of a single document are reported here.
-    pub(crate) fn stage(&mut self, request: &Request) -> Result<Staged, Refusal> {
+    pub(crate) fn stage(&mut self, request: &ChangeRequest) -> Result<StagedChanges, ChangeError> {
         let changes = match &request.intent {
             Intent::Changes(changes) => changes.clone(),
-            Intent::Rollback(version) => self.back_to(*version)?,
+            Intent::Rollback(version) => self.rollback_changes(*version)?,
         };
-        if changes.len() > MOST {
-            return Err(Refusal::Senseless(format!("more than {MOST} changes at once")));
+        if changes.len() > CHANGES_MAX {
+            return Err(ChangeError::Malformed(format!("more than {CHANGES_MAX} changes at once")));
         }
-        let what = describe(&request.intent, &changes);
-        let mut staged = Staged {
+        let summary = summarize(&request.intent, &changes);
+        let mut staged = StagedChanges {
             undo: Vec::new(),
             differences: Vec::new(),
             warnings: Vec::new(),
-            what,
+            summary,
             forced: HashSet::new(),
-            names: HashSet::with_capacity(changes.len()),
+            touched: HashSet::with_capacity(changes.len()),
         };
         let mut problems = Vec::new();
         for change in changes {
-            match self.one(change, &mut staged) {
+            match self.stage_one(change, &mut staged) {
                 Ok(()) => {}
-                Err(Refusal::Invalid(more)) => problems.extend(more),
-                Err(refusal) => {
-                    self.take_back(staged);
-                    return Err(refusal);
+                Err(ChangeError::Invalid(more)) => problems.extend(more),
+                Err(error) => {
+                    self.undo_staged(staged);
+                    return Err(error);
                 }
             }
         }
-        if let Some(base) = &self.base {
+        if let Some(base) = &self.file_config {
             let changed = staged.differences.iter();
             let documents: Vec<_> =
                 changed.filter_map(|it| self.documents.get(it.kind, &it.name)).map(|it| &**it).collect();
@@ -74,91 +76,93 @@ impl Sources {
             }
         }
         if problems.iter().any(|problem| problem.severity == Severity::Error) {
-            self.take_back(staged);
-            return Err(Refusal::Invalid(bounded(problems)));
+            self.undo_staged(staged);
+            return Err(ChangeError::Invalid(limit_problems(problems)));
         }
         Ok(staged)
     }
 
     /// Undoes changes, the last one first.
-    pub(crate) fn take_back(&mut self, staged: Staged) {
+    pub(crate) fn undo_staged(&mut self, staged: StagedChanges) {
         for undo in staged.undo.into_iter().rev() {
             self.documents.undo(undo);
         }
     }
 
-    fn one(&mut self, change: Change, staged: &mut Staged) -> Result<(), Refusal> {
-        let Change { kind, name, to, condition } = change;
-        let shown = || format!("{}/{name}", kind.name);
-        if let Some(place) = self.base.as_ref().and_then(|base| base.place(kind, &name)) {
-            return Err(Refusal::OfTheFile(shown(), place.clone()));
+    fn stage_one(&mut self, change: ResourceChange, staged: &mut StagedChanges) -> Result<(), ChangeError> {
+        let ResourceChange { kind, name, action, precondition } = change;
+        let key = || format!("{}/{name}", kind.name);
+        if let Some(position) = self.file_config.as_ref().and_then(|base| base.position_of(kind, &name)) {
+            return Err(ChangeError::DefinedInFile(key(), position.clone()));
         }
-        if !staged.names.insert((kind.name, name.clone())) {
-            return Err(Refusal::Senseless(format!("{} is there twice", shown())));
+        if !staged.touched.insert((kind.name, name.clone())) {
+            return Err(ChangeError::Malformed(format!("{} is there twice", key())));
         }
         let before = self.documents.get(kind, &name).map(|document| document.value.clone());
         let version = self.versions.get(&(kind.name, name.clone())).copied();
-        let holds = match &condition {
-            Condition::None => true,
-            Condition::There => before.is_some(),
-            Condition::NotThere => before.is_none(),
-            Condition::Version(versions) => version.is_some_and(|version| versions.contains(&version)),
+        let holds = match &precondition {
+            Precondition::None => true,
+            Precondition::Exists => before.is_some(),
+            Precondition::Absent => before.is_none(),
+            Precondition::Version(versions) => version.is_some_and(|version| versions.contains(&version)),
         };
         if !holds {
-            return Err(Refusal::Condition(shown(), version));
+            return Err(ChangeError::PreconditionFailed(key(), version));
         }
-        let refused = self.is_refused(&shown());
+        let refused = self.is_refused(&key());
         if refused {
-            staged.forced.insert(shown());
+            staged.forced.insert(key());
         }
-        let value = match to {
-            To::Value(value) => Some(value),
-            To::Patch(patch) => {
-                let before = before.as_deref().ok_or_else(|| Refusal::NotFound(shown()))?;
+        let value = match action {
+            ChangeAction::Put(value) => Some(value),
+            ChangeAction::Patch(patch) => {
+                let before = before.as_deref().ok_or_else(|| ChangeError::NotFound(key()))?;
                 let mut value = before.clone();
-                merge(&mut value, patch);
+                apply_merge_patch(&mut value, patch);
                 Some(value)
             }
-            To::Gone if before.is_none() && !refused => return Err(Refusal::NotFound(shown())),
-            To::Gone => None,
+            ChangeAction::Delete if before.is_none() && !refused => return Err(ChangeError::NotFound(key())),
+            ChangeAction::Delete => None,
         };
         let undo = match value {
             None => self.documents.remove(kind, &name),
             Some(mut value) => {
                 unmasked(kind, &mut value, before.as_deref()).map_err(|pointer| {
                     let message = "the mask of a secret stands here, and no secret is known".to_owned();
-                    Refusal::Invalid(vec![DocumentProblem::plain(&shown(), &pointer, &message)])
+                    ChangeError::Invalid(vec![DocumentProblem::plain(&key(), &pointer, &message)])
                 })?;
-                Some(self.documents.put(kind, &name, value).map_err(Refusal::Invalid)?)
+                Some(self.documents.put(kind, &name, value).map_err(ChangeError::Invalid)?)
             }
         };
         staged.undo.extend(undo);
         // The value as stored: a route loses its name, for example.
         let after = self.documents.get(kind, &name).map(|document| document.value.clone());
-        staged.differences.push(Difference { kind, name, before, after });
+        staged.differences.push(ResourceDiff { kind, name, before, after });
         Ok(())
     }
 
     /// Returns the changes that lead back to a version.
-    fn back_to(&self, version: u64) -> Result<Vec<Change>, Refusal> {
-        if self.shared.is_some() {
-            return self.back_in_etcd(version);
+    fn rollback_changes(&self, version: u64) -> Result<Vec<ResourceChange>, ChangeError> {
+        if self.etcd_source.is_some() {
+            return self.rollback_changes_in_etcd(version);
         }
-        let store = self.store.as_ref().ok_or(Refusal::NoStore)?;
-        let entries = store.since(version).map_err(|error| match error {
-            tollgate_store::Error::Forgotten(_) | tollgate_store::Error::NoVersion(_) => {
-                Refusal::NoVersion(error.to_string())
+        let store = self.store.as_ref().ok_or(ChangeError::NoStore)?;
+        let entries = store.versions_since(version).map_err(|error| match error {
+            tollgate_store::Error::VersionExpired(_) | tollgate_store::Error::UnknownVersion(_) => {
+                ChangeError::UnknownVersion(error.to_string())
             }
-            error => Refusal::Broken(error.to_string()),
+            error => ChangeError::StoreFailed(error.to_string()),
         })?;
         // The newest version comes first, so the last value inserted for a document is the one to restore.
-        let mut then: BTreeMap<(String, String), Option<String>> = BTreeMap::new();
-        for Stored { kind, name, before, .. } in entries.into_iter().flat_map(|entry| entry.entry.changes) {
-            then.insert((kind, name), before);
+        let mut past: BTreeMap<(String, String), Option<String>> = BTreeMap::new();
+        for StoredChange { kind, name, before, .. } in
+            entries.into_iter().flat_map(|entry| entry.content.changes)
+        {
+            past.insert((kind, name), before);
         }
         let mut changes = Vec::new();
-        for ((kind_name, name), text) in then {
-            let broken = || Refusal::Broken(format!("{kind_name}/{name} cannot be read"));
+        for ((kind_name, name), text) in past {
+            let broken = || ChangeError::StoreFailed(format!("{kind_name}/{name} cannot be read"));
             let kind = kind(&kind_name).ok_or_else(broken)?;
             let value: Option<Value> =
                 text.map(|text| serde_json::from_str(&text)).transpose().map_err(|_| broken())?;
@@ -166,40 +170,40 @@ impl Sources {
             if now == value.as_ref() {
                 continue;
             }
-            let to = value.map_or(To::Gone, To::Value);
-            changes.push(Change { kind, name, to, condition: Condition::None });
+            let action = value.map_or(ChangeAction::Delete, ChangeAction::Put);
+            changes.push(ResourceChange { kind, name, action, precondition: Precondition::None });
         }
         Ok(changes)
     }
 }
 
-impl Staged {
+impl StagedChanges {
     /// Returns whether the request changes nothing.
     pub fn is_empty(&self) -> bool {
         self.differences.iter().all(|difference| !self.is_changed(difference))
     }
 
-    fn is_changed(&self, difference: &Difference) -> bool {
+    fn is_changed(&self, difference: &ResourceDiff) -> bool {
         difference.before != difference.after
             || !self.forced.is_empty()
                 && self.forced.contains(&format!("{}/{}", difference.kind.name, difference.name))
     }
 
     /// Returns the entry for the store.
-    pub fn entry(&self, at: u64, who: &str) -> NewEntry {
+    pub fn entry(&self, at: u64, who: &str) -> NewVersion {
         let text = |value: &Option<Arc<Value>>| value.as_deref().map(Value::to_string);
         let changed = self.differences.iter().filter(|difference| self.is_changed(difference));
-        let changes = changed.map(|difference| Stored {
+        let changes = changed.map(|difference| StoredChange {
             kind: difference.kind.name.to_owned(),
             name: difference.name.clone(),
             before: text(&difference.before),
             after: text(&difference.after),
         });
-        NewEntry { at, who: who.to_owned(), what: self.what.clone(), changes: changes.collect() }
+        NewVersion { at, who: who.to_owned(), what: self.summary.clone(), changes: changes.collect() }
     }
 
     /// Returns the changed documents, in order of kind and name.
-    pub fn sorted(&self) -> Vec<Difference> {
+    pub fn sorted(&self) -> Vec<ResourceDiff> {
         let rank = |kind: &Kind| KINDS.iter().position(|other| other == kind);
         let mut changed: Vec<_> = self
             .differences
@@ -213,29 +217,29 @@ impl Staged {
 }
 
 /// Bound of the problems in one answer. More would not help, and each one has its own text.
-pub(crate) const MOST_TOLD: usize = 1_000;
+pub(crate) const PROBLEMS_MAX: usize = 1_000;
 
 /// Returns the first problems, with a note about the number of the others.
-pub(crate) fn bounded(mut problems: Vec<DocumentProblem>) -> Vec<DocumentProblem> {
-    let more = problems.len().saturating_sub(MOST_TOLD);
+pub(crate) fn limit_problems(mut problems: Vec<DocumentProblem>) -> Vec<DocumentProblem> {
+    let more = problems.len().saturating_sub(PROBLEMS_MAX);
     if more > 0 {
-        problems.truncate(MOST_TOLD);
+        problems.truncate(PROBLEMS_MAX);
         problems.push(DocumentProblem::plain("", "", &format!("and {more} more problems")));
     }
     problems
 }
 
 /// Summarizes a request in a few words.
-fn describe(intent: &Intent, changes: &[Change]) -> String {
+fn summarize(intent: &Intent, changes: &[ResourceChange]) -> String {
     if let Intent::Rollback(version) = intent {
         return format!("rollback to version {version}");
     }
     match changes {
-        [Change { kind, name, to, .. }] => {
-            let verb = match to {
-                To::Value(_) => "put",
-                To::Patch(_) => "patch",
-                To::Gone => "delete",
+        [ResourceChange { kind, name, action, .. }] => {
+            let verb = match action {
+                ChangeAction::Put(_) => "put",
+                ChangeAction::Patch(_) => "patch",
+                ChangeAction::Delete => "delete",
             };
             format!("{verb} {}/{name}", kind.name)
         }
@@ -244,7 +248,7 @@ fn describe(intent: &Intent, changes: &[Change]) -> String {
 }
 
 /// Applies a JSON merge patch (RFC 7396, section 2).
-fn merge(target: &mut Value, patch: Value) {
+fn apply_merge_patch(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;
         return;
@@ -257,7 +261,7 @@ fn merge(target: &mut Value, patch: Value) {
         if value.is_null() {
             target.shift_remove(&key);
         } else {
-            merge(target.entry(key).or_insert(Value::Null), value);
+            apply_merge_patch(target.entry(key).or_insert(Value::Null), value);
         }
     }
 }
@@ -286,7 +290,7 @@ mod tests {
             (json!({}), json!({"a": {"bb": {"ccc": null}}}), json!({"a": {"bb": {}}})),
         ] {
             let mut merged = target.clone();
-            merge(&mut merged, patch.clone());
+            apply_merge_patch(&mut merged, patch.clone());
             assert_eq!(merged, result, "{target} with {patch}");
         }
     }

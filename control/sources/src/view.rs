@@ -10,13 +10,13 @@ use tollgate_store::Store;
 /// The state in force. The control thread updates it; the API and the admin listener read it.
 #[derive(Debug, Default)]
 pub struct View {
-    state: RwLock<State>,
+    state: RwLock<ViewState>,
     /// The file's resources, parsed on first use, with the texts from which they were parsed.
-    file: Mutex<Option<OfFile>>,
+    file: Mutex<Option<ParsedFile>>,
 }
 
 /// The texts of a file, and its resources.
-type OfFile = (Arc<Vec<SourceFile>>, Arc<FileResources>);
+type ParsedFile = (Arc<Vec<SourceFile>>, Arc<FileResources>);
 
 /// The resources of a file in order, with an index by name.
 #[derive(Debug)]
@@ -42,14 +42,14 @@ impl FileResources {
 
 /// A resource in a listing, not copied yet.
 #[derive(Clone, Debug)]
-pub enum Listed {
+pub enum ListedResource {
     /// A resource of the file, by its index.
     File(Arc<FileResources>, usize),
     /// A document, the version that last changed it, and the name of its source.
     Document(Arc<Document>, u64, &'static str),
 }
 
-impl Listed {
+impl ListedResource {
     /// Returns the name of the resource.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -79,17 +79,17 @@ impl Listed {
 
     /// Returns a copy.
     #[must_use]
-    pub fn item(&self) -> Item {
+    pub fn to_item(&self) -> ResourceItem {
         match self {
-            Self::File(of, index) => of_file(&of.all[*index]),
-            Self::Document(document, version, source) => item(document, *version, source),
+            Self::File(of, index) => from_file(&of.all[*index]),
+            Self::Document(document, version, source) => from_document(document, *version, source),
         }
     }
 }
 
 /// The state in force.
 #[derive(Debug, Default)]
-pub struct State {
+pub struct ViewState {
     /// The store's version; 0: nothing was ever changed.
     pub version: u64,
     /// The store; `None`: it is not a source.
@@ -97,13 +97,13 @@ pub struct State {
     /// The texts of the file and of its includes.
     pub files: Arc<Vec<SourceFile>>,
     /// The state of etcd; `None`: etcd is not a source.
-    pub etcd: Option<crate::EtcdState>,
+    pub etcd: Option<crate::EtcdView>,
     documents: Vec<BTreeMap<String, (Arc<Document>, u64)>>,
 }
 
 /// A copy of a resource from any source.
 #[derive(Clone, Debug)]
-pub struct Item {
+pub struct ResourceItem {
     /// Kind of the resource.
     pub kind: &'static Kind,
     /// Name of the resource.
@@ -118,61 +118,63 @@ pub struct Item {
 
 impl View {
     /// Updates the state.
-    pub fn update(&self, change: impl FnOnce(&mut State)) {
+    pub fn update(&self, change: impl FnOnce(&mut ViewState)) {
         change(&mut self.state.write().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Calls `look` with the state, under a read lock.
-    pub fn read<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+    pub fn read<T>(&self, look: impl FnOnce(&ViewState) -> T) -> T {
         look(&self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns the file's resources. The first call after a reload parses its texts.
     pub fn file(&self) -> Arc<FileResources> {
         let files = self.read(|state| state.files.clone());
-        let mut known = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*known {
+        let mut parsed = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*parsed {
             Some((of, resources)) if Arc::ptr_eq(of, &files) => resources.clone(),
             _ => {
                 let resources = Arc::new(FileResources::new(file_resources(&files)));
-                *known = Some((files, resources.clone()));
+                *parsed = Some((files, resources.clone()));
                 resources
             }
         }
     }
 
     /// Returns the resource of this name. A document takes precedence over the file's resource.
-    pub fn get(&self, kind: &'static Kind, name: &str) -> Option<Item> {
+    pub fn get(&self, kind: &'static Kind, name: &str) -> Option<ResourceItem> {
         let stored = self.read(|state| {
-            let (document, version) = state.of(kind)?.get(name)?;
-            Some(item(document, *version, state.beside()))
+            let (document, version) = state.documents_of(kind)?.get(name)?;
+            Some(from_document(document, *version, state.document_source()))
         });
-        stored.or_else(|| self.file().get(kind, name).map(of_file))
+        stored.or_else(|| self.file().get(kind, name).map(from_file))
     }
 
     /// Returns all resources of a kind: first the file's, in its order, then the documents, by name.
-    pub fn all(&self, kind: &'static Kind) -> Vec<Item> {
-        self.list(kind).iter().map(Listed::item).collect()
+    pub fn all(&self, kind: &'static Kind) -> Vec<ResourceItem> {
+        self.list(kind).iter().map(ListedResource::to_item).collect()
     }
 
     /// Like [`all`](Self::all), but without copies: a writer of the state does not wait for copies.
-    pub fn list(&self, kind: &'static Kind) -> Vec<Listed> {
+    pub fn list(&self, kind: &'static Kind) -> Vec<ListedResource> {
         let file = self.file();
         let of_kind = file.all.iter().enumerate().filter(|(_, resource)| resource.kind == kind);
-        let mut all: Vec<Listed> = of_kind.map(|(index, _)| Listed::File(file.clone(), index)).collect();
+        let mut all: Vec<ListedResource> =
+            of_kind.map(|(index, _)| ListedResource::File(file.clone(), index)).collect();
         self.read(|state| {
-            let stored = state.of(kind).into_iter().flatten();
-            let listed = stored
-                .map(|(_, (document, version))| Listed::Document(document.clone(), *version, state.beside()));
+            let stored = state.documents_of(kind).into_iter().flatten();
+            let listed = stored.map(|(_, (document, version))| {
+                ListedResource::Document(document.clone(), *version, state.document_source())
+            });
             all.extend(listed);
         });
         all
     }
 }
 
-fn item(document: &Document, version: u64, source: &str) -> Item {
+fn from_document(document: &Document, version: u64, source: &str) -> ResourceItem {
     let source = source.to_owned();
-    Item {
+    ResourceItem {
         kind: document.kind,
         name: document.name.clone(),
         value: Value::clone(&document.value),
@@ -181,12 +183,12 @@ fn item(document: &Document, version: u64, source: &str) -> Item {
     }
 }
 
-fn of_file(resource: &FileResource) -> Item {
+fn from_file(resource: &FileResource) -> ResourceItem {
     let FileResource { kind, name, value, at } = resource.clone();
-    Item { kind, name, value, version: None, source: at }
+    ResourceItem { kind, name, value, version: None, source: at }
 }
 
-impl State {
+impl ViewState {
     /// Returns whether anything can be changed.
     #[must_use]
     pub fn is_writable(&self) -> bool {
@@ -194,11 +196,11 @@ impl State {
     }
 
     /// Returns the name of the source of documents.
-    fn beside(&self) -> &'static str {
+    fn document_source(&self) -> &'static str {
         if self.etcd.is_some() { "etcd" } else { "store" }
     }
 
-    fn of(&self, kind: &Kind) -> Option<&BTreeMap<String, (Arc<Document>, u64)>> {
+    fn documents_of(&self, kind: &Kind) -> Option<&BTreeMap<String, (Arc<Document>, u64)>> {
         let index = KINDS.iter().position(|other| other == kind)?;
         self.documents.get(index)
     }

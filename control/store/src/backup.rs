@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use redb::{ReadableDatabase, ReadableTable};
 
-use crate::store::{open, sync_folder};
+use crate::store::{open, sync_parent_directory};
 use crate::tables::{DOCUMENTS, HISTORY, META};
 use crate::{Error, Store};
 
@@ -25,7 +25,7 @@ impl Store {
         if part.try_exists()? {
             std::fs::remove_file(&part)?;
         }
-        let result = self.with(|database| {
+        let result = self.with_database(|database| {
             let from = database.begin_read()?;
             let copy = open(&part)?;
             let write = copy.begin_write()?;
@@ -55,7 +55,7 @@ impl Store {
             return result;
         }
         std::fs::rename(&part, to)?;
-        sync_folder(to)
+        sync_parent_directory(to)
     }
 
     /// Makes the file as small as possible. Readers and writers wait for it.

@@ -5,15 +5,15 @@
 //! store is one file, which one process at a time can open.
 
 mod backup;
-mod entry;
 mod store;
 mod tables;
+mod version;
 
 use std::fmt;
 use std::io;
 
-pub use entry::{Change, Entry, NewEntry};
-pub use store::{Contents, Document, Store};
+pub use store::{Contents, Store, StoredDocument};
+pub use version::{DocumentChange, NewVersion, VersionRecord};
 
 /// Why an operation of the store failed.
 #[derive(Debug)]
@@ -23,11 +23,11 @@ pub enum Error {
     /// The store is closed, because another process is about to take it over.
     Closed,
     /// The history does not reach that far back; the value is the oldest version that a rollback can reach.
-    Forgotten(u64),
+    VersionExpired(u64),
     /// There is no such version.
-    NoVersion(u64),
+    UnknownVersion(u64),
     /// The file does not belong to this program, or to a later version of it.
-    Foreign(String),
+    NotAStore(String),
     /// An error of the operating system, such as a full disk.
     Io(io::Error),
     /// An error of the database library.
@@ -39,9 +39,9 @@ impl fmt::Display for Error {
         match self {
             Self::InUse => f.write_str("another process has it open"),
             Self::Closed => f.write_str("it is closed while another process takes over"),
-            Self::Forgotten(oldest) => write!(f, "the history goes back to version {oldest} only"),
-            Self::NoVersion(version) => write!(f, "there is no version {version}"),
-            Self::Foreign(what) => write!(f, "it is not a store of this program: {what}"),
+            Self::VersionExpired(oldest) => write!(f, "the history goes back to version {oldest} only"),
+            Self::UnknownVersion(version) => write!(f, "there is no version {version}"),
+            Self::NotAStore(what) => write!(f, "it is not a store of this program: {what}"),
             Self::Io(error) => error.fmt(f),
             Self::Database(error) => error.fmt(f),
         }

@@ -9,19 +9,19 @@ use redb::backends::FileBackend;
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, ReadableTableMetadata};
 
 use crate::tables::{CURRENT_FORMAT, DOCUMENTS, FORMAT, HISTORY, META, VERSION};
-use crate::{Change, Entry, Error, NewEntry};
+use crate::{DocumentChange, Error, NewVersion, VersionRecord};
 
 /// Page cache, in bytes. The documents are in memory anyway, and the history is rarely read.
-const CACHE: usize = 8 << 20;
+const CACHE_BYTES: usize = 8 << 20;
 /// A file below this size, in bytes, is not worth compacting.
-const SMALL: u64 = 16 << 20;
+const COMPACT_MIN_BYTES: u64 = 16 << 20;
 
 /// The store. It can be shared between threads: readers do not wait for writers.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
     /// Number of versions that the history keeps.
-    keep: u64,
+    history_max: u64,
     pub(crate) database: RwLock<Option<Database>>,
 }
 
@@ -31,12 +31,12 @@ pub struct Contents {
     /// Version of the last change; 0: there was none yet.
     pub version: u64,
     /// The documents, by kind and name.
-    pub documents: Vec<Document>,
+    pub documents: Vec<StoredDocument>,
 }
 
 /// A document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Document {
+pub struct StoredDocument {
     /// Kind of the document.
     pub kind: String,
     /// Name of the document.
@@ -48,12 +48,13 @@ pub struct Document {
 }
 
 impl Store {
-    /// Opens the store, or creates it. The history keeps `keep` versions, at least one.
+    /// Opens the store, or creates it. The history keeps `history_max` versions, at least one.
     ///
     /// # Errors
     /// Returns an error if another process has it open, the file is not a store, or the system refuses.
-    pub fn open(path: &Path, keep: u64) -> Result<Self, Error> {
-        let store = Self { path: path.to_owned(), keep: keep.max(1), database: RwLock::new(None) };
+    pub fn open(path: &Path, history_max: u64) -> Result<Self, Error> {
+        let store =
+            Self { path: path.to_owned(), history_max: history_max.max(1), database: RwLock::new(None) };
         store.reopen()?;
         Ok(store)
     }
@@ -77,11 +78,11 @@ impl Store {
         let mut database = self.database.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         if database.is_none() {
             if !self.path.try_exists()? {
-                make(&self.path)?;
+                create(&self.path)?;
             }
             let mut opened = open(&self.path)?;
             check_format(&opened)?;
-            shrink(&mut opened, &self.path)?;
+            compact_if_sparse(&mut opened, &self.path)?;
             *database = Some(opened);
         }
         Ok(())
@@ -92,7 +93,7 @@ impl Store {
     /// # Errors
     /// Returns an error if the file cannot be read.
     pub fn contents(&self) -> Result<Contents, Error> {
-        self.with(|database| {
+        self.with_database(|database| {
             let read = database.begin_read()?;
             let version = read.open_table(META)?.get(VERSION)?.map_or(0, |value| value.value());
             let mut documents = Vec::new();
@@ -100,7 +101,7 @@ impl Store {
                 let (key, value) = row?;
                 let ((kind, name), (version, text)) = (key.value(), value.value());
                 let (kind, name, text) = (kind.to_owned(), name.to_owned(), text.to_owned());
-                documents.push(Document { kind, name, version, text });
+                documents.push(StoredDocument { kind, name, version, text });
             }
             Ok(Contents { version, documents })
         })
@@ -111,8 +112,8 @@ impl Store {
     ///
     /// # Errors
     /// Returns an error if the file cannot be written; then nothing has changed.
-    pub fn commit(&self, entries: &[NewEntry]) -> Result<u64, Error> {
-        self.with(|database| {
+    pub fn commit(&self, entries: &[NewVersion]) -> Result<u64, Error> {
+        self.with_database(|database| {
             let mut write = database.begin_write()?;
             // The default, set explicitly because confirmed changes depend on it.
             let immediate = write.set_durability(Durability::Immediate);
@@ -125,7 +126,7 @@ impl Store {
                 let mut version = last;
                 for entry in entries {
                     version += 1;
-                    for Change { kind, name, after, .. } in &entry.changes {
+                    for DocumentChange { kind, name, after, .. } in &entry.changes {
                         let key = (kind.as_str(), name.as_str());
                         match after {
                             Some(text) => drop(documents.insert(key, (version, text.as_str()))?),
@@ -136,7 +137,7 @@ impl Store {
                     history.insert(version, text.as_str())?;
                 }
                 meta.insert(VERSION, version)?;
-                let oldest = (version + 1).saturating_sub(self.keep);
+                let oldest = (version + 1).saturating_sub(self.history_max);
                 history.retain_in(..oldest, |_, _| false)?;
                 last + 1
             };
@@ -145,7 +146,7 @@ impl Store {
         })
     }
 
-    /// Returns the results of `tell` for at most `limit` versions before `before` (`None`: the last ones),
+    /// Returns the results of `map` for at most `limit` versions before `before` (`None`: the last ones),
     /// the newest first. Only one version is in memory at a time, because each may be as large as all
     /// resources together.
     ///
@@ -155,14 +156,14 @@ impl Store {
         &self,
         before: Option<u64>,
         limit: usize,
-        tell: impl Fn(Entry) -> T,
+        map: impl Fn(VersionRecord) -> T,
     ) -> Result<Vec<T>, Error> {
-        self.with(|database| {
+        self.with_database(|database| {
             let history = database.begin_read()?.open_table(HISTORY)?;
             let rows = history.range(..before.unwrap_or(u64::MAX))?.rev().take(limit);
             rows.map(|row| {
                 let (version, text) = row?;
-                entry(version.value(), text.value()).map(&tell)
+                parse_version(version.value(), text.value()).map(&map)
             })
             .collect()
         })
@@ -172,19 +173,19 @@ impl Store {
     ///
     /// # Errors
     /// Returns an error if the history does not have it.
-    pub fn version(&self, version: u64) -> Result<Entry, Error> {
-        self.with(|database| {
+    pub fn version(&self, version: u64) -> Result<VersionRecord, Error> {
+        self.with_database(|database| {
             let read = database.begin_read()?;
             let history = read.open_table(HISTORY)?;
             if let Some(text) = history.get(version)? {
-                return entry(version, text.value());
+                return parse_version(version, text.value());
             }
             let last = read.open_table(META)?.get(VERSION)?.map_or(0, |value| value.value());
             let oldest = history.first()?.map_or(last, |(version, _)| version.value());
             Err(if version > last || version == 0 {
-                Error::NoVersion(version)
+                Error::UnknownVersion(version)
             } else {
-                Error::Forgotten(oldest)
+                Error::VersionExpired(oldest)
             })
         })
     }
@@ -194,44 +195,48 @@ impl Store {
     ///
     /// # Errors
     /// Returns an error if there is no such version, or the history does not reach back to it.
-    pub fn since(&self, version: u64) -> Result<Vec<Entry>, Error> {
-        self.with(|database| {
+    pub fn versions_since(&self, version: u64) -> Result<Vec<VersionRecord>, Error> {
+        self.with_database(|database| {
             let read = database.begin_read()?;
             let last = read.open_table(META)?.get(VERSION)?.map_or(0, |value| value.value());
             let history = read.open_table(HISTORY)?;
             if version > last {
-                return Err(Error::NoVersion(version));
+                return Err(Error::UnknownVersion(version));
             }
             let oldest = history.first()?.map_or(last + 1, |(version, _)| version.value());
             if version + 1 < oldest {
-                return Err(Error::Forgotten(oldest - 1));
+                return Err(Error::VersionExpired(oldest - 1));
             }
             let rows = history.range(version + 1..)?.rev();
             rows.map(|row| {
-                row.map_err(Error::from).and_then(|(version, text)| entry(version.value(), text.value()))
+                row.map_err(Error::from)
+                    .and_then(|(version, text)| parse_version(version.value(), text.value()))
             })
             .collect()
         })
     }
 
     /// Runs `act` with the open database.
-    pub(crate) fn with<T>(&self, act: impl FnOnce(&Database) -> Result<T, Error>) -> Result<T, Error> {
+    pub(crate) fn with_database<T>(
+        &self,
+        act: impl FnOnce(&Database) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let guard: RwLockReadGuard<'_, _> =
             self.database.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         act(guard.as_ref().ok_or(Error::Closed)?)
     }
 }
 
-fn entry(version: u64, text: &str) -> Result<Entry, Error> {
-    let entry = serde_json::from_str(text);
-    let entry =
-        entry.map_err(|error| Error::Foreign(format!("version {version} cannot be read: {error}")))?;
-    Ok(Entry { version, entry })
+fn parse_version(version: u64, text: &str) -> Result<VersionRecord, Error> {
+    let content = serde_json::from_str(text);
+    let content =
+        content.map_err(|error| Error::NotAStore(format!("version {version} cannot be read: {error}")))?;
+    Ok(VersionRecord { version, content })
 }
 
 /// Creates an empty store in a temporary file, then renames it: a process that dies in between leaves no
 /// partial store.
-fn make(path: &Path) -> Result<(), Error> {
+fn create(path: &Path) -> Result<(), Error> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
@@ -241,15 +246,15 @@ fn make(path: &Path) -> Result<(), Error> {
         _ => {}
     }
     let database = open(&new)?;
-    prepare(&database)?;
+    create_tables(&database)?;
     drop(database);
     std::fs::rename(&new, path)?;
-    sync_folder(path)?;
+    sync_parent_directory(path)?;
     Ok(())
 }
 
 /// Creates the tables of an empty store.
-pub(crate) fn prepare(database: &Database) -> Result<(), Error> {
+pub(crate) fn create_tables(database: &Database) -> Result<(), Error> {
     let write = database.begin_write()?;
     {
         let mut meta = write.open_table(META)?;
@@ -266,11 +271,11 @@ pub(crate) fn prepare(database: &Database) -> Result<(), Error> {
 pub(crate) fn open(path: &Path) -> Result<Database, Error> {
     let file =
         OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
-    Ok(Database::builder().set_cache_size(CACHE).create_with_backend(FileBackend::new(file)?)?)
+    Ok(Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(FileBackend::new(file)?)?)
 }
 
 /// Syncs the directory of `path`, so that a rename is durable.
-pub(crate) fn sync_folder(path: &Path) -> Result<(), Error> {
+pub(crate) fn sync_parent_directory(path: &Path) -> Result<(), Error> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Ok(File::open(folder)?.sync_all()?)
 }
@@ -280,21 +285,21 @@ fn check_format(database: &Database) -> Result<(), Error> {
     let meta = match read.open_table(META) {
         Ok(meta) => meta,
         Err(redb::TableError::TableDoesNotExist(_)) => {
-            return Err(Error::Foreign("it has other tables".to_owned()));
+            return Err(Error::NotAStore("it has other tables".to_owned()));
         }
         Err(error) => return Err(error.into()),
     };
     match meta.get(FORMAT)?.map(|format| format.value()) {
         Some(CURRENT_FORMAT) => Ok(()),
-        Some(other) => Err(Error::Foreign(format!("its format is {other}, not {CURRENT_FORMAT}"))),
-        None => Err(Error::Foreign("it says no format".to_owned())),
+        Some(other) => Err(Error::NotAStore(format!("its format is {other}, not {CURRENT_FORMAT}"))),
+        None => Err(Error::NotAStore("it says no format".to_owned())),
     }
 }
 
 /// Compacts the file if a history that was once longer left it mostly empty.
-fn shrink(database: &mut Database, path: &Path) -> Result<(), Error> {
+fn compact_if_sparse(database: &mut Database, path: &Path) -> Result<(), Error> {
     let length = std::fs::metadata(path)?.len();
-    if length < SMALL {
+    if length < COMPACT_MIN_BYTES {
         return Ok(());
     }
     let used = {

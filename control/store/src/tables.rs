@@ -5,7 +5,7 @@ use redb::TableDefinition;
 /// From (kind, name) to (version of the last change, text).
 pub(crate) const DOCUMENTS: TableDefinition<'_, (&str, &str), (u64, &str)> =
     TableDefinition::new("documents");
-/// From version to [`NewEntry`](crate::NewEntry), as JSON.
+/// From version to [`NewVersion`](crate::NewVersion), as JSON.
 pub(crate) const HISTORY: TableDefinition<'_, u64, &str> = TableDefinition::new("history");
 /// Numbers about the file itself.
 pub(crate) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");

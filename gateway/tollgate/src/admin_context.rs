@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tollgate_observe::AdminState;
 use tollgate_proxy::Rollout;
-use tollgate_sources::{Pending, View};
+use tollgate_sources::{PendingRequest, View};
 
 use crate::access::{Access, Attempts};
 
@@ -20,7 +20,7 @@ pub struct AdminContext {
     /// The contents of the sources.
     pub view: Arc<View>,
     /// The queue of changes for the control thread.
-    pub asking: mpsc::Sender<Pending>,
+    pub change_queue: mpsc::Sender<PendingRequest>,
     /// The access rules, which a reload may change.
     pub access: watch::Receiver<Arc<Access>>,
     /// Wrong credentials of the last minute.

@@ -19,7 +19,7 @@ pub struct Good {
     /// The files from which both were made.
     pub files: Files,
     /// How many routes were read for it; unchanged ones are taken from the last read.
-    pub anew: usize,
+    pub routes_read: usize,
 }
 
 /// Returns whether a path means standard input.
@@ -39,7 +39,7 @@ pub fn read(file: &Path) -> (Option<Good>, Problems) {
     let plan = plan(loaded.config.as_ref(), loaded.readable.as_ref(), &mut problems);
     let good = loaded.config.zip(plan).map(|(config, plan)| Good {
         files: Files::new(&config, &plan, config.sources()),
-        anew: config.routes.len(),
+        routes_read: config.routes.len(),
         config,
         plan,
     });
@@ -47,7 +47,7 @@ pub fn read(file: &Path) -> (Option<Good>, Problems) {
 }
 
 /// The result of reading the sources again.
-pub type Reload = tollgate_sources::Reload<Plan>;
+pub type Reload = tollgate_sources::ReloadResult<Plan>;
 
 /// Reads and compiles a file repeatedly, merged with the store. Unlike [`read`], it reads only what has
 /// changed, and the resulting config has no routes, upstreams and texts.
@@ -62,8 +62,13 @@ pub fn read_again(sources: &mut Sources, memo: &mut Memo) -> Reload {
 
 /// Takes the result if it is valid. The caller adopts `reload` once the plan is in force.
 pub fn good(reload: &mut Reload) -> Option<Good> {
-    let (config, plan) = reload.good.take()?;
-    Some(Good { files: Files::new(&config, &plan, reload.sources()), anew: reload.anew, config, plan })
+    let (config, plan) = reload.compiled.take()?;
+    Some(Good {
+        files: Files::new(&config, &plan, reload.sources()),
+        routes_read: reload.routes_read,
+        config,
+        plan,
+    })
 }
 
 /// Compiles a config; `None` if it has errors.

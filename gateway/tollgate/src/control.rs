@@ -13,7 +13,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::MissedTickBehavior;
 use tollgate_net::{Timers, never_wait, notice};
 use tollgate_observe::{Attempt, CostMeter, available_cores, process_cpu_time};
-use tollgate_sources::{News, Pending, Refusal, Sources, heard};
+use tollgate_sources::{ChangeError, EtcdEvent, PendingRequest, Sources, record_connection};
 use tollgate_upstream::health::Health;
 
 use crate::etcd;
@@ -34,7 +34,7 @@ pub struct Started {
     /// The configuration file, and the store or etcd.
     pub sources: Sources,
     /// Messages from etcd, if it is a source.
-    pub news: Option<mpsc::Receiver<News>>,
+    pub etcd_events: Option<mpsc::Receiver<EtcdEvent>>,
 }
 
 /// How often the CPU quota and affinity are read again, which means reading a dozen files.
@@ -82,7 +82,7 @@ pub fn runtime() -> io::Result<LocalRuntime> {
 pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
     // From now on, a slow reader of standard error cannot block the process.
     never_wait();
-    let Started { mut gateway, runtime, mut signals, sources, news } = started;
+    let Started { mut gateway, runtime, mut signals, sources, etcd_events } = started;
     let shared = gateway.shared.clone();
     // Started outside of `watch`, because health checks continue during the drain.
     let health = runtime.block_on(async {
@@ -93,9 +93,9 @@ pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
         gateway.guarding.start();
         Ok::<_, io::Error>(health)
     })?;
-    let (asking, asked) = mpsc::channel(WAITING);
+    let (sender, change_queue) = mpsc::channel(WAITING);
     let view = sources.view.clone();
-    gateway.open_api(view.clone(), asking);
+    gateway.open_api(view.clone(), sender);
     let reader = Reader::new(sources);
     gateway.registry.update_status(|status| status.file = reader.file().display().to_string());
     let mut control = Control {
@@ -106,9 +106,9 @@ pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
         upgradable,
         upgrade: None,
         deferred: false,
-        asked,
+        change_queue,
         due: false,
-        news,
+        etcd_events,
     };
     control.gateway.registry.update_status(|status| status.etcd = etcd::status(&view));
     let end = runtime.block_on(control.watch(&mut signals));
@@ -151,11 +151,11 @@ struct Control {
     /// A reload was requested while a new process was starting, which may have read the file before.
     deferred: bool,
     /// Changes from the API.
-    asked: mpsc::Receiver<Pending>,
+    change_queue: mpsc::Receiver<PendingRequest>,
     /// An upgrade was requested while a job of the reader was running.
     due: bool,
     /// Messages from etcd, if it is a source.
-    news: Option<mpsc::Receiver<News>>,
+    etcd_events: Option<mpsc::Receiver<EtcdEvent>>,
 }
 
 /// An upgrade in progress.
@@ -197,8 +197,8 @@ impl Control {
                 () = self.watch.changed() => self.reload(),
                 _ = signals.reopen.recv() => self.gateway.log.reopen(),
                 _ = signals.upgrade.recv() => self.start_upgrade(),
-                Some(pending) = self.asked.recv() => self.change(pending),
-                Some(news) = next(&mut self.news) => self.hear(news),
+                Some(pending) = self.change_queue.recv() => self.change(pending),
+                Some(event) = next(&mut self.etcd_events) => self.hear(event),
                 outcome = self.reader.done() => {
                     let outcome = outcome?;
                     tokio::select! {
@@ -265,30 +265,32 @@ impl Control {
     }
 
     /// Queues a change of the store, with all others that have arrived. They are made together.
-    fn change(&mut self, pending: Pending) {
+    fn change(&mut self, pending: PendingRequest) {
         let mut next = Some(pending);
         while let Some(pending) = next {
             if self.upgrade.is_some() || self.due {
-                pending.answer(Err(Refusal::NotNow("another process is taking over: try again in a moment")));
+                pending.send_answer(Err(ChangeError::NotNow(
+                    "another process is taking over: try again in a moment",
+                )));
             } else {
                 self.reader.ask(pending);
             }
-            next = self.asked.try_recv().ok();
+            next = self.change_queue.try_recv().ok();
         }
         self.catch_up();
     }
 
     /// Queues a message from etcd, with all others that have arrived. They are applied together.
-    fn hear(&mut self, news: News) {
-        let mut next = Some(news);
-        while let Some(news) = next {
-            if let Some(told) = heard(&self.gateway.context().view, &news) {
-                notice!("{told}");
+    fn hear(&mut self, event: EtcdEvent) {
+        let mut next = Some(event);
+        while let Some(event) = next {
+            if let Some(message) = record_connection(&self.gateway.context().view, &event) {
+                notice!("{message}");
             }
-            if matches!(news, News::All { .. } | News::Changes { .. }) {
-                self.reader.hear(Some(news));
+            if matches!(event, EtcdEvent::Snapshot { .. } | EtcdEvent::Changes { .. }) {
+                self.reader.hear(Some(event));
             }
-            next = self.news.as_mut().and_then(|news| news.try_recv().ok());
+            next = self.etcd_events.as_mut().and_then(|events| events.try_recv().ok());
         }
         self.show_etcd();
         self.catch_up();
@@ -301,12 +303,12 @@ impl Control {
 
     async fn apply(&mut self, outcome: Outcome) {
         match outcome {
-            Outcome::Brought(rollout, brought) => {
-                reload::bring(rollout, &brought, &mut self.gateway, &self.health, &self.reader).await;
+            Outcome::Etcd(rollout, applied) => {
+                reload::bring(rollout, &applied, &mut self.gateway, &self.health, &self.reader).await;
             }
             Outcome::File(reading) => {
                 reload::apply(*reading, &mut self.gateway, &self.health, &mut self.reader).await;
-                if self.news.is_some() {
+                if self.etcd_events.is_some() {
                     // Entries of etcd that the old file made invalid may be valid now.
                     self.reader.hear(None);
                 }
@@ -316,7 +318,7 @@ impl Control {
                 reload::land(*changed, &mut self.gateway, &self.health, &mut self.reader).await;
             }
         }
-        if self.news.is_some() {
+        if self.etcd_events.is_some() {
             self.show_etcd();
             self.reader.say(self.gateway.current().generation());
         }
@@ -406,8 +408,8 @@ impl Control {
 }
 
 /// Returns the next message from etcd; never, if it is not a source.
-async fn next(news: &mut Option<mpsc::Receiver<News>>) -> Option<News> {
-    match news {
+async fn next(etcd_events: &mut Option<mpsc::Receiver<EtcdEvent>>) -> Option<EtcdEvent> {
+    match etcd_events {
         Some(open) => open.recv().await,
         None => std::future::pending().await,
     }

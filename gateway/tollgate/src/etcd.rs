@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tollgate_net::notice;
 use tollgate_observe::EtcdStatus;
 use tollgate_plan::compile_parts;
-use tollgate_sources::{EtcdState, Joined, News, RefusedEntry, Sources, View, gateways};
+use tollgate_sources::{EtcdEvent, EtcdView, GatewayIdentity, RefusedEntry, Sources, View, list_gateways};
 
 use crate::admin_context::AdminContext;
 use crate::api::of_problem;
@@ -21,22 +21,22 @@ use crate::compiled::Good;
 ///
 /// # Errors
 /// A message: etcd does not answer, and no last good state is cached.
-pub fn join(sources: &mut Sources, good: &mut Good) -> Result<Option<mpsc::Receiver<News>>, String> {
+pub fn join(sources: &mut Sources, good: &mut Good) -> Result<Option<mpsc::Receiver<EtcdEvent>>, String> {
     let Some(settings) = &good.config.etcd else { return Ok(None) };
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = if host.trim().is_empty() { "gateway" } else { host.trim() };
-    let who = Joined {
+    let identity = GatewayIdentity {
         program: format!("tollgate {}", env!("CARGO_PKG_VERSION")),
         name: format!("{host}-{}", std::process::id()),
     };
-    let (brought, news) = sources.join(settings, who, |parts| Ok(compile_parts(parts)?.plan))?;
-    brought.told.iter().for_each(|line| notice!("{line}"));
-    if let Some(plan) = brought.good {
+    let (applied, etcd_events) = sources.join(settings, identity, |parts| Ok(compile_parts(parts)?.plan))?;
+    applied.messages.iter().for_each(|line| notice!("{line}"));
+    if let Some(plan) = applied.compiled {
         good.plan = plan;
     }
     // The generation of the first plan.
-    sources.say(1);
-    Ok(Some(news))
+    sources.publish_presence(1);
+    Ok(Some(etcd_events))
 }
 
 /// Returns etcd's state for metrics and the status page.
@@ -60,20 +60,20 @@ pub fn routes() -> Router<AdminContext> {
 /// `GET /api/v1/etcd`: returns whether etcd answers, which entries were refused, and which gateways have
 /// joined.
 async fn shown(State(context): State<AdminContext>) -> (StatusCode, Json<Value>) {
-    let Some(etcd): Option<EtcdState> = context.view.read(|state| state.etcd.clone()) else {
+    let Some(etcd): Option<EtcdView> = context.view.read(|state| state.etcd.clone()) else {
         let message = "etcd is no source of this gateway: the configuration file does not name it";
         return (StatusCode::NOT_FOUND, Json(json!({ "error": "not_found", "message": message })));
     };
     let since = etcd.since.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_millis();
     let refused: Vec<Value> = etcd.refused.iter().map(of_refused).collect();
     let there = match etcd.member {
-        Some(_) => gateways(&etcd.handle).await.ok(),
+        Some(_) => list_gateways(&etcd.handle).await.ok(),
         None => None,
     };
     let value = json!({
         "connected": etcd.member.is_some(),
         "member": etcd.member,
-        "problem": etcd.lost,
+        "problem": etcd.problem,
         "since": crate::time::rfc3339(u64::try_from(since).unwrap_or_default()),
         "losses": etcd.losses,
         "cached": etcd.cached,

@@ -19,7 +19,7 @@ use tollgate_observe::{
 use tollgate_plan::{Plan, PlannedLog};
 use tollgate_policy::{LogExport, Side};
 use tollgate_proxy::{Control, Receipt, Receipts, Rollout};
-use tollgate_sources::{Pending, View};
+use tollgate_sources::{PendingRequest, View};
 use tollgate_upstream::{Discovery, Shared};
 
 use crate::access::{Access, Attempts, check_audit_log};
@@ -68,7 +68,7 @@ pub struct Gateway {
     current: Arc<Rollout>,
     /// The same plan, for the admin listener.
     shown: watch::Sender<Arc<Rollout>>,
-    api: (Arc<View>, mpsc::Sender<Pending>),
+    api: (Arc<View>, mpsc::Sender<PendingRequest>),
     /// The access rules of the admin listener.
     access: watch::Sender<Arc<Access>>,
     attempts: Arc<Attempts>,
@@ -92,7 +92,7 @@ impl Gateway {
     /// # Errors
     /// An address cannot be bound, a log cannot be opened, or a thread cannot be started.
     pub fn start(good: Good, inherited: &mut Inherited, runtime: &LocalRuntime) -> io::Result<Self> {
-        let Good { config, plan, files, anew } = good;
+        let Good { config, plan, files, routes_read } = good;
         let count = match config.workers {
             tollgate_config::Workers::Auto => available_cores().workers(),
             tollgate_config::Workers::Count(count) => usize::from(count),
@@ -122,7 +122,7 @@ impl Gateway {
             status.generation = current.generation();
             status.routes = current.routes.len();
             status.certificates.clone_from(&files.certificates);
-            status.routes_read = anew;
+            status.routes_read = routes_read;
         });
         let retired = Vec::new();
         let shown = watch::Sender::new(current.clone());
@@ -164,20 +164,20 @@ impl Gateway {
     /// Returns the state from which the admin listener answers.
     pub fn context(&self) -> AdminContext {
         let admin = AdminState { registry: self.registry.clone(), ready: self.ready.clone() };
-        let (view, asking) = self.api.clone();
+        let (view, change_queue) = self.api.clone();
         AdminContext {
             admin,
             plan: self.shown.subscribe(),
             view,
-            asking,
+            change_queue,
             access: self.access.subscribe(),
             attempts: self.attempts.clone(),
         }
     }
 
     /// Sets the view that the API reads, and the channel for its changes.
-    pub fn open_api(&mut self, view: Arc<View>, asking: mpsc::Sender<Pending>) {
-        self.api = (view, asking);
+    pub fn open_api(&mut self, view: Arc<View>, change_queue: mpsc::Sender<PendingRequest>) {
+        self.api = (view, change_queue);
     }
 
     /// Serves the admin listener, unless it is already served. Needs a Tokio runtime.

@@ -13,7 +13,9 @@ use tollgate_net::notice;
 use tollgate_observe::{Attempt, Registry};
 use tollgate_plan::{Memo, compile_again};
 use tollgate_proxy::Rollout;
-use tollgate_sources::{Batch, Brought, Done, Landed, News, Pending, Refusal, Sources};
+use tollgate_sources::{
+    Applied, BatchResult, ChangeError, ChangeResult, CompletedRequest, EtcdEvent, PendingRequest, Sources,
+};
 use tollgate_store::Store;
 use tollgate_upstream::health::Health;
 
@@ -37,9 +39,9 @@ pub struct Reader {
     /// Whether a reload was requested while another job was running.
     again: bool,
     /// Changes for the next job.
-    queue: Vec<Pending>,
+    queue: Vec<PendingRequest>,
     /// Messages from etcd for the next job.
-    news: Vec<News>,
+    etcd_events: Vec<EtcdEvent>,
 }
 
 /// The result of a job.
@@ -50,7 +52,7 @@ pub enum Outcome {
     /// The store was changed.
     Changes(Box<Changed>),
     /// etcd has sent changes: the plan to roll out, if any, and the other results.
-    Brought(Option<Arc<Rollout>>, Box<Brought<()>>),
+    Etcd(Option<Arc<Rollout>>, Box<Applied<()>>),
 }
 
 /// The result of reading the file.
@@ -60,7 +62,7 @@ pub struct Reading {
     /// The process's settings, the plan, and the files of both; `None` if the file is invalid.
     good: Option<(Config, Arc<Rollout>, Files)>,
     /// How many routes were read; unchanged ones are taken from the last read.
-    anew: usize,
+    routes_read: usize,
     /// The read state, to be adopted once the plan is in force.
     reload: compiled::Reload,
 }
@@ -69,8 +71,8 @@ pub struct Reading {
 #[derive(Debug)]
 pub struct Changed {
     rollout: Option<Arc<Rollout>>,
-    landed: Vec<Landed>,
-    again: Vec<Pending>,
+    completed: Vec<CompletedRequest>,
+    deferred: Vec<PendingRequest>,
 }
 
 impl Reader {
@@ -84,7 +86,7 @@ impl Reader {
             running: None,
             again: false,
             queue: Vec::new(),
-            news: Vec::new(),
+            etcd_events: Vec::new(),
         }
     }
 
@@ -105,20 +107,20 @@ impl Reader {
     }
 
     /// Queues a change for the next job.
-    pub fn ask(&mut self, pending: Pending) {
+    pub fn ask(&mut self, pending: PendingRequest) {
         self.queue.push(pending);
     }
 
     /// Queues a message from etcd for the next job. `None` only retries entries that were refused because of
     /// others.
-    pub fn hear(&mut self, news: Option<News>) {
-        self.news.push(news.unwrap_or(News::Changes { revision: 0, entries: Vec::new() }));
+    pub fn hear(&mut self, event: Option<EtcdEvent>) {
+        self.etcd_events.push(event.unwrap_or(EtcdEvent::Changes { revision: 0, entries: Vec::new() }));
     }
 
     /// Publishes the running generation in this gateway's key in etcd.
     pub fn say(&self, generation: u64) {
         if let Some(sources) = &self.sources {
-            sources.say(generation);
+            sources.publish_presence(generation);
         }
     }
 
@@ -127,20 +129,20 @@ impl Reader {
         if self.again {
             return self.start(current, registry);
         }
-        if self.queue.is_empty() && self.news.is_empty() {
+        if self.queue.is_empty() && self.etcd_events.is_empty() {
             return;
         }
         let Some(mut sources) = self.sources.take() else { return };
         // Changes by other gateways come first: local changes may depend on them.
-        if !self.news.is_empty() {
-            let news = std::mem::take(&mut self.news);
+        if !self.etcd_events.is_empty() {
+            let etcd_events = std::mem::take(&mut self.etcd_events);
             let (current, registry, memo) = (current.clone(), registry.clone(), self.memo.clone());
             self.running = Some(behind(move || {
                 let memo = &mut *held(&memo);
-                let (plan, brought) =
-                    sources.bring(news, |parts| Ok(compile_again(parts, memo)?.plan)).split();
+                let (plan, applied) =
+                    sources.apply_events(etcd_events, |parts| Ok(compile_again(parts, memo)?.plan)).split();
                 let rollout = plan.map(|plan| current.next(plan, &registry));
-                (sources, Outcome::Brought(rollout, Box::new(brought)))
+                (sources, Outcome::Etcd(rollout, Box::new(applied)))
             }));
             return;
         }
@@ -148,10 +150,10 @@ impl Reader {
         let (current, registry, memo) = (current.clone(), registry.clone(), self.memo.clone());
         self.running = Some(behind(move || {
             let memo = &mut *held(&memo);
-            let batch = sources.change(requests, |parts| Ok(compile_again(parts, memo)?.plan));
-            let Batch { good, landed, again } = batch;
-            let rollout = good.map(|plan| current.next(plan, &registry));
-            (sources, Outcome::Changes(Box::new(Changed { rollout, landed, again })))
+            let batch = sources.apply_requests(requests, |parts| Ok(compile_again(parts, memo)?.plan));
+            let BatchResult { compiled, completed, deferred } = batch;
+            let rollout = compiled.map(|plan| current.next(plan, &registry));
+            (sources, Outcome::Changes(Box::new(Changed { rollout, completed, deferred })))
         }));
     }
 
@@ -219,28 +221,28 @@ fn read(
     let mut reload = compiled::read_again(sources, memo);
     compiled::show(&reload.problems);
     let good = compiled::good(&mut reload);
-    let anew = good.as_ref().map_or(0, |good| good.anew);
+    let routes_read = good.as_ref().map_or(0, |good| good.routes_read);
     let good = good.map(|good| {
         let rollout = current.next(good.plan, registry);
         (good.config, rollout, good.files)
     });
-    Reading { asked, good, anew, reload }
+    Reading { asked, good, routes_read, reload }
 }
 
 /// Puts changes in force. They are answered when all workers run the plan.
 pub async fn land(changed: Changed, gateway: &mut Gateway, health: &Health, reader: &mut Reader) {
-    let Changed { rollout, mut landed, again } = changed;
-    reader.queue.splice(..0, again);
-    for landed in &landed {
-        let who = &landed.pending.request.who;
-        if !landed.done.changes.is_empty() {
-            notice!("audit: version {} by {who}: {}", landed.done.version, landed.what);
+    let Changed { rollout, mut completed, deferred } = changed;
+    reader.queue.splice(..0, deferred);
+    for request in &completed {
+        let who = &request.pending.request.who;
+        if !request.result.changes.is_empty() {
+            notice!("audit: version {} by {who}: {}", request.result.version, request.summary);
         }
     }
     let Some(rollout) = rollout else {
         let generation = gateway.current().generation();
-        for Landed { pending, done, .. } in landed {
-            pending.answer(Ok(Done { generation, ..done }));
+        for CompletedRequest { pending, result, .. } in completed {
+            pending.send_answer(Ok(ChangeResult { generation, ..result }));
         }
         return;
     };
@@ -248,7 +250,7 @@ pub async fn land(changed: Changed, gateway: &mut Gateway, health: &Health, read
     let receipts = gateway.take_over(rollout.clone()).await;
     health.change(rollout.change());
     if let Some(sources) = &reader.sources {
-        sources.show(&landed);
+        sources.publish(&completed);
     }
     let registry = gateway.registry.clone();
     tokio::spawn(async move {
@@ -256,10 +258,10 @@ pub async fn land(changed: Changed, gateway: &mut Gateway, health: &Health, read
         let generation = rollout.generation();
         serving(&rollout, &registry);
         drop(rollout);
-        for Landed { pending, done: what, .. } in landed.drain(..) {
-            pending.answer(match &done {
-                Ok(()) => Ok(Done { generation, ..what }),
-                Err(error) => Err(Refusal::Broken(error.to_string())),
+        for CompletedRequest { pending, result, .. } in completed.drain(..) {
+            pending.send_answer(match &done {
+                Ok(()) => Ok(ChangeResult { generation, ..result }),
+                Err(error) => Err(ChangeError::StoreFailed(error.to_string())),
             });
         }
         gone.forget();
@@ -269,14 +271,14 @@ pub async fn land(changed: Changed, gateway: &mut Gateway, health: &Health, read
 /// Puts changes from etcd in force.
 pub async fn bring(
     rollout: Option<Arc<Rollout>>,
-    brought: &Brought<()>,
+    applied: &Applied<()>,
     gateway: &mut Gateway,
     health: &Health,
     reader: &Reader,
 ) {
-    brought.told.iter().for_each(|line| notice!("{line}"));
+    applied.messages.iter().for_each(|line| notice!("{line}"));
     if let Some(sources) = &reader.sources {
-        sources.show_brought(brought);
+        sources.publish_applied(applied);
     }
     let Some(rollout) = rollout else { return };
     let gone = lookups::change(&mut gateway.discovery, &rollout).await;
@@ -307,7 +309,7 @@ fn serving(rollout: &Rollout, registry: &Registry) {
 
 /// Puts a file in force if it is valid; otherwise reports that the old plan stays.
 pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &Health, reader: &mut Reader) {
-    let Reading { asked, good, anew, mut reload } = reading;
+    let Reading { asked, good, routes_read, mut reload } = reading;
     let file = reader.file.as_path();
     let Some((config, rollout, files)) = good else {
         let problem = "the file has errors: the standard error says which".to_owned();
@@ -337,7 +339,7 @@ pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &Health, rea
     let file = file.to_owned();
     tokio::spawn(async move {
         let done = told.and(receipts.all().await);
-        in_force(done, (&rollout, anew), asked, &registry, &file);
+        in_force(done, (&rollout, routes_read), asked, &registry, &file);
         gone.forget();
     });
 }
@@ -353,7 +355,7 @@ fn refused(gateway: &Gateway, asked: Instant, file: &Path, problem: String) {
 /// Reports that every worker runs the plan.
 fn in_force(
     done: io::Result<()>,
-    (rollout, anew): (&Rollout, usize),
+    (rollout, routes_read): (&Rollout, usize),
     asked: Instant,
     registry: &Registry,
     file: &Path,
@@ -369,7 +371,7 @@ fn in_force(
         if generation > status.generation {
             status.generation = generation;
             status.routes = routes;
-            status.routes_read = anew;
+            status.routes_read = routes_read;
             status.in_force_since = at;
             status.last_reload = Some(Attempt { at, took, problem });
         }

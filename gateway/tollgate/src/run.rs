@@ -48,8 +48,8 @@ pub fn start(file: &Path, mut inherited: Inherited, predecessor: Option<Predeces
     compiled::show(&reload.problems);
     let mut good = compiled::good(&mut reload)?;
     sources.adopt(&mut reload);
-    let news = match etcd::join(&mut sources, &mut good) {
-        Ok(news) => news,
+    let etcd_events = match etcd::join(&mut sources, &mut good) {
+        Ok(etcd_events) => etcd_events,
         Err(error) => {
             notice!("error: {error}");
             return None;
@@ -78,7 +78,7 @@ pub fn start(file: &Path, mut inherited: Inherited, predecessor: Option<Predeces
     if let Some(predecessor) = predecessor {
         predecessor.serving(gateway.listeners.written());
     }
-    Some(Started { gateway, runtime, signals, sources, news })
+    Some(Started { gateway, runtime, signals, sources, etcd_events })
 }
 
 /// Returns the exit code for the result of the control thread.

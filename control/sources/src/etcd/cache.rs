@@ -13,61 +13,61 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollgate_config::Document;
 use tollgate_config::file_access::{self, NamedFile, Unread};
-use tollgate_etcd::Entry;
+use tollgate_etcd::EtcdEntry;
 
 /// How long changes are collected before they are written: a burst of a hundred changes a second takes few
 /// writes.
-const GATHER: Duration = Duration::from_millis(200);
+const WRITE_DELAY: Duration = Duration::from_millis(200);
 /// Bound of the file, in bytes.
-const LARGEST: usize = 1 << 30;
+const FILE_MAX_BYTES: usize = 1 << 30;
 /// Version of the file format.
-const FORMAT: u64 = 1;
+const FORMAT_VERSION: u64 = 1;
 
 /// The state in force: the revision, and the documents with their revisions.
-pub(super) type Snapshot = (u64, Vec<(Arc<Document>, u64)>);
+pub(super) type CachedState = (u64, Vec<(Arc<Document>, u64)>);
 
 /// Writes the cache file. Dropping it writes the last snapshot that is still pending.
 #[derive(Debug)]
-pub(super) struct Cache {
-    snapshots: Option<Sender<Snapshot>>,
+pub(super) struct CacheWriter {
+    snapshots: Option<Sender<CachedState>>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct CacheFile {
     format: u64,
     prefix: String,
     revision: u64,
-    documents: Vec<KeptDocument>,
+    documents: Vec<CachedDocument>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct KeptDocument {
+struct CachedDocument {
     kind: String,
     name: String,
     revision: u64,
     value: Value,
 }
 
-impl Cache {
+impl CacheWriter {
     /// Starts the thread that writes snapshots to this file.
     pub fn start(path: PathBuf, prefix: String) -> io::Result<Self> {
-        let (snapshots, given) = channel();
+        let (sender, receiver) = channel();
         let thread = std::thread::Builder::new()
             .name("etcd-cache".to_owned())
-            .spawn(move || keep(&path, &prefix, &given))?;
-        Ok(Self { snapshots: Some(snapshots), thread: Some(thread) })
+            .spawn(move || write_snapshots(&path, &prefix, &receiver))?;
+        Ok(Self { snapshots: Some(sender), thread: Some(thread) })
     }
 
     /// Queues a snapshot to be written.
-    pub fn keep(&self, snapshot: Snapshot) {
+    pub fn queue(&self, snapshot: CachedState) {
         if let Some(snapshots) = &self.snapshots {
             let _ = snapshots.send(snapshot);
         }
     }
 }
 
-impl Drop for Cache {
+impl Drop for CacheWriter {
     fn drop(&mut self) {
         self.snapshots = None;
         if let Some(thread) = self.thread.take() {
@@ -76,12 +76,13 @@ impl Drop for Cache {
     }
 }
 
-fn keep(path: &Path, prefix: &str, given: &Receiver<Snapshot>) {
+fn write_snapshots(path: &Path, prefix: &str, snapshots: &Receiver<CachedState>) {
     let mut failed = false;
-    while let Ok(mut snapshot) = given.recv() {
+    while let Ok(mut snapshot) = snapshots.recv() {
         // Collect until the time is over, or the sender is dropped.
-        let end = std::time::Instant::now() + GATHER;
-        while let Ok(later) = given.recv_timeout(end.saturating_duration_since(std::time::Instant::now())) {
+        let end = std::time::Instant::now() + WRITE_DELAY;
+        while let Ok(later) = snapshots.recv_timeout(end.saturating_duration_since(std::time::Instant::now()))
+        {
             snapshot = later;
         }
         match write(path, prefix, snapshot) {
@@ -91,8 +92,9 @@ fn keep(path: &Path, prefix: &str, given: &Receiver<Snapshot>) {
                 // `eprintln!` panics if stderr is closed, and this crate may not depend on the crate that has
                 // `notice!`.
                 let path = path.display();
-                let told = format!("warning: etcd: the last good state cannot be kept in {path}: {error}\n");
-                let _ = io::stderr().write_all(told.as_bytes());
+                let message =
+                    format!("warning: etcd: the last good state cannot be kept in {path}: {error}\n");
+                let _ = io::stderr().write_all(message.as_bytes());
             }
             Err(_) => {}
         }
@@ -101,20 +103,25 @@ fn keep(path: &Path, prefix: &str, given: &Receiver<Snapshot>) {
 
 /// Writes a temporary file, then renames it, so that a crash leaves the old or the new state. Only the owner
 /// may read the file, because it can hold secrets.
-fn write(path: &Path, prefix: &str, (revision, documents): Snapshot) -> io::Result<()> {
-    let documents = documents.iter().map(|(document, revision)| KeptDocument {
+fn write(path: &Path, prefix: &str, (revision, documents): CachedState) -> io::Result<()> {
+    let documents = documents.iter().map(|(document, revision)| CachedDocument {
         kind: document.kind.name.to_owned(),
         name: document.name.clone(),
         revision: *revision,
         value: Value::clone(&document.value),
     });
-    let kept = Kept { format: FORMAT, prefix: prefix.to_owned(), revision, documents: documents.collect() };
+    let contents = CacheFile {
+        format: FORMAT_VERSION,
+        prefix: prefix.to_owned(),
+        revision,
+        documents: documents.collect(),
+    };
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
     let mut out = BufWriter::new(file);
-    serde_json::to_writer(&mut out, &kept)?;
+    serde_json::to_writer(&mut out, &contents)?;
     out.flush()?;
     out.get_ref().sync_all()?;
     drop(out);
@@ -125,24 +132,24 @@ fn write(path: &Path, prefix: &str, (revision, documents): Snapshot) -> io::Resu
 
 /// Reads the file, if it exists and has this prefix. Returns the revision, and the entries as etcd would
 /// report them.
-pub(super) fn read(path: &Path, prefix: &str) -> Result<Option<(u64, Vec<Entry>)>, String> {
-    let bytes = match file_access::read(&NamedFile::from(path), LARGEST) {
+pub(super) fn read(path: &Path, prefix: &str) -> Result<Option<(u64, Vec<EtcdEntry>)>, String> {
+    let bytes = match file_access::read(&NamedFile::from(path), FILE_MAX_BYTES) {
         Ok(bytes) => bytes,
         Err(Unread::Missing) => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
-    let kept: Kept =
+    let contents: CacheFile =
         serde_json::from_slice(&bytes).map_err(|error| format!("it is no such file: {error}"))?;
-    if kept.format != FORMAT {
-        return Err(format!("its format is {}, not {FORMAT}", kept.format));
+    if contents.format != FORMAT_VERSION {
+        return Err(format!("its format is {}, not {FORMAT_VERSION}", contents.format));
     }
-    if kept.prefix != prefix {
-        return Err(format!("it is of the prefix {}, not {prefix}", kept.prefix));
+    if contents.prefix != prefix {
+        return Err(format!("it is of the prefix {}, not {prefix}", contents.prefix));
     }
-    let entries = kept.documents.into_iter().map(|document| Entry {
+    let entries = contents.documents.into_iter().map(|document| EtcdEntry {
         key: format!("{}/{}", document.kind, document.name),
         value: Some(document.value.to_string().into_bytes()),
         revision: document.revision,
     });
-    Ok(Some((kept.revision, entries.collect())))
+    Ok(Some((contents.revision, entries.collect())))
 }

@@ -4,19 +4,19 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::mpsc;
 use tollgate_config::{EtcdSettings, Parts, Problem};
-use tollgate_etcd::{Etcd, News};
+use tollgate_etcd::{EtcdEvent, EtcdThread};
 
-use super::{Brought, EtcdState, Shared, cache, settings};
+use super::{Applied, EtcdSource, EtcdView, cache, settings};
 use crate::sources::Sources;
 
 /// How long a start waits for etcd if there is no last valid state.
-const WAIT: Duration = Duration::from_secs(15);
+const FIRST_LISTING_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long it waits if there is one.
-const SHORT: Duration = Duration::from_secs(2);
+const FIRST_LISTING_TIMEOUT_CACHED: Duration = Duration::from_secs(2);
 
 /// The identity of the gateway that joins.
 #[derive(Clone, Debug)]
-pub struct Joined {
+pub struct GatewayIdentity {
     /// Name and version of the program.
     pub program: String,
     /// Name of the gateway in etcd, if the configuration file sets none.
@@ -32,20 +32,20 @@ impl Sources {
     pub fn join<T>(
         &mut self,
         from: &EtcdSettings,
-        who: Joined,
+        identity: GatewayIdentity,
         mut compile: impl FnMut(&Parts<'_>) -> Result<T, Vec<Problem>>,
-    ) -> Result<(Brought<T>, mpsc::Receiver<News>), String> {
-        let settings = settings::settings(from, who.name)?;
+    ) -> Result<(Applied<T>, mpsc::Receiver<EtcdEvent>), String> {
+        let settings = settings::settings(from, identity.name)?;
         let prefix = settings.prefix.clone();
         let cannot = |error: std::io::Error| format!("cannot follow etcd: {error}");
-        let (etcd, mut news) = Etcd::start(settings, "{}".to_owned()).map_err(cannot)?;
+        let (thread, mut events) = EtcdThread::start(settings, "{}".to_owned()).map_err(cannot)?;
         let now = SystemTime::now();
-        let handle = etcd.handle().clone();
+        let handle = thread.handle().clone();
         self.view.update(|state| {
-            state.etcd = Some(EtcdState {
+            state.etcd = Some(EtcdView {
                 handle: handle.clone(),
                 member: None,
-                lost: None,
+                problem: None,
                 since: now,
                 losses: 0,
                 cached: false,
@@ -53,72 +53,81 @@ impl Sources {
                 refused: Default::default(),
             });
         });
-        let (mut told, mut last_good) = (Vec::new(), None);
+        let (mut messages, mut cached_state) = (Vec::new(), None);
         if let Some(path) = &from.cache {
             match cache::read(path, &prefix) {
-                Ok(found) => last_good = found,
-                Err(why) => told.push(format!(
+                Ok(found) => cached_state = found,
+                Err(why) => messages.push(format!(
                     "warning: etcd: the last good state in {} cannot be used: {why}",
                     path.display()
                 )),
             }
         }
-        let cache =
-            from.cache.clone().map(|path| cache::Cache::start(path, prefix)).transpose().map_err(cannot)?;
-        self.shared = Some(Shared {
+        let cache = from
+            .cache
+            .clone()
+            .map(|path| cache::CacheWriter::start(path, prefix))
+            .transpose()
+            .map_err(cannot)?;
+        self.etcd_source = Some(EtcdSource {
             handle,
-            etcd,
+            thread,
             seen: Default::default(),
             refused: Default::default(),
             cache,
-            program: who.program,
+            program: identity.program,
             started: now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
         });
-        let mut whole = Brought { good: None, told, changed: Vec::new() };
-        let patience = if last_good.is_some() { SHORT } else { WAIT };
-        if let Some((revision, entries)) = last_good {
-            let brought = self.bring(vec![News::All { revision, entries }], &mut compile);
-            whole.then(brought);
+        let mut result = Applied { compiled: None, messages, changed: Vec::new() };
+        let timeout =
+            if cached_state.is_some() { FIRST_LISTING_TIMEOUT_CACHED } else { FIRST_LISTING_TIMEOUT };
+        if let Some((revision, entries)) = cached_state {
+            let applied = self.apply_events(vec![EtcdEvent::Snapshot { revision, entries }], &mut compile);
+            result.merge(applied);
         }
-        match self.first(&mut news, patience) {
+        match self.wait_for_listing(&mut events, timeout) {
             Ok(all) => {
-                let brought = self.bring(vec![all], &mut compile);
-                whole.then(brought);
+                let applied = self.apply_events(vec![all], &mut compile);
+                result.merge(applied);
             }
-            Err(why) if patience == SHORT => {
+            Err(why) if timeout == FIRST_LISTING_TIMEOUT_CACHED => {
                 self.view.update(|state| {
                     if let Some(etcd) = &mut state.etcd {
                         etcd.cached = true;
                     }
                 });
-                whole.told.push(format!(
+                result.messages.push(format!(
                     "warning: etcd: {why}: the gateway starts with its last good state, revision {}",
                     self.version
                 ));
             }
             Err(why) => {
-                self.shared = None;
+                self.etcd_source = None;
                 let help = "set `etcd.cache` to a file, and a gateway that has run once starts without etcd";
                 return Err(format!("etcd: {why}; {help}"));
             }
         }
-        self.show_brought(&whole);
-        Ok((whole, news))
+        self.publish_applied(&result);
+        Ok((result, events))
     }
 
     /// Waits for the first listing.
-    fn first(&self, news: &mut mpsc::Receiver<News>, patience: Duration) -> Result<News, String> {
-        let end = std::time::Instant::now() + patience;
-        let mut why = format!("no member answers within {patience:?}");
+    fn wait_for_listing(
+        &self,
+        events: &mut mpsc::Receiver<EtcdEvent>,
+        timeout: Duration,
+    ) -> Result<EtcdEvent, String> {
+        let end = std::time::Instant::now() + timeout;
+        let mut why = format!("no member answers within {timeout:?}");
         // Polling costs nothing noticeable at a start.
         while std::time::Instant::now() < end {
-            match news.try_recv() {
-                Ok(all @ News::All { .. }) => return Ok(all),
+            match events.try_recv() {
+                Ok(all @ EtcdEvent::Snapshot { .. }) => return Ok(all),
                 Ok(other) => {
-                    if let News::Lost { why: reason } = &other {
+                    if let EtcdEvent::Disconnected { why: reason } = &other {
                         why.clone_from(reason);
                     }
-                    self.heard(&other);
+                    self.record_connection(&other);
                 }
                 Err(mpsc::error::TryRecvError::Empty) => std::thread::sleep(Duration::from_millis(2)),
                 Err(mpsc::error::TryRecvError::Disconnected) => break,
@@ -128,44 +137,44 @@ impl Sources {
     }
 
     /// Records whether a member answers. Returns a message for people, if that changed.
-    pub fn heard(&self, news: &News) -> Option<String> {
-        heard(&self.view, news)
+    pub fn record_connection(&self, event: &EtcdEvent) -> Option<String> {
+        record_connection(&self.view, event)
     }
 }
 
 /// Records whether a member answers. Returns a message for people, if that changed.
-pub fn heard(view: &crate::View, news: &News) -> Option<String> {
-    let mut told = None;
+pub fn record_connection(view: &crate::View, event: &EtcdEvent) -> Option<String> {
+    let mut message = None;
     view.update(|state| {
         let Some(etcd) = &mut state.etcd else { return };
-        match news {
-            News::Connected { endpoint } => {
+        match event {
+            EtcdEvent::Connected { endpoint } => {
                 if etcd.member.as_ref() != Some(endpoint) {
-                    told = Some(format!("etcd: {endpoint} answers"));
+                    message = Some(format!("etcd: {endpoint} answers"));
                     etcd.since = SystemTime::now();
                 }
-                (etcd.member, etcd.lost) = (Some(endpoint.clone()), None);
+                (etcd.member, etcd.problem) = (Some(endpoint.clone()), None);
             }
-            News::Lost { why } => {
-                if etcd.lost.is_none() {
-                    told = Some(format!("warning: etcd: {why}; what is in force stays so"));
+            EtcdEvent::Disconnected { why } => {
+                if etcd.problem.is_none() {
+                    message = Some(format!("warning: etcd: {why}; what is in force stays so"));
                     etcd.since = SystemTime::now();
                     etcd.losses += 1;
                 }
-                (etcd.member, etcd.lost) = (None, Some(why.clone()));
+                (etcd.member, etcd.problem) = (None, Some(why.clone()));
             }
-            News::All { .. } => etcd.cached = false,
-            News::Changes { .. } => {}
+            EtcdEvent::Snapshot { .. } => etcd.cached = false,
+            EtcdEvent::Changes { .. } => {}
         }
     });
-    told
+    message
 }
 
-impl<T> Brought<T> {
+impl<T> Applied<T> {
     /// Adds the result of later events.
-    fn then(&mut self, later: Self) {
-        self.good = later.good.or(self.good.take());
-        self.told.extend(later.told);
+    fn merge(&mut self, later: Self) {
+        self.compiled = later.compiled.or(self.compiled.take());
+        self.messages.extend(later.messages);
         self.changed.extend(later.changed);
     }
 }

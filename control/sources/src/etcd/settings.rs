@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use tollgate_config::{Address, EtcdSettings, PemFile, Scheme};
-use tollgate_etcd::{Password, Settings};
+use tollgate_etcd::{ClientSettings, Password};
 use tollgate_tls::{Client, ClientFiles, Identity, Pem};
 
 /// Returns the client's settings. `name` is the gateway's name if the configuration sets none.
-pub(super) fn settings(from: &EtcdSettings, name: String) -> Result<Settings, String> {
+pub(super) fn settings(from: &EtcdSettings, name: String) -> Result<ClientSettings, String> {
     let secure = from.endpoints.iter().any(|endpoint| endpoint.value.scheme == Scheme::Https);
     let endpoints = from.endpoints.iter().filter_map(|endpoint| {
         let Address::Tcp { host, port } = &endpoint.value.address else { return None };
@@ -16,7 +16,7 @@ pub(super) fn settings(from: &EtcdSettings, name: String) -> Result<Settings, St
         Some(format!("{scheme}://{host}:{port}"))
     });
     let tls = secure.then(|| client(from)).transpose()?;
-    Ok(Settings {
+    Ok(ClientSettings {
         endpoints: endpoints.collect(),
         prefix: from.prefix.clone(),
         user: from

@@ -1,14 +1,14 @@
 use super::*;
-use crate::{Change, NewEntry};
+use crate::{DocumentChange, NewVersion};
 
-fn put(name: &str, before: Option<&str>, after: Option<&str>) -> NewEntry {
-    let change = Change {
+fn put(name: &str, before: Option<&str>, after: Option<&str>) -> NewVersion {
+    let change = DocumentChange {
         kind: "routes".to_owned(),
         name: name.to_owned(),
         before: before.map(str::to_owned),
         after: after.map(str::to_owned),
     };
-    NewEntry { at: 1, who: "test".to_owned(), what: "put".to_owned(), changes: vec![change] }
+    NewVersion { at: 1, who: "test".to_owned(), what: "put".to_owned(), changes: vec![change] }
 }
 
 fn texts(store: &Store) -> Vec<(String, u64, String)> {
@@ -40,15 +40,16 @@ fn the_history_is_bounded_and_leads_back() {
         let before = (number > 1).then(|| (number - 1).to_string());
         store.commit(&[put("a", before.as_deref(), Some(&number.to_string()))]).expect("written");
     }
-    let versions = |entries: Vec<crate::Entry>| entries.iter().map(|entry| entry.version).collect::<Vec<_>>();
+    let versions =
+        |entries: Vec<crate::VersionRecord>| entries.iter().map(|entry| entry.version).collect::<Vec<_>>();
     assert_eq!(versions(store.history(None, 10, |entry| entry).expect("readable")), [5, 4, 3]);
     assert_eq!(versions(store.history(Some(5), 1, |entry| entry).expect("readable")), [4]);
-    assert_eq!(versions(store.since(2).expect("it reaches back")), [5, 4, 3]);
-    assert_eq!(versions(store.since(5).expect("the last one")), [0_u64; 0]);
-    assert!(matches!(store.since(1), Err(Error::Forgotten(2))));
-    assert!(matches!(store.since(6), Err(Error::NoVersion(6))));
-    assert!(matches!(store.version(1), Err(Error::Forgotten(3))));
-    let back = store.version(4).expect("there").entry.changes.remove(0).reversed();
+    assert_eq!(versions(store.versions_since(2).expect("it reaches back")), [5, 4, 3]);
+    assert_eq!(versions(store.versions_since(5).expect("the last one")), [0_u64; 0]);
+    assert!(matches!(store.versions_since(1), Err(Error::VersionExpired(2))));
+    assert!(matches!(store.versions_since(6), Err(Error::UnknownVersion(6))));
+    assert!(matches!(store.version(1), Err(Error::VersionExpired(3))));
+    let back = store.version(4).expect("there").content.changes.remove(0).reversed();
     assert_eq!((back.before.as_deref(), back.after.as_deref()), (Some("4"), Some("3")));
 }
 
@@ -90,7 +91,7 @@ fn a_file_of_something_else_is_no_store() {
     assert!(Store::open(&path, 10).is_err());
     let empty = folder.path().join("other");
     drop(open(&empty).expect("a database without our tables"));
-    assert!(matches!(Store::open(&empty, 10), Err(Error::Foreign(_))));
+    assert!(matches!(Store::open(&empty, 10), Err(Error::NotAStore(_))));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
 use tollgate_config::{DocumentProblem, KINDS, Severity, kind, masked, to_yaml};
-use tollgate_sources::{Difference, Done, Refusal};
+use tollgate_sources::{ChangeError, ChangeResult, ResourceDiff};
 
 use crate::access::{Changed, Problem};
 
@@ -59,24 +59,24 @@ pub async fn wrong_method() -> Response {
 }
 
 /// Returns the response to a change that was refused.
-pub fn refused(refusal: &Refusal) -> Response {
-    let (status, error) = match refusal {
-        Refusal::NoStore => (StatusCode::CONFLICT, "no_store"),
-        Refusal::NotNow(_) => (StatusCode::SERVICE_UNAVAILABLE, "not_now"),
-        Refusal::OfTheFile(..) => (StatusCode::CONFLICT, "of_the_file"),
-        Refusal::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
-        Refusal::Condition(..) => (StatusCode::PRECONDITION_FAILED, "condition_failed"),
-        Refusal::Senseless(_) => (StatusCode::BAD_REQUEST, "bad_request"),
-        Refusal::Invalid(_) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid"),
-        Refusal::NoVersion(_) => (StatusCode::NOT_FOUND, "no_version"),
-        Refusal::Away(_) => (StatusCode::SERVICE_UNAVAILABLE, "etcd"),
-        Refusal::Broken(_) => (StatusCode::INSUFFICIENT_STORAGE, "store"),
+pub fn refused(error: &ChangeError) -> Response {
+    let (status, code) = match error {
+        ChangeError::NoStore => (StatusCode::CONFLICT, "no_store"),
+        ChangeError::NotNow(_) => (StatusCode::SERVICE_UNAVAILABLE, "not_now"),
+        ChangeError::DefinedInFile(..) => (StatusCode::CONFLICT, "of_the_file"),
+        ChangeError::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
+        ChangeError::PreconditionFailed(..) => (StatusCode::PRECONDITION_FAILED, "condition_failed"),
+        ChangeError::Malformed(_) => (StatusCode::BAD_REQUEST, "bad_request"),
+        ChangeError::Invalid(_) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid"),
+        ChangeError::UnknownVersion(_) => (StatusCode::NOT_FOUND, "no_version"),
+        ChangeError::EtcdUnavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "etcd"),
+        ChangeError::StoreFailed(_) => (StatusCode::INSUFFICIENT_STORAGE, "store"),
     };
-    let mut value = json!({ "error": error, "message": refusal.to_string() });
-    if let Refusal::Invalid(problems) = refusal {
+    let mut value = json!({ "error": code, "message": error.to_string() });
+    if let ChangeError::Invalid(problems) = error {
         value["problems"] = problems.iter().map(of_problem).collect();
     }
-    let mut response = with_problem(status, error, &value);
+    let mut response = with_problem(status, code, &value);
     if status == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
@@ -101,7 +101,12 @@ pub fn of_problem(problem: &DocumentProblem) -> Value {
 }
 
 /// Returns the response to a change that was made, or would be, together with what the audit log records.
-pub async fn answered(status: StatusCode, headers: &HeaderMap, what: Done, dry_run: bool) -> Response {
+pub async fn answered(
+    status: StatusCode,
+    headers: &HeaderMap,
+    what: ChangeResult,
+    dry_run: bool,
+) -> Response {
     /// Up to this number of changes, the control thread itself makes the response.
     const FEW: usize = 100;
     let (yaml, few) = (wants_yaml(headers), what.changes.len() <= FEW);
@@ -119,7 +124,7 @@ pub async fn answered(status: StatusCode, headers: &HeaderMap, what: Done, dry_r
 }
 
 /// Returns the part of a change that the audit log records.
-pub fn changed(what: &Done, dry_run: bool) -> Changed {
+pub fn changed(what: &ChangeResult, dry_run: bool) -> Changed {
     let resources: Vec<_> = what.changes.iter().map(|it| format!("{}/{}", it.kind.name, it.name)).collect();
     // Each request that changes something creates one version.
     let made = u64::from(!dry_run && !resources.is_empty());
@@ -127,7 +132,7 @@ pub fn changed(what: &Done, dry_run: bool) -> Changed {
 }
 
 /// Returns a change that was made, or would be, as JSON.
-fn done(done: &Done, dry_run: bool) -> Value {
+fn done(done: &ChangeResult, dry_run: bool) -> Value {
     json!({
         "version": done.version,
         "generation": done.generation,
@@ -137,8 +142,8 @@ fn done(done: &Done, dry_run: bool) -> Value {
     })
 }
 
-fn difference(difference: &Difference) -> Value {
-    let Difference { kind, name, before, after } = difference;
+fn difference(difference: &ResourceDiff) -> Value {
+    let ResourceDiff { kind, name, before, after } = difference;
     change(kind.name, name, before.as_deref(), after.as_deref())
 }
 

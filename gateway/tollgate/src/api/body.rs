@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::Value;
 use tollgate_config::from_yaml;
-use tollgate_sources::Refusal;
+use tollgate_sources::ChangeError;
 
 use super::answer::{problem, refused};
 
@@ -54,7 +54,7 @@ fn parsed(bytes: &[u8], yaml: bool) -> Result<Value, Box<Response>> {
     let bad = |message: &str| Box::new(problem(StatusCode::BAD_REQUEST, "bad_request", message));
     let text = std::str::from_utf8(bytes).map_err(|_| bad("the body is not UTF-8"))?;
     if yaml {
-        return from_yaml(text).map_err(|problems| Box::new(refused(&Refusal::Invalid(problems))));
+        return from_yaml(text).map_err(|problems| Box::new(refused(&ChangeError::Invalid(problems))));
     }
     serde_json::from_str(text).map_err(|error| bad(&format!("the body is no JSON: {error}")))
 }

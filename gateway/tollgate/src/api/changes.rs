@@ -8,7 +8,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::Value;
 use tollgate_config::kind;
-use tollgate_sources::{Change, Condition, Intent, Refusal, To};
+use tollgate_sources::{ChangeAction, ChangeError, Intent, Precondition, ResourceChange};
 
 use super::answer::{answered, problem, refused, tagged};
 use super::ask;
@@ -37,7 +37,7 @@ pub async fn put(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    written(&context, asker, path, &how, &headers, body, To::Value).await
+    written(&context, asker, path, &how, &headers, body, ChangeAction::Put).await
 }
 
 /// `PATCH /api/v1/{kind}/{name}`, with a merge patch (RFC 7396).
@@ -49,7 +49,7 @@ pub async fn patch(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    written(&context, asker, path, &how, &headers, body, To::Patch).await
+    written(&context, asker, path, &how, &headers, body, ChangeAction::Patch).await
 }
 
 /// `DELETE /api/v1/{kind}/{name}`.
@@ -60,7 +60,7 @@ pub async fn delete(
     Query(how): Query<How>,
     headers: HeaderMap,
 ) -> Response {
-    single(&context, asker, path, &how, &headers, To::Gone).await
+    single(&context, asker, path, &how, &headers, ChangeAction::Delete).await
 }
 
 /// Makes a change whose value is in the body.
@@ -71,10 +71,10 @@ async fn written(
     how: &How,
     headers: &HeaderMap,
     body: Body,
-    to: fn(Value) -> To,
+    action: fn(Value) -> ChangeAction,
 ) -> Response {
     match read(headers, body).await {
-        Ok(value) => single(context, asker, path, how, headers, to(value)).await,
+        Ok(value) => single(context, asker, path, how, headers, action(value)).await,
         Err(response) => *response,
     }
 }
@@ -85,7 +85,7 @@ async fn single(
     Path((kind, name)): Named,
     how: &How,
     headers: &HeaderMap,
-    to: To,
+    action: ChangeAction,
 ) -> Response {
     let kind = match known(&kind) {
         Ok(kind) => kind,
@@ -97,15 +97,15 @@ async fn single(
             format!("an object of APISIX is written with what comes of it, over /apisix/admin/{name}");
         return problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &message);
     }
-    let condition = match condition(headers) {
-        Ok(condition) => condition,
+    let precondition = match precondition(headers) {
+        Ok(precondition) => precondition,
         Err(response) => return *response,
     };
-    let gone = matches!(to, To::Gone);
-    let change = Change { kind, name, to, condition };
+    let gone = matches!(action, ChangeAction::Delete);
+    let change = ResourceChange { kind, name, action, precondition };
     let answer = ask(context, asker.0, Intent::Changes(vec![change]), how.dry_run).await;
     match answer {
-        Err(refusal) => refused(&refusal),
+        Err(error) => refused(&error),
         Ok(what) => {
             let new = what.changes.first().is_some_and(|change| change.before.is_none());
             let status = if new && !how.dry_run { StatusCode::CREATED } else { StatusCode::OK };
@@ -117,20 +117,22 @@ async fn single(
 }
 
 /// Returns the precondition that a request sets on the resource (RFC 9110, section 13.1).
-fn condition(headers: &HeaderMap) -> Result<Condition, Box<Response>> {
+fn precondition(headers: &HeaderMap) -> Result<Precondition, Box<Response>> {
     let bad = |message: &str| Box::new(problem(StatusCode::BAD_REQUEST, "bad_request", message));
     let text = |name| {
         headers.get(name).map(|value: &axum::http::HeaderValue| value.to_str().unwrap_or_default().trim())
     };
     match (text(IF_MATCH), text(IF_NONE_MATCH)) {
-        (None, None) => Ok(Condition::None),
-        (Some("*"), None) => Ok(Condition::There),
-        (None, Some("*")) => Ok(Condition::NotThere),
+        (None, None) => Ok(Precondition::None),
+        (Some("*"), None) => Ok(Precondition::Exists),
+        (None, Some("*")) => Ok(Precondition::Absent),
         (Some(tags), None) => {
             let versions =
                 tags.split(',').map(|tag| tag.trim().strip_prefix('"')?.strip_suffix('"')?.parse().ok());
             let versions: Option<Vec<u64>> = versions.collect();
-            versions.map(Condition::Version).ok_or_else(|| bad("`If-Match` holds no tag that this API gives"))
+            versions
+                .map(Precondition::Version)
+                .ok_or_else(|| bad("`If-Match` holds no tag that this API gives"))
         }
         _ => Err(bad("of `If-None-Match` only `*` has a meaning here, and not together with `If-Match`")),
     }
@@ -152,15 +154,15 @@ pub async fn transaction(
     let read = tokio::task::spawn_blocking(move || changes(value)).await;
     let changes = match read.unwrap_or_else(|_| Err("the changes could not be read".to_owned())) {
         Ok(changes) => changes,
-        Err(message) => return refused(&Refusal::Senseless(message)),
+        Err(message) => return refused(&ChangeError::Malformed(message)),
     };
     match ask(&context, asker.0, Intent::Changes(changes), how.dry_run).await {
         Ok(what) => answered(StatusCode::OK, &headers, what, how.dry_run).await,
-        Err(refusal) => refused(&refusal),
+        Err(error) => refused(&error),
     }
 }
 
-fn changes(mut value: Value) -> Result<Vec<Change>, String> {
+fn changes(mut value: Value) -> Result<Vec<ResourceChange>, String> {
     let list = value.get_mut("changes").map(Value::take);
     let Some(Value::Array(list)) = list else { return Err("`changes` is to be a list".to_owned()) };
     list.into_iter()
@@ -169,7 +171,7 @@ fn changes(mut value: Value) -> Result<Vec<Change>, String> {
         .collect()
 }
 
-fn one(change: Value) -> Result<Change, String> {
+fn one(change: Value) -> Result<ResourceChange, String> {
     let Value::Object(mut entries) = change else { return Err("a change is a mapping".to_owned()) };
     let known = ["op", "kind", "name", "value", "if_version"];
     if let Some(key) = entries.keys().find(|key| !known.contains(&key.as_str())) {
@@ -182,18 +184,18 @@ fn one(change: Value) -> Result<Change, String> {
     let kind_name = text("kind")?;
     let kind = kind(kind_name).ok_or_else(|| format!("there is no kind `{kind_name}`"))?;
     let value = || value.ok_or("`value` is missing");
-    let to = match text("op")? {
-        "put" => To::Value(value()?),
-        "patch" => To::Patch(value()?),
-        "delete" => To::Gone,
+    let action = match text("op")? {
+        "put" => ChangeAction::Put(value()?),
+        "patch" => ChangeAction::Patch(value()?),
+        "delete" => ChangeAction::Delete,
         other => return Err(format!("there is no `op` `{other}`: it is `put`, `patch` or `delete`")),
     };
-    let condition = match entries.get("if_version") {
-        None => Condition::None,
-        Some(Value::Null) => Condition::NotThere,
+    let precondition = match entries.get("if_version") {
+        None => Precondition::None,
+        Some(Value::Null) => Precondition::Absent,
         Some(version) => {
-            Condition::Version(vec![version.as_u64().ok_or("`if_version` is to be a version, or null")?])
+            Precondition::Version(vec![version.as_u64().ok_or("`if_version` is to be a version, or null")?])
         }
     };
-    Ok(Change { kind, name: text("name")?.to_owned(), to, condition })
+    Ok(ResourceChange { kind, name: text("name")?.to_owned(), action, precondition })
 }

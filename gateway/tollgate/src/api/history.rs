@@ -10,8 +10,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate_sources::{Handle, Intent, Refusal, versions};
-use tollgate_store::{Entry, Error, Store};
+use tollgate_sources::{ChangeError, EtcdHandle, Intent, list_versions};
+use tollgate_store::{Error, Store, VersionRecord};
 
 use super::answer::{answered, body, change, problem, refused, wants_yaml};
 use super::ask;
@@ -51,15 +51,17 @@ async fn with<T: Send + 'static>(
     act: impl FnOnce(&Store) -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Box<Response>> {
     let Some(store): Option<Arc<Store>> = context.view.read(|state| state.store.clone()) else {
-        return Err(Box::new(refused(&Refusal::NoStore)));
+        return Err(Box::new(refused(&ChangeError::NoStore)));
     };
     let done = tokio::task::spawn_blocking(move || act(&store)).await;
     let done = done.unwrap_or_else(|error| Err(std::io::Error::other(error).into()));
     done.map_err(|error| {
         Box::new(match error {
-            Error::NoVersion(_) | Error::Forgotten(_) => refused(&Refusal::NoVersion(error.to_string())),
+            Error::UnknownVersion(_) | Error::VersionExpired(_) => {
+                refused(&ChangeError::UnknownVersion(error.to_string()))
+            }
             Error::Closed => {
-                refused(&Refusal::NotNow("another process is taking over: try again in a moment"))
+                refused(&ChangeError::NotNow("another process is taking over: try again in a moment"))
             }
             error => problem(StatusCode::INSUFFICIENT_STORAGE, "store", &error.to_string()),
         })
@@ -67,20 +69,20 @@ async fn with<T: Send + 'static>(
 }
 
 /// Returns the etcd connection, if etcd is used in place of a store.
-fn shared(context: &AdminContext) -> Option<Handle> {
+fn etcd_handle(context: &AdminContext) -> Option<EtcdHandle> {
     context.view.read(|state| state.etcd.as_ref().map(|etcd| etcd.handle.clone()))
 }
 
 fn away(error: &impl ToString) -> Box<Response> {
-    Box::new(refused(&Refusal::Away(error.to_string())))
+    Box::new(refused(&ChangeError::EtcdUnavailable(error.to_string())))
 }
 
 /// Returns one version from etcd's history.
-async fn in_etcd(etcd: &Handle, version: u64) -> Result<Entry, Box<Response>> {
-    let found = versions(etcd, version.checked_add(1), 1).await.map_err(|error| away(&error))?;
+async fn in_etcd(etcd: &EtcdHandle, version: u64) -> Result<VersionRecord, Box<Response>> {
+    let found = list_versions(etcd, version.checked_add(1), 1).await.map_err(|error| away(&error))?;
     let none = || format!("etcd's history does not tell of version {version}");
     let entry = found.into_iter().find(|entry| entry.version == version);
-    entry.ok_or_else(|| Box::new(refused(&Refusal::NoVersion(none()))))
+    entry.ok_or_else(|| Box::new(refused(&ChangeError::UnknownVersion(none()))))
 }
 
 /// `GET /api/v1/history`: lists versions, the newest first.
@@ -90,25 +92,28 @@ pub async fn list(
     headers: HeaderMap,
 ) -> Response {
     let limit = part.limit.unwrap_or(USUAL).min(MOST);
-    let versions = match shared(&context) {
+    let list_versions = match etcd_handle(&context) {
         Some(etcd) => briefs_in_etcd(&etcd, part.before, limit).await,
         None => with(&context, move |store| store.history(part.before, limit, |entry| brief(&entry))).await,
     };
-    match versions {
-        Ok(versions) => body(StatusCode::OK, wants_yaml(&headers), &json!({ "versions": versions })),
+    match list_versions {
+        Ok(list_versions) => {
+            body(StatusCode::OK, wants_yaml(&headers), &json!({ "versions": list_versions }))
+        }
         Err(response) => *response,
     }
 }
 
 /// Lists versions from etcd. etcd returns whole entries, so they are fetched in pages to bound memory.
 async fn briefs_in_etcd(
-    etcd: &Handle,
+    etcd: &EtcdHandle,
     mut before: Option<u64>,
     limit: usize,
 ) -> Result<Vec<Value>, Box<Response>> {
     let mut out = Vec::new();
     while out.len() < limit {
-        let page = versions(etcd, before, PAGE.min(limit - out.len())).await.map_err(|error| away(&error))?;
+        let page =
+            list_versions(etcd, before, PAGE.min(limit - out.len())).await.map_err(|error| away(&error))?;
         let Some(last) = page.last() else { break };
         before = Some(last.version);
         out.extend(page.iter().map(brief));
@@ -116,16 +121,16 @@ async fn briefs_in_etcd(
     Ok(out)
 }
 
-fn brief(entry: &Entry) -> Value {
+fn brief(entry: &VersionRecord) -> Value {
     let resources =
-        entry.entry.changes.iter().take(20).map(|change| format!("{}/{}", change.kind, change.name));
+        entry.content.changes.iter().take(20).map(|change| format!("{}/{}", change.kind, change.name));
     json!({
         "version": entry.version,
-        "at": crate::time::rfc3339(entry.entry.at),
-        "who": entry.entry.who,
-        "what": entry.entry.what,
+        "at": crate::time::rfc3339(entry.content.at),
+        "who": entry.content.who,
+        "what": entry.content.what,
         "resources": resources.collect::<Vec<_>>(),
-        "count": entry.entry.changes.len(),
+        "count": entry.content.changes.len(),
     })
 }
 
@@ -138,7 +143,7 @@ pub async fn one(
     headers: HeaderMap,
 ) -> Response {
     let Some(since) = since else {
-        let entry = match shared(&context) {
+        let entry = match etcd_handle(&context) {
             Some(etcd) => in_etcd(&etcd, version).await,
             None => with(&context, move |store| store.version(version)).await,
         };
@@ -156,9 +161,9 @@ pub async fn one(
     };
     if since > version {
         let message = format!("`since` is to be a version before {version}");
-        return refused(&Refusal::Senseless(message));
+        return refused(&ChangeError::Malformed(message));
     }
-    let entries = match shared(&context) {
+    let entries = match etcd_handle(&context) {
         Some(etcd) => after_in_etcd(&etcd, since, version).await,
         None => after(&context, since, version).await,
     };
@@ -182,14 +187,18 @@ async fn told(headers: &HeaderMap, value: impl FnOnce() -> Value + Send + 'stati
     made.await.unwrap_or_else(lost)
 }
 
-/// Returns the versions after `since` up to `version`, the newest first.
-async fn after(context: &AdminContext, since: u64, version: u64) -> Result<Vec<Entry>, Box<Response>> {
+/// Returns the versions after `versions_since` up to `version`, the newest first.
+async fn after(
+    context: &AdminContext,
+    since: u64,
+    version: u64,
+) -> Result<Vec<VersionRecord>, Box<Response>> {
     let entries = with(context, move |store| {
         // An unknown version is refused. Version 0 is the empty store and has no entry.
         if version > 0 {
             store.version(version)?;
         }
-        let mut entries = store.since(since)?;
+        let mut entries = store.versions_since(since)?;
         entries.retain(|entry| entry.version <= version);
         Ok(entries)
     });
@@ -198,12 +207,16 @@ async fn after(context: &AdminContext, since: u64, version: u64) -> Result<Vec<E
 
 /// Returns the same from etcd's history. Both versions must still be in it, or the versions in between may be
 /// missing.
-async fn after_in_etcd(etcd: &Handle, since: u64, version: u64) -> Result<Vec<Entry>, Box<Response>> {
+async fn after_in_etcd(
+    etcd: &EtcdHandle,
+    since: u64,
+    version: u64,
+) -> Result<Vec<VersionRecord>, Box<Response>> {
     let none = |missing: u64| {
         let message = format!("etcd's history does not tell of version {missing}, or not with {MOST} others");
-        Box::new(refused(&Refusal::NoVersion(message)))
+        Box::new(refused(&ChangeError::UnknownVersion(message)))
     };
-    let mut found = versions(etcd, version.checked_add(1), MOST).await.map_err(|error| away(&error))?;
+    let mut found = list_versions(etcd, version.checked_add(1), MOST).await.map_err(|error| away(&error))?;
     for wanted in [version, since] {
         if !found.iter().any(|entry| entry.version == wanted) {
             return Err(none(wanted));
@@ -217,9 +230,9 @@ async fn after_in_etcd(etcd: &Handle, since: u64, version: u64) -> Result<Vec<En
 type Both = (Option<String>, Option<String>);
 
 /// Returns the combined effect of these versions, given newest first.
-fn between(entries: Vec<Entry>) -> BTreeMap<(String, String), Both> {
+fn between(entries: Vec<VersionRecord>) -> BTreeMap<(String, String), Both> {
     let mut all: BTreeMap<(String, String), Both> = BTreeMap::new();
-    for change in entries.into_iter().flat_map(|entry| entry.entry.changes) {
+    for change in entries.into_iter().flat_map(|entry| entry.content.changes) {
         all.entry((change.kind, change.name))
             .and_modify(|both| both.0.clone_from(&change.before))
             .or_insert((change.before, change.after));
@@ -246,7 +259,7 @@ pub async fn rollback(
 ) -> Response {
     match ask(&context, asker.0, Intent::Rollback(version), how.dry_run).await {
         Ok(what) => answered(StatusCode::OK, &headers, what, how.dry_run).await,
-        Err(refusal) => refused(&refusal),
+        Err(error) => refused(&error),
     }
 }
 
@@ -258,7 +271,7 @@ pub async fn backup(State(context): State<AdminContext>, headers: HeaderMap, con
     };
     let path = value["to"].as_str().map(PathBuf::from).filter(|path| path.is_absolute());
     let Some(path) = path else {
-        return refused(&Refusal::Senseless(
+        return refused(&ChangeError::Malformed(
             "`to` is to be an absolute path on the gateway's machine".to_owned(),
         ));
     };

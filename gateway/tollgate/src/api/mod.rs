@@ -16,7 +16,7 @@ pub use answer::{changed, of_problem, problem, refused};
 use axum::Router;
 use axum::routing::{get, post};
 use tokio::sync::oneshot;
-use tollgate_sources::{Answer, Intent, Pending, Refusal, Request};
+use tollgate_sources::{ChangeError, ChangeOutcome, ChangeRequest, Intent, PendingRequest};
 
 use crate::admin_context::AdminContext;
 
@@ -42,12 +42,15 @@ pub fn router(context: &AdminContext) -> Router {
 }
 
 /// Sends a change to the control thread, and waits until it is done.
-pub async fn ask(context: &AdminContext, who: String, intent: Intent, dry_run: bool) -> Answer {
+pub async fn ask(context: &AdminContext, who: String, intent: Intent, dry_run: bool) -> ChangeOutcome {
     let (answer, answered) = oneshot::channel();
-    let pending =
-        Pending { request: Request { who, intent, dry_run }, since: std::time::Instant::now(), answer };
-    let stops = || Refusal::NotNow("the gateway stops");
-    context.asking.send(pending).await.map_err(|_| stops())?;
+    let pending = PendingRequest {
+        request: ChangeRequest { who, intent, dry_run },
+        received_at: std::time::Instant::now(),
+        answer,
+    };
+    let stops = || ChangeError::NotNow("the gateway stops");
+    context.change_queue.send(pending).await.map_err(|_| stops())?;
     let mut answer = answered.await.unwrap_or_else(|_| Err(stops()));
     if let (true, Ok(done)) = (dry_run, &mut answer) {
         // The generation that the change would have, unless another change comes first.

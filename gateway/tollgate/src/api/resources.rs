@@ -6,7 +6,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollgate_config::{KINDS, Kind, Role, kind, masked};
-use tollgate_sources::Item;
+use tollgate_sources::ResourceItem;
 
 use super::answer::{body, problem, tagged, wants_yaml};
 use crate::access::Asker;
@@ -91,7 +91,7 @@ pub async fn list(
         });
         let found = items.len();
         items.truncate(filter.limit.unwrap_or(usize::MAX));
-        let items: Vec<Value> = items.iter().map(|item| shown(&item.item())).collect();
+        let items: Vec<Value> = items.iter().map(|item| shown(&item.to_item())).collect();
         json!({ "total": total, "found": found, "items": items })
     };
     let yaml = wants_yaml(&headers);
@@ -101,7 +101,7 @@ pub async fn list(
     }
 }
 
-fn shown(item: &Item) -> Value {
+fn shown(item: &ResourceItem) -> Value {
     json!({
         "name": item.name,
         "source": item.source,
@@ -161,7 +161,7 @@ pub async fn config(State(context): State<AdminContext>, headers: HeaderMap) -> 
 }
 
 /// Returns the resources of a kind in the form that a file has: a list with names, or a mapping of names.
-fn together(kind: &Kind, items: &[Item]) -> Value {
+fn together(kind: &Kind, items: &[ResourceItem]) -> Value {
     if !kind.is_list() {
         return Value::Object(
             items.iter().map(|item| (item.name.clone(), masked(kind, &item.value))).collect(),

@@ -6,7 +6,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use serde_json::{Map, Value, json};
-use tollgate_sources::{Done, Refusal};
+use tollgate_sources::{ChangeError, ChangeResult};
 
 use super::list::Item;
 use crate::access::Problem;
@@ -91,17 +91,17 @@ pub fn missing(what: &str) -> Response {
 }
 
 /// Returns the response to a change that was refused.
-pub fn refused(refusal: &Refusal) -> Response {
-    let status = match refusal {
+pub fn refused(error: &ChangeError) -> Response {
+    let status = match error {
         // APISIX answers an invalid body with 400.
-        Refusal::Invalid(_) => StatusCode::BAD_REQUEST,
-        refusal => api::refused(refusal).status(),
+        ChangeError::Invalid(_) => StatusCode::BAD_REQUEST,
+        error => api::refused(error).status(),
     };
-    wrong(status, &refusal.to_string())
+    wrong(status, &error.to_string())
 }
 
 /// Attaches the change to the response, for the audit log.
-pub fn audited(mut response: Response, done: &Done) -> Response {
+pub fn audited(mut response: Response, done: &ChangeResult) -> Response {
     response.extensions_mut().insert(api::changed(done, false));
     response
 }

@@ -41,7 +41,7 @@ use axum::routing::{any, get};
 use serde_json::{Map, Value, json};
 use tokio::sync::RwLock;
 use tollgate_config::{kind, masked};
-use tollgate_sources::{Change, Condition, Intent, To};
+use tollgate_sources::{ChangeAction, Intent, Precondition, ResourceChange};
 
 use self::answer::{missing, object, refused, wrong};
 use self::list::Args;
@@ -377,7 +377,7 @@ async fn written(context: &AdminContext, asker: Asker, id: Id, wish: Wish) -> Re
         Err(error) => return wrong(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     };
     match ask(context, asker.0, Intent::Changes(changes), false).await {
-        Err(refusal) => refused(&refusal),
+        Err(error) => refused(&error),
         Ok(done) if gone => answer::audited(object(StatusCode::OK, "delete", &key(&id), None, None), &done),
         Ok(done) => {
             let name = document(&id);
@@ -396,21 +396,21 @@ async fn written(context: &AdminContext, asker: Asker, id: Id, wish: Wish) -> Re
 }
 
 /// Returns the changes that carry out a wish.
-fn planned(context: &AdminContext, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Response>> {
+fn planned(context: &AdminContext, id: &Id, wish: Wish) -> Result<Vec<ResourceChange>, Box<Response>> {
     let bad = |message: String| Box::new(wrong(StatusCode::BAD_REQUEST, &message));
     let before = stored(context, Some(id));
     let raw = context.view.get(raw_kind(), &document(id));
     let version = raw.as_ref().and_then(|item| item.version);
-    let mut condition = Condition::None;
+    let mut precondition = Precondition::None;
     let entries = match wish {
         Wish::Whole(entries) => Some(entries),
         Wish::New(entries) => {
-            condition = Condition::NotThere;
+            precondition = Precondition::Absent;
             Some(entries)
         }
         wish @ (Wish::Patch(_) | Wish::Part(..)) => {
             let object = found(context, &before, id)?;
-            condition = version.map_or(Condition::None, |version| Condition::Version(vec![version]));
+            precondition = version.map_or(Precondition::None, |version| Precondition::Version(vec![version]));
             let mut value = Value::Object(object);
             match wish {
                 Wish::Part(steps, part) => place(&mut value, &steps, part),
@@ -478,20 +478,26 @@ fn planned(context: &AdminContext, id: &Id, wish: Wish) -> Result<Vec<Change>, B
     let gives_ids = context.plan.borrow().settings.request_id.enabled;
     let mut after = before.clone();
     after.set(id.clone(), entries.clone());
-    let raw_to = entries.map_or(To::Gone, |entries| To::Value(Value::Object(entries)));
+    let raw_action =
+        entries.map_or(ChangeAction::Delete, |entries| ChangeAction::Put(Value::Object(entries)));
     let mut changes = Vec::new();
-    if raw.is_some() || !matches!(raw_to, To::Gone) {
-        changes.push(Change { kind: raw_kind(), name: document(id), to: raw_to, condition });
+    if raw.is_some() || !matches!(raw_action, ChangeAction::Delete) {
+        changes.push(ResourceChange {
+            kind: raw_kind(),
+            name: document(id),
+            action: raw_action,
+            precondition,
+        });
     }
     // Deleting a consumer deletes its credentials.
     if after.get(id.0, &id.1).is_none() && id.0 == Of::Consumers {
         for credential in after.credentials(&id.1) {
             let id = (Of::Credentials, credential);
-            changes.push(Change {
+            changes.push(ResourceChange {
                 kind: raw_kind(),
                 name: document(&id),
-                to: To::Gone,
-                condition: Condition::None,
+                action: ChangeAction::Delete,
+                precondition: Precondition::None,
             });
             after.set(id, None);
         }
@@ -518,7 +524,12 @@ fn planned(context: &AdminContext, id: &Id, wish: Wish) -> Result<Vec<Change>, B
         }
         for ((of, name), _) in old.iter().filter(|(key, _)| !new.contains_key(*key)) {
             let Some(kind) = kind(of).filter(|kind| context.view.get(kind, name).is_some()) else { continue };
-            changes.push(Change { kind, name: name.clone(), to: To::Gone, condition: Condition::None });
+            changes.push(ResourceChange {
+                kind,
+                name: name.clone(),
+                action: ChangeAction::Delete,
+                precondition: Precondition::None,
+            });
         }
         for ((of, name), value) in new {
             let Some(kind) = kind(of) else { continue };
@@ -529,7 +540,12 @@ fn planned(context: &AdminContext, id: &Id, wish: Wish) -> Result<Vec<Change>, B
                 return Err(bad(message.to_owned()));
             }
             if context.view.get(kind, &name).is_none_or(|item| item.value != value) {
-                changes.push(Change { kind, name, to: To::Value(value), condition: Condition::None });
+                changes.push(ResourceChange {
+                    kind,
+                    name,
+                    action: ChangeAction::Put(value),
+                    precondition: Precondition::None,
+                });
             }
         }
     }
@@ -613,7 +629,7 @@ async fn validated(context: &AdminContext, asker: Asker, kind: &str, body: Body)
         Err(error) => return wrong(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     };
     match ask(context, asker.0, Intent::Changes(changes), true).await {
-        Err(refusal) => refused(&refusal),
+        Err(error) => refused(&error),
         Ok(done) => answer::audited(answer::good(), &done),
     }
 }

@@ -12,7 +12,7 @@ use std::{fs, io};
 use tempfile::TempDir;
 use tollgate_config::ListenAddress;
 use tollgate_net::notice;
-use tollgate_store::{Change, NewEntry, Store};
+use tollgate_store::{DocumentChange, NewVersion, Store};
 
 use crate::cli::Addresses;
 use crate::control::{Upgradable, control};
@@ -77,20 +77,20 @@ fn write(text: &str) -> io::Result<TempDir> {
 /// Creates a store with one route.
 fn fill(path: &Path) -> Result<(), tollgate_store::Error> {
     let (name, value) = config::stored();
-    let change = Change {
+    let change = DocumentChange {
         kind: "routes".to_owned(),
         name: name.to_owned(),
         before: None,
         after: Some(value.to_string()),
     };
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let entry = NewEntry {
+    let version = NewVersion {
         at: u64::try_from(now.as_millis()).unwrap_or_default(),
         who: "demo".to_owned(),
         what: format!("put routes/{name}"),
         changes: vec![change],
     };
-    Store::open(path, 1)?.commit(&[entry]).map(drop)
+    Store::open(path, 1)?.commit(&[version]).map(drop)
 }
 
 /// Returns text with commands that can be copied to another terminal.

@@ -9,42 +9,42 @@ use hyper::body::Incoming;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::client::Client;
-use crate::reach::{jittered, reach};
-use crate::wire::{RangeRequest, Streamed, WatchResponse, encoded, end_of};
-use crate::{Entry, Error, News};
+use crate::client::EtcdClient;
+use crate::members::{find_member, with_jitter};
+use crate::wire::{RangeRequest, StreamMessage, WatchResponse, encode_base64, prefix_end};
+use crate::{Error, EtcdEntry, EtcdEvent};
 
 /// How often the member is asked whether it still has a quorum.
-const PROBE: Duration = Duration::from_millis(500);
+const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 /// Time limit for that answer.
-const PROBED: Duration = Duration::from_millis(1500);
+const PROBE_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Bound of one message of a watch, in bytes.
-const LARGEST: usize = 256 << 20;
+const MESSAGE_MAX_BYTES: usize = 256 << 20;
 /// Pause after a member that answers, but wrongly.
-const PAUSE: Duration = Duration::from_millis(300);
+const RETRY_PAUSE: Duration = Duration::from_millis(300);
 
 /// Sends all entries, then every change, until the receiver is dropped. `from` is the revision that is
 /// already known; 0: none.
-pub(crate) async fn follow(client: &Client, from: u64, news: &mpsc::Sender<News>) {
+pub(crate) async fn watch_entries(client: &EtcdClient, from: u64, events: &mpsc::Sender<EtcdEvent>) {
     let mut known = from;
     let mut cluster = None;
     let mut next = client.current();
     loop {
-        let tell = async |what: News| drop(news.send(what).await);
-        let (member, standing) = reach(client, next, tell).await;
+        let report = async |what: EtcdEvent| drop(events.send(what).await);
+        let (member, state) = find_member(client, next, report).await;
         // Another cluster, or a cluster restored to an earlier state: its revisions do not continue the known
         // ones.
-        if cluster.replace(standing.cluster).is_some_and(|before| before != standing.cluster)
-            || standing.revision < known
+        if cluster.replace(state.cluster).is_some_and(|before| before != state.cluster)
+            || state.revision < known
         {
             known = 0;
         }
         next = member + 1;
         let endpoint = client.endpoint(member).to_owned();
-        if news.send(News::Connected { endpoint: endpoint.clone() }).await.is_err() {
+        if events.send(EtcdEvent::Connected { endpoint: endpoint.clone() }).await.is_err() {
             return;
         }
-        let why = match session(client, member, &mut known, news).await {
+        let why = match watch_member(client, member, &mut known, events).await {
             Ok(()) => return,
             Err(Error::Compacted(_)) => {
                 // The changes since then are no longer known: list everything again, from the same member.
@@ -55,40 +55,41 @@ pub(crate) async fn follow(client: &Client, from: u64, news: &mpsc::Sender<News>
             Err(error) => error,
         };
         let why = format!("{endpoint}: {why}");
-        if news.send(News::Lost { why }).await.is_err() {
+        if events.send(EtcdEvent::Disconnected { why }).await.is_err() {
             return;
         }
-        tokio::time::sleep(jittered(PAUSE)).await;
+        tokio::time::sleep(with_jitter(RETRY_PAUSE)).await;
     }
 }
 
 /// Follows one member until it fails, or until the receiver is dropped (`Ok`).
-async fn session(
-    client: &Client,
+async fn watch_member(
+    client: &EtcdClient,
     member: usize,
     known: &mut u64,
-    news: &mpsc::Sender<News>,
+    events: &mpsc::Sender<EtcdEvent>,
 ) -> Result<(), Error> {
-    let prefix = client.settings().watched();
+    let prefix = client.settings().config_prefix();
     if *known == 0 {
-        let listed = client.list(&RangeRequest::under(&prefix)).await?;
-        let entries = listed.entries.into_iter().map(|entry| below(&prefix, entry)).collect();
+        let listed = client.list(&RangeRequest::with_prefix(&prefix)).await?;
+        let entries = listed.entries.into_iter().map(|entry| without_prefix(&prefix, entry)).collect();
         *known = listed.revision;
-        if news.send(News::All { revision: listed.revision, entries }).await.is_err() {
+        if events.send(EtcdEvent::Snapshot { revision: listed.revision, entries }).await.is_err() {
             return Ok(());
         }
     }
     let body = json!({ "create_request": {
-        "key": encoded(prefix.as_bytes()),
-        "range_end": encoded(&end_of(prefix.as_bytes())),
+        "key": encode_base64(prefix.as_bytes()),
+        "range_end": encode_base64(&prefix_end(prefix.as_bytes())),
         "start_revision": known.saturating_add(1).to_string(),
         "progress_notify": true,
     } });
-    let mut messages = Messages { stream: client.stream(member, &body).await?, kept: BytesMut::new() };
+    let mut messages =
+        WatchStream { stream: client.open_watch(member, &body).await?, buffer: BytesMut::new() };
     let probes = async {
         loop {
-            tokio::time::sleep(jittered(PROBE)).await;
-            if let Err(error) = client.probe(member, PROBED).await {
+            tokio::time::sleep(with_jitter(PROBE_INTERVAL)).await;
+            if let Err(error) = client.probe(member, PROBE_TIMEOUT).await {
                 return error;
             }
         }
@@ -105,62 +106,64 @@ async fn session(
         if message.canceled {
             return Err(Error::Refused(0, format!("the watch was ended: {}", message.cancel_reason)));
         }
-        if let Some(revision) = message.progress() {
+        if let Some(revision) = message.progress_revision() {
             *known = revision.max(*known);
         }
-        let entries: Vec<Entry> = message
+        let entries: Vec<EtcdEntry> = message
             .events
             .into_iter()
             .map(|event| {
                 let value = (event.kind != "DELETE").then_some(event.kv.value.0);
                 let key = String::from_utf8_lossy(&event.kv.key.0).into_owned();
-                below(&prefix, Entry { key, value, revision: event.kv.mod_revision })
+                without_prefix(&prefix, EtcdEntry { key, value, revision: event.kv.mod_revision })
             })
             .collect();
         // While a watcher catches up, a message can hold revisions before the header's.
         let Some(last) = entries.iter().map(|entry| entry.revision).max() else { continue };
-        if news.send(News::Changes { revision: last, entries }).await.is_err() {
+        if events.send(EtcdEvent::Changes { revision: last, entries }).await.is_err() {
             return Ok(());
         }
         *known = last.max(*known);
     }
 }
 
-fn below(prefix: &str, entry: Entry) -> Entry {
+fn without_prefix(prefix: &str, entry: EtcdEntry) -> EtcdEntry {
     let key = entry.key.strip_prefix(prefix).unwrap_or(&entry.key).to_owned();
-    Entry { key, ..entry }
+    EtcdEntry { key, ..entry }
 }
 
 /// The messages of a watch: one line of JSON each.
-struct Messages {
+struct WatchStream {
     stream: Incoming,
-    kept: BytesMut,
+    buffer: BytesMut,
 }
 
-impl Messages {
+impl WatchStream {
     async fn next(&mut self) -> Result<WatchResponse, Error> {
-        let mut looked = 0;
+        let mut searched = 0;
         loop {
-            if let Some(end) = self.kept[looked..].iter().position(|byte| *byte == b'\n') {
-                let line = self.kept.split_to(looked + end + 1);
-                let message: Streamed<WatchResponse> =
-                    serde_json::from_slice(&line).map_err(|error| Error::Garbled(error.to_string()))?;
+            if let Some(end) = self.buffer[searched..].iter().position(|byte| *byte == b'\n') {
+                let line = self.buffer.split_to(searched + end + 1);
+                let message: StreamMessage<WatchResponse> = serde_json::from_slice(&line)
+                    .map_err(|error| Error::InvalidResponse(error.to_string()))?;
                 return match message {
-                    Streamed { result: Some(result), .. } => Ok(result),
-                    Streamed { error: Some(failure), .. } => {
-                        Err(Error::Refused(failure.code, failure.message))
+                    StreamMessage { result: Some(result), .. } => Ok(result),
+                    StreamMessage { error: Some(error), .. } => {
+                        Err(Error::Refused(error.code, error.message))
                     }
-                    _ => Err(Error::Garbled("a message of a watch says nothing".to_owned())),
+                    _ => Err(Error::InvalidResponse("a message of a watch says nothing".to_owned())),
                 };
             }
-            looked = self.kept.len();
-            if looked > LARGEST {
-                return Err(Error::Garbled(format!("a message of more than {LARGEST} bytes")));
+            searched = self.buffer.len();
+            if searched > MESSAGE_MAX_BYTES {
+                return Err(Error::InvalidResponse(format!(
+                    "a message of more than {MESSAGE_MAX_BYTES} bytes"
+                )));
             }
             match self.stream.frame().await {
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
-                        self.kept.extend_from_slice(&data);
+                        self.buffer.extend_from_slice(&data);
                     }
                 }
                 Some(Err(error)) => return Err(Error::Unreachable(format!("the watch broke off: {error}"))),

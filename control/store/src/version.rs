@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A version before it has a number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NewEntry {
+pub struct NewVersion {
     /// Time of the change, in milliseconds since 1970.
     pub at: u64,
     /// Author: the name of a token, or the source of the request.
@@ -12,21 +12,21 @@ pub struct NewEntry {
     /// Summary of the request, in a few words.
     pub what: String,
     /// The changes; each document appears once.
-    pub changes: Vec<Change>,
+    pub changes: Vec<DocumentChange>,
 }
 
 /// A version of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct VersionRecord {
     /// Number of the version, from 1.
     pub version: u64,
     /// Author, time and changes.
-    pub entry: NewEntry,
+    pub content: NewVersion,
 }
 
 /// A change of one document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct DocumentChange {
     /// Kind of the document.
     pub kind: String,
     /// Name of the document.
@@ -37,7 +37,7 @@ pub struct Change {
     pub after: Option<String>,
 }
 
-impl Change {
+impl DocumentChange {
     /// Returns the change that undoes this one.
     #[must_use]
     pub fn reversed(self) -> Self {

@@ -232,7 +232,10 @@ fn nobody_opens_it_to_everybody_by_a_slip() {
     };
     let ran = check("0.0.0.0:9901");
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.all().contains("nothing says who may") && ran.all().contains("`open: on`"), "{ran:?}");
+    assert!(
+        ran.all().contains("no access rules are configured") && ran.all().contains("`open: on`"),
+        "{ran:?}"
+    );
     assert_eq!(check("{bind: 0.0.0.0:9901, open: on}").code, Some(0));
     let ran = check("{bind: 0.0.0.0:9901, tokens: {a: {role: read, token: 0123456789abcdef}}}");
     assert!(ran.code == Some(0) && ran.all().contains("plain text"), "{ran:?}");

@@ -148,7 +148,7 @@ fn what_cannot_be_kept_is_a_problem() {
     let file = folder.join("tollgate.yaml");
     for (name, says) in [
         ("X-Custom", "is none of the fields that are removed"),
-        ("X-Forwarded-For", "is what the gateway says of the client"),
+        ("X-Forwarded-For", "describes the client, and only the gateway sets it"),
         ("a b", "a b"),
     ] {
         let text = format!(

@@ -82,7 +82,7 @@ pub struct Document {
 
 /// A change that was made, with the previous document, so that the change can be undone.
 #[derive(Debug)]
-#[must_use = "a change that is refused is to be undone"]
+#[must_use = "a rejected change must be undone"]
 pub struct Undo {
     kind: &'static Kind,
     name: String,
@@ -266,7 +266,7 @@ impl Documents {
                 Ok(Ok(())) => continue,
                 Ok(Err(bad)) if bad.is_missing => Problem::warning(
                     discover.at,
-                    "there is no such file yet: the upstream has no endpoints of it",
+                    "the file does not exist yet: it adds no endpoints to the upstream",
                 ),
                 Ok(Err(bad)) => Problem::error(discover.at, bad.reason),
                 Err(stalled) => Problem::error(discover.at, format!("cannot read the file: {stalled}")),

@@ -55,7 +55,7 @@ fn reason(problems: &Problems) -> String {
         Some(first) => {
             format!("the file is no list of endpoints: line {}, column {}", first.at.line, first.at.column)
         }
-        None => "the file is no list of endpoints".to_owned(),
+        None => "the file is not a list of endpoints".to_owned(),
     }
 }
 
@@ -91,7 +91,7 @@ pub fn endpoints_from_text(name: &str, text: &str) -> Result<Vec<Endpoint>, Prob
         Some(root) => read::endpoints(&mut reader, root, true),
         None => {
             if reader.complete {
-                let problem = Problem::error(At::default(), "the file holds nothing");
+                let problem = Problem::error(At::default(), "the file is empty");
                 reader.problems.push(problem.expected("a list of endpoints such as `[10.0.0.1:8080]`"));
             }
             Vec::new()
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn mistakes_have_a_place() {
         for (text, part) in [
-            ("", "holds nothing"),
+            ("", "the file is empty"),
             ("[]", "without endpoints"),
             ("- 10.0.0.1\n", "has no port"),
             ("- 10.0.0.1:80\n- {address: 10.0.0.2:80, wait: 3}\n", "weight"),

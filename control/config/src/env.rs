@@ -118,7 +118,7 @@ fn one(inside: &str, lookup: Lookup<'_>) -> Result<Option<String>, (String, Stri
         (None, None) => Err((
             format!("the environment variable `{name}` is not set"),
             format!(
-                "set it, give a default with `${{{name}:-...}}`, or write `$${{{name}}}` if it is no variable"
+                "set it, give a default with `${{{name}:-...}}`, or write `$${{{name}}}` for the literal text"
             ),
         )),
     }

@@ -63,7 +63,7 @@ impl Outside {
             true => {
                 "documents of the API, the store and etcd may not name files: `admin.files` names no directory"
             }
-            false => "it does not lie in a directory that `admin.files` names",
+            false => "it is outside the directories of `admin.files`",
         }
     }
 }
@@ -214,7 +214,7 @@ fn regular(kind: FileType) -> Result<(), Unread> {
     } else {
         "a device"
     };
-    Err(Unread::Because(format!("it is {what}, and only regular files are read")))
+    Err(Unread::Because(format!("it is {what}; only regular files are read")))
 }
 
 #[cfg(test)]

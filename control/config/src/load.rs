@@ -72,10 +72,13 @@ pub fn from_text(name: &str, text: &str, variables: &dyn Fn(&str) -> Option<Stri
     loader.files.push(SourceFile { name: name.to_owned(), text: text.to_owned() });
     for pattern in loader.text(0, text, true) {
         loader.draft.names_lost = true;
-        let problem = Problem::error(pattern.at, "`include` needs a file to be relative to");
+        let problem = Problem::error(
+            pattern.at,
+            "`include` needs a configuration file, because its paths are relative to it",
+        );
         loader
             .problems
-            .push(problem.help("this configuration was not read from a file: write it in one piece"));
+            .push(problem.help("this configuration was not read from a file: write it without `include`"));
     }
     loader.finish()
 }
@@ -176,7 +179,7 @@ impl<'a> Loader<'a> {
         let Some(root) = &mut parsed.root else {
             if parsed.complete {
                 let at = At { file, ..At::default() };
-                let problem = Problem::error(at, "the file holds nothing");
+                let problem = Problem::error(at, "the file is empty");
                 self.problems.push(if main {
                     problem.help("the smallest useful file has `listen:` and one entry under `routes:`")
                 } else {
@@ -218,7 +221,7 @@ impl<'a> Loader<'a> {
                 Some(at) => Problem::warning(at, message),
                 None => Problem::error(At::default(), message)
                     .expected("a list of routes under `routes`, here or in an included file")
-                    .help("write `routes: []` if that is meant"),
+                    .help("write `routes: []` if that is intended"),
             });
         }
         self.problems.extend(read::unplaced(&self.draft.config));

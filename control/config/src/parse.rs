@@ -197,8 +197,8 @@ impl<'t> Builder<'t> {
             Event::Alias(id) => self.alias(id, span),
             Event::DocumentStart(_) if self.root.is_some() => {
                 self.problems.push(
-                    Problem::error(self.at(span), "a second document begins here")
-                        .expected("one document a file")
+                    Problem::error(self.at(span), "a second document starts here")
+                        .expected("one document per file")
                         .help("use `include` to read several files"),
                 );
                 self.cut = true;
@@ -232,8 +232,8 @@ impl<'t> Builder<'t> {
         if !tag.is_yaml_core_schema() {
             let at = self.at(span);
             self.problems.push(
-                Problem::error(at, format!("the tag {} means nothing here", shown(&tag.to_string())))
-                    .help("remove it; a text that begins with `!` needs quotes"),
+                Problem::error(at, format!("the tag {} is not supported", shown(&tag.to_string())))
+                    .help("remove it; a text that starts with `!` needs quotes"),
             );
         }
         tag.is_yaml_core_schema() && tag.suffix == "str"
@@ -333,7 +333,7 @@ impl<'t> Builder<'t> {
         self.dropped = true;
         self.problems.push(
             Problem::error(at, "a key cannot be a list or a mapping")
-                .help("put quotes around a text that begins with `[` or `{`"),
+                .help("quote a text that starts with `[` or `{`"),
         );
         Ok(())
     }
@@ -345,7 +345,7 @@ impl<'t> Builder<'t> {
         let invalid = Built { node: Node { at, kind: Kind::Invalid }, height: 1, size: 1 };
         let built = match self.anchors.get(&id) {
             None => {
-                self.problems.push(Problem::error(at, "this alias stands inside the value it refers to"));
+                self.problems.push(Problem::error(at, "this alias is inside the value that it refers to"));
                 invalid
             }
             Some(built) if built.height + depth > DEPTH => {
@@ -354,7 +354,7 @@ impl<'t> Builder<'t> {
                 invalid
             }
             Some(built) if self.copies.saturating_add(built.size) > COPIES => {
-                let message = format!("the aliases of this file stand for more than {COPIES} values");
+                let message = format!("the aliases of this file expand to more than {COPIES} values");
                 self.problems.push(Problem::error(at, message));
                 self.cut = true;
                 invalid
@@ -525,7 +525,7 @@ mod tests {
             text.push_str(&format!("a{i}: &a{i} [{list}]\n"));
         }
         let problems = texts(&text);
-        assert_eq!(problems, ["the aliases of this file stand for more than 100000 values"]);
+        assert_eq!(problems, ["the aliases of this file expand to more than 100000 values"]);
     }
 
     #[test]
@@ -541,7 +541,7 @@ mod tests {
 
     #[test]
     fn an_alias_inside_its_own_anchor_is_refused() {
-        assert_eq!(texts("a: &a [*a]\n"), ["this alias stands inside the value it refers to"]);
+        assert_eq!(texts("a: &a [*a]\n"), ["this alias is inside the value that it refers to"]);
     }
 
     #[test]

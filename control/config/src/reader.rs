@@ -179,7 +179,7 @@ impl Reader {
             let problem = Problem::error(node.at, format!("{what} cannot be {}", node.noun()));
             let bracket = matches!(node.kind, Kind::Map(_) | Kind::List(_)) && node.at.length == 1;
             let problem = problem.expected(expected);
-            let quote = "a text that begins with `{` or `[` needs quotes";
+            let quote = "a text that starts with `{` or `[` needs quotes";
             self.problems.push(if bracket { problem.help(quote) } else { problem });
         }
     }

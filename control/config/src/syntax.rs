@@ -245,11 +245,14 @@ pub(crate) fn explain(file: u32, text: &str, mark: Mark, info: &str, open: Optio
         || info.contains("hexadecimal")
         || info.contains("Unicode character escape")
     {
-        return Problem::error(here, "a backslash in double quotes begins an escape, and this is none")
-            .help("use single quotes, in which a backslash is only a backslash");
+        return Problem::error(
+            here,
+            "a backslash in double quotes starts an escape sequence, and this is not a valid one",
+        )
+        .help("use single quotes, in which a backslash is only a backslash");
     }
     if info.contains("quoted scalar") && !info.contains("trailing") {
-        return Problem::error(here, "the quote that opens here is not closed where it should be")
+        return Problem::error(here, "the quote that opens here is not closed")
             .help("close it; its further lines must be indented more than their key");
     }
     if info.contains("trailing content") {
@@ -264,25 +267,25 @@ pub(crate) fn explain(file: u32, text: &str, mark: Mark, info: &str, open: Optio
         return if ended {
             problem.help(format!("the text ends without its `{}`", if c == '[' { ']' } else { '}' }))
         } else {
-            problem.help(format!("the text stops making sense in line {}", mark.line))
+            problem.help(format!("the text cannot be parsed from line {} on", mark.line))
         };
     }
     if before == Some('\t') {
         return Problem::error(
             at(file, Mark { column: mark.column - 1, ..mark }, 1),
-            "a tab cannot stand here",
+            "a tab is not allowed here",
         )
         .help("use spaces");
     }
     if info.contains("mapping values are not allowed") || info.contains("illegal placement of ':'") {
-        return Problem::error(here, "a `:` is not possible here")
+        return Problem::error(here, "a `:` is not allowed here")
             .help("if it belongs to the text, put the whole text in quotes")
             .help("if it ends a key, check the indentation, the closing of brackets, and the space after each `:`");
     }
     let collection = info.contains("expected key") || info.contains("'-' indicator");
     if collection && (matches!(before, Some('}' | ']')) || current == Some('{')) {
         return Problem::error(here, "text follows a closing bracket")
-            .help("a text that begins with `{` or `[` needs quotes around the whole of it");
+            .help("put the whole text in quotes if it starts with `{` or `[`");
     }
     if collection {
         return Problem::error(here, "this line does not fit the lines above it")
@@ -293,7 +296,7 @@ pub(crate) fn explain(file: u32, text: &str, mark: Mark, info: &str, open: Optio
             .help("check the brackets of this line and of those before it");
     }
     if info.contains("document") || info.contains("directive") {
-        return Problem::error(here, "this is not how a YAML document begins or ends");
+        return Problem::error(here, "this is not a valid start or end of a YAML document");
     }
     if ended {
         return Problem::error(here, "the text ends in the middle of a value");

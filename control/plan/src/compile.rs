@@ -134,12 +134,18 @@ fn kept_in_vain(config: &Config) -> impl Iterator<Item = Problem> {
         match Name::of(name.as_bytes()) {
             Name::XForwardedOther | Name::ProxyClaim | Name::XForwardedPort | Name::XRealIp => None,
             Name::XForwardedFor | Name::XForwardedProto | Name::XForwardedHost | Name::Forwarded => Some(
-                Problem::error(kept.at, format!("`{name}` is what the gateway says of the client"))
-                    .help("`trusted_proxies` says whose word on it is believed, `x_forwarded: off` leaves it as it came"),
+                Problem::error(
+                    kept.at,
+                    format!("`{name}` describes the client, and only the gateway sets it"),
+                )
+                .help(
+                    "`trusted_proxies` lists the peers whose values are accepted; `x_forwarded: off` leaves \
+                         the field as it came",
+                ),
             ),
             _ => Some(
                 Problem::error(kept.at, format!("`{name}` is none of the fields that are removed"))
-                    .help("`docs/forwarded.md` lists them; all others go on anyway"),
+                    .help("`docs/forwarded.md` lists them; all others are passed on anyway"),
             ),
         }
     })
@@ -192,7 +198,7 @@ impl Paths<'_> {
     fn pattern(&self) -> Result<PathPattern, String> {
         match self.matched {
             Some(config::PathMatch::Regex(pattern)) => PathPattern::new(pattern),
-            _ => Err("this route matches no pattern that has groups".to_owned()),
+            _ => Err("this route matches no pattern with capture groups".to_owned()),
         }
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn all(parts: &Parts<'_>, problems: &mut Vec<Problem>) -> Vec<Planned
     }
     for (log, at) in own {
         if out.len() == MOST && !out.iter().any(|known| known.key == log.key()) {
-            let problem = Problem::error(at, format!("there are more than {MOST} different access logs"));
+            let problem = Problem::error(at, format!("more than {MOST} different access logs"));
             problems.push(problem);
             break;
         }

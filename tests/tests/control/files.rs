@@ -185,7 +185,7 @@ fn a_document_names_files_of_the_operators_directories_alone() {
             let answer = put(&gateway, place, &document);
             assert_eq!(answer.status, 422, "{place} {}: {answer:?}", path.display());
             assert!(
-                answer.text().contains("may not be named here"),
+                answer.text().contains("this file is not allowed here"),
                 "{place} {}: {answer:?}",
                 path.display()
             );
@@ -208,7 +208,7 @@ fn a_document_names_files_of_the_operators_directories_alone() {
     assert!(!shown().contains(SECRET), "{}", shown());
     fs::remove_file(&list).expect("removed");
     symlink(&outside, &list).expect("a link");
-    eventually("the look-up to fail", || shown().contains("does not lie in a directory"));
+    eventually("the look-up to fail", || shown().contains("it is outside the directories of `admin.files`"));
     for text in [shown(), gateway.admin("/status").text(), gateway.admin("/metrics").text(), gateway.stderr()]
     {
         assert!(!text.contains(SECRET), "{text}");
@@ -257,7 +257,7 @@ fn directories_that_a_reload_takes_away_are_missed() {
     gateway.write_config("store: $DIR/store\nroutes: [{match: /new, respond: new}]\n");
     gateway.signal(Signal::HUP);
     eventually("the refusal", || gateway.stderr().contains("is not loaded"));
-    gateway.await_message("may not be named here");
+    gateway.await_message("this file is not allowed here");
     assert_eq!(gateway.client().get("/fixed").text(), "file");
     assert_eq!(call(&gateway, "DELETE", "/upstreams/x", "", "").status, 200);
     gateway.signal(Signal::HUP);

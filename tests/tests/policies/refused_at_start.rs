@@ -58,7 +58,7 @@ fn an_url_of_a_redis_that_is_none() {
     let files = Files::new();
     for url in ["redis://h:99999/0", "redis://h:6379/first", "redis://:6379x/"] {
         for limit in ["rate_limit: {rate: 1/s", "quota: {limit: 1, per: day"] {
-            refused(&files, &format!("{limit}, redis: {{url: \"{url}\"}}}}"), "this is no URL of a Redis");
+            refused(&files, &format!("{limit}, redis: {{url: \"{url}\"}}}}"), "this is not a Redis URL");
         }
     }
 }

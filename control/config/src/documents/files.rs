@@ -50,7 +50,7 @@ pub(super) fn confine(config: &mut Config, folder: &Path, scope: &Scope) -> (boo
 }
 
 fn refused(at: At, outside: Outside) -> Problem {
-    Problem::error(at, format!("this file may not be named here: {}", outside.message())).help(
+    Problem::error(at, format!("this file is not allowed here: {}", outside.message())).help(
         "the operator names directories in the configuration file: `admin: {files: /etc/tollgate/files}`",
     )
 }

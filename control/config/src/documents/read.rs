@@ -66,10 +66,11 @@ pub(super) fn document(
         let mut logs = route.access_log.iter().flatten();
         if logs.any(|log| matches!(log.to, LogTarget::File(_))) {
             // A client that may write documents need not be allowed to write files of this machine.
-            let problem = Problem::error(route.at, "a document cannot have an access log write a file");
-            problems.push(
-                problem.help("write `stdout`, a syslog server or `otlp`, or have the route in the file"),
-            );
+            let problem = Problem::error(route.at, "an access log of a document cannot write to a file");
+            problems.push(problem.help(
+                "write `stdout`, a syslog server or `otlp`, or define the route in the \
+                    configuration file",
+            ));
         }
     }
     let (names_files, outside) = confine(&mut draft.config, folder, scope);
@@ -123,8 +124,8 @@ fn say_name(reader: &mut Reader, node: &mut Node, name: &str) {
         Some(entry) => {
             let said = entry.value.scalar().map(|scalar| scalar.text.as_str());
             if said != Some(name) {
-                let problem = Problem::error(entry.value.at, "this is not the name that the path says");
-                reader.problems.push(problem.help("write the same one, or leave the key away"));
+                let problem = Problem::error(entry.value.at, "this differs from the name in the path");
+                reader.problems.push(problem.help("write the same name, or remove the key"));
             }
         }
     }

@@ -34,7 +34,7 @@ pub fn from_yaml(text: &str) -> Result<Value, Vec<DocumentProblem>> {
     let file = SourceFile { name: "the request's body".to_owned(), text: text.to_owned() };
     let errors: Vec<_> =
         parsed.problems.iter().filter(|problem| problem.severity == Severity::Error).cloned().collect();
-    let empty = || vec![Problem::error(crate::model::At::default(), "the body holds nothing")];
+    let empty = || vec![Problem::error(crate::model::At::default(), "the body is empty")];
     match parsed.root {
         Some(root) if errors.is_empty() => Ok(value_of(&root)),
         _ => {

@@ -34,7 +34,7 @@ impl fmt::Display for Stalled {
         match self {
             Self::Silent => write!(f, "the file system does not answer within {} s", PATIENCE.as_secs()),
             Self::Busy => f.write_str("too many file operations wait for file systems that do not answer"),
-            Self::Broken => f.write_str("the file could not be looked at"),
+            Self::Broken => f.write_str("the file could not be read"),
         }
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn access_log(reader: &mut Reader, field: Field<'_>) -> Vec<AccessLog
         return one(reader, field).filter(AccessLog::is_on).into_iter().collect();
     };
     if let Some(extra) = items.get(MOST) {
-        reader.problems.push(Problem::error(extra.at, format!("there are more than {MOST} access logs")));
+        reader.problems.push(Problem::error(extra.at, format!("more than {MOST} access logs")));
     }
     let items = items.iter().take(MOST);
     let logs = items.filter_map(|node| one(reader, Field { node, ..field })).filter(AccessLog::is_on);
@@ -58,8 +58,8 @@ fn one(reader: &mut Reader, field: Field<'_>) -> Option<AccessLog> {
     if let Some(field) = fields.get("fields") {
         log.fields = further(reader, field);
         if log.format != LogFormat::Json && log.otlp.is_none() {
-            let problem = Problem::warning(field.at, "`fields` does nothing here: the lines are not JSON");
-            reader.problems.push(problem.help("write `format: json`, or the fields into the format"));
+            let problem = Problem::warning(field.at, "`fields` has no effect here: the lines are not JSON");
+            reader.problems.push(problem.help("write `format: json`, or put the fields into `format`"));
         }
     }
     if let Some(field) = fields.get("filter") {
@@ -86,8 +86,8 @@ fn target(text: &str) -> Result<LogTarget, Fault> {
     match text.to_ascii_lowercase().as_str() {
         "off" | "false" | "no" => Ok(LogTarget::Off),
         "stdout" | "-" => Ok(LogTarget::Stdout),
-        "on" | "true" | "yes" => Err(Fault::new("{} does not say where the log goes")),
-        "stderr" => Err(Fault::new("{} is kept for the gateway's own messages").help("write `stdout`")),
+        "on" | "true" | "yes" => Err(Fault::new("{} is not a destination: name one")),
+        "stderr" => Err(Fault::new("{} is reserved for the gateway's own messages").help("write `stdout`")),
         "/dev/log" => Err(Fault::new("{} is a socket of syslog").suggest("write `syslog+unix:/dev/log`")),
         _ if text.starts_with("syslog+") => server(text).map(LogTarget::Syslog),
         _ if file_path::scheme(text).is_some() || text.starts_with('|') => Err(destination(text)),
@@ -196,7 +196,7 @@ fn syslog(reader: &mut Reader, fields: &Fields<'_>, to: &mut LogTarget) {
             _ if (1..=48).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic()) => {
                 Ok(text.to_owned())
             }
-            _ => Err(Fault::new("{} is no such name")),
+            _ => Err(Fault::new("{} is not a valid name")),
         })
     });
     match to {
@@ -208,8 +208,8 @@ fn syslog(reader: &mut Reader, fields: &Fields<'_>, to: &mut LogTarget) {
         _ => {
             for name in ["facility", "severity", "app_name"] {
                 if let Some(field) = fields.get(name) {
-                    let problem = Problem::warning(field.at, format!("`{name}` does nothing here"));
-                    reader.problems.push(problem.help("it goes with `to: syslog+udp://...` and the like"));
+                    let problem = Problem::warning(field.at, format!("`{name}` has no effect here"));
+                    reader.problems.push(problem.help("it requires a syslog server: `to: syslog+udp://...`"));
                 }
             }
         }
@@ -221,7 +221,7 @@ fn format(reader: &mut Reader, field: Field<'_>) -> Option<LogFormat> {
         "combined" | "json" => Ok(Vec::new()),
         _ if text.contains('{') || text.contains(' ') => template::pieces(text),
         _ => {
-            let fault = Fault::new("{} is no format");
+            let fault = Fault::new("{} is not a format");
             Err(match suggest::nearest(text, ["combined", "json"].into_iter()) {
                 Some(near) => fault.suggest(format!("did you mean `{near}`?")),
                 None => fault,
@@ -237,7 +237,7 @@ fn format(reader: &mut Reader, field: Field<'_>) -> Option<LogFormat> {
     if !pieces.iter().any(|piece| !matches!(piece, Piece::Text(_))) {
         let problem = Problem::warning(
             field.node.at,
-            format!("{} names no field: all lines would be the same", scalar.shown()),
+            format!("{} has no placeholder: all lines would be the same", scalar.shown()),
         );
         reader.problems.push(problem.help("a field is written `{client}`"));
     }

@@ -99,7 +99,7 @@ fn directories(reader: &mut Reader, fields: &Fields<'_>) -> Vec<PathBuf> {
     let items = reader.few(field.node, "`files`");
     let directory = |text: &str| match file_path(text)? {
         path if path.parent().is_none() => {
-            Err(Fault::new("{} is the root: documents could name every file of this machine"))
+            Err(Fault::new("{} is the root directory: documents could name every file of this machine"))
         }
         path => Ok(path),
     };
@@ -126,7 +126,8 @@ pub(super) fn socket(reader: &mut Reader, fields: &Fields<'_>, bind: &mut AdminA
         AdminAddress::Tcp(_) if !is_known => {}
         AdminAddress::Tcp(_) => {
             for field in mode.map(|(field, _)| field).into_iter().chain(owner.map(|(field, _)| field)) {
-                let message = format!("`{}` is of a socket's file, and `bind` is an address", field.key.name);
+                let message =
+                    format!("`{}` applies to a socket file, but `bind` is an address", field.key.name);
                 reader.problems.push(
                     Problem::error(field.at, message).help("write `bind: unix:/run/tollgate/admin.sock`"),
                 );
@@ -183,7 +184,7 @@ fn tokens(reader: &mut Reader, field: Field<'_>) -> Vec<AdminToken> {
             continue;
         };
         if let Some(twin) = out.iter().find(|other| other.token == token) {
-            let problem = Problem::error(at, "two tokens are the same: who asks could not be told");
+            let problem = Problem::error(at, "two tokens are the same: they would not identify the client");
             reader.problems.push(problem.see(twin.at, "the other"));
             continue;
         }
@@ -203,7 +204,7 @@ fn token(text: &str) -> Result<TokenSecret, Fault> {
         return Ok(TokenSecret::Digest(crate::model::Digest(digest)));
     }
     if text.len() < SHORTEST {
-        return Err(Fault::new("this token is so short that it can be guessed")
+        return Err(Fault::new("this token is too short: it could be guessed")
             .help("`openssl rand -base64 32` makes one"));
     }
     // The bytes that a header field can carry. RFC 6750, 2.1 is narrower: base64 and a few signs.
@@ -221,16 +222,16 @@ fn is_safe(reader: &mut Reader, admin: &AdminSettings) {
     let Some(address) = bind.value.tcp().filter(|address| !address.ip().is_loopback()) else { return };
     let certified = tls.as_ref().and_then(|tls| tls.client.as_ref()).is_some_and(|client| client.required);
     if tokens.is_empty() && !certified && !open {
-        let message = format!("others than this machine reach {address}, and nothing says who may");
+        let message = format!("other machines can reach {address}, but no access rules are configured");
         let problem = Problem::error(bind.at, message);
         reader.problems.push(
             problem
-                .help("name who may under `tokens`, or whose certificates are taken under `tls`")
-                .help("`open: on` lets everybody read metrics, routes and the rest, and change nothing"),
+                .help("configure `tokens`, or `client_certificates` under `tls`")
+                .help("`open: on` lets every client read everything, and change nothing"),
         );
     }
     if !tokens.is_empty() && tls.is_none() {
-        let problem = Problem::warning(bind.at, "tokens go to this address in plain text");
+        let problem = Problem::warning(bind.at, "clients send tokens to this address in plain text");
         reader.problems.push(problem.help("give `admin` a `tls`, or let it listen on the loopback address"));
     }
 }

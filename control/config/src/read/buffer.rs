@@ -18,7 +18,7 @@ pub(super) fn buffer(reader: &mut Reader, field: Field<'_>) -> RouteBuffer {
             (_, Some(on)) => Ok([on, on]),
             ("request", _) => Ok([true, false]),
             ("response", _) => Ok([false, true]),
-            _ => Err(Fault::new("{} says nothing of what is collected")),
+            _ => Err(Fault::new("{} is not `on`, `off`, `request` or `response`")),
         };
         let [request, response] = reader
             .field(field, short)
@@ -42,9 +42,8 @@ fn bounds(reader: &mut Reader, field: Field<'_>) -> Option<BufferBounds> {
             bounds.file = file.unwrap_or(0);
         }
         if bounds.memory == 0 && bounds.file == 0 {
-            let problem =
-                Problem::error(field.node.at, "this buffer has no room in memory and none in a file");
-            reader.problems.push(problem.help(format!("write `{}: off` for none", field.key.name)));
+            let problem = Problem::error(field.node.at, "this buffer has no capacity in memory or in a file");
+            reader.problems.push(problem.help(format!("write `{}: off` to disable it", field.key.name)));
         }
         return Some(bounds);
     }

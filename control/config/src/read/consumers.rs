@@ -44,7 +44,7 @@ pub fn shared_credentials<'a>(consumers: impl Iterator<Item = &'a ConsumerSpec>)
         }
         for (id, _, at) in &consumer.hmac_keys {
             match hmac_keys.entry(id) {
-                Entry::Occupied(first) => twice(*at, *first.get(), "two consumers have a key of this id"),
+                Entry::Occupied(first) => twice(*at, *first.get(), "two consumers have a key with this id"),
                 Entry::Vacant(free) => drop(free.insert(*at)),
             }
         }
@@ -106,8 +106,8 @@ fn hmac_secret(text: &str) -> Result<HmacKey, Fault> {
     };
     match bytes.len() {
         16..=1024 => Ok(HmacKey(bytes)),
-        0..16 => Err(Fault::new("this secret is short enough to be guessed")
-            .help("`base64:` and what `openssl rand -base64 32` prints is a good one")),
+        0..16 => Err(Fault::new("this secret is too short: it could be guessed")
+            .help("write `base64:` and the output of `openssl rand -base64 32`")),
         _ => Err(Fault::new("this secret has more than 1024 bytes")),
     }
 }
@@ -117,14 +117,16 @@ fn password(text: &str) -> Result<Secret, Fault> {
     match text.starts_with("$argon2") || text.starts_with("$2") {
         true => Ok(Secret::from(text.to_owned())),
         false => Err(Fault::new("this is not a hash of argon2 or bcrypt")
-            .help("`htpasswd -nbBC 10 NAME PASSWORD` prints one behind the colon")),
+            .help("`htpasswd -nbBC 10 NAME PASSWORD` prints one after the colon")),
     }
 }
 
 /// Parses a name or fingerprint that identifies a certificate.
 pub(super) fn certificate_name(text: &str) -> Result<CertificateName, Fault> {
-    let fault =
-        || Fault::new("{} tells no certificate").help("write `DNS:a.example`, `subject:CN=a` or the like");
+    let fault = || {
+        Fault::new("{} does not identify a certificate")
+            .help("write for example `DNS:a.example` or `subject:CN=a`")
+    };
     let (kind, name) = text.split_once(':').ok_or_else(fault)?;
     if name.is_empty() {
         return Err(fault());
@@ -173,7 +175,7 @@ pub(super) fn group(text: &str) -> Result<String, Fault> {
 fn digest(text: &str) -> Result<Digest, Fault> {
     let Some(digits) = text.strip_prefix("sha256:") else {
         return Err(Fault::new("this key is not hashed")
-            .help("write `sha256:` and what `printf %s KEY | sha256sum` prints"));
+            .help("write `sha256:` and the output of `printf %s KEY | sha256sum`"));
     };
     hexadecimal(digits).map(Digest).ok_or_else(|| Fault::new("this is not a SHA-256"))
 }

@@ -35,12 +35,12 @@ pub(super) fn etcd(reader: &mut Reader, field: Field<'_>) -> Option<EtcdSettings
         reader.field(field, |text| {
             let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
             let good = (1..=200).contains(&text.len()) && text.bytes().all(fits);
-            if good { Ok(text.to_owned()) } else { Err(Fault::new("{} is no such name")) }
+            if good { Ok(text.to_owned()) } else { Err(Fault::new("{} is not a valid name")) }
         })
     });
     let user = fields.get("user").and_then(|field| {
         reader.field(field, |text| match text {
-            "" => Err(Fault::new("{} is no name of a user")),
+            "" => Err(Fault::new("{} is not a user name")),
             text => Ok(text.to_owned()),
         })
     });
@@ -54,10 +54,10 @@ pub(super) fn etcd(reader: &mut Reader, field: Field<'_>) -> Option<EtcdSettings
     });
     match (fields.get("user"), fields.get("password")) {
         (Some(alone), None) => {
-            reader.problems.push(Problem::error(alone.at, "`user` has no `password` beside it"));
+            reader.problems.push(Problem::error(alone.at, "`user` needs `password`"));
         }
         (None, Some(alone)) => {
-            reader.problems.push(Problem::error(alone.at, "`password` has no `user` beside it"));
+            reader.problems.push(Problem::error(alone.at, "`password` needs `user`"));
         }
         _ => out.user = user.zip(password.map(Into::into)),
     }
@@ -65,7 +65,8 @@ pub(super) fn etcd(reader: &mut Reader, field: Field<'_>) -> Option<EtcdSettings
         out.tls = tls::upstream(reader, field);
         let secure = |endpoint: &Spanned<EndpointAddress>| endpoint.value.scheme == Scheme::Https;
         if !out.endpoints.is_empty() && !out.endpoints.iter().any(secure) {
-            let problem = Problem::error(field.at, "`tls` is for members that are written with `https://`");
+            let problem =
+                Problem::error(field.at, "`tls` has no effect: no member is written with `https://`");
             reader.problems.push(problem);
         }
     }
@@ -81,8 +82,8 @@ fn endpoints(reader: &mut Reader, node: &Node) -> Vec<Spanned<EndpointAddress>> 
         let value = reader.parsed(node, "a member of etcd", &ETCD_ENDPOINT_SHAPE, |text| {
             let endpoint = address::endpoint(text)?;
             match (&endpoint.address, endpoint.scheme) {
-                (Address::Unix(_), _) => Err(Fault::new("{} is no address of TCP")),
-                (_, Scheme::H2c) => Err(Fault::new("{} is to begin with `http://` or `https://`")),
+                (Address::Unix(_), _) => Err(Fault::new("{} is not a TCP address")),
+                (_, Scheme::H2c) => Err(Fault::new("{} must start with `http://` or `https://`")),
                 _ => Ok(endpoint),
             }
         })?;
@@ -94,7 +95,7 @@ fn endpoints(reader: &mut Reader, node: &Node) -> Vec<Spanned<EndpointAddress>> 
 fn prefix(text: &str) -> Result<String, Fault> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"/_.-".contains(&byte);
     match text {
-        text if text.len() > 200 || !text.bytes().all(fits) => Err(Fault::new("{} is no such text")),
+        text if text.len() > 200 || !text.bytes().all(fits) => Err(Fault::new("{} is not a valid prefix")),
         text if text.is_empty() || text.ends_with('/') || text.contains("//") => {
             Err(Fault::new("{} has an empty part"))
         }

@@ -52,7 +52,7 @@ fn instead(reader: &mut Reader, fields: &Fields<'_>, references: &mut Vec<Refere
             [("path", "a page at a path needs `to`"), ("status", "`respond` has its own `status`")]
         {
             if let Some(field) = fields.get(key) {
-                let problem = Problem::error(field.at, format!("`{key}` does not go with `respond`"));
+                let problem = Problem::error(field.at, format!("`{key}` conflicts with `respond`"));
                 reader.problems.push(problem.help(help));
             }
         }
@@ -89,7 +89,7 @@ fn on(reader: &mut Reader, field: Field<'_>) -> Vec<u16> {
     }
     for item in items {
         let range = reader.parsed(item, "a status", one, |text| match status::range(text)? {
-            (first, _) if first < 400 => Err(Fault::new("{} is no status of an error")
+            (first, _) if first < 400 => Err(Fault::new("{} is not an error status")
                 .help("a fallback takes the place of errors: 400 to 599")),
             range => Ok(range),
         });
@@ -109,7 +109,7 @@ fn page_path(text: &str) -> Result<String, Fault> {
     }
     let plain = text.replace(STATUS, "");
     if plain.contains(['{', '}']) {
-        return Err(Fault::new("{} has braces that stand for nothing").help("`{status}` is all there is"));
+        return Err(Fault::new("{} has an unknown placeholder").help("the only placeholder is `{status}`"));
     }
     Ok(text.to_owned())
 }
@@ -124,8 +124,8 @@ fn loops(reader: &mut Reader, fallback: &Fallback, action: &Action, before: &[Fa
         let problem = Problem::error(to.at, format!("this fallback leads back to {}", name(to)));
         reader.problems.push(
             problem
-                .help("name another upstream: the request has failed there")
-                .see(only.at, "it comes from there"),
+                .help("name another upstream: the request has already failed there")
+                .see(only.at, "the route's own target"),
         );
     }
     let earlier = before.iter().find_map(|earlier| match &earlier.instead {
@@ -136,7 +136,7 @@ fn loops(reader: &mut Reader, fallback: &Fallback, action: &Action, before: &[Fa
         let problem = Problem::error(to.at, format!("the fallbacks lead to {} twice", name(to)));
         reader.problems.push(
             problem
-                .help("a request goes from one fallback to those behind it: write all statuses in one `on`")
+                .help("a failed fallback continues with the next one: write all statuses in one `on`")
                 .see(first.at, "the first time"),
         );
     }
@@ -154,8 +154,8 @@ fn covered(reader: &mut Reader, fallback: &Fallback, before: &[Fallback]) {
         let problem = Problem::warning(fallback.at, "this fallback is never reached");
         reader.problems.push(
             problem
-                .help("the first one that fits is taken: put it before the other one")
-                .see(earlier.at, "this one takes all of its statuses"),
+                .help("the first matching fallback is used: put this one before the other")
+                .see(earlier.at, "this one handles all of its statuses"),
         );
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn call(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<Path
     let fields = reader.fields(field.node, &GRPC)?;
     if fields.get("service").is_none() && fields.get("method").is_none() {
         let problem = Problem::error(at, "`grpc` names neither a service nor a method");
-        reader.problems.push(problem.help("leave it away to match every call"));
+        reader.problems.push(problem.help("remove it to match every call"));
         return None;
     }
     let service = fields.get("service").map(|field| name(reader, field, service));
@@ -42,7 +42,7 @@ pub(super) fn call(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<Path
             };
             let regex = format!("/{}/{}", part(service), part(method));
             if pattern::regex(&regex, true).is_err() {
-                let problem = Problem::error(at, "the two patterns cannot stand in one");
+                let problem = Problem::error(at, "the two patterns cannot be combined");
                 reader.problems.push(problem.help("write `path: {regex: ...}` and `method: POST`"));
                 return None;
             }
@@ -61,7 +61,7 @@ fn short(text: &str) -> Result<PathMatch, Fault> {
     match text.split_once('/') {
         None => service(text).map(|service| PathMatch::Prefix(format!("/{service}"))),
         Some((name, "*")) => {
-            Err(Fault::new("{} has a `*`, which a service does without").suggest(format!("write `{name}`")))
+            Err(Fault::new("{} has a `*`, which a service does not need").suggest(format!("write `{name}`")))
         }
         Some((name, rpc)) => {
             let (name, rpc) = (service(name)?, method(rpc)?);
@@ -87,7 +87,7 @@ fn name(
 }
 
 fn service(text: &str) -> Result<String, Fault> {
-    identifier(text, '.', "a service is called by its package and name: `shop.Orders`")
+    identifier(text, '.', "a service has a package and a name: `shop.Orders`")
 }
 
 fn method(text: &str) -> Result<String, Fault> {
@@ -103,7 +103,7 @@ fn identifier(text: &str, more: char, help: &'static str) -> Result<String, Faul
     let starts = |part: &str| part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     match text.split('.').all(starts) {
         true => Ok(text.to_owned()),
-        false => Err(Fault::new("{} is not such a name").help(help)),
+        false => Err(Fault::new("{} is not a valid name").help(help)),
     }
 }
 

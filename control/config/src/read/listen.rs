@@ -29,7 +29,7 @@ pub(super) fn listeners(reader: &mut Reader, field: Field<'_>) -> Vec<Listener> 
         let same = |other: &&Listener| other.bind.value.is_same_place(&bind.value) && is_fixed;
         let twin = listeners.iter().find(same);
         if let Some(twin) = twin {
-            let problem = Problem::error(bind.at, "this address is listened on twice");
+            let problem = Problem::error(bind.at, "this address has two listeners");
             reader.problems.push(problem.see(twin.bind.at, "first written here"));
             continue;
         }
@@ -37,7 +37,7 @@ pub(super) fn listeners(reader: &mut Reader, field: Field<'_>) -> Vec<Listener> 
             let problem = Problem::error(bind.at, "this address and another of `listen` overlap");
             reader.problems.push(
                 problem
-                    .help("the system does not open both at once: leave the one away that the other covers")
+                    .help("the system cannot open both at once: remove the one that the other covers")
                     .see(other.bind.at, "the other"),
             );
         }
@@ -77,10 +77,10 @@ fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Listener>
         let redirect = fields.get("redirect_to_https");
         let redirect_to_https = redirect.and_then(|field| redirect_to_https(reader, field));
         if let (Some(field), Some(_), Some(_)) = (redirect, redirect_to_https, &tls) {
-            let message = "`redirect_to_https` does not go with `tls`: what comes here is `https`";
+            let message = "`redirect_to_https` conflicts with `tls`: requests here already use `https`";
             reader
                 .problems
-                .push(Problem::error(field.at, message).help("write it at the listener in plain text"));
+                .push(Problem::error(field.at, message).help("write it at the plain-text listener"));
         }
         let mut half_close = false;
         reader.switch(fields.get("half_close"), &mut half_close);
@@ -133,8 +133,7 @@ fn redirect_to_https(reader: &mut Reader, field: Field<'_>) -> Option<RedirectTo
         reader.number_into(fields.get("status"), &mut out.status);
         reader.number_into(fields.get("port"), &mut out.port);
         if let Some(status) = fields.get("status").filter(|_| !matches!(out.status, 301 | 302 | 307 | 308)) {
-            let problem =
-                Problem::error(status.node.at, format!("{} does not send a request elsewhere", out.status));
+            let problem = Problem::error(status.node.at, format!("{} is not a redirect", out.status));
             reader.problems.push(problem.expected("301, 302, 307 or 308"));
         }
     }
@@ -148,14 +147,14 @@ pub(super) fn apart(reader: &mut Reader, config: &Config) {
     let Some(address) = admin.value.tcp() else {
         let is_there = |listener: &&Listener| listener.bind.value.is_same_place(&admin.value);
         if let Some(twin) = config.listen.iter().find(is_there) {
-            let problem = Problem::error(twin.bind.at, "this socket is the admin listener's too");
+            let problem = Problem::error(twin.bind.at, "the admin listener also uses this socket");
             reader.problems.push(problem.see(admin.at, "`admin` is here"));
         }
         return;
     };
     let is_there = |listener: &&Listener| are_one(&listener.bind.value, &address.into());
     let Some(twin) = config.listen.iter().find(is_there) else { return };
-    let message = "this address is the admin listener's too";
+    let message = "the admin listener also uses this address";
     let problem = Problem::error(twin.bind.at, message);
     reader.problems.push(if admin.at.line > 0 {
         problem.see(admin.at, "`admin` is here")

@@ -47,7 +47,7 @@ fn one_match(reader: &mut Reader, node: &Node, shape: &Shape) -> Match {
         out.path = grpc::call(reader, field);
         if let Some(method) = fields.get("method") {
             let problem = Problem::error(method.at, "`grpc` and `method` exclude each other");
-            let problem = problem.help("a gRPC call is a POST; the method of its service goes into `grpc`");
+            let problem = problem.help("a gRPC call is a POST; write the service's method in `grpc`");
             reader.problems.push(problem.see(field.at, "`grpc` is here"));
         }
         out.methods = vec!["POST".to_owned()];
@@ -94,8 +94,9 @@ fn short(reader: &mut Reader, node: &Node, shape: &Shape, out: &mut Match) {
 /// suggestion.
 fn split(text: &str) -> Result<(String, String), Fault> {
     if text.is_empty() {
-        return Err(Fault::new("{} matches nothing")
-            .help("leave `match` away, or write `\"*\"`, to match everything"));
+        return Err(
+            Fault::new("{} matches nothing").help("remove `match`, or write `\"*\"`, to match everything")
+        );
     }
     if let Some((method, rest)) = text.split_once(' ')
         && METHODS.contains(&method)
@@ -105,7 +106,7 @@ fn split(text: &str) -> Result<(String, String), Fault> {
     }
     if text.starts_with(['~', '^']) {
         let regex = text.trim_start_matches(['~', '*', ' ']);
-        let fault = Fault::new("{} looks like a regular expression, and this form has none");
+        let fault = Fault::new("{} looks like a regular expression, which the short form does not support");
         return Err(fault.suggest(format!("write `match: {{path: {{regex: '{regex}'}}}}`")));
     }
     if let Some(blank) = text.chars().position(char::is_whitespace) {
@@ -137,7 +138,7 @@ fn no_port(host: &str) -> Result<(), Fault> {
         return Ok(());
     }
     let fault = Fault::new("{} has a port").part(name.chars().count(), port.len() + 1);
-    Err(fault.help("the port that a request names is ignored").suggest(format!("write `{name}`")))
+    Err(fault.help("the port in a request is ignored").suggest(format!("write `{name}`")))
 }
 
 /// Parses `/v1` as an exact path, and `/v1/*` as a prefix.
@@ -147,19 +148,20 @@ fn short_path(text: &str) -> Result<PathMatch, Fault> {
         None => (text, false),
     };
     if let Some(star) = base.chars().position(|c| c == '*') {
-        let fault = Fault::new("{} has a `*` where none is possible").part(star, 1);
+        let fault = Fault::new("{} has a `*` where none is allowed").part(star, 1);
         return Err(fault.help("a path ends in `/*` or has no `*`; `{path: {regex: ...}}` can do more"));
     }
     if base.split('/').any(|segment| segment.starts_with('{') && segment.ends_with('}')) {
         return template::template(text);
     }
     if let Some(odd) = base.chars().position(|c| matches!(c, '^' | '{' | '}' | '[' | ']' | '|' | '\\')) {
-        let fault = Fault::new("{} has a character of a pattern, and this form has none").part(odd, 1);
+        let fault =
+            Fault::new("{} has a pattern character, which the short form does not support").part(odd, 1);
         return Err(fault.help("a pattern is written `match: {path: {regex: '...'}}`"));
     }
     if base.ends_with("/:") || base.contains("/:") {
-        let fault = Fault::new("{} has a `:name` segment, which would be matched letter by letter");
-        return Err(fault.help("a segment of any text is written `{name}`: `/users/{id}`"));
+        let fault = Fault::new("{} has a `:name` segment, which would be matched literally");
+        return Err(fault.help("write `{name}` for a segment with any text: `/users/{id}`"));
     }
     if prefix && base.is_empty() {
         return Ok(PathMatch::Prefix(String::new()));
@@ -182,12 +184,12 @@ fn trailing_slash(reader: &mut Reader, node: &Node, at: usize, text: &str, value
     let message = if text == "/" {
         format!("{shown} matches only the path `/` itself")
     } else {
-        format!("{shown} matches only this path, with its slash at the end, and nothing below it")
+        format!("{shown} matches only this path with its trailing slash, and nothing below it")
     };
     let problem = Problem::warning(node.part(at, length), message);
     let problem = if node.scalar().is_some_and(|scalar| scalar.written.is_none()) {
         problem.help(format!(
-            "write `{text}*` for everything below it, or `{{exact: {text}}}` if just this is meant"
+            "write `{text}*` for everything below it, or `{{exact: {text}}}` for only this path"
         ))
     } else {
         problem.help("end it with `/*` for everything below it")
@@ -212,7 +214,7 @@ fn path_of(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<PathMatch>> 
     if let Some(field) = fields.get("prefix") {
         return reader.spanned(field, |text| {
             if let Some(base) = text.strip_suffix('*') {
-                let fault = Fault::new("{} ends in `*`, which a prefix does without");
+                let fault = Fault::new("{} ends in `*`, which a prefix does not need");
                 let base = trimmed(base);
                 return Err(fault.suggest(format!("write `{}`", if base.is_empty() { "/" } else { &base })));
             }
@@ -245,8 +247,7 @@ pub(super) fn methods(reader: &mut Reader, field: Field<'_>) -> Vec<String> {
         let near = suggest::nearest(&method, METHODS.into_iter());
         let open = item.scalar().filter(|scalar| scalar.written.is_none());
         if let (false, Some(near), Some(scalar)) = (METHODS.contains(&method.as_str()), near, open) {
-            let problem =
-                Problem::warning(item.at, format!("{} is not a method that is known", scalar.shown()));
+            let problem = Problem::warning(item.at, format!("{} is not a known method", scalar.shown()));
             reader.problems.push(problem.help(format!("did you mean `{near}`?")));
         }
         if !out.contains(&method) {

@@ -110,8 +110,8 @@ fn set(reader: &mut Reader, text: &str, at: At, node: &Node) -> Option<PolicySet
     let fields = reader.fields(node, &POLICIES)?;
     if let Some(field) = fields.get("use") {
         // Nested sets would form chains or circles that readers of the configuration must follow.
-        let problem = Problem::error(field.at, "a set uses no other sets");
-        reader.problems.push(problem.help("write both names in `use` where they are to hold"));
+        let problem = Problem::error(field.at, "a policy set cannot use other sets");
+        reader.problems.push(problem.help("write both names in `use` at each place that needs them"));
     }
     let policies = Policies { sets: Vec::new(), list: attached(reader, &fields) };
     Some(PolicySet { name: Spanned { value: text.to_owned(), at }, policies })

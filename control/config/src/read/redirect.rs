@@ -32,7 +32,7 @@ pub(super) fn redirect(reader: &mut Reader, field: Field<'_>, uses: &mut Vec<Gro
         for name in ["scheme", "host", "port", "replace"] {
             if let Some(part) = fields.get(name) {
                 let problem = Problem::error(part.at, format!("`{name}` and `to` exclude each other"));
-                reader.problems.push(problem.see(field.at, "`to` is a whole `Location`"));
+                reader.problems.push(problem.see(field.at, "`to` is a complete `Location`"));
             }
         }
         return Some(out);
@@ -46,7 +46,7 @@ pub(super) fn redirect(reader: &mut Reader, field: Field<'_>, uses: &mut Vec<Gro
         && !entries.iter().any(|entry| entry.key == "to" || changes.contains(&entry.key.as_str()))
     {
         reader.problems.push(
-            Problem::error(field.node.at, "this redirect changes nothing: a client would go in circles")
+            Problem::error(field.node.at, "this redirect changes nothing: a client would loop")
                 .expected("`to`, or some of `scheme`, `host`, `port`, `path`, `prefix` and `regex`"),
         );
     }
@@ -56,12 +56,12 @@ pub(super) fn redirect(reader: &mut Reader, field: Field<'_>, uses: &mut Vec<Gro
 fn location(text: &str) -> Result<String, Fault> {
     let bare = Scalar { text: text.to_owned(), quoted: false, written: None };
     if bare.number().is_some() {
-        let fault = Fault::new("{} is a status, and no place to go to");
+        let fault = Fault::new("{} is a status, not a location");
         return Err(fault.suggest(format!("write `redirect: {{status: {text}, to: ...}}`")));
     }
     if let Some(odd) = text.chars().position(|c| c.is_whitespace() || c.is_control() || !c.is_ascii()) {
-        let fault = Fault::new("{} has a character that no URL has").part(odd, 1);
-        return Err(fault.help("encode it as `%` and two hexadecimal digits a byte"));
+        let fault = Fault::new("{} has a character that is not allowed in URLs").part(odd, 1);
+        return Err(fault.help("encode each byte as `%` and two hexadecimal digits"));
     }
     let absolute = text.split_once("://").is_some_and(|(scheme, rest)| {
         let scheme_ok = scheme.starts_with(|c: char| c.is_ascii_alphabetic());

@@ -101,10 +101,10 @@ fn headers(reader: &mut Reader, field: Field<'_>, out: &mut Respond) {
     let one = if let Shape::MapOf(Shape::OneOrMany(one)) = &field.key.shape { one } else { &field.key.shape };
     for entry in entries {
         if header::is_framing(&entry.key) {
-            let message = format!("{} is not for a response to set", shown(&entry.key));
+            let message = format!("{} cannot be set in a response", shown(&entry.key));
             reader.problems.push(
                 Problem::error(entry.at, message)
-                    .help("the gateway itself says where a message ends: remove it"),
+                    .help("only the gateway controls the message framing: remove it"),
             );
             continue;
         }

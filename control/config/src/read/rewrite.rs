@@ -50,18 +50,18 @@ pub(super) fn path_rewrite(
     let Some(field) = fields.get("prefix") else { return pattern };
     reader.spanned(field, |text| {
         if text.ends_with("/*") {
-            let fault = Fault::new("{} ends in `*`, which a prefix does without");
+            let fault = Fault::new("{} ends in `*`, which a prefix does not need");
             return Err(fault.suggest(format!("write `{}`", text.trim_end_matches('*'))));
         }
         if let Some(reference) = replacement::references(text).first() {
-            let fault = Fault::new("{} has a group, and a prefix matches none");
+            let fault = Fault::new("{} has a capture group, but a prefix match has none");
             return Err(fault.part(reference.start, reference.length).help(DOLLAR));
         }
         path::path(&replacement::plain(text).unwrap_or_default()).map(PathRewrite::Prefix)
     })
 }
 
-const DOLLAR: &str = "groups are `$1`, `$2` and so on, or `$name`; `$$` is a dollar sign";
+const DOLLAR: &str = "capture groups are written `$1`, `$2` or `$name`; `$$` is a dollar sign";
 
 /// Collects the references to capture groups in a text.
 pub(super) fn note_uses(node: &Node, uses: &mut Vec<GroupUse>) {
@@ -81,7 +81,7 @@ pub(super) fn check_uses(reader: &mut Reader, uses: &[GroupUse], matches: &[Matc
     }
     for one in matches {
         let Some(Spanned { value: PathMatch::Regex(text), at }) = &one.path else {
-            let problem = Problem::error(uses[0].at, "this route matches no pattern that has groups");
+            let problem = Problem::error(uses[0].at, "this route matches no pattern with capture groups");
             let help = "match one, as in `{path: {regex: '/old/(.*)'}}` or `{path: {template: '/users/{id}'}}`; \
                         `$$` is a dollar sign";
             reader.problems.push(problem.help(help).see(one.at, "the match is here"));
@@ -114,7 +114,7 @@ fn regex(reader: &mut Reader, fields: &Fields<'_>) -> Option<Spanned<PathRewrite
     let replace = fields.get("replace");
     let Some(field) = fields.get("regex") else {
         if let Some(replace) = replace {
-            let problem = Problem::error(replace.at, "`replace` does nothing without `regex`");
+            let problem = Problem::error(replace.at, "`replace` has no effect without `regex`");
             reader.problems.push(problem.help("add `regex`, or use `path` or `prefix` alone"));
         }
         return None;
@@ -122,8 +122,8 @@ fn regex(reader: &mut Reader, fields: &Fields<'_>) -> Option<Spanned<PathRewrite
     let compiled = reader.field(field, |text| pattern::regex(text, false));
     let Some(replace) = replace else {
         if reader.complete {
-            let problem = Problem::error(field.at, "`regex` has no `replace` beside it");
-            reader.problems.push(problem.expected("a text in which `$1` stands for a group"));
+            let problem = Problem::error(field.at, "`regex` needs `replace`");
+            reader.problems.push(problem.expected("a text with capture groups such as `$1`"));
         }
         return None;
     };

@@ -19,7 +19,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
     let Kind::Map(entries) = &node.kind else {
         draft.names_lost = true;
         if !node.is_invalid() {
-            let problem = Problem::error(node.at, format!("the file holds {}, not a mapping", node.noun()));
+            let problem = Problem::error(node.at, format!("the file is {}, not a mapping", node.noun()));
             reader
                 .problems
                 .push(problem.expected("keys such as `listen:` and `routes:`, each with its value"));
@@ -36,7 +36,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
             {
                 let at = At { line: 0, ..node.at };
                 let shape = &ROOT.keys[0].shape;
-                reader.missing(at, "no `listen`: there is nowhere to accept connections".to_owned(), shape);
+                reader.missing(at, "no `listen`: the gateway would accept no connections".to_owned(), shape);
             }
             None => {}
         }
@@ -89,8 +89,8 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
         if let Some(field) = fields.get("etcd") {
             config.etcd = etcd::etcd(reader, field);
             if fields.get("store").is_some() {
-                let problem = Problem::error(field.at, "`etcd` and `store` are both there");
-                let help = "what the admin API changes is kept in one place: take one of them away";
+                let problem = Problem::error(field.at, "`etcd` and `store` exclude each other");
+                let help = "changes made through the admin API are kept in one place: remove one of them";
                 reader.problems.push(problem.help(help));
             }
         }
@@ -102,7 +102,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
         for entry in entries {
             let known = ROOT.keys.iter().any(|key| key.name == entry.key);
             if known && !INCLUDED.contains(&entry.key.as_str()) {
-                let message = format!("{} belongs in the main file", shown(&entry.key));
+                let message = format!("{} is allowed only in the main file", shown(&entry.key));
                 let expected = "`routes`, `upstreams` or `include` in an included file";
                 reader.problems.push(Problem::error(entry.at, message).expected(expected));
             }

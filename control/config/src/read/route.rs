@@ -22,7 +22,7 @@ pub(super) fn routes(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) {
         reader.problems.push(
             Problem::error(field.node.at, problem)
                 .expected("a list of routes")
-                .help("begin each route with `- `: `- match: /v1/*`"),
+                .help("start each route with `- `: `- match: /v1/*`"),
         );
         return;
     };
@@ -157,9 +157,9 @@ fn prefix(reader: &mut Reader, path: &Spanned<PathRewrite>, matches: &[Match]) {
     let mut paths = matches.iter().filter_map(|matches| matches.path.as_ref());
     if let Some(whole) = paths.find(|path| !matches!(path.value, PathMatch::Prefix(_))) {
         reader.problems.push(
-            Problem::error(path.at, "a prefix can be replaced only where the route matches one")
+            Problem::error(path.at, "a prefix can be replaced only if the route matches a prefix")
                 .help("end the route's path in `/*`, or rewrite the whole `path`")
-                .see(whole.at, "this is no prefix"),
+                .see(whole.at, "this is not a prefix match"),
         );
     }
 }
@@ -170,8 +170,8 @@ fn unused(reader: &mut Reader, fields: &Fields<'_>) {
         if let Some(field) = fields.get(name)
             && !(name == "timeouts" && is_of_clients(field))
         {
-            let problem = Problem::warning(field.at, format!("`{name}` does nothing here"));
-            reader.problems.push(problem.help("it goes with `to`: this route answers by itself"));
+            let problem = Problem::warning(field.at, format!("`{name}` has no effect here"));
+            reader.problems.push(problem.help("it applies only with `to`: this route answers by itself"));
         }
     }
 }
@@ -223,7 +223,7 @@ fn upgrade(reader: &mut Reader, field: Field<'_>) -> Vec<String> {
             if protocol == "h2c" {
                 let message = format!("{} would carry HTTP/2 past every rule of this gateway", shown("h2c"));
                 let problem = Problem::error(item.at, message);
-                reader.problems.push(problem.help("leave it away; an `h2c://` target speaks HTTP/2"));
+                reader.problems.push(problem.help("remove it; an `h2c://` target uses HTTP/2"));
             }
             out.push(protocol);
         }

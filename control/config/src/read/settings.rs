@@ -49,7 +49,7 @@ pub(super) fn request_id(reader: &mut Reader, field: Field<'_>) -> RequestId {
     if let Some(field) = fields.get("header") {
         let name = reader.field(field, |text| match header::name(text) {
             Ok(name) if header::is_framing(&name) || name.eq_ignore_ascii_case("host") => {
-                Err(Fault::new("{} has another meaning and cannot carry an id"))
+                Err(Fault::new("{} has a fixed meaning and cannot carry an id"))
             }
             other => other,
         });
@@ -109,7 +109,7 @@ pub(super) fn blocks(reader: &mut Reader, field: Field<'_>, what: &str) -> Vec<C
 
 fn host_bits(scalar: Option<&Scalar>, at: crate::model::At, block: Cidr) -> Problem {
     let text = scalar.map(Scalar::shown).unwrap_or_default();
-    let problem = Problem::warning(at, format!("{text} has bits set past its prefix"));
+    let problem = Problem::warning(at, format!("{text} has bits set after its prefix"));
     if scalar.is_some_and(|scalar| scalar.written.is_some()) {
         return problem;
     }

@@ -21,7 +21,7 @@ pub(super) fn template(text: &str) -> Result<PathMatch, Fault> {
         pattern.push('/');
         if let Some(name) = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
             if !is_name(name) {
-                let fault = Fault::new("{} has a segment that is no `{name}`").part(at, length);
+                let fault = Fault::new("{} has a segment that is not a valid `{name}`").part(at, length);
                 return Err(fault.help("a name is a letter, and then letters, digits and `_`"));
             }
             if names.contains(&name) {
@@ -30,8 +30,8 @@ pub(super) fn template(text: &str) -> Result<PathMatch, Fault> {
             names.push(name);
             pattern.push_str(&format!("(?<{name}>[^/]+)"));
         } else if let Some(odd) = segment.chars().position(|c| matches!(c, '{' | '}' | '*')) {
-            let fault = Fault::new("{} has a `{`, `}` or `*` inside of a segment").part(at + odd, 1);
-            return Err(fault.help("`{name}` takes a whole segment; `{path: {regex: ...}}` can do more"));
+            let fault = Fault::new("{} has a `{`, `}` or `*` within a segment").part(at + odd, 1);
+            return Err(fault.help("`{name}` replaces a whole segment; use `{path: {regex: ...}}` for more"));
         } else {
             let literal = path::path(&format!("/{segment}")).map_err(|fault| fault.shifted(at - 1))?;
             pattern.push_str(&regex::escape(&literal[1..]));

@@ -27,8 +27,8 @@ pub(super) fn listen(reader: &mut Reader, field: Field<'_>) -> Option<ListenTls>
     };
     if let Some(list) = fields.get("certificates") {
         if let Some(key) = fields.get("key") {
-            let problem = Problem::error(key.at, "`key` does not go with `certificates`");
-            reader.problems.push(problem.help("write each key beside its certificate"));
+            let problem = Problem::error(key.at, "`key` and `certificates` exclude each other");
+            reader.problems.push(problem.help("write each key next to its certificate"));
         }
         let Kind::List(items) = &list.node.kind else {
             reader.mismatch(list.node, "`certificates`", list.key.shape.expected());
@@ -88,7 +88,7 @@ pub(super) fn told(reader: &mut Reader, field: Field<'_>) -> Vec<(String, Certif
     for entry in entries {
         if header::is_framing(&entry.key) || entry.key.eq_ignore_ascii_case("host") {
             let message =
-                format!("{} has another meaning and cannot tell of a certificate", shown(&entry.key));
+                format!("{} has a fixed meaning and cannot describe a certificate", shown(&entry.key));
             reader.problems.push(Problem::error(entry.at, message));
             continue;
         }
@@ -119,7 +119,7 @@ pub(super) fn upstream(reader: &mut Reader, field: Field<'_>) -> Option<Upstream
     let fields = reader.fields(field.node, &UPSTREAM_TLS)?;
     let certificate = certificate(reader, &fields);
     if let Some(key) = fields.get("key").filter(|_| certificate.is_none() && reader.complete) {
-        let problem = Problem::error(key.at, "`key` has no `certificate` beside it");
+        let problem = Problem::error(key.at, "`key` needs `certificate`");
         reader.problems.push(problem.expected("the path of a file such as `client.pem`"));
     }
     let sni = fields.get("sni").and_then(|field| match field.node.scalar().is_some_and(Scalar::is_off) {
@@ -128,14 +128,15 @@ pub(super) fn upstream(reader: &mut Reader, field: Field<'_>) -> Option<Upstream
     });
     let unverified = reader.word(fields.get("verify")) == Some("dangerously_off");
     if let Some(verify) = fields.get("verify").filter(|_| unverified) {
-        let message = "certificates are not verified here: whoever is on the way can read and change all that goes there";
+        let message = "certificates are not verified here: an attacker on the network can read and change \
+            this traffic";
         let problem = Problem::warning(verify.at, message);
-        reader
-            .problems
-            .push(problem.help("name who has signed them with `ca`, and their name with `server_name`"));
+        reader.problems.push(
+            problem.help("set `ca` to the signing CA, and `server_name` to the name in the certificates"),
+        );
         if let Some(useless) = fields.get("ca") {
-            let message = "`ca` does nothing with `verify: dangerously_off`";
-            reader.problems.push(Problem::error(useless.at, message).help("take one of them away"));
+            let message = "`ca` has no effect with `verify: dangerously_off`";
+            reader.problems.push(Problem::error(useless.at, message).help("remove one of them"));
         }
     }
     Some(UpstreamTls {
@@ -176,7 +177,7 @@ fn pem_or_text(reader: &mut Reader, field: Field<'_>) -> Option<PemFile> {
     let text = &field.node.scalar()?.text;
     if text.contains("-----BEGIN ") {
         let bytes = PemBytes(text.clone().into_bytes());
-        let shown = "what is written here".to_owned();
+        let shown = "the inline text".to_owned();
         return Some(PemFile { shown, at: field.node.at, bytes, ..PemFile::default() });
     }
     if text.chars().any(char::is_control) {
@@ -192,7 +193,7 @@ fn version(text: &str) -> Result<TlsVersion, Fault> {
     match text {
         "1.2" => Ok(TlsVersion::Tls12),
         "1.3" => Ok(TlsVersion::Tls13),
-        _ => Err(Fault::new("{} is not a version that is spoken").help("older ones are broken (RFC 8996)")),
+        _ => Err(Fault::new("{} is not a supported version").help("older ones are broken (RFC 8996)")),
     }
 }
 
@@ -205,7 +206,7 @@ pub(super) fn agrees(reader: &mut Reader, upstream: &Upstream) {
         Some(Discover::Dns { .. } | Discover::Srv { .. })
     );
     if !discovered && !schemes.any(|scheme| scheme == Scheme::Https) && !upstream.endpoints.is_empty() {
-        let problem = Problem::error(tls.at, "no endpoint of this upstream speaks TLS");
+        let problem = Problem::error(tls.at, "no endpoint of this upstream uses TLS");
         reader.problems.push(problem.help("write their addresses as `https://host:port`"));
     }
 }

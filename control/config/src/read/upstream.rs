@@ -121,8 +121,7 @@ fn upstream(
             let text = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
             match text.parse::<IpAddr>() {
                 Ok(address) if !address.is_unspecified() && !address.is_multicast() => Ok(address),
-                _ => Err(Fault::new("{} is not an IP address of a machine")
-                    .help("without a port: each connection has its own")),
+                _ => Err(Fault::new("{} is not an IP address of a machine").help("write it without a port")),
             }
         });
     }

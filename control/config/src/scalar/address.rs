@@ -13,7 +13,9 @@ pub(crate) fn bind(text: &str, alone: IpAddr) -> Result<SocketAddr, Fault> {
         return Ok(SocketAddr::new(alone, port(text, 0, 0)?));
     }
     if text.contains("://") {
-        return Err(Fault::new("{} is a URL, not an address").help("leave out what is not address and port"));
+        return Err(
+            Fault::new("{} is a URL, not an address and port").help("write only the address and the port")
+        );
     }
     let Some((host, number)) = text.rsplit_once(':').filter(|_| text.parse::<Ipv6Addr>().is_err()) else {
         let fault = Fault::new("{} has no port");
@@ -100,9 +102,7 @@ pub(crate) fn upstream(text: &str) -> Result<String, Fault> {
         return Err(Fault::new("{} is not a name").help("the name of an upstream has 1 to 128 characters"));
     }
     if text.parse::<IpAddr>().is_ok() || text.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(
-            Fault::new("{} would be taken for an address").help("give the upstream a name with letters")
-        );
+        return Err(Fault::new("{} looks like an address").help("give the upstream a name with letters"));
     }
     Ok(text.to_owned())
 }
@@ -127,7 +127,7 @@ pub(crate) fn endpoint(text: &str) -> Result<EndpointAddress, Fault> {
         Some(("https", rest)) => (Scheme::Https, rest, Some(443)),
         Some(("h2c", rest)) => (Scheme::H2c, rest, Some(80)),
         Some((other, _)) => {
-            let fault = Fault::new("{} has a scheme that is not known").part(0, other.chars().count());
+            let fault = Fault::new("{} has an unknown scheme").part(0, other.chars().count());
             return Err(fault.help("the schemes are `http`, `https` and `h2c`, and `unix:/path`"));
         }
     };
@@ -138,7 +138,7 @@ pub(crate) fn endpoint(text: &str) -> Result<EndpointAddress, Fault> {
     }
     if rest.contains('@') {
         let fault = Fault::new("{} has a user name in it");
-        return Err(fault.help("endpoints take no credentials: leave them away"));
+        return Err(fault.help("endpoints accept no credentials: remove them"));
     }
     let (name, port) = if let Some(inside) = rest.strip_prefix('[') {
         let Some((address, tail)) = inside.split_once(']') else {
@@ -152,7 +152,7 @@ pub(crate) fn endpoint(text: &str) -> Result<EndpointAddress, Fault> {
         match tail.strip_prefix(':') {
             Some(number) => (address, Some(self::port(number, at, 1)?)),
             None if tail.is_empty() => (address, None),
-            None => return Err(Fault::new("{} goes on after its bracket")),
+            None => return Err(Fault::new("{} has text after its bracket")),
         }
     } else if rest.parse::<Ipv6Addr>().is_ok() {
         let fixed = bracketed(rest).unwrap_or_else(|| format!("[{rest}]:80"));

@@ -59,7 +59,7 @@ pub fn block(text: &str) -> Result<Cidr, String> {
     match cidr(text) {
         Ok((block, false)) => Ok(block),
         Ok((Cidr { address, prefix }, true)) => {
-            Err(format!("{} has bits past its prefix: `{address}/{prefix}` has none", shown(text)))
+            Err(format!("{} has bits set after its prefix: write `{address}/{prefix}`", shown(text)))
         }
         Err(fault) => Err(fault.message.replacen("{}", &shown(text), 1)),
     }

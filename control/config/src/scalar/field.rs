@@ -23,7 +23,7 @@ pub(crate) fn name(text: &str) -> Result<String, Fault> {
     // A token may contain `*` (RFC 9110, section 5.6.2), but no known field does. Without this check a
     // pattern would silently be taken for a name.
     if let Some(star) = text.chars().position(|c| c == '*') {
-        let fault = Fault::new("{} has a `*`, and one field is to be named here").part(star, 1);
+        let fault = Fault::new("{} has a `*`, but this key takes the name of one field").part(star, 1);
         return Err(fault.help("`remove` of the policy `headers` takes a beginning of names: `X-Debug-*`"));
     }
     Ok(text.to_owned())
@@ -33,7 +33,7 @@ pub(crate) fn name(text: &str) -> Result<String, Fault> {
 pub(crate) fn name_or_begin(text: &str) -> Result<String, Fault> {
     let Some(begin) = text.strip_suffix('*') else { return name(text) };
     if begin.is_empty() {
-        return Err(Fault::new("{} would take every field").help("write how the names begin: `X-Debug-*`"));
+        return Err(Fault::new("{} would match every field").help("write a prefix of the names: `X-Debug-*`"));
     }
     name(begin).map(|begin| format!("{begin}*"))
 }
@@ -46,7 +46,7 @@ pub(crate) fn value(text: &str) -> Result<String, Fault> {
         return Err(fault.help("a header value is one line"));
     }
     if text.trim_matches([' ', '\t']).len() != text.len() {
-        return Err(Fault::new("{} begins or ends with a blank, which a header value cannot"));
+        return Err(Fault::new("{} starts or ends with a blank, which a header value cannot"));
     }
     Ok(text.to_owned())
 }

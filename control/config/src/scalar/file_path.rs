@@ -10,13 +10,13 @@ use super::Fault;
 /// Checks the path of a file and returns it as written.
 pub(crate) fn file_path(text: &str) -> Result<PathBuf, Fault> {
     if text.is_empty() {
-        return Err(Fault::new("{} is no path"));
+        return Err(Fault::new("{} is not a path"));
     }
     if text.chars().any(char::is_control) {
         return Err(Fault::new("{} is not the path of a file"));
     }
     if text.starts_with('|') {
-        return Err(Fault::new("{} is a command, and no command is run").part(0, 1));
+        return Err(Fault::new("{} is a command; commands are not supported").part(0, 1));
     }
     if text.starts_with("~/") {
         let fault = Fault::new("{} begins with `~`, which only a shell replaces").part(0, 1);

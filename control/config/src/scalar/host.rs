@@ -25,7 +25,7 @@ pub(crate) fn pattern(text: &str) -> Result<HostPattern, Fault> {
         return Ok(HostPattern::Name(format!("*.{}", name(base, false).map_err(|fault| fault.shifted(2))?)));
     }
     if let Some(star) = text.chars().position(|c| c == '*') {
-        let fault = Fault::new("{} has a `*` where none is possible").part(star, 1);
+        let fault = Fault::new("{} has a `*` where none is allowed").part(star, 1);
         return Err(
             fault.help("a host is exact, or begins with `*.`: `*.example.com` is every host below it")
         );
@@ -64,17 +64,17 @@ fn name(text: &str, underscore: bool) -> Result<String, Fault> {
         return Err(Fault::new("{} has no host"));
     }
     if let Some(odd) = text.chars().position(|c| !c.is_ascii()) {
-        let fault = Fault::new("{} has a character that no host name has").part(odd, 1);
+        let fault = Fault::new("{} has a character that is not allowed in host names").part(odd, 1);
         return Err(fault.help("write an international name in its ASCII form, which begins with `xn--`"));
     }
     if text.ends_with('.') {
-        return Err(Fault::new("{} ends with a dot").help("leave the dot away: names are always complete"));
+        return Err(Fault::new("{} ends with a dot").help("remove the dot: names are always absolute"));
     }
     let odd = text
         .chars()
         .position(|c| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '.') || underscore && c == '_'));
     if let Some(odd) = odd {
-        return Err(Fault::new("{} has a character that no host name has").part(odd, 1));
+        return Err(Fault::new("{} has a character that is not allowed in host names").part(odd, 1));
     }
     // RFC 1035, section 2.3.4: at most 63 octets per label and 253 as text.
     if text.len() > 253 {

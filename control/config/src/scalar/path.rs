@@ -8,7 +8,7 @@ pub(crate) fn piece(text: &str) -> Result<String, Fault> {
         return Err(Fault::new("{} has a control character").part(odd, 1));
     }
     if let Some(mark) = text.chars().position(|c| c == '?' || c == '#') {
-        let fault = Fault::new("{} has a character that no path has").part(mark, 1);
+        let fault = Fault::new("{} has a character that is not allowed in paths").part(mark, 1);
         return Err(fault.help("the query is kept as it is, and cannot be rewritten"));
     }
     if let Some(odd) = text.chars().position(|c| c == '\\') {
@@ -62,7 +62,7 @@ fn encode(text: &str) -> Result<String, Fault> {
             let value = u8::try_from(high * 16 + low).unwrap_or_default();
             if value == 0 {
                 let at = text[..i].chars().count();
-                let fault = Fault::new("{} has a `%00`, with which every request is refused");
+                let fault = Fault::new("{} has a `%00`, and the gateway rejects every request with it");
                 return Err(fault.part(at, 3));
             }
             if is_unreserved(value) {

@@ -10,7 +10,7 @@ const COMPILED: usize = 1 << 20;
 /// Compiles a pattern in the form in which it is used: against the whole text if `whole`.
 pub(crate) fn regex(text: &str, whole: bool) -> Result<Regex, Fault> {
     if text.is_empty() {
-        return Err(Fault::new("{} is no pattern").help("leave the condition away to match everything"));
+        return Err(Fault::new("{} is not a pattern").help("remove the condition to match everything"));
     }
     // The pattern is compiled alone first: `a)(b` is invalid even if a surrounding group would balance it.
     let alone = RegexBuilder::new(text).size_limit(COMPILED).build().map_err(|error| fault(&error))?;
@@ -28,7 +28,7 @@ fn fault(error: &regex::Error) -> Fault {
             let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
             let fault = Fault::new(format!("{{}} is not a regular expression: {reason}"));
             if text.contains("look-around") || text.contains("backreferences") {
-                fault.help("every pattern runs in linear time, so these do not exist")
+                fault.help("patterns run in linear time, so look-around and backreferences are not supported")
             } else {
                 fault
             }

@@ -37,7 +37,7 @@ pub(crate) fn size(text: &str, min: u64, max: u64) -> Result<u64, Fault> {
 pub(crate) fn duration(text: &str) -> Result<Duration, Fault> {
     let total = nanos(text)?;
     if total == 0 {
-        return Err(Fault::new("{} would end every wait at once").help(OFF));
+        return Err(Fault::new("{} would make every wait fail at once").help(OFF));
     }
     if total > LONGEST {
         return Err(Fault::new("{} is longer than a year").help(OFF));
@@ -101,7 +101,7 @@ fn nanos(text: &str) -> Result<u128, Fault> {
     Ok(total)
 }
 
-const OFF: &str = "write `off` to wait for ever";
+const OFF: &str = "write `off` for no limit";
 
 /// Parses a whole number within bounds.
 pub(crate) fn count(text: &str, min: u64, max: u64) -> Result<u64, Fault> {
@@ -122,7 +122,7 @@ pub(crate) fn percent(text: &str, min: u64, max: u64, shares: bool) -> Result<u6
     let number = text.strip_suffix('%').unwrap_or(text).trim_end();
     let share = number.parse::<f64>().ok().filter(|share| *share > 0.0 && *share < 1.0);
     if let Some(share) = share.filter(|_| shares && !text.ends_with('%')) {
-        let fault = Fault::new("{} may be a percentage or a share of 1");
+        let fault = Fault::new("{} is ambiguous: a percentage or a share of 1");
         return Err(
             fault.suggest(format!("write `{number}%`, or `{}%` for that share", (share * 1e6).round() / 1e4))
         );

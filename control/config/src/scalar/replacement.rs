@@ -90,7 +90,7 @@ pub(crate) fn in_location(text: &str) -> Result<LocationReplacement, Fault> {
     if let Some(reference) = references(text).into_iter().find(|reference| reference.start < path_start) {
         let fault = Fault::new("{} has a group in its host").part(reference.start, reference.length);
         return Err(
-            fault.help("a client could choose where it leads: end the host with a `/` before the group")
+            fault.help("a client could choose the destination: end the host with a `/` before the group")
         );
     }
     let (path, tail) = (&text[path_at..tail_at], &text[tail_at..]);

@@ -8,7 +8,7 @@ pub(crate) fn range(text: &str) -> Result<(u16, u16), Fault> {
     if let Some((first, last)) = text.split_once('-') {
         let (first, last) = (one(first.trim_end())?, one(last.trim_start())?);
         if first > last {
-            return Err(Fault::new("{} goes from the larger to the smaller"));
+            return Err(Fault::new("{} starts with the larger status"));
         }
         return Ok((first, last));
     }

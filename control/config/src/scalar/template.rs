@@ -80,7 +80,7 @@ pub(crate) fn pieces(text: &str) -> Result<Vec<Piece>, Fault> {
         if let Some(named) = named(name) {
             return Ok(Piece::Named(named));
         }
-        let fault = Fault::new("{} names a field that is not known");
+        let fault = Fault::new("{} contains an unknown field");
         Err(match nearest(name) {
             Some(near) => fault.suggest(format!("did you mean `{{{near}}}`?")),
             None => fault.help(BRACES),
@@ -130,14 +130,14 @@ fn nearest(text: &str) -> Option<String> {
 /// Rejects line breaks and other control characters: a log record is one line.
 fn fits(c: char) -> Result<(), Fault> {
     match c {
-        '\n' | '\r' => Err(Fault::new("{} has a line break: a request would take several lines")
+        '\n' | '\r' => Err(Fault::new("{} has a line break: each record would span several lines")
             .help("end a block text with `|-` or `>-` rather than `|` or `>`")),
         c if c.is_control() && c != '\t' => Err(Fault::new("{} has a control character")),
         _ => Ok(()),
     }
 }
 
-const BRACES: &str = "`{field}` is a field; a brace itself is written twice";
+const BRACES: &str = "`{field}` is a placeholder; write `{{` or `}}` for a literal brace";
 
 /// Finds a `{word}` that is nearly a field of an error body, and returns it with that field.
 pub(crate) fn misspelt(body: &str) -> Option<(String, &'static str)> {

@@ -22,7 +22,7 @@ pub enum ValuePiece {
     Parameter(String),
 }
 
-const BRACES: &str = "`{client}` and the like are filled in; a brace itself is written twice";
+const BRACES: &str = "`{client}` is a placeholder; write `{{` or `}}` for a literal brace";
 
 /// Splits a template. `{{` and `}}` are literal braces.
 ///
@@ -55,7 +55,7 @@ fn piece(name: &str) -> Result<ValuePiece, Fault> {
     if let Some(field) = REQUEST_FIELDS.iter().find(|field| **field == name) {
         return Ok(ValuePiece::Field(field));
     }
-    let fault = Fault::new("{} names something that is not known");
+    let fault = Fault::new("{} contains an unknown placeholder");
     Err(match suggest::nearest(name, REQUEST_FIELDS.into_iter()) {
         Some(near) => fault.suggest(format!("did you mean `{{{near}}}`?")),
         None => fault.help(BRACES),

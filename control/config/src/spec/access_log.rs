@@ -65,7 +65,7 @@ static SHARE: Text = Text {
 pub(crate) static LOG_FILTER: Section = Section {
     name: "log_filter",
     noun: "a filter",
-    doc: "Conditions that must all hold for an exchange to have a line.",
+    doc: "Conditions that must all hold for an exchange to be logged.",
     choice: Choice::Free,
     keys: &[
         Key::new("status", "The status of the answer.", Shape::OneOrMany(&STATUS_RANGE_SHAPE)).also(&[
@@ -80,8 +80,12 @@ pub(crate) static LOG_FILTER: Section = Section {
             Shape::Time { min: Duration::ZERO, max: Duration::from_secs(86_400), off: false },
         )
         .also(&["duration", "slower_than", "min_time"]),
-        Key::new("sample", "The share that has a line; errors always have one.", Shape::Text(&SHARE))
-            .also(&["rate", "percent", "sampling", "sample_rate"]),
+        Key::new(
+            "sample",
+            "Percentage of the exchanges that is logged; errors always are.",
+            Shape::Text(&SHARE),
+        )
+        .also(&["rate", "percent", "sampling", "sample_rate"]),
     ],
 };
 static LOG_FILTER_SHAPE: Shape = Shape::Section(&LOG_FILTER);
@@ -92,19 +96,19 @@ pub(crate) static ACCESS_LOG: Section = Section {
     doc: "The access log.",
     choice: Choice::Free,
     keys: &[
-        Key::new("to", "Where it goes.", Shape::AnyOf(&[Shape::Off, Shape::Text(&LOG_TARGET)]))
+        Key::new("to", "Destination of the lines.", Shape::AnyOf(&[Shape::Off, Shape::Text(&LOG_TARGET)]))
             .required()
             .also(&["path", "file", "target"]),
-        Key::new("format", "What a line looks like.", Shape::Text(&LOG_FORMAT)).or("combined"),
+        Key::new("format", "Format of a line.", Shape::Text(&LOG_FORMAT)).or("combined"),
         Key::new(
             "fields",
-            "Further fields of a line in JSON: each key, and what it holds.",
+            "Additional fields of a JSON line: each key, and the field that supplies its value.",
             Shape::MapOf(&LOG_FIELD_SHAPE),
         )
         .also(&["headers", "also", "extra"]),
         Key::new(
             "filter",
-            "Filters. An exchange has a line if all conditions of one filter hold.",
+            "Filters. An exchange is logged if all conditions of at least one filter hold.",
             Shape::OneOrMany(&LOG_FILTER_SHAPE),
         )
         .also(&["filters", "if", "when", "condition"]),
@@ -113,12 +117,12 @@ pub(crate) static ACCESS_LOG: Section = Section {
         Key::new("severity", "The severity of messages to a syslog server.", Shape::Word(&SYSLOG_SEVERITIES))
             .or("info")
             .also(&["level", "priority"]),
-        Key::new("app_name", "The program that messages to a syslog server name.", Shape::Text(&APP_NAME))
+        Key::new("app_name", "Program name in messages to a syslog server.", Shape::Text(&APP_NAME))
             .or("tollgate")
             .also(&["tag", "program", "ident"]),
         Key::new(
             "otlp",
-            "An OpenTelemetry collector that gets every line, besides `to`.",
+            "An OpenTelemetry collector that also receives every line.",
             Shape::AnyOf(&[Shape::Off, Shape::Text(&LOG_COLLECTOR), Shape::Section(&ACCESS_LOG_OTLP)]),
         )
         .or("off")

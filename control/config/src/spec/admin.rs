@@ -39,63 +39,65 @@ static TOKEN_VALUE: Shape = Shape::Section(&ADMIN_TOKEN);
 pub(crate) static ADMIN: Section = Section {
     name: "admin",
     noun: "`admin`",
-    doc: "The admin listener, and who may do what there.",
+    doc: "The admin listener and the rights of its clients.",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "bind",
-            "The address, `unix:` and the path of a socket, or `off`.",
+            "An address, `unix:` and the path of a socket, or `off`.",
             Shape::AnyOf(&[Shape::Off, Shape::Text(&ADMIN_ADDRESS), Shape::Port]),
         )
         .or("127.0.0.1:9901")
         .also(&["address", "listen", "port"]),
-        Key::new("mode", "The mode of the socket's file, where `bind` is a socket.", Shape::Text(&MODE))
+        Key::new("mode", "The mode of the socket file, if `bind` is a Unix socket.", Shape::Text(&MODE))
             .or("600")
             .also(&["permissions", "socket_mode"]),
         Key::new(
             "owner",
-            "Whose the socket's file is: names or numbers. Default: whose the process is.",
+            "The owner of the socket file, as names or numbers. Default: the user and group of the process.",
             Shape::Text(&OWNER),
         )
         .also(&["user", "group", "socket_owner"]),
         Key::new(
             "tokens",
-            "Who may do what, by name: without a token nothing is answered but whether the gateway lives. Default: \
-             everybody who reaches the listener may.",
+            "Access tokens by name, with their roles. With tokens, requests without one get only the health \
+            checks, `/` and the dashboard's static files. Default: every client that reaches the listener \
+            has full access.",
             Shape::MapOf(&TOKEN_VALUE),
         )
         .also(&["token", "keys", "admin_key", "users", "auth"]),
         Key::new(
             "tls",
-            "TLS. With `client_certificates` only who shows one is let in.",
+            "TLS. With `client_certificates`, only clients with a verified certificate are admitted.",
             Shape::Section(&TLS),
         )
         .also(&["ssl", "https", "mtls"]),
         Key::new(
             "audit_log",
-            "Where it is written who changed what: a line of JSON each, added at the end. Relative to the main file.",
+            "File that records every change and its author, one JSON line each, appended. Relative to the \
+            main file.",
             Shape::Text(&AUDIT_LOG),
         )
         .also(&["audit", "log"]),
         Key::new(
             "files",
-            "Directories in which files may lie that documents of the API, the store and etcd name: certificates, keys, \
-             lists of endpoints, Unix sockets. Symbolic links are resolved before the comparison. Relative to the main \
-             file. Default: documents name no files.",
+            "Directories for files that documents of the API, the store and etcd may name: certificates, \
+            keys, lists of endpoints, Unix sockets. Symbolic links are resolved before the check. Relative \
+            to the main file. Default: documents may not name files.",
             Shape::OneOrMany(&DIRECTORY),
         )
         .also(&["directories", "allowed_files", "file_directories"]),
         Key::new(
             "hosts",
-            "Host names under which the listener answers, besides IP addresses and `localhost`. Default: any name if \
-             there are `tokens`, else none.",
+            "Host names that the listener answers to, in addition to IP addresses and `localhost`. Default: \
+            any name if there are `tokens`, otherwise none.",
             Shape::OneOrMany(&ADMIN_HOST),
         )
         .also(&["host", "names", "allowed_hosts", "server_names"]),
         Key::new(
             "open",
-            "Whether it may listen on an address that others reach without tokens and without client certificates. \
-             Everybody may read then, and nobody may change anything.",
+            "Whether the listener may be reachable from other machines without tokens and client \
+            certificates. Every client may then read, and none may change anything.",
             Shape::Switch,
         )
         .or("off")
@@ -111,14 +113,15 @@ pub(crate) static ADMIN_TOKEN: Section = Section {
     keys: &[
         Key::new(
             "role",
-            "`read`: looking; `write`: changing resources too; `admin`: copying the store too.",
+            "`read`: may read; `write`: may also change resources; `admin`: may also copy the store.",
             Shape::Word(&["read", "write", "admin"]),
         )
         .required()
         .also(&["roles", "scope", "permission"]),
         Key::new(
             "token",
-            "What is sent as `Authorization: Bearer TOKEN`; or its hash, which `printf %s TOKEN | sha256sum` prints.",
+            "The token that clients send as `Authorization: Bearer TOKEN`, or its hash, as `printf %s TOKEN \
+            | sha256sum` prints it.",
             Shape::Text(&TOKEN),
         )
         .required()

@@ -15,7 +15,8 @@ static PASSWORD: Text = Text {
     loose: false,
 };
 static CERTIFICATE_NAME: Text = Text {
-    expected: "`subject:`, `DNS:`, `URI:`, `email:`, `IP:` or `sha256:` and what stands there, such as `DNS:a.example`",
+    expected: "`subject:`, `DNS:`, `URI:`, `email:`, `IP:` or `sha256:` followed by the value in the \
+        certificate, such as `DNS:a.example`",
     pattern: Some("^(subject|DNS|URI|email|IP|sha256):."),
     loose: false,
 };
@@ -36,11 +37,11 @@ pub(crate) static CONSUMER: Section = Section {
     doc: "A client that is identified by its credentials.",
     choice: Choice::Free,
     keys: &[
-        Key::new("groups", "The groups that it is in.", Shape::OneOrMany(&GROUP_SHAPE))
+        Key::new("groups", "Groups of the consumer.", Shape::OneOrMany(&GROUP_SHAPE))
             .also(&["group", "roles", "acls"]),
         Key::new(
             "api_keys",
-            "Its keys for `api_key`, hashed: `sha256:` and what `printf %s KEY | sha256sum` prints.",
+            "Hashes of its keys for `api_key`: `sha256:` and the output of `printf %s KEY | sha256sum`.",
             Shape::OneOrMany(&API_KEY_HASH_SHAPE),
         )
         .also(&["api_key", "key", "keys", "keyauth_credentials"]),
@@ -52,14 +53,14 @@ pub(crate) static CONSUMER: Section = Section {
         .also(&["password_hash", "basic", "basicauth_credentials"]),
         Key::new(
             "hmac_keys",
-            "Its secrets for `hmac`, by the id that its signatures name.",
+            "Its secrets for `hmac`, by the key id in its signatures.",
             Shape::MapOf(&HMAC_SECRET_SHAPE),
         )
         .secret()
         .also(&["hmac", "hmac_secret", "hmacauth_credentials", "signing_keys"]),
         Key::new(
             "certificates",
-            "Its certificates for `client_certificate`, each by something that stands in it.",
+            "Its certificates for `client_certificate`, each identified by a name or fingerprint.",
             Shape::OneOrMany(&CERTIFICATE_NAME_SHAPE),
         )
         .also(&["certificate", "subjects", "mtls"]),

@@ -26,31 +26,32 @@ static PASSWORD: Text = Text { expected: "a password, best as `${VARIABLE}`", pa
 pub(crate) static ETCD: Section = Section {
     name: "etcd",
     noun: "`etcd`",
-    doc: "The etcd in which several gateways share resources.",
+    doc: "The etcd that shares resources between several gateways.",
     choice: Choice::Free,
     keys: &[
-        Key::new("endpoints", "Its members.", Shape::OneOrMany(&ETCD_ENDPOINT_SHAPE))
+        Key::new("endpoints", "Addresses of its members.", Shape::OneOrMany(&ETCD_ENDPOINT_SHAPE))
             .required()
             .also(&["endpoint", "host", "hosts", "members", "address", "url", "urls"]),
-        Key::new("prefix", "What its keys begin with.", Shape::Text(&PREFIX)).or("/tollgate").also(&[
+        Key::new("prefix", "Prefix of its keys.", Shape::Text(&PREFIX)).or("/tollgate").also(&[
             "root",
             "namespace",
             "path",
         ]),
         Key::new(
             "cache",
-            "A file for the last good state, so that the gateway starts without etcd; relative to the main file.",
+            "A file that keeps the last valid state, so that the gateway starts without etcd. Relative to \
+            the main file.",
             Shape::Text(&CACHE),
         )
         .also(&["last_good", "backup", "file", "state"]),
         Key::new(
             "name",
-            "What this gateway calls itself there; default: the host's name and the process's number.",
+            "Name of this gateway in etcd. Default: the host name and the process id.",
             Shape::Text(&NAME),
         )
         .also(&["id", "node", "instance"]),
-        Key::new("user", "The user, where etcd wants one.", Shape::Text(&USER)).also(&["username"]),
+        Key::new("user", "User name, if etcd requires one.", Shape::Text(&USER)).also(&["username"]),
         Key::new("password", "The user's password.", Shape::Text(&PASSWORD)).secret().also(&["secret"]),
-        Key::new("tls", "TLS towards members that are written with `https://`.", Shape::Section(&UPSTREAM_TLS)),
+        Key::new("tls", "TLS settings for members written with `https://`.", Shape::Section(&UPSTREAM_TLS)),
     ],
 };

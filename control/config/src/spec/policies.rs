@@ -68,7 +68,8 @@ pub(crate) use redis::*;
 pub(crate) use security_headers::*;
 pub(crate) use trace::*;
 
-pub(crate) const POLICIES_DOC: &str = "What requests meet on their way. The policy of a kind that is written closest holds; `off` keeps one away.";
+pub(crate) const POLICIES_DOC: &str = "Policies that apply to requests. The innermost policy of each kind \
+    applies; `off` disables an inherited one.";
 
 static SET_NAME: Text =
     Text { expected: "the name of a set under `policy_sets`", pattern: Some("."), loose: false };
@@ -76,7 +77,7 @@ static SET_NAME_SHAPE: Shape = Shape::Text(&SET_NAME);
 pub(crate) static POLICY_SET_VALUE: Shape = Shape::Section(&POLICIES);
 
 static IP_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&IP_POLICY)];
-const IP: Key = Key::new("ip", "Which addresses may come (403).", Shape::AnyOf(&IP_FORMS)).also(&[
+const IP: Key = Key::new("ip", "Admits or rejects client addresses (403).", Shape::AnyOf(&IP_FORMS)).also(&[
     "ip_filter",
     "whitelist",
     "ipAllowList",
@@ -87,7 +88,7 @@ const IP: Key = Key::new("ip", "Which addresses may come (403).", Shape::AnyOf(&
 static CLIENT_CERTIFICATE_FORMS: [Shape; 2] = [Shape::Switch, Shape::Section(&CLIENT_CERTIFICATE_POLICY)];
 const CLIENT_CERTIFICATE: Key = Key::new(
     "client_certificate",
-    "Admits clients that showed a verified certificate (403).",
+    "Admits clients with a verified certificate (403).",
     Shape::AnyOf(&CLIENT_CERTIFICATE_FORMS),
 )
 .also(&["mtls", "mtls_auth", "mtls-auth", "certificate"]);
@@ -125,25 +126,25 @@ const JWT: Key = Key::new(
 .also(&["jwt_auth", "jwt-auth", "openid", "oidc", "bearer", "token", "jwt_authn"]);
 
 static FORWARD_AUTH_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&FORWARD_AUTH_POLICY)];
-const FORWARD_AUTH: Key = Key::new(
-    "forward_auth",
-    "Asks a service whether a request may go on.",
-    Shape::AnyOf(&FORWARD_AUTH_FORMS),
-)
-.also(&["auth_request", "forwardAuth", "forward-auth", "external_auth"]);
+const FORWARD_AUTH: Key =
+    Key::new("forward_auth", "Asks an authorization service over HTTP.", Shape::AnyOf(&FORWARD_AUTH_FORMS))
+        .also(&["auth_request", "forwardAuth", "forward-auth", "external_auth"]);
 
 static EXT_AUTHZ_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&EXT_AUTHZ_POLICY)];
 const EXT_AUTHZ: Key = Key::new(
     "ext_authz",
-    "Asks a service that speaks Envoy's gRPC protocol whether a request may go on.",
+    "Asks an authorization service over Envoy's gRPC protocol.",
     Shape::AnyOf(&EXT_AUTHZ_FORMS),
 )
 .also(&["grpc_auth", "envoy.filters.http.ext_authz", "extAuth"]);
 
 static AUTHORIZE_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&AUTHORIZE_POLICY)];
-const AUTHORIZE: Key =
-    Key::new("authorize", "Which authenticated consumers may come (403).", Shape::AnyOf(&AUTHORIZE_FORMS))
-        .also(&["acl", "rbac", "authorization", "groups", "require"]);
+const AUTHORIZE: Key = Key::new(
+    "authorize",
+    "Restricts which authenticated consumers may proceed (403).",
+    Shape::AnyOf(&AUTHORIZE_FORMS),
+)
+.also(&["acl", "rbac", "authorization", "groups", "require"]);
 
 /// The used sets first, then the policies in the order in which they act on a request.
 pub(crate) static POLICIES: Section = Section {
@@ -154,26 +155,27 @@ pub(crate) static POLICIES: Section = Section {
     keys: &[
         Key::new(
             "use",
-            "Sets under `policy_sets` that hold here too. What is written beside it counts over them, and a later set over an earlier one. Not in a set.",
+            "Policy sets, under `policy_sets`, that also apply here. Policies next to `use` override the \
+            sets, and a later set overrides an earlier one. Not allowed inside a set.",
             Shape::OneOrMany(&SET_NAME_SHAPE),
         )
         .also(&["uses", "set", "sets", "policy_set", "policy_sets", "plugin_config_id", "middlewares_from"]),
         Key::new(
             "trace",
-            "Spans of requests, told to an OpenTelemetry collector.",
+            "Sends spans of requests to an OpenTelemetry collector.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&TRACE_POLICY)]),
         )
         .also(&["tracing", "opentelemetry", "otel", "otlp", "zipkin", "jaeger"]),
         IP,
         Key::new(
             "cors",
-            "Which web pages may read the answers.",
+            "Controls which web origins may read responses.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&CORS_POLICY)]),
         )
         .also(&["cross_origin"]),
         Key::new(
             "intercept",
-            "Requests that are answered before they go anywhere: by their path, query, method or scheme.",
+            "Answers requests before they are forwarded, by path, query, method or scheme.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&INTERCEPT), Shape::ListOf(&INTERCEPT_RULE)]),
         )
         .also(&["uri_blocker", "uri-blocker", "block", "deny_uris", "http_to_https"]),
@@ -193,7 +195,7 @@ pub(crate) static POLICIES: Section = Section {
         AUTHORIZE,
         Key::new(
             "rate_limit",
-            "How many requests may come in a time (429).",
+            "Limits requests per period (429).",
             Shape::AnyOf(&[Shape::Off, Shape::OneOrMany(&RATE_LIMIT_SHAPE)]),
         )
         .also(&[
@@ -207,13 +209,13 @@ pub(crate) static POLICIES: Section = Section {
         ]),
         Key::new(
             "quota",
-            "How many requests may come in a day or a month (429).",
+            "Limits requests per calendar day or month (429).",
             Shape::AnyOf(&[Shape::Off, Shape::OneOrMany(&QUOTA_SHAPE)]),
         )
         .also(&["quotas", "limit_count"]),
         Key::new(
             "concurrency",
-            "How many requests may be under way at once (429).",
+            "Limits concurrent requests (429).",
             Shape::AnyOf(&[Shape::Off, Shape::OneOrMany(&CONCURRENCY_SHAPE)]),
         )
         .also(&[
@@ -225,67 +227,67 @@ pub(crate) static POLICIES: Section = Section {
         ]),
         Key::new(
             "fault",
-            "Requests that are late or fail on purpose.",
+            "Delays or fails requests on purpose.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&FAULT)]),
         )
         .also(&["fault_injection", "fault-injection", "faults", "chaos"]),
         Key::new(
             "canary",
-            "Which of the route's upstreams a request goes to, whatever their weights are.",
+            "Sends matching requests to one of the route's upstreams, regardless of weights.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&CANARY_POLICY), Shape::ListOf(&CANARY_RULE)]),
         )
         .also(&["traffic_split", "split", "blue_green", "gray", "experiment"]),
         Key::new(
             "mirror",
-            "Copies of requests for another upstream.",
+            "Sends copies of requests to another upstream.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&MIRROR_POLICY)]),
         )
         .also(&["shadow", "mirroring", "request_mirror_policies", "tee"]),
         Key::new(
             "headers",
-            "Fields that requests and responses gain and lose.",
+            "Adds, replaces and removes fields of requests and responses.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&HEADERS_POLICY)]),
         )
         .also(&["header", "add_header", "proxy_set_header", "request_headers", "response_headers"]),
         Key::new(
             "query",
-            "Parameters that requests gain and lose on their way upstream.",
+            "Adds, replaces and removes query parameters of requests.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&QUERY_POLICY)]),
         )
         .also(&["args", "parameters", "query_parameters"]),
         Key::new(
             "cookies",
-            "What changes in the cookies that responses set.",
+            "Changes the cookies that responses set.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&COOKIES_POLICY)]),
         )
         .also(&["cookie", "set_cookie", "proxy_cookie_flags"]),
         Key::new(
             "security_headers",
-            "Fields of responses by which browsers are told to be careful.",
+            "Adds response fields that restrict browsers.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&SECURITY_HEADERS_POLICY)]),
         )
         .also(&["secure_headers", "helmet"]),
         Key::new(
             "compression",
-            "Bodies of responses become smaller for clients that take it.",
+            "Compresses response bodies for clients that accept it.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&COMPRESSION_POLICY)]),
         )
         .also(&["compress", "gzip", "brotli", "compressor", "encode"]),
         Key::new(
             "decompression",
-            "Encoded bodies are decoded: of requests, and of responses for clients that do not take it.",
+            "Decodes request bodies, and response bodies for clients that do not accept their encoding.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&DECOMPRESSION_POLICY)]),
         )
         .also(&["decompress", "gunzip", "inflate", "decompressor", "decode"]),
         Key::new(
             "aggregate",
-            "One JSON document of what several upstreams say.",
+            "Combines responses of several upstreams in one JSON document.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&AGGREGATE_POLICY)]),
         )
         .also(&["aggregation", "fan_out", "merge", "compose", "api_composition"]),
         Key::new(
             "plugins",
-            "What plugins do that were built into this program: their names, each with settings of its own, `on` or `off`.",
+            "Plugins that are built into this program: each name with its settings, `on` or `off`.",
             Shape::AnyOf(&[Shape::Off, Shape::MapOf(&PLUGIN_SHAPE)]),
         )
         .also(&["plugin", "extensions", "wasm", "filters", "middlewares", "http_filters"]),

@@ -11,7 +11,7 @@ use super::{
 };
 
 static NAME: Text = Text {
-    expected: "a name of letters, digits, `_`, `.`, `-`, `/` or blanks",
+    expected: "a name of letters, digits, blanks, `_`, `.`, `-` and `/`",
     pattern: Some("."),
     loose: true,
 };
@@ -26,13 +26,13 @@ static HOST: Text = Text {
     loose: false,
 };
 static PATH_TEXT: Text = Text {
-    expected: "a path such as `/v1`, or `/v1/*` for everything below it too",
+    expected: "a path such as `/v1`, or `/v1/*` to include everything below it",
     pattern: Some("^/"),
     loose: false,
 };
 static PLAIN_PATH: Text = Text { expected: "a path such as `/v1`", pattern: Some("^/"), loose: false };
 static TEMPLATE: Text = Text {
-    expected: "a path such as `/users/{id}`, or `/users/{id}/*` for everything below it too",
+    expected: "a path such as `/users/{id}`, or `/users/{id}/*` to include everything below it",
     pattern: Some("^/"),
     loose: false,
 };
@@ -69,7 +69,7 @@ static PROTOCOL: Text = Text {
     loose: false,
 };
 static REPLACE: Text =
-    Text { expected: "a text in which `$1` stands for a group", pattern: None, loose: true };
+    Text { expected: "a text with capture groups such as `$1`", pattern: None, loose: true };
 static HOST_REWRITE: Text =
     Text { expected: "`endpoint`, or a host such as `api.internal`", pattern: Some(r"^\S+$"), loose: false };
 /// Not loose: an unquoted number is a status.
@@ -100,19 +100,19 @@ static PROTOCOL_SHAPE: Shape = Shape::Text(&PROTOCOL);
 pub(crate) static ROUTE: Section = Section {
     name: "route",
     noun: "a route",
-    doc: "Which requests, and what is done with them.",
+    doc: "A route: the requests that it matches, and how it answers them.",
     choice: Choice::ExactlyOne(&["to", "redirect", "respond"]),
     keys: &[
-        Key::new("name", "Name in logs and metrics; the match stands in for it.", Shape::Text(&NAME)),
+        Key::new("name", "Name in logs and metrics. Default: the match.", Shape::Text(&NAME)),
         Key::new(
             "match",
-            "Which requests: `host/path`, either of which may be left out. Without it: all.",
+            "The requests that it matches: `host/path`, either of which may be omitted. Default: all.",
             Shape::OneOrMany(&MATCH_SHAPE),
         )
         .also(&["matches", "when", "location", "path", "host", "hosts", "paths", "uri", "rule", "prefix"]),
         Key::new(
             "to",
-            "Where they go: endpoints or upstreams, chosen by weight.",
+            "Forwards to endpoints or upstreams, chosen by weight.",
             Shape::OneOrMany(&TARGET_SHAPE),
         )
         .also(&[
@@ -128,46 +128,46 @@ pub(crate) static ROUTE: Section = Section {
         ]),
         Key::new(
             "redirect",
-            "Answer with a redirect: a whole `Location`, or the parts that change.",
+            "Answers with a redirect: a complete `Location`, or the parts that change.",
             Shape::AnyOf(&[Shape::Text(&LOCATION), Shape::Section(&REDIRECT)]),
         ),
-        Key::new("respond", "Answer with a fixed response: a status, a text, or a mapping.", RESPOND_SHAPE)
-        .also(&["return", "response", "direct_response"]),
-        Key::new("rewrite", "What changes before a request is forwarded.", Shape::Section(&REWRITE)),
-        Key::new("timeouts", "Timeouts that differ from the gateway's.", Shape::Section(&ROUTE_TIMEOUTS))
+        Key::new("respond", "Answers with a fixed response: a status, a text, or a mapping.", RESPOND_SHAPE)
+            .also(&["return", "response", "direct_response"]),
+        Key::new("rewrite", "Changes to the request before it is forwarded.", Shape::Section(&REWRITE)),
+        Key::new("timeouts", "Overrides of the gateway's timeouts.", Shape::Section(&ROUTE_TIMEOUTS))
             .also(&["timeout"]),
-        Key::new("limits", "Limits that differ from the gateway's.", Shape::Section(&ROUTE_LIMITS)),
+        Key::new("limits", "Overrides of the gateway's limits.", Shape::Section(&ROUTE_LIMITS)),
         Key::new(
             "buffer",
-            "Whether bodies are collected before they are passed on: `on` collects both, `request` and `response` one of \
-             them.",
+            "Whether bodies are buffered before they are passed on: `on` buffers both directions, `request` \
+            or `response` one of them.",
             BUFFER_SHAPE,
         )
         .also(&["buffering", "proxy_request_buffering", "request_buffering"]),
         Key::new(
             "retry",
-            "What is tried again, in place of what the upstream says.",
+            "Retry rules, which replace the upstream's.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&RETRY)]),
         )
         .also(RETRY_ALSO),
         Key::new(
             "priority",
-            "How urgent its requests are: with too much to do, `low` is let go first and `high` last.",
+            "Priority of its requests under overload: `low` is shed first and `high` last.",
             Shape::Word(&["low", "normal", "high"]),
         )
         .or("normal")
         .also(&["importance", "criticality"]),
         Key::new(
             "grpc_web",
-            "Whether calls of gRPC-Web, which browsers make, are translated to gRPC.",
+            "Whether gRPC-Web calls, as browsers make them, are translated to gRPC.",
             Shape::Switch,
         )
         .or("off")
         .also(&["grpcweb"]),
         Key::new(
             "fallback",
-            "What takes the place of errors: another upstream, a page that one has, or a fixed response. The first one that \
-             fits.",
+            "Replacements for error responses: another upstream, a page from one, or a fixed response. The \
+            first one that matches applies.",
             Shape::OneOrMany(&FALLBACK_SHAPE),
         )
         .also(&[
@@ -185,11 +185,15 @@ pub(crate) static ROUTE: Section = Section {
             "middlewares",
             "filters",
         ]),
-        Key::new("access_log", "Its access logs, in place of the gateway's; `off`: none.", ACCESS_LOG_SHAPE)
-            .also(&["log", "logs", "accesslog", "access_logs"]),
+        Key::new(
+            "access_log",
+            "Its access logs, which replace the gateway's; `off`: none.",
+            ACCESS_LOG_SHAPE,
+        )
+        .also(&["log", "logs", "accesslog", "access_logs"]),
         Key::new(
             "upgrade",
-            "Protocols that may be asked for with `Upgrade`.",
+            "Protocols that a client may request with `Upgrade`.",
             Shape::AnyOf(&[Shape::Off, Shape::OneOrMany(&PROTOCOL_SHAPE)]),
         )
         .or("websocket")
@@ -203,7 +207,7 @@ pub(crate) static MATCH: Section = Section {
     doc: "Conditions that must all hold.",
     choice: Choice::AtMostOne(&["path", "grpc"]),
     keys: &[
-        Key::new("host", "The host; `*.example.com` is every host below.", Shape::Text(&HOST)).also(&[
+        Key::new("host", "The host; `*.example.com` matches every subdomain.", Shape::Text(&HOST)).also(&[
             "hosts",
             "hostname",
             "server_name",
@@ -216,8 +220,8 @@ pub(crate) static MATCH: Section = Section {
         .also(&["paths", "uri", "location", "prefix", "exact", "regex"]),
         Key::new(
             "grpc",
-            "gRPC calls of a service, or of one method of it: a POST of `/SERVICE/METHOD`. In place of `path` and \
-             `method`.",
+            "gRPC calls of a service or of one of its methods: a POST to `/SERVICE/METHOD`. Replaces `path` \
+            and `method`.",
             Shape::AnyOf(&[Shape::Text(&CALL), Shape::Section(&GRPC)]),
         )
         .also(&["grpc_service", "service", "rpc"]),
@@ -238,7 +242,7 @@ pub(crate) static PATH: Section = Section {
         Key::new("prefix", "This path and everything below it, by whole segments.", Shape::Text(&PLAIN_PATH)),
         Key::new(
             "template",
-            "A path in which `{name}` is one segment; `/*` at the end is everything below it too.",
+            "A path in which `{name}` matches one segment; `/*` at the end also matches everything below.",
             Shape::Text(&TEMPLATE),
         ),
         Key::new("regex", "A regular expression that the whole path must match.", Shape::Text(&REGEX)),
@@ -248,17 +252,17 @@ pub(crate) static PATH: Section = Section {
 pub(crate) static GRPC: Section = Section {
     name: "grpc",
     noun: "a gRPC match",
-    doc: "Which gRPC calls. The short form is `SERVICE` or `SERVICE/METHOD`.",
+    doc: "Condition on gRPC calls. The short form is `SERVICE` or `SERVICE/METHOD`.",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "service",
-            "The service with its package, such as `shop.Orders`; without it any.",
+            "The service with its package, such as `shop.Orders`. Default: any.",
             Shape::AnyOf(&[Shape::Text(&SERVICE), Shape::Section(&GRPC_NAME)]),
         ),
         Key::new(
             "method",
-            "The method, such as `Place`; without it any.",
+            "The method, such as `Place`. Default: any.",
             Shape::AnyOf(&[Shape::Text(&RPC), Shape::Section(&GRPC_NAME)]),
         ),
     ],
@@ -267,7 +271,7 @@ pub(crate) static GRPC: Section = Section {
 pub(crate) static GRPC_NAME: Section = Section {
     name: "grpc_name",
     noun: "a gRPC name",
-    doc: "What a service or a method must be called. The short form is the exact name.",
+    doc: "Condition on the name of a service or method. The short form is the exact name.",
     choice: Choice::ExactlyOne(&["exact", "regex"]),
     keys: &[
         Key::new("exact", "Exactly this.", Shape::Text(&SERVICE)),
@@ -278,54 +282,57 @@ pub(crate) static GRPC_NAME: Section = Section {
 pub(crate) static CONDITION: Section = Section {
     name: "condition",
     noun: "a condition",
-    doc: "What a header or query value must be. The short form is the exact text, or `true` for any value.",
+    doc: "Condition on a header or query value. The short form is the exact text, or `true` for any value.",
     choice: Choice::ExactlyOne(&["exact", "regex", "present"]),
     keys: &[
         Key::new("exact", "Exactly this.", Shape::Text(&VALUE)),
         Key::new("regex", "A regular expression that the whole value must match.", Shape::Text(&REGEX)),
-        Key::new("present", "Whether it must be there or must not.", Shape::Switch),
+        Key::new("present", "Whether the header or parameter must be present or absent.", Shape::Switch),
     ],
 };
 
 pub(crate) static REWRITE: Section = Section {
     name: "rewrite",
     noun: "a rewrite",
-    doc: "What changes before a request is forwarded. The query is kept.",
+    doc: "Changes to the request before it is forwarded. The query is kept.",
     choice: Choice::AtMostOne(&["path", "prefix", "regex"]),
     keys: &[
         Key::new(
             "path",
-            "The new path; `$1` is a group of the route's own pattern.",
+            "The new path; `$1` is a capture group of the route's own pattern.",
             Shape::Text(&PLAIN_PATH),
         ),
         Key::new("prefix", "Replaces the prefix that matched; `/` removes it.", Shape::Text(&PLAIN_PATH))
             .also(&["strip_prefix", "strip"]),
         Key::new("regex", "Every match in the path is replaced by `replace`.", Shape::Text(&REGEX)),
-        Key::new("replace", "What replaces it; `$1` is a group.", Shape::Text(&REPLACE))
+        Key::new("replace", "The replacement; `$1` is a capture group.", Shape::Text(&REPLACE))
             .also(&["replacement"]),
         Key::new(
             "host",
-            "The `Host` sent upstream; `endpoint` is the endpoint's own.",
+            "The `Host` sent upstream; `endpoint` means the endpoint's own address.",
             Shape::Text(&HOST_REWRITE),
         ),
     ],
 };
 
-const CONNECT: Key = Key::new("connect", "Opening a connection to an endpoint (504).", Shape::Duration);
-const RESPONSE_HEADER: Key =
-    Key::new("response_header", "From the end of the request to the response head (504).", Shape::Duration)
-        .also(&["read", "proxy_read_timeout"]);
+const CONNECT: Key = Key::new("connect", "Time to open a connection to an endpoint (504).", Shape::Duration);
+const RESPONSE_HEADER: Key = Key::new(
+    "response_header",
+    "Time from the end of the request to the response head (504).",
+    Shape::Duration,
+)
+.also(&["read", "proxy_read_timeout"]);
 const RESPONSE_BODY: Key = Key::new(
     "response_body",
-    "Between two reads of a response body (504, or a cut response).",
+    "Time between two reads of a response body (504, or a truncated response).",
     Shape::Duration,
 );
-const TOTAL: Key = Key::new("total", "The whole exchange (504, or a cut response).", Shape::Duration);
+const TOTAL: Key = Key::new("total", "The whole exchange (504, or a truncated response).", Shape::Duration);
 
 pub(crate) static EXCHANGE_TIMEOUTS: Section = Section {
     name: "exchange_timeouts",
     noun: "`timeouts` of an upstream",
-    doc: "Timeouts that an upstream changes.",
+    doc: "Timeouts that an upstream overrides.",
     choice: Choice::Free,
     keys: &[CONNECT, RESPONSE_HEADER, RESPONSE_BODY, TOTAL],
 };
@@ -333,7 +340,7 @@ pub(crate) static EXCHANGE_TIMEOUTS: Section = Section {
 pub(crate) static ROUTE_TIMEOUTS: Section = Section {
     name: "route_timeouts",
     noun: "`timeouts` of a route",
-    doc: "Timeouts that a route changes.",
+    doc: "Timeouts that a route overrides.",
     choice: Choice::Free,
     keys: &[
         CONNECT,
@@ -342,13 +349,14 @@ pub(crate) static ROUTE_TIMEOUTS: Section = Section {
         TOTAL,
         Key::new(
             "idle",
-            "A client connection without a request, once one of this route has ended (closed).",
+            "Idle time of a client connection after a request of this route (closed).",
             Shape::Duration,
         )
         .also(IDLE_ALSO),
         Key::new(
             "age",
-            "The longest age of a client connection that has carried a request of this route: the answer after it is its last.",
+            "Maximum age of a client connection that has carried a request of this route; its next response \
+            is its last.",
             Shape::Duration,
         )
         .also(AGE_ALSO),
@@ -358,39 +366,34 @@ pub(crate) static ROUTE_TIMEOUTS: Section = Section {
 pub(crate) static FALLBACK: Section = Section {
     name: "fallback",
     noun: "a fallback",
-    doc: "What takes the place of errors. With `to` the request goes to another upstream; with `to` and `path` the client gets \
-          a page from there; with `respond` it gets a fixed response.",
+    doc: "A replacement for error responses. With `to` the request goes to another upstream; with `to` and \
+          `path` the client gets a page from there; with `respond` it gets a fixed response.",
     choice: Choice::ExactlyOne(&["to", "respond"]),
     keys: &[
         Key::new(
             "on",
-            "The statuses of the errors, an endpoint's or the gateway's own: 400 to 599, as one or a list.",
+            "Statuses of the replaced errors, an endpoint's or the gateway's own: 400 to 599, one or a list.",
             Shape::OneOrMany(&STATUS_RANGE_SHAPE),
         )
         .or("[502, 503, 504]")
         .also(&["status", "statuses", "code", "codes", "when"]),
-        Key::new("to", "An upstream or an endpoint.", TARGET_TEXT_SHAPE).also(&[
-            "upstream",
-            "service",
-            "backend",
-            "target",
-            "fallback",
-        ]),
+        Key::new("to", "An upstream or an endpoint.", TARGET_TEXT_SHAPE)
+            .also(&["upstream", "service", "backend", "target", "fallback"]),
         Key::new(
             "path",
-            "The path of a page there, which takes the place of the error's body; `{status}` is the error's status.",
+            "Path of a page there, which replaces the error's body; `{status}` is the error's status.",
             Shape::Text(&PAGE_PATH),
         )
         .also(&["query", "uri", "url", "page"]),
         Key::new(
             "status",
-            "The status that goes with the page, in place of the error's.",
+            "Status of the page. Default: the error's status.",
             Shape::Count { min: 200, max: 599, off: false },
         )
         .also(&["response_code", "rewrite_status"]),
         Key::new(
             "respond",
-            "A fixed response: a text, a status or a mapping. Without a status it has the error's.",
+            "A fixed response: a text, a status or a mapping. Its default status is the error's.",
             RESPOND_SHAPE,
         )
         .also(&["body", "return", "response", "direct_response", "text", "html"]),
@@ -400,12 +403,12 @@ pub(crate) static FALLBACK: Section = Section {
 pub(crate) static ROUTE_LIMITS: Section = Section {
     name: "route_limits",
     noun: "`limits` of a route",
-    doc: "Limits that a route changes.",
+    doc: "Limits that a route overrides.",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "body",
-            "Bytes of a request body (413 past it).",
+            "Maximum bytes of a request body (413 beyond it).",
             Shape::Size { min: 0, max: SIZE_MAX, off: false },
         )
         .also(&["client_max_body_size", "body_size", "max_body"]),
@@ -420,12 +423,12 @@ pub(crate) const BUFFER_SHAPE: Shape =
 pub(crate) static BUFFER: Section = Section {
     name: "buffer",
     noun: "`buffer`",
-    doc: "Which bodies are collected: a slow peer then holds no connection on the other side.",
+    doc: "Bodies that are buffered, so that a slow peer does not hold a connection on the other side.",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "request",
-            "The request's: `on`, the most bytes in all, or a mapping.",
+            "The request body: `on`, the maximum bytes in total, or a mapping.",
             Shape::AnyOf(&[
                 Shape::Switch,
                 Shape::Size { min: 1, max: SIZE_MAX, off: true },
@@ -435,7 +438,7 @@ pub(crate) static BUFFER: Section = Section {
         .or("off"),
         Key::new(
             "response",
-            "The response's: `on`, the most bytes in all, or a mapping.",
+            "The response body: `on`, the maximum bytes in total, or a mapping.",
             Shape::AnyOf(&[
                 Shape::Switch,
                 Shape::Size { min: 1, max: SIZE_MAX, off: true },
@@ -449,14 +452,14 @@ pub(crate) static BUFFER: Section = Section {
 pub(crate) static BUFFER_BOUNDS: Section = Section {
     name: "buffer_bounds",
     noun: "a buffer",
-    doc: "How much is collected where.",
+    doc: "Bounds of the buffer.",
     choice: Choice::Free,
     keys: &[
         Key::new("memory", "Bytes kept in memory.", Shape::Size { min: 0, max: 1 << 30, off: false })
             .or("64KiB"),
         Key::new(
             "file",
-            "Further bytes, kept in a temporary file.",
+            "Additional bytes in a temporary file.",
             Shape::Size { min: 0, max: SIZE_MAX, off: true },
         )
         .or("1GiB"),
@@ -466,7 +469,7 @@ pub(crate) static BUFFER_BOUNDS: Section = Section {
 pub(crate) static REDIRECT: Section = Section {
     name: "redirect",
     noun: "a redirect",
-    doc: "Where the client is sent: a whole `to`, or parts; parts that are not given stay as they are.",
+    doc: "A redirect: a complete `to`, or parts. Parts that are not given are kept from the request.",
     choice: Choice::AtMostOne(&["to", "path", "prefix", "regex"]),
     keys: &[
         Key::new("status", "301, 302, 303, 307 or 308.", Shape::Count { min: 301, max: 308, off: false })
@@ -474,7 +477,7 @@ pub(crate) static REDIRECT: Section = Section {
             .also(&["code"]),
         Key::new(
             "to",
-            "A whole `Location`; `$1` is a group of the route's own pattern.",
+            "A complete `Location`; `$1` is a capture group of the route's own pattern.",
             Shape::Text(&LOCATION),
         )
         .also(&["location", "url"]),
@@ -483,12 +486,12 @@ pub(crate) static REDIRECT: Section = Section {
         Key::new("port", "The port.", Shape::Count { min: 1, max: 65_535, off: false }),
         Key::new(
             "path",
-            "The new path; `$1` is a group of the route's own pattern.",
+            "The new path; `$1` is a capture group of the route's own pattern.",
             Shape::Text(&PLAIN_PATH),
         ),
         Key::new("prefix", "Replaces the prefix that matched.", Shape::Text(&PLAIN_PATH)),
         Key::new("regex", "Every match in the path is replaced by `replace`.", Shape::Text(&REGEX)),
-        Key::new("replace", "What replaces it; `$1` is a group.", Shape::Text(&REPLACE))
+        Key::new("replace", "The replacement; `$1` is a capture group.", Shape::Text(&REPLACE))
             .also(&["replacement"]),
     ],
 };

@@ -56,31 +56,30 @@ static ROUTE_SHAPE: Shape = Shape::Section(&ROUTE);
 pub(crate) static ROOT: Section = Section {
     name: "configuration",
     noun: "the configuration",
-    doc: "What a gateway does. A key that begins with `x-` is ignored: a place for anchors.",
+    doc: "The configuration of a gateway. Keys that start with `x-` are ignored, so they can hold YAML \
+        anchors.",
     choice: Choice::Free,
     keys: &[
-        Key::new("listen", "Where to accept connections: one or a list.", Shape::OneOrMany(&ADDRESS_SHAPE))
+        Key::new("listen", "The listeners: one address or a list.", Shape::OneOrMany(&ADDRESS_SHAPE))
             .also(&["listener", "port", "bind", "address", "server", "servers", "http", "entrypoints"]),
         Key::new(
             "workers",
-            "Worker threads. `auto`: the processors that this process may really use.",
+            "Number of worker threads. `auto`: the number of processors that this process may use (affinity \
+            and cgroup quota).",
             Shape::AnyOf(&[Shape::Word(&["auto"]), Shape::Count { min: 1, max: 1024, off: false }]),
         )
         .or("auto")
         .also(&["worker_processes", "threads", "concurrency"]),
         Key::new(
             "admin",
-            "Where the dashboard, metrics, health and the admin API are. A bare port means the loopback address.",
+            "The admin listener, which serves the dashboard, metrics, health and the admin API. A bare port \
+            means the loopback address.",
             Shape::AnyOf(&[Shape::Off, Shape::Text(&ADMIN_ADDRESS), Shape::Port, Shape::Section(&ADMIN)]),
         )
         .or("127.0.0.1:9901"),
-        Key::new(
-            "access_log",
-            "A line for each request, in one log or several.",
-            ACCESS_LOG_SHAPE,
-        )
-        .or("off")
-        .also(&["log", "logs", "accesslog", "access_logs"]),
+        Key::new("access_log", "One or several logs with a line per request.", ACCESS_LOG_SHAPE)
+            .or("off")
+            .also(&["log", "logs", "accesslog", "access_logs"]),
         Key::new(
             "request_id",
             "An id for each request, sent upstream and logged.",
@@ -88,66 +87,80 @@ pub(crate) static ROOT: Section = Section {
         )
         .or("off"),
         Key::new("metrics", "Whether statistics are kept.", Shape::Switch).or("on"),
-        Key::new("forwarded", "What is said to the upstream about the client.", Shape::Section(&FORWARDED)),
+        Key::new(
+            "forwarded",
+            "Fields that tell the upstream about the client and the proxies in between.",
+            Shape::Section(&FORWARDED),
+        ),
         Key::new("limits", "Sizes and counts that a peer may not exceed.", Shape::Section(&LIMITS)),
-        Key::new("timeouts", "How long the gateway waits, and for what.", Shape::Section(&TIMEOUTS))
-            .also(&["timeout"]),
+        Key::new("timeouts", "Timeouts.", Shape::Section(&TIMEOUTS)).also(&["timeout"]),
         Key::new(
             "buffer",
-            "Whether bodies are collected before they are passed on, on every route that does not say otherwise: `on` \
-             collects both, `request` and `response` one of them.",
+            "Whether bodies are buffered before they are passed on, unless a route overrides it: `on` \
+            buffers both directions, `request` or `response` one of them.",
             BUFFER_SHAPE,
         )
         .or("off")
         .also(&["buffering", "proxy_request_buffering", "request_buffering"]),
-        Key::new("paths", "What the ambiguous bytes of a path mean.", Shape::Section(&PATHS)),
-        Key::new("errors", "Bodies of the gateway's own error answers.", Shape::Section(&ERRORS)),
+        Key::new("paths", "How ambiguous bytes of a path are treated.", Shape::Section(&PATHS)),
+        Key::new("errors", "Bodies of the gateway's own error responses.", Shape::Section(&ERRORS)),
         Key::new(
             "overload",
-            "What of the process's own means is guarded: past a bound new work is shed before old work breaks.",
+            "Bounds on the process's memory and file descriptors. Beyond a bound the gateway sheds new work \
+            before old work fails.",
             Shape::Section(&OVERLOAD),
         )
         .also(&["overload_manager", "shedding", "guards"]),
-        Key::new("consumers", "Who is known, and by what.", Shape::MapOf(&CONSUMER_VALUE)).also(&[
-            "consumer",
-            "users",
-            "clients",
-        ]),
+        Key::new(
+            "consumers",
+            "Known consumers and their credentials, by name.",
+            Shape::MapOf(&CONSUMER_VALUE),
+        )
+        .also(&["consumer", "users", "clients"]),
         Key::new(
             "certificates",
-            "Certificates for every listener with `tls`, or for some, by name.",
+            "Certificates by name, for every listener with `tls` or for some of them.",
             Shape::MapOf(&NAMED_CERTIFICATE_VALUE),
         )
         .also(&["certificate", "certs", "ssls"]),
-        Key::new("policies", POLICIES_DOC, Shape::Section(&POLICIES))
-            .also(&["policy", "plugins", "middlewares", "filters", "http_filters"]),
+        Key::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)).also(&[
+            "policy",
+            "plugins",
+            "middlewares",
+            "filters",
+            "http_filters",
+        ]),
         Key::new(
             "policy_sets",
-            "Policies by name, for every place that names them in `use`.",
+            "Named sets of policies, which other places refer to with `use`.",
             Shape::MapOf(&POLICY_SET_VALUE),
         )
         .also(&["policy_set", "policies_sets", "plugin_configs", "shared_policies"]),
         Key::new(
             "store",
-            "The file in which the resources are kept that the admin API writes.",
+            "The file that stores the resources written through the admin API.",
             Shape::AnyOf(&[Shape::Text(&STORE_PATH), Shape::Section(&STORE)]),
         )
         .also(&["database", "db", "storage"]),
         Key::new(
             "etcd",
-            "The etcd in which several gateways share the resources that the admin API writes, in place of \
-             `store`.",
-            Shape::AnyOf(&[Shape::Section(&ETCD), Shape::Text(&ETCD_ENDPOINT), Shape::ListOf(&ETCD_ENDPOINT_SHAPE)]),
+            "The etcd that shares the resources written through the admin API between several gateways; \
+            replaces `store`.",
+            Shape::AnyOf(&[
+                Shape::Section(&ETCD),
+                Shape::Text(&ETCD_ENDPOINT),
+                Shape::ListOf(&ETCD_ENDPOINT_SHAPE),
+            ]),
         ),
         Key::new(
             "zone",
-            "The zone that this gateway is in; endpoints of the same zone are preferred.",
+            "The zone of this gateway; endpoints of the same zone are preferred.",
             Shape::Text(&ZONE),
         )
         .also(&["locality", "region", "az", "availability_zone"]),
         Key::new(
             "watch",
-            "Whether the files are watched, and loaded anew when one changes.",
+            "Whether the gateway watches its files and reloads when one changes.",
             Shape::Switch,
         )
         .or("off")
@@ -158,7 +171,7 @@ pub(crate) static ROOT: Section = Section {
             Shape::OneOrMany(&PATTERN_SHAPE),
         )
         .also(&["includes", "import"]),
-        Key::new("routes", "What is done with which requests.", Shape::ListOf(&ROUTE_SHAPE)).also(&[
+        Key::new("routes", "The routes.", Shape::ListOf(&ROUTE_SHAPE)).also(&[
             "route",
             "locations",
             "location",
@@ -178,17 +191,17 @@ pub(crate) static LISTENER: Section = Section {
         Key::new("bind", "The address.", Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port]))
             .required()
             .also(&["address", "listen", "port"]),
-        Key::new("mode", "The mode of the socket's file, where `bind` is a socket.", Shape::Text(&MODE))
+        Key::new("mode", "The mode of the socket file, if `bind` is a Unix socket.", Shape::Text(&MODE))
             .or("666")
             .also(&["permissions", "socket_mode"]),
         Key::new(
             "owner",
-            "The owner of the socket's file: names or numbers. Default: the user and group of the process.",
+            "The owner of the socket file, as names or numbers. Default: the user and group of the process.",
             Shape::Text(&OWNER),
         )
         .also(&["user", "group", "socket_owner"]),
         Key::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)),
-        Key::new("tls", "TLS: with which certificates.", Shape::Section(&TLS)).also(&[
+        Key::new("tls", "TLS, with its certificates.", Shape::Section(&TLS)).also(&[
             "ssl",
             "https",
             "certificate",
@@ -196,35 +209,37 @@ pub(crate) static LISTENER: Section = Section {
         ]),
         Key::new(
             "http2",
-            "Whether clients may speak HTTP/2, beside HTTP/1 or `only` that.",
+            "Whether clients may use HTTP/2: `on` in addition to HTTP/1, `only` instead of it.",
             Shape::Word(&["on", "off", "only"]),
         )
         .or("on")
         .also(&["h2", "h2c", "protocols"]),
         Key::new(
             "redirect_to_https",
-            "Whether every request is sent to `https`, host and path kept.",
+            "Whether every request is redirected to `https` with the same host and path.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&REDIRECT_TO_HTTPS)]),
         )
         .or("off")
         .also(&["https_redirect", "force_https", "redirect", "ssl_redirect", "redirect_https"]),
         Key::new(
             "half_close",
-            "Whether an HTTP/1 client that closes its half of the connection (FIN, or TLS's close_notify) still gets its answers. \
-             `off`: the client has left, and its request is cancelled.",
+            "Whether an HTTP/1 client that closes its half of the connection (FIN, or TLS's close_notify) \
+            still gets its responses. `off`: the gateway treats the close as an abort and cancels the \
+            request.",
             Shape::Switch,
         )
         .or("off")
-        .also(&["enable_half_close", "allow_half_close", "ignore_client_abort", "proxy_ignore_client_abort"]),
-        Key::new(
-            "timeouts",
-            "Timeouts that differ from the gateway's.",
-            Shape::Section(&LISTENER_TIMEOUTS),
-        )
-        .also(&["timeout", "idle_timeout", "max_connection_age"]),
+        .also(&[
+            "enable_half_close",
+            "allow_half_close",
+            "ignore_client_abort",
+            "proxy_ignore_client_abort",
+        ]),
+        Key::new("timeouts", "Overrides of the gateway's timeouts.", Shape::Section(&LISTENER_TIMEOUTS))
+            .also(&["timeout", "idle_timeout", "max_connection_age"]),
         Key::new(
             "proxy_protocol",
-            "Proxies in front whose connections begin with a PROXY protocol header (version 1 or 2), before TLS.",
+            "Peers whose connections start with a PROXY protocol header (version 1 or 2), before TLS.",
             Shape::OneOrMany(&PROXIES_SHAPE),
         )
         .or("[]")
@@ -233,7 +248,7 @@ pub(crate) static LISTENER: Section = Section {
 };
 
 static PROXIES: Text = Text {
-    expected: "who sends the header: an address or a block of them such as `10.0.0.0/8`",
+    expected: "the sender of the header: an address or a block of addresses such as `10.0.0.0/8`",
     pattern: Some(r"^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$"),
     loose: false,
 };
@@ -242,12 +257,12 @@ static PROXIES_SHAPE: Shape = Shape::Text(&PROXIES);
 pub(crate) static REDIRECT_TO_HTTPS: Section = Section {
     name: "redirect_to_https",
     noun: "`redirect_to_https`",
-    doc: "How requests that come in plain text are sent to `https`.",
+    doc: "How plain-text requests are redirected to `https`.",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "status",
-            "301, 302, 307 or 308; with the last two the method stays.",
+            "301, 302, 307 or 308; the last two keep the method.",
             Shape::Count { min: 301, max: 308, off: false },
         )
         .or("308")
@@ -262,12 +277,16 @@ pub(crate) static STORE: Section = Section {
     doc: "The embedded store of the admin API.",
     choice: Choice::Free,
     keys: &[
-        Key::new("path", "Its file, which is made if it is not there.", Shape::Text(&STORE_PATH))
-            .required()
-            .also(&["file", "to"]),
+        Key::new(
+            "path",
+            "Path of its file, which is created if it does not exist.",
+            Shape::Text(&STORE_PATH),
+        )
+        .required()
+        .also(&["file", "to"]),
         Key::new(
             "history",
-            "How many versions its history keeps.",
+            "Number of versions in its history.",
             Shape::Count { min: 1, max: 10_000_000, off: false },
         )
         .or("10000")
@@ -278,12 +297,12 @@ pub(crate) static STORE: Section = Section {
 pub(crate) static REQUEST_ID: Section = Section {
     name: "request_id",
     noun: "`request_id`",
-    doc: "Request ids; writing this mapping switches them on.",
+    doc: "Request ids. The mapping itself switches them on.",
     choice: Choice::Free,
     keys: &[
         Key::new("enabled", "Whether requests get an id.", Shape::Switch).or("on"),
         Key::new("header", "The header field that carries it.", Shape::Text(&HEADER_NAME)).or("X-Request-Id"),
-        Key::new("accept", "Whether an id that the client sent is passed on.", Shape::Switch).or("on"),
+        Key::new("accept", "Whether an id from the client is passed on.", Shape::Switch).or("on"),
     ],
 };
 
@@ -292,7 +311,7 @@ static HEADER_NAME_SHAPE: Shape = Shape::Text(&HEADER_NAME);
 pub(crate) static FORWARDED: Section = Section {
     name: "forwarded",
     noun: "`forwarded`",
-    doc: "What is said to the upstream about the client.",
+    doc: "Fields that tell the upstream about the client and the proxies in between.",
     choice: Choice::Free,
     keys: &[
         Key::new("x_forwarded", "`X-Forwarded-For`, `-Proto` and `-Host`.", Shape::Switch).or("on"),
@@ -305,31 +324,32 @@ pub(crate) static FORWARDED: Section = Section {
         .or("off"),
         Key::new(
             "trusted_proxies",
-            "Peers whose own forwarding fields are appended to rather than replaced.",
+            "Trusted peers: the gateway appends to their forwarding fields, and replaces those of all \
+            others.",
             Shape::OneOrMany(&CIDR_SHAPE),
         )
         .or("[]")
         .also(&["trusted", "real_ip_from", "set_real_ip_from"]),
         Key::new(
             "keep",
-            "Fields that are kept from any peer, of those that services believe to come from a proxy and that the gateway \
-             removes (`X-Forwarded-Prefix`, `X-Original-URL`).",
+            "Exceptions from the removal of proxy fields: these fields are passed on from any peer, for \
+            example `X-Forwarded-Prefix` or `X-Original-URL`.",
             Shape::OneOrMany(&HEADER_NAME_SHAPE),
         )
         .or("[]")
         .also(&["pass", "allow", "except"]),
         Key::new(
             "client_certificate",
-            "Fields that tell of the certificate that a client has shown: each name, and what it holds; `on` is \
-             `Client-Cert` (RFC 9440).",
+            "Fields that describe the client's certificate: each field's name and the part that it carries. \
+            `on` is `Client-Cert` (RFC 9440).",
             Shape::AnyOf(&[Shape::Switch, Shape::MapOf(&CERTIFICATE_PART)]),
         )
         .or("off")
         .also(&["client_cert", "forward_client_cert_details", "passTLSClientCert", "xfcc"]),
         Key::new(
             "cdn_loop",
-            "Requests to which the gateway adds its `CDN-Loop` (RFC 8586): `own`, those to its own addresses, or `always`, \
-             which also finds loops through other gateways.",
+            "Requests to which the gateway adds `CDN-Loop` (RFC 8586): `own`, only requests to its own \
+            addresses; `always`, every request, which also detects loops through other gateways.",
             Shape::Word(&["own", "always"]),
         )
         .or("own"),
@@ -343,11 +363,12 @@ static CERTIFICATE_PART: Shape =
 const LONGEST_GRACE: Duration = Duration::from_secs(3600);
 const RATE_MAX: u64 = 1 << 30;
 pub(crate) const RATE: Shape = Shape::Size { min: 1, max: RATE_MAX, off: true };
-pub(crate) const BODY_RATE_DOC: &str = "Bytes a second of a request body that a client has to send while the gateway waits for it (408 below it).";
+pub(crate) const BODY_RATE_DOC: &str =
+    "Minimum bytes per second of a request body while the gateway waits for the client (408 below it).";
 pub(crate) const BODY_RATE_ALSO: &[&str] =
     &["min_body_rate", "minrate", "min_request_body_data_rate", "request_rate", "upload_rate"];
-pub(crate) const RESPONSE_RATE_DOC: &str =
-    "Bytes a second of a response that a client has to take while the gateway waits for it (reset below it).";
+pub(crate) const RESPONSE_RATE_DOC: &str = "Minimum bytes per second of a response that the client must read \
+    while the gateway waits to write (reset below it).";
 pub(crate) const RESPONSE_RATE_ALSO: &[&str] =
     &["min_response_rate", "min_response_data_rate", "send_rate", "download_rate"];
 
@@ -359,25 +380,25 @@ pub(crate) static LIMITS: Section = Section {
     keys: &[
         Key::new(
             "request_line",
-            "Bytes of the request line (414 past it).",
+            "Maximum bytes of the request line (414 beyond it).",
             Shape::Size { min: 256, max: HEAD_MAX, off: false },
         )
         .or("8KiB"),
         Key::new(
             "headers",
-            "Bytes of a whole head (431 past it, 502 for a response).",
+            "Maximum bytes of a whole message head (431 for a request, 502 for a response).",
             Shape::Size { min: 1024, max: HEAD_MAX, off: false },
         )
         .or("32KiB"),
         Key::new(
             "header_count",
-            "Header fields in a head (431 past it, 502 for a response).",
+            "Maximum number of header fields in a message head (431 for a request, 502 for a response).",
             Shape::Count { min: 8, max: 10_000, off: false },
         )
         .or("100"),
         Key::new(
             "body",
-            "Bytes of a request body (413 past it).",
+            "Maximum bytes of a request body (413 beyond it).",
             Shape::Size { min: 0, max: SIZE_MAX, off: true },
         )
         .or("off")
@@ -386,41 +407,41 @@ pub(crate) static LIMITS: Section = Section {
         Key::new("response_rate", RESPONSE_RATE_DOC, RATE).or("240").also(RESPONSE_RATE_ALSO),
         Key::new(
             "rate_grace",
-            "How long a client may fall short of `body_rate` or `response_rate` at the start.",
+            "How long a client may stay below `body_rate` or `response_rate` at the start.",
             Shape::Time { min: Duration::from_millis(100), max: LONGEST_GRACE, off: false },
         )
         .or("10s")
         .also(&["body_grace", "grace_period", "grace"]),
         Key::new(
             "connections",
-            "Client connections of the whole process; past it a new one is answered 503.",
+            "Maximum number of client connections of the process; beyond it a new one gets 503.",
             Shape::Count { min: 1, max: u64::MAX, off: true },
         )
         .or("off")
         .also(&["max_connections", "maxconn"]),
         Key::new(
             "requests_per_connection",
-            "Requests that one client connection may carry.",
+            "Maximum number of requests per client connection.",
             Shape::Count { min: 1, max: u64::MAX, off: true },
         )
         .or("off"),
         Key::new(
             "http2_streams",
-            "Requests of one HTTP/2 connection at once; more are refused.",
+            "Maximum number of concurrent streams per HTTP/2 connection; further ones are refused.",
             Shape::Count { min: 1, max: 10_000, off: false },
         )
         .or("100")
         .also(&["max_concurrent_streams", "http2_max_concurrent_streams", "streams"]),
         Key::new(
             "http2_window",
-            "Bytes of a request's body that an HTTP/2 client may send ahead; twice as many for all of a connection.",
+            "Receive window of an HTTP/2 stream in bytes; the connection's window is twice as large.",
             Shape::Size { min: 16 << 10, max: 16 << 20, off: false },
         )
         .or("64KiB")
         .also(&["initial_window_size", "initial_stream_window_size", "http2_initial_window_size"]),
         Key::new(
             "loops",
-            "How often a request may come back to this gateway because the gateway sent it (508 past it).",
+            "How often one request may return to this gateway through its own forwarding (508 beyond it).",
             Shape::Count { min: 0, max: 100, off: false },
         )
         .or("2")
@@ -434,7 +455,7 @@ pub(crate) const AGE_ALSO: &[&str] =
 
 const AGE: Key = Key::new(
     "age",
-    "The longest age of a client connection: the answer after it is its last (`Connection: close`, GOAWAY).",
+    "Maximum age of a client connection; its next response is its last (`Connection: close`, GOAWAY).",
     Shape::Duration,
 )
 .also(AGE_ALSO);
@@ -442,10 +463,10 @@ const AGE: Key = Key::new(
 pub(crate) static LISTENER_TIMEOUTS: Section = Section {
     name: "listener_timeouts",
     noun: "`timeouts` of a listener",
-    doc: "Timeouts that a listener changes.",
+    doc: "Timeouts that a listener overrides.",
     choice: Choice::Free,
     keys: &[
-        Key::new("idle", "A client connection without a request (closed).", Shape::Duration).also(IDLE_ALSO),
+        Key::new("idle", "Idle time of a client connection (closed).", Shape::Duration).also(IDLE_ALSO),
         AGE,
     ],
 };
@@ -453,49 +474,56 @@ pub(crate) static LISTENER_TIMEOUTS: Section = Section {
 pub(crate) static TIMEOUTS: Section = Section {
     name: "timeouts",
     noun: "`timeouts`",
-    doc: "How long the gateway waits, and for what.",
+    doc: "Timeouts.",
     choice: Choice::Free,
     keys: &[
         Key::new("header", "From the first byte of a request head to its end (408).", Shape::Duration)
             .or("10s"),
         Key::new("body", "Between two reads of a request body (408).", Shape::Duration).or("60s"),
-        Key::new("idle", "A client connection without a request (closed).", Shape::Duration)
-            .or("75s")
-            .also(&["keepalive", "keepalive_timeout", "keep_alive"]),
+        Key::new("idle", "Idle time of a client connection (closed).", Shape::Duration).or("75s").also(&[
+            "keepalive",
+            "keepalive_timeout",
+            "keep_alive",
+        ]),
         AGE.or("off"),
-        Key::new("write", "A client that takes no byte of a response (reset).", Shape::Duration).or("60s"),
-        Key::new("connect", "Opening a connection to an endpoint (504).", Shape::Duration).or("5s"),
+        Key::new("write", "Time during which a client reads no byte of a response (reset).", Shape::Duration)
+            .or("60s"),
+        Key::new("connect", "Time to open a connection to an endpoint (504).", Shape::Duration).or("5s"),
         Key::new(
             "response_header",
-            "From the end of the request to the response head (504).",
+            "Time from the end of the request to the response head (504).",
             Shape::Duration,
         )
         .or("60s")
         .also(&["read", "proxy_read_timeout"]),
         Key::new(
             "response_body",
-            "Between two reads of a response body (504, or a cut response).",
+            "Time between two reads of a response body (504, or a truncated response).",
             Shape::Duration,
         )
         .or("60s"),
-        Key::new("total", "The whole exchange (504, or a cut response).", Shape::Duration).or("off"),
+        Key::new("total", "The whole exchange (504, or a truncated response).", Shape::Duration).or("off"),
         Key::new(
             "upgraded",
-            "An upgraded connection without a byte in either direction (closed).",
+            "Idle time of an upgraded connection, in both directions (closed).",
             Shape::Duration,
         )
         .or("1h")
         .also(&["websocket", "tunnel"]),
         Key::new(
             "drain_delay",
-            "From SIGTERM, when readiness ends, until the listening sockets close.",
+            "Time from SIGTERM, when readiness starts to fail, until the listening sockets close.",
             Shape::Duration,
         )
         .or("off"),
-        Key::new("drain", "Requests in flight at SIGTERM.", Shape::Duration).or("30s"),
-        Key::new("takeover", "A new process, at an upgrade, until its workers run.", Shape::Duration)
-            .or("30s"),
-        Key::new("handshake", "A client's TLS handshake.", Shape::Duration)
+        Key::new("drain", "Time for in-flight requests after SIGTERM.", Shape::Duration).or("30s"),
+        Key::new(
+            "takeover",
+            "At a binary upgrade: time within which the workers of the new process must start.",
+            Shape::Duration,
+        )
+        .or("30s"),
+        Key::new("handshake", "Time for a client's TLS handshake.", Shape::Duration)
             .or("10s")
             .also(&["tls_handshake", "ssl_handshake_timeout"]),
     ],
@@ -504,19 +532,20 @@ pub(crate) static TIMEOUTS: Section = Section {
 pub(crate) static PATHS: Section = Section {
     name: "paths",
     noun: "`paths`",
-    doc: "What the ambiguous bytes of a path mean.",
+    doc: "How ambiguous bytes of a path are treated.",
     choice: Choice::Free,
     keys: &[
-        Key::new("merge_slashes", "`//` becomes `/`.", Shape::Switch).or("on"),
+        Key::new("merge_slashes", "Whether `//` is merged into `/`.", Shape::Switch).or("on"),
         Key::new(
             "encoded_slash",
-            "`%2F` and `%5C`: refused with 400, or kept as data that separates no segments.",
+            "`%2F` and `%5C`: rejected with 400, or kept as data that does not separate segments.",
             Shape::Word(&["reject", "keep"]),
         )
         .or("reject"),
         Key::new(
             "semicolon",
-            "`;` and `%3B`: kept as data, or refused with 400, for origins that cut path parameters off.",
+            "`;` and `%3B`: kept as data, or rejected with 400 to protect origins that strip path \
+            parameters.",
             Shape::Word(&["keep", "reject"]),
         )
         .or("keep")
@@ -527,7 +556,8 @@ pub(crate) static PATHS: Section = Section {
 pub(crate) static ERRORS: Section = Section {
     name: "errors",
     noun: "`errors`",
-    doc: "Bodies of the gateway's own error answers; `{status}`, `{title}`, `{reason}` and `{request_id}` are filled in.",
+    doc: "Bodies of the gateway's own error responses; `{status}`, `{title}`, `{reason}` and `{request_id}` \
+        are filled in.",
     choice: Choice::Free,
     keys: &[
         Key::new("json", "For clients that accept JSON.", Shape::Text(&BODY)),
@@ -539,7 +569,8 @@ pub(crate) static ERRORS: Section = Section {
 pub(crate) static OVERLOAD: Section = Section {
     name: "overload",
     noun: "`overload`",
-    doc: "What of the process's own means is guarded. Past a bound new work is shed before old work breaks.",
+    doc: "Bounds on the process's memory and file descriptors. Beyond a bound the gateway sheds new work \
+        before old work fails.",
     choice: Choice::Free,
     keys: &[
         Key::new(
@@ -554,14 +585,15 @@ pub(crate) static OVERLOAD: Section = Section {
         .also(&["max_memory", "max_heap_size_bytes", "rss"]),
         Key::new(
             "files",
-            "Percentage of the process's file descriptors from which on no new client connection is taken in.",
+            "Percentage of the process's file descriptors at which the gateway stops accepting client \
+            connections.",
             Shape::Percent { min: 1, max: 100, off: false },
         )
         .or("95%")
         .also(&["file_descriptors", "fds", "descriptors", "open_files"]),
         Key::new(
             "shed_from",
-            "Percentage of a bound from which on requests of low priority are shed.",
+            "Percentage of a bound at which low-priority requests are shed.",
             Shape::Percent { min: 1, max: 100, off: false },
         )
         .or("90%")

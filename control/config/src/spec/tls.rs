@@ -18,7 +18,7 @@ static SERVER_NAME: Text = Text {
 static CERTIFICATE_SHAPE: Shape = Shape::Section(&CERTIFICATE);
 
 static PEM_OR_TEXT: Text = Text {
-    expected: "the path of a file such as `/etc/tollgate/example.com.pem`, or what it would hold (`-----BEGIN ...`)",
+    expected: "the path of a file such as `/etc/tollgate/example.com.pem`, or PEM text (`-----BEGIN ...`)",
     pattern: Some("."),
     loose: false,
 };
@@ -27,13 +27,14 @@ pub(crate) static NAMED_CERTIFICATE_VALUE: Shape = Shape::Section(&NAMED_CERTIFI
 
 const CHAIN: Key = Key::new(
     "certificate",
-    "A PEM file: the certificate, and those between it and a root. Relative to the file that names it.",
+    "A PEM file: the certificate, followed by the certificates between it and a root. Relative to the file \
+    that names it.",
     Shape::Text(&PEM),
 )
 .also(&["cert", "chain", "crt", "ssl_certificate", "cert_file", "certFile"]);
 const KEY: Key = Key::new(
     "key",
-    "A PEM file with the certificate's private key; default: the file of the certificate.",
+    "A PEM file with the certificate's private key. Default: the certificate's file.",
     Shape::Text(&PEM),
 )
 .also(&["private_key", "ssl_certificate_key", "key_file", "keyFile"]);
@@ -48,16 +49,20 @@ pub(crate) static TLS: Section = Section {
         KEY,
         Key::new(
             "certificates",
-            "Several certificates: a client gets the one that is for the host that it names, else the first.",
+            "Several certificates: a client gets the one for its server name, otherwise the first.",
             Shape::ListOf(&CERTIFICATE_SHAPE),
         )
         .also(&["certs"]),
-        Key::new("min_version", "The oldest version that is spoken.", Shape::Text(&VERSION))
-            .or("1.2")
-            .also(&["version", "versions", "protocols", "ssl_protocols", "minVersion"]),
+        Key::new("min_version", "The oldest accepted version.", Shape::Text(&VERSION)).or("1.2").also(&[
+            "version",
+            "versions",
+            "protocols",
+            "ssl_protocols",
+            "minVersion",
+        ]),
         Key::new(
             "client_certificates",
-            "Certificates that clients show.",
+            "Verification of client certificates.",
             Shape::Section(&CLIENT_CERTIFICATES),
         )
         .also(&[
@@ -70,7 +75,7 @@ pub(crate) static TLS: Section = Section {
         ]),
         Key::new(
             "strict_transport_security",
-            "What browsers are told: to use `https` only.",
+            "Sends `Strict-Transport-Security`, so that browsers use only `https`.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&STRICT_TRANSPORT_SECURITY)]),
         )
         .or("off")
@@ -84,20 +89,20 @@ const LONGEST_AGE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 pub(crate) static STRICT_TRANSPORT_SECURITY: Section = Section {
     name: "strict_transport_security",
     noun: "`strict_transport_security`",
-    doc: "What browsers are told (RFC 6797).",
+    doc: "The `Strict-Transport-Security` field (RFC 6797).",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "max_age",
-            "For how long they use `https` only; `0s` takes it back.",
+            "How long browsers use only `https`; `0s` revokes it.",
             Shape::Time { min: Duration::ZERO, max: LONGEST_AGE, off: false },
         )
         .or("365d")
         .also(&["maxAge", "max-age", "age", "stsSeconds"]),
-        Key::new("include_subdomains", "Whether that holds for every host below too.", Shape::Switch)
+        Key::new("include_subdomains", "Whether it also covers every subdomain.", Shape::Switch)
             .or("off")
             .also(&["includeSubDomains", "subdomains", "stsIncludeSubdomains"]),
-        Key::new("preload", "Whether browsers may have it built in.", Shape::Switch)
+        Key::new("preload", "Whether browsers may preload it (hstspreload.org).", Shape::Switch)
             .or("off")
             .also(&["stsPreload"]),
     ],
@@ -114,25 +119,25 @@ pub(crate) static CERTIFICATE: Section = Section {
 pub(crate) static NAMED_CERTIFICATE: Section = Section {
     name: "named_certificate",
     noun: "a certificate",
-    doc: "A certificate with its key, for listeners with `tls`, beside their own.",
+    doc: "A certificate with its key, for listeners with `tls`, in addition to their own.",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "certificate",
-            "A PEM file, or what it would hold: the certificate, and those between it and a root.",
+            "A PEM file or PEM text: the certificate, followed by the certificates between it and a root.",
             Shape::Text(&PEM_OR_TEXT),
         )
         .required()
         .also(&["cert", "chain", "crt", "ssl_certificate", "cert_file", "certFile"]),
         Key::new(
             "key",
-            "A PEM file, or what it would hold: the certificate's private key; default: that of `certificate`.",
+            "A PEM file or PEM text with the certificate's private key. Default: the value of `certificate`.",
             Shape::Text(&PEM_OR_TEXT),
         )
         .also(&["private_key", "ssl_certificate_key", "key_file", "keyFile"]),
         Key::new(
             "listeners",
-            "The addresses of the listeners that it is for, as `listen` has them; default: every one with `tls`.",
+            "Addresses of the listeners that use it, as in `listen`. Default: every listener with `tls`.",
             Shape::OneOrMany(&LISTENER_ADDRESS),
         )
         .also(&["listener", "listen", "bind", "for"]),
@@ -142,15 +147,20 @@ pub(crate) static NAMED_CERTIFICATE: Section = Section {
 pub(crate) static CLIENT_CERTIFICATES: Section = Section {
     name: "client_certificates",
     noun: "`client_certificates`",
-    doc: "Certificates that clients show.",
+    doc: "Verification of client certificates.",
     choice: Choice::Free,
     keys: &[
-        Key::new("ca", "A PEM file with the authorities that may have signed them.", Shape::Text(&PEM))
-            .required()
-            .also(&["cas", "ca_file", "trust", "client_ca", "caFile"]),
+        Key::new(
+            "ca",
+            "A PEM file of CA certificates, one of which must have signed them.",
+            Shape::Text(&PEM),
+        )
+        .required()
+        .also(&["cas", "ca_file", "trust", "client_ca", "caFile"]),
         Key::new(
             "mode",
-            "`required`: a client without one is refused. `optional`: one that it shows must be good.",
+            "`required`: a client without a certificate is rejected. `optional`: a client may send none, but \
+            one that it sends must be valid.",
             Shape::Word(&["required", "optional"]),
         )
         .or("required")
@@ -161,27 +171,27 @@ pub(crate) static CLIENT_CERTIFICATES: Section = Section {
 pub(crate) static UPSTREAM_TLS: Section = Section {
     name: "upstream_tls",
     noun: "`tls`",
-    doc: "TLS towards the endpoints of an upstream, whose addresses begin with `https://`.",
+    doc: "TLS settings for endpoints whose addresses start with `https://`.",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "ca",
-            "A PEM file with the authorities for the endpoints' certificates. Default: the authorities that the \
-             system trusts.",
+            "A PEM file of CA certificates that verify the endpoints' certificates. Default: the system's \
+            trust store.",
             Shape::Text(&PEM),
         )
         .also(&["cas", "ca_file", "trust", "trusted_ca", "caFile", "proxy_ssl_trusted_certificate"]),
         Key::new(
             "server_name",
-            "The name that the endpoints are asked for (SNI) and their certificates must hold; default: each \
-             one's own host.",
+            "The name that is sent as SNI and that the endpoints' certificates must contain. Default: each \
+            endpoint's own host.",
             Shape::Text(&SERVER_NAME),
         )
         .also(&["host", "name", "serverName", "proxy_ssl_name"]),
         Key::new(
             "sni",
-            "The name in the handshake (SNI), if it differs from the name that the endpoints' certificates must hold; `off`: \
-             none.",
+            "The server name to send (SNI), if it differs from the name that the certificates must contain; \
+            `off`: none.",
             Shape::AnyOf(&[Shape::Off, Shape::Text(&SERVER_NAME)]),
         )
         .also(&["server_name_indication", "proxy_ssl_server_name"]),

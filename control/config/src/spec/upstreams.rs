@@ -50,7 +50,7 @@ const WEIGHT: Shape = Shape::Count { min: 0, max: 1_000_000, off: false };
 pub(crate) static TARGET: Section = Section {
     name: "target",
     noun: "a target",
-    doc: "One place that requests may go to.",
+    doc: "A weighted destination of requests.",
     choice: Choice::ExactlyOne(&["address", "upstream"]),
     keys: &[
         Key::new("address", "An endpoint.", Shape::Text(&ENDPOINT_TEXT))
@@ -72,21 +72,22 @@ pub(crate) static ENDPOINT: Section = Section {
         Key::new("weight", "Share of the requests; 0 takes none.", WEIGHT).or("1"),
         Key::new(
             "drain",
-            "Whether it is taken out: new requests go elsewhere, what is under way ends.",
+            "Whether it is drained: new requests go elsewhere, and active ones finish.",
             Shape::Switch,
         )
         .or("off")
         .also(&["maintenance", "down", "disabled", "draining"]),
         Key::new(
             "priority",
-            "0 is used first; a higher one when too few of the lower ones are healthy.",
+            "Endpoints with 0 are used first; a higher number is used if too few endpoints with lower \
+            numbers are healthy.",
             Shape::Count { min: 0, max: 255, off: false },
         )
         .or("0")
         .also(&["backup", "failover", "tier"]),
         Key::new(
             "zone",
-            "The zone that it is in; those in the gateway's own `zone` are preferred.",
+            "Its zone; endpoints in the gateway's own `zone` are preferred.",
             Shape::Text(&ZONE),
         )
         .also(&["locality", "az", "availability_zone", "region"]),
@@ -96,24 +97,24 @@ pub(crate) static ENDPOINT: Section = Section {
 pub(crate) static UPSTREAM: Section = Section {
     name: "upstream",
     noun: "an upstream",
-    doc: "Endpoints under a name. The endpoints alone are its short form.",
+    doc: "A named group of endpoints. The short form is the list of endpoints.",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "endpoints",
-            "Its endpoints: one or a list. Required, unless some are discovered.",
+            "Its endpoints: one or a list. Required without `discover`.",
             Shape::OneOrMany(&ENDPOINT_SHAPE),
         )
         .also(&["endpoint", "servers", "server", "nodes", "targets", "address", "addresses", "to"]),
         Key::new(
             "discover",
-            "Where further endpoints are looked up, again and again.",
+            "Source of additional endpoints, which the gateway looks up repeatedly.",
             Shape::AnyOf(&[Shape::Text(&DISCOVER_TEXT), Shape::Section(&DISCOVER)]),
         )
         .also(&["discovery", "service_discovery", "resolve", "resolver", "dns", "srv", "file"]),
         Key::new(
             "balance",
-            "Which endpoint takes a request.",
+            "Load balancing.",
             Shape::AnyOf(&[Shape::Word(BALANCE_POLICIES), Shape::Section(&BALANCE)]),
         )
         .or("round_robin")
@@ -134,49 +135,44 @@ pub(crate) static UPSTREAM: Section = Section {
             "ip_hash",
             "slow_start",
         ]),
-        Key::new("limits", "What is never exceeded, over all workers.", Shape::Section(&UPSTREAM_LIMITS))
-            .also(&[
-                "limit",
-                "caps",
-                "circuit_breakers",
-                "thresholds",
-                "max_conns",
-                "max_connections",
-                "maxconn",
-                "max_requests",
-                "max_retries",
-            ]),
+        Key::new("limits", "Limits over all workers together.", Shape::Section(&UPSTREAM_LIMITS)).also(&[
+            "limit",
+            "caps",
+            "circuit_breakers",
+            "thresholds",
+            "max_conns",
+            "max_connections",
+            "maxconn",
+            "max_requests",
+            "max_retries",
+        ]),
         Key::new(
             "queue",
-            "Where requests wait that a limit of connections holds back.",
+            "The queue for requests that exceed a limit on connections.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&QUEUE)]),
         )
         .or("on")
         .also(&["pending", "backlog", "max_pending_requests"]),
         Key::new(
             "breaker",
-            "When no requests are sent for a while, because too many failed or were slow.",
+            "Circuit breaker: rejects requests for a while if too many failed or were slow.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&BREAKER)]),
         )
         .or("off")
         .also(&["circuit_breaker", "circuitbreaker", "circuitBreaker"]),
-        Key::new(
-            "retry",
-            "Which requests are tried again.",
-            Shape::AnyOf(&[Shape::Switch, Shape::Section(&RETRY)]),
-        )
-        .or("on")
-        .also(RETRY_ALSO),
+        Key::new("retry", "Retry rules.", Shape::AnyOf(&[Shape::Switch, Shape::Section(&RETRY)]))
+            .or("on")
+            .also(RETRY_ALSO),
         Key::new(
             "hedge",
-            "A second attempt beside a slow first one: after which time.",
+            "Starts a second attempt alongside a slow first one: after this time.",
             Shape::AnyOf(&[HEDGE_AFTER, Shape::Off, Shape::Section(&HEDGE)]),
         )
         .or("off")
         .also(&["hedging", "hedge_policy", "speculative"]),
         Key::new(
             "health",
-            "Probes of every endpoint: a path, `tcp`, or a mapping.",
+            "Active health checks of every endpoint: a path, `tcp`, or a mapping.",
             Shape::AnyOf(&[
                 Shape::Off,
                 Shape::Text(&PROBE_PATH),
@@ -199,28 +195,28 @@ pub(crate) static UPSTREAM: Section = Section {
         ]),
         Key::new(
             "outlier",
-            "Ejection of endpoints by what traffic tells of them.",
+            "Ejection of endpoints that fail requests (passive health checks).",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&OUTLIER)]),
         )
         .or("on")
         .also(&["outlier_detection", "outliers", "passive", "ejection", "max_fails", "fail_timeout"]),
         Key::new(
             "adaptive",
-            "A limit of concurrent requests that finds its own height.",
+            "A limit of concurrent requests that adapts to the latency.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&ADAPTIVE)]),
         )
         .or("off")
         .also(&["adaptive_concurrency", "concurrency"]),
         Key::new(
             "timeouts",
-            "Timeouts that differ from the gateway's; a route's win.",
+            "Overrides of the gateway's timeouts; a route's override wins.",
             Shape::Section(&EXCHANGE_TIMEOUTS),
         )
         .also(&["timeout"]),
         Key::new(
             "http2",
-            "Whether its endpoints are spoken to in HTTP/2: over TLS chosen by ALPN, in plain text by prior knowledge. \
-             Default: those that are `h2c://`.",
+            "Whether its endpoints are reached by HTTP/2: over TLS by ALPN, in plain text by prior \
+            knowledge. Default: only endpoints written `h2c://`.",
             Shape::Switch,
         )
         .also(&[
@@ -233,27 +229,40 @@ pub(crate) static UPSTREAM: Section = Section {
             "http2_protocol_options",
             "grpc",
         ]),
-        Key::new("tls", "How `https://` is spoken to its endpoints.", Shape::Section(&UPSTREAM_TLS)).also(&[
+        Key::new("tls", "TLS settings for its `https://` endpoints.", Shape::Section(&UPSTREAM_TLS)).also(&[
             "ssl",
             "transport_socket",
             "ca",
             "server_name",
         ]),
-        Key::new("pool", "Its connections.", Shape::Section(&POOL)).also(&["keepalive", "connections"]),
+        Key::new("pool", "Its connection pool.", Shape::Section(&POOL)).also(&["keepalive", "connections"]),
         Key::new(
             "source_address",
             "The local address of connections to its endpoints. Default: the system chooses.",
             Shape::Text(&IP),
         )
-        .also(&["source", "bind", "proxy_bind", "local_address", "upstream_bind_config", "source_ip"]),
+        .also(&[
+            "source",
+            "bind",
+            "proxy_bind",
+            "local_address",
+            "upstream_bind_config",
+            "source_ip",
+        ]),
         Key::new(
             "proxy_protocol",
-            "Whether connections to its endpoints begin with a PROXY protocol header that names the client, and in which \
-             version. Each then carries one request.",
+            "Whether connections to its endpoints start with a PROXY protocol header that names the client, \
+            and its version. Each connection then carries one request.",
             Shape::Word(&["off", "v1", "v2"]),
         )
         .or("off")
-        .also(&["send_proxy", "send-proxy", "send_proxy_protocol", "upstream_proxy_protocol", "proxy"]),
+        .also(&[
+            "send_proxy",
+            "send-proxy",
+            "send_proxy_protocol",
+            "upstream_proxy_protocol",
+            "proxy",
+        ]),
         Key::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)),
     ],
 };
@@ -272,22 +281,22 @@ pub(crate) static POOL: Section = Section {
     keys: &[
         Key::new(
             "max_idle",
-            "Idle connections kept for each endpoint by each worker; 0 keeps none.",
+            "Maximum number of idle connections that each worker keeps per endpoint; 0 keeps none.",
             Shape::Count { min: 0, max: 100_000, off: false },
         )
         .or("256")
         .also(&["keepalive", "size"]),
-        Key::new("idle_timeout", "How long an idle connection is kept.", Shape::Duration).or("4s"),
+        Key::new("idle_timeout", "Maximum idle time of a connection.", Shape::Duration).or("4s"),
         Key::new(
             "max_requests",
-            "Requests that a connection may carry.",
+            "Maximum number of requests per connection.",
             Shape::Count { min: 1, max: u64::MAX, off: true },
         )
         .or("off"),
-        Key::new("max_age", "Age at which a connection is no longer used again.", Shape::Duration).or("off"),
+        Key::new("max_age", "Maximum age for reuse of a connection.", Shape::Duration).or("off"),
         Key::new(
             "warm",
-            "Connections that each worker keeps ready to each endpoint before they are asked for.",
+            "Connections that each worker opens to each endpoint in advance.",
             Shape::Count { min: 0, max: 1000, off: false },
         )
         .or("0")

@@ -129,7 +129,7 @@ impl RedisRule {
     pub fn check(url: &str) -> Result<(), &'static str> {
         match url.into_connection_info() {
             Ok(_) => Ok(()),
-            Err(_) => Err("this is no URL of a Redis"),
+            Err(_) => Err("this is not a Redis URL"),
         }
     }
 

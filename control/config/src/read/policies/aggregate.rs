@@ -57,7 +57,7 @@ fn part(reader: &mut Reader, entry: &Entry, timeout: Duration) -> Option<Aggrega
     reader.switch(fields.get("required"), &mut required);
     let fallback = fields.get("fallback");
     if let (Some(field), Some(_), true) = (fields.get("required"), fallback, required) {
-        let problem = Problem::error(field.at, "a part that is required has no use for a `fallback`");
+        let problem = Problem::error(field.at, "a required part cannot have a `fallback`");
         reader.problems.push(problem.help("remove one of them"));
     }
     let fallback = match fallback {
@@ -94,8 +94,8 @@ fn shape(reader: &mut Reader, field: Field<'_>, names: &[&str]) -> Vec<Aggregate
     out.add(reader, field.node, names);
     for (name, used) in names.iter().zip(&out.used) {
         if !used {
-            let problem = Problem::error(field.at, format!("the part `{name}` is nowhere in `shape`"));
-            reader.problems.push(problem.help(format!("write `${name}` where it is to stand")));
+            let problem = Problem::error(field.at, format!("`shape` does not contain the part `{name}`"));
+            reader.problems.push(problem.help(format!("write `${name}` at its place in `shape`")));
         }
     }
     out.pieces

@@ -18,7 +18,7 @@ pub(super) fn any_of(reader: &mut Reader, field: Field<'_>) -> Option<AnyOf> {
         return None;
     };
     if items.is_empty() {
-        let problem = Problem::error(field.at, "`any_of` has no alternative: it lets nobody in");
+        let problem = Problem::error(field.at, "`any_of` has no alternative: it rejects every request");
         reader.problems.push(problem.help("write `any_of: [{api_key: on}, {jwt: ...}]`"));
     }
     if let Some(extra) = items.get(MOST) {
@@ -40,16 +40,14 @@ fn alternative(reader: &mut Reader, node: &Node) -> Option<Vec<Attached>> {
         let Some(field) = fields.get(kind.as_str()) else { continue };
         if field.node.scalar().is_some_and(Scalar::is_off) {
             let problem = Problem::error(field.at, format!("`{}: off` in an alternative", kind.as_str()));
-            reader
-                .problems
-                .push(problem.help("an alternative has nothing from further out: leave the key away"));
+            reader.problems.push(problem.help("an alternative inherits no policies: remove the key"));
             continue;
         }
         let spec = policy(reader, kind, field).map(Arc::new);
         list.extend(spec.map(|spec| Attached { kind, at: field.at, spec: Some(spec) }));
     }
     if list.is_empty() && reader.complete && !reader.erred_since(before) {
-        let problem = Problem::error(node.at, "this alternative asks for nothing: it lets everybody in");
+        let problem = Problem::error(node.at, "this alternative has no policy: it admits every request");
         reader.problems.push(problem.expected(crate::spec::names(&ALTERNATIVE)));
     }
     Some(list)

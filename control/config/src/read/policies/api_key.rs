@@ -28,7 +28,7 @@ fn usual_places(reader: &mut Reader, at: Field<'_>, fields: &Fields<'_>) -> Vec<
     let query = fields.get("query").filter(|field| !is_off(*field));
     let query = query.and_then(|field| reader.field(field, parameter));
     if header.is_none() && query.is_none() {
-        let problem = Problem::error(at.at, "`api_key` looks for the key nowhere");
+        let problem = Problem::error(at.at, "`api_key` has no place to look for the key");
         reader.problems.push(problem.expected("a name for `header` or `query`"));
     }
     let header = header.map(|name| CredentialPlace::Header { name, prefix: None });

@@ -33,7 +33,7 @@ fn rule(reader: &mut Reader, node: &Node, field: Field<'_>) -> Option<AuthorizeR
         methods: texts(reader, fields.get("methods"), method),
     };
     if out == AuthorizeRule::default() && reader.complete {
-        let message = format!("a rule of `{}` says nothing: it has everybody", field.key.name);
+        let message = format!("a rule of `{}` has no condition: it matches every consumer", field.key.name);
         let problem = Problem::error(node.at, message);
         reader.problems.push(problem.expected("some of `consumers`, `groups`, `claims` and `methods`"));
     }

@@ -23,7 +23,7 @@ pub(super) fn by(reader: &mut Reader, fields: &Fields<'_>) -> By {
     for item in items {
         let Some(part) = reader.parsed(item, "`by`", &BY_ONE, parse) else { continue };
         let problem = if part == By::All && items.len() > 1 {
-            Problem::error(item.at, "`all` tells nothing apart beside others").help("leave it out")
+            Problem::error(item.at, "`all` has no effect next to other keys").help("leave it out")
         } else if parts.contains(&part) {
             Problem::error(item.at, "this is in the list twice")
         } else if parts.len() == MOST {
@@ -63,7 +63,7 @@ fn parse(text: &str) -> Result<By, Fault> {
         ("claim", Some(name)) => Ok(By::Claim(name.to_owned())),
         ("query", Some(name)) => Ok(By::Query(name.to_owned())),
         ("header" | "claim" | "cookie" | "query", None) => {
-            Err(Fault::new("{} does not say which").suggest(format!("write `{text} NAME`")))
+            Err(Fault::new("{} needs a name").suggest(format!("write `{text} NAME`")))
         }
         (
             "ip"
@@ -74,24 +74,24 @@ fn parse(text: &str) -> Result<By, Fault> {
             | "remote_addr"
             | "$binary_remote_addr",
             None,
-        ) => Err(Fault::new("{} is not known here").help("write `address`")),
+        ) => Err(Fault::new("{} is not supported here").help("write `address`")),
         ("user" | "credential" | "api_key" | "key", None) => {
-            Err(Fault::new("{} is not known here").help("write `consumer`"))
+            Err(Fault::new("{} is not supported here").help("write `consumer`"))
         }
-        ("uri" | "url", None) => Err(Fault::new("{} is not known here").help("write `path`")),
+        ("uri" | "url", None) => Err(Fault::new("{} is not supported here").help("write `path`")),
         (word, None)
             if word.split_once([':', '=']).is_some_and(|(kind, name)| {
                 matches!(kind, "header" | "claim" | "cookie" | "query") && !name.is_empty()
             }) =>
         {
-            Err(Fault::new("{} is nothing to tell requests apart by")
+            Err(Fault::new("{} is not a key that requests can be counted by")
                 .suggest(format!("write `{}`", word.replacen([':', '='], " ", 1))))
         }
         ("all" | "consumer" | "address" | "route" | "host" | "path" | "method", Some(_)) => {
-            Err(Fault::new("{} says too much").suggest(format!("write `{word}`")))
+            Err(Fault::new("{} takes no name").suggest(format!("write `{word}`")))
         }
         _ => {
-            let fault = Fault::new("{} is nothing to tell requests apart by");
+            let fault = Fault::new("{} is not a key that requests can be counted by");
             Err(match suggest::nearest(word, WORDS.into_iter()) {
                 Some(near) => fault.suggest(format!("did you mean `{near}`?")),
                 None => fault,

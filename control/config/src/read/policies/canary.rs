@@ -46,6 +46,6 @@ fn by(text: &str) -> Result<CanaryBy, Fault> {
         ("address", None) => Ok(CanaryBy::Address),
         ("header", Some(name)) => lower(name).map(CanaryBy::Header),
         ("cookie", Some(name)) => cookie(name).map(CanaryBy::Cookie),
-        _ => Err(Fault::new("{} says not by what")),
+        _ => Err(Fault::new("{} is not a value of `by`")),
     }
 }

@@ -14,7 +14,8 @@ pub(super) fn client_certificate(reader: &mut Reader, field: Field<'_>) -> Optio
     // An empty `allow` would otherwise admit every certificate.
     if let Some(field) = fields.get("allow").filter(|_| out.allow.is_empty() && reader.complete) {
         reader.problems.push(
-            Problem::error(field.at, "`allow` has no certificate").help("remove it to let in every one"),
+            Problem::error(field.at, "`allow` has no certificate")
+                .help("remove it to admit every verified certificate"),
         );
     }
     reader.switch(fields.get("optional"), &mut out.optional);

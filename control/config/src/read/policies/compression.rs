@@ -65,5 +65,5 @@ fn media_type(text: &str) -> Result<String, Fault> {
     if inner.chars().all(known) && (inner.contains('/') || inner.starts_with('+')) {
         return Ok(text.to_ascii_lowercase());
     }
-    Err(Fault::new("{} is not a media type").help("a star may stand at one end: `text/*`, `*+json`"))
+    Err(Fault::new("{} is not a media type").help("a `*` is allowed at one end: `text/*`, `*+json`"))
 }

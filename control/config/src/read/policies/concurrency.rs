@@ -30,7 +30,8 @@ fn one(reader: &mut Reader, node: &Node) -> Option<Concurrency> {
     reader.number_into(fields.get("limit"), &mut out.limit);
     out.cost = cost(reader, &fields, out.limit, "`limit`");
     if let (Some(field), CostBy::ResponseHeader(_)) = (fields.get("cost"), &out.cost.by) {
-        let problem = Problem::error(field.at, "what is under way has its cost when it begins");
+        let problem =
+            Problem::error(field.at, "the cost of a concurrent request must be known when it starts");
         reader.problems.push(problem.help("`response_header` is for `rate_limit` and `quota`"));
     }
     out.status = reader.number(fields.get("status")).flatten().and_then(|status| u16::try_from(status).ok());

@@ -33,8 +33,8 @@ pub(super) fn cookies(reader: &mut Reader, field: Field<'_>) -> Option<Cookies> 
         && out.secure != Some(true)
         && let Some(field) = fields.get("same_site")
     {
-        let problem = Problem::error(field.at, "browsers refuse `same_site: none` without `secure: on`");
-        reader.problems.push(problem.help("write `secure: on` beside it"));
+        let problem = Problem::error(field.at, "browsers reject `same_site: none` without `secure: on`");
+        reader.problems.push(problem.help("add `secure: on`"));
     }
     Some(out)
 }
@@ -60,7 +60,7 @@ fn text(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Option<Option<S
         return Some(None);
     }
     let value = |text: &str| match header::value(text)? {
-        value if value.contains(';') => Err(Fault::new("{} has a `;`, which would begin another attribute")),
+        value if value.contains(';') => Err(Fault::new("{} has a `;`, which would start another attribute")),
         value => Ok(value),
     };
     reader.field(field, value).map(Some)

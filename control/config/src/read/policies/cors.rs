@@ -17,10 +17,8 @@ pub(super) fn cors(reader: &mut Reader, field: Field<'_>) -> Option<Cors> {
         ..Cors::default()
     };
     if fields.get("origins").is_none() && fields.get("regex").is_none() {
-        let problem = Problem::error(
-            field.at,
-            "`cors` has neither `origins` nor `regex`: it lets no page read anything",
-        );
+        let problem =
+            Problem::error(field.at, "`cors` has neither `origins` nor `regex`: no page may read a response");
         reader.problems.push(problem.help("write `cors: {origins: https://app.example.com}`"));
     }
     if fields.get("methods").is_none() {
@@ -59,14 +57,14 @@ fn origin(text: &str) -> Result<String, Fault> {
     }
     let Some((scheme, rest)) = text.split_once("://") else {
         return Err(
-            Fault::new("{} is no origin: it has no scheme").suggest(format!("write `https://{text}`"))
+            Fault::new("{} is not an origin: it has no scheme").suggest(format!("write `https://{text}`"))
         );
     };
     let host = rest.strip_prefix("*.").unwrap_or(rest);
     let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | ':' | '[' | ']' | '_');
     if scheme.is_empty() || host.is_empty() || !host.chars().all(known) {
-        let fault = Fault::new("{} is no origin");
-        return Err(fault.help("an origin is a scheme, a host and perhaps a port, and nothing behind that"));
+        let fault = Fault::new("{} is not an origin");
+        return Err(fault.help("an origin is a scheme, a host and an optional port, with nothing after them"));
     }
     Ok(text.to_ascii_lowercase())
 }

@@ -40,10 +40,8 @@ pub(super) fn cost(reader: &mut Reader, fields: &Fields<'_>, most: u64, limit: &
         match (&out.by, out.max) {
             (CostBy::Header(_), Some(max)) => within(reader, field, max, most, limit),
             (CostBy::Methods(_), _) => {
-                let problem = Problem::error(field.at, "`max` goes with a header");
-                reader
-                    .problems
-                    .push(problem.help("what a method costs is written here, and nobody else says it"));
+                let problem = Problem::error(field.at, "`max` applies only to a cost from a header");
+                reader.problems.push(problem.help("the cost of a method is fixed here"));
             }
             _ => {}
         }
@@ -58,7 +56,7 @@ pub(super) fn cost(reader: &mut Reader, fields: &Fields<'_>, most: u64, limit: &
 /// Reports a cost that exceeds the limit, so that no such request could ever be admitted.
 fn within(reader: &mut Reader, field: Field<'_>, cost: u64, most: u64, limit: &str) {
     if cost > most && most > 0 {
-        let message = format!("a request that costs {cost} never passes: {limit} is {most}");
+        let message = format!("a request with cost {cost} can never be admitted: {limit} is {most}");
         reader.problems.push(Problem::error(field.node.at, message));
     }
 }
@@ -74,7 +72,7 @@ fn methods(reader: &mut Reader, field: Field<'_>, most: u64, limit: &str) -> Vec
         let cost = reader.parsed(&entry.value, &what, one, |text| quantity::count(text, 0, MOST_COST));
         if let Some(cost) = cost {
             if cost > most && most > 0 {
-                let message = format!("a request that costs {cost} never passes: {limit} is {most}");
+                let message = format!("a request with cost {cost} can never be admitted: {limit} is {most}");
                 reader.problems.push(Problem::error(entry.value.at, message));
             }
             out.push((entry.key.clone(), cost));
@@ -104,7 +102,7 @@ pub(super) fn exempt(reader: &mut Reader, fields: &Fields<'_>) -> Exempt {
         }
     }
     if matches!(&field.node.kind, Kind::Map(entries) if entries.is_empty()) {
-        let problem = Problem::error(field.at, "`exempt` says nothing");
+        let problem = Problem::error(field.at, "`exempt` has no condition");
         let expected = "some of `addresses`, `consumers`, `groups`, `methods` and `headers`";
         reader.problems.push(problem.expected(expected));
     }
@@ -117,7 +115,7 @@ pub(super) fn scope(reader: &mut Reader, fields: &Fields<'_>) -> Option<String> 
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
         match !text.is_empty() && text.len() <= 128 && text.bytes().all(fits) {
             true => Ok(text.to_owned()),
-            false => Err(Fault::new("{} is not such a name")),
+            false => Err(Fault::new("{} is not a valid name")),
         }
     })
 }

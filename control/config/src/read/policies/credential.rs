@@ -29,10 +29,8 @@ pub(super) fn places(
     for item in items {
         let Some(place) = place(reader, item, bearer) else { continue };
         if out.iter().any(|known| is_same(known, &place)) {
-            let problem = Problem::error(item.at, "this place is written twice");
-            reader
-                .problems
-                .push(problem.help("a place with two prefixes would never have one credential alone"));
+            let problem = Problem::error(item.at, "this place is listed twice");
+            reader.problems.push(problem.help("one field cannot have two prefixes"));
             continue;
         }
         out.push(place);
@@ -82,7 +80,8 @@ fn prefix(text: &str) -> Result<String, Fault> {
     match !text.is_empty() && !text.starts_with(' ') && text.chars().all(plain) {
         true => Ok(text.to_owned()),
         false => {
-            Err(Fault::new("{} cannot stand before a credential").help("printable ASCII, such as `Bearer`"))
+            Err(Fault::new("{} is not a valid prefix of a credential")
+                .help("printable ASCII, such as `Bearer`"))
         }
     }
 }

@@ -29,8 +29,8 @@ pub(super) fn forward_auth(reader: &mut Reader, field: Field<'_>) -> Option<Forw
     };
     reader.time_into(fields.get("timeout"), &mut out.timeout);
     if let Some(field) = fields.get("groups").filter(|_| out.consumer.is_none()) {
-        let problem = Problem::error(field.at, "`groups` has no `consumer` beside it");
-        reader.problems.push(problem.help("groups are those of a consumer"));
+        let problem = Problem::error(field.at, "`groups` needs `consumer`");
+        reader.problems.push(problem.help("groups belong to a consumer"));
     }
     Some(out)
 }

@@ -47,22 +47,21 @@ fn goes(text: &str, request: bool) -> Result<String, Fault> {
 pub(super) fn name(text: &str, request: bool) -> Result<String, Fault> {
     let name = header::name(text)?;
     if header::is_framing(&name) {
-        let fault = Fault::new("{} says where a message ends or belongs to one connection");
-        return Err(fault.help("the gateway alone writes it"));
+        let fault = Fault::new("{} controls the message framing or belongs to one connection");
+        return Err(fault.help("only the gateway sets it"));
     }
     if request && name.eq_ignore_ascii_case("host") {
         return Err(Fault::new("{} is not changed here").help("write `rewrite: {host: ...}` at the route"));
     }
     if request && name.eq_ignore_ascii_case("expect") {
-        return Err(Fault::new("{} is between the client and the gateway"));
+        return Err(Fault::new("{} concerns only the client and the gateway"));
     }
     if request && FORWARDED.iter().any(|forwarded| forwarded.eq_ignore_ascii_case(&name)) {
-        return Err(
-            Fault::new("{} is what the gateway says of the client").help("`forwarded` has the switches")
-        );
+        return Err(Fault::new("{} describes the client, and only the gateway sets it")
+            .help("configure it under `forwarded`"));
     }
     if request && name.eq_ignore_ascii_case("cdn-loop") {
-        return Err(Fault::new("{} is how a loop is found, and stays as it is (RFC 8586)"));
+        return Err(Fault::new("{} detects loops and must not be changed (RFC 8586)"));
     }
     Ok(name)
 }

@@ -20,9 +20,8 @@ pub(super) fn hmac(reader: &mut Reader, field: Field<'_>) -> Option<Hmac> {
         out.components = texts(reader, Some(field), component);
         out.components.dedup();
         if one_or_many(field.node).is_empty() {
-            let problem =
-                Problem::error(field.at, "a signature that covers nothing says nothing of a request");
-            reader.problems.push(problem.help("leave `components` out, or name some"));
+            let problem = Problem::error(field.at, "a signature must cover at least one component");
+            reader.problems.push(problem.help("remove `components`, or name some"));
         }
     }
     reader.time_into(fields.get("max_age"), &mut out.max_age);
@@ -49,7 +48,7 @@ fn component(text: &str) -> Result<String, Fault> {
     if DERIVED.contains(&text) {
         return Ok(lower);
     }
-    let fault = Fault::new("{} is not a component that is known");
+    let fault = Fault::new("{} is not a known component");
     Err(match suggest::nearest(text, DERIVED.into_iter()) {
         Some(near) => fault.suggest(format!("did you mean `{near}`?")),
         None => fault,

@@ -42,7 +42,7 @@ fn rule(reader: &mut Reader, node: &Node) -> Option<InterceptRule> {
         let groups = out.path.as_deref().and_then(|path| pattern::regex(path, false).ok());
         out.replace = reader.field(field, |text| replaced(text, groups.as_ref()));
         if fields.get("path").is_none() {
-            let problem = Problem::error(field.at, "`replace` needs a `path`: it replaces what that finds");
+            let problem = Problem::error(field.at, "`replace` needs `path`: it replaces the match");
             reader.problems.push(problem);
         }
     }
@@ -64,8 +64,8 @@ fn rule(reader: &mut Reader, node: &Node) -> Option<InterceptRule> {
 
 fn location(text: &str) -> Result<String, Fault> {
     if let Some(odd) = text.chars().position(|c| c.is_whitespace() || c.is_control() || !c.is_ascii()) {
-        let fault = Fault::new("{} has a character that no URL has").part(odd, 1);
-        return Err(fault.help("encode it as `%` and two hexadecimal digits a byte"));
+        let fault = Fault::new("{} has a character that is not allowed in URLs").part(odd, 1);
+        return Err(fault.help("encode each byte as `%` and two hexadecimal digits"));
     }
     if !text.starts_with(['/', '{']) && !text.contains("://") {
         let fault = Fault::new("{} is neither a URL nor a path");
@@ -77,8 +77,8 @@ fn location(text: &str) -> Result<String, Fault> {
 /// Checks a replacement; the pattern must have the groups that it refers to.
 fn replaced(text: &str, pattern: Option<&regex::Regex>) -> Result<String, Fault> {
     if let Some(odd) = text.chars().position(|c| c.is_whitespace() || c.is_control() || !c.is_ascii()) {
-        let fault = Fault::new("{} has a character that no URL has").part(odd, 1);
-        return Err(fault.help("encode it as `%` and two hexadecimal digits a byte"));
+        let fault = Fault::new("{} has a character that is not allowed in URLs").part(odd, 1);
+        return Err(fault.help("encode each byte as `%` and two hexadecimal digits"));
     }
     let Some(pattern) = pattern else { return Ok(text.to_owned()) };
     match replacement::references(text).into_iter().find(|one| !pattern::has_group(pattern, &one.group)) {

@@ -14,7 +14,7 @@ pub(super) fn ip(reader: &mut Reader, field: Field<'_>) -> Option<Ip> {
     };
     let out = Ip { allow: list("allow"), deny: list("deny") };
     if out == Ip::default() && fields.get("allow").is_none() && fields.get("deny").is_none() {
-        let problem = Problem::error(field.at, "`ip` has neither `allow` nor `deny`: it lets everybody in");
+        let problem = Problem::error(field.at, "`ip` has neither `allow` nor `deny`: it admits every client");
         reader.problems.push(problem.expected("some of `allow` and `deny`, or `off`"));
     }
     Some(out)

@@ -56,7 +56,7 @@ fn usual_places(reader: &mut Reader, fields: &Fields<'_>) -> Vec<CredentialPlace
 fn several(reader: &mut Reader, fields: &Fields<'_>, list: Field<'_>) -> Option<Vec<JwtIssuer>> {
     for name in ["issuer", "algorithms", "refresh", "cooldown", "timeout", "ca"] {
         if let Some(field) = fields.get(name) {
-            let problem = Problem::error(field.at, format!("`{name}` belongs to each of `issuers`"));
+            let problem = Problem::error(field.at, format!("write `{name}` in each entry of `issuers`"));
             reader.problems.push(problem.see(list.at, "`issuers` is here"));
         }
     }
@@ -110,7 +110,7 @@ fn issuer(reader: &mut Reader, fields: &Fields<'_>, shared: Option<&Fields<'_>>)
     if shared.is_some()
         && let Some(field) = fields.get("issuer").filter(|_| out.names.is_empty() && reader.complete)
     {
-        reader.missing(field.node.at, "`issuer` names nobody".to_owned(), &field.key.shape);
+        reader.missing(field.node.at, "`issuer` is empty".to_owned(), &field.key.shape);
     }
     if let Some(field) = fields.get("algorithms") {
         out.algorithms = texts(reader, Some(field), algorithm);
@@ -121,11 +121,12 @@ fn issuer(reader: &mut Reader, fields: &Fields<'_>, shared: Option<&Fields<'_>>)
             (false, _) => None,
         };
         if let Some(name) = wrong {
-            let of = if secret { "a shared secret" } else { "keys that everybody can fetch" };
-            let problem = Problem::error(field.at, format!("`{name}` does not go with {of}"));
-            reader
-                .problems
-                .push(problem.help("whoever could verify such a token could sign it, or nobody could"));
+            let of = if secret { "a shared secret" } else { "public keys" };
+            let problem = Problem::error(field.at, format!("`{name}` cannot be used with {of}"));
+            reader.problems.push(problem.help(
+                "`HS` algorithms need a shared secret (with a public key anyone could \
+                    sign); all others need a public key",
+            ));
         }
     }
     for (name, claim) in
@@ -163,9 +164,8 @@ fn keys(reader: &mut Reader, fields: &Fields<'_>) -> Option<JwtKeys> {
 fn only_of_urls(reader: &mut Reader, fields: &Fields<'_>) {
     for name in ["ca", "refresh", "cooldown", "timeout"] {
         if let Some(field) = fields.get(name) {
-            let problem =
-                Problem::error(field.at, format!("`{name}` is for keys that are fetched from an URL"));
-            reader.problems.push(problem.help("remove it, or write an URL for `jwks`"));
+            let problem = Problem::error(field.at, format!("`{name}` applies only to keys from a URL"));
+            reader.problems.push(problem.help("remove it, or write a URL for `jwks`"));
         }
     }
 }
@@ -182,7 +182,7 @@ fn secret(text: &str) -> Result<Secret, Fault> {
 
 fn algorithm(text: &str) -> Result<&'static str, Fault> {
     JWT_ALGORITHMS.iter().find(|name| **name == text).copied().ok_or_else(|| {
-        let fault = Fault::new("{} is not an algorithm that is taken");
+        let fault = Fault::new("{} is not an accepted algorithm");
         match suggest::nearest(text, JWT_ALGORITHMS.iter().copied()) {
             Some(near) if text != "none" => fault.suggest(format!("did you mean `{near}`?")),
             _ => fault,

@@ -28,7 +28,7 @@ pub(super) fn query(reader: &mut Reader, field: Field<'_>) -> Option<Query> {
 fn goes(text: &str) -> Result<String, Fault> {
     match text.strip_suffix('*') {
         Some("") => {
-            Err(Fault::new("{} would take every parameter").help("write how the names begin: `utm_*`"))
+            Err(Fault::new("{} would match every parameter").help("write a prefix of the names: `utm_*`"))
         }
         Some(begin) => name(begin).map(|begin| format!("{begin}*")),
         None => name(text),
@@ -37,7 +37,7 @@ fn goes(text: &str) -> Result<String, Fault> {
 
 fn name(text: &str) -> Result<String, Fault> {
     if let Some(star) = text.chars().position(|c| c == '*') {
-        let fault = Fault::new("{} has a `*`, and one parameter is to be named here").part(star, 1);
+        let fault = Fault::new("{} has a `*`, but this key takes the name of one parameter").part(star, 1);
         return Err(fault.help("`remove` takes a beginning of names: `utm_*`"));
     }
     if text.is_empty() || text.chars().any(char::is_control) {

@@ -44,8 +44,8 @@ fn limit(reader: &mut Reader, node: &Node) -> Option<RateLimit> {
     };
     reader.number_into(fields.get("lease"), &mut out.lease);
     if let (Some(field), None) = (fields.get("lease"), fields.get("redis")) {
-        let problem = Problem::error(field.at, "`lease` goes with `redis`");
-        reader.problems.push(problem.help("a limit that each gateway holds by itself needs none"));
+        let problem = Problem::error(field.at, "`lease` needs `redis`");
+        reader.problems.push(problem.help("a limit without `redis` needs no lease"));
     }
     reader.number_into(fields.get("keys"), &mut out.keys);
     reader.number_into(fields.get("burst"), &mut out.burst);
@@ -60,7 +60,7 @@ fn limit(reader: &mut Reader, node: &Node) -> Option<RateLimit> {
     let full = out.rate.period.as_secs_f64() * out.burst as f64 / out.rate.count as f64;
     if let Some(field) = fields.get("burst").filter(|_| full > LONGEST.as_secs_f64()) {
         let problem =
-            Problem::error(field.node.at, "at that rate the burst takes more than a year to come back");
+            Problem::error(field.node.at, "at this rate the burst takes more than a year to refill");
         reader.problems.push(problem.help("a smaller `burst`, or the policy `quota`"));
     }
     Some(out)
@@ -87,7 +87,7 @@ fn rate(text: &str) -> Result<Rate, Fault> {
             let letter = &unit[..1];
             return Err(Fault::new("{} is not a rate").suggest(format!("write `{count}/{letter}`")));
         }
-        _ => return Err(Fault::new("{} is not a rate").help("the times are `s`, `m`, `h` and `d`")),
+        _ => return Err(Fault::new("{} is not a rate").help("the units are `s`, `m`, `h` and `d`")),
     };
     let period = Duration::from_secs(number.saturating_mul(seconds));
     if period > LONGEST {

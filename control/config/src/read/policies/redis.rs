@@ -25,7 +25,7 @@ pub(super) fn redis(reader: &mut Reader, fields: &Fields<'_>) -> Option<Redis> {
         reader.field(field, |text| {
             let fits = |byte: u8| byte.is_ascii_alphanumeric() || b":-_.{}".contains(&byte);
             let good = (1..=128).contains(&text.len()) && text.bytes().all(fits);
-            if good { Ok(text.to_owned()) } else { Err(Fault::new("{} is not such a text")) }
+            if good { Ok(text.to_owned()) } else { Err(Fault::new("{} is not a valid prefix")) }
         })
     });
     let password = password(reader, &fields);
@@ -42,9 +42,9 @@ fn place(reader: &mut Reader, fields: &Fields<'_>) -> Option<(RedisPlace, At)> {
     reader.number_into(fields.get("database"), &mut database);
     let mut only = |keys: &[&str], with: &str| {
         for field in keys.iter().filter_map(|key| fields.get(key)) {
-            let message = format!("`{}` does not go with `{with}`", field.key.name);
+            let message = format!("`{}` conflicts with `{with}`", field.key.name);
             let problem = Problem::error(field.at, message);
-            reader.problems.push(if with == "url" { problem.help("the URL says it") } else { problem });
+            reader.problems.push(if with == "url" { problem.help("it is part of the URL") } else { problem });
         }
     };
     if let Some(field) = fields.get("sentinel") {
@@ -63,7 +63,7 @@ fn place(reader: &mut Reader, fields: &Fields<'_>) -> Option<(RedisPlace, At)> {
         let rest = SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme));
         match rest {
             Some(rest) if !rest.is_empty() && !text.contains(char::is_whitespace) => Ok(text.to_owned()),
-            Some(_) => Err(Fault::new("this is no URL of a Redis")),
+            Some(_) => Err(Fault::new("this is not a Redis URL")),
             None => Err(Fault::new("this URL does not begin with `redis://`, `rediss://` or `unix://`")),
         }
     })?;
@@ -109,7 +109,7 @@ fn graphic(text: &str) -> Result<String, Fault> {
     match !text.is_empty() && text.len() <= 256 && text.chars().all(|c| !c.is_whitespace() && !c.is_control())
     {
         true => Ok(text.to_owned()),
-        false => Err(Fault::new("{} is not such a name")),
+        false => Err(Fault::new("{} is not a valid name")),
     }
 }
 
@@ -127,7 +127,7 @@ fn nodes(reader: &mut Reader, field: Field<'_>) -> Vec<(String, u16)> {
 
 fn node(text: &str) -> Result<(String, u16), Fault> {
     if let Some((_, rest)) = text.split_once("://") {
-        let (rest, fault) = (rest.trim_end_matches('/'), Fault::new("a URL has no place here"));
+        let (rest, fault) = (rest.trim_end_matches('/'), Fault::new("a URL is not allowed here"));
         // The text may contain a password.
         let fault = if rest.contains('@') { fault } else { fault.suggest(format!("write `{rest}`")) };
         return Err(fault.help("`user`, `password` and `tls` are keys of their own"));

@@ -47,13 +47,13 @@ pub(super) fn body(reader: &mut Reader, field: Field<'_>, section: &'static Sect
 pub(in crate::read) fn url(text: &str) -> Result<String, Fault> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let Some(rest) = rest else {
-        return Err(Fault::new("{} is not an URL of `http` or `https`"));
+        return Err(Fault::new("{} is not an `http` or `https` URL"));
     };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     let odd = |c: char| !c.is_ascii_graphic() || "\"<>\\^`{|}#".contains(c);
     if authority.is_empty() || authority.contains('@') || text.chars().any(odd) {
-        return Err(Fault::new("{} is not an URL that can be asked for").help("`https://host:port/path`"));
+        return Err(Fault::new("{} is not a valid URL").help("`https://host:port/path`"));
     }
     // The client that requests the URL needs a path.
     Ok(if path.is_empty() { format!("{text}/") } else { text.to_owned() })
@@ -108,7 +108,7 @@ pub(super) fn limit_name(reader: &mut Reader, fields: &Fields<'_>) -> Option<Str
     reader.field(fields.get("name")?, |text| {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_. ".contains(&byte);
         if text.is_empty() || text.len() > 64 || !text.bytes().all(fits) {
-            return Err(Fault::new("{} is not such a name"));
+            return Err(Fault::new("{} is not a valid name"));
         }
         Ok(text.to_owned())
     })

@@ -22,7 +22,7 @@ pub(super) fn trace(reader: &mut Reader, field: Field<'_>) -> Option<Trace> {
                 "w3c" => Ok(Propagation::W3c),
                 "b3" => Ok(Propagation::B3),
                 "b3_multi" => Ok(Propagation::B3Multi),
-                _ => Err(Fault::new("{} is not a form of a trace's context")),
+                _ => Err(Fault::new("{} is not a format of a trace context")),
             });
             out.propagation.extend(form.filter(|form| !out.propagation.contains(form)));
         }
@@ -53,7 +53,7 @@ pub(crate) fn collector(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> 
 fn attribute(text: &str) -> Result<String, Fault> {
     match text {
         "" => Err(Fault::new("an attribute has no name")),
-        "service.name" => Err(Fault::new("{} is said by `service`")),
+        "service.name" => Err(Fault::new("{} is set by `service`")),
         _ => Ok(text.to_owned()),
     }
 }

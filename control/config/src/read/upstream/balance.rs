@@ -33,9 +33,9 @@ const ALSO: &[(&[&str], &str)] = &[
     (&["uri", "url", "uri_hash", "url_hash", "path"], "write `{policy: hash, by: path}`"),
     (
         &["hash", "chash", "ketama", "maglev", "ring_hash", "ringhash", "consistent", "consistent_hash"],
-        "say what is hashed: `{policy: hash, by: {header: X-User}}`",
+        "name the hashed part: `{policy: hash, by: {header: X-User}}`",
     ),
-    (&["cookie", "sticky"], "write `{sticky: on}`, beside a `policy` if you like"),
+    (&["cookie", "sticky"], "write `{sticky: on}`, optionally with a `policy`"),
 ];
 
 pub(super) fn balance(reader: &mut Reader, field: Field<'_>) -> Balance {
@@ -55,11 +55,9 @@ pub(super) fn balance(reader: &mut Reader, field: Field<'_>) -> Balance {
     reader.number_into(fields.get("panic_threshold"), &mut out.panic_threshold);
     reader.number_into(fields.get("zone_spill"), &mut out.zone_spill);
     if let (Policy::Hash(_), Some(_), Some(field)) = (&out.policy, &out.sticky, fields.get("sticky")) {
-        let problem = Problem::warning(field.at, "`sticky` leaves `policy: hash` little to do");
+        let problem = Problem::warning(field.at, "with `sticky`, `policy: hash` is rarely used");
         reader.problems.push(
-            problem.help(
-                "a client with the cookie goes where the cookie says: only its first request is hashed",
-            ),
+            problem.help("the cookie selects the endpoint, so only a client's first request is hashed"),
         );
     }
     out
@@ -103,11 +101,11 @@ fn chosen(reader: &mut Reader, fields: &Fields<'_>) -> Policy {
                 stray(reader, field, "least_requests");
             }
             if by.is_none() && reader.complete {
-                let problem = Problem::error(policy.node.at, "`policy: hash` does not say what is hashed");
-                reader.problems.push(
-                    problem
-                        .expected("`by` beside it: `client_address`, `path`, or a mapping with `header`, `cookie` or `query`"),
-                );
+                let problem = Problem::error(policy.node.at, "`policy: hash` needs `by`");
+                reader.problems.push(problem.expected(
+                    "`by`: `client_address`, `path`, or a mapping with `header`, `cookie` or \
+                            `query`",
+                ));
             }
             hashed.map_or(Policy::RoundRobin, Policy::Hash)
         }
@@ -133,8 +131,8 @@ fn chosen(reader: &mut Reader, fields: &Fields<'_>) -> Policy {
 
 /// Reports a key that belongs to another policy.
 fn stray(reader: &mut Reader, field: Field<'_>, policy: &str) {
-    let problem = Problem::error(field.at, format!("`{}` goes with `policy: {policy}`", field.key.name));
-    reader.problems.push(problem.help(format!("write `policy: {policy}` beside it, or remove it")));
+    let problem = Problem::error(field.at, format!("`{}` needs `policy: {policy}`", field.key.name));
+    reader.problems.push(problem.help(format!("add `policy: {policy}`, or remove it")));
 }
 
 fn hash_by(reader: &mut Reader, field: Field<'_>) -> Option<HashBy> {
@@ -143,16 +141,16 @@ fn hash_by(reader: &mut Reader, field: Field<'_>) -> Option<HashBy> {
             "client_address" => Ok(HashBy::ClientAddress),
             "path" => Ok(HashBy::Path),
             "ip" | "source" | "source_ip" | "client_ip" | "remote_addr" | "$remote_addr" | "client" => {
-                Err(Fault::new("{} is not known here").help("write `client_address`"))
+                Err(Fault::new("{} is not supported here").help("write `client_address`"))
             }
             "uri" | "url" | "$uri" | "$request_uri" => {
-                Err(Fault::new("{} is not known here").help("write `path`"))
+                Err(Fault::new("{} is not supported here").help("write `path`"))
             }
             "header" | "cookie" | "query" => {
-                Err(Fault::new("{} does not say which").suggest(format!("write `{{{text}: NAME}}`")))
+                Err(Fault::new("{} needs a name").suggest(format!("write `{{{text}: NAME}}`")))
             }
             _ => {
-                let fault = Fault::new("{} is nothing to hash by")
+                let fault = Fault::new("{} is not a part of a request that can be hashed")
                     .help("a header is written `{header: X-User}`, a cookie `{cookie: session}`");
                 Err(match suggest::nearest(text, ["client_address", "path"].into_iter()) {
                     Some(near) => fault.suggest(format!("did you mean `{near}`?")),
@@ -195,13 +193,13 @@ fn sticky(reader: &mut Reader, field: Field<'_>) -> Option<Sticky> {
     if let (Some(ttl), Some(field)) = (out.ttl, fields.get("ttl"))
         && ttl.subsec_nanos() != 0
     {
-        let problem = Problem::error(field.node.at, "a cookie's time is in whole seconds");
+        let problem = Problem::error(field.node.at, "the lifetime of a cookie is in whole seconds");
         reader.problems.push(problem.expected(field.key.shape.expected()));
     }
     if let Some(field) = fields.get("path") {
         out.path = reader
             .field(field, |text| match path::path(text) {
-                Ok(_) if text.contains(';') => Err(Fault::new("{} has a `;`, which would end it")),
+                Ok(_) if text.contains(';') => Err(Fault::new("{} has a `;`, which would end the attribute")),
                 other => other,
             })
             .unwrap_or_default();
@@ -211,7 +209,7 @@ fn sticky(reader: &mut Reader, field: Field<'_>) -> Option<Sticky> {
         // No message repeats the secret, even if the file contains it in plain text.
         out.secret = reader.field(field, |text| match text.len() {
             16..=1024 => Ok(text.to_owned().into()),
-            0..16 => Err(Fault::new("this secret is too short to be one")),
+            0..16 => Err(Fault::new("this secret is too short")),
             _ => Err(Fault::new("this secret is too long")),
         });
     }

@@ -14,9 +14,9 @@ pub(super) fn pool(reader: &mut Reader, field: Field<'_>) -> Pool {
     reader.duration_into(fields.get("max_age"), &mut out.max_age);
     reader.number_into(fields.get("warm"), &mut out.warm);
     if let Some(field) = fields.get("warm").filter(|_| out.warm > out.max_idle) {
-        let problem = Problem::warning(field.at, "more connections are made ready than are kept");
+        let problem = Problem::warning(field.at, "`warm` is above `max_idle`");
         let problem = problem.help("raise `max_idle`, or lower `warm`");
-        let most = fields.get("max_idle").map(|most| (most.at, "the most is here"));
+        let most = fields.get("max_idle").map(|most| (most.at, "`max_idle` is here"));
         reader.problems.push(match most {
             Some((at, why)) => problem.see(at, why),
             None => problem,
@@ -36,11 +36,11 @@ pub(super) fn caps(reader: &mut Reader, field: Field<'_>) -> Caps {
         && one > all
         && let (Some(all), Some(one)) = (fields.get("connections"), fields.get("endpoint_connections"))
     {
-        let problem = Problem::warning(one.at, "one endpoint may have more connections than all together");
+        let problem = Problem::warning(one.at, "`endpoint_connections` is above `connections`");
         reader.problems.push(
             problem
-                .help("the lower `connections` holds first: this limit does nothing")
-                .see(all.at, "all together"),
+                .help("`connections` is reached first, so this limit has no effect")
+                .see(all.at, "`connections` is here"),
         );
     }
     out

@@ -10,35 +10,37 @@ pub(super) fn of_upstream(reader: &mut Reader, fields: &Fields<'_>, upstream: &U
     let alone = upstream.endpoints.len() == 1 && fields.get("discover").is_none();
     let capped = rules.caps.connections.is_some() || rules.caps.endpoint_connections.is_some();
     if let Some(queue) = fields.get("queue").filter(|_| !capped && rules.queue.size > 0) {
-        let problem = Problem::warning(queue.at, "`queue` does nothing without a limit of connections");
-        reader.problems.push(problem.help(
-            "requests wait where `limits: {connections: ...}` or `{endpoint_connections: ...}` holds them back",
-        ));
+        let problem = Problem::warning(queue.at, "`queue` has no effect without a limit on connections");
+        reader.problems.push(
+            problem.help(
+                "requests queue only for `limits: {connections: ...}` or `{endpoint_connections: ...}`",
+            ),
+        );
     }
     if let (Some(limits), Some(warm)) = (fields.get("limits"), fields.get("pool"))
         && let (Some(cap), Some(warm)) = (limits.node.entry("endpoint_connections"), warm.node.entry("warm"))
         && rules.caps.endpoint_connections.is_some_and(|cap| upstream.pool.warm > cap)
     {
-        let problem = Problem::warning(warm.at, "more connections are made ready than one endpoint may have");
+        let problem = Problem::warning(warm.at, "`warm` is above the limit of connections per endpoint");
         let problem = problem.help("`warm` is for each worker, the limit for all workers together");
         reader.problems.push(problem.see(cap.at, "the limit is here"));
     }
     if let (Some(hedge), Some(field)) = (&rules.hedge, fields.get("hedge")) {
         if let Some(retry) = fields.get("retry").filter(|_| rules.retry.attempts == 1) {
-            let problem = Problem::warning(field.at, "`hedge` does nothing with one attempt");
-            let help = "a hedge is an attempt of its own: `retry: {attempts: 2}` allows it";
+            let problem = Problem::warning(field.at, "`hedge` has no effect with one attempt");
+            let help = "a hedge counts as an attempt: `retry: {attempts: 2}` allows it";
             reader.problems.push(problem.help(help).see(retry.at, "one attempt"));
         }
         if rules.retry.per_try.is_some_and(|per_try| per_try <= hedge.after)
             && let Some(per_try) = fields.get("retry").and_then(|retry| retry.node.entry("per_try"))
         {
             let problem =
-                Problem::warning(field.at, "`hedge` comes too late: the first attempt is over by then");
+                Problem::warning(field.at, "`hedge` starts too late: the first attempt has ended by then");
             let problem = problem.help("make it shorter than `retry.per_try`");
-            reader.problems.push(problem.see(per_try.at, "its time is here"));
+            reader.problems.push(problem.see(per_try.at, "`per_try` is here"));
         }
         if alone {
-            let problem = Problem::warning(field.at, "`hedge` does nothing with one endpoint");
+            let problem = Problem::warning(field.at, "`hedge` has no effect with one endpoint");
             reader.problems.push(problem.help("the second attempt goes to another endpoint"));
         }
     }
@@ -47,7 +49,7 @@ pub(super) fn of_upstream(reader: &mut Reader, fields: &Fields<'_>, upstream: &U
         && rules.retry.attempts == 1
         && let Some(retry) = fields.get("retry")
     {
-        let problem = Problem::warning(field.at, "`retries` does nothing with one attempt");
+        let problem = Problem::warning(field.at, "`retries` has no effect with one attempt");
         reader.problems.push(problem.see(retry.at, "one attempt"));
     }
     let sockets = || upstream.endpoints.iter().all(|at| matches!(at.address.value.address, Address::Unix(_)));
@@ -56,7 +58,7 @@ pub(super) fn of_upstream(reader: &mut Reader, fields: &Fields<'_>, upstream: &U
         && fields.get("discover").is_none()
         && sockets()
     {
-        let problem = Problem::warning(field.at, "`port` does nothing: a unix socket has none");
+        let problem = Problem::warning(field.at, "`port` has no effect: a Unix socket has none");
         reader.problems.push(problem.help("the probe goes to the socket itself"));
     }
 }
@@ -66,6 +68,6 @@ pub(super) fn of_upstream(reader: &mut Reader, fields: &Fields<'_>, upstream: &U
 pub(crate) fn unplaced(config: &Config) -> Option<Problem> {
     let mut endpoints = config.upstreams.iter().flat_map(|upstream| &upstream.endpoints);
     let placed = endpoints.find(|endpoint| endpoint.zone.is_some()).filter(|_| config.zone.is_none())?;
-    let problem = Problem::warning(placed.address.at, "the `zone` of this endpoint does nothing");
-    Some(problem.help("say which zone the gateway is in: `zone: NAME` at the top"))
+    let problem = Problem::warning(placed.address.at, "the `zone` of this endpoint has no effect");
+    Some(problem.help("set the gateway's zone: `zone: NAME` at the top level"))
 }

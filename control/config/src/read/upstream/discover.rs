@@ -28,7 +28,7 @@ pub(super) fn discover(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<
         let dns = fields.get("dns")?;
         let name = reader.field(dns, plain_name);
         if fields.get("port").is_none() && reader.complete {
-            let problem = Problem::error(dns.at, "`dns` has no `port` beside it: addresses come without one");
+            let problem = Problem::error(dns.at, "`dns` needs `port`: addresses have none");
             reader.problems.push(problem.expected("a whole number from 1 to 65535"));
         }
         let mut port = 0;
@@ -41,7 +41,7 @@ pub(super) fn discover(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<
 /// Reports keys that do not apply to the chosen method of discovery.
 fn stray(reader: &mut Reader, fields: &Fields<'_>, names: &[&str], way: &str) {
     for field in names.iter().filter_map(|name| fields.get(name)) {
-        let problem = Problem::error(field.at, format!("`{}` does not go with {way}", field.key.name));
+        let problem = Problem::error(field.at, format!("`{}` does not apply to {way}", field.key.name));
         reader.problems.push(problem.help("remove it"));
     }
 }
@@ -69,12 +69,12 @@ fn short(text: &str) -> Result<Discover, Fault> {
         let path = file_path(path).map_err(|fault| fault.shifted(text.len() - path.len()))?;
         return Ok(Discover::File(NamedFile::from(&*path)));
     }
-    let fault = Fault::new("{} does not say where endpoints are looked up");
+    let fault = Fault::new("{} is not a source of endpoints");
     if let Some((scheme, _)) = text.split_once("://") {
-        let fault = Fault::new("{} has a scheme that is not known").part(0, scheme.chars().count());
+        let fault = Fault::new("{} has an unknown scheme").part(0, scheme.chars().count());
         return Err(match scheme {
             "consul" | "etcd" | "k8s" | "kubernetes" | "nacos" | "eureka" => {
-                fault.help("only `dns://`, `srv://` and `file:` are built yet")
+                fault.help("only `dns://`, `srv://` and `file:` are supported")
             }
             _ => fault.help("the schemes are `dns://`, `srv://` and `file:`"),
         });
@@ -142,6 +142,6 @@ fn server(text: &str) -> Result<SocketAddr, Fault> {
     match text.parse::<SocketAddr>() {
         Ok(address) if address.port() != 0 => Ok(address),
         _ => Err(Fault::new("{} is not the address of a name server")
-            .help("a name server has an address: its name could not be looked up without it")),
+            .help("write an IP address: a name could not be resolved without a name server")),
     }
 }

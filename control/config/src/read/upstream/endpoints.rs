@@ -14,9 +14,9 @@ pub(super) fn http2(reader: &mut Reader, field: Field<'_>, endpoints: &[Endpoint
     reader.switch(Some(field), &mut value);
     let prior = endpoints.iter().find(|endpoint| endpoint.address.value.scheme == Scheme::H2c);
     if let Some(prior) = prior.filter(|_| !value) {
-        let problem = Problem::error(field.at, "`http2: off` does not go with an endpoint that is `h2c://`");
-        let problem = problem.help("write its address without `h2c://`, or leave `http2` away");
-        reader.problems.push(problem.see(prior.address.at, "it speaks HTTP/2 and nothing else"));
+        let problem = Problem::error(field.at, "`http2: off` conflicts with an `h2c://` endpoint");
+        let problem = problem.help("write its address without `h2c://`, or remove `http2`");
+        reader.problems.push(problem.see(prior.address.at, "this endpoint uses only HTTP/2"));
     }
     (!reader.erred_since(start)).then_some(Spanned { value, at: field.at })
 }
@@ -34,8 +34,7 @@ pub(in crate::read) fn weights(
         sum += u64::from(weight);
     }
     if any && sum == 0 {
-        let problem =
-            Problem::error(node.at, format!("every {noun} has the weight 0: none would take a request"));
+        let problem = Problem::error(node.at, format!("every {noun} has weight 0: no request could be sent"));
         reader.problems.push(problem.help("give one of them a weight of at least 1"));
     }
     if sum > u64::from(u32::MAX) {

@@ -19,12 +19,12 @@ pub(in crate::read) fn retry(reader: &mut Reader, field: Field<'_>) -> Retry {
     let open = field.node.scalar().filter(|scalar| scalar.written.is_none());
     if let Some(number) = open.and_then(Scalar::number) {
         // A bare number is ambiguous: gateways differ on whether it includes the first attempt.
-        let message = format!("`retry: {number}` does not say what is counted");
+        let message = format!("`retry: {number}` is ambiguous");
         let problem = Problem::error(field.node.at, message).expected(field.key.shape.expected());
         let all = number.saturating_add(1);
-        reader
-            .problems
-            .push(problem.help(format!("write `{{attempts: {all}}}` for {number} beside the first")));
+        reader.problems.push(
+            problem.help(format!("write `{{attempts: {all}}}` for the first attempt and {number} more")),
+        );
         return out;
     }
     let Some(setting) = reader.setting(field, &RETRY) else { return out };
@@ -57,15 +57,15 @@ fn idle(reader: &mut Reader, fields: &Fields<'_>, retry: &Retry) {
         // Not `methods`: they also apply to a request that was sent on a stale idle connection.
         let given = ["on", "backoff", "backoff_max", "budget", "budget_min"];
         if let Some(field) = given.iter().find_map(|name| fields.get(name)) {
-            let message = format!("`{}` does nothing with one attempt", field.key.name);
-            let problem = Problem::warning(field.at, message).help("`attempts` counts the first too");
+            let message = format!("`{}` has no effect with one attempt", field.key.name);
+            let problem = Problem::warning(field.at, message).help("`attempts` includes the first one");
             let attempts = fields.get("attempts").map(|attempts| attempts.at);
             reader.problems.push(problem.see(attempts.unwrap_or(field.at), "one attempt"));
         }
     } else if retry.budget.is_zero() && retry.budget_min == 0 {
         let at = fields.get("budget").or_else(|| fields.get("budget_min")).map(|field| field.at);
-        let problem = Problem::warning(at.unwrap_or_default(), "this budget allows no retry at all");
-        reader.problems.push(problem.help("write `retry: off` if that is meant"));
+        let problem = Problem::warning(at.unwrap_or_default(), "this budget allows no retries");
+        reader.problems.push(problem.help("write `retry: off` if that is intended"));
     }
 }
 
@@ -84,7 +84,7 @@ fn on(reader: &mut Reader, field: Field<'_>) -> RetryOn {
     let items = reader.few(field.node, "`on`");
     if items.is_empty() {
         let problem = Problem::error(field.node.at, "`on` is an empty list").expected(one.expected());
-        reader.problems.push(problem.help("write `retry: off` to try nothing again"));
+        reader.problems.push(problem.help("write `retry: off` for no retries"));
     }
     for item in items {
         match reader.parsed(item, "a condition", one, condition) {
@@ -105,7 +105,7 @@ fn on(reader: &mut Reader, field: Field<'_>) -> RetryOn {
 
 fn condition(text: &str) -> Result<On, Fault> {
     let plain = text.to_ascii_lowercase().replace('-', "_");
-    let no = || Fault::new("{} is nothing to retry on");
+    let no = || Fault::new("{} is not a retry condition");
     match plain.as_str() {
         "connect_failure" if text == plain => Ok(On::ConnectFailure),
         "reset" => Ok(On::Reset),
@@ -117,7 +117,7 @@ fn condition(text: &str) -> Result<On, Fault> {
         "retriable_4xx" => Err(no().help("write `409`")),
         "non_idempotent" => Err(no().help("name the methods: `methods: [POST]`")),
         "server_error" => Err(no().help("write `5xx`")),
-        "ok" => Err(no().help("a call that succeeded is not tried again")),
+        "ok" => Err(no().help("a successful call is not retried")),
         "canceled" => Err(no().suggest("did you mean `cancelled`?".to_owned())),
         _ if let Some(at) = GRPC_CODES.iter().position(|code| *code == text) => Ok(On::Grpc(at as u8 + 1)),
         _ if text.starts_with("http_") => {
@@ -126,9 +126,7 @@ fn condition(text: &str) -> Result<On, Fault> {
         _ if text.starts_with(|c: char| c.is_ascii_digit()) => {
             let (first, last) = status::range(text)?;
             if first < 400 || last > 599 {
-                return Err(
-                    Fault::new("{} is no failure").help("statuses from 400 to 599 can be tried again")
-                );
+                return Err(Fault::new("{} is not a failure").help("statuses from 400 to 599 can be retried"));
             }
             Ok(On::Statuses(first, last))
         }
@@ -158,7 +156,7 @@ pub(super) fn hedge(reader: &mut Reader, field: Field<'_>) -> Option<Hedge> {
     }
     let Shape::Time { min, max, .. } = HEDGE_AFTER else { return None };
     let after = reader.field(field, |text| match switch {
-        Some(_) => Err(Fault::new("{} does not say after which time a second attempt starts")),
+        Some(_) => Err(Fault::new("{} is not a time: write the delay of the second attempt")),
         None => quantity::time(text, min, max),
     })?;
     Some(Hedge { after, methods: Vec::new() })
@@ -176,8 +174,8 @@ pub(super) fn breaker(reader: &mut Reader, field: Field<'_>) -> Option<Breaker> 
     reader.time_into(fields.get("open"), &mut out.open);
     reader.number_into(fields.get("probes"), &mut out.probes);
     if let Some(field) = fields.get("slow").filter(|_| out.slow_after.is_none()) {
-        let problem = Problem::warning(field.at, "`slow` does nothing without `slow_after`");
-        reader.problems.push(problem.help("say from when on a call is slow: `slow_after: 1s`"));
+        let problem = Problem::warning(field.at, "`slow` has no effect without `slow_after`");
+        reader.problems.push(problem.help("define slow calls: `slow_after: 1s`"));
     }
     Some(out)
 }
@@ -201,8 +199,8 @@ pub(crate) fn too_long(waits: &[Wait], gateway: Option<Duration>) -> Vec<Problem
     });
     vain.map(|wait| {
         let problem =
-            Problem::warning(wait.at, "`per_try` never ends an attempt: `timeouts.total` is over before");
-        problem.help("make it shorter than `timeouts.total`, with room for the next attempt")
+            Problem::warning(wait.at, "`per_try` has no effect: `timeouts.total` ends the exchange first");
+        problem.help("make it shorter than `timeouts.total`, with time for the next attempt")
     })
     .collect()
 }

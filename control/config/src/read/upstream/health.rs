@@ -18,7 +18,7 @@ pub(super) fn health(reader: &mut Reader, field: Field<'_>) -> Option<Health> {
         let probe = reader.field(field, |text| match text {
             "tcp" => Ok(Probe::Tcp),
             "on" | "true" | "yes" | "http" => {
-                Err(Fault::new("{} does not say what is asked for").help("write a path such as `/healthz`"))
+                Err(Fault::new("{} is not a probe").help("write a path such as `/healthz`"))
             }
             "grpc" => Ok(grpc(String::new())),
             text => path(text).map(http),
@@ -37,8 +37,8 @@ pub(super) fn health(reader: &mut Reader, field: Field<'_>) -> Option<Health> {
         let mut on = true;
         reader.switch(Some(field), &mut on);
         if !on {
-            let problem = Problem::error(field.node.at, "`tcp` is off, and nothing else is probed");
-            reader.problems.push(problem.help("write `health: off` for no probes"));
+            let problem = Problem::error(field.node.at, "`tcp` is off, and there is no other probe");
+            reader.problems.push(problem.help("write `health: off` to disable probes"));
         }
         out.probe = Probe::Tcp;
     }
@@ -79,14 +79,14 @@ fn service(reader: &mut Reader, field: Field<'_>) -> String {
     match field.node.scalar().and_then(Scalar::switch) {
         Some(true) => return String::new(),
         Some(false) => {
-            let problem = Problem::error(field.node.at, "`grpc` is off, and nothing else is probed");
-            reader.problems.push(problem.help("write `health: off` for no probes"));
+            let problem = Problem::error(field.node.at, "`grpc` is off, and there is no other probe");
+            reader.problems.push(problem.help("write `health: off` to disable probes"));
             return String::new();
         }
         None => {}
     }
     let read = reader.field(field, |text| match text {
-        "" => Err(Fault::new("{} names no service").help("write `on` to ask for the server as a whole")),
+        "" => Err(Fault::new("{} names no service").help("write `on` to check the server as a whole")),
         text if text.starts_with('/') => Err(Fault::new("{} is a path, not a service")
             .suggest(format!("write `{}`", text.trim_matches('/').split('/').next().unwrap_or_default()))),
         text if text.len() > LONGEST || !text.bytes().all(|byte| byte.is_ascii_graphic()) => {
@@ -102,14 +102,14 @@ fn service(reader: &mut Reader, field: Field<'_>) -> String {
 fn path(text: &str) -> Result<String, Fault> {
     if let Some((_, rest)) = text.split_once("://") {
         let path = rest.find('/').map_or("/", |slash| &rest[slash..]);
-        let fault = Fault::new("{} is a URL: every endpoint is asked at its own address");
+        let fault = Fault::new("{} is a URL: each endpoint is probed at its own address");
         return Err(fault.suggest(format!("write the path alone: `{path}`")));
     }
     if !text.starts_with('/') {
         return Err(Fault::new("{} does not begin with `/`").suggest(format!("write `/{text}`")));
     }
     if let Some(odd) = text.chars().position(|c| !c.is_ascii_graphic() || c == '#') {
-        let fault = Fault::new("{} has a character that no request line has").part(odd, 1);
+        let fault = Fault::new("{} has a character that is not allowed in a request line").part(odd, 1);
         return Err(fault.help("encode it: a blank is `%20`"));
     }
     Ok(text.to_owned())
@@ -128,17 +128,17 @@ fn answer(reader: &mut Reader, fields: &Fields<'_>, probe: &mut Probe) {
         };
         for name in vain {
             let (why, what) = match fields.get("grpc") {
-                Some(_) => {
-                    ("it goes with `http`: a gRPC server answers with its own status", "the probe is a call")
-                }
-                None => (
-                    "it goes with `http`: a connection that opens has no answer",
-                    "the probe is a connection",
+                Some(_) => (
+                    "it applies only to `http`: a gRPC server reports its own status",
+                    "the probe is a gRPC call",
                 ),
+                None => {
+                    ("it applies only to `http`: a TCP probe has no response", "the probe is a TCP connect")
+                }
             };
             let own = fields.get("tcp").or_else(|| fields.get("grpc"));
             if let (Some(field), Some(own)) = (fields.get(name), own) {
-                let problem = Problem::warning(field.at, format!("`{name}` does nothing here"));
+                let problem = Problem::warning(field.at, format!("`{name}` has no effect here"));
                 reader.problems.push(problem.help(why).see(own.at, what));
             }
         }
@@ -149,7 +149,7 @@ fn answer(reader: &mut Reader, fields: &Fields<'_>, probe: &mut Probe) {
     }
     if let Some(field) = fields.get("body") {
         *body = reader.field(field, |text| match text {
-            "" => Err(Fault::new("{} is in every body")),
+            "" => Err(Fault::new("{} would match every body")),
             text => Ok(text.to_owned()),
         });
     }
@@ -163,10 +163,10 @@ fn answer(reader: &mut Reader, fields: &Fields<'_>, probe: &mut Probe) {
 fn probe_field(text: &str) -> Result<String, Fault> {
     let name = header::name(text)?;
     if header::is_framing(&name) {
-        return Err(Fault::new("{} says where a message ends or belongs to one connection"));
+        return Err(Fault::new("{} controls the message framing or belongs to one connection"));
     }
     match name.eq_ignore_ascii_case("host") {
-        true => Err(Fault::new("{} has a key of its own").help("write `host` of `health`")),
+        true => Err(Fault::new("{} has its own key").help("write `host` of `health`")),
         false => Ok(name),
     }
 }
@@ -175,7 +175,7 @@ fn good(reader: &mut Reader, field: Field<'_>) -> Vec<(u16, u16)> {
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
     let items = reader.few(field.node, "`status`");
     if items.is_empty() {
-        let problem = Problem::error(field.node.at, "`status` is an empty list: no answer would be good");
+        let problem = Problem::error(field.node.at, "`status` is an empty list: every probe would fail");
         reader.problems.push(problem.expected(one.expected()));
     }
     items.iter().filter_map(|item| reader.parsed(item, "a status", one, status::range)).collect()
@@ -198,8 +198,8 @@ pub(super) fn outlier(reader: &mut Reader, field: Field<'_>) -> Outlier {
     }
     if out.consecutive_5xx.is_none() && out.consecutive_gateway_errors.is_none() && !out.success_rate {
         let problem =
-            Problem::warning(field.at, "this never ejects an endpoint: everything it looks at is off");
-        reader.problems.push(problem.help("write `outlier: off` if that is meant"));
+            Problem::warning(field.at, "this never ejects an endpoint: all of its conditions are off");
+        reader.problems.push(problem.help("write `outlier: off` if that is intended"));
     }
     out
 }

@@ -20,26 +20,25 @@ pub(super) fn proxy_protocol(
     let prior = upstream.endpoints.iter().find(|endpoint| endpoint.address.value.scheme == Scheme::H2c);
     let http2 = upstream.http2.as_ref().filter(|http2| http2.value).map(|http2| http2.at);
     if let Some(at) = http2.or(prior.map(|endpoint| endpoint.address.at)) {
-        let problem =
-            Problem::error(field.at, "`proxy_protocol` does not go with endpoints that speak HTTP/2");
+        let problem = Problem::error(field.at, "`proxy_protocol` conflicts with HTTP/2 endpoints");
         let problem = problem.help(
-            "a connection in HTTP/2 carries the requests of many clients, and a header names one: they are told of each \
-             client by `X-Forwarded-For`",
+            "an HTTP/2 connection carries requests of many clients, but the header names one: use \
+            `X-Forwarded-For`",
         );
-        reader.problems.push(problem.see(at, "they speak HTTP/2"));
+        reader.problems.push(problem.see(at, "HTTP/2 is set here"));
     }
     if let Some(pool) = fields.get("pool") {
         match pool.node.entry("warm").filter(|_| upstream.pool.warm > 0) {
             Some(warm) => {
-                let problem = Problem::error(warm.at, "`warm` does not go with `proxy_protocol`");
-                let problem = problem.help("before there is a client no header can name it");
-                reader.problems.push(problem.see(field.at, "connections begin with a header"));
+                let problem = Problem::error(warm.at, "`warm` conflicts with `proxy_protocol`");
+                let problem = problem.help("the header names a client, and a warm connection has none");
+                reader.problems.push(problem.see(field.at, "`proxy_protocol` is here"));
             }
             None => {
-                let problem = Problem::warning(pool.at, "`pool` does nothing with `proxy_protocol`");
+                let problem = Problem::warning(pool.at, "`pool` has no effect with `proxy_protocol`");
                 let problem =
-                    problem.help("a connection that names a client carries one request and is closed");
-                reader.problems.push(problem.see(field.at, "connections begin with a header"));
+                    problem.help("a connection with the header carries one request and is then closed");
+                reader.problems.push(problem.see(field.at, "`proxy_protocol` is here"));
             }
         }
     }

@@ -13,7 +13,8 @@ static NAME_OR_OFF: [Shape; 2] = [Shape::Off, Shape::Text(&HEADER_NAME)];
 /// The field that tells the upstream the consumer's name.
 pub(crate) const CONSUMER_HEADER: Key = Key::new(
     "consumer_header",
-    "The field in which the consumer's name goes upstream; what a client sends there is taken out.",
+    "The field that tells the upstream the consumer's name. The gateway removes this field from client \
+    requests.",
     Shape::AnyOf(&NAME_OR_OFF),
 )
 .or("X-Consumer-Name")
@@ -22,7 +23,8 @@ pub(crate) const CONSUMER_HEADER: Key = Key::new(
 /// The field that tells the upstream the consumer's groups.
 pub(crate) const GROUPS_HEADER: Key = Key::new(
     "groups_header",
-    "The field in which the consumer's groups go upstream, with commas; what a client sends there is taken out.",
+    "The field that tells the upstream the consumer's groups, separated by commas. The gateway removes this \
+    field from client requests.",
     Shape::AnyOf(&NAME_OR_OFF),
 )
 .or("X-Consumer-Groups");
@@ -35,19 +37,19 @@ pub(crate) static API_KEY_POLICY: Section = Section {
     keys: &[
         Key::new(
             "header",
-            "The field that the key is in.",
+            "The field that holds the key.",
             Shape::AnyOf(&[Shape::Off, Shape::Text(&HEADER_NAME)]),
         )
         .or("X-Api-Key")
         .also(&["name", "key_names", "in_header"]),
         Key::new(
             "query",
-            "The parameter of the query that the key may be in, too. Queries stand in logs: prefer a header.",
+            "A query parameter that may also hold the key. Queries appear in logs, so prefer a header.",
             Shape::AnyOf(&[Shape::Off, Shape::Text(&PARAMETER)]),
         )
         .or("off")
         .also(&["parameter", "in_query", "key_in_query"]),
-        Key::new("forward", "Whether the key goes upstream.", Shape::Switch).or("off").also(&[
+        Key::new("forward", "Whether the key is forwarded upstream.", Shape::Switch).or("off").also(&[
             "keep",
             "hide_credentials",
             "hide",

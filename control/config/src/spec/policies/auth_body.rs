@@ -7,7 +7,7 @@ const LIMIT: Shape = Shape::Size { min: 1, max: 16 << 20, off: true };
 
 const MAX: Key = Key::new(
     "max",
-    "Largest body that is read for the service.",
+    "Maximum bytes of the body that are read for the service.",
     Shape::Size { min: 1, max: 16 << 20, off: false },
 )
 .required()
@@ -15,7 +15,7 @@ const MAX: Key = Key::new(
 
 const PARTIAL: Key = Key::new(
     "partial",
-    "Whether the service gets the beginning of a larger body. Without it such a request is refused (413).",
+    "Whether the service gets the beginning of a larger body; otherwise such a request is rejected (413).",
     Shape::Switch,
 )
 .or("off")
@@ -39,7 +39,8 @@ pub(crate) static EXT_AUTHZ_BODY: Section = Section {
         PARTIAL,
         Key::new(
             "as_bytes",
-            "Whether the service finds the body in `raw_body`. Without it, a body in UTF-8 is in `body`, and any other in `raw_body`.",
+            "Whether the body is always sent in `raw_body`. By default a UTF-8 body is in `body`, and any \
+            other in `raw_body`.",
             Shape::Switch,
         )
         .or("off")
@@ -47,7 +48,8 @@ pub(crate) static EXT_AUTHZ_BODY: Section = Section {
     ],
 };
 
-const DOC: &str = "Whether the service gets the request's body too, and up to which size. The body goes upstream unchanged.";
+const DOC: &str = "Whether the service also receives the request's body, and its maximum size. The body is \
+    forwarded upstream unchanged.";
 const ALSO: &[&str] =
     &["with_request_body", "forward_body", "forwardBody", "include_body", "request_body", "max_body_size"];
 

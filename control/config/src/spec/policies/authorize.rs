@@ -12,17 +12,18 @@ static RULE_SHAPE: Shape = Shape::Section(&AUTHORIZE_RULE);
 pub(crate) static AUTHORIZE_POLICY: Section = Section {
     name: "authorize_policy",
     noun: "`authorize`",
-    doc: "Which authenticated consumers may come.",
+    doc: "Restricts which authenticated consumers may proceed.",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "allow",
-            "Consumers that may come: those that match one of the rules. Default: every authenticated consumer.",
+            "Consumers that are admitted: they match one of the rules. Default: every authenticated \
+            consumer.",
             Shape::OneOrMany(&RULE_SHAPE),
         ),
         Key::new(
             "deny",
-            "Consumers that may not come, whatever `allow` says: those that match one of the rules.",
+            "Consumers that are rejected even if `allow` admits them: they match one of the rules.",
             Shape::OneOrMany(&RULE_SHAPE),
         ),
     ],
@@ -34,13 +35,13 @@ pub(crate) static AUTHORIZE_RULE: Section = Section {
     doc: "A rule. A consumer matches it if every condition holds.",
     choice: Choice::Free,
     keys: &[
-        Key::new("consumers", "It is one of them.", Shape::OneOrMany(&WORD_SHAPE))
+        Key::new("consumers", "The consumer is one of these.", Shape::OneOrMany(&WORD_SHAPE))
             .also(&["consumer", "users", "user"]),
-        Key::new("groups", "It is in one of them.", Shape::OneOrMany(&WORD_SHAPE))
+        Key::new("groups", "The consumer is in one of these groups.", Shape::OneOrMany(&WORD_SHAPE))
             .also(&["group", "roles", "role"]),
         Key::new(
             "claims",
-            "Its token says so: each claim has one of these values. `a.b` is `b` in `a`.",
+            "Claims of its token, each with its accepted values. `a.b` is `b` in `a`.",
             Shape::MapOf(&CLAIM_SHAPE),
         )
         .also(&["claim"]),

@@ -13,13 +13,13 @@ pub(crate) static BASIC_POLICY: Section = Section {
     doc: "Admits requests with the name and password of one of the `consumers` (RFC 7617).",
     choice: Choice::Free,
     keys: &[
-        Key::new("realm", "What browsers say the password is for.", Shape::Text(&REALM)).or("restricted"),
-        Key::new("forward", "Whether the password goes upstream.", Shape::Switch)
+        Key::new("realm", "The realm that browsers show.", Shape::Text(&REALM)).or("restricted"),
+        Key::new("forward", "Whether the password is forwarded upstream.", Shape::Switch)
             .or("off")
             .also(&["keep", "hide_credentials"]),
         Key::new(
             "cache",
-            "How long a password that was right is taken for right, without its being verified again.",
+            "How long a verified password is cached.",
             Shape::Time { min: Duration::from_secs(1), max: Duration::from_secs(3600), off: true },
         )
         .or("1m"),

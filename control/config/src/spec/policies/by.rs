@@ -13,7 +13,8 @@ pub(crate) static BY_ONE: Shape = Shape::Text(&BY);
 pub(crate) const BY_SHAPE: Shape = Shape::OneOrMany(&BY_ONE);
 
 /// Description of `by` in the reference.
-pub(crate) const BY_DOC: &str = "The key by which requests are counted, or a list of parts that form one key. Requests that lack it count together.";
+pub(crate) const BY_DOC: &str = "The key by which requests are counted, or a list of parts that form one \
+    key. Requests without the key share one counter.";
 
 /// Names of `by` in other gateways.
 pub(crate) const BY_ALSO: &[&str] = &[

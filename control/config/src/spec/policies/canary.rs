@@ -15,7 +15,8 @@ pub(crate) static CANARY_RULE: Shape = Shape::Section(&CANARY_POLICY);
 pub(crate) static CANARY_POLICY: Section = Section {
     name: "canary_rule",
     noun: "a rule of `canary`",
-    doc: "Which requests go to one of the route's upstreams whatever their weights are: those that fit all that is written.",
+    doc: "A rule that sends requests to one of the route's upstreams, regardless of weights. All of its \
+        conditions must hold.",
     choice: Choice::Free,
     keys: &[
         Key::new(
@@ -37,11 +38,16 @@ pub(crate) static CANARY_POLICY: Section = Section {
             Shape::MapOf(&VALUE_SHAPE),
         )
         .also(&["cookie"]),
-        Key::new("percent", "How many of them.", Shape::Percent { min: 0, max: 100, off: false })
+        Key::new("percent", "Percentage of these requests.", Shape::Percent { min: 0, max: 100, off: false })
             .or("100%")
             .also(&["percentage", "share", "weight"]),
-        Key::new("by", "Who stays on the same side: `random`: nobody.", Shape::Text(&BY))
-            .or("random")
-            .also(&["sticky", "hash", "key"]),
+        Key::new(
+            "by",
+            "The key that keeps a client in the same sample; `random`: each request is sampled \
+            independently.",
+            Shape::Text(&BY),
+        )
+        .or("random")
+        .also(&["sticky", "hash", "key"]),
     ],
 };

@@ -7,12 +7,12 @@ use crate::spec::{
 pub(crate) static CLIENT_CERTIFICATE_POLICY: Section = Section {
     name: "client_certificate_policy",
     noun: "`client_certificate`",
-    doc: "Admits clients that showed a certificate which the listener's `tls.client_certificates` verified.",
+    doc: "Admits clients whose certificate the listener's `tls.client_certificates` verified.",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "allow",
-            "Which ones may, by what stands in them; without it every one that was verified.",
+            "Admitted certificates, by name or fingerprint. Default: every verified one.",
             Shape::OneOrMany(&CERTIFICATE_NAME_SHAPE),
         )
         .also(&["subjects", "names", "fingerprints", "san", "require"]),

@@ -13,32 +13,28 @@ static TYPE_SHAPE: Shape = Shape::Text(&TYPE);
 pub(crate) static COMPRESSION_POLICY: Section = Section {
     name: "compression_policy",
     noun: "`compression`",
-    doc: "Bodies of responses become smaller for clients that take it.",
+    doc: "Compresses response bodies for clients that accept it.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
-            "encodings",
-            "Encodings, the one that is liked best first.",
-            Shape::OneOrMany(&ENCODING_SHAPE),
-        )
-        .or("[zstd, br, gzip]")
-        .also(&["encoding", "algorithms"]),
+        Key::new("encodings", "Encodings in order of preference.", Shape::OneOrMany(&ENCODING_SHAPE))
+            .or("[zstd, br, gzip]")
+            .also(&["encoding", "algorithms"]),
         Key::new(
             "types",
-            "Content types that become smaller; without it texts of all kinds.",
+            "Content types that are compressed. Default: all kinds of text.",
             Shape::OneOrMany(&TYPE_SHAPE),
         )
         .also(&["content_types", "gzip_types", "includedContentTypes"]),
         Key::new(
             "min_length",
-            "Bodies that are known to be shorter stay as they are.",
+            "Bodies that are known to be shorter are not compressed.",
             Shape::Size { min: 0, max: 1 << 30, off: false },
         )
         .or("1KiB")
         .also(&["gzip_min_length", "minResponseBodyBytes", "min_size"]),
         Key::new(
             "level",
-            "How hard each encoding tries: one number for all, or one for each. Higher ones cost more time.",
+            "Compression level: one number for all encodings, or one for each. Higher levels cost more time.",
             Shape::AnyOf(&[Shape::Count { min: 1, max: 19, off: false }, Shape::Section(&COMPRESSION_LEVEL)]),
         )
         .or("{zstd: 3, br: 4, gzip: 5}")
@@ -49,7 +45,7 @@ pub(crate) static COMPRESSION_POLICY: Section = Section {
 pub(crate) static COMPRESSION_LEVEL: Section = Section {
     name: "compression_level",
     noun: "`level`",
-    doc: "How hard each encoding tries.",
+    doc: "Compression level of each encoding.",
     choice: Choice::Free,
     keys: &[
         Key::new("zstd", "1 to 19.", Shape::Count { min: 1, max: 19, off: false }).or("3"),

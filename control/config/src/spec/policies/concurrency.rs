@@ -10,13 +10,17 @@ pub(crate) static CONCURRENCY_SHAPE: Shape = Shape::Section(&CONCURRENCY);
 pub(crate) static CONCURRENCY: Section = Section {
     name: "concurrency",
     noun: "`concurrency`",
-    doc: "How many requests may be under way at once, from their head to the end of their answer. Of several limits each has \
-          to have room.",
+    doc: "Limits concurrent requests, each from its head to the end of its response. With several limits, a \
+          request must pass every one.",
     choice: Choice::Free,
     keys: &[
-        Key::new("limit", "How many.", Shape::Count { min: 1, max: 1_000_000_000, off: false })
-            .required()
-            .also(&["amount", "max", "conn", "connections", "requests", "count"]),
+        Key::new(
+            "limit",
+            "Maximum number of requests.",
+            Shape::Count { min: 1, max: 1_000_000_000, off: false },
+        )
+        .required()
+        .also(&["amount", "max", "conn", "connections", "requests", "count"]),
         Key::new("by", BY_DOC, BY_SHAPE).or("all").also(BY_ALSO),
         Key::new(
             "cost",
@@ -32,7 +36,7 @@ pub(crate) static CONCURRENCY: Section = Section {
             .also(STATUS_ALSO),
         Key::new(
             "dry_run",
-            "Whether nothing is refused, and only the log told what would be.",
+            "Whether the limit rejects nothing and only logs what it would reject.",
             Shape::Switch,
         )
         .or("off")

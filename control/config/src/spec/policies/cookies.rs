@@ -10,19 +10,19 @@ const VALUE_OR_OFF: Shape = Shape::AnyOf(&[Shape::Off, Shape::Text(&VALUE)]);
 pub(crate) static COOKIES_POLICY: Section = Section {
     name: "cookies_policy",
     noun: "`cookies`",
-    doc: "What changes in the cookies that responses set; without a key as the upstream says.",
+    doc: "Changes the cookies that responses set. A missing key leaves that attribute as the upstream sets \
+        it.",
     choice: Choice::Free,
     keys: &[
-        Key::new("names", "The cookies that change; without it all.", Shape::OneOrMany(&NAME_SHAPE))
+        Key::new("names", "Names of the cookies that change. Default: all.", Shape::OneOrMany(&NAME_SHAPE))
             .also(&["name"]),
-        Key::new("remove", "Cookies that are not set at all.", Shape::OneOrMany(&NAME_SHAPE))
-            .also(&["delete"]),
-        Key::new("secure", "Whether they go over TLS only (`Secure`).", Shape::Switch),
-        Key::new("http_only", "Whether scripts do not see them (`HttpOnly`).", Shape::Switch)
+        Key::new("remove", "Cookies to remove.", Shape::OneOrMany(&NAME_SHAPE)).also(&["delete"]),
+        Key::new("secure", "Whether browsers send them over TLS only (`Secure`).", Shape::Switch),
+        Key::new("http_only", "Whether they are hidden from scripts (`HttpOnly`).", Shape::Switch)
             .also(&["httponly"]),
         Key::new(
             "same_site",
-            "From where they are sent (`SameSite`).",
+            "From which sites browsers send them (`SameSite`).",
             Shape::Word(&["strict", "lax", "none", "off"]),
         )
         .also(&["samesite"]),

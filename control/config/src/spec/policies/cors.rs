@@ -27,10 +27,10 @@ static NAME_SHAPE: Shape = Shape::Text(&HEADER_NAME);
 pub(crate) static CORS_POLICY: Section = Section {
     name: "cors_policy",
     noun: "`cors`",
-    doc: "Which web pages may read the answers of these requests.",
+    doc: "Controls which web origins may read the responses.",
     choice: Choice::Free,
     keys: &[
-        Key::new("origins", "Origins that may; `*`: all.", Shape::OneOrMany(&ORIGIN_SHAPE)).also(&[
+        Key::new("origins", "Allowed origins; `*`: all.", Shape::OneOrMany(&ORIGIN_SHAPE)).also(&[
             "origin",
             "allow_origins",
             "allowed_origins",
@@ -38,11 +38,11 @@ pub(crate) static CORS_POLICY: Section = Section {
         ]),
         Key::new(
             "regex",
-            "Expressions, each for the whole of an origin that may.",
+            "Regular expressions for allowed origins; each must match the whole origin.",
             Shape::OneOrMany(&REGEX_SHAPE),
         )
         .also(&["origin_regex", "accessControlAllowOriginListRegex"]),
-        Key::new("methods", "Methods that may be used.", Shape::OneOrMany(&METHOD_SHAPE))
+        Key::new("methods", "Methods that pages may use.", Shape::OneOrMany(&METHOD_SHAPE))
             .or("[GET, HEAD, POST]")
             .also(&["allow_methods", "allowed_methods"]),
         Key::new(
@@ -51,14 +51,14 @@ pub(crate) static CORS_POLICY: Section = Section {
             Shape::OneOrMany(&NAME_SHAPE),
         )
         .also(&["allow_headers", "allowed_headers"]),
-        Key::new("expose", "Fields of an answer that a page may read.", Shape::OneOrMany(&NAME_SHAPE))
+        Key::new("expose", "Response fields that a page may read.", Shape::OneOrMany(&NAME_SHAPE))
             .also(&["expose_headers", "exposed_headers"]),
-        Key::new("credentials", "Whether cookies and the like may be sent along.", Shape::Switch)
+        Key::new("credentials", "Whether requests may carry credentials such as cookies.", Shape::Switch)
             .or("off")
             .also(&["allow_credentials"]),
         Key::new(
             "max_age",
-            "How long a browser may keep the answer to a preflight.",
+            "How long a browser may cache the response to a preflight.",
             Shape::Time { min: Duration::ZERO, max: Duration::from_secs(86_400), off: true },
         )
         .or("off"),

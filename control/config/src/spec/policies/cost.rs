@@ -8,21 +8,21 @@ pub(crate) const MOST_COST: u64 = 1_000_000_000;
 static EACH: Shape = Shape::Count { min: 0, max: MOST_COST, off: false };
 static WORD: Text = Text { expected: "a name", pattern: Some("."), loose: true };
 static METHOD: Text = Text { expected: "a method such as `GET`", pattern: Some("^[!-~]+$"), loose: false };
-static VALUE: Text = Text { expected: "the value that it has", pattern: Some("."), loose: true };
+static VALUE: Text = Text { expected: "the value of the field", pattern: Some("."), loose: true };
 static WORD_SHAPE: Shape = Shape::Text(&WORD);
 static METHOD_SHAPE: Shape = Shape::Text(&METHOD);
 static VALUE_SHAPE: Shape = Shape::Text(&VALUE);
 
-pub(crate) const COST_DOC: &str = "How much a request counts for: a number, or where the number comes from.";
+pub(crate) const COST_DOC: &str = "The cost of a request: a number, or the source of the number.";
 pub(crate) const COST_ALSO: &[&str] = &["weight", "hits_addend", "units", "tokens", "price", "points"];
-pub(crate) const EXEMPT_DOC: &str =
-    "Requests that are not counted: each request that meets one of these conditions.";
+pub(crate) const EXEMPT_DOC: &str = "Requests that are not counted; one of these conditions is enough.";
 pub(crate) const EXEMPT_ALSO: &[&str] =
     &["except", "exclude", "exempted", "skip", "whitelist", "allow", "allowlist", "unless", "bypass"];
-pub(crate) const STATUS_DOC: &str = "The status of a refusal.";
+pub(crate) const STATUS_DOC: &str = "Status of rejected requests.";
 pub(crate) const STATUS_ALSO: &[&str] =
     &["rejected_code", "limit_req_status", "limit_conn_status", "deny_status", "status_code"];
-pub(crate) const SCOPE_DOC: &str = "A name. Limits with the same name share one count, wherever they are written. Without it each place has a count of its own.";
+pub(crate) const SCOPE_DOC: &str = "A name. Limits with the same name share one counter, wherever they are \
+    written. By default each place has its own counter.";
 pub(crate) const SCOPE_ALSO: &[&str] = &["group", "shared_as", "counter"];
 
 pub(crate) static SCOPE: Text = Text {
@@ -47,21 +47,21 @@ pub(crate) static COST: Section = Section {
             .also(&["request_header", "from_header"]),
         Key::new(
             "response_header",
-            "A field of the response, which does not go on to the client. `default` is taken before the request goes on, and the \
-             rest when the response is there. Not of `concurrency`.",
+            "A response field, which is not passed on to the client. The gateway charges `default` before it \
+            forwards the request, and the rest when the response arrives. Not available for `concurrency`.",
             Shape::Text(&HEADER_NAME),
         )
         .also(&["response", "upstream_header"]),
         Key::new(
             "default",
-            "The cost of a request for which none is given.",
+            "The cost if the source gives none.",
             Shape::Count { min: 1, max: MOST_COST, off: false },
         )
         .or("1")
         .also(&["otherwise", "min"]),
         Key::new(
             "max",
-            "The largest cost that a header can give. Default: as much as the limit lets through at once.",
+            "The highest cost that a header can set. Default: the most that the limit admits at once.",
             Shape::Count { min: 1, max: MOST_COST, off: false },
         )
         .also(&["most", "limit", "cap"]),
@@ -76,11 +76,11 @@ pub(crate) static EXEMPT: Section = Section {
     keys: &[
         Key::new("addresses", "The client's address is one of these.", Shape::OneOrMany(&CIDR_SHAPE))
             .also(&["address", "ips", "ip", "cidrs", "networks"]),
-        Key::new("consumers", "It is one of these consumers.", Shape::OneOrMany(&WORD_SHAPE))
+        Key::new("consumers", "The consumer is one of these.", Shape::OneOrMany(&WORD_SHAPE))
             .also(&["consumer", "users", "user"]),
-        Key::new("groups", "It is a consumer in one of these groups.", Shape::OneOrMany(&WORD_SHAPE))
+        Key::new("groups", "The consumer is in one of these groups.", Shape::OneOrMany(&WORD_SHAPE))
             .also(&["group", "roles", "role"]),
-        Key::new("methods", "It has one of these methods.", Shape::OneOrMany(&METHOD_SHAPE)).also(&["method"]),
+        Key::new("methods", "The method is one of these.", Shape::OneOrMany(&METHOD_SHAPE)).also(&["method"]),
         Key::new(
             "headers",
             "A field of the request has exactly this value. Clients can write any value, so use a secret, as `${VARIABLE}`.",

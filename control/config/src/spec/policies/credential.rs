@@ -18,17 +18,17 @@ pub(crate) static CREDENTIAL_PLACE: Section = Section {
         Key::new("header", "A field.", Shape::Text(&HEADER_NAME)).also(&["name", "field"]),
         Key::new(
             "prefix",
-            "The text before the credential in the field, in any case; a field without it holds no credential. In `jwt`, `Authorization` has the prefix `Bearer` by default.",
+            "The text before the credential in the field, case-insensitive. A field without it holds no \
+            credential. In `jwt`, the default for `Authorization` is `Bearer`.",
             Shape::Text(&PREFIX),
         )
         .also(&["value_prefix", "scheme"]),
         Key::new("cookie", "A cookie.", Shape::Text(&COOKIE)),
-        Key::new(
-            "query",
-            "A parameter of the query.",
-            Shape::Text(&PARAMETER),
-        )
-        .also(&["param", "parameter", "arg"]),
+        Key::new("query", "A parameter of the query.", Shape::Text(&PARAMETER)).also(&[
+            "param",
+            "parameter",
+            "arg",
+        ]),
     ],
 };
 static PLACE_SHAPE: Shape = Shape::Section(&CREDENTIAL_PLACE);
@@ -36,14 +36,15 @@ static PLACE_SHAPE: Shape = Shape::Section(&CREDENTIAL_PLACE);
 /// The places where a credential may be, for policies that accept several.
 pub(crate) const FROM: Key = Key::new(
     "from",
-    "The places where the credential may be; a request with credentials in two of them is refused (401).",
+    "The places where the credential may be. A request with credentials in two of them is rejected (401).",
     Shape::OneOrMany(&PLACE_SHAPE),
 );
 
 /// Whether a request without a credential passes.
 pub(crate) const OPTIONAL: Key = Key::new(
     "optional",
-    "Whether a request without a credential of this kind passes, without a consumer. A wrong credential is still refused (401).",
+    "Whether a request without such a credential passes, without a consumer. An invalid credential is still \
+    rejected (401).",
     Shape::Switch,
 )
 .or("off");

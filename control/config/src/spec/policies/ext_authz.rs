@@ -14,40 +14,54 @@ static NAME_SHAPE: Shape = Shape::Text(&HEADER_NAME);
 pub(crate) static EXT_AUTHZ_POLICY: Section = Section {
     name: "ext_authz_policy",
     noun: "`ext_authz`",
-    doc: "A service that speaks Envoy's gRPC protocol (`envoy.service.auth.v3.Authorization`) says whether a request may go on.",
+    doc: "A service that speaks Envoy's gRPC protocol (`envoy.service.auth.v3.Authorization`) decides \
+        whether a request may proceed.",
     choice: Choice::Free,
     keys: &[
-        Key::new("url", "Where it is asked, without the method; `http://` is HTTP/2 in plain text.", Shape::Text(&URL))
-            .required()
-            .also(&["grpc_service", "uri", "address", "service", "target_uri", "endpoint"]),
+        Key::new(
+            "url",
+            "URL of the service, without the method; `http://` means HTTP/2 in plain text.",
+            Shape::Text(&URL),
+        )
+        .required()
+        .also(&["grpc_service", "uri", "address", "service", "target_uri", "endpoint"]),
         Key::new(
             "timeout",
-            "How long it may take.",
+            "Maximum time for its answer.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(60), off: false },
         )
         .or("1s"),
         Key::new(
             "fail_open",
-            "Whether requests go on when it gives no answer, or none in time.",
+            "Whether requests proceed if the service gives no answer, or none in time.",
             Shape::Switch,
         )
         .or("off")
         .also(&["failure_mode_allow"]),
         Key::new(
             "reserved_headers",
-            "Fields that only the service writes; what a client sends there is taken out.",
+            "Fields that only the service may set. The gateway removes them from client requests.",
             Shape::OneOrMany(&NAME_SHAPE),
         ),
-        Key::new("context", "What it is told beside the request.", Shape::MapOf(&VALUE_SHAPE))
+        Key::new("context", "Additional context that the service receives.", Shape::MapOf(&VALUE_SHAPE))
             .also(&["context_extensions"]),
         WITH_BODY_OR_BYTES,
-        Key::new("consumer", "The field of its answer that is the consumer's name.", Shape::Text(&HEADER_NAME)),
-        Key::new("groups", "The field of its answer that has the consumer's groups, with commas.", Shape::Text(&HEADER_NAME)),
+        Key::new(
+            "consumer",
+            "The field of its answer that holds the consumer's name.",
+            Shape::Text(&HEADER_NAME),
+        ),
+        Key::new(
+            "groups",
+            "The field of its answer that holds the consumer's groups, separated by commas.",
+            Shape::Text(&HEADER_NAME),
+        ),
         CONSUMER_HEADER,
         GROUPS_HEADER,
         Key::new(
             "ca",
-            "A PEM file with the authorities for the certificate of the service. Default: the authorities that the system trusts.",
+            "A PEM file of CA certificates that verify the service's certificate. Default: the system's \
+            trust store.",
             Shape::Text(&PEM),
         )
         .also(&["cas", "ca_file", "trust"]),

@@ -13,15 +13,20 @@ static HEADER: Text = Text {
 pub(crate) static FAULT: Section = Section {
     name: "fault",
     noun: "`fault`",
-    doc: "Requests that are late or fail on purpose.",
+    doc: "Delays or fails requests on purpose.",
     choice: Choice::Free,
     keys: &[
-        Key::new("abort", "Some get this status, and go nowhere.", Shape::Section(&FAULT_ABORT))
-            .also(&["error", "fail", "status"]),
-        Key::new("delay", "Some wait first.", Shape::Section(&FAULT_DELAY)).also(&["latency", "sleep"]),
+        Key::new(
+            "abort",
+            "Requests that get this status without being forwarded.",
+            Shape::Section(&FAULT_ABORT),
+        )
+        .also(&["error", "fail", "status"]),
+        Key::new("delay", "Requests that are delayed.", Shape::Section(&FAULT_DELAY))
+            .also(&["latency", "sleep"]),
         Key::new(
             "header",
-            "Only requests that have this header, with this value if one is named.",
+            "Restricts the policy to requests with this header, and with this value if there is one.",
             Shape::Text(&HEADER),
         )
         .also(&["headers", "if", "match", "when"]),
@@ -31,13 +36,13 @@ pub(crate) static FAULT: Section = Section {
 pub(crate) static FAULT_ABORT: Section = Section {
     name: "fault_abort",
     noun: "`abort`",
-    doc: "Some requests get this status, and go nowhere.",
+    doc: "Requests that get this status without being forwarded.",
     choice: Choice::Free,
     keys: &[
         Key::new("status", "200 to 599.", Shape::Count { min: 200, max: 599, off: false })
             .required()
             .also(&["http_status", "code"]),
-        Key::new("percent", "How many of them.", Shape::Percent { min: 0, max: 100, off: false })
+        Key::new("percent", "Percentage of these requests.", Shape::Percent { min: 0, max: 100, off: false })
             .or("100%")
             .also(&["percentage", "share"]),
     ],
@@ -46,17 +51,17 @@ pub(crate) static FAULT_ABORT: Section = Section {
 pub(crate) static FAULT_DELAY: Section = Section {
     name: "fault_delay",
     noun: "`delay`",
-    doc: "Some requests wait first.",
+    doc: "Requests that are delayed.",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "time",
-            "For how long.",
+            "Length of the delay.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(300), off: false },
         )
         .required()
         .also(&["duration", "fixed_delay", "delay"]),
-        Key::new("percent", "How many of them.", Shape::Percent { min: 0, max: 100, off: false })
+        Key::new("percent", "Percentage of these requests.", Shape::Percent { min: 0, max: 100, off: false })
             .or("100%")
             .also(&["percentage", "share"]),
     ],

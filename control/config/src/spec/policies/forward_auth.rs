@@ -7,7 +7,7 @@ use crate::spec::{
 };
 
 pub(crate) static URL: Text = Text {
-    expected: "an URL such as `http://auth.internal:9000/verify`",
+    expected: "a URL such as `http://auth.internal:9000/verify`",
     pattern: Some("^https?://"),
     loose: false,
 };
@@ -16,38 +16,53 @@ static NAME_SHAPE: Shape = Shape::Text(&HEADER_NAME);
 pub(crate) static FORWARD_AUTH_POLICY: Section = Section {
     name: "forward_auth_policy",
     noun: "`forward_auth`",
-    doc: "A service says whether a request may go on: its answer of 2xx lets it through, any other goes to the client.",
+    doc: "A service decides whether a request may proceed: a 2xx response admits it, any other response is \
+        sent to the client.",
     choice: Choice::Free,
     keys: &[
-        Key::new("url", "Where it is asked.", Shape::Text(&URL)).required().also(&[
-            "uri", "address", "auth_request", "service", "endpoint",
+        Key::new("url", "URL of the service.", Shape::Text(&URL)).required().also(&[
+            "uri",
+            "address",
+            "auth_request",
+            "service",
+            "endpoint",
         ]),
         Key::new(
             "timeout",
-            "How long it may take; then the request is refused.",
+            "Maximum time for its answer; after it the request is rejected.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(60), off: false },
         )
         .or("1s"),
         Key::new(
             "request_headers",
-            "Fields of the request that it gets. Default: all that do not concern the connection.",
+            "Request fields that it receives. Default: all except connection-specific ones.",
             Shape::OneOrMany(&NAME_SHAPE),
         )
         .also(&["authRequestHeaders", "auth_request_headers"]),
         Key::new(
             "response_headers",
-            "Fields of its answer that go upstream with the request; what a client sends there is taken out.",
+            "Fields of its answer that are added to the upstream request. The gateway removes them from \
+            client requests.",
             Shape::OneOrMany(&NAME_SHAPE),
         )
         .also(&["authResponseHeaders", "upstream_headers", "copy_headers", "auth_response_headers"]),
         WITH_BODY,
-        Key::new("consumer", "The field of its answer that is the consumer's name.", Shape::Text(&HEADER_NAME)),
-        Key::new("groups", "The field of its answer that has the consumer's groups, with commas.", Shape::Text(&HEADER_NAME)),
+        Key::new(
+            "consumer",
+            "The field of its answer that holds the consumer's name.",
+            Shape::Text(&HEADER_NAME),
+        ),
+        Key::new(
+            "groups",
+            "The field of its answer that holds the consumer's groups, separated by commas.",
+            Shape::Text(&HEADER_NAME),
+        ),
         CONSUMER_HEADER,
         GROUPS_HEADER,
         Key::new(
             "ca",
-            "A PEM file with the authorities for the certificate of the URL. Default: the authorities that the system trusts.",
+            "A PEM file of CA certificates that verify the certificate of the URL. Default: the system's \
+            trust store.",
             Shape::Text(&PEM),
         )
         .also(&["cas", "ca_file", "trust"]),

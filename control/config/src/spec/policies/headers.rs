@@ -9,18 +9,22 @@ static VALUE_SHAPE: Shape = Shape::Text(&VALUE);
 pub(crate) static HEADERS_POLICY: Section = Section {
     name: "headers_policy",
     noun: "`headers`",
-    doc: "Fields that requests gain and lose on their way upstream, and responses on their way back.",
+    doc: "Changes fields of requests on their way upstream and of responses on their way back.",
     choice: Choice::Free,
     keys: &[
-        Key::new("request", "Of requests.", Shape::Section(&HEADER_CHANGE)),
-        Key::new("response", "Of responses, the gateway's own too.", Shape::Section(&HEADER_CHANGE)),
+        Key::new("request", "Changes of requests.", Shape::Section(&HEADER_CHANGE)),
+        Key::new(
+            "response",
+            "Changes of responses, including the gateway's own.",
+            Shape::Section(&HEADER_CHANGE),
+        ),
     ],
 };
 
 pub(crate) static HEADER_CHANGE: Section = Section {
     name: "header_change",
     noun: "a change of headers",
-    doc: "What changes in the fields of a message: first `remove`, then `set`, then `add`.",
+    doc: "Changes of a message's fields, in this order: `remove`, `set`, `add`.",
     choice: Choice::Free,
     keys: &[
         Key::new(
@@ -29,9 +33,13 @@ pub(crate) static HEADER_CHANGE: Section = Section {
             Shape::OneOrMany(&NAME_SHAPE),
         )
         .also(&["delete", "unset", "hide"]),
-        Key::new("set", "Fields that take the place of those of their name.", Shape::MapOf(&VALUE_SHAPE))
+        Key::new("set", "Fields that replace existing fields of the same name.", Shape::MapOf(&VALUE_SHAPE))
             .also(&["replace", "overwrite"]),
-        Key::new("add", "Fields that come beside those of their name.", Shape::MapOf(&VALUE_SHAPE))
-            .also(&["append"]),
+        Key::new(
+            "add",
+            "Fields that are added to existing fields of the same name.",
+            Shape::MapOf(&VALUE_SHAPE),
+        )
+        .also(&["append"]),
     ],
 };

@@ -5,10 +5,10 @@ use crate::spec::{CIDR_SHAPE, Choice, Key, Section, Shape};
 pub(crate) static IP_POLICY: Section = Section {
     name: "ip_policy",
     noun: "`ip`",
-    doc: "Which addresses may come: the client's, behind `forwarded.trusted_proxies`.",
+    doc: "Admits or rejects client addresses, as determined behind `forwarded.trusted_proxies`.",
     choice: Choice::Free,
     keys: &[
-        Key::new("allow", "Who may; without it everybody.", Shape::OneOrMany(&CIDR_SHAPE)),
-        Key::new("deny", "Who may not, whatever `allow` says.", Shape::OneOrMany(&CIDR_SHAPE)),
+        Key::new("allow", "Admitted addresses. Default: all.", Shape::OneOrMany(&CIDR_SHAPE)),
+        Key::new("deny", "Rejected addresses, even if `allow` contains them.", Shape::OneOrMany(&CIDR_SHAPE)),
     ],
 };

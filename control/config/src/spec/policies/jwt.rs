@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::spec::{CONSUMER_HEADER, Choice, FROM, GROUPS_HEADER, Key, OPTIONAL, Section, Shape, Text};
 
 static KEYS: Text = Text {
-    expected: "the path of a file, or an URL such as `https://id.example/.well-known/jwks.json`",
+    expected: "the path of a file, or a URL such as `https://id.example/.well-known/jwks.json`",
     pattern: Some("."),
     loose: false,
 };
@@ -44,14 +44,14 @@ const JWKS: Key = Key::new(
 .also(&["jwks_uri", "jwks_url", "jwksUri", "keys", "key", "remote_jwks", "public_key", "public_keys", "pem"]);
 const JWT_SECRET: Key = Key::new(
     "secret",
-    "A secret that the issuer shares with the gateway, for `HS256` and the like.",
+    "A secret that the issuer shares with the gateway, for `HS256`, `HS384` and `HS512`.",
     Shape::Text(&SECRET),
 )
 .secret()
 .also(&["key", "shared_secret"]);
 const ALGORITHMS: Key = Key::new(
     "algorithms",
-    "The accepted algorithms. Default: `HS256` with `secret`, else every algorithm with a public key.",
+    "Accepted algorithms. Default: `HS256` with `secret`, otherwise every public-key algorithm.",
     Shape::OneOrMany(&ALGORITHM_SHAPE),
 )
 .also(&["algorithm", "alg", "algs"]);
@@ -60,14 +60,14 @@ const AUDIENCE: Key =
         .also(&["aud", "audiences"]);
 const CLAIMS: Key = Key::new(
     "claims",
-    "Claims that the token must have, each with one of these values. `a.b` is `b` in `a`.",
+    "Required claims, each with its accepted values. `a.b` is `b` in `a`.",
     Shape::MapOf(&CLAIM_SHAPE),
 )
 .also(&["claims_to_verify", "required_claims", "require"]);
 const CONSUMER_CLAIM: Key =
-    Key::new("consumer_claim", "The claim that is the consumer's name.", Shape::Text(&TEXT)).or("sub");
+    Key::new("consumer_claim", "The claim that holds the consumer's name.", Shape::Text(&TEXT)).or("sub");
 const GROUPS_CLAIM: Key =
-    Key::new("groups_claim", "The claim that has the consumer's groups.", Shape::Text(&TEXT)).or("groups");
+    Key::new("groups_claim", "The claim that holds the consumer's groups.", Shape::Text(&TEXT)).or("groups");
 const REFRESH: Key = Key::new(
     "refresh",
     "How long keys from a URL are used before they are fetched again. If that fails, the last good keys stay in use.",
@@ -77,19 +77,20 @@ const REFRESH: Key = Key::new(
 .also(&["cache_duration", "interval"]);
 const COOLDOWN: Key = Key::new(
     "cooldown",
-    "The least time between two fetches, whatever keys the tokens name.",
+    "Minimum time between two fetches, even if tokens name unknown keys.",
     Shape::Time { min: Duration::from_millis(100), max: DAY, off: false },
 )
 .or("5s");
 const FETCH_TIMEOUT: Key = Key::new(
     "timeout",
-    "How long a fetch may take.",
+    "Maximum duration of a fetch.",
     Shape::Time { min: Duration::from_millis(1), max: MINUTE, off: false },
 )
 .or("5s");
 const JWKS_CA: Key = Key::new(
     "ca",
-    "A PEM file with the authorities for the certificate of the URL. Default: the authorities that the system trusts.",
+    "A PEM file of CA certificates that verify the certificate of the URL. Default: the system's trust \
+    store.",
     Shape::Text(&PEM),
 )
 .also(&["cas", "ca_file", "trust"]);
@@ -102,7 +103,7 @@ pub(crate) static JWT_ISSUER: Section = Section {
     doc: "An issuer of tokens. Its `audience`, `claims`, `consumer_claim` and `groups_claim` override those keys of the policy.",
     choice: Choice::ExactlyOne(&["jwks", "secret"]),
     keys: &[
-        Key::new("issuer", "The `iss` of its tokens: one of these.", Shape::OneOrMany(&TEXT_SHAPE))
+        Key::new("issuer", "Accepted values of `iss`.", Shape::OneOrMany(&TEXT_SHAPE))
             .required()
             .also(&["iss", "name"]),
         JWKS,
@@ -139,7 +140,7 @@ pub(crate) static JWT_POLICY: Section = Section {
         AUDIENCE,
         Key::new(
             "leeway",
-            "By how much the issuer's clock may differ, for `exp` and `nbf`.",
+            "Tolerated difference of the issuer's clock, for `exp` and `nbf`.",
             Shape::Time { min: Duration::ZERO, max: Duration::from_secs(600), off: false },
         )
         .or("30s")
@@ -151,11 +152,18 @@ pub(crate) static JWT_POLICY: Section = Section {
         ),
         FROM,
         OPTIONAL,
-        Key::new("forward", "Whether the token goes upstream. A token from the query never does.", Shape::Switch).or("on").also(&["keep"]),
+        Key::new(
+            "forward",
+            "Whether the token is forwarded upstream. A token from the query never is.",
+            Shape::Switch,
+        )
+        .or("on")
+        .also(&["keep"]),
         CLAIMS,
         Key::new(
             "claim_headers",
-            "Fields in which claims go upstream, by name; what a client sends there is taken out.",
+            "Fields that carry claims upstream: name and claim. The gateway removes these fields from client \
+            requests.",
             Shape::MapOf(&TEXT_SHAPE),
         )
         .also(&["claims_headers", "claim_to_headers", "headers"]),
@@ -169,7 +177,7 @@ pub(crate) static JWT_POLICY: Section = Section {
         JWKS_CA,
         Key::new(
             "cache",
-            "Tokens that are remembered as verified, for each worker.",
+            "Number of verified tokens that each worker caches.",
             Shape::Count { min: 0, max: 1_000_000, off: true },
         )
         .or("1000"),

@@ -10,36 +10,36 @@ static HOST: Text =
 pub(crate) static MIRROR_POLICY: Section = Section {
     name: "mirror_policy",
     noun: "`mirror`",
-    doc: "Copies of requests for another upstream; nobody waits for what comes of them.",
+    doc: "Sends copies of requests to another upstream and ignores the responses.",
     choice: Choice::Free,
     keys: &[
-        Key::new("to", "The upstream that gets copies, by name.", Shape::Text(&UPSTREAM_NAME))
+        Key::new("to", "Name of the upstream that receives the copies.", Shape::Text(&UPSTREAM_NAME))
             .required()
             .also(&["upstream", "cluster", "backend", "service"]),
         Key::new(
             "percent",
-            "How many of a hundred requests are copied.",
+            "Percentage of requests that are copied.",
             Shape::Percent { min: 0, max: 100, off: false },
         )
         .or("100%")
         .also(&["percentage", "runtime_fraction", "sample"]),
         Key::new(
             "body",
-            "Largest body that is copied; a request with more is not.",
+            "Maximum bytes of a body; a request with a larger one is not copied.",
             Shape::Size { min: 0, max: 16 << 20, off: false },
         )
         .or("64KiB")
         .also(&["max_body", "maxBodySize", "limit"]),
         Key::new(
             "in_flight",
-            "Copies under way at a time; a request beyond them is not copied.",
+            "Maximum number of concurrent copies; a request beyond it is not copied.",
             Shape::Count { min: 1, max: 100_000, off: false },
         )
         .or("100")
         .also(&["max_in_flight", "concurrency", "limit_in_flight"]),
         Key::new(
             "timeout",
-            "How long a copy may take.",
+            "Maximum duration of a copy's exchange.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(600), off: false },
         )
         .or("5s"),
@@ -49,6 +49,10 @@ pub(crate) static MIRROR_POLICY: Section = Section {
             Shape::AnyOf(&[Shape::Off, Shape::Text(&HEADER_NAME)]),
         )
         .or("Tollgate-Shadow"),
-        Key::new("host", "The host that copies are sent with; without it the request's.", Shape::Text(&HOST)),
+        Key::new(
+            "host",
+            "The `Host` of copies. Default: the host of the original request.",
+            Shape::Text(&HOST),
+        ),
     ],
 };

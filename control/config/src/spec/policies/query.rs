@@ -10,7 +10,8 @@ static VALUE_SHAPE: Shape = Shape::Text(&VALUE);
 pub(crate) static QUERY_POLICY: Section = Section {
     name: "query_policy",
     noun: "`query`",
-    doc: "Parameters that requests gain and lose on their way upstream: first `remove`, then `set`, then `add`.",
+    doc: "Changes the query parameters of requests on their way upstream, in this order: `remove`, `set`, \
+        `add`.",
     choice: Choice::Free,
     keys: &[
         Key::new(
@@ -19,9 +20,17 @@ pub(crate) static QUERY_POLICY: Section = Section {
             Shape::OneOrMany(&NAME_SHAPE),
         )
         .also(&["delete"]),
-        Key::new("set", "Parameters that take the place of those of their name.", Shape::MapOf(&VALUE_SHAPE))
-            .also(&["replace"]),
-        Key::new("add", "Parameters that come beside those of their name.", Shape::MapOf(&VALUE_SHAPE))
-            .also(&["append"]),
+        Key::new(
+            "set",
+            "Parameters that replace existing parameters of the same name.",
+            Shape::MapOf(&VALUE_SHAPE),
+        )
+        .also(&["replace"]),
+        Key::new(
+            "add",
+            "Parameters that are added to existing parameters of the same name.",
+            Shape::MapOf(&VALUE_SHAPE),
+        )
+        .also(&["append"]),
     ],
 };

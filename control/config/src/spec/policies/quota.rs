@@ -10,15 +10,21 @@ pub(crate) static QUOTA_SHAPE: Shape = Shape::Section(&QUOTA);
 pub(crate) static QUOTA: Section = Section {
     name: "quota",
     noun: "`quota`",
-    doc: "How many requests may come in a day or a month of the calendar, in UTC. Of several quotas each has to have room.",
+    doc: "Limits requests per calendar day or month, in UTC. With several quotas, a request must pass every \
+        one.",
     choice: Choice::Free,
     keys: &[
-        Key::new("limit", "How many.", Shape::Count { min: 1, max: 1_000_000_000_000, off: false })
-            .required()
-            .also(&["count", "requests", "max", "amount"]),
+        Key::new(
+            "limit",
+            "Maximum number of requests.",
+            Shape::Count { min: 1, max: 1_000_000_000_000, off: false },
+        )
+        .required()
+        .also(&["count", "requests", "max", "amount"]),
         Key::new(
             "per",
-            "From midnight to midnight, or from one first of the month to the next, UTC.",
+            "The period: from midnight to midnight, or from the first of a month to the first of the next, \
+            in UTC.",
             Shape::Word(&["day", "month"]),
         )
         .required()
@@ -35,14 +41,14 @@ pub(crate) static QUOTA: Section = Section {
         Key::new("scope", SCOPE_DOC, Shape::Text(&SCOPE)).also(SCOPE_ALSO),
         Key::new(
             "keys",
-            "How many keys are remembered at once; those past them count as one.",
+            "Maximum number of remembered keys; all further keys share one counter.",
             Shape::Count { min: 64, max: 100_000_000, off: false },
         )
         .or("100000")
         .also(&["max_keys", "size", "entries"]),
         Key::new(
             "headers",
-            "Whether every answer has the `RateLimit` fields, and not only the 429.",
+            "Whether every response has the `RateLimit` fields, not only the 429.",
             Shape::Switch,
         )
         .or("off")
@@ -52,17 +58,13 @@ pub(crate) static QUOTA: Section = Section {
             .also(STATUS_ALSO),
         Key::new(
             "dry_run",
-            "Whether nothing is refused, and only the log told what would be.",
+            "Whether the limit rejects nothing and only logs what it would reject.",
             Shape::Switch,
         )
         .or("off")
         .also(&["shadow", "shadow_mode", "enforce", "report_only"]),
-        Key::new(
-            "name",
-            "What clients are told that it is called; without it what it is `by`.",
-            Shape::Text(&LIMIT_NAME),
-        )
-        .also(&["id", "policy"]),
+        Key::new("name", "Name that clients see. Default: the key in `by`.", Shape::Text(&LIMIT_NAME))
+            .also(&["id", "policy"]),
         Key::new("redis", "The Redis or Valkey that counts for several gateways.", Shape::Section(&REDIS))
             .also(&["shared", "store", "valkey", "backend", "storage"]),
     ],

@@ -21,44 +21,48 @@ pub(crate) static RATE_LIMIT_SHAPE: Shape = Shape::Section(&RATE_LIMIT);
 pub(crate) static RATE_LIMIT: Section = Section {
     name: "rate_limit",
     noun: "`rate_limit`",
-    doc: "How many requests may come in a time. Of several limits each has to have room.",
+    doc: "Limits requests per period. With several limits, a request must pass every one.",
     choice: Choice::Free,
     keys: &[
-        Key::new("rate", "How many in which time, evenly.", Shape::Text(&RATE)).required().also(&[
-            "limit",
-            "average",
-            "requests",
-            "rps",
-            "requests_per_second",
-            "count",
-            "per",
-            "period",
-            "unit",
-        ]),
+        Key::new("rate", "Number of requests per period, spread evenly.", Shape::Text(&RATE))
+            .required()
+            .also(&[
+                "limit",
+                "average",
+                "requests",
+                "rps",
+                "requests_per_second",
+                "count",
+                "per",
+                "period",
+                "unit",
+            ]),
         Key::new(
             "burst",
-            "How many at once after a pause; without it as many as `rate` says.",
+            "Requests admitted at once after a pause. Default: the count of `rate`.",
             Shape::Count { min: 1, max: 1_000_000_000, off: false },
         )
         .also(&["max_tokens", "bucket_size", "capacity"]),
-        Key::new("by", BY_DOC, BY_SHAPE)
-            .or("all")
-            .also(BY_ALSO),
-        Key::new("cost", COST_DOC, Shape::AnyOf(&[Shape::Count { min: 1, max: MOST_COST, off: false }, Shape::Section(&COST)]))
-            .or("1")
-            .also(COST_ALSO),
+        Key::new("by", BY_DOC, BY_SHAPE).or("all").also(BY_ALSO),
+        Key::new(
+            "cost",
+            COST_DOC,
+            Shape::AnyOf(&[Shape::Count { min: 1, max: MOST_COST, off: false }, Shape::Section(&COST)]),
+        )
+        .or("1")
+        .also(COST_ALSO),
         Key::new("exempt", EXEMPT_DOC, Shape::Section(&EXEMPT)).also(EXEMPT_ALSO),
         Key::new("scope", SCOPE_DOC, Shape::Text(&SCOPE)).also(SCOPE_ALSO),
         Key::new(
             "keys",
-            "How many keys are remembered at once; those past them share buckets.",
+            "Maximum number of remembered keys; all further keys share buckets.",
             Shape::Count { min: 64, max: 100_000_000, off: false },
         )
         .or("100000")
         .also(&["max_keys", "size", "entries"]),
         Key::new(
             "headers",
-            "Whether every answer has the `RateLimit` fields, and not only the 429.",
+            "Whether every response has the `RateLimit` fields, not only the 429.",
             Shape::Switch,
         )
         .or("off")
@@ -68,22 +72,23 @@ pub(crate) static RATE_LIMIT: Section = Section {
             .also(STATUS_ALSO),
         Key::new(
             "dry_run",
-            "Whether nothing is refused, and only the log told what would be.",
+            "Whether the limit rejects nothing and only logs what it would reject.",
             Shape::Switch,
         )
         .or("off")
         .also(&["shadow", "shadow_mode", "limit_req_dry_run", "enforce", "report_only"]),
+        Key::new("name", "Name that clients see. Default: the key in `by`.", Shape::Text(&LIMIT_NAME))
+            .also(&["id", "policy"]),
         Key::new(
-            "name",
-            "What clients are told that it is called; without it what it is `by`.",
-            Shape::Text(&LIMIT_NAME),
+            "redis",
+            "The Redis or Valkey that lets several gateways share the limit.",
+            Shape::Section(&REDIS),
         )
-        .also(&["id", "policy"]),
-        Key::new("redis", "The Redis or Valkey by which several gateways hold it together.", Shape::Section(&REDIS))
-            .also(&["shared", "store", "valkey", "backend", "storage", "policy_redis", "global"]),
+        .also(&["shared", "store", "valkey", "backend", "storage", "policy_redis", "global"]),
         Key::new(
             "lease",
-            "With `redis`: how many are taken at once, to be given out within a second; 1: each request asks.",
+            "With `redis`: permits that a gateway takes at once and spends within a second; 1: it asks for \
+            each request.",
             Shape::Count { min: 1, max: 100_000, off: false },
         )
         .or("1")

@@ -17,10 +17,10 @@ static MASTER: Text =
 pub(crate) static REDIS_SENTINEL: Section = Section {
     name: "redis_sentinel",
     noun: "`sentinel`",
-    doc: "The Sentinels that say which server is the master.",
+    doc: "The Sentinels that report the master.",
     choice: Choice::Free,
     keys: &[
-        Key::new("master", "What the master is called.", Shape::Text(&MASTER)).required().also(&[
+        Key::new("master", "Name of the master.", Shape::Text(&MASTER)).required().also(&[
             "name",
             "service",
             "master_name",
@@ -62,10 +62,14 @@ pub(crate) static REDIS: Section = Section {
     keys: &[
         Key::new("url", "One server, with user and database; best as `${VARIABLE}`.", Shape::Text(&URL))
             .also(&["address", "host", "uri", "endpoint", "server"]),
-        Key::new("sentinel", "The master that Sentinels name.", Shape::Section(&REDIS_SENTINEL))
+        Key::new("sentinel", "The master that Sentinels report.", Shape::Section(&REDIS_SENTINEL))
             .also(&["sentinels", "redis_sentinels"]),
-        Key::new("cluster", "Some nodes of a cluster.", Shape::OneOrMany(&NODE_SHAPE))
-            .also(&["nodes", "cluster_nodes", "redis_cluster_nodes", "addresses"]),
+        Key::new("cluster", "Some nodes of a cluster.", Shape::OneOrMany(&NODE_SHAPE)).also(&[
+            "nodes",
+            "cluster_nodes",
+            "redis_cluster_nodes",
+            "addresses",
+        ]),
         Key::new("user", "The user, with `sentinel` or `cluster`.", Shape::Text(&USER)).also(&["username"]),
         Key::new(
             "database",
@@ -93,13 +97,13 @@ pub(crate) static REDIS: Section = Section {
         .also(&["redis_timeout", "read_timeout"]),
         Key::new(
             "on_failure",
-            "What becomes of requests without an answer: `local`: each gateway holds the limit by itself; `open`: they \
-             pass; `closed`: they are refused (503).",
+            "Treatment of requests while Redis does not answer. `local`: each gateway counts on its own; \
+            `open`: they are admitted; `closed`: they are rejected (503).",
             Shape::Word(&["local", "open", "closed"]),
         )
         .or("local")
         .also(&["failure_mode", "fault_tolerant", "fail_open", "failure_mode_deny", "fallback"]),
-        Key::new("prefix", "What its keys begin with.", Shape::Text(&PREFIX))
+        Key::new("prefix", "Prefix of its keys.", Shape::Text(&PREFIX))
             .or("tollgate")
             .also(&["key_prefix", "namespace"]),
     ],

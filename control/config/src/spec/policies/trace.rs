@@ -7,7 +7,7 @@ static VALUE: Text = Text { expected: "a value", pattern: None, loose: true };
 static VALUE_SHAPE: Shape = Shape::Text(&VALUE);
 static SERVICE: Text = Text { expected: "a name such as `front-door`", pattern: Some("."), loose: true };
 pub(crate) static LOG_COLLECTOR: Text = Text {
-    expected: "an URL such as `http://127.0.0.1:4318/v1/logs`",
+    expected: "a URL such as `http://127.0.0.1:4318/v1/logs`",
     pattern: Some("^https?://"),
     loose: false,
 };
@@ -16,31 +16,33 @@ static FORM: Shape = Shape::Word(&["w3c", "b3", "b3_multi"]);
 pub(crate) static TRACE_POLICY: Section = Section {
     name: "trace_policy",
     noun: "`trace`",
-    doc: "Spans of requests, told to an OpenTelemetry collector, and the trace's context passed on.",
+    doc: "Sends spans of requests to an OpenTelemetry collector and propagates the trace context.",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "otlp",
-            "Where spans go: the collector's URL for traces over OTLP/HTTP, such as `http://127.0.0.1:4318/v1/traces`.",
+            "The collector's URL for traces over OTLP/HTTP, such as `http://127.0.0.1:4318/v1/traces`.",
             Shape::Text(&URL),
         )
         .required()
         .also(&["url", "endpoint", "collector", "exporter"]),
         Key::new(
             "sample",
-            "The share of new traces that is sampled. A trace that began elsewhere is sampled if it was there.",
+            "Percentage of new traces that is sampled. A trace that started elsewhere keeps its sampling \
+            decision.",
             Shape::Percent { min: 0, max: 100, off: false },
         )
         .or("100%")
         .also(&["sampling", "sampler", "ratio", "percentage"]),
         Key::new(
             "propagation",
-            "The forms in which a context is understood and passed on; of several that a request has, the first here counts.",
+            "Formats in which a trace context is accepted and propagated. If a request has several, the \
+            first one in this list wins.",
             Shape::OneOrMany(&FORM),
         )
         .or("w3c")
         .also(&["context", "propagators", "format"]),
-        Key::new("continue", "Whether a trace that a request says it belongs to goes on.", Shape::Switch)
+        Key::new("continue", "Whether a trace context in the request is continued.", Shape::Switch)
             .or("on")
             .also(&["trust", "trust_incoming"]),
         SERVICE_KEY,
@@ -50,26 +52,27 @@ pub(crate) static TRACE_POLICY: Section = Section {
     ],
 };
 
-const SERVICE_KEY: Key = Key::new("service", "`service.name` of what is told.", Shape::Text(&SERVICE))
+const SERVICE_KEY: Key = Key::new("service", "`service.name` of the exported data.", Shape::Text(&SERVICE))
     .or("tollgate")
     .also(&["service_name", "name"]);
 const HEADERS_KEY: Key =
-    Key::new("headers", "Fields that the collector gets with it.", Shape::MapOf(&VALUE_SHAPE));
+    Key::new("headers", "Header fields of requests to the collector.", Shape::MapOf(&VALUE_SHAPE));
 const RESOURCE_KEY: Key = Key::new(
     "resource",
-    "Further attributes of the resource that tells it, such as `deployment.environment.name`.",
+    "Additional resource attributes of this gateway, such as `deployment.environment.name`.",
     Shape::MapOf(&VALUE_SHAPE),
 );
 const CA_KEY: Key = Key::new(
     "ca",
-    "A PEM file with the authorities for the certificate of the collector. Default: the authorities that the system trusts.",
+    "A PEM file of CA certificates that verify the collector's certificate. Default: the system's trust \
+    store.",
     Shape::Text(&PEM),
 );
 
 pub(crate) static ACCESS_LOG_OTLP: Section = Section {
     name: "access_log_otlp",
     noun: "`otlp`",
-    doc: "An OpenTelemetry collector that is told every line of the access log.",
+    doc: "An OpenTelemetry collector that receives every line of the access log.",
     choice: Choice::Free,
     keys: &[
         Key::new(

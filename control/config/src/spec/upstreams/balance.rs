@@ -22,41 +22,41 @@ static COOKIE_PATH: Text =
 pub(crate) static BALANCE: Section = Section {
     name: "balance",
     noun: "`balance`",
-    doc: "Which endpoint takes a request. The policy alone is its short form.",
+    doc: "Load balancing. The short form is the policy alone.",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "policy",
-            "How one is chosen among those that may take it; `hash` needs `by`.",
+            "How an endpoint is chosen among the available ones; `hash` needs `by`.",
             Shape::Word(&["round_robin", "least_requests", "random", "hash"]),
         )
         .or("round_robin")
         .also(&["algorithm", "strategy", "method", "type", "lb_policy", "mode"]),
         Key::new(
             "choices",
-            "With `least_requests`: of how many endpoints the one with the fewest requests under way is taken, of \
-             two picked at random or of all.",
+            "With `least_requests`: whether the endpoint with the fewest active requests is chosen out of \
+            two random ones or out of all.",
             Shape::Word(&["two", "all"]),
         )
         .or("two")
         .also(&["choice_count", "candidates"]),
         Key::new(
             "by",
-            "With `hash`: what of a request is hashed. A request that lacks it goes to any endpoint.",
+            "With `hash`: the part of the request that is hashed. A request without it goes to any endpoint.",
             Shape::AnyOf(&[Shape::Word(&["client_address", "path"]), Shape::Section(&HASH_BY)]),
         )
         .also(&["hash_by", "key", "hash_on", "on", "hash", "header", "cookie", "query"]),
         Key::new(
             "sticky",
-            "A client stays with its endpoint by a cookie.",
+            "Session affinity by cookie.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&STICKY)]),
         )
         .or("off")
         .also(&["session", "affinity", "sticky_session", "sticky_sessions", "session_affinity"]),
         Key::new(
             "slow_start",
-            "An endpoint that is new or healthy again takes its full share only after this time, growing linearly \
-             from a tenth of it.",
+            "How long an endpoint that is new or healthy again takes to reach its full share. The share \
+            grows linearly from a tenth.",
             Shape::Time { min: Duration::from_millis(100), max: Duration::from_secs(86_400), off: true },
         )
         .or("off")
@@ -71,8 +71,8 @@ pub(crate) static BALANCE: Section = Section {
         .also(&["panic", "healthy_panic_threshold"]),
         Key::new(
             "zone_spill",
-            "Percentage of healthy weight in the gateway's own zone from which on that zone takes all requests; below \
-             it the rest spills over to other zones.",
+            "Percentage of healthy weight in the gateway's own zone at which that zone takes all requests; \
+            below it a part spills over to other zones.",
             Shape::Percent { min: 0, max: 100, off: false },
         )
         .or("70%")
@@ -83,7 +83,7 @@ pub(crate) static BALANCE: Section = Section {
 pub(crate) static HASH_BY: Section = Section {
     name: "hash_by",
     noun: "`by`",
-    doc: "What of a request is hashed.",
+    doc: "The part of the request that is hashed.",
     choice: Choice::ExactlyOne(&["header", "cookie", "query"]),
     keys: &[
         Key::new("header", "A header's value.", Shape::Text(&HEADER_NAME)).also(&["headers"]),
@@ -101,18 +101,18 @@ pub(crate) static HASH_BY: Section = Section {
 pub(crate) static STICKY: Section = Section {
     name: "sticky",
     noun: "`sticky`",
-    doc: "A cookie that names the endpoint of a client, as a keyed hash of its address and not the address itself.",
+    doc: "A cookie that names a client's endpoint by a keyed hash of its address, not by the address itself.",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "cookie",
-            "Its name; without it `tollgate_` and eight digits of a hash of the upstream's name.",
+            "Its name. Default: `tollgate_` and eight digits of a hash of the upstream's name.",
             Shape::Text(&COOKIE),
         )
         .also(&["name"]),
         Key::new(
             "ttl",
-            "How long the client keeps it, from when it got it; `off`: until it is closed.",
+            "Lifetime of the cookie from when it is set; `off`: a session cookie.",
             Shape::Time { min: Duration::from_secs(1), max: Duration::from_secs(366 * 86_400), off: true },
         )
         .or("off")
@@ -121,8 +121,8 @@ pub(crate) static STICKY: Section = Section {
         Key::new("secure", "Whether it is `Secure`: sent over TLS only.", Shape::Switch).or("off"),
         Key::new(
             "secret",
-            "The key of the hash, the same on every gateway that the client may meet; best as `${VARIABLE}`. Without \
-             it who guesses an address can see that the guess was right.",
+            "The key of the hash, the same on every gateway that serves the client; best as `${VARIABLE}`. \
+            Without it, a client that guesses an endpoint's address can confirm the guess.",
             Shape::Text(&SECRET),
         )
         .secret()

@@ -10,12 +10,12 @@ const CAP: Shape = Shape::Count { min: 1, max: u32::MAX as u64, off: true };
 pub(crate) static UPSTREAM_LIMITS: Section = Section {
     name: "upstream_limits",
     noun: "`limits` of an upstream",
-    doc: "What is never exceeded, summed over all workers.",
+    doc: "Limits over all workers together.",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "connections",
-            "Connections to all endpoints together, idle, upgraded and probing ones included.",
+            "Connections to all endpoints together, including idle, upgraded and probe connections.",
             CAP,
         )
         .or("off")
@@ -26,33 +26,34 @@ pub(crate) static UPSTREAM_LIMITS: Section = Section {
             "per_endpoint",
             "connections_per_host",
         ]),
-        Key::new("requests", "Requests under way.", CAP).or("off").also(&[
+        Key::new("requests", "Active requests.", CAP).or("off").also(&[
             "max_requests",
             "concurrency",
             "in_flight",
             "inflight",
             "concurrent_requests",
         ]),
-        Key::new("retries", "Retries under way.", CAP).or("off").also(&["max_retries"]),
+        Key::new("retries", "Active retries.", CAP).or("off").also(&["max_retries"]),
     ],
 };
 
 pub(crate) static QUEUE: Section = Section {
     name: "queue",
     noun: "`queue`",
-    doc: "Where requests wait that a limit of connections holds back. A full queue and a passed deadline are 503.",
+    doc: "The queue for requests that exceed a limit on connections. If it is full or the wait is too long, \
+        a request gets 503.",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "size",
-            "Requests that wait at most, over all workers; 0: none waits.",
+            "Maximum number of waiting requests over all workers; 0: no request waits.",
             Shape::Count { min: 0, max: 1_000_000, off: false },
         )
         .or("1024")
         .also(&["max", "length", "limit", "queue", "max_pending_requests"]),
         Key::new(
             "timeout",
-            "How long one waits at most.",
+            "Maximum wait of a request.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(3600), off: false },
         )
         .or("1s")
@@ -63,8 +64,8 @@ pub(crate) static QUEUE: Section = Section {
 pub(crate) static ADAPTIVE: Section = Section {
     name: "adaptive",
     noun: "`adaptive`",
-    doc: "A limit of concurrent requests that follows the latency; writing this mapping switches it on. Past it a \
-          request is answered 503, those of the lowest priority first.",
+    doc: "A limit of concurrent requests that follows the latency. The mapping itself switches it on. Beyond \
+          the limit requests get 503, lowest priority first.",
     choice: Choice::Free,
     keys: &[
         Key::new(
@@ -79,21 +80,22 @@ pub(crate) static ADAPTIVE: Section = Section {
             .also(&["max_concurrency", "maximum", "max_limit", "max_concurrency_limit"]),
         Key::new(
             "interval",
-            "How often the limit is set anew.",
+            "How often the limit is recomputed.",
             Shape::Time { min: Duration::from_millis(10), max: Duration::from_secs(60), off: false },
         )
         .or("100ms")
         .also(&["window", "concurrency_update_interval"]),
         Key::new(
             "probe",
-            "How often, at most, only `min` are let through for a moment, to measure the latency without load anew.",
+            "Minimum time between two measurements of the latency without load; during one, only `min` \
+            requests are admitted.",
             Shape::Time { min: Duration::from_secs(1), max: Duration::from_secs(86_400), off: false },
         )
         .or("60s")
         .also(&["min_rtt_interval", "probe_interval", "min_rtt_calc_params"]),
         Key::new(
             "tolerance",
-            "Percentage by which latency may lie above that before the limit falls.",
+            "Percentage by which the latency may exceed the latency without load before the limit falls.",
             Shape::Percent { min: 1, max: 200, off: false },
         )
         .or("25%")

@@ -29,7 +29,7 @@ static SERVER_SHAPE: Shape = Shape::Text(&SERVER);
 pub(crate) static DISCOVER: Section = Section {
     name: "discover",
     noun: "`discover`",
-    doc: "Where endpoints are looked up, beside those that are written down.",
+    doc: "Source of endpoints in addition to the configured ones.",
     choice: Choice::ExactlyOne(&["dns", "srv", "file"]),
     keys: &[
         Key::new("dns", "A name whose addresses are endpoints, with `port`.", Shape::Text(&NAME))
@@ -47,28 +47,28 @@ pub(crate) static DISCOVER: Section = Section {
         .also(&["service", "dns_srv"]),
         Key::new(
             "file",
-            "A YAML or JSON list of endpoints, as under `endpoints`, read again when it changes. The path is \
-             relative to the file that names it.",
+            "A YAML or JSON list of endpoints, as under `endpoints`, reread when it changes. Relative to the \
+            file that names it.",
             Shape::Text(&FILE),
         )
         .also(&["path", "eds"]),
         Key::new(
             "min_ttl",
-            "A shorter time to live is taken for this.",
+            "Lower bound of a record's time to live.",
             Shape::Time { min: Duration::from_millis(100), max: Duration::from_secs(86_400), off: false },
         )
         .or("1s")
         .also(&["refresh", "interval", "dns_refresh_rate"]),
         Key::new(
             "max_ttl",
-            "A longer time to live is taken for this.",
+            "Upper bound of a record's time to live.",
             Shape::Time { min: Duration::from_millis(100), max: Duration::from_secs(7 * 86_400), off: false },
         )
         .or("60s")
         .also(&["ttl", "valid", "max_refresh"]),
         Key::new(
             "servers",
-            "Name servers to ask; without it those of `/etc/resolv.conf`.",
+            "Name servers to ask. Default: the servers of `/etc/resolv.conf`.",
             Shape::OneOrMany(&SERVER_SHAPE),
         )
         .also(&["server", "resolvers", "resolver", "nameservers", "nameserver"]),

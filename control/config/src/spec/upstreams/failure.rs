@@ -46,35 +46,43 @@ static ON_SHAPE: Shape = Shape::AnyOf(&[
 pub(crate) static RETRY: Section = Section {
     name: "retry",
     noun: "`retry`",
-    doc: "Which requests are tried again, and how. Never once bytes of a body that cannot be replayed are gone, nor \
-          once the client has got a part of a response.",
+    doc: "Retry rules. The gateway never retries after it has sent body bytes that it cannot replay, nor \
+          after the client has received a part of a response.",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "attempts",
-            "Attempts at most, the first included; 1: none is tried again.",
+            "Maximum number of attempts, including the first; 1: no retries.",
             Shape::Count { min: 1, max: 16, off: false },
         )
         .or("2")
         .also(&["tries", "max_attempts", "retries", "num_retries", "count", "max"]),
         Key::new(
             "on",
-            "After what: no connection could be opened, it broke before a response's head, no head within its time, \
-             a status, or a gRPC code.",
+            "Failures that are retried: no connection could be opened, it broke before the response's head, \
+            the head did not arrive in time, a status, or a gRPC code.",
             Shape::OneOrMany(&ON_SHAPE),
         )
         .or("[connect_failure, reset]")
-        .also(&["retry_on", "when", "conditions", "status", "statuses", "codes", "retriable_status_codes"]),
+        .also(&[
+            "retry_on",
+            "when",
+            "conditions",
+            "status",
+            "statuses",
+            "codes",
+            "retriable_status_codes",
+        ]),
         Key::new(
             "methods",
-            "Methods that may be tried again although the endpoint may have acted on them; without it the \
-             idempotent ones. A request of which the endpoint has got nothing is always fit.",
+            "Methods that are retried even if the endpoint may have acted on the request. Default: the \
+            idempotent ones. A request of which the endpoint has received nothing may always be retried.",
             Shape::OneOrMany(&METHOD_SHAPE),
         )
         .also(&["method", "retriable_methods"]),
         Key::new(
             "per_try",
-            "From the start of an attempt to its response's head.",
+            "Time from the start of an attempt to its response's head.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(86_400), off: true },
         )
         .or("off")
@@ -88,21 +96,21 @@ pub(crate) static RETRY: Section = Section {
         .also(&["base_interval", "initial_interval", "initialInterval", "delay", "wait"]),
         Key::new(
             "backoff_max",
-            "Longest wait.",
+            "Maximum wait.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(600), off: false },
         )
         .or("250ms")
         .also(&["max_interval", "max_backoff"]),
         Key::new(
             "budget",
-            "Retries at most as a percentage of the requests of the last 10 s.",
+            "Maximum number of retries, as a percentage of the requests of the last 10 s.",
             Shape::Percent { min: 0, max: 100, off: false },
         )
         .or("20%")
         .also(&["retry_budget", "budget_percent", "ratio"]),
         Key::new(
             "budget_min",
-            "Retries each second that the budget always allows.",
+            "Retries per second that the budget always allows.",
             Shape::Count { min: 0, max: 1_000_000, off: false },
         )
         .or("3")
@@ -117,21 +125,21 @@ pub(crate) const HEDGE_AFTER: Shape =
 pub(crate) static HEDGE: Section = Section {
     name: "hedge",
     noun: "`hedge`",
-    doc: "A second attempt at another endpoint while the first has not answered; whoever answers first counts. Only \
-          for requests that are here as a whole, and within the retry budget.",
+    doc: "A second attempt at another endpoint while the first has not responded; the first response wins. \
+          Only for requests that have arrived completely, and within the retry budget.",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "after",
-            "How long the first attempt may take to its response's head before the second starts.",
+            "Time to the first attempt's response head after which the second attempt starts.",
             HEDGE_AFTER,
         )
         .required()
         .also(&["delay", "timeout", "wait"]),
         Key::new(
             "methods",
-            "Methods whose requests may be at two endpoints at a time; without it the safe ones (GET, HEAD, OPTIONS, \
-             TRACE).",
+            "Methods whose requests may reach two endpoints at a time. Default: the safe ones (GET, HEAD, \
+            OPTIONS, TRACE).",
             Shape::OneOrMany(&METHOD_SHAPE),
         )
         .also(&["method"]),
@@ -141,8 +149,8 @@ pub(crate) static HEDGE: Section = Section {
 pub(crate) static BREAKER: Section = Section {
     name: "breaker",
     noun: "`breaker`",
-    doc: "Past a ratio of failed or slow calls it opens and requests are answered 503 at once; after a time a few \
-          probe it. Writing this mapping switches it on.",
+    doc: "A circuit breaker. It opens if too large a share of calls fails or is slow; requests then get 503 \
+          at once, and after a time a few calls probe the upstream. The mapping itself switches it on.",
     choice: Choice::Free,
     keys: &[
         Key::new(
@@ -161,7 +169,7 @@ pub(crate) static BREAKER: Section = Section {
         .also(&["slow_rate", "slow_call_rate_threshold", "slow_calls"]),
         Key::new(
             "slow_after",
-            "From when on a call is slow: the time to its response's head.",
+            "Time to the response's head from which a call counts as slow.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(3600), off: true },
         )
         .or("off")
@@ -175,14 +183,14 @@ pub(crate) static BREAKER: Section = Section {
         .also(&["sliding_window_size", "interval", "check_period"]),
         Key::new(
             "minimum",
-            "Calls in the window below which it does not open.",
+            "Minimum number of calls in the window for it to open.",
             Shape::Count { min: 1, max: 1_000_000, off: false },
         )
         .or("20")
         .also(&["min_calls", "minimum_number_of_calls", "min_requests", "request_volume"]),
         Key::new(
             "open",
-            "How long it stays open before calls probe.",
+            "How long it stays open before it admits probe calls.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(3600), off: false },
         )
         .or("5s")
@@ -195,7 +203,7 @@ pub(crate) static BREAKER: Section = Section {
         ]),
         Key::new(
             "probes",
-            "Calls that probe; if their ratios are good it closes, else it opens again.",
+            "Number of probe calls. It closes if their ratios are good, and otherwise opens again.",
             Shape::Count { min: 1, max: 1000, off: false },
         )
         .or("3")

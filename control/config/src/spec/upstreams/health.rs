@@ -24,12 +24,12 @@ static STATUS_SHAPE: Shape = Shape::Text(&STATUS);
 pub(crate) static HEALTH: Section = Section {
     name: "health",
     noun: "`health`",
-    doc: "Probes of every endpoint.",
+    doc: "Active health checks of every endpoint.",
     choice: Choice::ExactlyOne(&["http", "grpc", "tcp"]),
     keys: &[
         Key::new(
             "http",
-            "A GET of this path and query, whose answer must be good.",
+            "A GET of this path and query; its response must pass the checks below.",
             Shape::Text(&PROBE_PATH),
         )
         .also(&["path", "uri", "url", "http_path", "http_health_check"]),
@@ -40,28 +40,32 @@ pub(crate) static HEALTH: Section = Section {
             Shape::AnyOf(&[Shape::Switch, Shape::Text(&PROBE_SERVICE)]),
         )
         .also(&["grpc_health_check", "service_name", "service"]),
-        Key::new("tcp", "A connection that opens: `on`.", Shape::Switch)
+        Key::new("tcp", "A successful connect: `on`.", Shape::Switch)
             .also(&["tcp_health_check", "connect"]),
         Key::new("status", "Statuses that are good: one or a list.", Shape::OneOrMany(&STATUS_SHAPE))
             .or("200-299")
             .also(&["statuses", "expected_statuses", "codes", "match", "expect"]),
         Key::new(
             "body",
-            "Text that must be in the first 64 KiB of the answer's body.",
+            "Text that must occur in the first 64 KiB of the response's body.",
             Shape::Text(&PROBE_BODY),
         )
         .also(&["contains", "receive", "text"]),
-        Key::new("host", "Its `Host` (of gRPC `:authority`); without it the endpoint's address.", Shape::Text(&PROBE_HOST))
-            .also(&["hostname"]),
+        Key::new(
+            "host",
+            "Its `Host` (for gRPC, `:authority`). Default: the endpoint's address.",
+            Shape::Text(&PROBE_HOST),
+        )
+        .also(&["hostname"]),
         Key::new(
             "headers",
-            "With `http`: further fields of the probe. `User-Agent` takes the place of the gateway's.",
+            "With `http`: additional fields of the probe. `User-Agent` replaces the gateway's.",
             Shape::MapOf(&PROBE_HEADER_SHAPE),
         )
         .also(&["header", "req_headers", "request_headers", "request_headers_to_add"]),
         Key::new(
             "interval",
-            "From one probe of an endpoint to the next.",
+            "Time from one probe of an endpoint to the next.",
             Shape::Time { min: Duration::from_millis(100), max: Duration::from_secs(86_400), off: false },
         )
         .or("5s")
@@ -75,27 +79,27 @@ pub(crate) static HEALTH: Section = Section {
         .also(&["interval_jitter", "interval_jitter_percent"]),
         Key::new(
             "timeout",
-            "How long a probe may take.",
+            "Maximum duration of a probe.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(3600), off: false },
         )
         .or("2s"),
         Key::new(
             "healthy",
-            "Good probes in a row that make an endpoint healthy; the first probe of all decides alone.",
+            "Consecutive good probes that make an endpoint healthy; the very first probe decides alone.",
             Shape::Count { min: 1, max: 1000, off: false },
         )
         .or("2")
         .also(&["healthy_threshold", "rise", "passes", "success_threshold"]),
         Key::new(
             "unhealthy",
-            "Bad probes in a row that make it unhealthy.",
+            "Consecutive bad probes that make it unhealthy.",
             Shape::Count { min: 1, max: 1000, off: false },
         )
         .or("3")
         .also(&["unhealthy_threshold", "fall", "fails", "failure_threshold"]),
         Key::new(
             "port",
-            "Another port than the endpoint's own.",
+            "Port of the probes, if it differs from the endpoint's own.",
             Shape::Count { min: 1, max: 65_535, off: false },
         ),
     ],
@@ -104,54 +108,55 @@ pub(crate) static HEALTH: Section = Section {
 pub(crate) static OUTLIER: Section = Section {
     name: "outlier",
     noun: "`outlier`",
-    doc: "Ejection of endpoints by what traffic tells of them.",
+    doc: "Ejection of endpoints that fail requests (passive health checks).",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "consecutive_5xx",
-            "Responses 5xx (and failures) in a row that eject.",
+            "Consecutive 5xx responses (and failures) that eject.",
             Shape::Count { min: 1, max: 1_000_000, off: true },
         )
         .or("5")
         .also(&["consecutive_errors", "max_fails", "failures", "errors"]),
         Key::new(
             "consecutive_gateway_errors",
-            "Failures of the gateway's own (no connection, reset, timeout) and 502, 503, 504 in a row that eject.",
+            "Consecutive failures of the gateway's own (no connection, reset, timeout) and 502, 503, 504 \
+            that eject.",
             Shape::Count { min: 1, max: 1_000_000, off: true },
         )
         .or("5")
         .also(&["consecutive_gateway_failure", "gateway_errors"]),
         Key::new(
             "success_rate",
-            "Whether endpoints are ejected whose success rate lies 1.9 standard deviations below the mean; at least \
-             5 endpoints with 100 requests each in an interval.",
+            "Whether endpoints are ejected if their success rate is 1.9 standard deviations below the mean. \
+            Needs at least 5 endpoints with 100 requests each in an interval.",
             Shape::Switch,
         )
         .or("on"),
         Key::new(
             "interval",
-            "How often success rates are compared and ejected endpoints looked at.",
+            "How often success rates are compared and ejections reviewed.",
             Shape::Time { min: Duration::from_millis(100), max: Duration::from_secs(3600), off: false },
         )
         .or("10s"),
         Key::new(
             "ejection",
-            "Ejection time, multiplied by how many times in a row the endpoint was ejected.",
+            "Ejection time, multiplied by the number of consecutive ejections.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(86_400), off: false },
         )
         .or("30s")
         .also(&["base_ejection_time", "ejection_time", "fail_timeout"]),
         Key::new(
             "ejection_max",
-            "Longest ejection.",
+            "Maximum ejection time.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(86_400), off: false },
         )
         .or("5m")
         .also(&["max_ejection_time", "max_ejection"]),
         Key::new(
             "max_ejected",
-            "Percentage of an upstream's endpoints that may be out by ejection at a time; at least one may, if there \
-             is more than one.",
+            "Maximum percentage of an upstream's endpoints that may be ejected at a time. If there are \
+            several endpoints, at least one may.",
             Shape::Percent { min: 0, max: 100, off: false },
         )
         .or("10%")

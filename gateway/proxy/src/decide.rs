@@ -34,7 +34,7 @@ pub(crate) fn decide(
                 Ok(Normalised::Unchanged) => path.clear(),
                 Ok(Normalised::Changed) => {}
                 Err(error) => {
-                    ledger.detail = Some(error.as_str().into());
+                    ledger.remarks().detail = Some(error.as_str().into());
                     return Err(Reason::BadPath);
                 }
             }
@@ -62,7 +62,7 @@ pub(crate) fn rewrite(route: &Route, scratch: &mut Scratch) -> Result<(), Reason
         return Ok(());
     }
     rewrite.apply(path, rewritten).map_err(|error| {
-        ledger.detail = Some(error.as_str().into());
+        ledger.remarks().detail = Some(error.as_str().into());
         Reason::BadPath
     })
 }

@@ -33,9 +33,6 @@ pub(crate) struct Ledger {
     /// When the request started, if its head arrived in one piece.
     at_once: Option<Instant>,
     pub reason: Reason,
-    pub detail: Option<Cow<'static, str>>,
-    /// The bytes for which a message was refused, escaped. Boxed: other requests pay for a null pointer.
-    offence: Option<Box<str>>,
     pub status: u16,
     pub grpc_status: Option<Code>,
     pub bytes_in: u64,
@@ -55,16 +52,26 @@ pub(crate) struct Ledger {
     pub request_id: Vec<u8>,
     /// The TLS state of its connection.
     tls: Option<Rc<Secured>>,
-    /// Earlier attempts, for the log.
-    pub earlier: Vec<Earlier>,
-    /// The start of the current attempt, if it is not the first.
-    pub attempt_began: Option<Instant>,
     /// The head of the client's response, if a log contains fields of it.
     pub response: Vec<u8>,
     /// The client as trusted proxies announce it.
     pub announced: Announced,
-    /// The findings of policies. Boxed: a request without policies pays for a null pointer.
-    pub found: Option<Box<Found>>,
+    /// What few requests have. Boxed: the others pay for a null pointer.
+    remarks: Option<Box<Remarks>>,
+}
+
+/// The parts of a record that a plain request does not have.
+#[derive(Debug, Default)]
+pub(crate) struct Remarks {
+    pub detail: Option<Cow<'static, str>>,
+    /// The bytes for which a message was refused, escaped.
+    rejected: Option<Box<str>>,
+    /// Earlier attempts, for the log.
+    pub earlier: Vec<Earlier>,
+    /// The start of the current attempt, if it is not the first.
+    pub attempt_began: Option<Instant>,
+    /// The findings of policies.
+    pub found: Option<Found>,
 }
 
 /// The findings of policies about a request, for the log.
@@ -77,9 +84,9 @@ pub(crate) struct Found {
 
 impl Found {
     /// Returns the findings about a request that has met its policies.
-    pub fn of(context: &Context) -> Option<Box<Self>> {
+    pub fn of(context: &Context) -> Option<Self> {
         let (consumer, span) = (&context.consumer, context.span);
-        (consumer.is_some() || span.is_some()).then(|| Box::new(Self { consumer: consumer.clone(), span }))
+        (consumer.is_some() || span.is_some()).then(|| Self { consumer: consumer.clone(), span })
     }
 }
 
@@ -111,7 +118,6 @@ impl Ledger {
         self.open = Some(Open { started, peer });
         self.at_once = Some(started);
         self.reason = Reason::default();
-        self.detail = None;
         self.status = 0;
         self.grpc_status = None;
         (self.bytes_in, self.bytes_out) = (0, 0);
@@ -119,7 +125,6 @@ impl Ledger {
         (self.connect, self.headed, self.ended) = (None, None, None);
         self.request_id.clear();
         self.announced.clear();
-        self.attempt_began = None;
         self.response.clear();
         self.tls = tls.cloned();
     }
@@ -140,11 +145,17 @@ impl Ledger {
         self.at_once = None;
     }
 
+    /// Returns the remarks, to add one.
+    #[cold]
+    pub fn remarks(&mut self) -> &mut Remarks {
+        self.remarks.get_or_insert_default()
+    }
+
     /// Records the bytes for which a message is refused, for the log.
     #[cold]
     pub fn note_offence(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
-            self.offence = Some(bytes.escape_ascii().to_string().into());
+            self.remarks().rejected = Some(bytes.escape_ascii().to_string().into());
         }
     }
 
@@ -162,10 +173,17 @@ impl Ledger {
         began: Instant,
         now: Instant,
     ) {
-        let began = if self.earlier.is_empty() { self.started().unwrap_or(began) } else { began };
+        let started = self.started().unwrap_or(began);
+        let remarks = self.remarks();
+        let began = if remarks.earlier.is_empty() { started } else { began };
         let took = now.saturating_duration_since(began);
-        self.earlier.push(Earlier { pool: pool.clone(), status, reason, took });
-        self.attempt_began = Some(now);
+        remarks.earlier.push(Earlier { pool: pool.clone(), status, reason, took });
+        remarks.attempt_began = Some(now);
+    }
+
+    /// Whether the current attempt is not the first.
+    pub fn has_earlier(&self) -> bool {
+        self.remarks.as_ref().is_some_and(|remarks| !remarks.earlier.is_empty())
     }
 
     /// Keeps the head of the client's response.
@@ -223,9 +241,7 @@ pub(crate) fn close(worker: &Worker, scratch: &mut Scratch, now: Instant) {
     ledger.upstream = None;
     ledger.endpoint = None;
     ledger.tls = None;
-    ledger.found = None;
-    ledger.earlier.clear();
-    ledger.offence = None;
+    ledger.remarks = None;
 }
 
 /// Tells policies that the request is over, and releases their state.
@@ -285,7 +301,7 @@ impl Details for LogDetails<'_> {
     }
 
     fn earlier(&self, index: usize) -> Option<EndpointAttempt<'_>> {
-        let Earlier { pool, status, reason, took } = self.ledger.earlier.get(index)?;
+        let Earlier { pool, status, reason, took } = self.ledger.remarks.as_ref()?.earlier.get(index)?;
         Some(EndpointAttempt { endpoint: pool.name(), status: *status, reason: *reason, took: *took })
     }
 }
@@ -297,15 +313,16 @@ fn record<'a>(
     total: Duration,
 ) -> Record<'a> {
     let LogDetails { request, ledger } = *details;
-    let began = ledger.attempt_began.unwrap_or(open.started);
+    let remarks = ledger.remarks.as_deref();
+    let began = remarks.and_then(|remarks| remarks.attempt_began).unwrap_or(open.started);
     let known = !request.head.bytes().is_empty();
-    let found = ledger.found.as_ref();
+    let found = remarks.and_then(|remarks| remarks.found.as_ref());
     let slice = |range| if known { request.slice(range) } else { &[] };
     Record {
         reason: ledger.reason,
         status: ledger.status,
         grpc_status: ledger.grpc_status.map(Code::number),
-        detail: ledger.detail.as_deref().or(ledger.offence.as_deref()),
+        detail: remarks.and_then(|remarks| remarks.detail.as_deref().or(remarks.rejected.as_deref())),
         client: ledger.announced.client(open.peer),
         peer: open.peer,
         secure: ledger.announced.is_secure(ledger.tls.is_some()),
@@ -331,7 +348,7 @@ fn record<'a>(
         connect: ledger.connect,
         header,
         total,
-        earlier: ledger.earlier.len(),
+        earlier: remarks.map_or(0, |remarks| remarks.earlier.len()),
         attempt: (open.started + total).saturating_duration_since(began),
         details,
     }

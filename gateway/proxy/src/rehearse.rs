@@ -108,7 +108,7 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
     let bind = https::listener(plan, &scratch.request, secure).map(|listener| &listener.bind);
     let route = match decide(plan, &mut scratch, bind) {
         Err(Reason::BadPath) => {
-            rehearsal.outcome = refused(Reason::BadPath, fixed(scratch.ledger.detail.take()));
+            rehearsal.outcome = refused(Reason::BadPath, fixed(scratch.ledger.remarks().detail.take()));
             return rehearsal;
         }
         Err(Reason::ConnectRefused) => {
@@ -201,7 +201,7 @@ fn act(
         return refused(Reason::DestinationUnavailable, Some("every endpoint has weight 0"));
     };
     if let Err(reason) = rewrite(route, scratch) {
-        return refused(reason, fixed(scratch.ledger.detail.take()));
+        return refused(reason, fixed(scratch.ledger.remarks().detail.take()));
     }
     let settings = &plan.settings;
     let collected = match scratch.request.length {

@@ -157,12 +157,13 @@ pub(crate) async fn request<S: ClientSide>(
             }
         };
         scratch.ledger.route = Some((active.clone(), route));
-        if let Some(stay) = &active.route(route).stay {
+        let chosen = active.route(route);
+        if let Some(stay) = &chosen.stay {
             client.link.stay(stay);
             client.stream.stays(stay);
         }
         let mut share = None;
-        if active.route(route).policies.is_some() {
+        if chosen.policies.is_some() {
             // In two steps, because the carried future borrows what the other step needs.
             let met = match policy::police(client, worker, scratch, active, route) {
                 Met::Through(share) => Ok(share),
@@ -176,15 +177,16 @@ pub(crate) async fn request<S: ClientSide>(
         }
         (route, share)
     };
-    let forwarded = match &active.route(route).action {
-        Action::Forward(_) if worker.sheds(active.route(route).priority) => {
-            worker.stats.shed(active.route(route).priority as usize);
+    let chosen = active.route(route);
+    let forwarded = match &chosen.action {
+        Action::Forward(_) if worker.sheds(chosen.priority) => {
+            worker.stats.shed(chosen.priority as usize);
             let close = !pass_over_body(scratch) || close;
             Ok(respond::error(client, worker, scratch, settings, Reason::Overload, close).await)
         }
         Action::Forward(_) => {
             match destination(scratch, active, route, (&client.peer, share)) {
-                Ok(upstream) if active.route(route).grpc_web && translate::is_web(&scratch.request) => {
+                Ok(upstream) if chosen.grpc_web && translate::is_web(&scratch.request) => {
                     let to = (route, upstream);
                     Ok(Box::pin(translate::forward_web(client, worker, scratch, active, to)).await)
                 }
@@ -202,7 +204,7 @@ pub(crate) async fn request<S: ClientSide>(
                     forward::<S, Connection>(client, worker, scratch, active, (route, upstream)).await
                 }
                 Err(reason)
-                    if active.route(route).fallback.is_some()
+                    if chosen.fallback.is_some()
                         && !(client.stream.may_be_grpc() && scratch.grpc.is_some())
                         && choose(scratch, reason.status(), reason, true) =>
                 {

@@ -128,7 +128,7 @@ pub(crate) async fn redirect<S: ClientSide>(
     let secure = scratch.ledger.announced.is_secure(client.stream.tls().is_some());
     let mut lines = b"Location: ".to_vec();
     if let Err((reason, detail)) = location(&mut lines, redirect, scratch, secure) {
-        scratch.ledger.detail = Some(detail.into());
+        scratch.ledger.remarks().detail = Some(detail.into());
         return error(client, worker, scratch, settings, reason, close).await;
     }
     lines.extend_from_slice(b"\r\n");

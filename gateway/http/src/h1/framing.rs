@@ -52,6 +52,7 @@ pub(crate) fn declared_by_endpoint(
 
 /// Returns the text of a length without leading zeros.
 pub(crate) fn plain_length(text: &[u8]) -> &[u8] {
+    let [b'0', _, ..] = text else { return text };
     let zeros = text.iter().take_while(|byte| **byte == b'0').count();
     // The last digit stays, even if it is a zero.
     let plain = &text[zeros.min(text.len().saturating_sub(1))..];

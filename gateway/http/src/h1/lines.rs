@@ -111,6 +111,9 @@ impl Lines {
         }
         loop {
             if self.colon == 0 {
+                if self.seen == self.line {
+                    self.usual_lines(bytes, head, limits);
+                }
                 match &bytes[self.line..] {
                     [] | [b'\r'] => break,
                     [b'\r', b'\n', ..] => {
@@ -126,13 +129,6 @@ impl Lines {
                     }
                     _ if head.fields.len() >= limits.fields => return Err(HeadError::TooMany),
                     _ => {}
-                }
-                if self.seen == self.line
-                    && let Some(field) = usual_line(bytes, self.line)
-                {
-                    head.push(field);
-                    self.begin_line(field.line_end as usize);
-                    continue;
                 }
                 if !LENIENT || self.name_end == 0 {
                     self.seen += token_length(&bytes[self.seen..]);
@@ -162,6 +158,20 @@ impl Lines {
             self.begin_line(end + 2);
         }
         if limits.is_head_full(bytes) { Err(HeadError::TooLarge) } else { Ok(Progress::Partial) }
+    }
+
+    /// Reads complete lines as long as [`usual_line`] understands them. The checks of unusual lines cost more than
+    /// the line itself, so they run once for all of these.
+    #[inline(always)]
+    fn usual_lines(&mut self, bytes: &[u8], head: &mut Head, limits: &HeadLimits) {
+        let mut at = self.line;
+        while head.fields.len() < limits.fields
+            && let Some(field) = usual_line(bytes, at)
+        {
+            head.push(field);
+            at = field.line_end as usize;
+        }
+        self.begin_line(at);
     }
 
     fn begin_line(&mut self, at: usize) {

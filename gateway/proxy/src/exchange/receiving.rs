@@ -382,7 +382,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         if let Some(page) = scratch.fallback.as_ref().and_then(|falling| falling.page()) {
             // Only these statuses come with a complete page as their body.
             if !(200..300).contains(&status) || matches!(status, 204..=206) {
-                scratch.ledger.detail = Some(format!("no error page: status {status}").into());
+                scratch.ledger.remarks().detail = Some(format!("no error page: status {status}").into());
                 return Err(self.ended(Reason::ErrorPageUnavailable, None, false));
             }
             scratch.response.status = page.status;

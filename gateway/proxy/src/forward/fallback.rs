@@ -196,8 +196,8 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
     pub(super) fn without_page(&mut self, reason: Reason) -> Option<(Reason, u16, Vec<u8>, bool)> {
         let end = self.scratch.fallback.as_mut()?.without_page()?;
         let ledger = &mut self.scratch.ledger;
-        if ledger.detail.is_none() {
-            ledger.detail = Some(format!("no error page: {}", reason.as_str()).into());
+        if ledger.remarks().detail.is_none() {
+            ledger.remarks().detail = Some(format!("no error page: {}", reason.as_str()).into());
         }
         Some(end)
     }

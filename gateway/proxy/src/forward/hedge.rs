@@ -145,8 +145,8 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         self.attempts.put_stake(racer.take_stake());
         *pool = racer.pool;
         let ledger = &mut self.scratch.ledger;
-        if !ledger.earlier.is_empty() {
-            ledger.attempt_began = Some(racer.began);
+        if ledger.has_earlier() {
+            ledger.remarks().attempt_began = Some(racer.began);
         }
         ledger.endpoint = Some(pool.clone());
         ledger.connect = racer.marks.connect.get();

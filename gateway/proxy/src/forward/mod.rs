@@ -252,7 +252,7 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
         match forwarding.pause().await {
             Ok(later) => {
                 now = later;
-                forwarding.scratch.ledger.attempt_began = Some(now);
+                forwarding.scratch.ledger.remarks().attempt_began = Some(now);
             }
             Err(reason) => return Ok(forwarding.refuse(reason).await),
         }

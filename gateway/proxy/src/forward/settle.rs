@@ -44,7 +44,7 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
             Reason::TlsProtocolError | Reason::TlsCertificateError | Reason::TlsAlertReceived
         ) && let Some(pool) = &ledger.endpoint
         {
-            ledger.detail = pool.state().tls_failure().map(Into::into);
+            ledger.remarks().detail = pool.state().tls_failure().map(Into::into);
         }
         if failure.body_taken && self.collected.is_none() {
             let over = pass_over_rest(self.scratch, failure.reason);

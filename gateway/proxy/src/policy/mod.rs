@@ -76,7 +76,7 @@ impl End {
     /// Converts a refusal, and records its detail in the ledger.
     fn refused(refusal: Refusal, scratch: &mut Scratch) -> Self {
         if let Some(detail) = refusal.detail {
-            scratch.ledger.detail = Some(detail.into());
+            scratch.ledger.remarks().detail = Some(detail.into());
         }
         Self::Refused(refusal.reason, refusal.status, refusal.lines)
     }
@@ -239,7 +239,9 @@ pub(crate) fn respond(
 /// Keeps the policies' context for the response, and their findings for the access log, if there is one.
 fn keep(context: Box<Context>, worker: &Worker, scratch: &mut Scratch) {
     if worker.log.borrow().is_on() {
-        scratch.ledger.found = Found::of(&context);
+        if let Some(found) = Found::of(&context) {
+            scratch.ledger.remarks().found = Some(found);
+        }
     }
     scratch.met = Some(context);
 }

@@ -183,6 +183,6 @@ pub(super) fn seen<'a>(
 /// Records what a policy notes about a request that it lets go on.
 pub(super) fn note(scratch: &mut Scratch, context: &mut Context) {
     if let Some(note) = context.note.take() {
-        scratch.ledger.detail = Some(note.into());
+        scratch.ledger.remarks().detail = Some(note.into());
     }
 }

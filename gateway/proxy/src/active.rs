@@ -33,7 +33,7 @@ pub(crate) struct ActivePlan {
 impl ActivePlan {
     /// Adopts a plan: the worker's tables of upstreams and splits are brought up to date.
     pub fn new(plan: Arc<Rollout>, table: Rc<RefCell<Upstreams>>, known_splits: Rc<Splits>) -> Self {
-        table.borrow_mut().change(plan.generation(), plan.change());
+        table.borrow_mut().apply_plan(plan.generation(), plan.change());
         known_splits.change(plan.generation());
         let upstreams = plan.upstreams.iter().map(|_| OnceCell::new()).collect();
         let splits = plan.routes.iter().map(|_| OnceCell::new()).collect();
@@ -109,11 +109,11 @@ impl ActivePlan {
     fn tied(&self, split: &Split, shares: &[UpstreamShare], asker: &Asker<'_>) -> Option<usize> {
         let holds = |share: &UpstreamShare| {
             let upstream = self.get(share);
-            share.weight > 0 && asker.sticky(upstream).is_some_and(|cookie| upstream.holds(cookie))
+            share.weight > 0 && asker.sticky(upstream).is_some_and(|cookie| upstream.accepts_cookie(cookie))
         };
         shares.iter().position(holds).or_else(|| {
             let hash = shares.iter().find_map(|share| asker.hash(self.get(share)))?;
-            split.by_hash.tied(hash)
+            split.by_hash.by_hash(hash)
         })
     }
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use tollgate_plan::{HashBy, Policy};
 use tollgate_route::query_parameter;
-use tollgate_upstream::{Pool, Upstream, Wanted, hash};
+use tollgate_upstream::{PickHints, Pool, Upstream, hash};
 
 use crate::decide::normal_path;
 use crate::scratch::Scratch;
@@ -26,8 +26,8 @@ impl<'a> Asker<'a> {
     /// Returns the wishes of the request for an upstream. This costs two reads of the configuration if the
     /// upstream has no affinity.
     #[inline]
-    pub fn wanted(&self, upstream: &Upstream) -> Wanted<'a> {
-        Wanted { hash: self.hash(upstream), sticky: self.sticky(upstream), avoid: &[] }
+    pub fn wanted(&self, upstream: &Upstream) -> PickHints<'a> {
+        PickHints { hash: self.hash(upstream), sticky: self.sticky(upstream), avoid: &[] }
     }
 
     /// Returns the hash of the property that the upstream balances by. `None` if the upstream does not

@@ -135,9 +135,9 @@ impl<S: ClientStream> Client<S> {
 
 impl<S: ClientSide> Client<S> {
     /// Returns the PROXY header that names the client to an endpoint. It is computed only if the pool [needs
-    /// it](Pool::names_clients).
+    /// it](Pool::uses_proxy_protocol).
     pub fn named_to(&self, pool: &Pool) -> ProxyHeader {
-        if !pool.names_clients() {
+        if !pool.uses_proxy_protocol() {
             return ProxyHeader::Local;
         }
         let told = self.link.destination.as_deref().copied();
@@ -381,7 +381,7 @@ mod tests {
             loads: Arc::new(Loads::new(1)),
             registry: registry.clone(),
             stats: registry.worker(),
-            shared: tollgate_upstream::Shared::new(),
+            shared: tollgate_upstream::UpstreamStates::new(),
             log: log.sink(),
         };
         let runtime = Runtime::new().expect("a runtime");

@@ -50,7 +50,7 @@ impl Splits {
             let weights: Vec<u64> = among.iter().map(|(_, weight)| u64::from(*weight)).collect();
             let by_hash = Weighted::new(&weights);
             let mut turns = RoundRobin::new(weights);
-            turns.begin_apart(self.worker, self.workers);
+            turns.offset_start(self.worker, self.workers);
             Rc::new(Split { among, turns, by_hash, ties })
         });
         known.insert(route.to_owned(), (split.clone(), self.generation.get()));

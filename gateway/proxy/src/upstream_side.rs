@@ -14,7 +14,7 @@ use tollgate_http::h1::{BodyReader, Length};
 use tollgate_http::{HeadLimits, Method, ResponseHead};
 use tollgate_net::ProxyHeader;
 use tollgate_observe::Reason;
-use tollgate_upstream::{ConnectError, Connection, Granted, Opening, Pool};
+use tollgate_upstream::{Acquired, ConnectError, ConnectPermit, Connection, Pool};
 
 use crate::backlog::{Backlog, Sink};
 use crate::client_side::Duplex;
@@ -45,19 +45,21 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
     /// Whether the head, the body and the end of a response arrive separately, as in HTTP/2.
     const APART: bool;
     /// A granted permit to open a connection.
-    type Opening;
+    type ConnectPermit;
 
     /// Takes a free connection or stream that can carry a request now.
     fn take(pool: &Rc<Pool>, now: Instant) -> Option<Self>;
 
     /// Waits for a free connection, or for a permit to open one.
-    fn turn(pool: &Rc<Pool>) -> impl Future<Output = Result<Granted<Self, Self::Opening>, ConnectError>>;
+    fn turn(
+        pool: &Rc<Pool>,
+    ) -> impl Future<Output = Result<Acquired<Self, Self::ConnectPermit>, ConnectError>>;
 
     /// Opens a connection. Returns `None` if other requests have taken all its streams, so that the caller
     /// must look for another. `whose` names the client to the endpoint if the pool [requires
-    /// that](Pool::names_clients).
+    /// that](Pool::uses_proxy_protocol).
     fn open(
-        opening: Self::Opening,
+        opening: Self::ConnectPermit,
         whose: ProxyHeader,
     ) -> impl Future<Output = Result<Option<Self>, ConnectError>>;
 
@@ -146,7 +148,7 @@ pub(crate) fn unsayable<U: UpstreamSide>(error: &io::Error) -> Option<Reason> {
 /// HTTP/1: the connection carries one exchange at a time, and each message marks its own end.
 impl UpstreamSide for Connection {
     const APART: bool = false;
-    type Opening = Opening;
+    type ConnectPermit = ConnectPermit;
 
     #[inline]
     fn take(pool: &Rc<Pool>, now: Instant) -> Option<Self> {
@@ -154,12 +156,12 @@ impl UpstreamSide for Connection {
     }
 
     #[inline]
-    async fn turn(pool: &Rc<Pool>) -> Result<Granted<Self, Self::Opening>, ConnectError> {
-        pool.turn().await
+    async fn turn(pool: &Rc<Pool>) -> Result<Acquired<Self, Self::ConnectPermit>, ConnectError> {
+        pool.wait_for_connection().await
     }
 
     #[inline]
-    async fn open(opening: Opening, whose: ProxyHeader) -> Result<Option<Self>, ConnectError> {
+    async fn open(opening: ConnectPermit, whose: ProxyHeader) -> Result<Option<Self>, ConnectError> {
         opening.connect(whose).await.map(Some)
     }
 

@@ -22,7 +22,7 @@ use tollgate_net::{Bound, Deadline, Detached, Listener, Runtime, Timers};
 use tollgate_observe::{LogSink, Registry, RequestIds, WorkerStats};
 use tollgate_plan::{ListenAddress, Listener as Listening, Priority};
 use tollgate_policy::Context as PolicyContext;
-use tollgate_upstream::{Message, Post, Shared, Upstreams};
+use tollgate_upstream::{Message, SendToWorker, UpstreamStates, Upstreams};
 
 use crate::accept::{TURN, accept, admit};
 use crate::active::ActivePlan;
@@ -91,7 +91,7 @@ impl Mailbox {
     }
 
     /// Returns the function through which pools of other workers send it messages.
-    fn post(&self) -> Post {
+    fn post(&self) -> SendToWorker {
         let mailbox = self.clone();
         Box::new(move |message| match mailbox.send(Control::Upstream(message)) {
             Err(Control::Upstream(message)) => Err(message),
@@ -126,7 +126,7 @@ pub struct WorkerSetup {
     /// The worker's statistics.
     pub stats: Arc<WorkerStats>,
     /// The state of upstreams that all workers share.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<UpstreamStates>,
     /// The worker's end of the access log.
     pub log: LogSink,
 }

@@ -80,7 +80,7 @@ fn worker(yaml: &str) -> (SocketAddr, Mailbox) {
         mailboxes: vec![mailbox.clone()],
         loads: Arc::new(Loads::new(1)),
         stats: registry.worker(),
-        shared: tollgate_upstream::Shared::new(),
+        shared: tollgate_upstream::UpstreamStates::new(),
         registry,
         log: log.sink(),
     };

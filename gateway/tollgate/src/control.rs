@@ -14,7 +14,7 @@ use tokio::time::MissedTickBehavior;
 use tollgate_net::{Timers, never_wait, notice};
 use tollgate_observe::{Attempt, CostMeter, available_cores, process_cpu_time};
 use tollgate_sources::{ChangeError, EtcdEvent, PendingRequest, Sources, record_connection};
-use tollgate_upstream::health::Health;
+use tollgate_upstream::health::HealthMonitor;
 
 use crate::etcd;
 use crate::gateway::Gateway;
@@ -87,8 +87,8 @@ pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
     // Started outside of `watch`, because health checks continue during the drain.
     let health = runtime.block_on(async {
         let health =
-            Health::start(shared, &Timers::start()?, fastrand::u64(..), |notice| notice!("{notice}"));
-        health.begin(&gateway.current().upstreams);
+            HealthMonitor::start(shared, &Timers::start()?, fastrand::u64(..), |notice| notice!("{notice}"));
+        health.add_upstreams(&gateway.current().upstreams);
         // So does the overload guard: a draining process may run short of memory too.
         gateway.guarding.start();
         Ok::<_, io::Error>(health)
@@ -143,7 +143,7 @@ fn release(reader: Reader) -> std::sync::mpsc::Receiver<()> {
 
 struct Control {
     gateway: Gateway,
-    health: Rc<Health>,
+    health: Rc<HealthMonitor>,
     reader: Reader,
     watch: Watch,
     upgradable: Upgradable,

@@ -20,7 +20,7 @@ use tollgate_plan::{Plan, PlannedLog};
 use tollgate_policy::{LogExport, Side};
 use tollgate_proxy::{Control, Receipt, Receipts, Rollout};
 use tollgate_sources::{PendingRequest, View};
-use tollgate_upstream::{Discovery, Shared};
+use tollgate_upstream::{Discovery, UpstreamStates};
 
 use crate::access::{Access, Attempts, check_audit_log};
 use crate::admin::{self, Admin};
@@ -53,7 +53,7 @@ pub struct Gateway {
     /// Whether the gateway takes requests.
     pub ready: Arc<AtomicBool>,
     /// The state of upstreams that all workers share.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<UpstreamStates>,
     /// The discovery of endpoints.
     pub discovery: Discovery,
     /// The listening sockets.
@@ -109,7 +109,7 @@ impl Gateway {
         let current = Rollout::first(plan, &registry);
         let log = runtime.block_on(access_log(&current.logs, current.side()))?;
         registry.watch_log(&log);
-        let shared = Shared::new();
+        let shared = UpstreamStates::new();
         registry.watch_upstreams(shared.clone());
         // Clients that connect now wait in the kernel's queue.
         let discovery = runtime.block_on(lookups::begin(&shared, &current));

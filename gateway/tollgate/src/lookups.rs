@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate_net::notice;
 use tollgate_proxy::Rollout;
-use tollgate_upstream::{Discovery, Gone, Shared};
+use tollgate_upstream::{Discovery, EndedLookups, UpstreamStates};
 
 /// How long the gateway waits for first answers, at the start and with each new plan. Without answers, the
 /// first requests of these upstreams get 503. But a dead name server must not keep all other upstreams from
@@ -13,16 +13,16 @@ use tollgate_upstream::{Discovery, Gone, Shared};
 const FIRST: Duration = Duration::from_secs(3);
 
 /// Starts the discovery that a plan needs, and waits for first answers.
-pub async fn begin(shared: &Arc<Shared>, plan: &Rollout) -> Discovery {
+pub async fn begin(shared: &Arc<UpstreamStates>, plan: &Rollout) -> Discovery {
     let mut discovery = Discovery::new(shared.clone(), Arc::new(|text| notice!("warning: {text}")));
     change(&mut discovery, plan).await.forget();
     discovery
 }
 
 /// Changes to a plan that is not in force yet, and waits for first answers of new upstreams.
-pub async fn change(discovery: &mut Discovery, plan: &Rollout) -> Gone {
+pub async fn change(discovery: &mut Discovery, plan: &Rollout) -> EndedLookups {
     let gone = discovery.apply(&plan.upstreams);
-    for upstream in discovery.looked_up(FIRST).await {
+    for upstream in discovery.wait_for_first_lookups(FIRST).await {
         notice!("warning: upstream {upstream}: its endpoints are not looked up yet; it goes on trying");
     }
     gone

@@ -17,7 +17,7 @@ use tollgate_sources::{
     Applied, BatchResult, ChangeError, ChangeResult, CompletedRequest, EtcdEvent, PendingRequest, Sources,
 };
 use tollgate_store::Store;
-use tollgate_upstream::health::Health;
+use tollgate_upstream::health::HealthMonitor;
 
 use crate::behind::behind;
 use crate::compiled;
@@ -230,7 +230,7 @@ fn read(
 }
 
 /// Puts changes in force. They are answered when all workers run the plan.
-pub async fn land(changed: Changed, gateway: &mut Gateway, health: &Health, reader: &mut Reader) {
+pub async fn land(changed: Changed, gateway: &mut Gateway, health: &HealthMonitor, reader: &mut Reader) {
     let Changed { rollout, mut completed, deferred } = changed;
     reader.queue.splice(..0, deferred);
     for request in &completed {
@@ -248,7 +248,7 @@ pub async fn land(changed: Changed, gateway: &mut Gateway, health: &Health, read
     };
     let gone = lookups::change(&mut gateway.discovery, &rollout).await;
     let receipts = gateway.take_over(rollout.clone()).await;
-    health.change(rollout.change());
+    health.apply_plan(rollout.change());
     if let Some(sources) = &reader.sources {
         sources.publish(&completed);
     }
@@ -273,7 +273,7 @@ pub async fn bring(
     rollout: Option<Arc<Rollout>>,
     applied: &Applied<()>,
     gateway: &mut Gateway,
-    health: &Health,
+    health: &HealthMonitor,
     reader: &Reader,
 ) {
     applied.messages.iter().for_each(|line| notice!("{line}"));
@@ -283,7 +283,7 @@ pub async fn bring(
     let Some(rollout) = rollout else { return };
     let gone = lookups::change(&mut gateway.discovery, &rollout).await;
     let receipts = gateway.take_over(rollout.clone()).await;
-    health.change(rollout.change());
+    health.apply_plan(rollout.change());
     let registry = gateway.registry.clone();
     tokio::spawn(async move {
         if receipts.all().await.is_ok() {
@@ -308,7 +308,7 @@ fn serving(rollout: &Rollout, registry: &Registry) {
 }
 
 /// Puts a file in force if it is valid; otherwise reports that the old plan stays.
-pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &Health, reader: &mut Reader) {
+pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &HealthMonitor, reader: &mut Reader) {
     let Reading { asked, good, routes_read, mut reload } = reading;
     let file = reader.file.as_path();
     let Some((config, rollout, files)) = good else {
@@ -334,7 +334,7 @@ pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &Health, rea
     if let Some(sources) = &mut reader.sources {
         sources.adopt(&mut reload);
     }
-    health.change(rollout.change());
+    health.apply_plan(rollout.change());
     let registry = gateway.registry.clone();
     let file = file.to_owned();
     tokio::spawn(async move {

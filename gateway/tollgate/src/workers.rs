@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate_listen::Loads;
 use tollgate_observe::{AccessLog, Registry};
 use tollgate_proxy::{Control, Mailbox, Rollout, WorkerSetup, run_worker};
-use tollgate_upstream::Shared;
+use tollgate_upstream::UpstreamStates;
 
 /// The running workers.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Workers {
         count: usize,
         plan: &Arc<Rollout>,
         registry: &Arc<Registry>,
-        shared: &Arc<Shared>,
+        shared: &Arc<UpstreamStates>,
         log: &AccessLog,
     ) -> io::Result<Self> {
         let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..count).map(|_| Mailbox::new()).unzip();

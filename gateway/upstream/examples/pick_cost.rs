@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tollgate_net::{Address, Runtime, Timers};
 use tollgate_observe::Registry;
 use tollgate_plan::{Endpoint, HashBy, Policy, Pool, Rules, Upstream};
-use tollgate_upstream::{Shared, Upstreams, Wanted, hash};
+use tollgate_upstream::{PickHints, UpstreamStates, Upstreams, hash};
 
 fn main() {
     let mut words = std::env::args().skip(1);
@@ -54,10 +54,11 @@ fn main() {
         let registry = Registry::new(true);
         let stats = registry.worker();
         let timers = Timers::start().expect("timers");
-        let upstream = Upstreams::new((0, 1), timers, stats, registry, Shared::new()).get(&planned, 0);
+        let upstream =
+            Upstreams::new((0, 1), timers, stats, registry, UpstreamStates::new()).get(&planned, 0);
         for pick in 0..picks {
             let hash = if hashed { Some(hash(&pick.to_le_bytes())) } else { None };
-            black_box(upstream.pick(&Wanted { hash, ..Wanted::default() }));
+            black_box(upstream.pick(&PickHints { hash, ..PickHints::default() }));
         }
     });
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tollgate_net::{Address, Runtime, Timers};
 use tollgate_observe::Registry;
 use tollgate_plan::{Endpoint, Pool, Rules, Upstream};
-use tollgate_upstream::{Outcome, Shared, Upstreams, Wanted};
+use tollgate_upstream::{Outcome, PickHints, UpstreamStates, Upstreams};
 
 fn main() {
     let mut words = std::env::args().skip(1);
@@ -38,8 +38,9 @@ fn main() {
         let registry = Registry::new(true);
         let stats = registry.worker();
         let timers = Timers::start().expect("timers");
-        let upstream = Upstreams::new((0, 1), timers, stats, registry, Shared::new()).get(&planned, 0);
-        let pool = upstream.pick(&Wanted::default()).expect("an endpoint");
+        let upstream =
+            Upstreams::new((0, 1), timers, stats, registry, UpstreamStates::new()).get(&planned, 0);
+        let pool = upstream.pick(&PickHints::default()).expect("an endpoint");
         for _ in 0..reports {
             upstream.report(black_box(&pool), Outcome::Answered(black_box(status as u16)));
         }

@@ -2,7 +2,7 @@
 //! while.
 //!
 //! [`Breaker`] is the state that all workers share; [`WorkerBreaker`] is one worker's access to it. The proxy
-//! calls `Upstream::admit` before an attempt and reports the result through [`BreakerPermit`].
+//! calls `Upstream::acquire_breaker` before an attempt and reports the result through [`BreakerPermit`].
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tollgate_observe::{BreakerTurn, Slot, WorkerStats};
-use tollgate_plan::{Breaker as Rules, Percent};
+use tollgate_plan::{Breaker as BreakerRules, Percent};
 
-use crate::window::{SPAN, Window};
+use crate::window::{SPAN_TICKS, Window};
 use crate::{Upstream, UpstreamState};
 
 /// Indices of the counters of a window.
@@ -40,19 +40,19 @@ pub enum BreakerState {
 #[derive(Debug)]
 pub(crate) struct Breaker {
     start: Instant,
-    /// A [`Word`].
-    word: AtomicU64,
-    inner: Mutex<Inner>,
+    /// A [`PackedState`].
+    packed_state: AtomicU64,
+    inner: Mutex<BreakerCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct BreakerCounts {
     /// The windows of the workers, by worker number.
     workers: Vec<Arc<Window<3>>>,
     /// The length of the windows.
     window: Duration,
     /// Probes of the half-open state: how many are in flight, how many finished, and how these ended.
-    under_way: u32,
+    in_flight: u32,
     done: u32,
     failed: u32,
     slow: u32,
@@ -60,7 +60,7 @@ struct Inner {
 
 /// State, generation and time, packed into one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Word {
+struct PackedState {
     state: BreakerState,
     /// Incremented with each change of state. A call that began in one generation does not count in a later
     /// one.
@@ -69,12 +69,12 @@ struct Word {
     until: u64,
 }
 
-impl Word {
+impl PackedState {
     const STATE_BITS: u32 = 2;
     const GENERATION_BITS: u32 = 22;
-    /// Distance between the ticks of two generations. It exceeds a [`SPAN`], and ticks and generations wrap
-    /// together.
-    const TICKS_APART: u32 = 1 << (u32::BITS - Self::GENERATION_BITS);
+    /// Distance between the ticks of two generations. It exceeds [`SPAN_TICKS`], and ticks and generations
+    /// wrap together.
+    const GENERATION_TICKS: u32 = 1 << (u32::BITS - Self::GENERATION_BITS);
 
     fn unpack(word: u64) -> Self {
         let state = match word & 3 {
@@ -99,7 +99,7 @@ impl Word {
 
 impl Breaker {
     pub fn new(start: Instant) -> Self {
-        Self { start, word: AtomicU64::new(0), inner: Mutex::default() }
+        Self { start, packed_state: AtomicU64::new(0), inner: Mutex::default() }
     }
 
     /// Returns the window of a worker, the same one at each call while the window length stays the same.
@@ -119,12 +119,12 @@ impl Breaker {
     }
 
     #[inline]
-    fn word(&self) -> Word {
-        Word::unpack(self.word.load(Ordering::Relaxed))
+    fn packed_state(&self) -> PackedState {
+        PackedState::unpack(self.packed_state.load(Ordering::Relaxed))
     }
 
     pub fn state(&self) -> BreakerState {
-        self.word().state
+        self.packed_state().state
     }
 
     fn milliseconds(&self, now: Instant) -> u64 {
@@ -135,26 +135,33 @@ impl Breaker {
     /// Returns the current tick of the windows. The ticks of two generations are more than a span apart. So
     /// the counts of one generation are out of range in the next, and no worker has to clear another worker's
     /// counts.
-    fn tick(&self, now: Instant, rules: &Rules, generation: u32) -> u32 {
-        let width = (rules.window.as_millis() as u64 / u64::from(SPAN)).max(1);
-        ((self.milliseconds(now) / width) as u32).wrapping_add(generation.wrapping_mul(Word::TICKS_APART))
+    fn tick(&self, now: Instant, rules: &BreakerRules, generation: u32) -> u32 {
+        let width = (rules.window.as_millis() as u64 / u64::from(SPAN_TICKS)).max(1);
+        ((self.milliseconds(now) / width) as u32)
+            .wrapping_add(generation.wrapping_mul(PackedState::GENERATION_TICKS))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, BreakerCounts> {
         // A panic under the lock cannot leave the value half changed.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the state. The caller holds the lock, so no other thread changes it at the same time.
-    fn turn(&self, inner: &mut Inner, to: Word) {
-        let Inner { under_way, done, failed, slow, .. } = inner;
-        (*under_way, *done, *failed, *slow) = (0, 0, 0, 0);
-        self.word.store(to.pack(), Ordering::Relaxed);
+    fn transition(&self, inner: &mut BreakerCounts, to: PackedState) {
+        let BreakerCounts { in_flight, done, failed, slow, .. } = inner;
+        (*in_flight, *done, *failed, *slow) = (0, 0, 0, 0);
+        self.packed_state.store(to.pack(), Ordering::Relaxed);
     }
 
-    fn open(&self, inner: &mut Inner, from: Word, rules: &Rules, now: Instant) -> BreakerTurn {
+    fn open(
+        &self,
+        inner: &mut BreakerCounts,
+        from: PackedState,
+        rules: &BreakerRules,
+        now: Instant,
+    ) -> BreakerTurn {
         let open = u64::try_from(rules.open.as_millis()).unwrap_or(u64::from(u32::MAX));
-        self.turn(inner, from.next(BreakerState::Open, self.milliseconds(now) + open));
+        self.transition(inner, from.next(BreakerState::Open, self.milliseconds(now) + open));
         match from.state {
             BreakerState::Closed => BreakerTurn::Opened,
             BreakerState::Open | BreakerState::HalfOpen => BreakerTurn::OpenedAgain,
@@ -162,36 +169,36 @@ impl Breaker {
     }
 
     /// Whether a call that starts now would be admitted. Changes nothing.
-    fn admits(&self, rules: &Rules, now: Instant) -> bool {
-        let word = self.word();
+    fn would_admit(&self, rules: &BreakerRules, now: Instant) -> bool {
+        let word = self.packed_state();
         match word.state {
             BreakerState::Closed => true,
             BreakerState::Open => self.milliseconds(now) >= word.until,
             BreakerState::HalfOpen => {
                 let inner = self.lock();
-                inner.under_way + inner.done < rules.probes
+                inner.in_flight + inner.done < rules.probes
             }
         }
     }
 
     /// Admits or rejects a call. Returns the generation of its permit and whether it is a probe.
-    fn admit(&self, rules: &Rules, now: Instant) -> Option<(u32, bool)> {
-        let word = self.word();
+    fn admit(&self, rules: &BreakerRules, now: Instant) -> Option<(u32, bool)> {
+        let word = self.packed_state();
         if word.state == BreakerState::Closed {
             return Some((word.generation, false));
         }
         let mut inner = self.lock();
-        let mut word = self.word();
+        let mut word = self.packed_state();
         if word.state == BreakerState::Open {
             if self.milliseconds(now) < word.until {
                 return None;
             }
             word = word.next(BreakerState::HalfOpen, 0);
-            self.turn(&mut inner, word);
+            self.transition(&mut inner, word);
         }
         match word.state {
-            BreakerState::HalfOpen if inner.under_way + inner.done < rules.probes => {
-                inner.under_way += 1;
+            BreakerState::HalfOpen if inner.in_flight + inner.done < rules.probes => {
+                inner.in_flight += 1;
                 Some((word.generation, true))
             }
             BreakerState::HalfOpen => None,
@@ -201,9 +208,9 @@ impl Breaker {
     }
 
     /// Evaluates the ratios after a call that failed or was slow, and opens the breaker if one is reached.
-    fn judge(&self, rules: &Rules, now: Instant, generation: u32) -> Option<BreakerTurn> {
+    fn evaluate(&self, rules: &BreakerRules, now: Instant, generation: u32) -> Option<BreakerTurn> {
         let mut inner = self.lock();
-        let word = self.word();
+        let word = self.packed_state();
         if word.state != BreakerState::Closed || word.generation != generation {
             return None;
         }
@@ -217,19 +224,19 @@ impl Breaker {
 
     /// Records the result of a probe. `None` means that the result is unknown; another call may then probe
     /// instead.
-    fn probed(
+    fn probe_finished(
         &self,
-        rules: &Rules,
+        rules: &BreakerRules,
         now: Instant,
         generation: u32,
         result: Option<CallResult>,
     ) -> Option<BreakerTurn> {
         let mut inner = self.lock();
-        let word = self.word();
+        let word = self.packed_state();
         if word.state != BreakerState::HalfOpen || word.generation != generation {
             return None;
         }
-        inner.under_way = inner.under_way.saturating_sub(1);
+        inner.in_flight = inner.in_flight.saturating_sub(1);
         let result = result?;
         inner.done += 1;
         inner.failed += u32::from(result.failed);
@@ -241,7 +248,7 @@ impl Breaker {
         if inner.done < rules.probes {
             return None;
         }
-        self.turn(&mut inner, word.next(BreakerState::Closed, 0));
+        self.transition(&mut inner, word.next(BreakerState::Closed, 0));
         Some(BreakerTurn::Closed)
     }
 
@@ -251,17 +258,17 @@ impl Breaker {
             return None;
         }
         let mut inner = self.lock();
-        let word = self.word();
+        let word = self.packed_state();
         if word.state == BreakerState::Closed {
             return None;
         }
-        self.turn(&mut inner, word.next(BreakerState::Closed, 0));
+        self.transition(&mut inner, word.next(BreakerState::Closed, 0));
         Some(BreakerTurn::Closed)
     }
 }
 
 /// Whether the ratio of failed or slow calls reaches its limit.
-fn is_bad(rules: &Rules, calls: u64, failed: u64, slow: u64) -> bool {
+fn is_bad(rules: &BreakerRules, calls: u64, failed: u64, slow: u64) -> bool {
     let too_many = |some: u64, percent: Percent| {
         some > 0 && some.saturating_mul(1_000_000) >= calls.saturating_mul(u64::from(percent.millionths()))
     };
@@ -277,7 +284,7 @@ struct CallResult {
 /// A worker's access to the breaker of an upstream.
 #[derive(Debug)]
 pub(crate) struct WorkerBreaker {
-    rules: Rules,
+    rules: BreakerRules,
     shared: Arc<UpstreamState>,
     window: Arc<Window<3>>,
     stats: Arc<WorkerStats>,
@@ -288,7 +295,7 @@ impl WorkerBreaker {
     /// Creates the access for the worker with this number. Returns `None` if the upstream has no breaker, and
     /// then closes the shared one.
     pub fn new(
-        rules: Option<&Rules>,
+        rules: Option<&BreakerRules>,
         worker: usize,
         shared: &Arc<UpstreamState>,
         stats: &Arc<WorkerStats>,
@@ -310,8 +317,8 @@ impl WorkerBreaker {
     }
 
     /// Whether a call that starts now would be admitted. Changes nothing.
-    pub fn admits(&self, now: Instant) -> bool {
-        self.shared.breaker.admits(&self.rules, now)
+    pub fn would_admit(&self, now: Instant) -> bool {
+        self.shared.breaker.would_admit(&self.rules, now)
     }
 
     /// Admits or rejects a call. A rejection is counted.
@@ -337,7 +344,7 @@ impl Upstream {
     /// Returns [`CircuitOpen`] if the breaker is open or all its probes are in flight. The rejection is
     /// counted.
     #[inline]
-    pub fn admit(&self, now: Instant) -> Result<Option<BreakerPermit>, CircuitOpen> {
+    pub fn acquire_breaker(&self, now: Instant) -> Result<Option<BreakerPermit>, CircuitOpen> {
         match &self.breaker {
             None => Ok(None),
             Some(breaker) => breaker.admit(now).map(Some).ok_or(CircuitOpen),
@@ -345,8 +352,8 @@ impl Upstream {
     }
 
     /// Whether a call that starts now would be admitted. Changes nothing.
-    pub fn would_admit(&self, now: Instant) -> bool {
-        self.breaker.as_ref().is_none_or(|breaker| breaker.admits(now))
+    pub fn breaker_would_admit(&self, now: Instant) -> bool {
+        self.breaker.as_ref().is_none_or(|breaker| breaker.would_admit(now))
     }
 }
 
@@ -367,7 +374,7 @@ pub struct BreakerPermit {
 impl BreakerPermit {
     /// Reports that another attempt answered first, so no task awaits this call. Its result is unknown, but
     /// it counts as slow if it already exceeded the limit for slow calls.
-    pub fn overtaken(self, now: Instant) {
+    pub fn superseded(self, now: Instant) {
         let took = now.saturating_duration_since(self.began);
         if self.breaker.rules.slow_after.is_some_and(|bound| took > bound) {
             self.done(now, false);
@@ -383,9 +390,9 @@ impl BreakerPermit {
         if self.probe {
             self.probe = false;
             let result = Some(CallResult { failed, slow });
-            return self.breaker.count(breaker.probed(rules, now, self.generation, result));
+            return self.breaker.count(breaker.probe_finished(rules, now, self.generation, result));
         }
-        let word = breaker.word();
+        let word = breaker.packed_state();
         if word.state != BreakerState::Closed || word.generation != self.generation {
             return;
         }
@@ -398,7 +405,7 @@ impl BreakerPermit {
             window.add(SLOW, tick);
         }
         if failed || slow {
-            self.breaker.count(breaker.judge(rules, now, self.generation));
+            self.breaker.count(breaker.evaluate(rules, now, self.generation));
         }
     }
 }
@@ -408,7 +415,7 @@ impl Drop for BreakerPermit {
         if self.probe {
             let WorkerBreaker { rules, shared, .. } = &*self.breaker;
             // Without a result nothing is evaluated, so the time does not matter.
-            let turn = shared.breaker.probed(rules, self.began, self.generation, None);
+            let turn = shared.breaker.probe_finished(rules, self.began, self.generation, None);
             self.breaker.count(turn);
         }
     }

@@ -1,7 +1,7 @@
 //! The retry budget, which keeps retries to a small share of the requests even if every request fails.
 //!
 //! A worker counts each request in its own [`Window`]. Only a worker that wants to retry takes the shared
-//! lock, adds up the windows of all workers, and spends one retry of the common [`Budget`].
+//! lock, adds up the windows of all workers, and spends one retry of the common [`RetryBudget`].
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use tollgate_plan::Retry;
 
-use crate::window::{SPAN, Window};
-use crate::{UnderWay, Upstream};
+use crate::window::{SPAN_TICKS, Window};
+use crate::{InFlightGuard, Upstream};
 
 /// The retries that all workers together may send to an upstream: a share of the requests of the last 10 s,
 /// or a minimum rate per second, whichever is greater.
@@ -21,22 +21,22 @@ use crate::{UnderWay, Upstream};
 ///
 /// A request costs one store into the worker's own counter. Shared state is touched only for a retry.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct RetryBudget {
     start: Instant,
-    inner: Mutex<Inner>,
+    inner: Mutex<BudgetCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct BudgetCounts {
     /// The windows of the workers, by worker number.
     workers: Vec<Arc<Window<1>>>,
     /// The retries that were granted.
     granted: Window<1>,
-    /// The latest tick of any call to `spend`.
+    /// The latest tick of any call to `try_spend`.
     latest: u32,
 }
 
-impl Budget {
+impl RetryBudget {
     pub fn new(start: Instant) -> Self {
         Self { start, inner: Mutex::default() }
     }
@@ -57,7 +57,7 @@ impl Budget {
     }
 
     /// Takes one retry from the budget. Returns `false` if none is left.
-    pub fn spend(&self, now: Instant, rules: &Retry) -> bool {
+    pub fn try_spend(&self, now: Instant, rules: &Retry) -> bool {
         let mut inner = self.lock();
         // A worker that read the clock first may take the lock last. Requests and retries are summed over the
         // same seconds, so the share is exact in each span.
@@ -65,7 +65,7 @@ impl Budget {
         inner.latest = tick;
         let requests: u64 = inner.workers.iter().map(|worker| worker.sum(0, tick)).sum();
         let share = rules.budget.of(requests);
-        let always = u64::from(rules.budget_min) * u64::from(SPAN);
+        let always = u64::from(rules.budget_min) * u64::from(SPAN_TICKS);
         let granted = inner.granted.sum(0, tick) < share.max(always);
         if granted {
             inner.granted.add(0, tick);
@@ -73,7 +73,7 @@ impl Budget {
         granted
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BudgetCounts> {
         // A panic under the lock cannot leave the counts half changed.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -81,7 +81,7 @@ impl Budget {
 
 /// The requests that one worker counts.
 #[derive(Debug)]
-pub(crate) struct Requests {
+pub(crate) struct RequestCounter {
     window: Arc<Window<1>>,
     /// The current tick, and when the next one begins. Most requests compare with `until` and compute no
     /// tick.
@@ -89,22 +89,22 @@ pub(crate) struct Requests {
     until: Cell<Option<Instant>>,
 }
 
-impl Requests {
+impl RequestCounter {
     /// Creates the counter of the worker with this number.
-    pub fn new(budget: &Budget, worker: usize) -> Self {
+    pub fn new(budget: &RetryBudget, worker: usize) -> Self {
         Self { window: budget.worker(worker), tick: Cell::new(0), until: Cell::new(None) }
     }
 
     #[inline]
-    fn count(&self, now: Instant, budget: &Budget) {
+    fn count(&self, now: Instant, budget: &RetryBudget) {
         if self.until.get().is_none_or(|until| now >= until) {
-            self.turn(now, budget);
+            self.start_tick(now, budget);
         }
         self.window.add(0, self.tick.get());
     }
 
     #[cold]
-    fn turn(&self, now: Instant, budget: &Budget) {
+    fn start_tick(&self, now: Instant, budget: &RetryBudget) {
         let tick = budget.tick(now);
         self.tick.set(tick);
         self.until.set(Some(budget.start + Duration::from_secs(u64::from(tick) + 1)));
@@ -120,8 +120,8 @@ impl Upstream {
 
     /// Asks for a retry, within `limits.retries` and the budget of all workers. Returns `None` if either is
     /// exhausted. Both outcomes are counted in the metrics.
-    pub fn begin_retry(&self, rules: &Retry, now: Instant) -> Option<UnderWay> {
-        let granted = self.grant(rules, now);
+    pub fn try_begin_retry(&self, rules: &Retry, now: Instant) -> Option<InFlightGuard> {
+        let granted = self.try_grant(rules, now);
         if granted.is_some() {
             self.stats.upstream_retried(self.slot);
         }
@@ -129,18 +129,18 @@ impl Upstream {
     }
 
     /// Asks for a second, hedged attempt while the first is still running. The rules are those of
-    /// [`begin_retry`](Self::begin_retry).
-    pub fn begin_hedge(&self, rules: &Retry, now: Instant) -> Option<UnderWay> {
-        let granted = self.grant(rules, now);
+    /// [`try_begin_retry`](Self::try_begin_retry).
+    pub fn try_begin_hedge(&self, rules: &Retry, now: Instant) -> Option<InFlightGuard> {
+        let granted = self.try_grant(rules, now);
         if granted.is_some() {
             self.stats.upstream_hedged(self.slot);
         }
         granted
     }
 
-    fn grant(&self, rules: &Retry, now: Instant) -> Option<UnderWay> {
+    fn try_grant(&self, rules: &Retry, now: Instant) -> Option<InFlightGuard> {
         // The budget is last, because a retry that it granted cannot be returned.
-        let under_way = self.state().begin_retry().filter(|_| self.state().budget.spend(now, rules));
+        let under_way = self.state().try_begin_retry().filter(|_| self.state().budget.try_spend(now, rules));
         if under_way.is_none() {
             self.stats.upstream_retry_denied(self.slot);
         }
@@ -149,7 +149,7 @@ impl Upstream {
 
     /// Returns a random duration from 0 to `most`, uniformly distributed. Used as the jitter of a retry's
     /// delay.
-    pub fn draw(&self, most: Duration) -> Duration {
+    pub fn random_delay(&self, most: Duration) -> Duration {
         let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
         Duration::from_nanos(self.rng.borrow_mut().u64(0..=most))
     }
@@ -169,18 +169,18 @@ mod tests {
     /// Simulates requests that all fail, each `gap` after the one before, on workers in turn. Each asks for
     /// `wanted` retries. Returns when each request came and how many of its retries were granted.
     fn storm(
-        budget: &Budget,
+        budget: &RetryBudget,
         rules: &Retry,
         workers: usize,
         gaps: &[Duration],
         wanted: usize,
     ) -> Vec<(Instant, usize)> {
-        let counts: Vec<_> = (0..workers).map(|worker| Requests::new(budget, worker)).collect();
+        let counts: Vec<_> = (0..workers).map(|worker| RequestCounter::new(budget, worker)).collect();
         let mut now = budget.start;
         let one = |(index, gap): (usize, &Duration)| {
             now += *gap;
             counts[index % workers].count(now, budget);
-            (now, (0..wanted).filter(|_| budget.spend(now, rules)).count())
+            (now, (0..wanted).filter(|_| budget.try_spend(now, rules)).count())
         };
         gaps.iter().enumerate().map(one).collect()
     }
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_storm_is_held_to_its_share_on_any_number_of_workers() {
         for workers in [1, 3, 8] {
-            let budget = Budget::new(tollgate_net::now());
+            let budget = RetryBudget::new(tollgate_net::now());
             let storm = storm(&budget, &rules(20, 3), workers, &[Duration::from_millis(2); 30_000], 3);
             let retries: usize = storm.iter().map(|(_, granted)| granted).sum();
             assert!((5_900..=6_000).contains(&retries), "{retries} retries of 30,000 requests");
@@ -197,25 +197,25 @@ mod tests {
 
     #[test]
     fn a_quiet_upstream_has_some() {
-        let budget = Budget::new(tollgate_net::now());
+        let budget = RetryBudget::new(tollgate_net::now());
         let storm = storm(&budget, &rules(20, 3), 1, &[Duration::from_secs(1); 100], 3);
         assert!(storm.iter().all(|(_, granted)| *granted == 3), "{storm:?}");
     }
 
     #[test]
     fn none_is_none() {
-        let budget = Budget::new(tollgate_net::now());
+        let budget = RetryBudget::new(tollgate_net::now());
         let storm = storm(&budget, &rules(0, 0), 2, &[Duration::from_millis(1); 1000], 1);
         assert!(storm.iter().all(|(_, granted)| *granted == 0));
     }
 
     #[test]
     fn what_was_saved_up_is_over_after_the_span() {
-        let budget = Budget::new(tollgate_net::now());
-        let count = Requests::new(&budget, 0);
+        let budget = RetryBudget::new(tollgate_net::now());
+        let count = RequestCounter::new(&budget, 0);
         (0..1000).for_each(|_| count.count(budget.start, &budget));
         let later = |seconds| budget.start + Duration::from_secs(seconds);
-        let granted = |now| (0..1000).filter(|_| budget.spend(now, &rules(20, 0))).count();
+        let granted = |now| (0..1000).filter(|_| budget.try_spend(now, &rules(20, 0))).count();
         assert_eq!(granted(later(9)), 200);
         assert_eq!(granted(later(10)), 0);
     }
@@ -230,14 +230,14 @@ mod tests {
             workers in 1_usize..5,
             gaps in prop::collection::vec(0_u64..2_000, 1..400),
         ) {
-            let budget = Budget::new(tollgate_net::now());
+            let budget = RetryBudget::new(tollgate_net::now());
             let gaps: Vec<_> = gaps.into_iter().map(Duration::from_millis).collect();
             let storm = storm(&budget, &rules(percent, minimum), workers, &gaps, 2);
             for (now, _) in storm.iter().filter(|(_, granted)| *granted > 0) {
                 let tick = budget.tick(*now);
-                let span = storm.iter().filter(|(at, _)| at <= now && tick - budget.tick(*at) < SPAN);
+                let span = storm.iter().filter(|(at, _)| at <= now && tick - budget.tick(*at) < SPAN_TICKS);
                 let (requests, retries) = span.fold((0, 0), |sum, (_, granted)| (sum.0 + 1, sum.1 + granted));
-                let allowed = (requests * usize::from(percent) / 100).max(minimum as usize * SPAN as usize);
+                let allowed = (requests * usize::from(percent) / 100).max(minimum as usize * SPAN_TICKS as usize);
                 prop_assert!(retries <= allowed, "{retries} retries of {requests} requests");
             }
         }

@@ -13,14 +13,14 @@ use crate::{Permit, Pool};
 /// to the pool.
 #[derive(Debug)]
 pub struct Connection {
-    pub(crate) link: Box<Link>,
+    pub(crate) link: Box<PooledConnection>,
     pub(crate) open: OpenGuard,
 }
 
 /// A connection, in use or idle. It is boxed because it moves from the pool to a request and back for each
 /// request; only the pointer moves.
 #[derive(Debug)]
-pub struct Link {
+pub struct PooledConnection {
     /// The byte stream.
     pub stream: Stream,
     pub(crate) opened: Instant,
@@ -35,15 +35,15 @@ pub struct Link {
 }
 
 impl Deref for Connection {
-    type Target = Link;
+    type Target = PooledConnection;
 
-    fn deref(&self) -> &Link {
+    fn deref(&self) -> &PooledConnection {
         &self.link
     }
 }
 
 impl DerefMut for Connection {
-    fn deref_mut(&mut self) -> &mut Link {
+    fn deref_mut(&mut self) -> &mut PooledConnection {
         &mut self.link
     }
 }
@@ -69,7 +69,7 @@ pub(crate) struct InUse(Rc<Pool>);
 
 impl InUse {
     pub(crate) fn new(pool: &Rc<Pool>) -> Self {
-        pool.used(1);
+        pool.add_in_use(1);
         Self(pool.clone())
     }
 
@@ -80,7 +80,7 @@ impl InUse {
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        self.0.used(-1);
+        self.0.add_in_use(-1);
     }
 }
 

@@ -2,25 +2,24 @@
 //!
 //! Almost all of it belongs to one worker. [`Upstreams`] is the worker's table of upstreams. It outlives a
 //! plan, so connections and balancing state survive a reload for every upstream that did not change.
-//! [`Shared`] holds what all workers share: health, ejections, permits in use, breakers. The [`health`]
-//! probes, the lookups ([`Lookups`]) and the notices run on the control thread.
+//! [`UpstreamStates`] holds what all workers share: health, ejections, permits in use, breakers. The
+//! [`health`] probes, the lookups ([`Lookups`]) and the notices run on the control thread.
 
 mod adaptive;
 mod balance;
 mod breaker;
 mod budget;
-mod cap;
 mod connection;
 mod discover;
 pub mod health;
 pub mod http2;
-mod known;
+mod mailboxes;
 mod members;
 mod message;
-mod news;
+mod notices;
 mod outcome;
 pub mod outlier;
-mod peers;
+mod permits;
 mod pool;
 mod pool_set;
 mod proxy_protocol;
@@ -31,21 +30,22 @@ mod surplus;
 mod table;
 mod tls;
 mod tls_record;
-mod waiting;
+mod wait_times;
 mod warm;
+mod weak_map;
 mod window;
 
 pub use adaptive::{AdaptiveFull, AdaptivePermit};
 pub use balance::{RoundRobin, Weighted, hash};
 pub use breaker::{BreakerPermit, BreakerState, CircuitOpen};
-pub use cap::{Permit, UnderWay};
-pub use connection::{ConnectError, Connection, Link};
-pub use discover::{Discovery, Failure, Gone, LookupReport, Lookups, Source, Warn};
+pub use connection::{ConnectError, Connection, PooledConnection};
+pub use discover::{Discovery, EndedLookups, EndpointSource, LookupError, LookupReport, Lookups, Warn};
+pub use mailboxes::SendToWorker;
 pub use message::Message;
-pub use news::{Event, Notice};
+pub use notices::{EndpointEvent, EndpointNotice};
 pub use outcome::Outcome;
-pub use peers::Post;
-pub use pool::{Granted, Opening, Pool};
-pub use state::{EndpointState, Shared, UpstreamState, Wellness};
+pub use permits::{InFlightGuard, Permit};
+pub use pool::{Acquired, ConnectPermit, Pool};
+pub use state::{EndpointState, ProbeHealth, UpstreamState, UpstreamStates};
 pub use sticky::StickyValue;
-pub use table::{Upstream, Upstreams, Wanted};
+pub use table::{PickHints, Upstream, Upstreams};

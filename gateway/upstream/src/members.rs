@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use tollgate_net::Address;
-use tollgate_plan::{Balance as Settings, Endpoint, Upstream as Planned};
+use tollgate_plan::{Balance as BalanceSettings, Endpoint, Upstream as Planned};
 
-use crate::balance::{Balance, Credit, Standing, Wish, hash};
+use crate::balance::{Balancer, Credit, EndpointInput, PickRequest, hash};
 use crate::pool_set::PoolSet;
-use crate::sticky::{StickyValue, Tags};
-use crate::{Pool, Wanted};
+use crate::sticky::{StickyTags, StickyValue};
+use crate::{PickHints, Pool};
 
 /// Number of steps of a slow start.
 const STEPS: u32 = 100;
 /// Shortest time between two steps.
 const SHORTEST_STEP: Duration = Duration::from_millis(10);
-/// A full share, in the unit of [`Standing::readiness`].
+/// A full share, in the unit of [`EndpointInput::readiness`].
 const READY: u64 = 1_000;
 
 /// The endpoints of an upstream on one worker: the plan's, and those found by discovery.
@@ -33,24 +33,24 @@ pub(crate) struct Members {
     workers: usize,
     /// The epoch that was last processed. During a slow start it is 0, which no epoch is, so each request
     /// checks whether the next step is due.
-    seen: Cell<u64>,
+    seen_epoch: Cell<u64>,
     /// A newer plan has replaced these members, so discovery no longer changes them.
     superseded: Cell<bool>,
     rng: RefCell<Rng>,
-    now: RefCell<Now>,
+    current: RefCell<CurrentMembers>,
 }
 
 /// The current members.
 #[derive(Debug)]
-struct Now {
+struct CurrentMembers {
     epoch: u64,
     /// When the next step of slow start is due.
     step: Option<Instant>,
     discovered: Option<Arc<[Endpoint]>>,
     pools: Vec<Rc<Pool>>,
-    standings: Vec<Standing>,
-    balance: Balance,
-    tags: Option<Tags>,
+    inputs: Vec<EndpointInput>,
+    balance: Balancer,
+    tags: Option<StickyTags>,
 }
 
 impl Members {
@@ -58,71 +58,71 @@ impl Members {
     /// the old ones.
     pub fn new(set: &Rc<PoolSet>, workers: usize, rng: Rng, planned: &Planned, old: Option<&Self>) -> Self {
         let settings = &planned.rules.balance;
-        let empty = Now {
+        let empty = CurrentMembers {
             epoch: 0,
             step: None,
             discovered: None,
             pools: Vec::new(),
-            standings: Vec::new(),
-            balance: Balance::new(settings, &[], &Credit::default(), &set.shared.tables),
+            inputs: Vec::new(),
+            balance: Balancer::new(settings, &[], &Credit::default(), &set.shared.tables),
             tags: None,
         };
         let new = Self {
             set: set.clone(),
             workers,
-            seen: Cell::new(0),
+            seen_epoch: Cell::new(0),
             superseded: Cell::new(false),
             rng: RefCell::new(rng),
-            now: RefCell::new(empty),
+            current: RefCell::new(empty),
         };
         let before = match old {
             Some(old) => {
                 old.superseded.set(true);
-                Before::of(&old.now.borrow())
+                InheritedMembers::of(&old.current.borrow())
             }
-            None => Before::default(),
+            None => InheritedMembers::default(),
         };
-        new.gather(planned, before);
+        new.rebuild_members(planned, before);
         new
     }
 
     /// Returns the pool of an endpoint for a request; `None` if no endpoint takes requests.
     #[inline]
-    pub fn pick(&self, planned: &Planned, wanted: &Wanted<'_>) -> Option<Rc<Pool>> {
-        self.look(planned);
-        let now = self.now.borrow();
-        if wanted.sticky.is_none()
-            && wanted.avoid.is_empty()
+    pub fn pick(&self, planned: &Planned, hints: &PickHints<'_>) -> Option<Rc<Pool>> {
+        self.refresh_if_changed(planned);
+        let now = self.current.borrow();
+        if hints.sticky.is_none()
+            && hints.avoid.is_empty()
             && let Some(at) = now.balance.next_in_turn()
         {
             return Some(now.pools[at].clone());
         }
-        self.choose(&now, wanted)
+        self.choose(&now, hints)
     }
 
     /// As `pick`, if more than the turn counts.
-    fn choose(&self, now: &Now, wanted: &Wanted<'_>) -> Option<Rc<Pool>> {
-        if let Some(pool) = now.sticky(wanted) {
+    fn choose(&self, now: &CurrentMembers, hints: &PickHints<'_>) -> Option<Rc<Pool>> {
+        if let Some(pool) = now.sticky(hints) {
             return Some(pool);
         }
-        let avoids = |at: usize| wanted.avoid.iter().any(|pool| Rc::ptr_eq(pool, &now.pools[at]));
-        let wish = Wish {
-            hash: wanted.hash,
-            avoid: if wanted.avoid.is_empty() { None } else { Some(&avoids) },
+        let avoids = |at: usize| hints.avoid.iter().any(|pool| Rc::ptr_eq(pool, &now.pools[at]));
+        let request = PickRequest {
+            hash: hints.hash,
+            avoid: if hints.avoid.is_empty() { None } else { Some(&avoids) },
             load: &|at| now.pools[at].in_use(),
         };
-        now.balance.pick(&wish, &self.rng).map(|at| now.pools[at].clone())
+        now.balance.pick(&request, &self.rng).map(|at| now.pools[at].clone())
     }
 
     /// Whether a sticky cookie names an endpoint that takes requests.
-    pub fn holds(&self, planned: &Planned, cookie: &[u8]) -> bool {
-        self.look(planned);
-        self.now.borrow().named(cookie).is_some()
+    pub fn accepts_cookie(&self, planned: &Planned, cookie: &[u8]) -> bool {
+        self.refresh_if_changed(planned);
+        self.current.borrow().named(cookie).is_some()
     }
 
     /// Returns the value of the sticky cookie for an endpoint; `None` if the upstream is not sticky.
     pub fn sticky_value(&self, pool: &Pool) -> Option<StickyValue> {
-        let now = self.now.borrow();
+        let now = self.current.borrow();
         let at = now.pools.iter().position(|member| std::ptr::eq(&raw const **member, pool))?;
         now.tags.as_ref().map(|tags| tags.value(at))
     }
@@ -130,38 +130,38 @@ impl Members {
     /// Retires all pools, because the upstream left the plan. Their idle connections are closed.
     pub fn retire(&self) {
         self.superseded.set(true);
-        self.now.borrow().pools.iter().for_each(|pool| pool.retire());
+        self.current.borrow().pools.iter().for_each(|pool| pool.retire());
     }
 
     /// Checks whether the balance must be rebuilt.
     #[inline]
-    fn look(&self, planned: &Planned) {
-        if self.seen.get() != self.set.shared.epoch() {
-            self.look_again(planned);
+    fn refresh_if_changed(&self, planned: &Planned) {
+        if self.seen_epoch.get() != self.set.shared.epoch() {
+            self.refresh(planned);
         }
     }
 
     #[cold]
-    fn look_again(&self, planned: &Planned) {
+    fn refresh(&self, planned: &Planned) {
         let (epoch, step) = {
-            let now = self.now.borrow();
+            let now = self.current.borrow();
             (now.epoch, now.step)
         };
         if epoch == self.set.shared.epoch() && step.is_some_and(|step| tollgate_net::now() < step) {
             return;
         }
         let discovered = self.discovered(planned);
-        let same = match (&discovered, &self.now.borrow().discovered) {
+        let same = match (&discovered, &self.current.borrow().discovered) {
             (Some(new), Some(old)) => Arc::ptr_eq(new, old),
             (new, old) => new.is_none() && old.is_none(),
         };
         if same || self.superseded.get() {
-            let now = &mut *self.now.borrow_mut();
+            let now = &mut *self.current.borrow_mut();
             let credit = now.balance.credit();
-            self.weigh(now, &planned.rules.balance, &credit);
+            self.rebuild_balancer(now, &planned.rules.balance, &credit);
         } else {
-            let before = Before::of(&self.now.borrow());
-            self.gather(planned, before);
+            let before = InheritedMembers::of(&self.current.borrow());
+            self.rebuild_members(planned, before);
         }
     }
 
@@ -170,13 +170,13 @@ impl Members {
     }
 
     /// Builds the list of members.
-    fn gather(&self, planned: &Planned, mut before: Before) {
+    fn rebuild_members(&self, planned: &Planned, mut before: InheritedMembers) {
         let set = &self.set;
         let mut goes_on = false;
         let discovered = self.discovered(planned);
         // The plan's weight and priority of an endpoint take precedence over discovery.
         let mut known: BTreeMap<&Address, (Rc<Pool>, i64)> = BTreeMap::new();
-        let (mut pools, mut standings, mut turns) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut pools, mut inputs, mut turns) = (Vec::new(), Vec::new(), Vec::new());
         let looked_up = discovered.iter().flat_map(|endpoints| endpoints.iter());
         let listed = planned.endpoints.iter().map(|endpoint| (endpoint, true));
         for (endpoint, in_plan) in listed.chain(looked_up.map(|endpoint| (endpoint, false))) {
@@ -188,11 +188,11 @@ impl Members {
                 goes_on |= before.is_some();
                 before.unwrap_or_else(|| (set.pool(&endpoint.address), 0))
             });
-            standings.push(Standing {
+            inputs.push(EndpointInput {
                 key: hash(pool.name().as_bytes()),
                 weight: endpoint.weight,
                 priority: endpoint.priority,
-                near: planned.zone.is_some() && endpoint.zone == planned.zone,
+                own_zone: planned.zone.is_some() && endpoint.zone == planned.zone,
                 available: true,
                 readiness: READY,
             });
@@ -202,49 +202,49 @@ impl Members {
         before.pools.values().for_each(|(pool, _)| pool.retire());
         // An endpoint without a share gets no requests, so its idle connections are closed now instead of at
         // their timeout.
-        for (pool, standing) in pools.iter().zip(&standings) {
-            match (standing.weight, pool.is_retired()) {
+        for (pool, input) in pools.iter().zip(&inputs) {
+            match (input.weight, pool.is_retired()) {
                 (0, false) => pool.retire(),
                 (1.., true) => pool.unretire(),
                 _ => {}
             }
         }
         if !pools.is_empty() {
-            set.shared.settle();
+            set.shared.mark_settled();
         }
         let settings = &planned.rules.balance;
-        let now = &mut *self.now.borrow_mut();
+        let now = &mut *self.current.borrow_mut();
         now.tags = settings
             .sticky
             .as_ref()
-            .map(|sticky| Tags::new(sticky, &planned.name, pools.iter().map(|pool| pool.name())));
-        (now.pools, now.standings, now.discovered) = (pools, standings, discovered);
-        self.weigh(now, settings, &Credit { endpoints: turns, groups: before.groups });
+            .map(|sticky| StickyTags::new(sticky, &planned.name, pools.iter().map(|pool| pool.name())));
+        (now.pools, now.inputs, now.discovered) = (pools, inputs, discovered);
+        self.rebuild_balancer(now, settings, &Credit { endpoints: turns, groups: before.groups });
         if !goes_on {
-            now.balance.begin_apart(set.worker, self.workers);
+            now.balance.offset_start(set.worker, self.workers);
         }
     }
 
     /// Rebuilds the balance. The members stay; their health and readiness may have changed.
-    fn weigh(&self, now: &mut Now, settings: &Settings, credit: &Credit) {
+    fn rebuild_balancer(&self, now: &mut CurrentMembers, settings: &BalanceSettings, credit: &Credit) {
         let shared = &self.set.shared;
         // Read first, so that a change during the loop is seen at the next request.
         now.epoch = shared.epoch();
         let clock = settings.slow_start.map(|duration| (tollgate_net::now(), duration));
         let mut warming = false;
-        for (standing, pool) in now.standings.iter_mut().zip(&now.pools) {
+        for (input, pool) in now.inputs.iter_mut().zip(&now.pools) {
             let state = pool.state();
-            standing.available = state.is_available();
-            standing.readiness = clock.map_or(READY, |(at, duration)| {
+            input.available = state.is_available();
+            input.readiness = clock.map_or(READY, |(at, duration)| {
                 let since = state.ready_since();
                 if since == 0 { READY } else { readiness(shared.stamp(at).saturating_sub(since), duration) }
             });
-            warming |= standing.readiness < READY;
+            warming |= input.readiness < READY;
         }
         let step = clock.filter(|_| warming);
         now.step = step.map(|(at, duration)| at + (duration / STEPS).max(SHORTEST_STEP));
-        self.seen.set(if warming { 0 } else { now.epoch });
-        now.balance = Balance::new(settings, &now.standings, credit, &shared.tables);
+        self.seen_epoch.set(if warming { 0 } else { now.epoch });
+        now.balance = Balancer::new(settings, &now.inputs, credit, &shared.tables);
     }
 }
 
@@ -257,11 +257,11 @@ fn readiness(milliseconds: u64, slow_start: Duration) -> u64 {
     begun + u64::try_from(grown).unwrap_or(READY)
 }
 
-impl Now {
+impl CurrentMembers {
     /// Returns the pool that the request's cookie names, unless that endpoint has failed the request.
-    fn sticky(&self, wanted: &Wanted<'_>) -> Option<Rc<Pool>> {
-        let pool = &self.pools[self.named(wanted.sticky?)?];
-        let failed = wanted.avoid.iter().any(|avoided| Rc::ptr_eq(avoided, pool));
+    fn sticky(&self, hints: &PickHints<'_>) -> Option<Rc<Pool>> {
+        let pool = &self.pools[self.named(hints.sticky?)?];
+        let failed = hints.avoid.iter().any(|avoided| Rc::ptr_eq(avoided, pool));
         (!failed).then(|| pool.clone())
     }
 
@@ -272,14 +272,14 @@ impl Now {
 
 /// The pools and credit that new members take over from old ones.
 #[derive(Default)]
-struct Before {
+struct InheritedMembers {
     /// Pools by address, each with its round-robin credit.
     pools: BTreeMap<Address, (Rc<Pool>, i64)>,
     groups: Vec<((u8, bool), i64)>,
 }
 
-impl Before {
-    fn of(now: &Now) -> Self {
+impl InheritedMembers {
+    fn of(now: &CurrentMembers) -> Self {
         let Credit { endpoints, groups } = now.balance.credit();
         let pools = now.pools.iter().zip(endpoints);
         let pools = pools.map(|(pool, turn)| (pool.state().address.clone(), (pool.clone(), turn)));

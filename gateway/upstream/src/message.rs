@@ -5,29 +5,29 @@ use std::time::Instant;
 
 use tollgate_net::Detached;
 
-use crate::peers::Tour;
-use crate::waiting::Waiting;
+use crate::mailboxes::WorkerRing;
+use crate::wait_times::WaitTimes;
 use crate::{EndpointState, Permit, UpstreamState};
 
 /// A message to a worker, which passes it to [`Upstreams::receive`](crate::Upstreams::receive).
 #[derive(Debug)]
-pub struct Message(pub(crate) Kind);
+pub struct Message(pub(crate) MessageKind);
 
 #[derive(Debug)]
-pub(crate) enum Kind {
-    Room(Room),
-    Ask(Ask),
+pub(crate) enum MessageKind {
+    PermitFreed(PermitFreed),
+    ConnectionRequest(ConnectionRequest),
     HandOver(Box<HandOver>),
-    Place(Place),
+    PermitTransfer(PermitTransfer),
 }
 
 impl Message {
     pub(crate) fn upstream(&self) -> &Arc<UpstreamState> {
         match &self.0 {
-            Kind::Room(room) => &room.upstream,
-            Kind::Ask(ask) => &ask.upstream,
-            Kind::HandOver(handed) => handed.permit.upstream(),
-            Kind::Place(place) => place.permit.upstream(),
+            MessageKind::PermitFreed(room) => &room.upstream,
+            MessageKind::ConnectionRequest(ask) => &ask.upstream,
+            MessageKind::HandOver(handed) => handed.permit.upstream(),
+            MessageKind::PermitTransfer(place) => place.permit.upstream(),
         }
     }
 }
@@ -36,68 +36,70 @@ impl Message {
 /// waited longest, then to the others, until one has used the permit. Dropping the message sends it to the
 /// next worker, so it does not get lost with a worker that ends.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct PermitFreed {
     upstream: Arc<UpstreamState>,
     /// The endpoint that is below its limit. `None` if the upstream as a whole is below its limit.
     pub endpoint: Option<Arc<EndpointState>>,
-    tour: Tour,
+    ring: WorkerRing,
 }
 
-impl Room {
+impl PermitFreed {
     /// Sends the message, if any request waits.
     pub fn announce(upstream: &Arc<UpstreamState>, endpoint: &Arc<EndpointState>) {
-        let usage = &upstream.usage;
-        if usage.queued.get() == 0 {
+        let permits = &upstream.permits;
+        if permits.queued.get() == 0 {
             return;
         }
-        if usage.has_cap() {
+        if permits.has_connection_limit() {
             Self::start(upstream, None);
         }
         // With both kinds of limit, two counts went down, and other requests may use the upstream's. A
         // request that waits for this endpoint must also learn that it now helps to close an idle connection
         // to another one.
-        if !usage.has_cap() || usage.has_endpoint_cap() {
+        if !permits.has_connection_limit() || permits.has_endpoint_limit() {
             Self::start(upstream, Some(endpoint));
         }
     }
 
     fn start(upstream: &Arc<UpstreamState>, endpoint: Option<&Arc<EndpointState>>) {
         let mut room =
-            Self { upstream: upstream.clone(), endpoint: endpoint.cloned(), tour: Tour::default() };
+            Self { upstream: upstream.clone(), endpoint: endpoint.cloned(), ring: WorkerRing::default() };
         if let Some((first, _)) = room.waiting().longest(None) {
-            room.tour = Tour::from(first, upstream.usage.peers.workers());
+            room.ring = WorkerRing::from(first, upstream.permits.mailboxes.workers());
         }
     }
 
-    fn waiting(&self) -> &Waiting {
-        let usage = &self.upstream.usage;
-        self.endpoint.as_ref().map_or(&usage.waiting, |endpoint| &endpoint.usage.waiting)
+    fn waiting(&self) -> &WaitTimes {
+        let permits = &self.upstream.permits;
+        self.endpoint.as_ref().map_or(&permits.waiting, |endpoint| &endpoint.permits.waiting)
     }
 
     /// The permit was used, so the message goes to no other worker.
-    pub fn used(mut self) {
-        self.tour = Tour::default();
+    pub fn mark_used(mut self) {
+        self.ring = WorkerRing::default();
     }
 
-    fn is_left(&self) -> bool {
-        let usage = &self.upstream.usage;
-        !self.endpoint.as_ref().map_or_else(|| usage.is_full(), |endpoint| usage.is_full_at(endpoint))
+    fn is_still_free(&self) -> bool {
+        let permits = &self.upstream.permits;
+        !self.endpoint.as_ref().map_or_else(|| permits.is_full(), |endpoint| permits.is_full_at(endpoint))
     }
 }
 
-impl Drop for Room {
+impl Drop for PermitFreed {
     fn drop(&mut self) {
-        while let Some(worker) = self.tour.next() {
-            if !self.waiting().at(worker) {
+        while let Some(worker) = self.ring.next() {
+            if !self.waiting().has_waiter(worker) {
                 continue;
             }
-            if !self.is_left() {
+            if !self.is_still_free() {
                 return;
             }
-            let tour = std::mem::take(&mut self.tour);
-            let next = Self { upstream: self.upstream.clone(), endpoint: self.endpoint.clone(), tour };
-            match self.upstream.usage.peers.post(worker, Message(Kind::Room(next))) {
-                Err(Message(Kind::Room(mut back))) => self.tour = std::mem::take(&mut back.tour),
+            let ring = std::mem::take(&mut self.ring);
+            let next = Self { upstream: self.upstream.clone(), endpoint: self.endpoint.clone(), ring };
+            match self.upstream.permits.mailboxes.send(worker, Message(MessageKind::PermitFreed(next))) {
+                Err(Message(MessageKind::PermitFreed(mut back))) => {
+                    self.ring = std::mem::take(&mut back.ring)
+                }
                 _ => return,
             }
         }
@@ -107,40 +109,49 @@ impl Drop for Room {
 /// Asks for idle connections to an endpoint, one for each request that waits. The message goes from worker to
 /// worker until enough were given. A worker that has none remembers the request and gives what becomes free.
 #[derive(Debug)]
-pub(crate) struct Ask {
+pub(crate) struct ConnectionRequest {
     pub upstream: Arc<UpstreamState>,
     pub endpoint: Arc<EndpointState>,
     /// The worker that asks.
     pub from: usize,
     pub want: usize,
-    tour: Tour,
+    ring: WorkerRing,
 }
 
-impl Ask {
+impl ConnectionRequest {
     /// Asks all other workers that do not know yet.
-    pub fn others(upstream: &Arc<UpstreamState>, endpoint: &Arc<EndpointState>, from: usize, want: usize) {
-        let tour = Tour::others(from, upstream.usage.peers.workers());
-        Self { upstream: upstream.clone(), endpoint: endpoint.clone(), from, want, tour }.pass_on();
+    pub fn send_to_others(
+        upstream: &Arc<UpstreamState>,
+        endpoint: &Arc<EndpointState>,
+        from: usize,
+        want: usize,
+    ) {
+        let ring = WorkerRing::others(from, upstream.permits.mailboxes.workers());
+        Self { upstream: upstream.clone(), endpoint: endpoint.clone(), from, want, ring }.forward();
     }
 
     /// Creates a request for one connection on behalf of worker `from`, for the current worker to answer.
-    pub fn here(upstream: &Arc<UpstreamState>, endpoint: &Arc<EndpointState>, from: usize) -> Self {
-        let tour = Tour::default();
-        Self { upstream: upstream.clone(), endpoint: endpoint.clone(), from, want: 1, tour }
+    pub fn for_current_worker(
+        upstream: &Arc<UpstreamState>,
+        endpoint: &Arc<EndpointState>,
+        from: usize,
+    ) -> Self {
+        let ring = WorkerRing::default();
+        Self { upstream: upstream.clone(), endpoint: endpoint.clone(), from, want: 1, ring }
     }
 
     /// Sends the request to the next worker, if it still wants connections.
-    pub fn pass_on(mut self) {
+    pub fn forward(mut self) {
         while self.want > 0
-            && let Some(worker) = self.tour.next()
+            && let Some(worker) = self.ring.next()
         {
-            if self.endpoint.usage.waiting.knows(worker) {
+            if self.endpoint.permits.waiting.is_exhausted(worker) {
                 continue;
             }
             let upstream = self.upstream.clone();
-            match upstream.usage.peers.post(worker, Message(Kind::Ask(self))) {
+            match upstream.permits.mailboxes.send(worker, Message(MessageKind::ConnectionRequest(self))) {
                 // That worker is gone, so it has nothing to give.
-                Err(Message(Kind::Ask(back))) => self = back,
+                Err(Message(MessageKind::ConnectionRequest(back))) => self = back,
                 _ => return,
             }
         }
@@ -155,15 +166,15 @@ pub(crate) struct HandOver {
     pub socket: Detached,
     pub opened: Instant,
     pub requests: u64,
-    /// Whether more connections or permits for the same [`Ask`] follow.
-    pub more: bool,
+    /// Whether more connections or permits for the same [`ConnectionRequest`] follow.
+    pub more_follow: bool,
     pub permit: Permit,
 }
 
 /// Moves the permit of a connection that was closed so that the receiver can open a new one.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct PermitTransfer {
     pub permit: Permit,
-    /// Whether more connections or permits for the same [`Ask`] follow.
-    pub more: bool,
+    /// Whether more connections or permits for the same [`ConnectionRequest`] follow.
+    pub more_follow: bool,
 }

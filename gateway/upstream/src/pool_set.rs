@@ -5,16 +5,17 @@
 //! arrival it gets one of these:
 //!
 //! - a connection of its endpoint that becomes free on this worker ([`Pool::put`]);
-//! - a permit that was returned ([`Room`](crate::message::Room));
+//! - a permit that was returned ([`PermitFreed`](crate::message::PermitFreed));
 //! - an idle connection of its endpoint on another worker, which hands over the socket with its permit
-//!   ([`Ask`]);
+//!   ([`ConnectionRequest`]);
 //! - the permit of an idle connection to another endpoint, if only the limit of the whole upstream is
 //!   reached. The oldest idle connection is closed.
 //!
-//! A worker that had nothing to give remembers that it was asked ([`Waiting`](crate::waiting::Waiting)). From
-//! then on it looks for waiting requests whenever a connection becomes free. A worker with a queue of its own
-//! gives a connection away only if a request elsewhere has waited [much longer](sharing::is_much_longer). So
-//! sockets do not move without need, and no request starves.
+//! A worker that had nothing to give remembers that it was asked
+//! ([`WaitTimes`](crate::wait_times::WaitTimes)). From then on it looks for waiting requests whenever a
+//! connection becomes free. A worker with a queue of its own gives a connection away only if a request
+//! elsewhere has waited [much longer](sharing::is_much_longer). So sockets do not move without need, and no
+//! request starves.
 
 mod sharing;
 #[cfg(test)]
@@ -30,8 +31,8 @@ use tollgate_net::{Address, ProxyVersion, Timers};
 use tollgate_observe::{Slot, WorkerStats};
 use tollgate_plan::{Pool as PoolSettings, Queue as QueueSettings, Tls, Upstream as Planned};
 
-use crate::message::Ask;
-use crate::queue::{Grant, Queue, Ticket, Turn};
+use crate::message::ConnectionRequest;
+use crate::queue::{Grant, Queue, QueueWait, Ticket};
 use crate::{ConnectError, EndpointState, Permit, Pool, UpstreamState};
 
 /// A worker's connections to one upstream, and the requests that wait for one.
@@ -51,13 +52,13 @@ pub(crate) struct PoolSet {
     pub proxy_protocol: Cell<Option<ProxyVersion>>,
     /// Upper bound, in bytes, of the field sections that endpoints send over HTTP/2, as the `h2` crate counts
     /// them.
-    pub header_list: Cell<u32>,
+    pub header_list_max_bytes: Cell<u32>,
     /// The read buffer that all HTTP/2 connections share.
-    pub receive: Rc<RefCell<Vec<u8>>>,
+    pub read_buffer: Rc<RefCell<Vec<u8>>>,
     /// When TLS, HTTP version, PROXY protocol or source address last changed. Connections opened earlier are
     /// not reused.
-    tls_since: Cell<Option<Instant>>,
-    queueing: RefCell<QueueSettings>,
+    kind_changed_at: Cell<Option<Instant>>,
+    queue_settings: RefCell<QueueSettings>,
     /// By endpoint. A pool removes its entry when it is dropped.
     pools: RefCell<BTreeMap<Address, Weak<Pool>>>,
     /// Idle connections to all endpoints. Upstreams past the metrics' bound share one counter.
@@ -66,14 +67,14 @@ pub(crate) struct PoolSet {
     /// Tickets issued so far.
     tickets: Cell<u64>,
     /// Endpoints for which other workers asked and this worker had nothing to give.
-    asked: RefCell<Vec<Arc<EndpointState>>>,
+    unmet_requests: RefCell<Vec<Arc<EndpointState>>>,
     /// There are more connections than a new plan allows.
     shrinking: Cell<bool>,
     /// A connection that becomes free is not simply kept: a request waits on this or another worker, or there
     /// are too many connections. A plain request reads only this flag.
-    sought: Cell<bool>,
+    must_offer: Cell<bool>,
     /// When this worker last looked at the other workers' queues, in microseconds since the start.
-    looked: Cell<u64>,
+    last_look_us: Cell<u64>,
 }
 
 impl PoolSet {
@@ -85,7 +86,7 @@ impl PoolSet {
         stats: Arc<WorkerStats>,
         shared: Arc<UpstreamState>,
     ) -> Rc<Self> {
-        shared.usage.limit(&planned.rules.caps);
+        shared.permits.set_limits(&planned.rules.caps);
         Rc::new(Self {
             worker,
             slot,
@@ -96,18 +97,18 @@ impl PoolSet {
             tls: RefCell::new(planned.tls.clone()),
             http2: Cell::new(planned.http2.is_some()),
             proxy_protocol: Cell::new(planned.proxy_protocol),
-            header_list: Cell::new(header_list(planned)),
-            receive: Rc::default(),
-            tls_since: Cell::new(None),
-            queueing: RefCell::new(planned.rules.queue.clone()),
+            header_list_max_bytes: Cell::new(header_list(planned)),
+            read_buffer: Rc::default(),
+            kind_changed_at: Cell::new(None),
+            queue_settings: RefCell::new(planned.rules.queue.clone()),
             pools: RefCell::default(),
             idle,
             queue: Queue::default(),
             tickets: Cell::new(0),
-            asked: RefCell::default(),
+            unmet_requests: RefCell::default(),
             shrinking: Cell::new(false),
-            sought: Cell::new(false),
-            looked: Cell::new(0),
+            must_offer: Cell::new(false),
+            last_look_us: Cell::new(0),
         })
     }
 
@@ -127,7 +128,7 @@ impl PoolSet {
     }
 
     /// Removes the entry of a pool that was dropped.
-    pub fn forget(&self, address: &Address) {
+    pub fn remove_pool(&self, address: &Address) {
         let mut pools = self.pools.borrow_mut();
         if pools.get(address).is_some_and(|pool| pool.strong_count() == 0) {
             pools.remove(address);
@@ -135,55 +136,56 @@ impl PoolSet {
     }
 
     /// Adopts the settings of a plan.
-    pub fn change(&self, planned: &Planned) {
-        self.shared.usage.limit(&planned.rules.caps);
-        *self.queueing.borrow_mut() = planned.rules.queue.clone();
+    pub fn apply_plan(&self, planned: &Planned) {
+        self.shared.permits.set_limits(&planned.rules.caps);
+        *self.queue_settings.borrow_mut() = planned.rules.queue.clone();
         let moved = self.settings.borrow().source != planned.pool.source;
         if *self.settings.borrow() != planned.pool {
             *self.settings.borrow_mut() = planned.pool.clone();
-            self.each(|pool| pool.settings_changed());
+            self.for_each_pool(|pool| pool.settings_changed());
         }
-        self.header_list.set(header_list(planned));
+        self.header_list_max_bytes.set(header_list(planned));
         let (http2, proxy_protocol) = (planned.http2.is_some(), planned.proxy_protocol);
         let spoken = (self.http2.replace(http2), self.proxy_protocol.replace(proxy_protocol));
         if moved || *self.tls.borrow() != planned.tls || spoken != (http2, proxy_protocol) {
             *self.tls.borrow_mut() = planned.tls.clone();
-            self.tls_since.set(Some(tollgate_net::now()));
-            self.each(|pool| {
+            self.kind_changed_at.set(Some(tollgate_net::now()));
+            self.for_each_pool(|pool| {
                 pool.close_idle();
-                pool.http2.leave();
+                pool.http2.retire();
             });
         }
         // If the limits fell, idle connections are closed now, others when they become free.
-        while self.shared.usage.is_over() && self.close_oldest().is_some() {}
-        self.each(
-            |pool| while self.shared.usage.is_over_at(pool.state()) && pool.close_oldest().is_some() {},
-        );
+        while self.shared.permits.is_above_limit() && self.close_oldest().is_some() {}
+        self.for_each_pool(|pool| {
+            while self.shared.permits.is_above_limit_at(pool.state()) && pool.close_oldest().is_some() {}
+        });
         self.shrinking.set(true);
-        self.note();
+        self.update_must_offer();
         // If the limits rose, waiting requests can go on.
-        self.serve(None);
-        self.make_way();
+        self.grant_permits(None);
+        self.free_permits_for_waiters();
     }
 
     /// Whether the current plan would open the same kind of connection as at that time.
     pub fn is_current(&self, opened: Instant) -> bool {
-        self.tls_since.get().is_none_or(|since| opened > since)
+        self.kind_changed_at.get().is_none_or(|since| opened > since)
     }
 
-    fn each(&self, act: impl Fn(&Rc<Pool>)) {
+    fn for_each_pool(&self, act: impl Fn(&Rc<Pool>)) {
         let pools: Vec<_> = self.pools.borrow().values().filter_map(Weak::upgrade).collect();
         pools.iter().for_each(act);
     }
 
     /// Whether a connection that becomes free must be [offered](Self::offer) instead of kept.
     #[inline]
-    pub fn is_sought(&self) -> bool {
-        self.sought.get()
+    pub fn must_offer_freed(&self) -> bool {
+        self.must_offer.get()
     }
 
-    fn note(&self) {
-        self.sought.set(!self.queue.is_empty() || !self.asked.borrow().is_empty() || self.shrinking.get());
+    fn update_must_offer(&self) {
+        self.must_offer
+            .set(!self.queue.is_empty() || !self.unmet_requests.borrow().is_empty() || self.shrinking.get());
     }
 
     /// Takes a permit for a new connection. Returns `None` if there is none, or if other requests wait for
@@ -192,19 +194,19 @@ impl PoolSet {
         if !pool.queue.is_empty() {
             return None;
         }
-        self.place(pool.state())
+        self.permit_or_reclaim(pool.state())
     }
 
     /// Takes a permit for a connection to an endpoint. If none is free, closes an idle connection for it.
-    fn place(&self, endpoint: &Arc<EndpointState>) -> Option<Permit> {
-        Permit::take(&self.shared, endpoint).or_else(|| self.reclaim(endpoint))
+    fn permit_or_reclaim(&self, endpoint: &Arc<EndpointState>) -> Option<Permit> {
+        Permit::try_acquire(&self.shared, endpoint).or_else(|| self.reclaim(endpoint))
     }
 
     /// Closes an idle connection, if that makes a connection to this endpoint possible. Returns its permit.
     fn reclaim(&self, endpoint: &Arc<EndpointState>) -> Option<Permit> {
-        if self.shared.usage.is_full_at(endpoint) {
+        if self.shared.permits.is_full_at(endpoint) {
             self.find(&endpoint.address)?.close_oldest()
-        } else if self.is_in_the_way(endpoint) {
+        } else if self.is_blocked_by_upstream_limit(endpoint) {
             self.close_oldest()?.for_endpoint(endpoint)
         } else {
             None
@@ -212,46 +214,46 @@ impl PoolSet {
     }
 
     /// Whether no request waits for a connection to this upstream, on any worker.
-    pub fn is_calm(&self) -> bool {
-        self.shared.usage.queued.get() == 0
+    pub fn has_no_waiters(&self) -> bool {
+        self.shared.permits.queued.get() == 0
     }
 
     /// Adds a request to the queue.
     ///
     /// # Errors
     /// Returns [`ConnectError::QueueFull`] if the queue is full.
-    pub fn join(&self, pool: &Rc<Pool>, now: Instant) -> Result<Turn, ConnectError> {
+    pub fn enqueue(&self, pool: &Rc<Pool>, now: Instant) -> Result<QueueWait, ConnectError> {
         self.stats.upstream_held_back(self.slot);
         let (size, timeout) = {
-            let queueing = self.queueing.borrow();
+            let queueing = self.queue_settings.borrow();
             (queueing.size, queueing.timeout)
         };
-        if !self.shared.usage.queued.take(size) {
+        if !self.shared.permits.queued.try_acquire(size) {
             return Err(ConnectError::QueueFull);
         }
         self.stats.upstream_queued(self.slot);
         let number = self.tickets.replace(self.tickets.get() + 1);
-        let ticket = Ticket::new(number, self.shared.usage.peers.microseconds(now), pool);
+        let ticket = Ticket::new(number, self.shared.permits.mailboxes.microseconds(now), pool);
         let [first, first_of_all] = [&pool.queue, &self.queue].map(|queue| queue.join(&ticket));
         self.publish(pool, first, first_of_all);
         if first {
             // Tries once more: from here on, a worker that returns a permit sees that this request waits.
-            match Permit::take(&self.shared, pool.state()) {
+            match Permit::try_acquire(&self.shared, pool.state()) {
                 Some(permit) => self.grant(&ticket, Grant::Permit(permit)),
-                None => self.ask(pool),
+                None => self.request_connections(pool),
             }
         }
         let deadline = self.timers.deadline();
         deadline.set(now, Some(timeout));
-        Ok(Turn::new(ticket, deadline))
+        Ok(QueueWait::new(ticket, deadline))
     }
 
     /// Removes a ticket from the queue, if it is still there.
-    pub fn leave(&self, ticket: &Ticket) {
-        if ticket.leave() {
-            let [first, first_of_all] = [&ticket.pool.queue, &self.queue].map(|queue| queue.forget(ticket));
+    pub fn dequeue(&self, ticket: &Ticket) {
+        if ticket.mark_left() {
+            let [first, first_of_all] = [&ticket.pool.queue, &self.queue].map(|queue| queue.remove(ticket));
             self.publish(&ticket.pool, first, first_of_all);
-            self.shared.usage.queued.give_back();
+            self.shared.permits.queued.release();
             self.stats.upstream_dequeued(self.slot);
         }
     }
@@ -259,29 +261,29 @@ impl PoolSet {
     /// Publishes since when requests wait here, for this endpoint and for the whole upstream, if the first
     /// ticket changed.
     fn publish(&self, pool: &Pool, first: bool, first_of_all: bool) {
-        let usage = &self.shared.usage;
+        let permits = &self.shared.permits;
         if first {
-            pool.state().usage.waiting.publish(&usage.peers, self.worker, pool.queue.since());
+            pool.state().permits.waiting.publish(&permits.mailboxes, self.worker, pool.queue.since());
         }
         if first_of_all {
-            usage.waiting.publish(&usage.peers, self.worker, self.queue.since());
+            permits.waiting.publish(&permits.mailboxes, self.worker, self.queue.since());
         }
-        self.note();
+        self.update_must_offer();
     }
 
     pub(crate) fn grant(&self, ticket: &Rc<Ticket>, grant: Grant) {
-        self.leave(ticket);
+        self.dequeue(ticket);
         ticket.grant(grant);
     }
 
     /// Asks the other workers for one connection per waiting request.
-    fn ask(&self, pool: &Pool) {
-        Ask::others(&self.shared, pool.state(), self.worker, pool.queue.len());
+    fn request_connections(&self, pool: &Pool) {
+        ConnectionRequest::send_to_others(&self.shared, pool.state(), self.worker, pool.queue.len());
     }
 
     /// Gives permits to waiting requests, in order, as long as there are any. Returns whether a request got
     /// one.
-    fn serve(&self, endpoint: Option<&Arc<EndpointState>>) -> bool {
+    fn grant_permits(&self, endpoint: Option<&Arc<EndpointState>>) -> bool {
         let mut served = false;
         let mut next = self.queue.first();
         // Endpoints without a free permit.
@@ -294,12 +296,12 @@ impl PoolSet {
             {
                 continue;
             }
-            match Permit::take(&self.shared, pool.state()) {
+            match Permit::try_acquire(&self.shared, pool.state()) {
                 Some(permit) => {
                     self.grant(&ticket, Grant::Permit(permit));
                     served = true;
                 }
-                None if self.shared.usage.is_full() || endpoint.is_some() => break,
+                None if self.shared.permits.is_full() || endpoint.is_some() => break,
                 None => full.push(pool.clone()),
             }
         }
@@ -308,9 +310,9 @@ impl PoolSet {
 
     /// Whether only the limit of the whole upstream prevents a connection to this endpoint. If so, closing a
     /// connection to another endpoint helps.
-    fn is_in_the_way(&self, endpoint: &EndpointState) -> bool {
-        let usage = &self.shared.usage;
-        usage.has_cap() && usage.is_full() && !usage.is_full_at(endpoint)
+    fn is_blocked_by_upstream_limit(&self, endpoint: &EndpointState) -> bool {
+        let permits = &self.shared.permits;
+        permits.has_connection_limit() && permits.is_full() && !permits.is_full_at(endpoint)
     }
 
     fn has_idle(&self) -> bool {
@@ -327,10 +329,11 @@ impl PoolSet {
         oldest.and_then(|(_, pool)| pool.close_oldest())
     }
 
-    fn is_over_anywhere(&self) -> bool {
-        let usage = &self.shared.usage;
+    fn is_above_limit_anywhere(&self) -> bool {
+        let permits = &self.shared.permits;
         let pools = self.pools.borrow();
-        usage.is_over() || pools.values().filter_map(Weak::upgrade).any(|pool| usage.is_over_at(pool.state()))
+        permits.is_above_limit()
+            || pools.values().filter_map(Weak::upgrade).any(|pool| permits.is_above_limit_at(pool.state()))
     }
 }
 
@@ -340,6 +343,9 @@ fn header_list(planned: &Planned) -> u32 {
 
 impl Drop for PoolSet {
     fn drop(&mut self) {
-        self.asked.get_mut().iter().for_each(|endpoint| endpoint.usage.waiting.set_knows(self.worker, false));
+        self.unmet_requests
+            .get_mut()
+            .iter()
+            .for_each(|endpoint| endpoint.permits.waiting.set_exhausted(self.worker, false));
     }
 }

@@ -1,7 +1,8 @@
 //! The queue of requests that wait for a connection, in order of arrival.
 //!
-//! [`PoolSet::join`](crate::pool_set::PoolSet::join) adds a [`Ticket`] to two queues: the endpoint's and the
-//! worker's. The request awaits a [`Turn`] until the ticket has a [`Grant`] or the queue timeout passes.
+//! [`PoolSet::enqueue`](crate::pool_set::PoolSet::enqueue) adds a [`Ticket`] to two queues: the endpoint's
+//! and the worker's. The request awaits a [`QueueWait`] until the ticket has a [`Grant`] or the queue timeout
+//! passes.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -12,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use tollgate_net::Deadline;
 
-use crate::http2::Place;
+use crate::http2::StreamPermit;
 use crate::{ConnectError, Connection, Permit, Pool};
 
 /// The object that ends the wait of a request.
@@ -23,7 +24,7 @@ pub(crate) enum Grant {
     /// A permit to open a new connection.
     Permit(Permit),
     /// Capacity for one stream on an open HTTP/2 connection.
-    Stream(Place),
+    Stream(StreamPermit),
 }
 
 /// A request that waits, or that has its grant and was not polled since.
@@ -34,7 +35,7 @@ pub(crate) struct Ticket {
     pub since: u64,
     pub pool: Rc<Pool>,
     /// Whether the ticket is in its queues.
-    waits: Cell<bool>,
+    is_waiting: Cell<bool>,
     grant: RefCell<Option<Grant>>,
     waker: RefCell<Option<Waker>>,
 }
@@ -42,13 +43,13 @@ pub(crate) struct Ticket {
 impl Ticket {
     pub fn new(number: u64, since: u64, pool: &Rc<Pool>) -> Rc<Self> {
         let (grant, waker) = (RefCell::default(), RefCell::default());
-        Rc::new(Self { number, since, pool: pool.clone(), waits: Cell::new(true), grant, waker })
+        Rc::new(Self { number, since, pool: pool.clone(), is_waiting: Cell::new(true), grant, waker })
     }
 
-    /// Marks the ticket as gone. Afterwards each queue must [forget](Queue::forget) it. Returns whether it
+    /// Marks the ticket as gone. Afterwards each queue must [remove](Queue::remove) it. Returns whether it
     /// was still waiting.
-    pub fn leave(&self) -> bool {
-        self.waits.replace(false)
+    pub fn mark_left(&self) -> bool {
+        self.is_waiting.replace(false)
     }
 
     /// Gives the ticket its grant and wakes its request. The ticket must have left its queues.
@@ -70,7 +71,7 @@ pub(crate) struct Queue {
     /// Ordered by number. The first is still waiting.
     tickets: RefCell<VecDeque<Rc<Ticket>>>,
     /// How many of these tickets have left.
-    gone: Cell<usize>,
+    left_count: Cell<usize>,
 }
 
 impl Queue {
@@ -79,7 +80,7 @@ impl Queue {
     }
 
     pub fn len(&self) -> usize {
-        self.tickets.borrow().len() - self.gone.get()
+        self.tickets.borrow().len() - self.left_count.get()
     }
 
     /// The number of tickets in memory, including tickets that have left.
@@ -97,7 +98,7 @@ impl Queue {
     pub fn after(&self, ticket: &Ticket) -> Option<Rc<Ticket>> {
         let tickets = self.tickets.borrow();
         let next = tickets.partition_point(|other| other.number <= ticket.number);
-        tickets.range(next..).find(|other| other.waits.get()).cloned()
+        tickets.range(next..).find(|other| other.is_waiting.get()).cloned()
     }
 
     /// Returns when the first ticket began to wait.
@@ -113,17 +114,17 @@ impl Queue {
     }
 
     /// Removes a ticket that has [left](Ticket::leave), now or later. Returns whether it was the first.
-    pub fn forget(&self, ticket: &Ticket) -> bool {
+    pub fn remove(&self, ticket: &Ticket) -> bool {
         let mut tickets = self.tickets.borrow_mut();
         let is_first = tickets.front().is_some_and(|first| std::ptr::eq(&**first, ticket));
-        self.gone.set(self.gone.get() + 1);
+        self.left_count.set(self.left_count.get() + 1);
         if is_first {
-            while tickets.pop_front_if(|first| !first.waits.get()).is_some() {
-                self.gone.set(self.gone.get() - 1);
+            while tickets.pop_front_if(|first| !first.is_waiting.get()).is_some() {
+                self.left_count.set(self.left_count.get() - 1);
             }
-        } else if self.gone.get() * 2 > tickets.len() {
-            tickets.retain(|ticket| ticket.waits.get());
-            self.gone.set(0);
+        } else if self.left_count.get() * 2 > tickets.len() {
+            tickets.retain(|ticket| ticket.is_waiting.get());
+            self.left_count.set(0);
         }
         is_first
     }
@@ -132,18 +133,18 @@ impl Queue {
 /// The future of a ticket's grant. If it is dropped, the ticket leaves its queues, and a grant that no task
 /// took is passed on.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct QueueWait {
     ticket: Rc<Ticket>,
     deadline: Deadline,
 }
 
-impl Turn {
+impl QueueWait {
     pub fn new(ticket: Rc<Ticket>, deadline: Deadline) -> Self {
         Self { ticket, deadline }
     }
 }
 
-impl Future for Turn {
+impl Future for QueueWait {
     type Output = Result<Grant, ConnectError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -159,9 +160,9 @@ impl Future for Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for QueueWait {
     fn drop(&mut self) {
-        self.ticket.pool.set().leave(&self.ticket);
+        self.ticket.pool.pool_set().dequeue(&self.ticket);
         let left = self.ticket.grant.borrow_mut().take();
         // A permit, or capacity on an HTTP/2 connection, is returned when it is dropped.
         if let Some(Grant::Connection(connection)) = left {

@@ -17,23 +17,23 @@ use tollgate_plan::Endpoint;
 
 use crate::Lookups;
 use crate::adaptive::Adaptive;
-use crate::balance::Tables;
+use crate::balance::MaglevTables;
 use crate::breaker::{Breaker, BreakerState};
-use crate::budget::Budget;
-use crate::cap::{EndpointUsage, Usage};
-use crate::health::{Counts, Record};
-use crate::known::Known;
-use crate::news::{Event, News, Notice};
-use crate::outlier::{Cause, Ejections, EndpointOutlier};
-use crate::peers::{Peers, Post};
+use crate::budget::RetryBudget;
+use crate::health::{ProbeCounts, ProbeRecord};
+use crate::mailboxes::{Mailboxes, SendToWorker};
+use crate::notices::{EndpointEvent, EndpointNotice, NoticeChannel};
+use crate::outlier::{EjectionCause, Ejections, EndpointOutlier};
+use crate::permits::{EndpointPermits, Permits};
 use crate::tls_record::{TlsCounts, TlsRecord};
+use crate::weak_map::WeakMap;
 
 /// Conversion between `Instant` and stamps, the form of a time in the atomics: milliseconds since the start
 /// plus 1. 0 means never.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stamps(Instant);
+pub(crate) struct StampClock(Instant);
 
-impl Stamps {
+impl StampClock {
     pub(crate) fn new(start: Instant) -> Self {
         Self(start)
     }
@@ -50,34 +50,35 @@ impl Stamps {
 
 /// The shared state of every upstream, one for the process.
 #[derive(Debug)]
-pub struct Shared {
-    stamps: Stamps,
+pub struct UpstreamStates {
+    clock: StampClock,
     /// Notices and the wake-up signal for the control thread.
-    pub(crate) news: Arc<News>,
-    peers: Arc<Peers>,
-    upstreams: Mutex<Known<String, UpstreamState>>,
+    pub(crate) notices: Arc<NoticeChannel>,
+    mailboxes: Arc<Mailboxes>,
+    upstreams: Mutex<WeakMap<String, UpstreamState>>,
 }
 
-impl Shared {
+impl UpstreamStates {
     /// Creates an empty registry, whose stamps count from now.
     #[must_use]
     pub fn new() -> Arc<Self> {
         let now = tollgate_net::now();
-        let (stamps, peers) = (Stamps::new(now), Arc::new(Peers::new(now)));
-        Arc::new(Self { stamps, news: Arc::default(), peers, upstreams: Mutex::default() })
+        let (clock, mailboxes) = (StampClock::new(now), Arc::new(Mailboxes::new(now)));
+        Arc::new(Self { clock, notices: Arc::default(), mailboxes, upstreams: Mutex::default() })
     }
 
     /// Stores the mailboxes of all workers, in the order of worker numbers. Workers send each other
     /// connections and permits through them. Only the first call has an effect.
-    pub fn connect_workers(&self, posts: impl FnOnce() -> Vec<Post>) {
-        self.peers.connect(posts);
+    pub fn connect_workers(&self, senders: impl FnOnce() -> Vec<SendToWorker>) {
+        self.mailboxes.connect(senders);
     }
 
     /// Returns the state of an upstream, and creates it if nothing holds it. The caller must keep the `Arc`:
     /// the table holds only a weak reference.
     pub fn upstream(&self, name: &str) -> Arc<UpstreamState> {
-        let make = || UpstreamState::new(name, self.stamps, self.news.clone(), Usage::new(&self.peers));
-        lock(&self.upstreams).get_or_make(name, make)
+        let make =
+            || UpstreamState::new(name, self.clock, self.notices.clone(), Permits::new(&self.mailboxes));
+        lock(&self.upstreams).get_or_insert_with(name, make)
     }
 
     /// Returns the state of every upstream that is in use, sorted by name.
@@ -95,12 +96,12 @@ impl Shared {
 
     /// Converts a time to a stamp: milliseconds since the start plus 1. Never returns 0, which means never.
     pub fn stamp(&self, at: Instant) -> u64 {
-        self.stamps.stamp(at)
+        self.clock.stamp(at)
     }
 
     /// Converts a stamp back to a time.
     pub fn instant(&self, stamp: u64) -> Instant {
-        self.stamps.instant(stamp)
+        self.clock.instant(stamp)
     }
 }
 
@@ -109,11 +110,11 @@ impl Shared {
 pub struct UpstreamState {
     /// The name of the upstream in the configuration. Unique among the upstreams of a plan.
     pub name: String,
-    stamps: Stamps,
+    clock: StampClock,
     /// Number of changes that a balancer must see (health, ejection, members). A worker that has seen another
     /// number rebuilds its balance.
-    epoch: Line<AtomicU64>,
-    endpoints: Mutex<Known<Address, EndpointState>>,
+    epoch: CacheLine<AtomicU64>,
+    endpoints: Mutex<WeakMap<Address, EndpointState>>,
     /// Whether the upstream has had endpoints before. An endpoint that joins later is new and starts with
     /// slow start.
     settled: AtomicBool,
@@ -121,19 +122,19 @@ pub struct UpstreamState {
     discovered: Mutex<Option<Arc<[Endpoint]>>>,
     /// The state of the upstream's lookups.
     pub lookups: Lookups,
-    pub(crate) usage: Usage,
+    pub(crate) permits: Permits,
     /// Maglev tables for balancing by hash, which workers share.
-    pub(crate) tables: Tables,
+    pub(crate) tables: MaglevTables,
     /// The endpoints that are ejected now.
     ejections: Mutex<Ejections>,
     /// Counts of the upstream's health probes by result.
-    probes: Mutex<Counts>,
+    probes: Mutex<ProbeCounts>,
     /// The endpoints of the plan and of discovery, as the control thread last merged them.
     members: Mutex<Arc<[Endpoint]>>,
     /// Counts of TLS failures of the upstream's endpoints.
     pub(crate) tls: TlsCounts,
-    news: Arc<News>,
-    pub(crate) budget: Budget,
+    notices: Arc<NoticeChannel>,
+    pub(crate) budget: RetryBudget,
     pub(crate) breaker: Breaker,
     pub(crate) adaptive: Adaptive,
 }
@@ -141,28 +142,28 @@ pub struct UpstreamState {
 /// A value on its own cache line. Every request reads it; counters next to it must not cause a cache miss.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Line<T>(T);
+struct CacheLine<T>(T);
 
 impl UpstreamState {
-    fn new(name: &str, stamps: Stamps, news: Arc<News>, usage: Usage) -> Self {
+    fn new(name: &str, clock: StampClock, notices: Arc<NoticeChannel>, permits: Permits) -> Self {
         Self {
-            ejections: Mutex::new(Ejections::new(stamps)),
+            ejections: Mutex::new(Ejections::new(clock)),
             probes: Mutex::default(),
             members: Mutex::default(),
             tls: TlsCounts::default(),
-            news,
+            notices,
             name: name.to_owned(),
-            stamps,
-            epoch: Line(AtomicU64::new(1)),
+            clock,
+            epoch: CacheLine(AtomicU64::new(1)),
             endpoints: Mutex::default(),
             settled: AtomicBool::new(false),
             discovered: Mutex::default(),
             lookups: Lookups::default(),
-            usage,
-            tables: Tables::default(),
-            budget: Budget::new(stamps.instant(1)),
-            breaker: Breaker::new(stamps.instant(1)),
-            adaptive: Adaptive::new(stamps.instant(1)),
+            permits,
+            tables: MaglevTables::default(),
+            budget: RetryBudget::new(clock.instant(1)),
+            breaker: Breaker::new(clock.instant(1)),
+            adaptive: Adaptive::new(clock.instant(1)),
         }
     }
 
@@ -177,20 +178,20 @@ impl UpstreamState {
     }
 
     /// Records a change that balancers must see: each worker rebuilds its balance at its next request.
-    pub fn changed(&self) {
+    pub fn mark_changed(&self) {
         self.epoch.0.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Converts a time to a stamp, as [`Shared::stamp`] does.
+    /// Converts a time to a stamp, as [`UpstreamStates::stamp`] does.
     pub(crate) fn stamp(&self, at: Instant) -> u64 {
-        self.stamps.stamp(at)
+        self.clock.stamp(at)
     }
 
     /// Returns the state of an endpoint, and creates it if nothing holds it. The caller must keep the `Arc`:
     /// the table holds only a weak reference. An endpoint created after the first members were set starts
     /// with slow start.
     pub fn endpoint(&self, address: &Address) -> Arc<EndpointState> {
-        lock(&self.endpoints).get_or_make(address, || {
+        lock(&self.endpoints).get_or_insert_with(address, || {
             let state = EndpointState::new(address.clone());
             if self.settled.load(Ordering::Relaxed) {
                 state.set_ready_since(self.stamp(tollgate_net::now()));
@@ -206,7 +207,7 @@ impl UpstreamState {
     }
 
     /// Marks the upstream as having its first endpoints. Endpoints that join from now on are new.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn mark_settled(&self) {
         self.settled.store(true, Ordering::Relaxed);
     }
 
@@ -223,32 +224,32 @@ impl UpstreamState {
     }
 
     /// Stores the endpoints that a lookup returned, and signals the workers and the control thread.
-    pub fn discover(&self, endpoints: Arc<[Endpoint]>) {
+    pub fn set_discovered(&self, endpoints: Arc<[Endpoint]>) {
         *lock(&self.discovered) = Some(endpoints);
-        self.changed();
-        self.news.ring();
+        self.mark_changed();
+        self.notices.signal();
     }
 
     /// Ejects an endpoint for a while, unless too many endpoints are already ejected.
     #[cold]
-    pub(crate) fn eject(&self, endpoint: &EndpointState, cause: Cause) {
+    pub(crate) fn eject(&self, endpoint: &EndpointState, cause: EjectionCause) {
         let ejected = self.ejections().eject(&endpoint.address, cause, tollgate_net::now());
         if let Some((ejected, gave_way)) = ejected {
-            self.tell(endpoint, ejected.into());
+            self.notify(endpoint, ejected.into());
             if let Some(gave_way) = gave_way {
-                self.tell(&gave_way, Event::GaveWay);
+                self.notify(&gave_way, EndpointEvent::GaveWay);
             }
-            self.changed();
+            self.mark_changed();
         }
     }
 
-    /// Locks the list of ejected endpoints. A caller that changes it must call [`Self::changed`].
+    /// Locks the list of ejected endpoints. A caller that changes it must call [`Self::mark_changed`].
     pub(crate) fn ejections(&self) -> MutexGuard<'_, Ejections> {
         lock(&self.ejections)
     }
 
     /// Locks the counts of the upstream's health probes.
-    pub(crate) fn probes(&self) -> MutexGuard<'_, Counts> {
+    pub(crate) fn probes(&self) -> MutexGuard<'_, ProbeCounts> {
         lock(&self.probes)
     }
 
@@ -262,8 +263,12 @@ impl UpstreamState {
     }
 
     /// Queues a notice about an endpoint, which the control thread writes.
-    pub(crate) fn tell(&self, endpoint: &EndpointState, event: Event) {
-        self.news.tell(Notice { upstream: self.name.clone(), endpoint: endpoint.address.clone(), event });
+    pub(crate) fn notify(&self, endpoint: &EndpointState, event: EndpointEvent) {
+        self.notices.push(EndpointNotice {
+            upstream: self.name.clone(),
+            endpoint: endpoint.address.clone(),
+            event,
+        });
     }
 
     /// Records a TLS failure of an endpoint. Sends a notice if the failure is news.
@@ -271,22 +276,22 @@ impl UpstreamState {
     pub(crate) fn tls_failed(&self, endpoint: &EndpointState, fault: &TlsFault) {
         self.tls.count(fault.kind);
         if endpoint.tls.failed(fault, tollgate_net::now()) {
-            self.tell(endpoint, Event::TlsFailed(fault.clone()));
+            self.notify(endpoint, EndpointEvent::TlsFailed(fault.clone()));
         }
     }
 
     /// Records that an endpoint answered a probe over TLS. Sends a notice if that ends a failure.
-    pub(crate) fn tls_is_over(&self, endpoint: &EndpointState) {
-        if endpoint.tls.is_over() {
-            self.tell(endpoint, Event::TlsWorks);
+    pub(crate) fn tls_answered(&self, endpoint: &EndpointState) {
+        if endpoint.tls.answered() {
+            self.notify(endpoint, EndpointEvent::TlsWorks);
         }
     }
 
     /// Records a successful TLS handshake with an endpoint. Sends a notice if that ends a failure.
     #[inline]
     pub(crate) fn tls_worked(&self, endpoint: &EndpointState) {
-        if endpoint.tls.worked(tollgate_net::now) {
-            self.tell(endpoint, Event::TlsWorks);
+        if endpoint.tls.succeeded(tollgate_net::now) {
+            self.notify(endpoint, EndpointEvent::TlsWorks);
         }
     }
 
@@ -294,8 +299,8 @@ impl UpstreamState {
     /// source.
     pub fn forget_discovered(&self) {
         if lock(&self.discovered).take().is_some() {
-            self.changed();
-            self.news.ring();
+            self.mark_changed();
+            self.notices.signal();
         }
     }
 }
@@ -303,7 +308,7 @@ impl UpstreamState {
 /// The health of an endpoint, according to probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Wellness {
+pub enum ProbeHealth {
     /// No probe has decided yet. The endpoint is treated as healthy.
     Unknown = 0,
     /// Probes succeed.
@@ -317,18 +322,18 @@ pub enum Wellness {
 pub struct EndpointState {
     /// The address to connect to. Unique among the endpoints of the upstream.
     pub address: Address,
-    wellness: AtomicU8,
+    health: AtomicU8,
     /// The stamp at which its ejection ends; 0 if it is not ejected.
     ejected_until: AtomicU64,
     /// The stamp since which it takes requests, for slow start; 0 if it needs no slow start.
     ready_since: AtomicU64,
     /// Whether connections to it lead back to this process.
-    own: AtomicBool,
-    pub(crate) usage: EndpointUsage,
+    leads_to_self: AtomicBool,
+    pub(crate) permits: EndpointPermits,
     /// Counts of the outcomes of its requests, for outlier detection.
     pub(crate) outlier: EndpointOutlier,
     /// The results of its health probes.
-    probed: Mutex<Record>,
+    probe_record: Mutex<ProbeRecord>,
     /// The last TLS failure.
     pub(crate) tls: TlsRecord,
 }
@@ -337,45 +342,46 @@ impl EndpointState {
     fn new(address: Address) -> Self {
         Self {
             address,
-            wellness: AtomicU8::new(Wellness::Unknown as u8),
+            health: AtomicU8::new(ProbeHealth::Unknown as u8),
             ejected_until: AtomicU64::new(0),
             ready_since: AtomicU64::new(0),
-            own: AtomicBool::new(false),
-            usage: EndpointUsage::default(),
+            leads_to_self: AtomicBool::new(false),
+            permits: EndpointPermits::default(),
             outlier: EndpointOutlier::default(),
-            probed: Mutex::default(),
+            probe_record: Mutex::default(),
             tls: TlsRecord::default(),
         }
     }
 
     /// Whether a connection to the endpoint has led back to this process.
     #[inline]
-    pub(crate) fn is_own(&self) -> bool {
-        self.own.load(Ordering::Relaxed)
+    pub(crate) fn leads_to_self(&self) -> bool {
+        self.leads_to_self.load(Ordering::Relaxed)
     }
 
     /// Records that a connection to the endpoint led back to this process.
-    pub(crate) fn note_own(&self) {
-        self.own.store(true, Ordering::Relaxed);
+    pub(crate) fn mark_leads_to_self(&self) {
+        self.leads_to_self.store(true, Ordering::Relaxed);
     }
 
     /// Returns the health of the endpoint, according to probes.
-    pub fn wellness(&self) -> Wellness {
-        match self.wellness.load(Ordering::Relaxed) {
-            1 => Wellness::Healthy,
-            2 => Wellness::Unhealthy,
-            _ => Wellness::Unknown,
+    pub fn health(&self) -> ProbeHealth {
+        match self.health.load(Ordering::Relaxed) {
+            1 => ProbeHealth::Healthy,
+            2 => ProbeHealth::Unhealthy,
+            _ => ProbeHealth::Unknown,
         }
     }
 
-    /// Sets the health of the endpoint. Call [`UpstreamState::changed`] afterwards, so that workers see it.
-    pub fn set_wellness(&self, wellness: Wellness) {
-        self.wellness.store(wellness as u8, Ordering::Relaxed);
+    /// Sets the health of the endpoint. Call [`UpstreamState::mark_changed`] afterwards, so that workers see
+    /// it.
+    pub fn set_health(&self, health: ProbeHealth) {
+        self.health.store(health as u8, Ordering::Relaxed);
     }
 
     /// Locks the results of the endpoint's probes.
-    pub(crate) fn probed(&self) -> MutexGuard<'_, Record> {
-        lock(&self.probed)
+    pub(crate) fn probe_record(&self) -> MutexGuard<'_, ProbeRecord> {
+        lock(&self.probe_record)
     }
 
     /// Returns the text of the last TLS failure, if TLS has not worked since.
@@ -388,7 +394,7 @@ impl EndpointState {
         self.ejected_until.load(Ordering::Relaxed)
     }
 
-    /// Ejects the endpoint until a stamp, or ends its ejection (0). Call [`UpstreamState::changed`]
+    /// Ejects the endpoint until a stamp, or ends its ejection (0). Call [`UpstreamState::mark_changed`]
     /// afterwards, so that workers see it.
     pub fn set_ejected_until(&self, stamp: u64) {
         self.ejected_until.store(stamp, Ordering::Relaxed);
@@ -406,7 +412,7 @@ impl EndpointState {
 
     /// Whether the endpoint may take requests: it is neither unhealthy nor ejected.
     pub fn is_available(&self) -> bool {
-        self.wellness() != Wellness::Unhealthy && self.ejected_until() == 0
+        self.health() != ProbeHealth::Unhealthy && self.ejected_until() == 0
     }
 }
 

@@ -25,13 +25,13 @@ pub(crate) fn cookie_name(sticky: &Sticky, upstream: &str) -> String {
 /// Without a secret the key is a constant. Then a client that knows the upstream's name and guesses an
 /// address can check its guess.
 #[derive(Debug)]
-pub(crate) struct Tags {
+pub(crate) struct StickyTags {
     by_endpoint: Vec<u64>,
     /// Sorted by tag, with the endpoint's index.
     sorted: Vec<(u64, usize)>,
 }
 
-impl Tags {
+impl StickyTags {
     /// Creates the tags of an upstream's endpoints, given by their addresses as text.
     pub fn new<'a>(sticky: &Sticky, upstream: &str, endpoints: impl Iterator<Item = &'a str>) -> Self {
         let mut key = SipHasher24Of128::new();
@@ -82,9 +82,9 @@ fn parse(value: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn tags(secret: Option<&str>, upstream: &str, endpoints: &[&str]) -> Tags {
+    fn tags(secret: Option<&str>, upstream: &str, endpoints: &[&str]) -> StickyTags {
         let secret = secret.map(|secret| secret.to_owned().into());
-        Tags::new(&Sticky { secret, ..Sticky::default() }, upstream, endpoints.iter().copied())
+        StickyTags::new(&Sticky { secret, ..Sticky::default() }, upstream, endpoints.iter().copied())
     }
 
     #[test]

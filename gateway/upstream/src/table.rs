@@ -12,13 +12,13 @@ use tollgate_plan::{Balance, Rules, Upstream as Planned, UpstreamChange};
 
 use crate::adaptive::WorkerAdaptive;
 use crate::breaker::WorkerBreaker;
-use crate::budget::Requests;
+use crate::budget::RequestCounter;
 use crate::members::Members;
-use crate::message::{Kind, Message};
+use crate::message::{Message, MessageKind};
 use crate::outlier::Detector;
 use crate::pool_set::PoolSet;
 use crate::sticky::cookie_name;
-use crate::{Outcome, Pool, Shared, StickyValue, UpstreamState};
+use crate::{Outcome, Pool, StickyValue, UpstreamState, UpstreamStates};
 
 /// One upstream on one worker.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct Upstream {
     shared: Arc<UpstreamState>,
     detector: Detector,
     /// Counts this worker's requests for the upstream, of which retries are a share.
-    pub(crate) requests: Requests,
+    pub(crate) requests: RequestCounter,
     pub(crate) breaker: Option<Rc<WorkerBreaker>>,
     pub(crate) adaptive: Option<Rc<WorkerAdaptive>>,
     pub(crate) stats: Arc<WorkerStats>,
@@ -46,8 +46,8 @@ pub struct Upstream {
 impl Upstream {
     /// Returns the pool of an endpoint for a request; `None` if no endpoint takes requests.
     #[inline]
-    pub fn pick(&self, wanted: &Wanted<'_>) -> Option<Rc<Pool>> {
-        self.members.pick(&self.planned, wanted)
+    pub fn pick(&self, hints: &PickHints<'_>) -> Option<Rc<Pool>> {
+        self.members.pick(&self.planned, hints)
     }
 
     /// The rules by which an endpoint is chosen.
@@ -70,8 +70,8 @@ impl Upstream {
 
     /// Whether a sticky cookie names an endpoint that takes requests.
     #[must_use]
-    pub fn holds(&self, cookie: &[u8]) -> bool {
-        self.members.holds(&self.planned, cookie)
+    pub fn accepts_cookie(&self, cookie: &[u8]) -> bool {
+        self.members.accepts_cookie(&self.planned, cookie)
     }
 
     /// Returns the value of the sticky cookie for an endpoint, if the upstream is sticky.
@@ -99,7 +99,7 @@ impl Upstream {
     /// worker reads or writes.
     #[inline]
     pub fn report(&self, pool: &Pool, outcome: Outcome) {
-        if let Some(cause) = self.detector.saw(outcome, pool.traffic(), pool.state()) {
+        if let Some(cause) = self.detector.record(outcome, pool.traffic(), pool.state()) {
             self.shared.eject(pool.state(), cause);
         }
     }
@@ -107,7 +107,7 @@ impl Upstream {
 
 /// The properties of a request that decide which endpoint it gets.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted<'a> {
+pub struct PickHints<'a> {
     /// The hash of the value that the upstream balances by. `None` if the upstream does not balance by hash,
     /// or if the request has no such value.
     pub hash: Option<u64>,
@@ -130,7 +130,7 @@ pub struct Upstreams {
     timers: Timers,
     stats: Arc<WorkerStats>,
     registry: Arc<Registry>,
-    shared: Arc<Shared>,
+    shared: Arc<UpstreamStates>,
     rng: Rng,
     /// The number of the plan that the table belongs to.
     generation: u64,
@@ -151,7 +151,7 @@ impl Upstreams {
         timers: Timers,
         stats: Arc<WorkerStats>,
         registry: Arc<Registry>,
-        shared: Arc<Shared>,
+        shared: Arc<UpstreamStates>,
     ) -> Self {
         // Without a random seed the worker's number is used: security does not depend on it.
         let seed = tollgate_net::secret().map_or(worker as u128, u128::from_le_bytes);
@@ -172,7 +172,7 @@ impl Upstreams {
 
     /// Adopts a new plan, whose number is greater. Upstreams that the plan does not name are removed, and
     /// their idle connections closed. Exchanges in flight finish with the upstream that they began with.
-    pub fn change(&mut self, generation: u64, change: &UpstreamChange) {
+    pub fn apply_plan(&mut self, generation: u64, change: &UpstreamChange) {
         self.generation = generation;
         self.former.retain(|set| set.strong_count() > 0);
         for gone in &change.gone {
@@ -184,7 +184,7 @@ impl Upstreams {
         for planned in &change.changed {
             // An upstream that no request has used yet is created at its first request.
             if let Some((name, old)) = self.upstreams.remove_entry(&planned.name) {
-                let upstream = self.make(planned, Some(&old));
+                let upstream = self.build(planned, Some(&old));
                 self.upstreams.insert(name, Rc::new(upstream));
             }
         }
@@ -202,12 +202,12 @@ impl Upstreams {
         match (set, message.0) {
             (Some(set), kind) => set.receive(kind),
             // This worker has nothing left of the upstream: neither connections nor waiting requests.
-            (None, Kind::Ask(ask)) => ask.pass_on(),
+            (None, MessageKind::ConnectionRequest(ask)) => ask.forward(),
             // The sender has ceased to count the connection.
-            (None, Kind::HandOver(handed)) => {
+            (None, MessageKind::HandOver(handed)) => {
                 self.stats.upstream_closed(self.registry.upstream_slot(&handed.permit.upstream().name));
             }
-            (None, Kind::Room(_) | Kind::Place(_)) => {}
+            (None, MessageKind::PermitFreed(_) | MessageKind::PermitTransfer(_)) => {}
         }
     }
 
@@ -220,7 +220,7 @@ impl Upstreams {
     fn set(&mut self, planned: &Planned, old: Option<&Upstream>) -> Rc<PoolSet> {
         let shared = self.shared.upstream(&planned.name);
         if let Some(known) = old.map(|old| old.set.clone()).or_else(|| self.former(&shared)) {
-            known.change(planned);
+            known.apply_plan(planned);
             return known;
         }
         let slot = self.registry.upstream_slot(&planned.name);
@@ -238,7 +238,7 @@ impl Upstreams {
             }
             old => {
                 let old = old.cloned();
-                let upstream = Rc::new(self.make(planned, old.as_deref()));
+                let upstream = Rc::new(self.build(planned, old.as_deref()));
                 if generation == self.generation {
                     self.upstreams.insert(planned.name.clone(), upstream.clone());
                 } else {
@@ -253,7 +253,7 @@ impl Upstreams {
     }
 
     /// Creates an upstream, which takes over as much as possible from the old one of its name.
-    fn make(&mut self, planned: &Arc<Planned>, old: Option<&Upstream>) -> Upstream {
+    fn build(&mut self, planned: &Arc<Planned>, old: Option<&Upstream>) -> Upstream {
         let set = self.set(planned, old);
         let (slot, shared) = (set.slot, set.shared.clone());
         let members = Members::new(&set, self.workers, self.rng.fork(), planned, old.map(|old| &old.members));
@@ -269,7 +269,7 @@ impl Upstreams {
             cookie,
             members,
             detector,
-            requests: Requests::new(&shared.budget, self.worker),
+            requests: RequestCounter::new(&shared.budget, self.worker),
             breaker: WorkerBreaker::new(breaker, self.worker, &shared, &self.stats, slot),
             adaptive: WorkerAdaptive::new(planned.rules.adaptive.as_ref(), &shared, &self.stats, slot),
             shared,

@@ -9,7 +9,7 @@ use tollgate_plan::Tls;
 ///
 /// # Errors
 /// Returns the TLS failure.
-pub(crate) async fn secured(stream: Stream, tls: &Tls, address: &Address) -> Result<Stream, TlsFault> {
+pub(crate) async fn connect_tls(stream: Stream, tls: &Tls, address: &Address) -> Result<Stream, TlsFault> {
     let verified = match server_name(tls, address) {
         // The TLS library needs a name even if no certificate is verified.
         None if tls.client.is_unverified() => ServerName::try_from("localhost").ok(),

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use tollgate_net::{TlsFault, TlsFaultClass, TlsFaultKind};
 
 /// An endpoint that has sent no alert for this long is assumed to accept the gateway again.
-const QUIET: Duration = Duration::from_secs(600);
+const ALERT_QUIET_TIME: Duration = Duration::from_secs(600);
 /// After this time a failure of the same kind causes a notice again. Several servers may share an address,
 /// and one of them may be broken.
-const AGAIN: Duration = Duration::from_secs(60);
+const NOTICE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Counts of an upstream's failures, by [`TlsFaultKind`].
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl TlsCounts {
     }
 
     /// Returns the kinds that occurred, with their counts.
-    pub(crate) fn words(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn by_name(&self) -> Vec<(&'static str, u64)> {
         let counts = self.0.iter().map(|count| count.load(Ordering::Relaxed));
         let words = TlsFaultKind::ALL.iter().map(|kind| kind.as_str());
         words.zip(counts).filter(|(_, count)| *count > 0).collect()
@@ -43,21 +43,21 @@ impl TlsCounts {
 pub(crate) struct TlsRecord {
     /// Whether there is a failure. A successful handshake reads only this flag.
     is_set: AtomicBool,
-    inner: Mutex<Inner>,
+    inner: Mutex<RecordedFailure>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct RecordedFailure {
     last: Option<(Instant, TlsFault)>,
     /// Whether a notice reported the last failure.
-    is_told: bool,
+    is_reported: bool,
     /// The last notice of each kind of failure.
     notices: Vec<(TlsFaultKind, Instant)>,
 }
 
 impl TlsRecord {
     /// Records a failure. Returns whether it needs a notice: there was no failure, or one of another kind,
-    /// and the last notice of its kind is not [recent](AGAIN).
+    /// and the last notice of its kind is not [recent](NOTICE_INTERVAL).
     pub(crate) fn failed(&self, fault: &TlsFault, now: Instant) -> bool {
         let inner = &mut *self.lock();
         let before = inner.last.replace((now, fault.clone()));
@@ -65,12 +65,12 @@ impl TlsRecord {
         if before.is_some_and(|(_, before)| before.kind == fault.kind) {
             return false;
         }
-        inner.notices.retain(|(_, at)| now.saturating_duration_since(*at) < AGAIN);
-        inner.is_told = inner.notices.iter().all(|(kind, _)| *kind != fault.kind);
-        if inner.is_told {
+        inner.notices.retain(|(_, at)| now.saturating_duration_since(*at) < NOTICE_INTERVAL);
+        inner.is_reported = inner.notices.iter().all(|(kind, _)| *kind != fault.kind);
+        if inner.is_reported {
             inner.notices.push((fault.kind, now));
         }
-        inner.is_told
+        inner.is_reported
     }
 
     /// Records a successful handshake. Returns whether it needs a notice: it ends a failure that a notice
@@ -78,23 +78,24 @@ impl TlsRecord {
     ///
     /// In TLS 1.3 an endpoint rejects the gateway only after the gateway's handshake, so a handshake does not
     /// prove that such a failure is over. A time without an alert does.
-    pub(crate) fn worked(&self, now: impl FnOnce() -> Instant) -> bool {
+    pub(crate) fn succeeded(&self, now: impl FnOnce() -> Instant) -> bool {
         if !self.is_set.load(Ordering::Relaxed) {
             return false;
         }
         let now = now();
         let is_recent = |(at, fault): &(Instant, TlsFault)| {
-            fault.kind.class() == TlsFaultClass::Alert && now.saturating_duration_since(*at) < QUIET
+            fault.kind.class() == TlsFaultClass::Alert
+                && now.saturating_duration_since(*at) < ALERT_QUIET_TIME
         };
-        !self.lock().last.as_ref().is_some_and(is_recent) && self.is_over()
+        !self.lock().last.as_ref().is_some_and(is_recent) && self.answered()
     }
 
-    /// Records an answer over TLS. Returns whether it needs a notice, as [`worked`](Self::worked) does.
-    pub(crate) fn is_over(&self) -> bool {
+    /// Records an answer over TLS. Returns whether it needs a notice, as [`succeeded`](Self::succeeded) does.
+    pub(crate) fn answered(&self) -> bool {
         self.is_set.load(Ordering::Relaxed) && {
             self.is_set.store(false, Ordering::Relaxed);
             let inner = &mut *self.lock();
-            inner.last.take().is_some() && inner.is_told
+            inner.last.take().is_some() && inner.is_reported
         }
     }
 
@@ -102,7 +103,7 @@ impl TlsRecord {
         self.lock().last.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, RecordedFailure> {
         // A panic under the lock cannot leave the record half changed.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -121,13 +122,13 @@ mod tests {
     #[test]
     fn a_failure_is_news_once_and_so_is_its_end() {
         let (record, now) = (TlsRecord::default(), tollgate_net::now());
-        assert!(!record.worked(|| now));
+        assert!(!record.succeeded(|| now));
         assert!(record.failed(&fault(TlsFaultKind::CertificateExpired), now));
         assert!(!record.failed(&fault(TlsFaultKind::CertificateExpired), now + SECOND));
         assert!(record.failed(&fault(TlsFaultKind::NotTls), now + SECOND));
         assert_eq!(record.last().map(|(_, fault)| fault.kind), Some(TlsFaultKind::NotTls));
-        assert!(record.worked(|| now + SECOND) && record.last().is_none());
-        assert!(!record.worked(|| now + SECOND));
+        assert!(record.succeeded(|| now + SECOND) && record.last().is_none());
+        assert!(!record.succeeded(|| now + SECOND));
     }
 
     #[test]
@@ -138,7 +139,7 @@ mod tests {
         for second in 0..100 {
             told += u32::from(record.failed(&expired, now + second * SECOND));
             assert!(record.last().is_some());
-            told += u32::from(record.worked(|| now + second * SECOND));
+            told += u32::from(record.succeeded(|| now + second * SECOND));
             assert!(record.last().is_none());
         }
         assert_eq!(told, 4, "a failure and its end at once, and again after a minute");
@@ -148,10 +149,10 @@ mod tests {
     fn a_handshake_ends_no_recent_alert() {
         let (record, now) = (TlsRecord::default(), tollgate_net::now());
         assert!(record.failed(&fault(TlsFaultKind::ClientCertificateRequired), now));
-        assert!(!record.worked(|| now + QUIET - SECOND) && record.last().is_some());
-        assert!(record.worked(|| now + QUIET));
-        record.failed(&fault(TlsFaultKind::ClientCertificateRequired), now + QUIET);
-        assert!(record.is_over(), "an answer does");
+        assert!(!record.succeeded(|| now + ALERT_QUIET_TIME - SECOND) && record.last().is_some());
+        assert!(record.succeeded(|| now + ALERT_QUIET_TIME));
+        record.failed(&fault(TlsFaultKind::ClientCertificateRequired), now + ALERT_QUIET_TIME);
+        assert!(record.answered(), "an answer does");
     }
 
     #[test]
@@ -160,6 +161,6 @@ mod tests {
         counts.count(TlsFaultKind::Version);
         counts.count(TlsFaultKind::Version);
         counts.count(TlsFaultKind::Protocol);
-        assert_eq!(counts.words(), [("version", 2), ("protocol", 1)]);
+        assert_eq!(counts.by_name(), [("version", 2), ("protocol", 1)]);
     }
 }

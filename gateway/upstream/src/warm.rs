@@ -9,29 +9,29 @@ use std::time::Duration;
 use tollgate_net::{Deadline, ProxyHeader};
 
 use crate::connection::InUse;
-use crate::pool::Opening;
+use crate::pool::ConnectPermit;
 use crate::{Permit, Pool, http2};
 
 /// Delay after the first failure in a row. Each further failure doubles it.
-const PAUSE: Duration = Duration::from_millis(100);
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Longest delay.
-const PAUSE_MAX: Duration = Duration::from_secs(10);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(10);
 /// Timeout of a connect.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Keeps the configured number of connections idle in a pool, until the pool is dropped. It opens them in
 /// sequence, so that warming never causes a burst of connections.
-pub(crate) async fn keep(pool: Weak<Pool>) {
-    let Some(deadline) = pool.upgrade().map(|pool| pool.set().timers.deadline()) else { return };
-    let mut pause = PAUSE;
+pub(crate) async fn keep_warm(pool: Weak<Pool>) {
+    let Some(deadline) = pool.upgrade().map(|pool| pool.pool_set().timers.deadline()) else { return };
+    let mut delay = RETRY_DELAY;
     while let Some(cold) = until_cold(&pool).await {
         match open(&cold, &deadline).await {
-            true => pause = PAUSE,
+            true => delay = RETRY_DELAY,
             false => {
                 drop(cold);
-                deadline.set(tollgate_net::now(), Some(pause));
+                deadline.set(tollgate_net::now(), Some(delay));
                 until_passed(&pool, &deadline).await;
-                pause = (2 * pause).min(PAUSE_MAX);
+                delay = (2 * delay).min(RETRY_DELAY_MAX);
             }
         }
     }
@@ -41,7 +41,7 @@ pub(crate) async fn keep(pool: Weak<Pool>) {
 async fn until_cold(pool: &Weak<Pool>) -> Option<Rc<Pool>> {
     poll_fn(|cx| {
         let Some(pool) = pool.upgrade() else { return Poll::Ready(None) };
-        if pool.is_cold() {
+        if pool.needs_warming() {
             return Poll::Ready(Some(pool));
         }
         let mut warmer = pool.warmer.borrow_mut();
@@ -65,16 +65,16 @@ async fn until_passed(pool: &Weak<Pool>, deadline: &Deadline) {
 /// Opens one connection, unless a limit is reached or a request waits for a permit. Returns whether the pool
 /// has one more.
 async fn open(pool: &Rc<Pool>, deadline: &Deadline) -> bool {
-    let set = pool.set();
-    if !set.is_calm() || !pool.state().is_available() {
+    let set = pool.pool_set();
+    if !set.has_no_waiters() || !pool.state().is_available() {
         return false;
     }
-    let Some(permit) = Permit::take(&set.shared, pool.state()) else { return false };
-    deadline.set(tollgate_net::now(), Some(CONNECT));
+    let Some(permit) = Permit::try_acquire(&set.shared, pool.state()) else { return false };
+    deadline.set(tollgate_net::now(), Some(CONNECT_TIMEOUT));
     if set.http2.get() {
         return open_http2(pool, permit, deadline).await;
     }
-    let mut opening = pin!(Opening::new(pool, permit).connect(ProxyHeader::Local));
+    let mut opening = pin!(ConnectPermit::new(pool, permit).connect(ProxyHeader::Local));
     let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
         Poll::Ready(opened) => Poll::Ready(opened.ok()),
         Poll::Pending => deadline.poll_passed(cx).map(|()| None),

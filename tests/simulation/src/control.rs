@@ -13,8 +13,8 @@ use tollgate_net::simulated::{self, ConnectionBound};
 use tollgate_observe::Registry;
 use tollgate_plan::{Caps, Plan};
 use tollgate_proxy::{Control, Mailbox, Receipt, Rollout};
-use tollgate_upstream::Shared;
-use tollgate_upstream::health::Health;
+use tollgate_upstream::UpstreamStates;
+use tollgate_upstream::health::HealthMonitor;
 
 use crate::directory::Directory;
 use crate::scenario::{UPSTREAMS, ports};
@@ -31,7 +31,7 @@ pub struct Desk {
     /// The counters.
     pub registry: Arc<Registry>,
     /// The state of upstreams that the workers share.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<UpstreamStates>,
     /// The endpoints that look-ups find.
     pub directory: Rc<Directory>,
     /// The plans in force.
@@ -42,9 +42,10 @@ pub struct Desk {
 pub async fn run(first: Arc<Rollout>, mut plans: UnboundedReceiver<Plan>, desk: Desk) {
     let Ok(timers) = Timers::start() else { return };
     let seed = simulated::with_random(|rng| rng.u64(..));
-    let health =
-        Health::start(desk.shared.clone(), &timers, seed, |notice| simulated::note(&notice.to_string()));
-    health.begin(&first.upstreams);
+    let health = HealthMonitor::start(desk.shared.clone(), &timers, seed, |notice| {
+        simulated::note(&notice.to_string())
+    });
+    health.add_upstreams(&first.upstreams);
     let mut current = first;
     while let Some(plan) = plans.recv().await {
         let next = current.next(plan, &desk.registry);
@@ -56,7 +57,7 @@ pub async fn run(first: Arc<Rollout>, mut plans: UnboundedReceiver<Plan>, desk: 
             let _ = mailbox.send(Control::Plan(next.clone(), Some(receipt.clone())));
         }
         drop(receipt);
-        health.change(next.change());
+        health.apply_plan(next.change());
         let (directory, in_force, generation) =
             (desk.directory.clone(), desk.in_force.clone(), next.generation());
         tollgate_net::spawn(async move {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tollgate_plan::{Endpoint, Plan};
-use tollgate_upstream::{Shared, UpstreamState};
+use tollgate_upstream::{UpstreamState, UpstreamStates};
 
 /// Endpoints by upstream, and the upstreams whose plan looks them up.
 #[derive(Debug)]
 pub struct Directory {
-    shared: Arc<Shared>,
+    shared: Arc<UpstreamStates>,
     known: RefCell<BTreeMap<String, Arc<[Endpoint]>>>,
     followed: RefCell<BTreeMap<String, Arc<UpstreamState>>>,
 }
@@ -18,7 +18,7 @@ pub struct Directory {
 impl Directory {
     /// Creates a directory without entries.
     #[must_use]
-    pub fn new(shared: &Arc<Shared>) -> Self {
+    pub fn new(shared: &Arc<UpstreamStates>) -> Self {
         Self { shared: shared.clone(), known: RefCell::default(), followed: RefCell::default() }
     }
 
@@ -26,7 +26,7 @@ impl Directory {
     pub fn say(&self, upstream: &str, endpoints: Vec<Endpoint>) {
         let endpoints: Arc<[Endpoint]> = endpoints.into();
         if let Some(state) = self.followed.borrow().get(upstream) {
-            state.discover(endpoints.clone());
+            state.set_discovered(endpoints.clone());
         }
         self.known.borrow_mut().insert(upstream.to_owned(), endpoints);
     }
@@ -44,7 +44,7 @@ impl Directory {
             followed.entry(upstream.name.clone()).or_insert_with(|| {
                 let state = self.shared.upstream(&upstream.name);
                 if let Some(endpoints) = self.known.borrow().get(&upstream.name) {
-                    state.discover(endpoints.clone());
+                    state.set_discovered(endpoints.clone());
                 }
                 state
             });

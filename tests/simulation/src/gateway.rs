@@ -13,7 +13,7 @@ use tollgate_net::simulated::{self, Group};
 use tollgate_observe::{AccessLog, LogConfig, LogFormat, LogTarget, Registry, Snapshot};
 use tollgate_plan::Plan;
 use tollgate_proxy::{Control, DoorId, Mailbox, Rollout, WorkerSetup, work};
-use tollgate_upstream::Shared;
+use tollgate_upstream::UpstreamStates;
 
 use crate::control::{self, InForce};
 use crate::directory::Directory;
@@ -30,7 +30,7 @@ pub struct Office {
     /// The counters.
     pub registry: Arc<Registry>,
     /// Created inside the world, because its times count from its creation.
-    shared: OnceCell<Arc<Shared>>,
+    shared: OnceCell<Arc<UpstreamStates>>,
     loads: Arc<Loads>,
 }
 
@@ -70,8 +70,8 @@ impl Office {
     }
 
     /// Returns the state of upstreams that the workers share.
-    pub fn shared(&self) -> &Arc<Shared> {
-        self.shared.get_or_init(Shared::new)
+    pub fn shared(&self) -> &Arc<UpstreamStates> {
+        self.shared.get_or_init(UpstreamStates::new)
     }
 
     /// Closes the log after the end of the world. Returns its lines, the counters, and a description of each
@@ -130,7 +130,7 @@ pub struct Gateway {
     pub in_force: Rc<InForce>,
     registry: Arc<Registry>,
     loads: Arc<Loads>,
-    shared: Weak<Shared>,
+    shared: Weak<UpstreamStates>,
     running: Rc<Cell<usize>>,
     failures: Rc<RefCell<Vec<String>>>,
 }
@@ -242,7 +242,7 @@ impl Gateway {
 
     /// Returns the state of upstreams that the workers share, while a handle to it exists.
     #[must_use]
-    pub fn shared(&self) -> Option<Arc<Shared>> {
+    pub fn shared(&self) -> Option<Arc<UpstreamStates>> {
         self.shared.upgrade()
     }
 

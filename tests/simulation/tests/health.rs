@@ -12,8 +12,8 @@ use tollgate_net::{Listener, Stream, Timers};
 use tollgate_observe::{EndpointHealth, EndpointStatus, Registry, UpstreamSource, UpstreamStatus};
 use tollgate_plan::Plan;
 use tollgate_simulation::gateway::plan;
-use tollgate_upstream::health::Health;
-use tollgate_upstream::{Outcome, Pool, Shared, Upstream, Upstreams, Wanted};
+use tollgate_upstream::health::HealthMonitor;
+use tollgate_upstream::{Outcome, PickHints, Pool, Upstream, UpstreamStates, Upstreams};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// A deadline is late by at most two ticks of 8 ms, plus the way there and back.
@@ -21,21 +21,21 @@ const LATE: Duration = Duration::from_millis(20);
 
 /// The state of the control thread, and its notices with their times.
 struct Control {
-    shared: Arc<Shared>,
-    health: Rc<Health>,
+    shared: Arc<UpstreamStates>,
+    health: Rc<HealthMonitor>,
     timers: Timers,
     said: Rc<RefCell<Vec<(Duration, String)>>>,
 }
 
 impl Control {
     fn start(plan: &Plan, seed: u64) -> Self {
-        let (shared, timers) = (Shared::new(), Timers::start().expect("timers"));
+        let (shared, timers) = (UpstreamStates::new(), Timers::start().expect("timers"));
         let said = Rc::<RefCell<Vec<_>>>::default();
         let log = said.clone();
-        let health = Health::start(shared.clone(), &timers, seed, move |notice| {
+        let health = HealthMonitor::start(shared.clone(), &timers, seed, move |notice| {
             log.borrow_mut().push((elapsed(), notice.to_string()));
         });
-        health.begin(&plan.upstreams);
+        health.add_upstreams(&plan.upstreams);
         Self { shared, health, timers, said }
     }
 
@@ -185,7 +185,7 @@ impl Worker {
 
     /// Returns the endpoint whose turn it is.
     fn pick(&self) -> Rc<Pool> {
-        self.0.pick(&Wanted::default()).expect("an endpoint")
+        self.0.pick(&PickHints::default()).expect("an endpoint")
     }
 
     /// Reports `count` requests at the endpoints in turn. Requests at the endpoint `bad` fail. Returns how
@@ -286,7 +286,7 @@ fn over_a_reload_nothing_waits_for_its_interval() {
         sleep(SECOND).await;
         let mut after = shop(3, "health: {http: /, interval: 1h}");
         let change = after.follow(&before);
-        control.health.change(&change);
+        control.health.apply_plan(&change);
         sleep(LATE).await;
         assert_eq!(asked.borrow().len(), 3, "two at first, and the new one");
         assert_eq!(control.endpoint(2).health, EndpointHealth::Healthy);

@@ -19,7 +19,9 @@ use tollgate_net::{Address, Timers};
 use tollgate_observe::Registry;
 use tollgate_plan::{Plan, UpstreamChange};
 use tollgate_simulation::gateway::plan;
-use tollgate_upstream::{ConnectError, Connection, Granted, Message, Pool, Post, Shared, Upstreams, Wanted};
+use tollgate_upstream::{
+    Acquired, ConnectError, Connection, Message, PickHints, Pool, SendToWorker, UpstreamStates, Upstreams,
+};
 
 /// A play: the requests, and what happens to their connections.
 #[derive(Clone, Debug)]
@@ -119,7 +121,7 @@ struct World {
     play: Play,
     tables: Vec<Option<Upstreams>>,
     pools: Vec<Vec<Rc<Pool>>>,
-    shared: Arc<Shared>,
+    shared: Arc<UpstreamStates>,
     registry: Arc<Registry>,
     mail: Mail,
     /// Whether each worker has ended; an ended worker receives no messages.
@@ -158,19 +160,20 @@ impl World {
         let bound = ConnectionBound { all: bound(caps.connections), each: bound(caps.endpoint_connections) };
         simulated::bound(&(8000..9000), bound);
         let (shared, registry, timers) =
-            (Shared::new(), Registry::new(true), Timers::start().expect("timers"));
+            (UpstreamStates::new(), Registry::new(true), Timers::start().expect("timers"));
         let mail: Mail = Arc::new(Mutex::new((0..play.workers).map(|_| VecDeque::new()).collect()));
         let ended = Arc::new(Mutex::new(vec![false; play.workers]));
         shared.connect_workers(|| {
             let post = |worker: usize| {
                 let (mail, ended) = (mail.clone(), ended.clone());
-                let post: Post = Box::new(move |message| match ended.lock().expect("a flag")[worker] {
-                    true => Err(message),
-                    false => {
-                        mail.lock().expect("mail")[worker].push_back(message);
-                        Ok(())
-                    }
-                });
+                let post: SendToWorker =
+                    Box::new(move |message| match ended.lock().expect("a flag")[worker] {
+                        true => Err(message),
+                        false => {
+                            mail.lock().expect("mail")[worker].push_back(message);
+                            Ok(())
+                        }
+                    });
                 post
             };
             (0..play.workers).map(post).collect()
@@ -184,7 +187,8 @@ impl World {
             let upstream = table.get(&plan.upstreams[0], 0);
             let mut own: Vec<Rc<Pool>> = Vec::new();
             while own.len() < play.endpoints {
-                let pool = upstream.pick(&Wanted { avoid: &own, ..Wanted::default() }).expect("an endpoint");
+                let pool =
+                    upstream.pick(&PickHints { avoid: &own, ..PickHints::default() }).expect("an endpoint");
                 own.push(pool);
             }
             own.sort_by_key(|pool| pool.name().to_owned());
@@ -203,9 +207,9 @@ impl World {
             if let Some(kept) = pool.take(tollgate_net::now()) {
                 return Ok(kept);
             }
-            match pool.turn().await? {
-                Granted::Connection(free) => Ok(free),
-                Granted::Place(opening) => opening.connect(tollgate_net::ProxyHeader::Local).await,
+            match pool.wait_for_connection().await? {
+                Acquired::Connection(free) => Ok(free),
+                Acquired::Permit(opening) => opening.connect(tollgate_net::ProxyHeader::Local).await,
             }
         })
     }
@@ -259,7 +263,7 @@ impl World {
         if let Loss::Upstream(_) = loss {
             self.pools[worker].clear();
             let change = UpstreamChange { gone: self.plan.upstreams.clone(), ..UpstreamChange::default() };
-            return self.tables[worker].iter_mut().for_each(|table| table.change(1, &change));
+            return self.tables[worker].iter_mut().for_each(|table| table.apply_plan(1, &change));
         }
         self.ended.lock().expect("a flag")[worker] = true;
         for (state, wish) in self.states.iter_mut().zip(&self.play.requests) {

@@ -36,7 +36,7 @@ pub(crate) struct Outgoing<'a> {
 
 /// Returns whether a request to this endpoint may [come back](Outgoing::may_return) to the gateway.
 pub(crate) fn may_return(settings: &Settings, pool: &Pool) -> bool {
-    settings.forwarded.cdn_loop == CdnLoop::Always || pool.leads_to_itself()
+    settings.forwarded.cdn_loop == CdnLoop::Always || pool.loops_back()
 }
 
 /// Names that must be checked before they go on. The lines of a head without any of them are copied in one

@@ -7,7 +7,7 @@ use std::time::Instant;
 use tollgate_observe::Reason;
 use tollgate_plan::CdnLoop;
 use tollgate_policy::loops;
-use tollgate_upstream::{Outcome, Pool, Wanted};
+use tollgate_upstream::{Outcome, PickHints, Pool};
 
 use super::Forwarding;
 use super::retry::Failure;
@@ -28,13 +28,13 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     pub(super) fn begin(&mut self, now: Instant) -> Result<Rc<Pool>, Reason> {
         self.attempts.begin(now)?;
         let asker = Asker::new(self.scratch, &self.client.peer);
-        let wanted = Wanted { avoid: self.attempts.tried(), ..asker.wanted(self.upstream) };
+        let wanted = PickHints { avoid: self.attempts.tried(), ..asker.wanted(self.upstream) };
         let pool = self.upstream.pick(&wanted).ok_or(Reason::DestinationUnavailable)?;
         affinity::keep(self.scratch, self.upstream, &pool);
         self.scratch.ledger.endpoint = Some(pool.clone());
         self.scratch.ledger.connect = None;
         let always = self.settings.forwarded.cdn_loop == CdnLoop::Always;
-        if (pool.leads_to_itself() || always) && self.is_loop(always) {
+        if (pool.loops_back() || always) && self.is_loop(always) {
             return Err(Reason::LoopDetected);
         }
         Ok(pool)

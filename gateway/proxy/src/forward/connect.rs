@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_net::{Deadline, ProxyHeader};
 use tollgate_observe::Reason;
-use tollgate_upstream::{ConnectError, Granted, Outcome, Pool};
+use tollgate_upstream::{Acquired, ConnectError, Outcome, Pool};
 
 /// How long a request waits for a file descriptor, or for a connection to become free, before it is refused.
 /// Shortages come in bursts, and other connections close all the time.
@@ -80,8 +80,8 @@ pub(super) async fn connected<U: UpstreamSide>(
         deadline.set(now, bounds.due.within(now, None));
         let turn = unless_over(deadline, &mut gone, true, U::turn(pool)).await;
         let opening = match turn.map_err(|end| end.unwrap_or_else(|| over(Reason::QueueTimeout))) {
-            Ok(Granted::Place(opening)) => opening,
-            Ok(Granted::Connection(free)) => return Ok((free, None)),
+            Ok(Acquired::Permit(opening)) => opening,
+            Ok(Acquired::Connection(free)) => return Ok((free, None)),
             Err(reason) => return Err(Failure { blame: None, ..Failure::unconnected(reason) }),
         };
         let start = tollgate_net::now();

@@ -14,7 +14,7 @@ use std::time::Instant;
 use tollgate_http::h1::Length;
 use tollgate_observe::Reason;
 use tollgate_plan::Hedge;
-use tollgate_upstream::{Outcome, Pool, Wanted};
+use tollgate_upstream::{Outcome, PickHints, Pool};
 
 use super::Forwarding;
 use super::retry::{Again, Failure, Stake};
@@ -89,7 +89,8 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         };
         // A sticky cookie ties the session to one endpoint.
         let asker = || Asker::new(self.scratch, &self.client.peer);
-        let is_tied = || asker().sticky(self.upstream).is_some_and(|cookie| self.upstream.holds(cookie));
+        let is_tied =
+            || asker().sticky(self.upstream).is_some_and(|cookie| self.upstream.accepts_cookie(cookie));
         method
             && !self.upgrade
             && self.scratch.page().is_none()
@@ -134,7 +135,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
             if end.is_ok() {
                 let Stake { permit, place, .. } = stake;
                 if let Some(permit) = permit {
-                    permit.overtaken(now);
+                    permit.superseded(now);
                 }
                 // Its time so far is a lower bound of its latency.
                 if let Some(place) = place {
@@ -210,7 +211,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         let now = tollgate_net::now();
         let avoid: Vec<_> = self.attempts.tried().iter().chain([first]).cloned().collect();
         let asker = Asker::new(self.scratch, &self.client.peer);
-        let pool = self.upstream.pick(&Wanted { avoid: &avoid, ..asker.wanted(self.upstream) })?;
+        let pool = self.upstream.pick(&PickHints { avoid: &avoid, ..asker.wanted(self.upstream) })?;
         if avoid.iter().any(|avoided| Rc::ptr_eq(avoided, &pool)) {
             return None;
         }

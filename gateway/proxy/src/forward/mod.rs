@@ -146,7 +146,7 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
         return Ok(forwarding.refuse(Reason::ConnectRefused).await);
     }
     upstream.count_request(now);
-    let Some(_under_way) = upstream.state().begin_request() else {
+    let Some(_under_way) = upstream.state().try_begin_request() else {
         if forwarding.falls_back(Reason::RequestLimit, Again::Unsent) {
             return Err(FallBack);
         }

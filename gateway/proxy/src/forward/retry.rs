@@ -11,7 +11,7 @@ use tollgate_http::RequestHead;
 use tollgate_http::grpc::Code;
 use tollgate_observe::Reason;
 use tollgate_plan::{Priority, Retry, RetryOn, Route};
-use tollgate_upstream::{AdaptivePermit, BreakerPermit, Outcome, Pool, UnderWay, Upstream};
+use tollgate_upstream::{AdaptivePermit, BreakerPermit, InFlightGuard, Outcome, Pool, Upstream};
 
 use crate::grpc::Patience;
 use crate::total::Total;
@@ -66,7 +66,7 @@ struct TriedAgain {
     /// Endpoints that were tried without success.
     tried: Vec<Rc<Pool>>,
     /// Counts the current attempt as a retry in progress.
-    under_way: Option<UnderWay>,
+    under_way: Option<InFlightGuard>,
     /// The wait before it starts.
     wait: Duration,
 }
@@ -79,7 +79,7 @@ pub(super) struct Stake {
     /// The adaptive limit's permit.
     pub place: Option<AdaptivePermit>,
     /// Counts it as a retry in progress, if it is not the first.
-    under_way: Option<UnderWay>,
+    under_way: Option<InFlightGuard>,
 }
 
 impl<'a> Attempts<'a> {
@@ -122,8 +122,8 @@ impl<'a> Attempts<'a> {
     /// If the breaker or the adaptive limit refuses it.
     pub fn begin(&mut self, now: Instant) -> Result<(), Reason> {
         // The breaker comes last, because it counts each refusal and each probe.
-        let place = self.upstream.enter(self.priority, now).map_err(|_| Reason::AdaptiveLimit)?;
-        self.permit = self.upstream.admit(now).map_err(|_| Reason::CircuitOpen)?;
+        let place = self.upstream.acquire_adaptive(self.priority, now).map_err(|_| Reason::AdaptiveLimit)?;
+        self.permit = self.upstream.acquire_breaker(now).map_err(|_| Reason::CircuitOpen)?;
         self.place = place;
         self.made = self.made.saturating_add(1);
         Ok(())
@@ -140,14 +140,14 @@ impl<'a> Attempts<'a> {
         let Self { upstream, priority, .. } = *self;
         if self.is_last()
             || !self.total.leaves(now, Duration::ZERO)
-            || !upstream.would_admit(now)
-            || !upstream.has_room(priority)
+            || !upstream.breaker_would_admit(now)
+            || !upstream.has_adaptive_capacity(priority)
         {
             return None;
         }
-        let place = upstream.enter(priority, now).ok()?;
-        let permit = self.upstream.admit(now).ok()?;
-        let under_way = Some(self.upstream.begin_hedge(self.rules, now)?);
+        let place = upstream.acquire_adaptive(priority, now).ok()?;
+        let permit = self.upstream.acquire_breaker(now).ok()?;
+        let under_way = Some(self.upstream.try_begin_hedge(self.rules, now)?);
         self.made = self.made.saturating_add(1);
         Some(Stake { permit, place, under_way })
     }
@@ -283,13 +283,16 @@ impl<'a> Attempts<'a> {
         }
         let now = tollgate_net::now();
         let again = self.again.get_or_insert_default();
-        again.wait = backoff(rules, made, |most| upstream.draw(most));
-        if !total.leaves(now, again.wait) || !upstream.would_admit(now) || !upstream.has_room(priority) {
+        again.wait = backoff(rules, made, |most| upstream.random_delay(most));
+        if !total.leaves(now, again.wait)
+            || !upstream.breaker_would_admit(now)
+            || !upstream.has_adaptive_capacity(priority)
+        {
             return false;
         }
         // A request has at most one retry in progress, and the previous one is over.
         again.under_way = None;
-        again.under_way = upstream.begin_retry(rules, now);
+        again.under_way = upstream.try_begin_retry(rules, now);
         again.under_way.is_some()
     }
 }

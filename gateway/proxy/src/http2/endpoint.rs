@@ -1,7 +1,7 @@
 //! A stream of a connection to an endpoint as the [endpoint's side](crate::upstream_side) of an exchange.
 //!
 //! [`EndpointStream`] sends a request through the `h2` crate and reads the response. It translates between
-//! that crate's types and HTTP/1 lines. It occupies a [`Place`] on a shared connection, which also reports
+//! that crate's types and HTTP/1 lines. It occupies a [`StreamPermit`] on a shared connection, which also reports
 //! what `h2` does not: malformed responses and dropped trailer fields.
 
 use std::collections::VecDeque;
@@ -21,8 +21,8 @@ use tollgate_http::h2::{decode_response, decode_switched, decode_trailers};
 use tollgate_http::{HeadError, HeadLimits, Method, ResponseHead, websocket};
 use tollgate_net::ProxyHeader;
 use tollgate_observe::Reason;
-use tollgate_upstream::http2::{Joined, Place};
-use tollgate_upstream::{ConnectError, Granted, Pool};
+use tollgate_upstream::http2::{OpeningWaiter, StreamPermit};
+use tollgate_upstream::{Acquired, ConnectError, Pool};
 
 use super::fields::{self, Switch};
 use super::outlet::{Outlet, gone};
@@ -56,7 +56,7 @@ pub(crate) struct EndpointStream {
     /// The limits on its heads and trailers.
     limits: HeadLimits,
     // Dropped after the stream, so that the next request finds the place free.
-    place: Place,
+    place: StreamPermit,
 }
 
 /// How the request ends.
@@ -71,7 +71,7 @@ enum End {
 }
 
 impl EndpointStream {
-    fn new(place: Place) -> Self {
+    fn new(place: StreamPermit) -> Self {
         Self {
             response: None,
             body: None,
@@ -168,20 +168,20 @@ fn no_head(error: &h2::Error) -> NoHead {
 
 impl UpstreamSide for EndpointStream {
     const APART: bool = true;
-    type Opening = Joined;
+    type ConnectPermit = OpeningWaiter;
 
     fn take(pool: &Rc<Pool>, now: Instant) -> Option<Self> {
-        pool.take_place(now).map(Self::new)
+        pool.take_stream(now).map(Self::new)
     }
 
-    async fn turn(pool: &Rc<Pool>) -> Result<Granted<Self, Joined>, ConnectError> {
-        Ok(match pool.place_turn().await? {
-            Granted::Connection(place) => Granted::Connection(Self::new(place)),
-            Granted::Place(opening) => Granted::Place(opening),
+    async fn turn(pool: &Rc<Pool>) -> Result<Acquired<Self, OpeningWaiter>, ConnectError> {
+        Ok(match pool.wait_for_stream().await? {
+            Acquired::Connection(place) => Acquired::Connection(Self::new(place)),
+            Acquired::Permit(opening) => Acquired::Permit(opening),
         })
     }
 
-    async fn open(opening: Joined, _: ProxyHeader) -> Result<Option<Self>, ConnectError> {
+    async fn open(opening: OpeningWaiter, _: ProxyHeader) -> Result<Option<Self>, ConnectError> {
         Ok(opening.connect().await?.map(Self::new))
     }
 
@@ -306,7 +306,7 @@ impl UpstreamSide for EndpointStream {
     }
 
     fn timed_out(&self) {
-        self.place.suspect(self.sent);
+        self.place.on_timeout(self.sent);
     }
 
     fn done(self, _: bool, _: Instant) {}
@@ -388,7 +388,7 @@ impl Drop for EndpointStream {
         let answered = self.body.as_ref().is_some_and(RecvStream::is_end_stream);
         // The library resets a stream that has not ended.
         if self.outlet.is_some() && !(answered && matches!(self.end, End::Sent)) {
-            self.place.given_up();
+            self.place.count_cancelled();
         }
     }
 }

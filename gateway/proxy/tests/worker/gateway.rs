@@ -82,7 +82,7 @@ impl Gateway {
             let sockets = vec![(DoorId(0), SocketAddr::from(([127, 0, 0, 1], 0)).into(), listener.into())];
             mailbox.send(Control::Listen(sockets, None)).expect("a mailbox");
         }
-        let shared = tollgate_upstream::Shared::new();
+        let shared = tollgate_upstream::UpstreamStates::new();
         before(address, &mailboxes);
         let mut threads = Vec::new();
         for (id, control) in inboxes.into_iter().enumerate() {

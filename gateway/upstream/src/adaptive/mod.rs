@@ -1,8 +1,8 @@
 //! The adaptive limit of concurrent requests of an upstream, common to all workers.
 //!
 //! [`Adaptive`] is the shared state, [`WorkerAdaptive`] one worker's access to it. The proxy calls
-//! [`Upstream::enter`] before an attempt and reports its latency through [`AdaptivePermit`]. [`gradient`]
-//! computes the limit.
+//! [`Upstream::acquire_adaptive`] before an attempt and reports its latency through [`AdaptivePermit`].
+//! [`gradient`] computes the limit.
 
 mod gradient;
 
@@ -13,17 +13,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tollgate_observe::{AdaptiveStatus, Slot, WorkerStats};
-use tollgate_plan::{Adaptive as Rules, Priority};
+use tollgate_plan::{Adaptive as AdaptiveRules, Priority};
 
-use self::gradient::{Gradient, Seen};
+use self::gradient::{Gradient, Measurements};
 use crate::{Upstream, UpstreamState};
 
 /// The number of priorities.
 const PRIORITIES: usize = 3;
 /// Upper bound of a worker's reports per interval.
-const TELLS: u32 = 4;
+const REPORTS_PER_INTERVAL: u32 = 4;
 /// How long after a request of some priority a part of the limit stays reserved for that priority.
-const KEPT: Duration = Duration::from_secs(10);
+const RESERVED_FOR: Duration = Duration::from_secs(10);
 
 /// State of an upstream's adaptive limit that all workers share.
 ///
@@ -32,16 +32,16 @@ const KEPT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Adaptive {
     start: Instant,
-    load: Load,
-    gate: Gate,
+    counts: InFlightCounts,
+    admission: AdmissionLimits,
     /// `None` if the limit is off.
-    inner: Mutex<Option<Inner>>,
+    inner: Mutex<Option<LimitState>>,
 }
 
 /// Counts that every request changes, on their own cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Load {
+struct InFlightCounts {
     in_flight: AtomicU32,
     /// Highest `in_flight` of the interval.
     peak: AtomicU32,
@@ -50,7 +50,7 @@ struct Load {
 /// Values that every request reads and that rarely change.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Gate {
+struct AdmissionLimits {
     /// The limit for each priority, the lowest priority first.
     allowed: [AtomicU32; PRIORITIES],
     /// Up to this many requests in flight count as no load.
@@ -59,19 +59,19 @@ struct Gate {
     clip: AtomicU64,
     /// Number of the current period. During a period with an odd number, at most `min` requests were in
     /// flight at any time: it is calm.
-    stretch: AtomicU32,
+    calm_period: AtomicU32,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct LimitState {
     gradient: Gradient,
     /// When a worker last reported a request of each priority.
     wanted: [Option<Duration>; PRIORITIES],
 }
 
-impl Load {
+impl InFlightCounts {
     /// Counts a request if `in_flight` stays within `limit`. Returns the new `in_flight`.
-    fn take(&self, limit: u32) -> Option<u32> {
+    fn try_acquire(&self, limit: u32) -> Option<u32> {
         let taken = self
             .in_flight
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < limit).then_some(count + 1));
@@ -79,7 +79,7 @@ impl Load {
     }
 
     /// Counts a request regardless of the limit. Returns the new `in_flight`.
-    fn take_anyway(&self) -> u32 {
+    fn acquire(&self) -> u32 {
         self.reached(self.in_flight.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
@@ -90,29 +90,30 @@ impl Load {
         count
     }
 
-    fn give_back(&self) {
+    fn release(&self) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Gate {
+impl AdmissionLimits {
     /// Updates the period after a request began and `in_flight` requests are in flight. Returns the period's
     /// number if it is calm.
-    fn enter(&self, in_flight: u32) -> Option<u32> {
+    fn update_period(&self, in_flight: u32) -> Option<u32> {
         let calm = in_flight <= self.min.load(Ordering::Relaxed);
-        let stretch = self.stretch.load(Ordering::Relaxed);
-        if is_calm(stretch) == calm {
-            return calm.then_some(stretch);
+        let calm_period = self.calm_period.load(Ordering::Relaxed);
+        if is_calm(calm_period) == calm {
+            return calm.then_some(calm_period);
         }
-        let next = stretch.wrapping_add(1);
-        let turned = self.stretch.compare_exchange(stretch, next, Ordering::Relaxed, Ordering::Relaxed);
+        let next = calm_period.wrapping_add(1);
+        let turned =
+            self.calm_period.compare_exchange(calm_period, next, Ordering::Relaxed, Ordering::Relaxed);
         let now = turned.map_or_else(|other| other, |_| next);
         (calm && is_calm(now)).then_some(now)
     }
 }
 
-fn is_calm(stretch: u32) -> bool {
-    stretch % 2 == 1
+fn is_calm(calm_period: u32) -> bool {
+    calm_period % 2 == 1
 }
 
 /// Computes the limit for each priority. A tenth is reserved for each higher priority that was recently
@@ -127,21 +128,26 @@ fn allowed(limit: u32, wanted: [bool; PRIORITIES]) -> [u32; PRIORITIES] {
 
 impl Adaptive {
     pub fn new(start: Instant) -> Self {
-        Self { start, load: Load::default(), gate: Gate::default(), inner: Mutex::default() }
+        Self {
+            start,
+            counts: InFlightCounts::default(),
+            admission: AdmissionLimits::default(),
+            inner: Mutex::default(),
+        }
     }
 
     /// Adopts the rules of a plan.
-    fn change(&self, rules: Option<&Rules>) {
+    fn apply_rules(&self, rules: Option<&AdaptiveRules>) {
         let mut inner = self.lock();
         match (&mut *inner, rules) {
             (_, None) => *inner = None,
-            (Some(inner), Some(rules)) => inner.gradient.change(rules),
+            (Some(inner), Some(rules)) => inner.gradient.set_rules(rules),
             (none, Some(rules)) => {
-                *none = Some(Inner { gradient: Gradient::new(rules), wanted: Default::default() });
+                *none = Some(LimitState { gradient: Gradient::new(rules), wanted: Default::default() });
             }
         }
         if let (Some(inner), Some(rules)) = (&*inner, rules) {
-            self.gate.min.store(rules.min, Ordering::Relaxed);
+            self.admission.min.store(rules.min, Ordering::Relaxed);
             self.publish(inner, self.since_start(tollgate_net::now()));
         }
     }
@@ -151,7 +157,7 @@ impl Adaptive {
     }
 
     /// Adds the measurements of a worker.
-    fn tell(&self, now: Duration, seen: Seen, wanted: [bool; PRIORITIES]) {
+    fn report(&self, now: Duration, measured: Measurements, wanted: [bool; PRIORITIES]) {
         let mut inner = self.lock();
         let Some(inner) = &mut *inner else { return };
         for (last, wanted) in inner.wanted.iter_mut().zip(wanted) {
@@ -159,24 +165,24 @@ impl Adaptive {
                 *last = Some(now);
             }
         }
-        let load = &self.load;
-        if inner.gradient.see(now, load.peak.load(Ordering::Relaxed), seen) {
+        let load = &self.counts;
+        if inner.gradient.add(now, load.peak.load(Ordering::Relaxed), measured) {
             load.peak.store(load.in_flight.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         self.publish(inner, now);
     }
 
-    fn publish(&self, inner: &Inner, now: Duration) {
-        let lately = |at: Duration| now.saturating_sub(at) < KEPT;
+    fn publish(&self, inner: &LimitState, now: Duration) {
+        let lately = |at: Duration| now.saturating_sub(at) < RESERVED_FOR;
         let wanted = inner.wanted.map(|at| at.is_some_and(lately));
         let limits = allowed(inner.gradient.limit(), wanted);
-        for (limit, new) in self.gate.allowed.iter().zip(limits) {
+        for (limit, new) in self.admission.allowed.iter().zip(limits) {
             // Only if it differs, because other workers read this cache line.
             if limit.load(Ordering::Relaxed) != new {
                 limit.store(new, Ordering::Relaxed);
             }
         }
-        let (clip, new) = (&self.gate.clip, inner.gradient.clip());
+        let (clip, new) = (&self.admission.clip, inner.gradient.clip());
         if clip.load(Ordering::Relaxed) != new {
             clip.store(new, Ordering::Relaxed);
         }
@@ -186,11 +192,11 @@ impl Adaptive {
     pub fn status(&self) -> Option<AdaptiveStatus> {
         let inner = self.lock();
         let gradient = &inner.as_ref()?.gradient;
-        let in_flight = self.load.in_flight.load(Ordering::Relaxed);
-        Some(AdaptiveStatus { limit: gradient.limit(), in_flight, base: gradient.base() })
+        let in_flight = self.counts.in_flight.load(Ordering::Relaxed);
+        Some(AdaptiveStatus { limit: gradient.limit(), in_flight, base: gradient.base_latency() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Inner>> {
+    fn lock(&self) -> MutexGuard<'_, Option<LimitState>> {
         // A panic under the lock cannot leave the value half changed.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -205,7 +211,7 @@ pub(crate) struct WorkerAdaptive {
     /// Time between two reports.
     pause: Duration,
     /// Measurements that were not reported yet.
-    seen: Cell<Seen>,
+    measured: Cell<Measurements>,
     wanted: Cell<[bool; PRIORITIES]>,
     /// When the next report is due, since the start.
     due: Cell<Duration>,
@@ -215,19 +221,19 @@ impl WorkerAdaptive {
     /// Creates the access if the upstream has an adaptive limit. Applies the rules to the shared state either
     /// way.
     pub fn new(
-        rules: Option<&Rules>,
+        rules: Option<&AdaptiveRules>,
         shared: &Arc<UpstreamState>,
         stats: &Arc<WorkerStats>,
         slot: Slot,
     ) -> Option<Rc<Self>> {
-        shared.adaptive.change(rules);
+        shared.adaptive.apply_rules(rules);
         rules.map(|rules| {
             Rc::new(Self {
                 shared: shared.clone(),
                 stats: stats.clone(),
                 slot,
-                pause: rules.interval / TELLS,
-                seen: Cell::default(),
+                pause: rules.interval / REPORTS_PER_INTERVAL,
+                measured: Cell::default(),
                 wanted: Cell::default(),
                 due: Cell::default(),
             })
@@ -236,45 +242,46 @@ impl WorkerAdaptive {
 
     /// Admits or rejects a request. A rejection is counted.
     fn enter(self: &Rc<Self>, priority: Priority, now: Instant) -> Option<AdaptivePermit> {
-        let Adaptive { load, gate, .. } = &self.shared.adaptive;
+        let Adaptive { counts: load, admission, .. } = &self.shared.adaptive;
         let rank = priority as usize;
         let mut wanted = self.wanted.get();
         wanted[rank] = true;
         self.wanted.set(wanted);
-        let Some(in_flight) = load.take(gate.allowed[rank].load(Ordering::Relaxed)) else {
+        let Some(in_flight) = load.try_acquire(admission.allowed[rank].load(Ordering::Relaxed)) else {
             self.stats.upstream_shed(self.slot, rank);
-            self.saw(now, |_| {});
+            self.record(now, |_| {});
             return None;
         };
-        let stretch = gate.enter(in_flight);
-        Some(AdaptivePermit { hand: self.clone(), began: now, stretch, counted: true })
+        let calm_period = admission.update_period(in_flight);
+        Some(AdaptivePermit { access: self.clone(), began: now, calm_period, counted: true })
     }
 
     /// Records a measurement, and reports all measurements if a report is due.
-    fn saw(&self, now: Instant, note: impl FnOnce(&mut Seen)) {
-        let mut seen = self.seen.get();
-        note(&mut seen);
+    fn record(&self, now: Instant, note: impl FnOnce(&mut Measurements)) {
+        let mut measured = self.measured.get();
+        note(&mut measured);
         let now = self.shared.adaptive.since_start(now);
         if now >= self.due.get() {
             self.due.set(now + self.pause);
-            self.shared.adaptive.tell(now, std::mem::take(&mut seen), self.wanted.take());
+            self.shared.adaptive.report(now, std::mem::take(&mut measured), self.wanted.take());
         }
-        self.seen.set(seen);
+        self.measured.set(measured);
     }
 
-    fn answered(&self, took: Duration, stretch: Option<u32>, now: Instant) {
-        let gate = &self.shared.adaptive.gate;
+    fn record_latency(&self, took: Duration, calm_period: Option<u32>, now: Instant) {
+        let admission = &self.shared.adaptive.admission;
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        let micros = micros.min(gate.clip.load(Ordering::Relaxed));
+        let micros = micros.min(admission.clip.load(Ordering::Relaxed));
         // Counts as calm only if the period is still the one in which the request began.
-        let stretch = stretch.filter(|stretch| gate.stretch.load(Ordering::Relaxed) == *stretch);
-        self.saw(now, |seen| {
-            seen.all.add(micros);
-            if let Some(stretch) = stretch {
-                if seen.stretch != stretch {
-                    (seen.stretch, seen.calm) = (stretch, Default::default());
+        let calm_period =
+            calm_period.filter(|calm_period| admission.calm_period.load(Ordering::Relaxed) == *calm_period);
+        self.record(now, |measured| {
+            measured.all.add(micros);
+            if let Some(calm_period) = calm_period {
+                if measured.calm_period != calm_period {
+                    (measured.calm_period, measured.calm) = (calm_period, Default::default());
                 }
-                seen.calm.add(micros);
+                measured.calm.add(micros);
             }
         });
     }
@@ -286,7 +293,11 @@ impl Upstream {
     /// # Errors
     /// Returns [`AdaptiveFull`] if the limit for this priority is reached. The rejection is counted.
     #[inline]
-    pub fn enter(&self, priority: Priority, now: Instant) -> Result<Option<AdaptivePermit>, AdaptiveFull> {
+    pub fn acquire_adaptive(
+        &self,
+        priority: Priority,
+        now: Instant,
+    ) -> Result<Option<AdaptivePermit>, AdaptiveFull> {
         match &self.adaptive {
             None => Ok(None),
             Some(adaptive) => adaptive.enter(priority, now).map(Some).ok_or(AdaptiveFull),
@@ -295,10 +306,10 @@ impl Upstream {
 
     /// Whether an attempt that starts now would be admitted. Changes nothing.
     #[must_use]
-    pub fn has_room(&self, priority: Priority) -> bool {
+    pub fn has_adaptive_capacity(&self, priority: Priority) -> bool {
         self.adaptive.as_ref().is_none_or(|adaptive| {
-            let Adaptive { load, gate, .. } = &adaptive.shared.adaptive;
-            let limit = gate.allowed[priority as usize].load(Ordering::Relaxed);
+            let Adaptive { counts: load, admission, .. } = &adaptive.shared.adaptive;
+            let limit = admission.allowed[priority as usize].load(Ordering::Relaxed);
             load.in_flight.load(Ordering::Relaxed) < limit
         })
     }
@@ -312,10 +323,10 @@ pub struct AdaptiveFull;
 /// speed. If it is dropped without a result, it adds no measurement.
 #[derive(Debug)]
 pub struct AdaptivePermit {
-    hand: Rc<WorkerAdaptive>,
+    access: Rc<WorkerAdaptive>,
     /// When the upstream could begin to work on the attempt.
     began: Instant,
-    stretch: Option<u32>,
+    calm_period: Option<u32>,
     counted: bool,
 }
 
@@ -329,17 +340,17 @@ impl AdaptivePermit {
     /// counts neither as load nor as latency.
     pub fn suspend(&mut self) {
         if std::mem::take(&mut self.counted) {
-            self.hand.shared.adaptive.load.give_back();
+            self.access.shared.adaptive.counts.release();
         }
     }
 
     /// Reports that the whole request was sent. From now on the attempt counts again, even above the limit.
     pub fn resume(&mut self, now: Instant) {
         if !self.counted {
-            let Adaptive { load, gate, .. } = &self.hand.shared.adaptive;
+            let Adaptive { counts: load, admission, .. } = &self.access.shared.adaptive;
             self.counted = true;
             self.began = now;
-            self.stretch = gate.enter(load.take_anyway());
+            self.calm_period = admission.update_period(load.acquire());
         }
     }
 
@@ -347,7 +358,7 @@ impl AdaptivePermit {
     pub fn done(mut self, now: Instant) {
         if self.counted {
             self.suspend();
-            self.hand.answered(now.saturating_duration_since(self.began), self.stretch, now);
+            self.access.record_latency(now.saturating_duration_since(self.began), self.calm_period, now);
         }
     }
 }

@@ -1,20 +1,20 @@
 use tollgate_observe::Registry;
 
 use super::*;
-use crate::Shared;
+use crate::UpstreamStates;
 
 /// Two workers' accesses to the same limit.
-fn hands(rules: &Rules) -> (Arc<UpstreamState>, [Rc<WorkerAdaptive>; 2]) {
+fn hands(rules: &AdaptiveRules) -> (Arc<UpstreamState>, [Rc<WorkerAdaptive>; 2]) {
     let registry = Registry::new(true);
     let slot = registry.upstream_slot("u");
-    let state = Shared::new().upstream("u");
+    let state = UpstreamStates::new().upstream("u");
     let hands = [(); 2]
         .map(|()| WorkerAdaptive::new(Some(rules), &state, &registry.worker(), slot).expect("it is on"));
     (state, hands)
 }
 
-fn rules(min: u32, max: u32) -> Rules {
-    Rules { min, max, ..Rules::default() }
+fn rules(min: u32, max: u32) -> AdaptiveRules {
+    AdaptiveRules { min, max, ..AdaptiveRules::default() }
 }
 
 #[test]
@@ -35,17 +35,17 @@ fn it_is_exact_over_all_workers() {
 
 #[test]
 fn threads_never_exceed_it() {
-    let state = Shared::new().upstream("u");
-    let load = &state.adaptive.load;
+    let state = UpstreamStates::new().upstream("u");
+    let load = &state.adaptive.counts;
     let most = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
                 for _ in 0..5_000 {
-                    if let Some(count) = load.take(3) {
+                    if let Some(count) = load.try_acquire(3) {
                         most.fetch_max(count, Ordering::SeqCst);
                         std::thread::yield_now();
-                        load.give_back();
+                        load.release();
                     }
                 }
             });
@@ -85,12 +85,12 @@ fn low_priority_is_let_go_first_once_others_ask() {
 
 #[test]
 fn calm_ends_with_one_too_many_and_begins_with_few() {
-    let gate = Gate { min: AtomicU32::new(2), ..Gate::default() };
-    let first = gate.enter(1).expect("calm");
-    assert_eq!(gate.enter(2), Some(first));
-    assert_eq!((gate.enter(3), gate.enter(4)), (None, None));
-    let second = gate.enter(2).expect("calm again");
-    assert!(second != first && gate.enter(1) == Some(second));
+    let admission = AdmissionLimits { min: AtomicU32::new(2), ..AdmissionLimits::default() };
+    let first = admission.update_period(1).expect("calm");
+    assert_eq!(admission.update_period(2), Some(first));
+    assert_eq!((admission.update_period(3), admission.update_period(4)), (None, None));
+    let second = admission.update_period(2).expect("calm again");
+    assert!(second != first && admission.update_period(1) == Some(second));
 }
 
 #[test]
@@ -112,12 +112,12 @@ fn what_a_slow_client_takes_counts_for_nothing() {
     let mut permit = one.enter(Priority::Normal, now).expect("a place");
     permit.sending(sent);
     permit.done(sent + Duration::from_millis(7));
-    assert_eq!(one.seen.get().all.micros, 7_000);
+    assert_eq!(one.measured.get().all.micros, 7_000);
     let mut never_sent = one.enter(Priority::Normal, now).expect("a place");
     never_sent.suspend();
     never_sent.done(sent + Duration::from_secs(9));
     drop(one.enter(Priority::Normal, now));
-    assert_eq!((one.seen.get().all.count, in_flight()), (1, 0));
+    assert_eq!((one.measured.get().all.count, in_flight()), (1, 0));
 }
 
 #[test]
@@ -127,5 +127,5 @@ fn a_plan_without_it_switches_it_off() {
     assert!(WorkerAdaptive::new(None, &state, &one.stats, one.slot).is_none());
     assert_eq!(state.adaptive.status(), None);
     permit.done(tollgate_net::now());
-    assert_eq!(state.adaptive.load.in_flight.load(Ordering::Relaxed), 0);
+    assert_eq!(state.adaptive.counts.in_flight.load(Ordering::Relaxed), 0);
 }

@@ -6,20 +6,20 @@ use std::sync::Arc;
 use fastrand::Rng;
 
 use super::hash::mix;
-use super::maglev::{Maglev, Tables};
+use super::maglev::{Maglev, MaglevTables};
 use super::round_robin::RoundRobin;
 use super::weighted::Weighted;
-use super::{Rule, Standing, Wish};
+use super::{EndpointInput, PickRequest, Rule};
 
-/// A member's full share, in the unit of [`Standing::readiness`].
-pub(super) const FULL: u64 = 1_000;
+/// A member's full share, in the unit of [`EndpointInput::readiness`].
+pub(super) const FULL_SHARE: u64 = 1_000;
 
 /// Endpoints of one priority that are all in the gateway's own zone, or all outside it. Members are indices
 /// of the upstream's endpoints.
 #[derive(Debug)]
 pub(super) struct Group {
     /// Their priority, and whether they are in the gateway's own zone.
-    place: (u8, bool),
+    priority_and_zone: (u8, bool),
     /// The endpoints that take requests now.
     members: Vec<usize>,
     turns: RoundRobin,
@@ -32,22 +32,22 @@ enum Choice {
     Random(Weighted),
     LeastOfTwo(Weighted),
     LeastOfAll,
-    Hash(Ring),
+    Hash(HashMembers),
 }
 
 /// The members for hashing: every one with a weight, healthy or not.
 #[derive(Debug)]
-struct Ring {
+struct HashMembers {
     table: Arc<Maglev>,
     /// In the table's order.
-    members: Vec<RingMember>,
+    members: Vec<HashMember>,
 }
 
 #[derive(Debug)]
-struct RingMember {
+struct HashMember {
     index: usize,
     key: u64,
-    /// The part of its share that it takes, of [`FULL`].
+    /// The part of its share that it takes, of [`FULL_SHARE`].
     takes: u64,
 }
 
@@ -56,15 +56,15 @@ impl Group {
     /// in a panic. `credit` is each endpoint's credit in the round robin.
     pub(super) fn new(
         rule: Rule,
-        endpoints: &[Standing],
+        endpoints: &[EndpointInput],
         place: (u8, bool),
         panic: bool,
         credit: &[i64],
-        tables: &Tables,
+        tables: &MaglevTables,
     ) -> Self {
         let belongs = |at: &usize| {
             let endpoint = &endpoints[*at];
-            endpoint.weight > 0 && (endpoint.priority, endpoint.near) == place
+            endpoint.weight > 0 && (endpoint.priority, endpoint.own_zone) == place
         };
         let all: Vec<usize> = (0..endpoints.len()).filter(belongs).collect();
         let takes = |at: usize| if panic || endpoints[at].available { endpoints[at].readiness } else { 0 };
@@ -76,19 +76,19 @@ impl Group {
             Rule::Random => Choice::Random(Weighted::new(&weights)),
             Rule::LeastOfTwo => Choice::LeastOfTwo(Weighted::new(&weights)),
             Rule::LeastOfAll => Choice::LeastOfAll,
-            Rule::Hash => Choice::Hash(Ring::new(endpoints, all, takes, tables)),
+            Rule::Hash => Choice::Hash(HashMembers::new(endpoints, all, takes, tables)),
         };
         let credit = members.iter().map(|at| credit.get(*at).copied().unwrap_or(0)).collect();
-        Self { place, turns: RoundRobin::resume(weights, credit), members, choice }
+        Self { priority_and_zone: place, turns: RoundRobin::resume(weights, credit), members, choice }
     }
 
     /// Advances the round robin to this worker's starting point.
-    pub(super) fn begin_apart(&mut self, worker: usize, workers: usize) {
-        self.turns.begin_apart(worker, workers);
+    pub(super) fn offset_start(&mut self, worker: usize, workers: usize) {
+        self.turns.offset_start(worker, workers);
     }
 
-    pub(super) fn place(&self) -> (u8, bool) {
-        self.place
+    pub(super) fn priority_and_zone(&self) -> (u8, bool) {
+        self.priority_and_zone
     }
 
     /// Returns the endpoints that take requests now.
@@ -114,20 +114,20 @@ impl Group {
 
     /// Returns the endpoint for a request. `None` if no member takes requests, or if the request avoids all
     /// of them.
-    pub(super) fn pick(&self, wish: &Wish<'_>, rng: &RefCell<Rng>) -> Option<usize> {
-        let fits = |at: usize| wish.avoid.is_none_or(|avoid| !avoid(self.members[at]));
+    pub(super) fn pick(&self, request: &PickRequest<'_>, rng: &RefCell<Rng>) -> Option<usize> {
+        let fits = |at: usize| request.avoid.is_none_or(|avoid| !avoid(self.members[at]));
         // Load is relative to weight; the products avoid a division.
         let busier = |one: usize, other: usize| {
-            let busy = |at: usize| u128::from((wish.load)(self.members[at]));
+            let busy = |at: usize| u128::from((request.load)(self.members[at]));
             let weight = |at: usize| u128::from(self.turns.weights()[at]);
             busy(one) * weight(other) > busy(other) * weight(one)
         };
         let chosen = match &self.choice {
             Choice::Turns => None,
-            Choice::Random(weighted) => weighted.any(&mut rng.borrow_mut()).filter(|at| fits(*at)),
+            Choice::Random(weighted) => weighted.random(&mut rng.borrow_mut()).filter(|at| fits(*at)),
             // A random pair by weight, so that idle members get their shares, and not only the heaviest.
             Choice::LeastOfTwo(weighted) => {
-                let drawn = weighted.two(&mut rng.borrow_mut()).map(|(first, second)| {
+                let drawn = weighted.random_pair(&mut rng.borrow_mut()).map(|(first, second)| {
                     match second.filter(|at| fits(*at)) {
                         Some(second) if !fits(first) || busier(first, second) => second,
                         _ => first,
@@ -145,9 +145,9 @@ impl Group {
                 // Members that are equally loaded take turns.
                 least.and_then(|least| self.turns.pick_of(|at| fits(at) && !busier(at, least)))
             }
-            Choice::Hash(ring) => {
-                let avoids = |index| wish.avoid.is_some_and(|avoid| avoid(index));
-                if let Some(index) = wish.hash.and_then(|hash| ring.pick(hash, avoids)) {
+            Choice::Hash(members_by_hash) => {
+                let avoids = |index| request.avoid.is_some_and(|avoid| avoid(index));
+                if let Some(index) = request.hash.and_then(|hash| members_by_hash.pick(hash, avoids)) {
                     return Some(index);
                 }
                 None
@@ -157,31 +157,31 @@ impl Group {
     }
 }
 
-impl Ring {
+impl HashMembers {
     fn new(
-        endpoints: &[Standing],
+        endpoints: &[EndpointInput],
         mut all: Vec<usize>,
         takes: impl Fn(usize) -> u64,
-        tables: &Tables,
+        tables: &MaglevTables,
     ) -> Self {
         all.sort_by_key(|at| (endpoints[*at].key, endpoints[*at].weight));
         let table = all.iter().map(|at| (endpoints[*at].key, u64::from(endpoints[*at].weight))).collect();
         // If all members are in slow start, no key must be rejected by all of them for good.
         let most = all.iter().map(|at| takes(*at)).max().unwrap_or(0).max(1);
-        let member = |index: &usize| RingMember {
+        let member = |index: &usize| HashMember {
             index: *index,
             key: endpoints[*index].key,
-            takes: takes(*index) * FULL / most,
+            takes: takes(*index) * FULL_SHARE / most,
         };
         Self { table: tables.get(table), members: all.iter().map(member).collect() }
     }
 
     /// Returns the first member, in the order of the hash's preference, that takes the hash.
     fn pick(&self, hash: u64, avoids: impl Fn(usize) -> bool) -> Option<usize> {
-        let fits = |member: &RingMember| {
+        let fits = |member: &HashMember| {
             // In slow start a member takes some of its keys. As readiness grows, it keeps those and takes
             // more.
-            let begun = member.takes == FULL || mix(hash ^ member.key) % FULL < member.takes;
+            let begun = member.takes == FULL_SHARE || mix(hash ^ member.key) % FULL_SHARE < member.takes;
             begun && member.takes > 0 && !avoids(member.index)
         };
         // Without this check, the search would visit every place of the table.

@@ -3,7 +3,7 @@
 use tollgate_plan::Percent;
 
 /// The full share of the requests.
-pub(super) const WHOLE: u64 = 10_000;
+pub(super) const FULL: u64 = 10_000;
 /// Factor, in percent, by which a level may exceed its share of healthy weight: a level that is 72 % healthy
 /// still takes all requests. This is Envoy's overprovisioning factor.
 const OVERPROVISIONING: u64 = 140;
@@ -16,10 +16,10 @@ pub(super) struct Weight {
 }
 
 impl Weight {
-    /// Returns the available share, of [`WHOLE`].
+    /// Returns the available share, of [`FULL`].
     fn share(self) -> u64 {
         // Rounded up: one healthy endpoint makes a share, however light it is.
-        if self.total == 0 { 0 } else { scaled(self.available, WHOLE, self.total).max(self.available.min(1)) }
+        if self.total == 0 { 0 } else { scaled(self.available, FULL, self.total).max(self.available.min(1)) }
     }
 
     fn and(self, other: Self) -> Self {
@@ -27,26 +27,27 @@ impl Weight {
     }
 }
 
-/// The endpoints of one priority: `near` ones in the gateway's own zone, and `far` ones in other zones.
+/// The endpoints of one priority: `own_zone` ones in the gateway's own zone, and `other_zones` ones in other
+/// zones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Level {
-    pub near: Weight,
-    pub far: Weight,
+    pub own_zone: Weight,
+    pub other_zones: Weight,
 }
 
 impl Level {
     fn all(self) -> Weight {
-        self.near.and(self.far)
+        self.own_zone.and(self.other_zones)
     }
 }
 
 /// The share of the requests that a level takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Load {
+pub(super) struct LevelShare {
     /// Share of the requests that go to the gateway's own zone, relative to all other shares.
-    pub near: u64,
+    pub own_zone: u64,
     /// Share of the requests that go to other zones.
-    pub far: u64,
+    pub other_zones: u64,
     /// Whether health is ignored.
     pub panic: bool,
 }
@@ -57,19 +58,19 @@ pub(super) struct Load {
 /// As in Envoy, each level takes its available share times 1.4, and the rest goes to the next level. If all
 /// levels together cannot take everything, they share the requests in that proportion, and a level below the
 /// panic threshold ignores health. If no endpoint is available, the first level takes all requests.
-pub(super) fn spread(levels: &[Level], panic_threshold: Percent, zone_spill: Percent) -> Vec<Load> {
-    let capacity = |level: &Level| (level.all().share() * OVERPROVISIONING / 100).min(WHOLE);
+pub(super) fn spread(levels: &[Level], panic_threshold: Percent, zone_spill: Percent) -> Vec<LevelShare> {
+    let capacity = |level: &Level| (level.all().share() * OVERPROVISIONING / 100).min(FULL);
     let total: u64 = levels.iter().map(capacity).sum();
-    let threshold = WHOLE * u64::from(panic_threshold.millionths());
+    let threshold = FULL * u64::from(panic_threshold.millionths());
     // Another level that can take over is better than unhealthy endpoints.
     let alone = levels.iter().filter(|level| level.all().total > 0).count() < 2;
-    let mut left = WHOLE;
+    let mut left = FULL;
     let mut loads = Vec::with_capacity(levels.len());
     for level in levels {
         let load = match total {
             0 if level.all().total > 0 => std::mem::take(&mut left),
             0 => 0,
-            total if total < WHOLE => scaled(capacity(level), WHOLE, total),
+            total if total < FULL => scaled(capacity(level), FULL, total),
             _ => {
                 let load = capacity(level).min(left);
                 left -= load;
@@ -78,26 +79,26 @@ pub(super) fn spread(levels: &[Level], panic_threshold: Percent, zone_spill: Per
         };
         // A level without load serves only requests that failed elsewhere, and these do not justify a panic
         // either.
-        let panic = load > 0 && (total < WHOLE || alone) && level.all().share() * 1_000_000 < threshold;
+        let panic = load > 0 && (total < FULL || alone) && level.all().share() * 1_000_000 < threshold;
         loads.push(within(level, load, panic, zone_spill));
     }
     loads
 }
 
 /// Distributes the share of a level over its zones.
-fn within(level: &Level, load: u64, panic: bool, zone_spill: Percent) -> Load {
-    let Level { near, far } = *level;
+fn within(level: &Level, load: u64, panic: bool, zone_spill: Percent) -> LevelShare {
+    let Level { own_zone, other_zones } = *level;
     // If health does not count, zones do not count either: the own zone may have failed.
     let stays = if panic {
-        scaled(near.total, WHOLE, level.all().total.max(1))
-    } else if near.available == 0 {
+        scaled(own_zone.total, FULL, level.all().total.max(1))
+    } else if own_zone.available == 0 {
         0
-    } else if far.available == 0 || zone_spill.is_zero() {
-        WHOLE
+    } else if other_zones.available == 0 || zone_spill.is_zero() {
+        FULL
     } else {
-        (near.share() * 1_000_000 / u64::from(zone_spill.millionths())).min(WHOLE)
+        (own_zone.share() * 1_000_000 / u64::from(zone_spill.millionths())).min(FULL)
     };
-    Load { near: load * stays, far: load * (WHOLE - stays), panic }
+    LevelShare { own_zone: load * stays, other_zones: load * (FULL - stays), panic }
 }
 
 /// Returns `value * by / of` without overflow.
@@ -109,16 +110,16 @@ fn scaled(value: u64, by: u64, of: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn far(available: u64) -> Level {
-        Level { far: Weight { total: 100, available }, ..Level::default() }
+    fn other_zones(available: u64) -> Level {
+        Level { other_zones: Weight { total: 100, available }, ..Level::default() }
     }
 
     /// Returns the percentage of the requests of each level, and whether it panics.
     fn percent(available: &[u64]) -> Vec<(u64, bool)> {
-        let levels: Vec<_> = available.iter().map(|available| far(*available)).collect();
+        let levels: Vec<_> = available.iter().map(|available| other_zones(*available)).collect();
         let loads = spread(&levels, Percent::whole(50), Percent::whole(70));
-        let total: u64 = loads.iter().map(|load| load.far).sum();
-        loads.iter().map(|load| ((load.far * 100 + total / 2) / total, load.panic)).collect()
+        let total: u64 = loads.iter().map(|load| load.other_zones).sum();
+        loads.iter().map(|load| ((load.other_zones * 100 + total / 2) / total, load.panic)).collect()
     }
 
     #[test]
@@ -140,8 +141,8 @@ mod tests {
         assert_eq!(percent(&[0]), [(100, true)]);
         assert_eq!(percent(&[0, 0]), [(100, true), (0, false)]);
         // No endpoint of the first level has a weight.
-        let loads = spread(&[Level::default(), far(0)], Percent::whole(50), Percent::whole(70));
-        assert_eq!((loads[0].far, loads[1].far > 0, loads[1].panic), (0, true, true));
+        let loads = spread(&[Level::default(), other_zones(0)], Percent::whole(50), Percent::whole(70));
+        assert_eq!((loads[0].other_zones, loads[1].other_zones > 0, loads[1].panic), (0, true, true));
     }
 
     #[test]
@@ -149,7 +150,7 @@ mod tests {
         assert_eq!(percent(&[50]), [(100, false)]);
         assert_eq!(percent(&[49]), [(100, true)]);
         let panics = |available, threshold| {
-            spread(&[far(available)], Percent::whole(threshold), Percent::whole(70))[0].panic
+            spread(&[other_zones(available)], Percent::whole(threshold), Percent::whole(70))[0].panic
         };
         assert!(panics(89, 90) && !panics(90, 90));
         assert!(!panics(0, 0), "switched off");
@@ -158,14 +159,14 @@ mod tests {
     }
 
     /// Returns the percentage of the requests that stay in the own zone, which has 10 of 20 endpoints.
-    fn stays(near: u64, far: u64, spill: u8) -> u64 {
+    fn stays(own_zone: u64, other_zones: u64, spill: u8) -> u64 {
         let weight = |available| Weight { total: 10, available };
         let load = spread(
-            &[Level { near: weight(near), far: weight(far) }],
+            &[Level { own_zone: weight(own_zone), other_zones: weight(other_zones) }],
             Percent::whole(30),
             Percent::whole(spill),
         )[0];
-        load.near * 100 / (load.near + load.far)
+        load.own_zone * 100 / (load.own_zone + load.other_zones)
     }
 
     #[test]
@@ -185,14 +186,18 @@ mod tests {
     fn the_lightest_counts() {
         let light = Weight { total: 1_000_000, available: 1 };
         let load = |level| spread(&[level], Percent::default(), Percent::whole(70))[0];
-        assert!(load(Level { far: light, ..Level::default() }).far > 0);
-        assert!(load(Level { near: light, far: light }).near > 0);
+        assert!(load(Level { other_zones: light, ..Level::default() }).other_zones > 0);
+        assert!(load(Level { own_zone: light, other_zones: light }).own_zone > 0);
     }
 
     #[test]
     fn large_weights_do_not_overflow() {
         let weight = Weight { total: u64::from(u32::MAX) * 100_000, available: u64::from(u32::MAX) * 50_000 };
-        let loads = spread(&[Level { near: weight, far: weight }], Percent::whole(50), Percent::whole(70));
-        assert_eq!(loads[0].near * 100 / (loads[0].near + loads[0].far), 71);
+        let loads = spread(
+            &[Level { own_zone: weight, other_zones: weight }],
+            Percent::whole(50),
+            Percent::whole(70),
+        );
+        assert_eq!(loads[0].own_zone * 100 / (loads[0].own_zone + loads[0].other_zones), 71);
     }
 }

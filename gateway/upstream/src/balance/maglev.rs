@@ -7,11 +7,11 @@ use super::hash::mix;
 /// The largest number of members for each table size, which is prime. With a hundred places per member,
 /// shares differ by at most 1 % ("Maglev: A Fast and Reliable Software Network Load Balancer", NSDI 2016,
 /// section 3.4). The sizes are far apart because nearly every key moves when the size changes.
-const SIZES: [(usize, usize); 3] = [(40, 4_093), (655, 65_537), (usize::MAX, 655_373)];
+const TABLE_SIZES: [(usize, usize); 3] = [(40, 4_093), (655, 65_537), (usize::MAX, 655_373)];
 
 /// How many random places are tried for a key before all places in order. Nearly always one of the first two
 /// fits.
-const TRIES: usize = 64;
+const RANDOM_TRIES: usize = 64;
 
 /// The lookup table of Maglev hashing: places that the members take in turn, each in its own order. When a
 /// member leaves or joins, nearly all places keep their member.
@@ -32,7 +32,7 @@ impl Maglev {
     /// matters: they are sorted, so that every worker and every gateway computes the same table.
     fn new(members: Vec<(u64, u64)>) -> Self {
         debug_assert!(members.is_sorted());
-        let size = SIZES.iter().find(|(most, _)| members.len() <= *most).map_or(0, |(_, size)| *size);
+        let size = TABLE_SIZES.iter().find(|(most, _)| members.len() <= *most).map_or(0, |(_, size)| *size);
         Self::with_size(members, size)
     }
 
@@ -73,7 +73,7 @@ impl Maglev {
     pub(super) fn preferred(&self, hash: u64) -> impl Iterator<Item = usize> {
         // Neighbouring places are unsuitable as the second choice: which member owns the next place is not
         // evenly distributed, so one member would inherit most of another's keys.
-        let tries = std::iter::successors(Some(hash), |hash| Some(mix(*hash))).take(TRIES);
+        let tries = std::iter::successors(Some(hash), |hash| Some(mix(*hash))).take(RANDOM_TRIES);
         let tried = tries.map(|hash| self.places[self.place(hash)]);
         let (before, behind) = self.places.split_at(self.place(hash));
         let all = tried.chain(behind.iter().chain(before).copied()).map(|member| member as usize);
@@ -92,9 +92,9 @@ fn next(at: usize, step: usize, size: usize) -> usize {
 
 /// The tables in use, which the workers share: equal members have one table, not one for each worker.
 #[derive(Debug, Default)]
-pub(crate) struct Tables(Mutex<Vec<Weak<Maglev>>>);
+pub(crate) struct MaglevTables(Mutex<Vec<Weak<Maglev>>>);
 
-impl Tables {
+impl MaglevTables {
     /// The number of tables in the list.
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn workers_share_a_table() {
-        let tables = Tables::default();
+        let tables = MaglevTables::default();
         let table = tables.get(members(3));
         assert!(Arc::ptr_eq(&table, &tables.get(members(3))));
         assert!(!Arc::ptr_eq(&table, &tables.get(members(4))));

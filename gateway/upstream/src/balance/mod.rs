@@ -8,8 +8,8 @@
 //! | `weighted.rs` | Weighted random choice |
 //! | `maglev.rs`, `hash.rs` | Choice by the hash of a request |
 //!
-//! This module knows neither connections nor time: an endpoint is an index with a [`Standing`]. When a
-//! standing changes, a new [`Balance`] replaces the old one and continues its turns.
+//! This module knows neither connections nor time: an endpoint is an index with an [`EndpointInput`]. When an
+//! input changes, a new [`Balancer`] replaces the old one and continues its turns.
 
 mod group;
 mod hash;
@@ -21,19 +21,19 @@ mod weighted;
 use std::cell::RefCell;
 
 use fastrand::Rng;
-use tollgate_plan::{Balance as Settings, Policy};
+use tollgate_plan::{Balance as BalanceSettings, Policy};
 
 use group::Group;
 use levels::{Level, Weight, spread};
 
 pub use hash::hash;
-pub(crate) use maglev::Tables;
+pub(crate) use maglev::MaglevTables;
 pub use round_robin::RoundRobin;
 pub use weighted::Weighted;
 
 /// The state of an endpoint that balancing depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct EndpointInput {
     /// The hash of its address, the same on every worker and gateway.
     pub key: u64,
     /// Weight of the endpoint; with 0 it takes no requests.
@@ -41,7 +41,7 @@ pub(crate) struct Standing {
     /// Priority; 0 is used first.
     pub priority: u8,
     /// Whether the endpoint is in the gateway's own zone.
-    pub near: bool,
+    pub own_zone: bool,
     /// Whether the endpoint is healthy and not ejected.
     pub available: bool,
     /// The part of its share that it takes, of 1,000. Below 1,000 during slow start, and never 0.
@@ -49,7 +49,7 @@ pub(crate) struct Standing {
 }
 
 /// The needs of a request. Endpoints are indices.
-pub(crate) struct Wish<'a> {
+pub(crate) struct PickRequest<'a> {
     /// The hash of the value that the request is balanced by.
     pub hash: Option<u64>,
     /// Whether an endpoint has already failed the request; `None` if none has.
@@ -82,7 +82,7 @@ impl From<&Policy> for Rule {
 
 /// The choice among the endpoints of an upstream in their current state.
 #[derive(Debug)]
-pub(crate) struct Balance {
+pub(crate) struct Balancer {
     /// Ordered by preference; none is empty.
     groups: Vec<Group>,
     /// The index of the group that takes all requests, if there is one.
@@ -103,9 +103,14 @@ pub(crate) struct Credit {
     pub groups: Vec<((u8, bool), i64)>,
 }
 
-impl Balance {
+impl Balancer {
     /// Creates the balance of these endpoints. `credit` comes from the balance that this one replaces.
-    pub fn new(settings: &Settings, endpoints: &[Standing], credit: &Credit, tables: &Tables) -> Self {
+    pub fn new(
+        settings: &BalanceSettings,
+        endpoints: &[EndpointInput],
+        credit: &Credit,
+        tables: &MaglevTables,
+    ) -> Self {
         let mut priorities: Vec<u8> = endpoints.iter().map(|endpoint| endpoint.priority).collect();
         priorities.sort_unstable();
         priorities.dedup();
@@ -114,8 +119,8 @@ impl Balance {
         let rule = Rule::from(&settings.policy);
         let (mut groups, mut shares, mut turns) = (Vec::new(), Vec::new(), Vec::new());
         for (priority, load) in priorities.iter().zip(&loads) {
-            for (near, share) in [(true, load.near), (false, load.far)] {
-                let place = (*priority, near);
+            for (own_zone, share) in [(true, load.own_zone), (false, load.other_zones)] {
+                let place = (*priority, own_zone);
                 let group = Group::new(rule, endpoints, place, load.panic, &credit.endpoints, tables);
                 if !group.members().is_empty() {
                     groups.push(group);
@@ -135,16 +140,16 @@ impl Balance {
 
     /// Advances to this worker's starting point of a round, so that not all workers start with the same
     /// endpoint.
-    pub fn begin_apart(&mut self, worker: usize, workers: usize) {
-        self.turns.begin_apart(worker, workers);
-        self.groups.iter_mut().for_each(|group| group.begin_apart(worker, workers));
+    pub fn offset_start(&mut self, worker: usize, workers: usize) {
+        self.turns.offset_start(worker, workers);
+        self.groups.iter_mut().for_each(|group| group.offset_start(worker, workers));
     }
 
     /// Returns the round-robin credit, for the balance that replaces this one.
     pub fn credit(&self) -> Credit {
         let mut endpoints = vec![0; self.takes.len()];
         self.groups.iter().for_each(|group| group.save_credit(&mut endpoints));
-        let groups = self.groups.iter().map(Group::place).zip(self.turns.credit()).collect();
+        let groups = self.groups.iter().map(Group::priority_and_zone).zip(self.turns.credit()).collect();
         Credit { endpoints, groups }
     }
 
@@ -161,18 +166,18 @@ impl Balance {
     }
 
     /// Returns the endpoint for a request; `None` if no endpoint takes requests.
-    pub fn pick(&self, wish: &Wish<'_>, rng: &RefCell<Rng>) -> Option<usize> {
+    pub fn pick(&self, request: &PickRequest<'_>, rng: &RefCell<Rng>) -> Option<usize> {
         let group = match self.only {
             Some(only) => only,
-            None => self.group(wish.hash)?,
+            None => self.group(request.hash)?,
         };
-        self.groups[group].pick(wish, rng).or_else(|| self.another(group, wish, rng))
+        self.groups[group].pick(request, rng).or_else(|| self.pick_other_group(group, request, rng))
     }
 
     /// Returns the group for a request.
     fn group(&self, hash: Option<u64>) -> Option<usize> {
         match hash {
-            Some(hash) => self.spread.tied(hash),
+            Some(hash) => self.spread.by_hash(hash),
             None => self.turns.pick(),
         }
     }
@@ -180,17 +185,18 @@ impl Balance {
     /// Returns an endpoint of any group that has not failed the request. If all have failed it, returns one
     /// of this group.
     #[cold]
-    fn another(&self, group: usize, wish: &Wish<'_>, rng: &RefCell<Rng>) -> Option<usize> {
-        let other = self.groups.iter().find_map(|group| group.pick(wish, rng));
-        other.or_else(|| self.groups[group].pick(&Wish { avoid: None, ..*wish }, rng))
+    fn pick_other_group(&self, group: usize, request: &PickRequest<'_>, rng: &RefCell<Rng>) -> Option<usize> {
+        let other = self.groups.iter().find_map(|group| group.pick(request, rng));
+        other.or_else(|| self.groups[group].pick(&PickRequest { avoid: None, ..*request }, rng))
     }
 }
 
 /// Adds up the weights of the endpoints of a priority.
-fn level(endpoints: &[Standing], priority: u8) -> Level {
+fn level(endpoints: &[EndpointInput], priority: u8) -> Level {
     let mut level = Level::default();
     for endpoint in endpoints.iter().filter(|endpoint| endpoint.priority == priority) {
-        let weight: &mut Weight = if endpoint.near { &mut level.near } else { &mut level.far };
+        let weight: &mut Weight =
+            if endpoint.own_zone { &mut level.own_zone } else { &mut level.other_zones };
         weight.total += u64::from(endpoint.weight);
         weight.available += if endpoint.available { u64::from(endpoint.weight) } else { 0 };
     }

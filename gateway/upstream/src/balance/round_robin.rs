@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 /// Upper bound of the turns that a worker skips to start elsewhere than other workers.
-const MOST_SKIPPED: u64 = 256;
+const SKIPPED_TURNS_MAX: u64 = 256;
 
 /// Smooth weighted round robin, as in nginx: in each turn every member gains its weight as credit. The member
 /// with the most credit is picked and pays the sum of all weights. With weights 5, 1, 1 the order is a a b a
@@ -42,11 +42,11 @@ impl RoundRobin {
 
     /// Skips turns to the starting point of `worker` in a round, so that the first requests of several
     /// workers do not all go to the first member.
-    pub fn begin_apart(&mut self, worker: usize, workers: usize) {
+    pub fn offset_start(&mut self, worker: usize, workers: usize) {
         let smallest =
             self.weights.iter().fold(0, |all, weight| greatest_common_divisor(all, *weight)).max(1);
         let round = self.weights.iter().sum::<u64>() / smallest;
-        let skipped = (round * worker as u64 / workers.max(1) as u64).min(MOST_SKIPPED);
+        let skipped = (round * worker as u64 / workers.max(1) as u64).min(SKIPPED_TURNS_MAX);
         for _ in 0..skipped {
             self.pick();
         }
@@ -56,7 +56,7 @@ impl RoundRobin {
     #[inline]
     pub fn pick(&self) -> Option<usize> {
         if self.rotating == 0 {
-            return self.richest(|_| true);
+            return self.pick_most_credit(|_| true);
         }
         let turn = self.turn.get();
         self.turn.set(if turn + 1 == self.rotating { 0 } else { turn + 1 });
@@ -66,12 +66,12 @@ impl RoundRobin {
     /// Returns the next fitting member, and skips the others.
     pub(crate) fn pick_of(&self, fits: impl Fn(usize) -> bool) -> Option<usize> {
         if self.rotating == 0 {
-            return self.richest(fits);
+            return self.pick_most_credit(fits);
         }
         (0..self.rotating).find_map(|_| self.pick().filter(|member| fits(*member)))
     }
 
-    fn richest(&self, fits: impl Fn(usize) -> bool) -> Option<usize> {
+    fn pick_most_credit(&self, fits: impl Fn(usize) -> bool) -> Option<usize> {
         let mut credit = self.credit.borrow_mut();
         let mut best: Option<usize> = None;
         let mut sum = 0;
@@ -145,7 +145,7 @@ mod tests {
         let first = |weights: &[u64], workers: usize| -> Vec<_> {
             let begin = |worker| {
                 let mut turns = RoundRobin::new(weights.to_vec());
-                turns.begin_apart(worker, workers);
+                turns.offset_start(worker, workers);
                 turns.pick()
             };
             (0..workers).filter_map(begin).collect()

@@ -8,20 +8,20 @@ use super::*;
 use tollgate_plan::Percent;
 
 /// Healthy endpoints of weight 1, all alike.
-fn endpoints(count: usize) -> Vec<Standing> {
-    let endpoint = |n: usize| Standing {
+fn endpoints(count: usize) -> Vec<EndpointInput> {
+    let endpoint = |n: usize| EndpointInput {
         key: hash(format!("10.0.0.{n}:80").as_bytes()),
         weight: 1,
         priority: 0,
-        near: false,
+        own_zone: false,
         available: true,
         readiness: 1_000,
     };
     (0..count).map(endpoint).collect()
 }
 
-fn settings(policy: Policy) -> Settings {
-    Settings { policy, ..Settings::default() }
+fn settings(policy: Policy) -> BalanceSettings {
+    BalanceSettings { policy, ..BalanceSettings::default() }
 }
 
 fn policies() -> [Policy; 5] {
@@ -30,30 +30,30 @@ fn policies() -> [Policy; 5] {
 }
 
 struct Run {
-    settings: Settings,
-    tables: Tables,
+    settings: BalanceSettings,
+    tables: MaglevTables,
     rng: RefCell<Rng>,
-    balance: Balance,
+    balance: Balancer,
 }
 
 impl Run {
-    fn new(settings: Settings, endpoints: &[Standing]) -> Self {
-        let tables = Tables::default();
-        let balance = Balance::new(&settings, endpoints, &Credit::default(), &tables);
+    fn new(settings: BalanceSettings, endpoints: &[EndpointInput]) -> Self {
+        let tables = MaglevTables::default();
+        let balance = Balancer::new(&settings, endpoints, &Credit::default(), &tables);
         Self { settings, tables, rng: RefCell::new(Rng::with_seed(42)), balance }
     }
 
-    fn change(&mut self, endpoints: &[Standing]) {
-        self.balance = Balance::new(&self.settings, endpoints, &self.balance.credit(), &self.tables);
+    fn change(&mut self, endpoints: &[EndpointInput]) {
+        self.balance = Balancer::new(&self.settings, endpoints, &self.balance.credit(), &self.tables);
     }
 
     /// Picks for a request that no endpoint has failed, with no other request in flight.
     fn pick(&self, hash: Option<u64>) -> Option<usize> {
-        self.balance.pick(&Wish { hash, avoid: None, load: &|_| 0 }, &self.rng)
+        self.balance.pick(&PickRequest { hash, avoid: None, load: &|_| 0 }, &self.rng)
     }
 
     fn avoiding(&self, hash: Option<u64>, avoid: &dyn Fn(usize) -> bool) -> Option<usize> {
-        self.balance.pick(&Wish { hash, avoid: Some(avoid), load: &|_| 0 }, &self.rng)
+        self.balance.pick(&PickRequest { hash, avoid: Some(avoid), load: &|_| 0 }, &self.rng)
     }
 
     /// Counts the picks of this many requests, each with its own hash.
@@ -98,7 +98,7 @@ fn no_policy_finds_anyone_where_nobody_is() {
             let run = Run::new(settings(policy.clone()), endpoints);
             assert_eq!((run.pick(None), run.pick(Some(7))), (None, None), "{policy:?}");
         }
-        let without_panic = Settings { panic_threshold: Percent::default(), ..settings(policy) };
+        let without_panic = BalanceSettings { panic_threshold: Percent::default(), ..settings(policy) };
         assert_eq!(Run::new(without_panic, &sick).pick(Some(7)), None);
     }
 }
@@ -116,7 +116,7 @@ fn loads(run: &Run, slow: usize) -> Vec<u64> {
             }
             !over
         });
-        let wish = Wish { hash: None, avoid: None, load: &|at| load[at].get() };
+        let wish = PickRequest { hash: None, avoid: None, load: &|at| load[at].get() };
         let picked = run.balance.pick(&wish, &run.rng).expect("one");
         seen[picked] += 1;
         load[picked].set(load[picked].get() + 1);
@@ -142,7 +142,7 @@ fn least_requests_are_relative_to_weight() {
         let run = Run::new(settings(policy.clone()), &endpoints);
         let busy = |first, second| {
             let load = |at| if at == 0 { first } else { second };
-            let pick = || run.balance.pick(&Wish { hash: None, avoid: None, load: &load }, &run.rng);
+            let pick = || run.balance.pick(&PickRequest { hash: None, avoid: None, load: &load }, &run.rng);
             let seen: Vec<_> = (0..100).filter_map(|_| pick()).collect();
             (seen.contains(&0), seen.contains(&1))
         };
@@ -205,7 +205,7 @@ fn priorities_spill_over() {
 #[test]
 fn zones_spill_over() {
     let mut endpoints = endpoints(8);
-    endpoints[..4].iter_mut().for_each(|endpoint| endpoint.near = true);
+    endpoints[..4].iter_mut().for_each(|endpoint| endpoint.own_zone = true);
     for policy in policies() {
         let seen = Run::new(settings(policy.clone()), &endpoints).seen(1_000);
         assert_eq!(seen[4..].iter().sum::<u64>(), 0, "{policy:?}");
@@ -226,7 +226,7 @@ fn in_a_panic_all_take_requests() {
     for policy in policies() {
         let seen = Run::new(settings(policy.clone()), &endpoints).seen(20_000);
         assert!(seen.iter().all(|seen| is_share(*seen, 20_000, 0.2)), "{policy:?}: {seen:?}");
-        let calm = Settings { panic_threshold: Percent::whole(40), ..settings(policy.clone()) };
+        let calm = BalanceSettings { panic_threshold: Percent::whole(40), ..settings(policy.clone()) };
         let seen = Run::new(calm, &endpoints).seen(20_000);
         assert_eq!(seen[..3], [0; 3], "{policy:?}");
     }
@@ -311,7 +311,7 @@ fn turns_outlive_a_change() {
     run.change(&endpoints);
     assert_eq!((run.pick(None), run.pick(None), run.pick(None)), (Some(1), Some(2), Some(1)));
     // The same holds among groups: half of the requests each.
-    endpoints[0] = Standing { priority: 1, ..endpoints[1].clone() };
+    endpoints[0] = EndpointInput { priority: 1, ..endpoints[1].clone() };
     endpoints[1].weight = 180;
     (endpoints[2].weight, endpoints[2].available) = (220, false);
     let mut seen = [0; 3];
@@ -336,15 +336,15 @@ proptest! {
         let endpoints: Vec<_> = standings
             .into_iter()
             .zip(keys)
-            .map(|((weight, priority, near, available, readiness), Standing { key, .. })| {
-                Standing { key, weight, priority, near, available, readiness }
+            .map(|((weight, priority, own_zone, available, readiness), EndpointInput { key, .. })| {
+                EndpointInput { key, weight, priority, own_zone, available, readiness }
             })
             .collect();
-        let run = Run::new(Settings {
+        let run = Run::new(BalanceSettings {
             policy,
             panic_threshold: Percent::whole(panic_threshold),
             zone_spill: Percent::whole(zone_spill),
-            ..Settings::default()
+            ..BalanceSettings::default()
         }, &endpoints);
         let some = endpoints.iter().any(|endpoint| endpoint.weight > 0 && endpoint.available);
         let avoid = |at: usize| avoided >> at & 1 == 1;
@@ -371,7 +371,7 @@ proptest! {
     ) {
         // Endpoints leave and return. Over any stretch without a change, no two differ by more than one.
         let mut endpoints = endpoints(6);
-        let mut run = Run::new(Settings { panic_threshold: Percent::default(), ..Settings::default() }, &endpoints);
+        let mut run = Run::new(BalanceSettings { panic_threshold: Percent::default(), ..BalanceSettings::default() }, &endpoints);
         for (at, requests) in changes {
             endpoints[at].available ^= true;
             run.change(&endpoints);

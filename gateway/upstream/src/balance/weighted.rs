@@ -29,26 +29,26 @@ impl Weighted {
     /// Returns the member for a hash; it is the same as long as the weights are. `None` if no member has a
     /// weight.
     #[must_use]
-    pub fn tied(&self, hash: u64) -> Option<usize> {
+    pub fn by_hash(&self, hash: u64) -> Option<usize> {
         // Mixed once more, so that this choice is independent of the choice of the endpoint behind it.
         let point = u64::try_from((u128::from(mix(hash)) * u128::from(self.total())) >> 64).ok()?;
-        self.holding(point)
+        self.member_at(point)
     }
 
-    fn holding(&self, point: u64) -> Option<usize> {
+    fn member_at(&self, point: u64) -> Option<usize> {
         let at = self.ends.partition_point(|end| *end <= point);
         (at < self.ends.len()).then_some(at)
     }
 
     /// Returns a random member by weight.
-    pub(super) fn any(&self, rng: &mut Rng) -> Option<usize> {
+    pub(super) fn random(&self, rng: &mut Rng) -> Option<usize> {
         let total = self.total();
-        if total == 0 { None } else { self.holding(rng.u64(..total)) }
+        if total == 0 { None } else { self.member_at(rng.u64(..total)) }
     }
 
     /// Returns two different random members by weight. The second is `None` if only one member has a weight.
-    pub(super) fn two(&self, rng: &mut Rng) -> Option<(usize, Option<usize>)> {
-        let first = self.any(rng)?;
+    pub(super) fn random_pair(&self, rng: &mut Rng) -> Option<(usize, Option<usize>)> {
+        let first = self.random(rng)?;
         let start = if first == 0 { 0 } else { self.ends[first - 1] };
         let rest = self.total() - (self.ends[first] - start);
         if rest == 0 {
@@ -56,7 +56,7 @@ impl Weighted {
         }
         let point = rng.u64(..rest);
         let point = if point < start { point } else { point + self.ends[first] - start };
-        Some((first, self.holding(point)))
+        Some((first, self.member_at(point)))
     }
 }
 
@@ -83,9 +83,9 @@ mod tests {
     #[test]
     fn any_by_weight() {
         let weighted = Weighted::new(&[1, 0, 3]);
-        let seen = drawn(|rng| weighted.any(rng));
+        let seen = drawn(|rng| weighted.random(rng));
         assert!(near(seen[0], 0.25) && seen[1] == 0, "{seen:?}");
-        let seen = drawn(|rng| weighted.tied(rng.u64(..)));
+        let seen = drawn(|rng| weighted.by_hash(rng.u64(..)));
         assert!(near(seen[0], 0.25) && seen[1] == 0, "{seen:?}");
     }
 
@@ -93,7 +93,7 @@ mod tests {
     fn two_are_different() {
         let weighted = Weighted::new(&[1, 2, 3]);
         let seen = drawn(|rng| {
-            let (first, second) = weighted.two(rng)?;
+            let (first, second) = weighted.random_pair(rng)?;
             assert!(second.is_some_and(|second| second != first));
             second
         });
@@ -105,9 +105,9 @@ mod tests {
     #[test]
     fn fewer_than_two() {
         let mut rng = Rng::with_seed(7);
-        assert_eq!(Weighted::new(&[0, 4]).two(&mut rng), Some((1, None)));
-        assert_eq!(Weighted::new(&[0]).two(&mut rng), None);
-        assert_eq!(Weighted::new(&[]).any(&mut rng), None);
-        assert_eq!(Weighted::new(&[]).tied(5), None);
+        assert_eq!(Weighted::new(&[0, 4]).random_pair(&mut rng), Some((1, None)));
+        assert_eq!(Weighted::new(&[0]).random_pair(&mut rng), None);
+        assert_eq!(Weighted::new(&[]).random(&mut rng), None);
+        assert_eq!(Weighted::new(&[]).by_hash(5), None);
     }
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tollgate_observe::Registry;
 
 use super::*;
-use crate::Shared;
+use crate::UpstreamStates;
 use tollgate_plan::Percent;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -19,10 +19,10 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(rules: &Rules, workers: usize) -> Self {
+    fn new(rules: &BreakerRules, workers: usize) -> Self {
         let registry = Registry::new(true);
         let slot = registry.upstream_slot("u");
-        let shared = Shared::new().upstream("u");
+        let shared = UpstreamStates::new().upstream("u");
         let worker = |number| WorkerBreaker::new(Some(rules), number, &shared, &registry.worker(), slot);
         let workers = (0..workers).filter_map(worker).collect();
         let start = shared.breaker.start;
@@ -43,14 +43,14 @@ impl Bench {
     }
 }
 
-fn rules() -> Rules {
-    Rules {
+fn rules() -> BreakerRules {
+    BreakerRules {
         failures: Percent::whole(50),
         minimum: 10,
         window: 10 * SECOND,
         open: 5 * SECOND,
         probes: 3,
-        ..Rules::default()
+        ..BreakerRules::default()
     }
 }
 
@@ -61,7 +61,7 @@ fn opens_still_when_its_window_has_become_longer() {
     for second in 0..16 {
         bench.calls(at + second * SECOND, 1, false);
     }
-    let longer = Rules { window: 60 * SECOND, ..rules() };
+    let longer = BreakerRules { window: 60 * SECOND, ..rules() };
     let stats = bench.registry.worker();
     let worker = WorkerBreaker::new(Some(&longer), 0, &bench.shared, &stats, bench.slot).expect("it is on");
     let at = at + 16 * SECOND;
@@ -142,9 +142,9 @@ fn a_probe_that_nobody_saw_the_end_of_gives_its_place_back() {
     bench.calls(bench.start, 10, true);
     let later = bench.start + 5 * SECOND;
     let lost: Vec<_> = (0..3).filter_map(|_| bench.workers[0].admit(later)).collect();
-    assert!(bench.workers[0].admit(later).is_none() && !bench.workers[0].admits(later));
+    assert!(bench.workers[0].admit(later).is_none() && !bench.workers[0].would_admit(later));
     drop(lost);
-    assert!(bench.workers[0].admits(later));
+    assert!(bench.workers[0].would_admit(later));
     assert_eq!(bench.calls(later, 3, false), 3);
     assert_eq!(bench.state(), BreakerState::Closed);
 }
@@ -165,7 +165,7 @@ fn what_began_before_it_opened_says_nothing_afterwards() {
 
 #[test]
 fn slow_calls_count_by_their_own_ratio() {
-    let slow = Rules { slow: Percent::whole(30), slow_after: Some(SECOND), ..rules() };
+    let slow = BreakerRules { slow: Percent::whole(30), slow_after: Some(SECOND), ..rules() };
     for (took, slow_calls, state) in [
         (SECOND, 10, BreakerState::Closed),
         (2 * SECOND, 2, BreakerState::Closed),
@@ -195,8 +195,8 @@ fn a_plan_without_a_breaker_closes_it() {
 fn the_word_keeps_what_is_put_into_it() {
     for state in [BreakerState::Closed, BreakerState::Open, BreakerState::HalfOpen] {
         for (generation, until) in [(0, 0), (1, 1), ((1 << 22) - 1, (1 << 40) - 1)] {
-            let word = Word { state, generation, until };
-            assert_eq!(Word::unpack(word.pack()), word);
+            let word = PackedState { state, generation, until };
+            assert_eq!(PackedState::unpack(word.pack()), word);
         }
     }
 }
@@ -211,7 +211,7 @@ proptest! {
         workers in 1_usize..4,
         calls in prop::collection::vec((0_u64..3_000, prop::bool::weighted(0.4)), 1..200),
     ) {
-        let rules = Rules { failures: Percent::whole(failures), minimum, ..rules() };
+        let rules = BreakerRules { failures: Percent::whole(failures), minimum, ..rules() };
         let bench = Bench::new(&rules, workers);
         let mut list: Vec<(u64, bool)> = Vec::new();
         let mut at = 0;
@@ -220,7 +220,7 @@ proptest! {
             let now = bench.start + Duration::from_millis(at);
             prop_assert!(bench.call(index, now, failed).is_some());
             list.push((at / 1000, failed));
-            let recent = list.iter().filter(|(tick, _)| at / 1000 - tick < u64::from(SPAN));
+            let recent = list.iter().filter(|(tick, _)| at / 1000 - tick < u64::from(SPAN_TICKS));
             let (total, bad) = recent.fold((0, 0), |sum, (_, failed)| (sum.0 + 1, sum.1 + u32::from(*failed)));
             // Only a failed call can open the breaker.
             let expected = failed && total >= minimum && bad * 100 >= total * u32::from(failures);

@@ -10,53 +10,56 @@ use tokio::task::JoinSet;
 use tollgate_net::Address;
 use tollgate_plan::{DnsRules, Endpoint};
 
-use super::host::{Host, addresses, reachable};
-use super::resolver::{Handle, Resolver, name, of_names};
-use super::schedule::Schedule;
-use super::srv::{Target, endpoints};
-use super::{Failure, Source};
+use super::host::{HostAddresses, addresses, reachable};
+use super::resolver::{Resolver, ResolverHandle, name, records_of};
+use super::schedule::LookupSchedule;
+use super::srv::{SrvTarget, endpoints};
+use super::{EndpointSource, LookupError};
 
 /// How many targets of one SRV name are looked up concurrently.
-const AT_ONCE: usize = 16;
+const CONCURRENT_TARGETS_MAX: usize = 16;
 /// Timeout of a lookup with all its questions; after it, the lookup counts as failed and is repeated.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Looks up a name repeatedly.
 #[derive(Debug)]
-pub(super) struct Dns {
-    query: Query,
+pub(super) struct DnsSource {
+    query: DnsQuery,
     resolver: Resolver,
-    schedule: Schedule,
+    schedule: LookupSchedule,
     /// How long to wait before the next lookup; `None` before the first.
     wait: Option<Duration>,
 }
 
 #[derive(Debug)]
-enum Query {
-    Addresses { name: String, port: u16, host: Host },
-    Srv { name: String, hosts: HashMap<Name, Host> },
+enum DnsQuery {
+    ResolvedAddresses { name: String, port: u16, host: HostAddresses },
+    Srv { name: String, hosts: HashMap<Name, HostAddresses> },
 }
 
-impl Dns {
+impl DnsSource {
     /// Creates a source of the addresses of a name, all with this port.
     pub(super) fn addresses(name: &str, port: u16, rules: &DnsRules) -> Self {
-        Self::new(Query::Addresses { name: name.to_owned(), port, host: Host::default() }, rules)
+        Self::new(
+            DnsQuery::ResolvedAddresses { name: name.to_owned(), port, host: HostAddresses::default() },
+            rules,
+        )
     }
 
     /// Creates a source of the targets of SRV records.
     pub(super) fn srv(name: &str, rules: &DnsRules) -> Self {
-        Self::new(Query::Srv { name: name.to_owned(), hosts: HashMap::new() }, rules)
+        Self::new(DnsQuery::Srv { name: name.to_owned(), hosts: HashMap::new() }, rules)
     }
 
-    fn new(query: Query, rules: &DnsRules) -> Self {
-        let schedule = Schedule::new(rules, fastrand::Rng::new());
+    fn new(query: DnsQuery, rules: &DnsRules) -> Self {
+        let schedule = LookupSchedule::new(rules, fastrand::Rng::new());
         Self { query, resolver: Resolver::new(rules), schedule, wait: None }
     }
 
-    pub(super) async fn look_up(&mut self) -> Result<(Vec<Endpoint>, Duration), Failure> {
+    pub(super) async fn look_up(&mut self) -> Result<(Vec<Endpoint>, Duration), LookupError> {
         let servers = self.resolver.handle().await?;
         match &mut self.query {
-            Query::Addresses { name: text, port, host } => {
+            DnsQuery::ResolvedAddresses { name: text, port, host } => {
                 let found = host.look_up(&servers, &name(text)?).await?;
                 let endpoints = found.all.iter().map(|address| Endpoint {
                     address: Address::Socket(SocketAddr::new(*address, *port)),
@@ -66,26 +69,26 @@ impl Dns {
                 });
                 Ok((endpoints.collect(), found.ttl))
             }
-            Query::Srv { name: text, hosts } => targets(&servers, &name(text)?, hosts).await,
+            DnsQuery::Srv { name: text, hosts } => targets(&servers, &name(text)?, hosts).await,
         }
     }
 }
 
-impl Source for Dns {
-    async fn next(&mut self) -> Result<Vec<Endpoint>, Failure> {
+impl EndpointSource for DnsSource {
+    async fn next(&mut self) -> Result<Vec<Endpoint>, LookupError> {
         if let Some(wait) = self.wait {
             tokio::time::sleep(wait).await;
         }
-        let looked = tokio::time::timeout(PATIENCE, self.look_up()).await;
-        match looked.unwrap_or(Err(Failure::Timeout)) {
+        let looked = tokio::time::timeout(LOOKUP_TIMEOUT, self.look_up()).await;
+        match looked.unwrap_or(Err(LookupError::Timeout)) {
             Ok((endpoints, ttl)) => {
                 self.wait = Some(self.schedule.answered(ttl));
                 Ok(endpoints)
             }
             Err(failure) => {
                 self.wait = Some(self.schedule.failed());
-                if !matches!(failure, Failure::NoName | Failure::NoRecords) {
-                    self.resolver.renew();
+                if !matches!(failure, LookupError::NoName | LookupError::NoRecords) {
+                    self.resolver.discard();
                 }
                 Err(failure)
             }
@@ -96,17 +99,17 @@ impl Source for Dns {
 /// Returns the endpoints of SRV records. The addresses of targets come from the same answer, or else from
 /// further questions.
 async fn targets(
-    servers: &Handle,
+    servers: &ResolverHandle,
     name: &Name,
-    hosts: &mut HashMap<Name, Host>,
-) -> Result<(Vec<Endpoint>, Duration), Failure> {
+    hosts: &mut HashMap<Name, HostAddresses>,
+) -> Result<(Vec<Endpoint>, Duration), LookupError> {
     let records = servers.ask(name, RecordType::SRV).await?;
     let services: Vec<&SRV> = records.found.iter().filter_map(service).collect();
     let mut ttl = records.ttl;
     let mut known: HashMap<Name, Vec<IpAddr>> = HashMap::new();
     let mut unknown = HashMap::new();
     for service in &services {
-        match along(&records.along, &service.target) {
+        match additional_addresses(&records.additional, &service.target) {
             Some((addresses, shortest)) => {
                 ttl = ttl.min(shortest);
                 known.insert(service.target.clone(), addresses);
@@ -123,7 +126,7 @@ async fn targets(
     let mut waiting = unknown.into_iter();
     let mut asked = JoinSet::new();
     loop {
-        for (name, mut host) in waiting.by_ref().take(AT_ONCE - asked.len()) {
+        for (name, mut host) in waiting.by_ref().take(CONCURRENT_TARGETS_MAX - asked.len()) {
             let servers = servers.clone();
             asked.spawn(async move {
                 let result = host.look_up(&servers, &name).await;
@@ -132,13 +135,13 @@ async fn targets(
         }
         // A panic in one lookup fails the whole.
         let Some(done) = asked.join_next().await else { break };
-        let (name, host, result) = done.map_err(|error| Failure::Other(error.to_string()))?;
+        let (name, host, result) = done.map_err(|error| LookupError::Other(error.to_string()))?;
         match result {
             Ok(addresses) => {
                 ttl = ttl.min(addresses.ttl);
                 known.insert(name.clone(), addresses.all);
             }
-            Err(Failure::NoName | Failure::NoRecords) => {}
+            Err(LookupError::NoName | LookupError::NoRecords) => {}
             // No server says that the target is gone, so its last addresses stay, and it is asked again soon.
             Err(other) => {
                 ttl = Duration::ZERO;
@@ -148,14 +151,14 @@ async fn targets(
         }
         hosts.insert(name, host);
     }
-    let targets = services.iter().map(|service| Target {
+    let targets = services.iter().map(|service| SrvTarget {
         priority: service.priority,
         weight: service.weight,
         port: service.port,
         addresses: known.get(&service.target).cloned().unwrap_or_default(),
     });
     let endpoints = endpoints(&targets.collect::<Vec<_>>());
-    if endpoints.is_empty() { Err(failure.unwrap_or(Failure::NoRecords)) } else { Ok((endpoints, ttl)) }
+    if endpoints.is_empty() { Err(failure.unwrap_or(LookupError::NoRecords)) } else { Ok((endpoints, ttl)) }
 }
 
 /// Returns the SRV record, unless its target is `.`, which means that there is no such service (RFC 2782).
@@ -167,8 +170,8 @@ fn service(record: &RData) -> Option<&SRV> {
 }
 
 /// Returns the addresses of a target among the additional records of an answer, with the shortest TTL.
-fn along(records: &[Record], target: &Name) -> Option<(Vec<IpAddr>, Duration)> {
-    let own: Vec<&Record> = of_names(records, std::iter::once(target));
+fn additional_addresses(records: &[Record], target: &Name) -> Option<(Vec<IpAddr>, Duration)> {
+    let own: Vec<&Record> = records_of(records, std::iter::once(target));
     let ttl = own.iter().filter(|record| record.data.ip_addr().is_some()).map(|record| record.ttl).min()?;
     let data: Vec<RData> = own.iter().map(|record| record.data.clone()).collect();
     let addresses = reachable(addresses(&data));

@@ -1,8 +1,9 @@
 //! Discovery: looks up the endpoints of upstreams, by DNS or in a file.
 //!
-//! A [`Source`] returns all endpoints of an upstream whenever there is news. [`Discovery`] runs the sources
-//! of a plan on the control thread's runtime, one task each. There is one for the process, so workers neither
-//! ask nor wait. The results are published through [`UpstreamState::discover`], where the workers read them.
+//! A [`EndpointSource`] returns all endpoints of an upstream whenever there is news. [`Discovery`] runs the
+//! sources of a plan on the control thread's runtime, one task each. There is one for the process, so workers
+//! neither ask nor wait. The results are published through [`UpstreamState::set_discovered`], where the
+//! workers read them.
 //!
 //! **The last good answer is kept** whatever follows it: a dead name server, SERVFAIL, NXDOMAIN, an empty
 //! answer, a file with a mistake. A request to an endpoint that may be gone costs a retry; a request without
@@ -28,11 +29,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollgate_plan::{Discover, Endpoint, Upstream};
 
-use crate::{Shared, UpstreamState};
+use crate::{UpstreamState, UpstreamStates};
 
-use dns::Dns;
-use file::File;
-pub use source::{Failure, Source};
+use dns::DnsSource;
+use file::FileSource;
+pub use source::{EndpointSource, LookupError};
 pub use state::{LookupReport, Lookups};
 
 /// Receives messages for the operator: why a lookup fails, and that it works again.
@@ -40,31 +41,31 @@ pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The lookups of the current plan, one task for each upstream.
 pub struct Discovery {
-    shared: Arc<Shared>,
+    shared: Arc<UpstreamStates>,
     warn: Warn,
-    running: HashMap<String, Running>,
+    running: HashMap<String, RunningLookup>,
 }
 
-struct Running {
+struct RunningLookup {
     source: Discover,
     /// Held so that a worker that uses the upstream later finds its endpoints.
     state: Arc<UpstreamState>,
     task: JoinHandle<()>,
     /// Whether the first lookup is over.
-    looked: watch::Receiver<bool>,
+    first_lookup_done: watch::Receiver<bool>,
 }
 
 impl Discovery {
     /// Creates a discovery without lookups. `warn` receives messages for the operator.
     #[must_use]
-    pub fn new(shared: Arc<Shared>, warn: Warn) -> Self {
+    pub fn new(shared: Arc<UpstreamStates>, warn: Warn) -> Self {
         Self { shared, warn, running: HashMap::new() }
     }
 
     /// Applies a plan: starts its lookups on the current tokio runtime. Lookups that did not change continue
     /// undisturbed. Lookups that the plan does not name end. Their endpoints must be
-    /// [forgotten](Gone::forget) once no worker's plan names them.
-    pub fn apply(&mut self, upstreams: &[Arc<Upstream>]) -> Gone {
+    /// [forgotten](EndedLookups::forget) once no worker's plan names them.
+    pub fn apply(&mut self, upstreams: &[Arc<Upstream>]) -> EndedLookups {
         let wanted: HashMap<&str, &Discover> = upstreams
             .iter()
             .filter_map(|upstream| Some((upstream.name.as_str(), upstream.discover.as_ref()?)))
@@ -75,45 +76,51 @@ impl Discovery {
                 running.state.lookups.end();
                 running.state
             });
-        let gone = Gone(gone.collect());
+        let gone = EndedLookups(gone.collect());
         for (name, discover) in wanted {
             let before = self.running.get(name);
             if before.is_some_and(|running| running.source == *discover) {
                 continue;
             }
             // With other bounds or servers, the name still means the same endpoints.
-            let foreign = before.is_none_or(|running| shown(&running.source) != shown(discover));
+            let is_other_source =
+                before.is_none_or(|running| short_form(&running.source) != short_form(discover));
             if let Some(running) = before {
                 running.task.abort();
             }
-            let running = self.start(name, discover, foreign);
+            let running = self.start(name, discover, is_other_source);
             self.running.insert(name.to_owned(), running);
         }
         gone
     }
 
-    fn start(&self, name: &str, discover: &Discover, foreign: bool) -> Running {
+    fn start(&self, name: &str, discover: &Discover, is_other_source: bool) -> RunningLookup {
         let state = self.shared.upstream(name);
-        state.lookups.begin(shown(discover));
+        state.lookups.begin(short_form(discover));
         let (sender, looked) = watch::channel(false);
-        let followed = Followed { state: state.clone(), warn: self.warn.clone(), foreign, looked: sender };
+        let source_task = SourceTask {
+            state: state.clone(),
+            warn: self.warn.clone(),
+            is_other_source,
+            first_lookup_done: sender,
+        };
         let task = match discover {
             Discover::Dns { name, port, rules } => {
-                tokio::spawn(followed.follow(Dns::addresses(name, *port, rules)))
+                tokio::spawn(source_task.follow(DnsSource::addresses(name, *port, rules)))
             }
-            Discover::Srv { name, rules } => tokio::spawn(followed.follow(Dns::srv(name, rules))),
-            Discover::File(file) => tokio::spawn(followed.follow(File::new(file))),
+            Discover::Srv { name, rules } => tokio::spawn(source_task.follow(DnsSource::srv(name, rules))),
+            Discover::File(file) => tokio::spawn(source_task.follow(FileSource::new(file))),
         };
-        Running { source: discover.clone(), state, task, looked }
+        RunningLookup { source: discover.clone(), state, task, first_lookup_done: looked }
     }
 
     /// Waits until each upstream was looked up once, successfully or not, but at most for `bound`. Returns
     /// the names of the upstreams whose first lookup has not ended, sorted.
-    pub async fn looked_up(&self, bound: Duration) -> Vec<String> {
+    pub async fn wait_for_first_lookups(&self, bound: Duration) -> Vec<String> {
         let until = tokio::time::Instant::now() + bound;
         let mut late = Vec::new();
         for (name, running) in &self.running {
-            let mut looked = running.looked.clone();
+            let mut looked = running.first_lookup_done.clone();
             // An error means that the task is over, so there is nothing to wait for.
             if tokio::time::timeout_at(until, looked.wait_for(|looked| *looked)).await.is_err() {
                 late.push(name.clone());
@@ -139,9 +146,9 @@ impl Drop for Discovery {
 /// Upstreams whose lookups ended, and which may still be in a worker's plan.
 #[derive(Debug)]
 #[must_use = "what was looked up is to be forgotten when no plan names it any longer"]
-pub struct Gone(Vec<Arc<UpstreamState>>);
+pub struct EndedLookups(Vec<Arc<UpstreamState>>);
 
-impl Gone {
+impl EndedLookups {
     /// Forgets the endpoints of these upstreams. Call it when no worker's plan looks them up.
     pub fn forget(self) {
         // A later plan may look up the same upstream again.
@@ -153,7 +160,7 @@ impl Gone {
 }
 
 /// Returns the source in the short form of the configuration.
-fn shown(discover: &Discover) -> String {
+fn short_form(discover: &Discover) -> String {
     match discover {
         Discover::Dns { name, port, .. } => format!("dns://{name}:{port}"),
         Discover::Srv { name, .. } => format!("srv://{name}"),
@@ -162,41 +169,41 @@ fn shown(discover: &Discover) -> String {
 }
 
 /// The task that follows the source of one upstream.
-struct Followed {
+struct SourceTask {
     state: Arc<UpstreamState>,
     warn: Warn,
     /// Whether the known endpoints come from another source. They are kept until the new source has answered
     /// or failed once, so that a change of configuration loses no request.
-    foreign: bool,
-    looked: watch::Sender<bool>,
+    is_other_source: bool,
+    first_lookup_done: watch::Sender<bool>,
 }
 
-impl Followed {
+impl SourceTask {
     /// Follows a source endlessly: publishes new endpoints, and keeps the last good ones after a failure.
-    async fn follow(mut self, mut source: impl Source) {
+    async fn follow(mut self, mut source: impl EndpointSource) {
         loop {
             match source.next().await {
                 Ok(endpoints) => self.answered(endpoints),
                 Err(failure) => self.failed(&failure),
             }
-            self.foreign = false;
-            self.looked.send_replace(true);
+            self.is_other_source = false;
+            self.first_lookup_done.send_replace(true);
         }
     }
 
     fn answered(&self, endpoints: Vec<Endpoint>) {
         // Name servers rotate their answers; another order is not a change.
-        let endpoints = ordered(endpoints);
+        let endpoints = normalized(endpoints);
         if self.state.discovered().as_deref() != Some(&endpoints) {
-            self.state.discover(endpoints.into());
+            self.state.set_discovered(endpoints.into());
         }
         if self.state.lookups.ended(tollgate_net::now(), None).is_some() {
             (self.warn)(&format!("upstream {}: its endpoints can be looked up again", self.state.name));
         }
     }
 
-    fn failed(&self, failure: &Failure) {
-        if self.foreign {
+    fn failed(&self, failure: &LookupError) {
+        if self.is_other_source {
             self.state.forget_discovered();
         }
         let problem = failure.to_string();
@@ -214,7 +221,7 @@ impl Followed {
 
 /// Sorts endpoints independently of the answer's order, and keeps each address once: with its first priority,
 /// and with the sum of its weights of that priority.
-fn ordered(mut endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
+fn normalized(mut endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
     endpoints.sort_by_cached_key(|endpoint| (endpoint.address.to_string(), endpoint.priority));
     endpoints.dedup_by(|next, kept| {
         let same = next.address == kept.address;

@@ -12,14 +12,14 @@ const SHORTEST_RETRY: Duration = Duration::from_millis(100);
 /// Decides when a name is looked up again: shortly before its answer expires, or after a failure with a
 /// growing delay. Both have jitter, so neither the names of one gateway nor several gateways ask in step.
 #[derive(Debug)]
-pub(super) struct Schedule {
+pub(super) struct LookupSchedule {
     min_ttl: Duration,
     max_ttl: Duration,
     failures: u32,
     random: fastrand::Rng,
 }
 
-impl Schedule {
+impl LookupSchedule {
     pub(super) fn new(rules: &DnsRules, random: fastrand::Rng) -> Self {
         Self { min_ttl: rules.min_ttl, max_ttl: rules.max_ttl.max(rules.min_ttl), failures: 0, random }
     }
@@ -48,13 +48,13 @@ mod tests {
 
     use super::*;
 
-    fn schedule(min: u64, max: u64, seed: u64) -> Schedule {
+    fn schedule(min: u64, max: u64, seed: u64) -> LookupSchedule {
         let rules = DnsRules {
             min_ttl: Duration::from_millis(min),
             max_ttl: Duration::from_millis(max),
             servers: Vec::new(),
         };
-        Schedule::new(&rules, fastrand::Rng::with_seed(seed))
+        LookupSchedule::new(&rules, fastrand::Rng::with_seed(seed))
     }
 
     proptest! {
@@ -103,7 +103,7 @@ mod tests {
             (longest, Duration::ZERO, Duration::ZERO, longest),
         ] {
             let rules = DnsRules { min_ttl: min, max_ttl: max, servers: Vec::new() };
-            let mut schedule = Schedule::new(&rules, fastrand::Rng::with_seed(1));
+            let mut schedule = LookupSchedule::new(&rules, fastrand::Rng::with_seed(1));
             assert!(schedule.answered(ttl) <= most, "{min:?} to {max:?}: {ttl:?}");
             schedule.failures = u32::MAX;
             assert!(schedule.failed() <= longest);

@@ -10,7 +10,7 @@ use tollgate_plan::Endpoint;
 /// DNS and files implement it. A registry (etcd, Consul, Kubernetes) would be another implementation, whose
 /// [`next`](Self::next) waits for an event of a watch and returns all endpoints of that moment. The caller
 /// keeps the last good answer, counts and warns; a source does none of these.
-pub trait Source: Send + 'static {
+pub trait EndpointSource: Send + 'static {
     /// Waits until it is time to look, or until something changed, and returns all current endpoints. The
     /// first call looks at once. After a failure the caller calls again at once; the source decides how long
     /// to wait.
@@ -18,12 +18,12 @@ pub trait Source: Send + 'static {
     /// # Errors
     /// Returns why there is no answer. An answer without endpoints is also a failure: a mistake elsewhere
     /// must never empty an upstream.
-    fn next(&mut self) -> impl Future<Output = Result<Vec<Endpoint>, Failure>> + Send;
+    fn next(&mut self) -> impl Future<Output = Result<Vec<Endpoint>, LookupError>> + Send;
 }
 
 /// Why a lookup returned no endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum LookupError {
     /// The name does not exist (NXDOMAIN).
     NoName,
     /// The name exists, but has no record of the requested type, or none that is usable.
@@ -36,7 +36,7 @@ pub enum Failure {
     Other(String),
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for LookupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoName => f.write_str("there is no such name (NXDOMAIN)"),

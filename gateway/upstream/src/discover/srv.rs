@@ -6,11 +6,11 @@ use tollgate_net::Address;
 use tollgate_plan::Endpoint;
 
 /// Largest weight of an endpoint. As in the configuration, sums of weights stay within 32 bits.
-const HEAVIEST: u64 = 1_000_000;
+const WEIGHT_MAX: u64 = 1_000_000;
 
 /// One SRV record and the addresses of its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct SrvTarget {
     pub(super) priority: u16,
     pub(super) weight: u16,
     pub(super) port: u16,
@@ -24,7 +24,7 @@ pub(super) struct Target {
 ///   twice.
 /// - Weight 0 means `a very small chance` (RFC 2782) and becomes 1. In the configuration, 0 would mean no
 ///   requests.
-pub(super) fn endpoints(targets: &[Target]) -> Vec<Endpoint> {
+pub(super) fn endpoints(targets: &[SrvTarget]) -> Vec<Endpoint> {
     let mut priorities: Vec<u16> = targets.iter().map(|target| target.priority).collect();
     priorities.sort_unstable();
     priorities.dedup();
@@ -35,14 +35,14 @@ pub(super) fn endpoints(targets: &[Target]) -> Vec<Endpoint> {
         .map(|target| target.addresses.len() as u64)
         .filter(|count| *count > 0)
         .fold(1, |all, count| (all / gcd(all, count)).saturating_mul(count).min(5040));
-    let weight = |target: &Target| {
+    let weight = |target: &SrvTarget| {
         let whole = u64::from(target.weight.max(1)) * shares;
         (whole / target.addresses.len() as u64).max(1)
     };
     let served = || targets.iter().filter(|target| !target.addresses.is_empty());
     let common = served().map(weight).fold(0, gcd).max(1);
     let heaviest = served().map(weight).max().unwrap_or(1) / common;
-    let scale = heaviest.div_ceil(HEAVIEST).max(1);
+    let scale = heaviest.div_ceil(WEIGHT_MAX).max(1);
     let mut endpoints = Vec::new();
     for target in served() {
         let rank = priorities.partition_point(|priority| *priority < target.priority);
@@ -68,12 +68,12 @@ mod tests {
 
     use super::*;
 
-    fn target(priority: u16, weight: u16, addresses: u8) -> Target {
+    fn target(priority: u16, weight: u16, addresses: u8) -> SrvTarget {
         let addresses = (0..addresses).map(|n| IpAddr::from([10, 0, 0, n])).collect();
-        Target { priority, weight, port: 80, addresses }
+        SrvTarget { priority, weight, port: 80, addresses }
     }
 
-    fn shares(targets: &[Target]) -> Vec<(u8, u32)> {
+    fn shares(targets: &[SrvTarget]) -> Vec<(u8, u32)> {
         endpoints(targets).iter().map(|endpoint| (endpoint.priority, endpoint.weight)).collect()
     }
 
@@ -109,7 +109,7 @@ mod tests {
         ) {
             let targets: Vec<_> = given.iter().map(|(p, w, n)| target(*p, *w, *n)).collect();
             let endpoints = endpoints(&targets);
-            prop_assert!(endpoints.iter().all(|e| e.weight >= 1 && u64::from(e.weight) <= HEAVIEST));
+            prop_assert!(endpoints.iter().all(|e| e.weight >= 1 && u64::from(e.weight) <= WEIGHT_MAX));
             let mut rest = endpoints.as_slice();
             let mut sums = Vec::new();
             for target in &targets {
@@ -119,7 +119,7 @@ mod tests {
             }
             prop_assert!(rest.is_empty());
             // The heaviest target shows most exactly what one unit of weight became.
-            let wanted = |target: &Target| f64::from(target.weight.max(1));
+            let wanted = |target: &SrvTarget| f64::from(target.weight.max(1));
             let units = targets.iter().zip(&sums);
             let heaviest = units.clone().max_by(|a, b| wanted(a.0).total_cmp(&wanted(b.0))).expect("some");
             let unit = heaviest.1 / wanted(heaviest.0);
@@ -134,11 +134,11 @@ mod tests {
 
     #[test]
     fn no_weight_overflows() {
-        let targets: Vec<Target> = (1..=255)
-            .map(|count| Target { port: u16::MAX, ..target(u16::MAX - u16::from(count), u16::MAX, count) })
+        let targets: Vec<SrvTarget> = (1..=255)
+            .map(|count| SrvTarget { port: u16::MAX, ..target(u16::MAX - u16::from(count), u16::MAX, count) })
             .collect();
         let endpoints = endpoints(&targets);
-        assert!(endpoints.iter().all(|one| one.weight >= 1 && u64::from(one.weight) <= HEAVIEST));
+        assert!(endpoints.iter().all(|one| one.weight >= 1 && u64::from(one.weight) <= WEIGHT_MAX));
         let last = endpoints.iter().map(|one| one.priority).max();
         assert_eq!(last, Some(254));
     }

@@ -12,9 +12,9 @@ use hickory_resolver::proto::rr::RecordType;
 use tollgate_plan::{Discover, DnsRules, Endpoint, Pool, Rules, Upstream};
 
 use self::server::{Reply, Server, a, cname, srv};
-use super::dns::Dns;
-use super::{Discovery, Failure, Source, ordered};
-use crate::{Shared, UpstreamState};
+use super::dns::DnsSource;
+use super::{Discovery, EndpointSource, LookupError, normalized};
+use crate::{UpstreamState, UpstreamStates};
 
 fn run(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(test);
@@ -29,7 +29,7 @@ fn rules(server: &Server) -> DnsRules {
     }
 }
 
-fn shown(endpoints: &[Endpoint]) -> Vec<String> {
+fn short_form(endpoints: &[Endpoint]) -> Vec<String> {
     let text = |endpoint: &Endpoint| match (endpoint.priority, endpoint.weight) {
         (0, 1) => endpoint.address.to_string(),
         (priority, weight) => format!("{}/{priority}*{weight}", endpoint.address),
@@ -46,7 +46,7 @@ struct Lookups {
 
 impl Lookups {
     fn start(discover: &Discover) -> Self {
-        let (shared, told) = (Shared::new(), Arc::new(Mutex::new(Vec::new())));
+        let (shared, told) = (UpstreamStates::new(), Arc::new(Mutex::new(Vec::new())));
         let log = told.clone();
         let warn = Arc::new(move |text: &str| log.lock().expect("log").push(text.to_owned()));
         let mut lookups =
@@ -75,7 +75,7 @@ impl Lookups {
     }
 
     fn endpoints(&self) -> Vec<String> {
-        self.state().discovered().map(|endpoints| shown(&endpoints)).unwrap_or_default()
+        self.state().discovered().map(|endpoints| short_form(&endpoints)).unwrap_or_default()
     }
 
     fn counts(&self) -> (u64, u64) {
@@ -113,7 +113,7 @@ fn a_change_of_addresses_is_followed_and_a_change_of_order_is_none() {
         let server = Server::start().await;
         server.say_a("app.test.", 1, &["127.0.0.1", "127.0.0.2"]);
         let lookups = Lookups::start(&dns(&server));
-        assert_eq!(lookups.discovery.looked_up(Duration::from_secs(20)).await, [""; 0]);
+        assert_eq!(lookups.discovery.wait_for_first_lookups(Duration::from_secs(20)).await, [""; 0]);
         assert_eq!(lookups.endpoints(), ["127.0.0.1:80", "127.0.0.2:80"]);
         let epoch = lookups.state().epoch();
         server.say_a("app.test.", 1, &["127.0.0.2", "127.0.0.1"]);
@@ -136,7 +136,7 @@ fn what_was_good_outlives_every_failure() {
             (Reply::Code(ResponseCode::Refused), "REFUSED"),
             (Reply::Code(ResponseCode::NXDomain), "NXDOMAIN"),
             (Reply::Code(ResponseCode::NoError), "no address"),
-            (Reply::Records(vec![a("app.test.", 1, "0.0.0.0")], Vec::new()), "no address"),
+            (Reply::DnsRecords(vec![a("app.test.", 1, "0.0.0.0")], Vec::new()), "no address"),
             (Reply::Silence, "in time"),
         ]
         .into_iter()
@@ -181,18 +181,18 @@ fn the_ttl_is_the_shortest_of_the_chain() {
             cname("b.test.", 9, "c.test."),
             a("c.test.", 300, "127.0.0.1"),
         ];
-        server.say("app.test.", RecordType::A, Reply::Records(chain, Vec::new()));
+        server.say("app.test.", RecordType::A, Reply::DnsRecords(chain, Vec::new()));
         let (endpoints, ttl) =
-            Dns::addresses("app.test.", 80, &rules(&server)).look_up().await.expect("found");
-        assert_eq!((shown(&endpoints), ttl), (vec!["127.0.0.1:80".into()], Duration::from_secs(9)));
+            DnsSource::addresses("app.test.", 80, &rules(&server)).look_up().await.expect("found");
+        assert_eq!((short_form(&endpoints), ttl), (vec!["127.0.0.1:80".into()], Duration::from_secs(9)));
         // A server that does not follow the chain itself.
         let link = vec![cname("app.test.", 8, "b.test.")];
-        server.say("app.test.", RecordType::A, Reply::Records(link.clone(), Vec::new()));
-        server.say("app.test.", RecordType::AAAA, Reply::Records(link, Vec::new()));
+        server.say("app.test.", RecordType::A, Reply::DnsRecords(link.clone(), Vec::new()));
+        server.say("app.test.", RecordType::AAAA, Reply::DnsRecords(link, Vec::new()));
         server.say_a("b.test.", 7, &["127.0.0.2"]);
         let (endpoints, ttl) =
-            Dns::addresses("app.test.", 80, &rules(&server)).look_up().await.expect("found");
-        assert_eq!((shown(&endpoints), ttl), (vec!["127.0.0.2:80".into()], Duration::from_secs(7)));
+            DnsSource::addresses("app.test.", 80, &rules(&server)).look_up().await.expect("found");
+        assert_eq!((short_form(&endpoints), ttl), (vec!["127.0.0.2:80".into()], Duration::from_secs(7)));
     });
 }
 
@@ -209,13 +209,13 @@ fn srv_records_give_ports_weights_and_priorities() {
         ];
         // The first target's address is in the answer; the others are asked for.
         let along = vec![a("one.test.", 5, "127.0.0.1")];
-        server.say(owner, RecordType::SRV, Reply::Records(records.clone(), along));
+        server.say(owner, RecordType::SRV, Reply::DnsRecords(records.clone(), along));
         server.say_a("two.test.", 50, &["127.0.0.2"]);
         server.say_a("three.test.", 50, &["127.0.0.3"]);
-        let mut source = Dns::srv(owner, &rules(&server));
+        let mut source = DnsSource::srv(owner, &rules(&server));
         let (endpoints, ttl) = source.look_up().await.expect("found");
         assert_eq!(
-            shown(&ordered(endpoints)),
+            short_form(&normalized(endpoints)),
             ["127.0.0.1:8001/1*3", "127.0.0.2:8002/1*1", "127.0.0.3:8003/2*1"]
         );
         assert_eq!(ttl, Duration::from_secs(5));
@@ -225,13 +225,17 @@ fn srv_records_give_ports_weights_and_priorities() {
         server.say_a("three.test.", 50, &["127.0.0.33"]);
         let (endpoints, ttl) = source.look_up().await.expect("found");
         assert_eq!(
-            shown(&ordered(endpoints)),
+            short_form(&normalized(endpoints)),
             ["127.0.0.1:8001/1*3", "127.0.0.2:8002/1*1", "127.0.0.33:8003/2*1"]
         );
         assert_eq!(ttl, Duration::ZERO, "to be asked again soon");
         // `.` is not a target.
-        server.say(owner, RecordType::SRV, Reply::Records(vec![srv(owner, 9, (0, 0, 1), ".")], Vec::new()));
-        assert_eq!(source.look_up().await, Err(Failure::NoRecords));
+        server.say(
+            owner,
+            RecordType::SRV,
+            Reply::DnsRecords(vec![srv(owner, 9, (0, 0, 1), ".")], Vec::new()),
+        );
+        assert_eq!(source.look_up().await, Err(LookupError::NoRecords));
     });
 }
 
@@ -242,7 +246,8 @@ fn an_answer_that_does_not_fit_a_datagram_is_asked_for_over_tcp() {
         let addresses: Vec<String> = (1..=100).map(|n| format!("127.0.1.{n}")).collect();
         let texts: Vec<&str> = addresses.iter().map(String::as_str).collect();
         server.say_a("app.test.", 1, &texts);
-        let (endpoints, _) = Dns::addresses("app.test.", 80, &rules(&server)).look_up().await.expect("found");
+        let (endpoints, _) =
+            DnsSource::addresses("app.test.", 80, &rules(&server)).look_up().await.expect("found");
         assert_eq!(endpoints.len(), 100);
         assert!(server.asked().1 >= 1);
     });
@@ -258,8 +263,8 @@ fn a_second_server_answers_where_the_first_is_dead() {
         }
         let mut rules = rules(&server);
         rules.servers.insert(0, dead.address);
-        let (endpoints, _) = Dns::addresses("app.test.", 80, &rules).look_up().await.expect("found");
-        assert_eq!(shown(&endpoints), ["127.0.0.1:80"]);
+        let (endpoints, _) = DnsSource::addresses("app.test.", 80, &rules).look_up().await.expect("found");
+        assert_eq!(short_form(&endpoints), ["127.0.0.1:80"]);
     });
 }
 
@@ -310,7 +315,7 @@ fn a_file_is_read_again_when_it_changes() {
         let (directory, path, discover) = file();
         std::fs::write(&path, "[127.0.0.1:80]").expect("written");
         let lookups = Lookups::start(&discover);
-        lookups.discovery.looked_up(Duration::from_secs(20)).await;
+        lookups.discovery.wait_for_first_lookups(Duration::from_secs(20)).await;
         assert_eq!(lookups.endpoints(), ["127.0.0.1:80"]);
         // In place, with the same length.
         std::fs::write(&path, "[127.0.0.2:80]").expect("written");
@@ -378,8 +383,8 @@ fn a_file_that_is_being_written_is_not_read() {
 fn a_source_of_another_kind_needs_nothing_but_the_trait() {
     /// Waits for events, as a registry with a watch does.
     struct Watch(tokio::sync::mpsc::Receiver<Vec<Endpoint>>);
-    impl Source for Watch {
-        async fn next(&mut self) -> Result<Vec<Endpoint>, Failure> {
+    impl EndpointSource for Watch {
+        async fn next(&mut self) -> Result<Vec<Endpoint>, LookupError> {
             match self.0.recv().await {
                 Some(endpoints) => Ok(endpoints),
                 None => std::future::pending().await,
@@ -388,18 +393,27 @@ fn a_source_of_another_kind_needs_nothing_but_the_trait() {
     }
     run(async {
         let (sender, events) = tokio::sync::mpsc::channel(1);
-        let shared = Shared::new();
+        let shared = UpstreamStates::new();
         let state = shared.upstream("up");
         let (looked, _) = tokio::sync::watch::channel(false);
         let warn: super::Warn = Arc::new(|_: &str| {});
-        let followed = super::Followed { state: state.clone(), warn, foreign: false, looked };
-        tokio::spawn(followed.follow(Watch(events)));
+        let source_task = super::SourceTask {
+            state: state.clone(),
+            warn,
+            is_other_source: false,
+            first_lookup_done: looked,
+        };
+        tokio::spawn(source_task.follow(Watch(events)));
         let address = tollgate_net::Address::Socket(([127, 0, 0, 1], 80).into());
         let one = Endpoint { address, weight: 2, priority: 0, zone: None };
         sender.send(vec![one.clone(), one]).await.expect("taken");
         while state.discovered().is_none() {
             tokio::task::yield_now().await;
         }
-        assert_eq!(shown(&state.discovered().expect("endpoints")), ["127.0.0.1:80/0*4"], "weights add up");
+        assert_eq!(
+            short_form(&state.discovered().expect("endpoints")),
+            ["127.0.0.1:80/0*4"],
+            "weights add up"
+        );
     });
 }

@@ -11,12 +11,12 @@ use http::{HeaderMap, Request, Response};
 use tollgate_net::Stream;
 
 use super::ProbeFailure;
-use super::http::{AGENT, HEAD};
-use super::io::{Io, carried};
+use super::http::{HEAD_MAX_BYTES, PROBE_AGENT};
+use super::io::{ProbeIo, drive};
 use crate::http2::FaultCell;
 
 /// Upper bound, in bytes, of the answer's message, which normally has two bytes.
-const MESSAGE: usize = 1024;
+const MESSAGE_MAX_BYTES: usize = 1024;
 /// `ServingStatus.SERVING`.
 const SERVING: u64 = 1;
 
@@ -32,27 +32,27 @@ pub(super) async fn check(
     let request = Request::post(format!("{scheme}://{host}/grpc.health.v1.Health/Check"))
         .header("content-type", "application/grpc")
         .header("te", "trailers")
-        .header("user-agent", AGENT)
+        .header("user-agent", PROBE_AGENT)
         .body(())
         .map_err(|_| ProbeFailure::Protocol)?;
     let mut client = Builder::new();
-    client.enable_push(false).max_header_list_size(HEAD);
+    client.enable_push(false).max_header_list_size(HEAD_MAX_BYTES);
     let (sender, connection) =
-        client.handshake::<_, Bytes>(Io::new(stream, fault)).await.map_err(|error| failure(&error))?;
-    carried(connection, call(sender, request, question(service))).await
+        client.handshake::<_, Bytes>(ProbeIo::new(stream, fault)).await.map_err(|error| failure(&error))?;
+    drive(connection, call(sender, request, encode_request(service))).await
 }
 
 async fn call(sender: SendRequest<Bytes>, request: Request<()>, message: Bytes) -> Result<(), ProbeFailure> {
     let mut sender = sender.ready().await.map_err(|error| failure(&error))?;
     let (response, mut body) = sender.send_request(request, false).map_err(|error| failure(&error))?;
     body.send_data(message, true).map_err(|error| failure(&error))?;
-    let result = judge(response.await.map_err(|error| failure(&error))?).await;
+    let result = check_response(response.await.map_err(|error| failure(&error))?).await;
     // The server must not continue an answer that no task reads.
     body.send_reset(Reason::CANCEL);
     result
 }
 
-async fn judge(response: Response<RecvStream>) -> Result<(), ProbeFailure> {
+async fn check_response(response: Response<RecvStream>) -> Result<(), ProbeFailure> {
     let (head, mut body) = response.into_parts();
     if head.status != 200 {
         return Err(ProbeFailure::Status(head.status.as_u16()));
@@ -67,7 +67,7 @@ async fn judge(response: Response<RecvStream>) -> Result<(), ProbeFailure> {
     while let Some(data) = body.data().await {
         let data = data.map_err(|error| failure(&error))?;
         message.extend_from_slice(&data);
-        if message.len() > MESSAGE {
+        if message.len() > MESSAGE_MAX_BYTES {
             return Err(ProbeFailure::Protocol);
         }
         body.flow_control().release_capacity(data.len()).map_err(|error| failure(&error))?;
@@ -77,7 +77,7 @@ async fn judge(response: Response<RecvStream>) -> Result<(), ProbeFailure> {
         return Err(ProbeFailure::Closed);
     }
     status(&trailers).map_or(Ok(()), Err)?;
-    match answer(&message) {
+    match decode_response(&message) {
         Some(SERVING) => Ok(()),
         Some(_) => Err(ProbeFailure::NotServing),
         None => Err(ProbeFailure::Protocol),
@@ -102,7 +102,7 @@ fn failure(error: &h2::Error) -> ProbeFailure {
 }
 
 /// Encodes `HealthCheckRequest { string service = 1; }`, with the five-byte prefix of a message.
-fn question(service: &str) -> Bytes {
+fn encode_request(service: &str) -> Bytes {
     let mut message = Vec::with_capacity(service.len() + 3);
     if !service.is_empty() {
         message.push(0x0a);
@@ -122,7 +122,7 @@ fn question(service: &str) -> Bytes {
 
 /// Decodes the status of `HealthCheckResponse { ServingStatus status = 1; }`. It is 0, UNKNOWN, if the field
 /// is absent. Returns `None` if the bytes are not one such message, uncompressed.
-fn answer(framed: &[u8]) -> Option<u64> {
+fn decode_response(framed: &[u8]) -> Option<u64> {
     let (prefix, mut message) = framed.split_first_chunk::<5>()?;
     let [0, length @ ..] = *prefix else { return None };
     if usize::try_from(u32::from_be_bytes(length)).ok()? != message.len() {

@@ -10,15 +10,15 @@ use memchr::memmem;
 use tollgate_net::Stream;
 
 use super::ProbeFailure;
-use super::io::{Io, carried};
+use super::io::{ProbeIo, drive};
 use crate::http2::FaultCell;
 
 /// The `User-Agent` of probes, for the endpoint's log.
-pub(super) const AGENT: &str = concat!("tollgate/", env!("CARGO_PKG_VERSION"), " (health probe)");
+pub(super) const PROBE_AGENT: &str = concat!("tollgate/", env!("CARGO_PKG_VERSION"), " (health probe)");
 /// Upper bound of the answer's head, in bytes.
-pub(super) const HEAD: u32 = 16 * 1024;
+pub(super) const HEAD_MAX_BYTES: u32 = 16 * 1024;
 /// How many bytes of a body are searched.
-const BODY: usize = 64 * 1024;
+const BODY_MAX_BYTES: usize = 64 * 1024;
 
 /// The answer that a probe expects.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ pub(super) struct Expected<'a> {
 
 /// Requests a path and checks the answer. Reads at most a head of 16 KiB and 64 KiB of the body. The caller
 /// bounds the time.
-pub(super) async fn ask(
+pub(super) async fn probe_http1(
     stream: Stream,
     (host, path): (&str, &str),
     fields: &[(String, String)],
@@ -43,28 +43,34 @@ pub(super) async fn ask(
         .body(Empty::<Bytes>::new())
         .map_err(|_| ProbeFailure::Protocol)?;
     let mut client = http1::Builder::new();
-    let (mut sender, connection) =
-        client.max_buf_size(HEAD as usize).handshake(Io::new(stream, fault)).await.map_err(failure)?;
+    let (mut sender, connection) = client
+        .max_buf_size(HEAD_MAX_BYTES as usize)
+        .handshake(ProbeIo::new(stream, fault))
+        .await
+        .map_err(failure)?;
     let work = async {
         let response = sender.send_request(request).await.map_err(failure)?;
-        judge(response, expected).await
+        check_response(response, expected).await
     };
-    carried(connection, work).await
+    drive(connection, work).await
 }
 
 /// Adds these fields to the request, and the gateway's `User-Agent` unless they contain one.
 pub(super) fn with_fields(mut request: Builder, fields: &[(String, String)]) -> Builder {
     if !fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("user-agent")) {
-        request = request.header(USER_AGENT, AGENT);
+        request = request.header(USER_AGENT, PROBE_AGENT);
     }
     fields.iter().fold(request, |request, (name, value)| request.header(name, value))
 }
 
-async fn judge(mut response: Response<Incoming>, expected: Expected<'_>) -> Result<(), ProbeFailure> {
+async fn check_response(
+    mut response: Response<Incoming>,
+    expected: Expected<'_>,
+) -> Result<(), ProbeFailure> {
     let Some(mut search) = Search::begin(response.status().as_u16(), expected)? else { return Ok(()) };
     while let Some(frame) = response.body_mut().frame().await {
         let Ok(data) = frame.map_err(failure)?.into_data() else { continue };
-        if let Some(found) = search.see(&data) {
+        if let Some(found) = search.feed(&data) {
             return found;
         }
     }
@@ -92,14 +98,14 @@ impl<'a> Search<'a> {
     }
 
     /// Searches another part of the body. Returns `None` if the text may still follow.
-    pub(super) fn see(&mut self, data: &[u8]) -> Option<Result<(), ProbeFailure>> {
+    pub(super) fn feed(&mut self, data: &[u8]) -> Option<Result<(), ProbeFailure>> {
         // The first position at which a match that ends in the new bytes can begin.
         let from = self.seen.len().saturating_sub(self.text.len());
-        self.seen.extend_from_slice(&data[..data.len().min(BODY - self.seen.len())]);
+        self.seen.extend_from_slice(&data[..data.len().min(BODY_MAX_BYTES - self.seen.len())]);
         if self.finder.find(&self.seen[from..]).is_some() {
             return Some(Ok(()));
         }
-        (self.seen.len() == BODY).then_some(Err(ProbeFailure::Body))
+        (self.seen.len() == BODY_MAX_BYTES).then_some(Err(ProbeFailure::Body))
     }
 }
 

@@ -9,12 +9,12 @@ use tollgate_http::h2::Chunk;
 use tollgate_net::Stream;
 
 use super::ProbeFailure;
-use super::http::{Expected, HEAD, Search, with_fields};
-use super::io::carried;
-use crate::http2::{FaultCell, Io};
+use super::http::{Expected, HEAD_MAX_BYTES, Search, with_fields};
+use super::io::drive;
+use crate::http2::{EndpointIo, FaultCell};
 
-/// As [`ask`](super::http::ask), for an endpoint that speaks HTTP/2.
-pub(super) async fn ask(
+/// As [`probe_http1`](super::http::probe_http1), for an endpoint that speaks HTTP/2.
+pub(super) async fn probe_http2(
     stream: Stream,
     (host, path): (&str, &str),
     fields: &[(String, String)],
@@ -28,14 +28,14 @@ pub(super) async fn ask(
     let request = Request::get(format!("{scheme}://{host}{path}")).version(Version::HTTP_2);
     let request = with_fields(request, fields).body(()).map_err(|_| ProbeFailure::Protocol)?;
     let mut builder = Builder::new();
-    builder.enable_push(false).max_header_list_size(HEAD);
-    let heard = Rc::new(Cell::new(tollgate_net::now()));
-    let io = Io::new(stream, Rc::default(), heard, Rc::default()).telling(fault.clone());
+    builder.enable_push(false).max_header_list_size(HEAD_MAX_BYTES);
+    let last_read = Rc::new(Cell::new(tollgate_net::now()));
+    let io = EndpointIo::new(stream, Rc::default(), last_read, Rc::default()).with_fault_cell(fault.clone());
     let (sender, connection) = builder.handshake::<_, Chunk>(io).await.map_err(|error| failure(&error))?;
-    carried(connection, judge(sender, request, expected)).await
+    drive(connection, check_response(sender, request, expected)).await
 }
 
-async fn judge(
+async fn check_response(
     mut sender: SendRequest<Chunk>,
     request: Request<()>,
     expected: Expected<'_>,
@@ -51,7 +51,7 @@ async fn judge(
         let data = data.map_err(|error| failure(&error))?;
         // An error means that the stream is gone, which the next read reports.
         let _ = body.flow_control().release_capacity(data.len());
-        if let Some(found) = search.see(&data) {
+        if let Some(found) = search.feed(&data) {
             return found;
         }
     }

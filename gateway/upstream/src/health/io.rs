@@ -9,10 +9,10 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_net::Stream;
 
-use crate::http2::{FaultCell, note};
+use crate::http2::{FaultCell, store_fault};
 
 /// Drives a connection until the work on it has finished, and returns the result of the work.
-pub(super) async fn carried<T>(connection: impl Future, work: impl Future<Output = T>) -> T {
+pub(super) async fn drive<T>(connection: impl Future, work: impl Future<Output = T>) -> T {
     let (mut work, mut connection) = (pin!(work), pin!(connection));
     let mut ended = false;
     poll_fn(|cx| {
@@ -30,9 +30,9 @@ pub(super) async fn carried<T>(connection: impl Future, work: impl Future<Output
 
 /// A stream with the traits that hyper and h2 need.
 #[derive(Debug)]
-pub(super) struct Io(Stream, FaultCell);
+pub(super) struct ProbeIo(Stream, FaultCell);
 
-impl Io {
+impl ProbeIo {
     /// Wraps a stream. A TLS failure of the stream is stored in `fault`.
     pub(super) fn new(stream: Stream, fault: &FaultCell) -> Self {
         Self(stream, fault.clone())
@@ -40,11 +40,11 @@ impl Io {
 
     fn poll_some(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let Self(stream, fault) = self;
-        stream.poll_read(cx, buffer).map(|read| read.inspect_err(|error| note(Some(fault), error)))
+        stream.poll_read(cx, buffer).map(|read| read.inspect_err(|error| store_fault(Some(fault), error)))
     }
 }
 
-impl Read for Io {
+impl Read for ProbeIo {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -60,7 +60,7 @@ impl Read for Io {
     }
 }
 
-impl Write for Io {
+impl Write for ProbeIo {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.0.poll_write(cx, bytes)
     }
@@ -75,7 +75,7 @@ impl Write for Io {
     }
 }
 
-impl AsyncRead for Io {
+impl AsyncRead for ProbeIo {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -87,7 +87,7 @@ impl AsyncRead for Io {
     }
 }
 
-impl AsyncWrite for Io {
+impl AsyncWrite for ProbeIo {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.0.poll_write(cx, bytes)
     }

@@ -9,15 +9,15 @@ use std::task::Poll;
 use tollgate_net::{Address, Deadline, ProxyHeader, Stream, is_shortage};
 use tollgate_plan::{Health, Probe};
 
-use super::http::{Expected, ask};
-use super::target::Rules;
+use super::http::{Expected, probe_http1};
+use super::target::ProbeRules;
 use super::{ProbeFailure, grpc};
 use crate::http2::FaultCell;
-use crate::proxy_protocol::announce;
-use crate::tls::secured;
+use crate::proxy_protocol::write_header;
+use crate::tls::connect_tls;
 
 /// Returns the address that is probed.
-pub(super) fn place(endpoint: &Address, rules: &Health) -> Address {
+pub(super) fn probe_address(endpoint: &Address, rules: &Health) -> Address {
     match (endpoint, rules.port) {
         (Address::Socket(address), Some(port)) => Address::Socket(SocketAddr::new(address.ip(), port)),
         (Address::Name { host, .. }, Some(port)) => Address::Name { host: host.clone(), port },
@@ -31,7 +31,7 @@ pub(super) fn place(endpoint: &Address, rules: &Health) -> Address {
 /// the probe.
 pub(super) async fn probe(
     endpoint: &Address,
-    rules: &Rules,
+    rules: &ProbeRules,
     deadline: &Deadline,
 ) -> Option<Result<(), ProbeFailure>> {
     deadline.set(tollgate_net::now(), Some(rules.health.timeout));
@@ -43,8 +43,8 @@ pub(super) async fn probe(
     .await
 }
 
-async fn attempt(endpoint: &Address, rules: &Rules) -> Option<Result<(), ProbeFailure>> {
-    let place = place(endpoint, &rules.health);
+async fn attempt(endpoint: &Address, rules: &ProbeRules) -> Option<Result<(), ProbeFailure>> {
+    let place = probe_address(endpoint, &rules.health);
     let mut stream = match Stream::connect_from(&place, rules.source).await {
         Ok(stream) => stream,
         Err(error) if is_shortage(&error) => return None,
@@ -58,20 +58,20 @@ async fn attempt(endpoint: &Address, rules: &Rules) -> Option<Result<(), ProbeFa
     let own_port = rules.health.port.is_none();
     let http2 = rules.http2 && own_port;
     if let Some(version) = rules.proxy_protocol.filter(|_| own_port)
-        && announce(&mut stream, ProxyHeader::Local, version).await.is_err()
+        && write_header(&mut stream, ProxyHeader::Local, version).await.is_err()
     {
         return Some(Err(ProbeFailure::Closed));
     }
     let stream = match rules.tls.as_ref().filter(|_| own_port) {
         None => stream,
-        Some(tls) => match secured(stream, tls, &place).await {
+        Some(tls) => match connect_tls(stream, tls, &place).await {
             Ok(stream) => stream,
             Err(fault) => return Some(Err(ProbeFailure::Tls(fault))),
         },
     };
     // In TLS 1.3 an endpoint may reject the gateway only after the handshake.
     let fault = FaultCell::default();
-    let asked = questioned(stream, rules, &place, http2, &fault).await;
+    let asked = probe_over(stream, rules, &place, http2, &fault).await;
     Some(match (asked, fault.get()) {
         (Err(_), Some(fault)) => Err(ProbeFailure::Tls(fault.clone())),
         (asked, _) => asked,
@@ -79,9 +79,9 @@ async fn attempt(endpoint: &Address, rules: &Rules) -> Option<Result<(), ProbeFa
 }
 
 /// Probes over an open connection. A TLS failure is stored in `fault`.
-async fn questioned(
+async fn probe_over(
     stream: Stream,
-    rules: &Rules,
+    rules: &ProbeRules,
     place: &Address,
     http2: bool,
     fault: &FaultCell,
@@ -89,22 +89,22 @@ async fn questioned(
     match &rules.health.probe {
         Probe::Tcp => Ok(()),
         Probe::Grpc { service, host } => {
-            grpc::check(stream, host.as_deref().unwrap_or(&own(place)), service, fault).await
+            grpc::check(stream, host.as_deref().unwrap_or(&default_host(place)), service, fault).await
         }
         Probe::Http { path, host, headers, statuses, body } => {
-            let own = own(place);
+            let own = default_host(place);
             let host = host.as_ref().unwrap_or(&own);
             let expected = Expected { statuses, body: body.as_deref() };
             match http2 {
-                false => ask(stream, (host, path), headers, expected, fault).await,
-                true => super::http2::ask(stream, (host, path), headers, expected, fault).await,
+                false => probe_http1(stream, (host, path), headers, expected, fault).await,
+                true => super::http2::probe_http2(stream, (host, path), headers, expected, fault).await,
             }
         }
     }
 }
 
 /// Returns the default `Host` of an endpoint; a unix socket has no name.
-fn own(place: &Address) -> String {
+fn default_host(place: &Address) -> String {
     match place {
         Address::Unix(_) => "localhost".to_owned(),
         place => place.to_string(),

@@ -6,7 +6,7 @@ use super::ProbeFailure;
 
 /// The record of one endpoint's probes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Record {
+pub(crate) struct ProbeRecord {
     /// Since when the endpoint has its state; `None` if the state never changed.
     pub(crate) since: Option<Instant>,
     /// The last probe.
@@ -25,7 +25,7 @@ pub(crate) struct LastProbe {
 
 /// Counts of the probes of an upstream's endpoints, by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct ProbeCounts {
     pub(crate) good: u64,
     /// Failed probes, by [`ProbeFailure::kind`].
     pub(crate) bad: [u64; ProbeFailure::KINDS],
@@ -34,7 +34,7 @@ pub(crate) struct Counts {
     pub(crate) skipped: u64,
 }
 
-impl Counts {
+impl ProbeCounts {
     pub(crate) fn count(&mut self, result: &Result<(), ProbeFailure>) {
         match result {
             Ok(()) => self.good += 1,

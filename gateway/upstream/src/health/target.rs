@@ -14,26 +14,26 @@ use tollgate_plan::{Health, Probe, Tls};
 use super::ProbeFailure;
 use super::probe::probe;
 use super::record::LastProbe;
-use super::verdict::Verdict;
-use crate::cap::Permit;
-use crate::{EndpointState, Event, UpstreamState, Wellness};
+use super::threshold::HealthThreshold;
+use crate::permits::Permit;
+use crate::{EndpointEvent, EndpointState, ProbeHealth, UpstreamState};
 
 /// Upper bound of concurrent probes. More wait for their turn, so that thousands of endpoints do not use all
 /// descriptors at startup.
-const AT_ONCE: usize = 256;
+const CONCURRENT_PROBES_MAX: usize = 256;
 
 /// The state that all probes share.
 #[derive(Debug)]
 pub(super) struct Prober {
     timers: Timers,
-    turns: Semaphore,
+    slots: Semaphore,
     random: RefCell<fastrand::Rng>,
 }
 
 impl Prober {
     pub(super) fn new(timers: Timers, seed: u64) -> Self {
         let random = RefCell::new(fastrand::Rng::with_seed(seed));
-        Self { timers, turns: Semaphore::new(AT_ONCE), random }
+        Self { timers, slots: Semaphore::new(CONCURRENT_PROBES_MAX), random }
     }
 
     /// Returns the time from the start of one probe to the start of the next.
@@ -45,7 +45,7 @@ impl Prober {
 
 /// How an upstream's endpoints are probed.
 #[derive(Debug, PartialEq)]
-pub(super) struct Rules {
+pub(super) struct ProbeRules {
     pub(super) health: Health,
     /// The TLS settings of its requests; `None` without TLS.
     pub(super) tls: Option<Tls>,
@@ -59,43 +59,43 @@ pub(super) struct Rules {
 
 /// One endpoint that is probed. Its task ends after [`stop`](Self::stop).
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct ProbeTarget {
     upstream: Arc<UpstreamState>,
     endpoint: Arc<EndpointState>,
-    rules: RefCell<Rc<Rules>>,
-    verdict: RefCell<Verdict>,
+    rules: RefCell<Rc<ProbeRules>>,
+    threshold: RefCell<HealthThreshold>,
     /// Ends the current probe, or the wait for the next one.
     due: Deadline,
     /// The rules have changed, so the result of a probe under the old rules does not count.
-    changed: Cell<bool>,
+    rules_changed: Cell<bool>,
     stopped: Cell<bool>,
 }
 
-impl Target {
+impl ProbeTarget {
     /// Starts with a probe at once.
     pub(super) fn start(
         upstream: Arc<UpstreamState>,
         endpoint: Arc<EndpointState>,
-        rules: Rc<Rules>,
+        rules: Rc<ProbeRules>,
         prober: &Rc<Prober>,
     ) -> Rc<Self> {
         let target = Rc::new(Self {
             upstream,
             endpoint,
             rules: RefCell::new(rules),
-            verdict: RefCell::default(),
+            threshold: RefCell::default(),
             due: prober.timers.deadline(),
-            changed: Cell::new(false),
+            rules_changed: Cell::new(false),
             stopped: Cell::new(false),
         });
-        tollgate_net::spawn(again_and_again(target.clone(), prober.clone()));
+        tollgate_net::spawn(probe_loop(target.clone(), prober.clone()));
         target
     }
 
     /// Continues with other rules and a probe at once. The endpoint's state is kept.
-    pub(super) fn change(&self, rules: Rc<Rules>) {
+    pub(super) fn set_rules(&self, rules: Rc<ProbeRules>) {
         self.rules.replace(rules);
-        self.changed.set(true);
+        self.rules_changed.set(true);
         self.due.set(tollgate_net::now(), Some(Duration::ZERO));
     }
 
@@ -105,58 +105,58 @@ impl Target {
         self.due.set(tollgate_net::now(), Some(Duration::ZERO));
     }
 
-    fn count(&self, begun: Instant, result: Result<(), ProbeFailure>, rules: &Rules) {
+    fn record_result(&self, begun: Instant, result: Result<(), ProbeFailure>, rules: &ProbeRules) {
         let (endpoint, at) = (&self.endpoint, tollgate_net::now());
         self.upstream.probes().count(&result);
-        let before = endpoint.wellness();
-        let change = self.verdict.borrow_mut().take(before, result.is_ok(), &rules.health);
+        let before = endpoint.health();
+        let change = self.threshold.borrow_mut().record(before, result.is_ok(), &rules.health);
         {
-            let mut record = endpoint.probed();
+            let mut record = endpoint.probe_record();
             record.last =
                 Some(LastProbe { at, took: at.saturating_duration_since(begun), result: result.clone() });
             if change.is_some() {
                 record.since = Some(at);
             }
         }
-        let Some((wellness, after)) = change else { return };
-        endpoint.set_wellness(wellness);
+        let Some((health, after)) = change else { return };
+        endpoint.set_health(health);
         match (before, result) {
             (_, Err(last)) => {
-                self.upstream.tell(endpoint, Event::Unhealthy { last, failures: after });
+                self.upstream.notify(endpoint, EndpointEvent::Unhealthy { last, failures: after });
             }
-            (Wellness::Unhealthy, Ok(())) => {
+            (ProbeHealth::Unhealthy, Ok(())) => {
                 endpoint.set_ready_since(self.upstream.stamp(at));
                 // The endpoint was restarted, so its earlier failures do not count.
-                endpoint.outlier.forgive();
-                self.upstream.ejections().pardon(&endpoint.address, at);
-                self.upstream.tell(endpoint, Event::Healthy);
+                endpoint.outlier.reset_streaks();
+                self.upstream.ejections().end_early(&endpoint.address, at);
+                self.upstream.notify(endpoint, EndpointEvent::Healthy);
             }
             // It was assumed to be healthy before.
             (_, Ok(())) => {}
         }
-        self.upstream.changed();
+        self.upstream.mark_changed();
     }
 }
 
-async fn again_and_again(target: Rc<Target>, prober: Rc<Prober>) {
+async fn probe_loop(target: Rc<ProbeTarget>, prober: Rc<Prober>) {
     loop {
-        let Ok(turn) = prober.turns.acquire().await else { return };
+        let Ok(turn) = prober.slots.acquire().await else { return };
         if target.stopped.get() {
             return;
         }
-        target.changed.set(false);
+        target.rules_changed.set(false);
         let rules = target.rules.borrow().clone();
         let begun = tollgate_net::now();
-        let result = once(&target, &rules).await;
+        let result = probe_once(&target, &rules).await;
         drop(turn);
         if target.stopped.get() {
             return;
         }
-        if target.changed.get() {
+        if target.rules_changed.get() {
             continue;
         }
         match result {
-            Some(result) => target.count(begun, result, &rules),
+            Some(result) => target.record_result(begun, result, &rules),
             None => target.upstream.probes().skipped += 1,
         }
         let now = tollgate_net::now();
@@ -168,10 +168,10 @@ async fn again_and_again(target: Rc<Target>, prober: Rc<Prober>) {
 
 /// Runs one probe. Returns `None` if a limit of connections is reached or the process lacks resources, which
 /// says nothing about the endpoint.
-async fn once(target: &Target, rules: &Rules) -> Option<Result<(), ProbeFailure>> {
+async fn probe_once(target: &ProbeTarget, rules: &ProbeRules) -> Option<Result<(), ProbeFailure>> {
     // The limits do not apply to connections to another port.
     let _permit = match rules.health.port {
-        None => Some(Permit::take(&target.upstream, &target.endpoint)?),
+        None => Some(Permit::try_acquire(&target.upstream, &target.endpoint)?),
         Some(_) => None,
     };
     let result = probe(&target.endpoint.address, rules, &target.due).await;
@@ -179,7 +179,7 @@ async fn once(target: &Target, rules: &Rules) -> Option<Result<(), ProbeFailure>
         Some(Err(ProbeFailure::Tls(fault))) => target.upstream.tls_failed(&target.endpoint, fault),
         // A connection alone does not prove that the endpoint accepts the gateway.
         Some(Ok(())) if rules.tls.is_some() && !matches!(rules.health.probe, Probe::Tcp) => {
-            target.upstream.tls_is_over(&target.endpoint);
+            target.upstream.tls_answered(&target.endpoint);
         }
         _ => {}
     }

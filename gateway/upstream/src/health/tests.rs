@@ -14,9 +14,9 @@ use tollgate_observe::{EndpointState as State, UpstreamSource, UpstreamStatus};
 use tollgate_plan::{Caps, Discover, Endpoint, Health as Probes, Outlier, Pool, Probe, Rules, Upstream};
 
 use super::*;
-use crate::cap::Permit;
-use crate::outlier::Cause;
-use crate::{UpstreamState, Wellness};
+use crate::outlier::EjectionCause;
+use crate::permits::Permit;
+use crate::{ProbeHealth, UpstreamState};
 
 const LONG: Duration = Duration::from_secs(3600);
 const SHORT: Duration = Duration::from_millis(20);
@@ -111,19 +111,19 @@ fn upstream(services: &[&Service], health: Option<Probes>) -> Upstream {
 
 /// The state of the control thread.
 struct Control {
-    shared: Arc<Shared>,
+    shared: Arc<UpstreamStates>,
     state: Arc<UpstreamState>,
-    health: Rc<Health>,
+    health: Rc<HealthMonitor>,
     timers: Timers,
     lines: Rc<RefCell<Vec<String>>>,
 }
 
 impl Control {
     fn start() -> Self {
-        let (shared, timers) = (Shared::new(), Timers::start().expect("timers"));
+        let (shared, timers) = (UpstreamStates::new(), Timers::start().expect("timers"));
         let lines = Rc::<RefCell<Vec<String>>>::default();
         let log = lines.clone();
-        let health = Health::start(shared.clone(), &timers, 1, move |notice| {
+        let health = HealthMonitor::start(shared.clone(), &timers, 1, move |notice| {
             log.borrow_mut().push(notice.to_string());
         });
         Self { state: shared.upstream("shop"), shared, health, timers, lines }
@@ -131,7 +131,7 @@ impl Control {
 
     fn apply(&self, upstream: Upstream) {
         let changed = vec![Arc::new(upstream)];
-        self.health.change(&UpstreamChange { changed, ..UpstreamChange::default() });
+        self.health.apply_plan(&UpstreamChange { changed, ..UpstreamChange::default() });
     }
 
     async fn sleep(&self, time: Duration) {
@@ -148,8 +148,8 @@ impl Control {
         }
     }
 
-    fn wellness(&self, service: &Service) -> Wellness {
-        self.state.endpoint(&service.address()).wellness()
+    fn health(&self, service: &Service) -> ProbeHealth {
+        self.state.endpoint(&service.address()).health()
     }
 
     fn shown(&self) -> UpstreamStatus {
@@ -173,8 +173,8 @@ fn the_first_probe_comes_at_once_and_decides() {
         let before = control.state.epoch();
         control.apply(upstream(&[&good, &bad], Some(every(LONG))));
         control.eventually("both to be probed", || good.asked() == 1 && bad.asked() == 1).await;
-        control.eventually("one to be healthy", || control.wellness(&good) == Wellness::Healthy).await;
-        control.eventually("one to be unhealthy", || control.wellness(&bad) == Wellness::Unhealthy).await;
+        control.eventually("one to be healthy", || control.health(&good) == ProbeHealth::Healthy).await;
+        control.eventually("one to be unhealthy", || control.health(&bad) == ProbeHealth::Unhealthy).await;
         assert!(control.state.epoch() > before, "workers are told");
         control.eventually("a line", || !control.lines.borrow().is_empty()).await;
         assert_eq!(control.lines(), [format!("upstream shop: {} is unhealthy: status 503", bad.address)]);
@@ -190,15 +190,15 @@ fn down_after_some_in_a_row_and_up_again_anew() {
     run(async |control| {
         let (service, other) = (Service::start(), Service::start());
         control.apply(upstream(&[&service, &other], Some(every(SHORT))));
-        control.eventually("healthy", || control.wellness(&service) == Wellness::Healthy).await;
+        control.eventually("healthy", || control.health(&service) == ProbeHealth::Healthy).await;
         let endpoint = control.state.endpoint(&service.address());
-        control.state.eject(&endpoint, Cause::Consecutive5xx);
+        control.state.eject(&endpoint, EjectionCause::Consecutive5xx);
         assert!(!endpoint.is_available());
         let good = service.asked();
         control.eventually("more good probes", || service.asked() > good + 3).await;
         assert!(!endpoint.is_available(), "a good probe ends no ejection");
         service.answer(500);
-        control.eventually("unhealthy", || control.wellness(&service) == Wellness::Unhealthy).await;
+        control.eventually("unhealthy", || control.health(&service) == ProbeHealth::Unhealthy).await;
         service.answer(200);
         control.eventually("healthy again", || endpoint.is_available()).await;
         assert_ne!(endpoint.ready_since(), 0);
@@ -216,12 +216,12 @@ fn over_a_reload() {
         let (stays, goes, comes) = (Service::start(), Service::start(), Service::start());
         goes.answer(500);
         control.apply(upstream(&[&stays, &goes], Some(every(LONG))));
-        control.eventually("unhealthy", || control.wellness(&goes) == Wellness::Unhealthy).await;
-        control.eventually("healthy", || control.wellness(&stays) == Wellness::Healthy).await;
+        control.eventually("unhealthy", || control.health(&goes) == ProbeHealth::Unhealthy).await;
+        control.eventually("healthy", || control.health(&stays) == ProbeHealth::Healthy).await;
         control.apply(upstream(&[&stays, &comes], Some(every(LONG))));
         control.eventually("the new one to be probed", || comes.asked() == 1).await;
         assert_eq!((stays.asked(), goes.asked()), (1, 1), "nobody else is");
-        assert_eq!(control.wellness(&stays), Wellness::Healthy);
+        assert_eq!(control.health(&stays), ProbeHealth::Healthy);
         // Other rules apply at once, and the old state stays until they produce another result.
         let strict = Probe::Http {
             path: "/".into(),
@@ -236,14 +236,14 @@ fn over_a_reload() {
         control
             .eventually("a bad probe", || control.shown().probes.contains(&("unexpected_status", 3)))
             .await;
-        assert_eq!(control.wellness(&stays), Wellness::Healthy, "one bad probe");
+        assert_eq!(control.health(&stays), ProbeHealth::Healthy, "one bad probe");
         // A plan without changes has no effect. Without probes, health is unknown.
         control.apply(upstream(&[&stays, &comes], Some(strict)));
         control.apply(upstream(&[&stays, &comes], None));
-        assert_eq!(control.wellness(&stays), Wellness::Unknown);
+        assert_eq!(control.health(&stays), ProbeHealth::Unknown);
         assert_eq!((stays.asked(), comes.asked(), goes.asked()), (2, 2, 1));
         let gone = vec![Arc::new(upstream(&[], None))];
-        control.health.change(&UpstreamChange { gone, ..UpstreamChange::default() });
+        control.health.apply_plan(&UpstreamChange { gone, ..UpstreamChange::default() });
         assert_eq!(control.shared.upstreams().len(), 1, "this test has it, and nobody else");
     });
 }
@@ -253,9 +253,9 @@ fn who_is_looked_up_is_probed_and_who_is_gone_is_not() {
     run(async |control| {
         let (a, b) = (Service::start(), Service::start());
         control.apply(upstream(&[], Some(every(SHORT))));
-        control.state.discover([endpoint(a.address())].into());
+        control.state.set_discovered([endpoint(a.address())].into());
         control.eventually("the first to be probed", || a.asked() > 3).await;
-        control.state.discover([endpoint(b.address())].into());
+        control.state.set_discovered([endpoint(b.address())].into());
         control.eventually("the second to be probed", || b.asked() > 3).await;
         let (gone, there) = (a.asked(), b.asked());
         control.eventually("more probes", || b.asked() > there + 10).await;
@@ -270,13 +270,13 @@ fn a_limit_on_connections_holds_for_probes() {
         let service = Service::start();
         let mut plan = upstream(&[&service], Some(every(SHORT)));
         plan.rules.caps = Caps { endpoint_connections: Some(1), ..Caps::default() };
-        let permit =
-            Permit::take(&control.state, &control.state.endpoint(&service.address())).expect("a place");
+        let permit = Permit::try_acquire(&control.state, &control.state.endpoint(&service.address()))
+            .expect("a place");
         control.apply(plan);
         control.eventually("skipped probes", || control.state.probes().skipped > 3).await;
-        assert_eq!((service.asked(), control.wellness(&service)), (0, Wellness::Unknown));
+        assert_eq!((service.asked(), control.health(&service)), (0, ProbeHealth::Unknown));
         drop(permit);
-        control.eventually("a probe", || control.wellness(&service) == Wellness::Healthy).await;
+        control.eventually("a probe", || control.health(&service) == ProbeHealth::Healthy).await;
         control.eventually("its place to be free", || control.state.connections() == 0).await;
     });
 }
@@ -290,7 +290,7 @@ fn an_ejection_ends_by_itself() {
         control.apply(plan);
         let endpoint = control.state.endpoint(&services[0].address());
         let begun = Instant::now();
-        control.state.eject(&endpoint, Cause::ConsecutiveGatewayErrors);
+        control.state.eject(&endpoint, EjectionCause::ConsecutiveGatewayErrors);
         assert!(!endpoint.is_available());
         let before = control.state.epoch();
         control.eventually("its end", || endpoint.is_available()).await;
@@ -307,7 +307,7 @@ fn nobody_is_left_out_when_it_ends() {
         let services = [Service::start(), Service::start()];
         control.apply(upstream(&[&services[0], &services[1]], Some(every(SHORT))));
         let endpoint = control.state.endpoint(&services[0].address());
-        control.state.eject(&endpoint, Cause::Consecutive5xx);
+        control.state.eject(&endpoint, EjectionCause::Consecutive5xx);
         let Control { health, .. } = control;
         drop(health);
         assert_eq!(endpoint.ejected_until(), 0);
@@ -319,14 +319,17 @@ fn what_a_worker_tells_is_written_down() {
     let told = Arc::new(Mutex::new(0));
     let count = told.clone();
     Runtime::new().expect("a runtime").run(async move {
-        let (shared, timers) = (Shared::new(), Timers::start().expect("timers"));
-        let health = Health::start(shared.clone(), &timers, 1, move |_| *count.lock().expect("a count") += 1);
+        let (shared, timers) = (UpstreamStates::new(), Timers::start().expect("timers"));
+        let health =
+            HealthMonitor::start(shared.clone(), &timers, 1, move |_| *count.lock().expect("a count") += 1);
         let services = [Service::start(), Service::start()];
-        health.begin(&[Arc::new(upstream(&[&services[0], &services[1]], None))]);
+        health.add_upstreams(&[Arc::new(upstream(&[&services[0], &services[1]], None))]);
         let state = shared.upstream("shop");
         let endpoint = state.endpoint(&services[0].address());
         // From another thread, as workers do.
-        thread::spawn(move || state.eject(&endpoint, Cause::Consecutive5xx)).join().expect("no panic");
+        thread::spawn(move || state.eject(&endpoint, EjectionCause::Consecutive5xx))
+            .join()
+            .expect("no panic");
         while *told.lock().expect("a count") == 0 {
             tollgate_net::yield_now().await;
         }

@@ -6,12 +6,12 @@ use tollgate_observe::{
 use tollgate_plan::Endpoint;
 
 use super::ProbeFailure;
-use crate::outlier::Cause;
-use crate::{Shared, UpstreamState, Wellness};
+use crate::outlier::EjectionCause;
+use crate::{ProbeHealth, UpstreamState, UpstreamStates};
 
-impl UpstreamSource for Shared {
+impl UpstreamSource for UpstreamStates {
     fn upstreams(&self) -> Vec<UpstreamStatus> {
-        Shared::upstreams(self).iter().map(|upstream| upstream_status(upstream)).collect()
+        UpstreamStates::upstreams(self).iter().map(|upstream| upstream_status(upstream)).collect()
     }
 }
 
@@ -23,10 +23,10 @@ fn upstream_status(upstream: &UpstreamState) -> UpstreamStatus {
         name: upstream.name.clone(),
         endpoints: upstream.members().iter().map(|member| endpoint_status(upstream, member)).collect(),
         probes: [("good", probes.good), ("skipped", probes.skipped)].into_iter().chain(bad).collect(),
-        ejections: Cause::ALL.iter().map(|cause| cause.as_str()).zip(ejections).collect(),
+        ejections: EjectionCause::ALL.iter().map(|cause| cause.as_str()).zip(ejections).collect(),
         ejections_refused,
         adaptive: upstream.adaptive.status(),
-        tls_failures: upstream.tls.words(),
+        tls_failures: upstream.tls.by_name(),
         lookups: upstream.lookups.report().map(|report| report.status(tollgate_net::now())),
     }
 }
@@ -34,7 +34,7 @@ fn upstream_status(upstream: &UpstreamState) -> UpstreamStatus {
 fn endpoint_status(upstream: &UpstreamState, member: &Endpoint) -> EndpointStatus {
     let now = tollgate_net::now();
     let endpoint = upstream.endpoint(&member.address);
-    let probed = endpoint.probed().clone();
+    let probed = endpoint.probe_record().clone();
     let history = upstream.ejections().history(&member.address);
     let totals = endpoint.outlier.totals();
     EndpointStatus {
@@ -42,10 +42,10 @@ fn endpoint_status(upstream: &UpstreamState, member: &Endpoint) -> EndpointStatu
         weight: member.weight,
         priority: member.priority,
         zone: member.zone.clone(),
-        health: match endpoint.wellness() {
-            Wellness::Unknown => EndpointHealth::Unknown,
-            Wellness::Healthy => EndpointHealth::Healthy,
-            Wellness::Unhealthy => EndpointHealth::Unhealthy,
+        health: match endpoint.health() {
+            ProbeHealth::Unknown => EndpointHealth::Unknown,
+            ProbeHealth::Healthy => EndpointHealth::Healthy,
+            ProbeHealth::Unhealthy => EndpointHealth::Unhealthy,
         },
         health_for: probed.since.map(|since| now.saturating_duration_since(since)),
         last_probe: probed.last.map(|last| ProbeStatus {
@@ -59,7 +59,7 @@ fn endpoint_status(upstream: &UpstreamState, member: &Endpoint) -> EndpointStatu
             detail: fault.text().to_owned(),
         }),
         ejected_for: history.until.map(|until| until.saturating_duration_since(now)),
-        ejection_cause: history.cause.map(Cause::as_str),
+        ejection_cause: history.cause.map(EjectionCause::as_str),
         ejections: history.count,
         ejections_in_a_row: history.times,
         connections: endpoint.connections(),

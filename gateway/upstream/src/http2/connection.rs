@@ -14,8 +14,8 @@ use tollgate_http::h2::{Chunk, Gate, Sieve};
 use tollgate_net::Deadline;
 use tollgate_plan::Pool as PoolSettings;
 
-use super::io::Io;
-use super::{RESETS, STREAMS};
+use super::io::EndpointIo;
+use super::{RESETS_MAX, STREAMS_MAX};
 use crate::connection::InUse;
 use crate::{Permit, Pool};
 
@@ -27,7 +27,7 @@ pub(crate) struct Http2Connection {
     gate: Rc<Gate>,
     opened: Instant,
     /// When bytes last arrived.
-    heard: Rc<Cell<Instant>>,
+    last_read: Rc<Cell<Instant>>,
     /// Finds responses from which the `h2` crate dropped fields.
     sieve: Rc<RefCell<Sieve>>,
     /// Since when it carries no request.
@@ -36,20 +36,20 @@ pub(crate) struct Http2Connection {
     streams: Cell<usize>,
     requests: Cell<u64>,
     /// How many requests on it were cancelled.
-    given_up: Cell<u32>,
+    cancelled: Cell<u32>,
     /// It accepts no further request.
-    leaving: Cell<bool>,
+    retired: Cell<bool>,
     /// Passes when it has carried no request for too long.
     idle: Deadline,
     task: RefCell<Option<Waker>>,
     /// `None` after it was closed.
-    open: RefCell<Option<Open>>,
+    open: RefCell<Option<OpenParts>>,
 }
 
 /// The parts of a connection that exist while it is open.
 #[derive(Debug)]
-pub(super) struct Open {
-    pub frames: Connection<Io, Chunk>,
+pub(super) struct OpenParts {
+    pub frames: Connection<EndpointIo, Chunk>,
     // Below the frames, because fields are dropped in order: the socket is closed before the permit is
     // returned.
     pub permit: Permit,
@@ -59,9 +59,9 @@ impl Http2Connection {
     /// Registers a connection that was just opened and carries no request, and starts its task.
     pub(super) fn start(
         pool: &Rc<Pool>,
-        open: Open,
+        open: OpenParts,
         sender: SendRequest<Chunk>,
-        (heard, sieve): (Rc<Cell<Instant>>, Rc<RefCell<Sieve>>),
+        (last_read, sieve): (Rc<Cell<Instant>>, Rc<RefCell<Sieve>>),
     ) -> Rc<Self> {
         let now = tollgate_net::now();
         let connection = Rc::new(Self {
@@ -69,21 +69,21 @@ impl Http2Connection {
             sender,
             gate: Rc::default(),
             opened: now,
-            heard,
+            last_read,
             sieve,
             since: Cell::new(now),
             streams: Cell::new(0),
             requests: Cell::new(0),
-            given_up: Cell::new(0),
-            leaving: Cell::new(false),
-            idle: pool.set().timers.deadline(),
+            cancelled: Cell::new(0),
+            retired: Cell::new(false),
+            idle: pool.pool_set().timers.deadline(),
             task: RefCell::default(),
             open: RefCell::new(Some(open)),
         });
         pool.stats().upstream_opened(pool.slot());
         pool.count_idle(1);
         pool.http2.add(connection.clone());
-        connection.idle.set(now, pool.set().settings.borrow().idle_timeout);
+        connection.idle.set(now, pool.pool_set().settings.borrow().idle_timeout);
         let task = connection.clone();
         tollgate_net::spawn(async move { poll_fn(|cx| task.poll(cx)).await });
         connection
@@ -115,7 +115,7 @@ impl Http2Connection {
     /// Returns how much longer it may be idle. `None` if it has been idle for long enough; `Some(None)` if no
     /// timeout applies.
     fn idle_left(&self) -> Option<Option<Duration>> {
-        let bound = self.pool.upgrade()?.set().settings.borrow().idle_timeout;
+        let bound = self.pool.upgrade()?.pool_set().settings.borrow().idle_timeout;
         let Some(bound) = bound.filter(|_| self.streams.get() == 0) else { return Some(None) };
         let idle = tollgate_net::now().saturating_duration_since(self.since.get());
         (idle < bound).then(|| Some(bound - idle))
@@ -136,24 +136,24 @@ impl Http2Connection {
     pub fn is_spent(&self, pool: &Pool, settings: &PoolSettings, now: Instant) -> bool {
         settings.max_requests.is_some_and(|bound| self.requests.get() >= bound)
             || settings.max_age.is_some_and(|bound| now.saturating_duration_since(self.opened) >= bound)
-            || !pool.set().is_current(self.opened)
-            || self.has_said_goodbye()
+            || !pool.pool_set().is_current(self.opened)
+            || self.has_goaway()
     }
 
     /// Whether a GOAWAY or the end of the connection has arrived.
-    fn has_said_goodbye(&self) -> bool {
+    fn has_goaway(&self) -> bool {
         let ready = self.sender.clone().poll_ready(&mut Context::from_waker(Waker::noop()));
         matches!(ready, Poll::Ready(Err(_)))
     }
 
     /// Whether it can carry one more request now.
-    pub fn has_room(&self) -> bool {
+    pub fn has_capacity(&self) -> bool {
         let streams = self.streams.get();
-        !self.leaving.get() && streams < STREAMS && streams < self.sender.current_max_send_streams()
+        !self.retired.get() && streams < STREAMS_MAX && streams < self.sender.current_max_send_streams()
     }
 
     /// Starts a request on the connection. `reused` says that the connection was already open.
-    pub fn begin(self: &Rc<Self>, in_use: InUse, reused: bool) -> Place {
+    pub fn begin(self: &Rc<Self>, in_use: InUse, reused: bool) -> StreamPermit {
         let pool = in_use.pool();
         if self.streams.replace(self.streams.get() + 1) == 0 {
             pool.count_idle(-1);
@@ -162,7 +162,7 @@ impl Http2Connection {
         if reused {
             pool.stats().upstream_reused(pool.slot());
         }
-        Place { connection: self.clone(), in_use, reused }
+        StreamPermit { connection: self.clone(), in_use, reused }
     }
 
     /// Ends a request. Its stream goes to the next waiting request, if the connection stays.
@@ -175,19 +175,19 @@ impl Http2Connection {
         if idle {
             let now = tollgate_net::now();
             self.since.set(now);
-            self.idle.set(now, pool.set().settings.borrow().idle_timeout);
+            self.idle.set(now, pool.pool_set().settings.borrow().idle_timeout);
             pool.count_idle(1);
         }
-        if idle && (self.leaving.get() || !pool.keeps_http2()) {
+        if idle && (self.retired.get() || !pool.keeps_http2()) {
             self.close();
         } else {
-            pool.has_place(self);
+            pool.offer_stream(self);
         }
     }
 
     /// Makes it accept no further request. It closes as soon as it carries none.
-    pub fn leave(&self) {
-        if self.leaving.replace(true) {
+    pub fn retire(&self) {
+        if self.retired.replace(true) {
             return;
         }
         if self.is_idle() {
@@ -199,9 +199,9 @@ impl Http2Connection {
 
     /// Closes it, and with it its streams. Returns its permit, if it was still open.
     pub fn close(&self) -> Option<Permit> {
-        let Open { frames, permit } = self.open.borrow_mut().take()?;
+        let OpenParts { frames, permit } = self.open.borrow_mut().take()?;
         drop(frames);
-        self.leaving.set(true);
+        self.retired.set(true);
         if let Some(task) = self.task.borrow_mut().take() {
             task.wake();
         }
@@ -218,13 +218,13 @@ impl Http2Connection {
 
 /// The right to one stream on a connection. Dropping it gives the stream to the next request.
 #[derive(Debug)]
-pub struct Place {
+pub struct StreamPermit {
     connection: Rc<Http2Connection>,
     in_use: InUse,
     reused: bool,
 }
 
-impl Place {
+impl StreamPermit {
     /// The pool that its connection belongs to.
     #[must_use]
     pub fn pool(&self) -> &Rc<Pool> {
@@ -241,7 +241,7 @@ impl Place {
     /// Whether the connection uses TLS.
     #[must_use]
     pub fn is_secure(&self) -> bool {
-        self.pool().set().tls.borrow().is_some()
+        self.pool().pool_set().tls.borrow().is_some()
     }
 
     /// Whether the endpoint supports extended CONNECT, by which a stream switches to another protocol (RFC
@@ -286,26 +286,27 @@ impl Place {
         self.connection.sieve.borrow_mut().forget(stream);
     }
 
-    /// Records that the request was cancelled and its stream reset. After `RESETS` of these, the connection
-    /// accepts no further request, so that clients that cancel do not make the gateway look like an attacker.
-    pub fn given_up(&self) {
+    /// Records that the request was cancelled and its stream reset. After `RESETS_MAX` of these, the
+    /// connection accepts no further request, so that clients that cancel do not make the gateway look like
+    /// an attacker.
+    pub fn count_cancelled(&self) {
         let connection = &self.connection;
-        connection.given_up.set(connection.given_up.get() + 1);
-        if connection.given_up.get() >= RESETS {
-            connection.leave();
+        connection.cancelled.set(connection.cancelled.get() + 1);
+        if connection.cancelled.get() >= RESETS_MAX {
+            connection.retire();
         }
     }
 
     /// Reports that no response arrived in time. If no bytes at all arrived since the request was sent, the
     /// connection may be dead without notice, so it accepts no further request.
-    pub fn suspect(&self, sent: Instant) {
-        if self.connection.heard.get() < sent {
-            self.connection.leave();
+    pub fn on_timeout(&self, sent: Instant) {
+        if self.connection.last_read.get() < sent {
+            self.connection.retire();
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.connection.end(self.in_use.pool());
     }

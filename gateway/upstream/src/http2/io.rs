@@ -12,16 +12,16 @@ use tollgate_http::h2::Sieve;
 use tollgate_net::{Stream, TlsFault};
 
 /// Upper bound of the bytes of one read.
-const READ: usize = 16 * 1024;
+const READ_MAX_BYTES: usize = 16 * 1024;
 
 /// The connection's socket, as the `h2` crate needs it.
 #[derive(Debug)]
-pub(crate) struct Io {
+pub(crate) struct EndpointIo {
     stream: Stream,
     /// The buffer for reads, shared with the other connections.
     buffer: Rc<RefCell<Vec<u8>>>,
     /// When bytes last arrived.
-    heard: Rc<Cell<Instant>>,
+    last_read: Rc<Cell<Instant>>,
     /// Receives a TLS failure of the connection.
     fault: Option<FaultCell>,
     /// Inspects all bytes from the endpoint.
@@ -31,51 +31,51 @@ pub(crate) struct Io {
 /// The TLS failure of a connection that a library owns.
 pub(crate) type FaultCell = Rc<OnceCell<TlsFault>>;
 
-impl Io {
+impl EndpointIo {
     pub fn new(
         stream: Stream,
         buffer: Rc<RefCell<Vec<u8>>>,
-        heard: Rc<Cell<Instant>>,
+        last_read: Rc<Cell<Instant>>,
         sieve: Rc<RefCell<Sieve>>,
     ) -> Self {
-        Self { stream, buffer, heard, sieve, fault: None }
+        Self { stream, buffer, last_read, sieve, fault: None }
     }
 
     /// Makes it store a TLS failure of the connection in `fault`.
-    pub fn telling(self, fault: FaultCell) -> Self {
+    pub fn with_fault_cell(self, fault: FaultCell) -> Self {
         Self { fault: Some(fault), ..self }
     }
 }
 
 /// Stores a TLS failure in the cell.
 #[cold]
-pub(crate) fn note(cell: Option<&FaultCell>, error: &io::Error) {
+pub(crate) fn store_fault(cell: Option<&FaultCell>, error: &io::Error) {
     if let (Some(cell), Some(fault)) = (cell, TlsFault::of_io(error)) {
         // Only the first failure counts; it ended the connection.
         let _ = cell.set(fault);
     }
 }
 
-impl AsyncRead for Io {
+impl AsyncRead for EndpointIo {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         // Reads through a shared buffer: the library's own is not initialised, and filling it with zeros
         // costs more than copying the bytes.
         let mut buffer = this.buffer.borrow_mut();
         if buffer.is_empty() {
-            buffer.resize(READ, 0);
+            buffer.resize(READ_MAX_BYTES, 0);
         }
         let most = buffer.len().min(out.remaining());
         let read = ready!(this.stream.poll_read(cx, &mut buffer[..most]));
-        let count = read.inspect_err(|error| note(this.fault.as_ref(), error))?;
-        this.heard.set(tollgate_net::now());
+        let count = read.inspect_err(|error| store_fault(this.fault.as_ref(), error))?;
+        this.last_read.set(tollgate_net::now());
         this.sieve.borrow_mut().pass(&mut buffer[..count]);
         out.put_slice(&buffer[..count]);
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Io {
+impl AsyncWrite for EndpointIo {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.stream.poll_write(cx, bytes)
     }

@@ -2,8 +2,8 @@
 //! requests.
 //!
 //! The `h2` crate handles frames, HPACK and flow control. This module decides when a connection is opened
-//! (`opening`), which connection takes a request (`lanes`), and how a connection ends (`connection`). A
-//! request gets a [`Place`]: the right to one stream.
+//! (`opening`), which connection takes a request (`pool`), and how a connection ends (`connection`). A
+//! request gets a [`StreamPermit`]: the right to one stream.
 //!
 //! Unlike HTTP/1 connections, these are shared by requests and never move to another worker. The same limits
 //! apply. A request that finds all connections full joins the same queue, and gets a free stream or a permit
@@ -11,28 +11,28 @@
 
 mod connection;
 mod io;
-mod lanes;
 mod opening;
+mod pool;
 
-pub use connection::Place;
-pub(crate) use io::{FaultCell, Io, note};
-pub(crate) use lanes::Lanes;
-pub use opening::Joined;
+pub use connection::StreamPermit;
+pub(crate) use io::{EndpointIo, FaultCell, store_fault};
+pub use opening::OpeningWaiter;
 pub(crate) use opening::start;
+pub(crate) use pool::Http2Pool;
 
 /// Upper bound of the concurrent requests on a connection; the endpoint may allow fewer. RFC 9113, 6.5.2
 /// recommends that a peer allows at least 100. With more, the requests on one connection wait for each
 /// other's bytes.
-pub(crate) const STREAMS: usize = 100;
+pub(crate) const STREAMS_MAX: usize = 100;
 /// Number of reset streams after which a connection accepts no further request. Servers treat resets as an
 /// attack: Envoy ends a connection on which more than half of 500 streams were reset, nghttp2 one with 1,000
 /// at once.
-const RESETS: u32 = 200;
+const RESETS_MAX: u32 = 200;
 /// Bytes of a response that an endpoint may send before the client has taken them.
-const WINDOW: u32 = 64 * 1024;
+const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 /// The same for all responses of a connection together. It is so large that streams whose clients read
 /// nothing leave enough for the others.
-const CONNECTION_WINDOW: u32 = WINDOW * STREAMS as u32;
+const CONNECTION_WINDOW_BYTES: u32 = STREAM_WINDOW_BYTES * STREAMS_MAX as u32;
 /// The limit of a field section that the library enforces: this multiple of the endpoint's limit, plus this
 /// many bytes. The library drops the fields beyond its limit. The rest then still exceeds the endpoint's
 /// limit, so the reader of the section notices. Only a longer single field could go unnoticed; the
@@ -40,4 +40,4 @@ const CONNECTION_WINDOW: u32 = WINDOW * STREAMS as u32;
 const SPARE_FIELDS: (u32, u32) = (4, 8 * 1024);
 /// Bytes that the library may buffer of one request. The [gate](tollgate_http::h2::Gate) bounds those of all
 /// requests.
-const SEND_BUFFER: usize = 128 * 1024;
+const SEND_BUFFER_BYTES: usize = 128 * 1024;

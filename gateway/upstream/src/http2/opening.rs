@@ -10,9 +10,9 @@ use h2::client::Builder;
 use tollgate_http::h2::{Chunk, Sieve};
 use tollgate_net::ProxyHeader;
 
-use super::connection::{Http2Connection, Open, Place};
-use super::io::{FaultCell, Io};
-use super::{CONNECTION_WINDOW, SEND_BUFFER, SPARE_FIELDS, STREAMS, WINDOW};
+use super::connection::{Http2Connection, OpenParts, StreamPermit};
+use super::io::{EndpointIo, FaultCell};
+use super::{CONNECTION_WINDOW_BYTES, SEND_BUFFER_BYTES, SPARE_FIELDS, STREAM_WINDOW_BYTES, STREAMS_MAX};
 use crate::connection::InUse;
 use crate::{ConnectError, Permit, Pool, pool};
 
@@ -20,34 +20,34 @@ use crate::{ConnectError, Permit, Pool, pool};
 #[derive(Debug, Default)]
 pub(crate) struct Opening {
     /// How many requests wait for it.
-    joined: Cell<usize>,
-    waiting: RefCell<Vec<Waker>>,
+    waiters: Cell<usize>,
+    wakers: RefCell<Vec<Waker>>,
     result: RefCell<Option<Result<Rc<Http2Connection>, ConnectError>>>,
     task: RefCell<Option<Waker>>,
 }
 
 impl Opening {
     /// Whether one more request may wait for it, because the connection will have capacity.
-    pub fn has_room(&self) -> bool {
-        self.joined.get() < STREAMS
+    pub fn has_capacity(&self) -> bool {
+        self.waiters.get() < STREAMS_MAX
     }
 
     /// Adds a request that waits for it.
-    pub fn join(self: &Rc<Self>, in_use: InUse) -> Joined {
-        self.joined.set(self.joined.get() + 1);
-        Joined { opening: self.clone(), in_use: Some(in_use) }
+    pub fn join(self: &Rc<Self>, in_use: InUse) -> OpeningWaiter {
+        self.waiters.set(self.waiters.get() + 1);
+        OpeningWaiter { opening: self.clone(), in_use: Some(in_use) }
     }
 }
 
 /// A request that waits for a connection that is being opened. When no request waits, the connect is
 /// cancelled.
 #[derive(Debug)]
-pub struct Joined {
+pub struct OpeningWaiter {
     opening: Rc<Opening>,
     in_use: Option<InUse>,
 }
 
-impl Joined {
+impl OpeningWaiter {
     /// Waits until the connection is open. The wait has no timeout of its own; the caller's deadline ends it.
     ///
     /// Returns `None` if other requests have taken all streams, so that the request must look for another
@@ -55,17 +55,17 @@ impl Joined {
     ///
     /// # Errors
     /// Returns an error if the endpoint is unreachable, or does not speak HTTP/2.
-    pub async fn connect(mut self) -> Result<Option<Place>, ConnectError> {
+    pub async fn connect(mut self) -> Result<Option<StreamPermit>, ConnectError> {
         poll_fn(|cx| {
             match &*self.opening.result.borrow() {
                 Some(Ok(connection)) => {
-                    let in_use = self.in_use.take().filter(|_| connection.has_room());
+                    let in_use = self.in_use.take().filter(|_| connection.has_capacity());
                     return Poll::Ready(Ok(in_use.map(|in_use| connection.begin(in_use, false))));
                 }
                 Some(Err(error)) => return Poll::Ready(Err(error.clone())),
                 None => {}
             }
-            let mut waiting = self.opening.waiting.borrow_mut();
+            let mut waiting = self.opening.wakers.borrow_mut();
             if !waiting.iter().any(|known| known.will_wake(cx.waker())) {
                 waiting.push(cx.waker().clone());
             }
@@ -75,14 +75,14 @@ impl Joined {
     }
 }
 
-impl Drop for Joined {
+impl Drop for OpeningWaiter {
     fn drop(&mut self) {
-        let joined = &self.opening.joined;
+        let joined = &self.opening.waiters;
         joined.set(joined.get() - 1);
         let opened = self.opening.result.borrow().as_ref().and_then(|result| result.as_ref().ok().cloned());
         if let (Some(in_use), Some(connection)) = (self.in_use.take(), opened) {
             // The stream that was reserved for this request goes to the next one in the queue.
-            in_use.pool().has_place(&connection);
+            in_use.pool().offer_stream(&connection);
         }
         if joined.get() == 0
             && let Some(task) = self.opening.task.borrow_mut().take()
@@ -93,20 +93,20 @@ impl Drop for Joined {
 }
 
 /// Starts to open a connection, for a request and the requests that join it.
-pub(crate) fn start(pool: &Rc<Pool>, permit: Permit, in_use: InUse) -> Joined {
+pub(crate) fn start(pool: &Rc<Pool>, permit: Permit, in_use: InUse) -> OpeningWaiter {
     let opening = Rc::<Opening>::default();
     let joined = opening.join(in_use);
-    pool.http2.opens(opening.clone());
+    pool.http2.add_opening(opening.clone());
     tollgate_net::spawn(open(pool.clone(), permit, opening));
     joined
 }
 
 async fn open(pool: Rc<Pool>, permit: Permit, opening: Rc<Opening>) {
     let opened = {
-        let mut work = pin!(shake_hands(&pool, permit));
+        let mut work = pin!(connect_and_handshake(&pool, permit));
         poll_fn(|cx| {
             // No request needs it now.
-            if opening.joined.get() == 0 {
+            if opening.waiters.get() == 0 {
                 return Poll::Ready(None);
             }
             *opening.task.borrow_mut() = Some(cx.waker().clone());
@@ -114,16 +114,16 @@ async fn open(pool: Rc<Pool>, permit: Permit, opening: Rc<Opening>) {
         })
         .await
     };
-    pool.http2.opened(&opening);
+    pool.http2.remove_opening(&opening);
     let Some(result) = opened else { return };
     let connection = result.as_ref().ok().cloned();
     *opening.result.borrow_mut() = Some(result);
     // In order: the first request gets the first stream.
-    opening.waiting.take().into_iter().for_each(Waker::wake);
+    opening.wakers.take().into_iter().for_each(Waker::wake);
     let Some(connection) = connection else { return };
     // The requests in the queue get the streams that the joined requests do not need.
-    for _ in opening.joined.get()..STREAMS {
-        if !pool.has_place(&connection) {
+    for _ in opening.waiters.get()..STREAMS_MAX {
+        if !pool.offer_stream(&connection) {
             break;
         }
     }
@@ -132,18 +132,19 @@ async fn open(pool: Rc<Pool>, permit: Permit, opening: Rc<Opening>) {
 /// Connects, and waits for the endpoint's first SETTINGS. Only then is it certain that the endpoint speaks
 /// HTTP/2, and how many concurrent requests it accepts. A client that starts earlier saves one round trip per
 /// connection, but its requests may be refused, or read by a server of another protocol.
-async fn shake_hands(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Http2Connection>, ConnectError> {
-    let set = pool.set().clone();
+async fn connect_and_handshake(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Http2Connection>, ConnectError> {
+    let set = pool.pool_set().clone();
     // The connection carries requests of many clients, so the plan asks for no PROXY header here.
     let stream = pool::dial(pool, ProxyHeader::Local).await?;
     if stream.is_tls() && stream.alpn() != Some(b"h2") {
         return Err(ConnectError::NoHttp2);
     }
-    let heard = Rc::new(Cell::new(tollgate_net::now()));
-    let list = set.header_list.get();
+    let last_read = Rc::new(Cell::new(tollgate_net::now()));
+    let list = set.header_list_max_bytes.get();
     let sieve = Rc::new(RefCell::new(Sieve::within(list as usize)));
     let fault = FaultCell::default();
-    let io = Io::new(stream, set.receive.clone(), heard.clone(), sieve.clone()).telling(fault.clone());
+    let io = EndpointIo::new(stream, set.read_buffer.clone(), last_read.clone(), sieve.clone())
+        .with_fault_cell(fault.clone());
     let failed = |error: &h2::Error| match fault.get() {
         // The library keeps only the kind of such an error.
         Some(fault) => {
@@ -157,10 +158,10 @@ async fn shake_hands(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Http2Connecti
         // Zero until the endpoint's SETTINGS arrive, which then decide.
         .initial_max_send_streams(0)
         .enable_push(false)
-        .initial_window_size(WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
+        .initial_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_header_list_size(list.saturating_mul(SPARE_FIELDS.0).saturating_add(SPARE_FIELDS.1))
-        .max_send_buffer_size(SEND_BUFFER);
+        .max_send_buffer_size(SEND_BUFFER_BYTES);
     let (sender, mut frames) = builder.handshake::<_, Chunk>(io).await.map_err(|error| failed(&error))?;
     poll_fn(|cx: &mut Context<'_>| match Pin::new(&mut frames).poll(cx) {
         Poll::Ready(Ok(())) => Poll::Ready(Err(ConnectError::Refused)),
@@ -169,7 +170,7 @@ async fn shake_hands(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Http2Connecti
         Poll::Pending => Poll::Pending,
     })
     .await?;
-    Ok(Http2Connection::start(pool, Open { frames, permit }, sender, (heard, sieve)))
+    Ok(Http2Connection::start(pool, OpenParts { frames, permit }, sender, (last_read, sieve)))
 }
 
 fn failed(error: &h2::Error) -> ConnectError {

@@ -7,31 +7,31 @@ use std::time::{Duration, Instant};
 use tollgate_net::Address;
 use tollgate_plan::Outlier;
 
-use super::{Cause, Totals, success_rate};
-use crate::state::Stamps;
-use crate::{EndpointState, Wellness};
+use super::{EjectionCause, TrafficTotals, success_rate};
+use crate::state::StampClock;
+use crate::{EndpointState, ProbeHealth};
 
 /// How long an endpoint must have been ejected before it gives way to another; multiplied by its ejections in
 /// a row. So a request that fails at every endpoint does not eject and return endpoints within a few
 /// requests.
-const GIVES_WAY: Duration = Duration::from_secs(1);
+const GIVE_WAY_AFTER: Duration = Duration::from_secs(1);
 
 /// The ejections of one upstream. A caller that locks it may change which endpoints are ejected.
 ///
-/// It has no members until [`settle`](Self::settle) names them, and ejects only members. So without a control
-/// thread that ends ejections, no endpoint is ejected.
+/// It has no members until [`set_members`](Self::set_members) names them, and ejects only members. So without
+/// a control thread that ends ejections, no endpoint is ejected.
 #[derive(Debug)]
 pub(crate) struct Ejections {
-    stamps: Stamps,
+    clock: StampClock,
     rules: Outlier,
-    members: BTreeMap<Address, Member>,
-    counts: [u64; Cause::ALL.len()],
+    members: BTreeMap<Address, EjectionMember>,
+    counts: [u64; EjectionCause::ALL.len()],
     refused: u64,
 }
 
 /// An endpoint that takes requests.
 #[derive(Debug)]
-struct Member {
+struct EjectionMember {
     endpoint: Arc<EndpointState>,
     /// Ejections in a row.
     times: u32,
@@ -43,15 +43,15 @@ struct Member {
     back: Option<Instant>,
     /// Number of ejections in all.
     count: u64,
-    cause: Option<Cause>,
+    cause: Option<EjectionCause>,
     /// The totals of its traffic at the end of the last interval.
-    seen: Totals,
+    seen: TrafficTotals,
 }
 
 /// An ejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ejected {
-    pub(crate) cause: Cause,
+pub(crate) struct Ejection {
+    pub(crate) cause: EjectionCause,
     pub(crate) time: Duration,
     /// How many in a row, including this one.
     pub(crate) times: u32,
@@ -59,24 +59,24 @@ pub(crate) struct Ejected {
 
 /// One endpoint's ejections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct History {
+pub(crate) struct EjectionHistory {
     /// When the current ejection ends; `None` if the endpoint is not ejected.
     pub(crate) until: Option<Instant>,
     pub(crate) count: u64,
     pub(crate) times: u32,
     /// Why it was last ejected.
-    pub(crate) cause: Option<Cause>,
+    pub(crate) cause: Option<EjectionCause>,
 }
 
 impl Ejections {
-    pub(crate) fn new(stamps: Stamps) -> Self {
+    pub(crate) fn new(clock: StampClock) -> Self {
         let rules = Outlier::default();
-        Self { stamps, rules, members: BTreeMap::new(), counts: [0; Cause::ALL.len()], refused: 0 }
+        Self { clock, rules, members: BTreeMap::new(), counts: [0; EjectionCause::ALL.len()], refused: 0 }
     }
 
     /// Sets the rules and the endpoints that take requests. Returns the endpoints whose ejection ends by
     /// this, because they left or because fewer may be ejected now.
-    pub(crate) fn settle(
+    pub(crate) fn set_members(
         &mut self,
         rules: &Outlier,
         endpoints: impl Iterator<Item = Arc<EndpointState>>,
@@ -85,19 +85,20 @@ impl Ejections {
         self.rules = rules.clone();
         let mut before = std::mem::take(&mut self.members);
         for endpoint in endpoints {
-            let member =
-                before.remove(&endpoint.address).unwrap_or_else(|| Member::new(endpoint.clone(), now));
+            let member = before
+                .remove(&endpoint.address)
+                .unwrap_or_else(|| EjectionMember::new(endpoint.clone(), now));
             self.members.insert(endpoint.address.clone(), member);
         }
         let mut back = Vec::new();
         for mut gone in before.into_values().filter(|member| member.until.is_some()) {
-            gone.take_back(self.stamps, now);
+            gone.readmit(self.clock, now);
             back.push(gone.endpoint);
         }
-        while self.out() > self.most() {
+        while self.ejected_count() > self.max_ejected() {
             let out = self.members.values_mut().filter(|member| member.until.is_some());
             let Some(first) = out.min_by_key(|member| member.until) else { break };
-            first.take_back(self.stamps, now);
+            first.readmit(self.clock, now);
             back.push(first.endpoint.clone());
         }
         back
@@ -111,26 +112,27 @@ impl Ejections {
     pub(crate) fn eject(
         &mut self,
         address: &Address,
-        cause: Cause,
+        cause: EjectionCause,
         now: Instant,
-    ) -> Option<(Ejected, Option<Arc<EndpointState>>)> {
+    ) -> Option<(Ejection, Option<Arc<EndpointState>>)> {
         let member = self.members.get(address)?;
         if member.until.is_some() || !self.rules.enabled {
             return None;
         }
-        let most = self.most();
+        let most = self.max_ejected();
         let others_well =
             self.members.values().any(|other| other.endpoint.address != *address && other.is_available());
         let mut gave_way = None;
-        if self.out() >= most || !others_well {
-            gave_way = (most > 0 && cause != Cause::SuccessRate).then(|| self.give_way(now)).flatten();
+        if self.ejected_count() >= most || !others_well {
+            gave_way =
+                (most > 0 && cause != EjectionCause::SuccessRate).then(|| self.give_way(now)).flatten();
             if gave_way.is_none() {
                 self.refused += 1;
                 return None;
             }
         }
         let longest = self.rules.ejection_max.max(self.rules.ejection);
-        let (base, stamps) = (self.rules.ejection, self.stamps);
+        let (base, clock) = (self.rules.ejection, self.clock);
         let member = self.members.get_mut(address)?;
         // At the longest time it grows no further, so that a recovered endpoint is soon forgiven.
         if base.saturating_mul(member.times) < longest {
@@ -141,21 +143,21 @@ impl Ejections {
         (member.since, member.until) = (now, Some(until));
         member.count += 1;
         member.cause = Some(cause);
-        member.endpoint.set_ejected_until(stamps.stamp(until));
+        member.endpoint.set_ejected_until(clock.stamp(until));
         self.counts[cause as usize] += 1;
-        Some((Ejected { cause, time, times: member.times }, gave_way))
+        Some((Ejection { cause, time, times: member.times }, gave_way))
     }
 
     /// Ends the ejection of the endpoint that has been ejected longest, if this is long enough and probes do
     /// not report it as unhealthy.
     fn give_way(&mut self, now: Instant) -> Option<Arc<EndpointState>> {
-        let may = |member: &&mut Member| {
+        let may = |member: &&mut EjectionMember| {
             member.until.is_some()
-                && now.saturating_duration_since(member.since) >= GIVES_WAY.saturating_mul(member.times)
-                && member.endpoint.wellness() != Wellness::Unhealthy
+                && now.saturating_duration_since(member.since) >= GIVE_WAY_AFTER.saturating_mul(member.times)
+                && member.endpoint.health() != ProbeHealth::Unhealthy
         };
         let first = self.members.values_mut().filter(may).min_by_key(|member| member.since)?;
-        first.take_back(self.stamps, now);
+        first.readmit(self.clock, now);
         Some(first.endpoint.clone())
     }
 
@@ -166,27 +168,27 @@ impl Ejections {
 
     /// Ends the ejections whose time is over.
     pub(crate) fn release(&mut self, now: Instant) -> Vec<Arc<EndpointState>> {
-        let over = |member: &&mut Member| member.until.is_some_and(|until| until <= now);
+        let over = |member: &&mut EjectionMember| member.until.is_some_and(|until| until <= now);
         let mut back = Vec::new();
         for member in self.members.values_mut().filter(over) {
-            member.take_back(self.stamps, now);
+            member.readmit(self.clock, now);
             back.push(member.endpoint.clone());
         }
         back
     }
 
     /// Ends an ejection early. Returns whether the endpoint was ejected.
-    pub(crate) fn pardon(&mut self, address: &Address, now: Instant) -> bool {
+    pub(crate) fn end_early(&mut self, address: &Address, now: Instant) -> bool {
         let Some(member) = self.members.get_mut(address).filter(|member| member.until.is_some()) else {
             return false;
         };
-        member.take_back(self.stamps, now);
+        member.readmit(self.clock, now);
         true
     }
 
     /// Ends an interval: compares success rates, and forgives one ejection of each endpoint that was not
     /// ejected during the interval. Returns the endpoints that it ejected.
-    pub(crate) fn interval(&mut self, now: Instant) -> Vec<(Arc<EndpointState>, Ejected)> {
+    pub(crate) fn end_interval(&mut self, now: Instant) -> Vec<(Arc<EndpointState>, Ejection)> {
         let interval = self.rules.interval;
         let mut traffic = Vec::with_capacity(self.members.len());
         for member in self.members.values_mut() {
@@ -202,7 +204,7 @@ impl Ejections {
         if !self.rules.success_rate || !self.rules.enabled {
             return Vec::new();
         }
-        let of_all: Vec<Totals> = traffic.iter().map(|(_, traffic)| *traffic).collect();
+        let of_all: Vec<TrafficTotals> = traffic.iter().map(|(_, traffic)| *traffic).collect();
         let Some(threshold) = success_rate::threshold(&of_all) else { return Vec::new() };
         let mut below: Vec<_> = traffic
             .into_iter()
@@ -214,19 +216,19 @@ impl Ejections {
             x.total_cmp(y).then_with(|| a.address.to_string().cmp(&b.address.to_string()))
         });
         let ejected = below.into_iter().filter_map(|(endpoint, _)| {
-            let (ejected, _) = self.eject(&endpoint.address, Cause::SuccessRate, now)?;
+            let (ejected, _) = self.eject(&endpoint.address, EjectionCause::SuccessRate, now)?;
             Some((endpoint, ejected))
         });
         ejected.collect()
     }
 
-    /// Returns how often [`Self::interval`] must be called; `None` if outlier detection is off.
-    pub(crate) fn every(&self) -> Option<Duration> {
+    /// Returns how often [`Self::end_interval`] must be called; `None` if outlier detection is off.
+    pub(crate) fn interval_length(&self) -> Option<Duration> {
         self.rules.enabled.then_some(self.rules.interval)
     }
 
-    pub(crate) fn history(&self, address: &Address) -> History {
-        self.members.get(address).map_or_else(History::default, |member| History {
+    pub(crate) fn history(&self, address: &Address) -> EjectionHistory {
+        self.members.get(address).map_or_else(EjectionHistory::default, |member| EjectionHistory {
             until: member.until,
             count: member.count,
             times: member.times,
@@ -235,16 +237,16 @@ impl Ejections {
     }
 
     /// Returns the number of ejections by cause, and how many were refused.
-    pub(crate) fn counts(&self) -> ([u64; Cause::ALL.len()], u64) {
+    pub(crate) fn counts(&self) -> ([u64; EjectionCause::ALL.len()], u64) {
         (self.counts, self.refused)
     }
 
-    fn out(&self) -> usize {
+    fn ejected_count(&self) -> usize {
         self.members.values().filter(|member| member.until.is_some()).count()
     }
 
     /// Returns how many endpoints may be ejected: the configured share, at least one, and never all.
-    fn most(&self) -> usize {
+    fn max_ejected(&self) -> usize {
         let (all, most) = (self.members.len(), self.rules.max_ejected);
         if !self.rules.enabled || most.is_zero() {
             return 0;
@@ -253,22 +255,22 @@ impl Ejections {
     }
 }
 
-impl Member {
+impl EjectionMember {
     fn new(endpoint: Arc<EndpointState>, now: Instant) -> Self {
         let seen = endpoint.outlier.totals();
         Self { endpoint, times: 0, since: now, until: None, back: None, count: 0, cause: None, seen }
     }
 
     fn is_available(&self) -> bool {
-        self.until.is_none() && self.endpoint.wellness() != Wellness::Unhealthy
+        self.until.is_none() && self.endpoint.health() != ProbeHealth::Unhealthy
     }
 
-    fn take_back(&mut self, stamps: Stamps, now: Instant) {
+    fn readmit(&mut self, clock: StampClock, now: Instant) {
         self.until = None;
         self.back = Some(now);
-        self.endpoint.outlier.forgive();
+        self.endpoint.outlier.reset_streaks();
         self.endpoint.set_ejected_until(0);
-        self.endpoint.set_ready_since(stamps.stamp(now));
+        self.endpoint.set_ready_since(clock.stamp(now));
     }
 }
 

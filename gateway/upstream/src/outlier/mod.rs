@@ -9,8 +9,8 @@
 //!
 //! A worker reports the outcome of each attempt to its `Detector`. While all is well this costs one count
 //! of its own and one read of a word that no thread writes. The worker whose report reaches a limit ejects
-//! the endpoint. The control thread ends the ejection ([`crate::health::Health`]), so no worker checks the
-//! time for it.
+//! the endpoint. The control thread ends the ejection ([`crate::health::HealthMonitor`]), so no worker checks
+//! the time for it.
 
 mod ejections;
 mod streaks;
@@ -23,16 +23,16 @@ use std::sync::Arc;
 use tollgate_plan::Outlier;
 
 use crate::{EndpointState, Outcome};
-pub(crate) use ejections::{Ejected, Ejections};
-use streaks::{Limits, Streaks};
-use traffic::Parts;
-pub use traffic::Totals;
+pub(crate) use ejections::{Ejection, Ejections};
+use streaks::{StreakLimits, Streaks};
 pub(crate) use traffic::Traffic;
+pub use traffic::TrafficTotals;
+use traffic::WorkerCounters;
 
 /// Why an endpoint was ejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub enum Cause {
+pub enum EjectionCause {
     /// Responses 5xx or failures in a row.
     Consecutive5xx = 0,
     /// Gateway errors in a row: no connection, a broken one, a timeout, or status 502, 503 or 504.
@@ -41,7 +41,7 @@ pub enum Cause {
     SuccessRate = 2,
 }
 
-impl Cause {
+impl EjectionCause {
     /// Every cause, in order of its number.
     pub const ALL: [Self; 3] = [Self::Consecutive5xx, Self::ConsecutiveGatewayErrors, Self::SuccessRate];
 
@@ -57,7 +57,7 @@ impl Cause {
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for EjectionCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Consecutive5xx => "responses 5xx or failures in a row",
@@ -71,44 +71,49 @@ impl fmt::Display for Cause {
 #[derive(Debug, Default)]
 pub(crate) struct EndpointOutlier {
     streaks: Streaks,
-    parts: Parts,
+    workers: WorkerCounters,
 }
 
 impl EndpointOutlier {
     /// Returns new counters for one worker.
     pub(crate) fn traffic(&self) -> Arc<Traffic> {
-        self.parts.add()
+        self.workers.add()
     }
 
     /// Returns the sum of the counters of all workers.
-    pub(crate) fn totals(&self) -> Totals {
-        self.parts.totals()
+    pub(crate) fn totals(&self) -> TrafficTotals {
+        self.workers.totals()
     }
 
     /// Ends both streaks, so that earlier failures in a row do not count.
-    pub(crate) fn forgive(&self) {
-        self.streaks.end();
+    pub(crate) fn reset_streaks(&self) {
+        self.streaks.reset();
     }
 }
 
 /// Evaluates outcomes by the limits of one upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Detector {
-    limits: Limits,
+    limits: StreakLimits,
 }
 
 impl Detector {
     pub(crate) fn new(rules: &Outlier) -> Self {
-        Self { limits: Limits::new(rules) }
+        Self { limits: StreakLimits::new(rules) }
     }
 
     /// Counts an outcome. Returns the cause if the endpoint must be ejected.
     #[inline]
-    pub(crate) fn saw(&self, outcome: Outcome, own: &Traffic, endpoint: &EndpointState) -> Option<Cause> {
+    pub(crate) fn record(
+        &self,
+        outcome: Outcome,
+        own: &Traffic,
+        endpoint: &EndpointState,
+    ) -> Option<EjectionCause> {
         own.attempt();
         match outcome {
             Outcome::Answered(..500) => {
-                endpoint.outlier.streaks.end();
+                endpoint.outlier.streaks.reset();
                 None
             }
             failure => self.failure(failure, own, endpoint),
@@ -116,7 +121,7 @@ impl Detector {
     }
 
     #[cold]
-    fn failure(&self, outcome: Outcome, own: &Traffic, endpoint: &EndpointState) -> Option<Cause> {
+    fn failure(&self, outcome: Outcome, own: &Traffic, endpoint: &EndpointState) -> Option<EjectionCause> {
         own.failure();
         let gateway = match outcome {
             Outcome::Answered(status) => matches!(status, 502..=504),
@@ -129,12 +134,12 @@ impl Detector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Shared;
+    use crate::UpstreamStates;
     use tollgate_net::Address;
 
     #[test]
     fn what_counts_as_what() {
-        let shared = Shared::new();
+        let shared = UpstreamStates::new();
         let endpoint = shared.upstream("shop").endpoint(&Address::tcp("10.0.0.1", 80));
         let own = endpoint.outlier.traffic();
         let detector = Detector::new(&Outlier {
@@ -142,7 +147,7 @@ mod tests {
             consecutive_gateway_errors: Some(2),
             ..Outlier::default()
         });
-        let saw = |outcome| detector.saw(outcome, &own, &endpoint);
+        let saw = |outcome| detector.record(outcome, &own, &endpoint);
         for outcome in [100, 200, 302, 404, 499].map(Outcome::Answered) {
             assert_eq!(saw(Outcome::Answered(503)), None);
             assert_eq!(saw(outcome), None);
@@ -150,13 +155,13 @@ mod tests {
         for status in [500, 501, 505, 599] {
             assert_eq!(saw(Outcome::Answered(status)), None, "one");
             assert_eq!(saw(Outcome::Answered(status)), None, "two");
-            assert_eq!(saw(Outcome::Answered(status)), Some(Cause::Consecutive5xx));
+            assert_eq!(saw(Outcome::Answered(status)), Some(EjectionCause::Consecutive5xx));
         }
         use Outcome::{Answered, Broken, NoConnection, TimedOut};
         for outcome in [Answered(502), Answered(503), Answered(504), NoConnection, Broken, TimedOut] {
             assert_eq!(saw(outcome), None);
-            assert_eq!(saw(outcome), Some(Cause::ConsecutiveGatewayErrors));
+            assert_eq!(saw(outcome), Some(EjectionCause::ConsecutiveGatewayErrors));
         }
-        assert_eq!(endpoint.outlier.totals(), Totals { attempts: 34, failures: 29 });
+        assert_eq!(endpoint.outlier.totals(), TrafficTotals { attempts: 34, failures: 29 });
     }
 }

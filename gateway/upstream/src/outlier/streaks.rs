@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate_plan::Outlier;
 
-use super::Cause;
+use super::EjectionCause;
 
 /// Failures in a row of one endpoint, exact over all workers.
 ///
@@ -15,12 +15,12 @@ pub(super) struct Streaks(AtomicU64);
 
 /// How many failures in a row cause an ejection; `u32::MAX` if none do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(super) struct StreakLimits {
     any: u32,
     gateway: u32,
 }
 
-impl Limits {
+impl StreakLimits {
     pub(super) fn new(rules: &Outlier) -> Self {
         let limit = |limit: Option<u32>| limit.filter(|_| rules.enabled).unwrap_or(u32::MAX);
         Self { any: limit(rules.consecutive_5xx), gateway: limit(rules.consecutive_gateway_errors) }
@@ -30,7 +30,7 @@ impl Limits {
 impl Streaks {
     /// Resets both counts. A failure that another worker reports at the same time counts as earlier.
     #[inline]
-    pub(super) fn end(&self) {
+    pub(super) fn reset(&self) {
         if self.0.load(Ordering::Relaxed) != 0 {
             self.0.store(0, Ordering::Relaxed);
         }
@@ -38,14 +38,14 @@ impl Streaks {
 
     /// Counts a failure. When a limit is reached, exactly one caller gets the cause, and both counts start
     /// again. If the ejection is refused, it is requested again after the same number of failures.
-    pub(super) fn failure(&self, gateway: bool, limits: Limits) -> Option<Cause> {
+    pub(super) fn failure(&self, gateway: bool, limits: StreakLimits) -> Option<EjectionCause> {
         let mut known = self.0.load(Ordering::Relaxed);
         loop {
             let any = ((known >> 32) as u32).saturating_add(1);
             let own = if gateway { (known as u32).saturating_add(1) } else { 0 };
             let cause = match (own >= limits.gateway, any >= limits.any) {
-                (true, _) => Some(Cause::ConsecutiveGatewayErrors),
-                (false, true) => Some(Cause::Consecutive5xx),
+                (true, _) => Some(EjectionCause::ConsecutiveGatewayErrors),
+                (false, true) => Some(EjectionCause::Consecutive5xx),
                 (false, false) => None,
             };
             let next = if cause.is_some() { 0 } else { u64::from(any) << 32 | u64::from(own) };
@@ -61,8 +61,8 @@ impl Streaks {
 mod tests {
     use super::*;
 
-    fn limits(any: Option<u32>, gateway: Option<u32>) -> Limits {
-        Limits::new(&Outlier {
+    fn limits(any: Option<u32>, gateway: Option<u32>) -> StreakLimits {
+        StreakLimits::new(&Outlier {
             consecutive_5xx: any,
             consecutive_gateway_errors: gateway,
             ..Outlier::default()
@@ -76,11 +76,11 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(streaks.failure(true, limits), None);
             assert_eq!(streaks.failure(false, limits), None);
-            streaks.end();
+            streaks.reset();
         }
         assert_eq!(streaks.failure(false, limits), None);
         assert_eq!(streaks.failure(true, limits), None);
-        assert_eq!(streaks.failure(false, limits), Some(Cause::Consecutive5xx));
+        assert_eq!(streaks.failure(false, limits), Some(EjectionCause::Consecutive5xx));
         assert_eq!(streaks.failure(false, limits), None, "it begins anew");
     }
 
@@ -93,12 +93,12 @@ mod tests {
             assert_eq!(streaks.failure(false, limits), None);
         }
         assert_eq!(streaks.failure(true, limits), None);
-        assert_eq!(streaks.failure(true, limits), Some(Cause::ConsecutiveGatewayErrors));
+        assert_eq!(streaks.failure(true, limits), Some(EjectionCause::ConsecutiveGatewayErrors));
     }
 
     #[test]
     fn off_is_never() {
-        let off = Limits::new(&Outlier { enabled: false, ..Outlier::default() });
+        let off = StreakLimits::new(&Outlier { enabled: false, ..Outlier::default() });
         for limits in [off, limits(None, None)] {
             let streaks = Streaks::default();
             assert!((0..1000).all(|_| streaks.failure(true, limits).is_none()));

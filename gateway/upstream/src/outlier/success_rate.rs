@@ -1,11 +1,11 @@
 //! Finds endpoints whose success rate is much lower than their neighbours'.
 
-use super::Totals;
+use super::TrafficTotals;
 
 /// Fewest endpoints with enough attempts for a comparison, as in Envoy (`success_rate_minimum_hosts`).
-const ENDPOINTS: usize = 5;
+const ENDPOINTS_MIN: usize = 5;
 /// Fewest attempts in an interval for an endpoint to be compared (`success_rate_request_volume`).
-const ATTEMPTS: u64 = 100;
+const ATTEMPTS_MIN: u64 = 100;
 /// How many standard deviations below the mean the threshold lies (`success_rate_stdev_factor`).
 const DEVIATIONS: f64 = 1.9;
 
@@ -14,9 +14,9 @@ const DEVIATIONS: f64 = 1.9;
 ///
 /// This is Envoy's rule: the mean minus 1.9 standard deviations (of the population) of the endpoints with
 /// enough attempts.
-pub(super) fn threshold(interval: &[Totals]) -> Option<f64> {
+pub(super) fn threshold(interval: &[TrafficTotals]) -> Option<f64> {
     let rates: Vec<f64> = interval.iter().copied().filter_map(rate).collect();
-    if rates.len() < ENDPOINTS {
+    if rates.len() < ENDPOINTS_MIN {
         return None;
     }
     let count = rates.len() as f64;
@@ -26,20 +26,20 @@ pub(super) fn threshold(interval: &[Totals]) -> Option<f64> {
 }
 
 /// Returns the success rate of an endpoint; `None` if it had too few attempts.
-pub(super) fn rate(interval: Totals) -> Option<f64> {
+pub(super) fn rate(interval: TrafficTotals) -> Option<f64> {
     let good = interval.attempts.saturating_sub(interval.failures);
-    (interval.attempts >= ATTEMPTS).then(|| good as f64 / interval.attempts as f64)
+    (interval.attempts >= ATTEMPTS_MIN).then(|| good as f64 / interval.attempts as f64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(failures: &[u64]) -> Vec<Totals> {
-        failures.iter().map(|failures| Totals { attempts: 1000, failures: *failures }).collect()
+    fn of(failures: &[u64]) -> Vec<TrafficTotals> {
+        failures.iter().map(|failures| TrafficTotals { attempts: 1000, failures: *failures }).collect()
     }
 
-    fn outliers(interval: &[Totals]) -> Vec<usize> {
+    fn outliers(interval: &[TrafficTotals]) -> Vec<usize> {
         let Some(threshold) = threshold(interval) else { return Vec::new() };
         let below = |index: &usize| rate(interval[*index]).is_some_and(|rate| rate < threshold);
         (0..interval.len()).filter(below).collect()
@@ -63,7 +63,7 @@ mod tests {
     fn too_few_to_tell() {
         assert_eq!(threshold(&of(&[0, 0, 0, 1000])), None);
         let mut interval = of(&[0, 0, 0, 0]);
-        interval.push(Totals { attempts: 99, failures: 99 });
+        interval.push(TrafficTotals { attempts: 99, failures: 99 });
         assert_eq!(threshold(&interval), None);
         assert_eq!(threshold(&[]), None);
     }

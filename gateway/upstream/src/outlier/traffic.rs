@@ -33,14 +33,14 @@ fn increment(counter: &AtomicU64) {
 
 /// Sums over all workers, since the state of the endpoint was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct TrafficTotals {
     /// Attempts that ended, successfully or not.
     pub attempts: u64,
     /// Attempts that failed or were answered with 5xx.
     pub failures: u64,
 }
 
-impl Totals {
+impl TrafficTotals {
     fn add(&mut self, part: &Traffic) {
         // In this order: a failure without its attempt would make a rate above 1.
         self.failures += part.failures.load(Ordering::Relaxed);
@@ -58,9 +58,9 @@ impl Totals {
 
 /// The workers' counts of one endpoint.
 #[derive(Debug, Default)]
-pub(super) struct Parts(Mutex<(Vec<Arc<Traffic>>, Totals)>);
+pub(super) struct WorkerCounters(Mutex<(Vec<Arc<Traffic>>, TrafficTotals)>);
 
-impl Parts {
+impl WorkerCounters {
     /// Adds counters for one worker.
     pub(super) fn add(&self) -> Arc<Traffic> {
         let part = Arc::new(Traffic::default());
@@ -78,7 +78,7 @@ impl Parts {
         part
     }
 
-    pub(super) fn totals(&self) -> Totals {
+    pub(super) fn totals(&self) -> TrafficTotals {
         let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (parts, gone) = &*guard;
         let mut sum = *gone;
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn what_is_gone_still_counts_and_takes_no_room() {
-        let parts = Parts::default();
+        let parts = WorkerCounters::default();
         let kept = parts.add();
         for _ in 0..100 {
             let part = parts.add();
@@ -102,7 +102,7 @@ mod tests {
             kept.attempt();
         }
         let _last = parts.add();
-        assert_eq!(parts.totals(), Totals { attempts: 200, failures: 100 });
+        assert_eq!(parts.totals(), TrafficTotals { attempts: 200, failures: 100 });
         assert!(parts.0.lock().unwrap().0.len() <= 2);
     }
 }

@@ -4,55 +4,55 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::connection::Link;
-use crate::message::{Ask, HandOver, Kind, Message, Place, Room};
+use crate::connection::PooledConnection;
+use crate::message::{ConnectionRequest, HandOver, Message, MessageKind, PermitFreed, PermitTransfer};
 use crate::queue::Grant;
 use crate::{Connection, Pool};
 
 use super::PoolSet;
 
 /// Microseconds between two looks at the other workers' queues, while this worker's queue is not empty.
-const LOOK: u64 = 1_000;
+const LOOK_INTERVAL_US: u64 = 1_000;
 /// A request elsewhere takes precedence over this worker's only if it has waited at least this much longer,
 /// in microseconds.
-const MARGIN: u64 = 10_000;
+const PRECEDENCE_MARGIN_US: u64 = 10_000;
 
 impl PoolSet {
     /// Processes a message from another worker, or from this one.
-    pub fn receive(&self, message: Kind) {
+    pub fn receive(&self, message: MessageKind) {
         self.stats.message_sent();
         match message {
-            Kind::Room(room) => self.room(room),
-            Kind::Ask(ask) => self.answer(ask),
-            Kind::HandOver(handed) => self.take_over(*handed),
-            Kind::Place(place) => self.take_place(place),
+            MessageKind::PermitFreed(room) => self.on_permit_freed(room),
+            MessageKind::ConnectionRequest(ask) => self.on_connection_request(ask),
+            MessageKind::HandOver(handed) => self.on_hand_over(*handed),
+            MessageKind::PermitTransfer(place) => self.on_permit_transfer(place),
         }
     }
 
-    fn room(&self, room: Room) {
-        match self.serve(room.endpoint.as_ref()) {
-            true => room.used(),
+    fn on_permit_freed(&self, room: PermitFreed) {
+        match self.grant_permits(room.endpoint.as_ref()) {
+            true => room.mark_used(),
             false => drop(room),
         }
         // Other workers may have taken the free permit first.
-        self.make_way();
+        self.free_permits_for_waiters();
     }
 
     /// Gives requests that only the limit of the whole upstream holds back the permits of idle connections to
     /// other endpoints. Closes such connections here, or asks other workers for them. Returns the pool for
     /// which it asked.
-    pub(super) fn make_way(&self) -> Option<Rc<Pool>> {
+    pub(super) fn free_permits_for_waiters(&self) -> Option<Rc<Pool>> {
         let mut next = self.queue.first();
         while let Some(ticket) = next {
             next = self.queue.after(&ticket);
             let endpoint = ticket.pool.state();
-            if self.shared.usage.is_full_at(endpoint) {
+            if self.shared.permits.is_full_at(endpoint) {
                 continue;
             }
-            match self.place(endpoint) {
+            match self.permit_or_reclaim(endpoint) {
                 Some(permit) => self.grant(&ticket, Grant::Permit(permit)),
                 None => {
-                    self.ask(&ticket.pool);
+                    self.request_connections(&ticket.pool);
                     return Some(ticket.pool.clone());
                 }
             }
@@ -61,49 +61,52 @@ impl PoolSet {
     }
 
     /// Gives what another worker asks for, as far as this worker has it.
-    fn answer(&self, mut ask: Ask) {
+    fn on_connection_request(&self, mut ask: ConnectionRequest) {
         let now = tollgate_net::now();
         let pool = self.find(&ask.endpoint.address);
         while ask.want > 0 {
             if let Some(connection) = pool.as_ref().and_then(|pool| pool.take_idle(now)) {
                 let more = ask.want > 1 && connection.pool().has_idle();
                 self.hand_over(connection, ask.from, more);
-            } else if let Some(permit) = self.place(&ask.endpoint) {
+            } else if let Some(permit) = self.permit_or_reclaim(&ask.endpoint) {
                 let more = ask.want > 1 && self.has_idle();
                 // If that worker is gone, the permit is returned.
-                drop(self.shared.usage.peers.post(ask.from, Message(Kind::Place(Place { permit, more }))));
+                drop(self.shared.permits.mailboxes.send(
+                    ask.from,
+                    Message(MessageKind::PermitTransfer(PermitTransfer { permit, more_follow: more })),
+                ));
             } else {
                 break;
             }
             ask.want -= 1;
         }
-        let has_idle = match self.shared.usage.has_cap() {
+        let has_idle = match self.shared.permits.has_connection_limit() {
             true => self.has_idle(),
             false => pool.is_some_and(|pool| pool.has_idle()),
         };
         if ask.want > 0 || !has_idle {
-            let mut asked = self.asked.borrow_mut();
+            let mut asked = self.unmet_requests.borrow_mut();
             if !asked.iter().any(|known| Arc::ptr_eq(known, &ask.endpoint)) {
                 asked.push(ask.endpoint.clone());
             }
         }
         // A worker that still has something is asked again by the next request that waits.
-        ask.endpoint.usage.waiting.set_knows(self.worker, !has_idle);
-        self.note();
-        ask.pass_on();
+        ask.endpoint.permits.waiting.set_exhausted(self.worker, !has_idle);
+        self.update_must_offer();
+        ask.forward();
     }
 
     /// Hands a connection over to another worker.
     fn hand_over(&self, connection: Connection, to: usize, more: bool) {
         let Connection { link, open } = connection;
         open.suspend();
-        let Link { stream, opened, requests, permit, .. } = *link;
+        let PooledConnection { stream, opened, requests, permit, .. } = *link;
         let Ok(socket) = stream.detach() else {
             self.stats.upstream_closed(self.slot);
             return;
         };
-        let handed = HandOver { socket, opened, requests, more, permit };
-        match self.shared.usage.peers.post(to, Message(Kind::HandOver(Box::new(handed)))) {
+        let handed = HandOver { socket, opened, requests, more_follow: more, permit };
+        match self.shared.permits.mailboxes.send(to, Message(MessageKind::HandOver(Box::new(handed)))) {
             Ok(()) => self.stats.upstream_handed_over(self.slot),
             // That worker is gone, and the socket is closed.
             Err(_) => self.stats.upstream_closed(self.slot),
@@ -111,9 +114,9 @@ impl PoolSet {
     }
 
     /// Takes a connection over from another worker.
-    fn take_over(&self, handed: HandOver) {
+    fn on_hand_over(&self, handed: HandOver) {
         let pool = self.find(&handed.permit.endpoint().address);
-        let more = handed.more;
+        let more = handed.more_follow;
         let connection = pool.as_ref().and_then(|pool| pool.adopt(handed));
         let Some(pool) = pool else {
             // No plan names the endpoint now, and the socket is closed.
@@ -124,116 +127,121 @@ impl PoolSet {
             None => self.stats.upstream_closed(self.slot),
         }
         if !more {
-            self.seek(&pool);
+            self.request_more(&pool);
         }
     }
 
     /// Takes a permit over from another worker.
-    fn take_place(&self, place: Place) {
-        let Place { permit, more } = place;
+    fn on_permit_transfer(&self, place: PermitTransfer) {
+        let PermitTransfer { permit, more_follow: more } = place;
         let Some(pool) = self.find(&permit.endpoint().address) else { return };
         match pool.queue.first() {
             Some(ticket) => self.grant(&ticket, Grant::Permit(permit)),
             None => drop(permit),
         }
         if !more {
-            self.seek(&pool);
+            self.request_more(&pool);
         }
     }
 
     /// Everything that was asked for has arrived. Asks again for requests that joined the queue since.
-    fn seek(&self, pool: &Pool) {
-        let asked = self.make_way();
+    fn request_more(&self, pool: &Pool) {
+        let asked = self.free_permits_for_waiters();
         if !pool.queue.is_empty() && asked.is_none_or(|asked| !std::ptr::eq(&*asked, pool)) {
-            self.ask(pool);
+            self.request_connections(pool);
         }
     }
 
-    /// Offers a connection that became free while connections are [sought](Self::is_sought). It goes to the
-    /// request that has waited longest, here or on another worker, or it is kept.
+    /// Offers a connection that became free while freed connections [must be
+    /// offered](Self::must_offer_freed). It goes to the request that has waited longest, here or on another
+    /// worker, or it is kept.
     pub fn offer(&self, pool: &Rc<Pool>, connection: Connection, now: Instant) {
         if self.shrinking.get() {
-            if self.shared.usage.is_over() || self.shared.usage.is_over_at(pool.state()) {
+            if self.shared.permits.is_above_limit() || self.shared.permits.is_above_limit_at(pool.state()) {
                 return;
             }
-            self.shrinking.set(self.is_over_anywhere());
-            self.note();
+            self.shrinking.set(self.is_above_limit_anywhere());
+            self.update_must_offer();
         }
         let Some(ticket) = pool.queue.first() else {
-            pool.keep(connection, now);
-            return self.settle();
+            pool.put_idle(connection, now);
+            return self.give_to_waiters();
         };
-        match self.longer_elsewhere(pool, ticket.since, self.shared.usage.peers.microseconds(now)) {
+        match self.find_longer_wait(pool, ticket.since, self.shared.permits.mailboxes.microseconds(now)) {
             None => self.grant(&ticket, Grant::Connection(connection)),
-            Some(Elsewhere::Worker(worker)) => self.hand_over(connection, worker, false),
+            Some(LongerWait::Worker(worker)) => self.hand_over(connection, worker, false),
             // The connection is closed, and its permit goes to that request.
-            Some(Elsewhere::Endpoint) => {}
+            Some(LongerWait::Endpoint) => {}
         }
     }
 
-    /// Whether to give up an HTTP/2 connection while connections are [sought](Self::is_sought): there are too
-    /// many, or a request elsewhere has waited long and needs its permit. HTTP/2 connections never move to
-    /// another worker.
-    pub fn is_to_go(&self, pool: &Rc<Pool>, idle: bool) -> bool {
+    /// Whether to give up an HTTP/2 connection while freed connections [must be
+    /// offered](Self::must_offer_freed): there are too many, or a request elsewhere has waited long and needs
+    /// its permit. HTTP/2 connections never move to another worker.
+    pub fn must_close(&self, pool: &Rc<Pool>, idle: bool) -> bool {
         if self.shrinking.get() {
-            if self.shared.usage.is_over() || self.shared.usage.is_over_at(pool.state()) {
+            if self.shared.permits.is_above_limit() || self.shared.permits.is_above_limit_at(pool.state()) {
                 return true;
             }
-            self.shrinking.set(self.is_over_anywhere());
-            self.note();
+            self.shrinking.set(self.is_above_limit_anywhere());
+            self.update_must_offer();
         }
-        let now = self.shared.usage.peers.microseconds(tollgate_net::now());
-        if self.longer_elsewhere(pool, now, now).is_some() {
+        let now = self.shared.permits.mailboxes.microseconds(tollgate_net::now());
+        if self.find_longer_wait(pool, now, now).is_some() {
             return true;
         }
         if idle {
-            self.settle();
+            self.give_to_waiters();
         }
         false
     }
 
     /// Looks for a request elsewhere that has waited much longer than the first one here.
-    fn longer_elsewhere(&self, pool: &Pool, since: u64, now: u64) -> Option<Elsewhere> {
-        if now.saturating_sub(self.looked.get()) < LOOK {
+    fn find_longer_wait(&self, pool: &Pool, since: u64, now: u64) -> Option<LongerWait> {
+        if now.saturating_sub(self.last_look_us.get()) < LOOK_INTERVAL_US {
             return None;
         }
-        self.looked.set(now);
+        self.last_look_us.set(now);
         let much_longer = |other: u64| is_much_longer(now.saturating_sub(other), now.saturating_sub(since));
-        if let Some((worker, other)) = pool.state().usage.waiting.longest(Some(self.worker))
+        if let Some((worker, other)) = pool.state().permits.waiting.longest(Some(self.worker))
             && much_longer(other)
         {
-            return Some(Elsewhere::Worker(worker));
+            return Some(LongerWait::Worker(worker));
         }
         let pools: Vec<_> = self.pools.borrow().values().filter_map(Weak::upgrade).collect();
         let others = pools.iter().filter(|other| !std::ptr::eq(&***other, pool));
-        let blocked = others.filter(|other| self.is_in_the_way(other.state()));
+        let blocked = others.filter(|other| self.is_blocked_by_upstream_limit(other.state()));
         let longest = blocked
-            .filter_map(|other| other.state().usage.waiting.longest(None))
+            .filter_map(|other| other.state().permits.waiting.longest(None))
             .map(|(_, since)| since)
             .min();
-        longest.filter(|other| much_longer(*other)).map(|_| Elsewhere::Endpoint)
+        longest.filter(|other| much_longer(*other)).map(|_| LongerWait::Endpoint)
     }
 
     /// Called when a connection became idle while other workers sought one. Gives it to them if they still
     /// need it.
-    fn settle(&self) {
-        for endpoint in self.asked.take() {
-            endpoint.usage.waiting.set_knows(self.worker, false);
+    fn give_to_waiters(&self) {
+        for endpoint in self.unmet_requests.take() {
+            endpoint.permits.waiting.set_exhausted(self.worker, false);
             // A request that starts to wait from now on asks again; earlier ones are seen here.
-            for from in endpoint.usage.waiting.in_order(self.worker) {
-                self.answer(Ask::here(&self.shared, &endpoint, from));
+            for from in endpoint.permits.waiting.longest_first(self.worker) {
+                self.on_connection_request(ConnectionRequest::for_current_worker(
+                    &self.shared,
+                    &endpoint,
+                    from,
+                ));
             }
         }
         // Requests of this worker that wait for another endpoint.
         if self.has_idle() {
-            self.make_way();
+            self.free_permits_for_waiters();
         }
-        self.note();
+        self.update_must_offer();
     }
 }
 
 /// The place at which a request has waited much longer.
-enum Elsewhere {
+enum LongerWait {
     /// On this worker, for the same endpoint.
     Worker(usize),
     /// On any worker, for another endpoint of the upstream.
@@ -244,5 +252,5 @@ enum Elsewhere {
 /// for `here`. Handing over a connection costs about 20 us on each of two workers, so it is done only if it
 /// matters. A request waits at most twice the time of a request on another worker, plus a margin.
 pub(super) fn is_much_longer(there: u64, here: u64) -> bool {
-    there > 2 * here + MARGIN
+    there > 2 * here + PRECEDENCE_MARGIN_US
 }

@@ -19,7 +19,7 @@ use tollgate_plan::{
 };
 
 use super::PoolSet;
-use crate::{ConnectError, Connection, Granted, Message, Pool, Post, Shared, UpstreamState};
+use crate::{Acquired, ConnectError, Connection, Message, Pool, SendToWorker, UpstreamState, UpstreamStates};
 
 type Mail = Arc<Mutex<VecDeque<(usize, Message)>>>;
 
@@ -68,7 +68,7 @@ impl World {
             proxy_protocol: None,
             rules,
         };
-        let (shared, registry, mail) = (Shared::new(), Registry::new(true), Mail::default());
+        let (shared, registry, mail) = (UpstreamStates::new(), Registry::new(true), Mail::default());
         shared.connect_workers(|| (0..workers).map(|worker| post(&mail, worker)).collect());
         let timers = Timers::start().expect("timers");
         let state = shared.upstream("u");
@@ -94,9 +94,9 @@ impl World {
         Box::pin(async move {
             match pool.take(tollgate_net::now()) {
                 Some(kept) => Ok(kept),
-                None => match pool.turn().await? {
-                    Granted::Connection(free) => Ok(free),
-                    Granted::Place(opening) => opening.connect(ProxyHeader::Local).await,
+                None => match pool.wait_for_connection().await? {
+                    Acquired::Connection(free) => Ok(free),
+                    Acquired::Permit(opening) => opening.connect(ProxyHeader::Local).await,
                 },
             }
         })
@@ -167,13 +167,13 @@ impl World {
     /// Checks that no message, ticket or published wait remains.
     fn is_calm(&self) {
         self.deliver();
-        assert_eq!(self.state.usage.queued.get(), 0);
-        assert_eq!(self.state.usage.waiting.longest(None), None);
+        assert_eq!(self.state.permits.queued.get(), 0);
+        assert_eq!(self.state.permits.waiting.longest(None), None);
         assert!(self.sets.iter().all(|set| set.queue.is_empty()));
     }
 }
 
-fn post(mail: &Mail, worker: usize) -> Post {
+fn post(mail: &Mail, worker: usize) -> SendToWorker {
     let mail = mail.clone();
     Box::new(move |message| {
         mail.lock().expect("mail").push_back((worker, message));
@@ -219,7 +219,7 @@ fn what_comes_free_goes_to_who_came_first() {
         put(third);
         world.is_calm();
         assert_eq!((world.accepted(0), world.state.connections()), (2, 1));
-        assert!(!world.sets[0].is_sought());
+        assert!(!world.sets[0].must_offer_freed());
     });
 }
 
@@ -516,19 +516,19 @@ fn caps_change_with_the_plan() {
         put(all.remove(0));
         // Lower: idle connections are closed at once, others when they become free.
         world.planned.rules.caps = limits(Some(2), None);
-        world.sets.iter().for_each(|set| set.change(&world.planned));
+        world.sets.iter().for_each(|set| set.apply_plan(&world.planned));
         assert_eq!(world.state.connections(), 3);
         put(all.remove(0));
         assert_eq!(world.state.connections(), 2);
         put(all.remove(0));
         assert!(world.pool(1, 0).has_idle(), "there are no more than allowed: it is kept");
-        assert!(!world.sets[1].is_sought());
+        assert!(!world.sets[1].must_offer_freed());
         // Higher: the waiting request gets a connection.
         all.push(world.open(0, 0).await);
         let mut waiting = world.request(0, 0);
         assert!(world.waits(&mut waiting).await);
         world.planned.rules.caps = limits(Some(3), None);
-        world.sets.iter().for_each(|set| set.change(&world.planned));
+        world.sets.iter().for_each(|set| set.apply_plan(&world.planned));
         drop(world.until(&mut waiting).await.expect("a place"));
         drop(all);
         world.is_calm();

@@ -4,14 +4,14 @@ use tollgate_net::{Address, Runtime};
 use tollgate_plan::{Discover, Endpoint, HashBy, Policy, Rules, Sticky};
 
 use super::*;
-use crate::{EndpointState, Wellness};
+use crate::{EndpointState, ProbeHealth};
 
 fn run(test: impl Future<Output = ()>) {
     Runtime::new().expect("a runtime").run(test);
 }
 
 /// The table of a worker that is the only one.
-fn table(shared: &Arc<Shared>) -> Upstreams {
+fn table(shared: &Arc<UpstreamStates>) -> Upstreams {
     let registry = Registry::new(true);
     let stats = registry.worker();
     Upstreams::new((0, 1), Timers::start().expect("timers"), stats, registry, shared.clone())
@@ -47,13 +47,16 @@ fn looks_up(planned: &mut Planned) {
 fn change(table: &mut Upstreams, planned: &Arc<Planned>) -> Rc<Upstream> {
     let generation = table.generation + 1;
     let change = UpstreamChange { changed: vec![planned.clone()], ..UpstreamChange::default() };
-    table.change(generation, &change);
+    table.apply_plan(generation, &change);
     table.get(planned, generation)
 }
 
 /// Returns the endpoints that this many requests go to.
 fn picks(upstream: &Upstream, count: usize) -> Vec<String> {
-    (0..count).filter_map(|_| upstream.pick(&Wanted::default())).map(|pool| pool.name().to_owned()).collect()
+    (0..count)
+        .filter_map(|_| upstream.pick(&PickHints::default()))
+        .map(|pool| pool.name().to_owned())
+        .collect()
 }
 
 fn state(upstream: &Upstream, endpoint: &str) -> Arc<EndpointState> {
@@ -64,14 +67,14 @@ fn state(upstream: &Upstream, endpoint: &str) -> Arc<EndpointState> {
 #[test]
 fn what_did_not_change_keeps_its_pool_and_its_turn() {
     run(async {
-        let mut table = table(&Shared::new());
+        let mut table = table(&UpstreamStates::new());
         let old = change(&mut table, &planned("u", &["h:1", "h:2", "h:3"], |_| {}));
         assert_eq!(picks(&old, 1), ["h:1"]);
-        let pools: Vec<_> = (0..3).filter_map(|_| old.pick(&Wanted::default())).collect();
+        let pools: Vec<_> = (0..3).filter_map(|_| old.pick(&PickHints::default())).collect();
         let more = planned("u", &["h:0", "h:1", "h:2"], |planned| planned.endpoints[1].weight = 2);
         let new = change(&mut table, &more);
         // Of the endpoints that stayed it was h:2's turn; h:3 has left.
-        let next: Vec<_> = (0..4).filter_map(|_| new.pick(&Wanted::default())).collect();
+        let next: Vec<_> = (0..4).filter_map(|_| new.pick(&PickHints::default())).collect();
         assert_eq!(next.iter().filter(|pool| pool.name() == "h:1").count(), 2);
         for pool in next.iter().filter(|pool| pool.name() != "h:0") {
             assert!(pools.iter().any(|known| Rc::ptr_eq(known, pool)), "{} has another pool", pool.name());
@@ -84,10 +87,10 @@ fn what_did_not_change_keeps_its_pool_and_its_turn() {
 #[test]
 fn an_endpoint_listed_twice_has_one_pool() {
     run(async {
-        let upstream = change(&mut table(&Shared::new()), &planned("u", &["h:1", "h:1"], |_| {}));
-        let pools: Vec<_> = (0..2).filter_map(|_| upstream.pick(&Wanted::default())).collect();
+        let upstream = change(&mut table(&UpstreamStates::new()), &planned("u", &["h:1", "h:1"], |_| {}));
+        let pools: Vec<_> = (0..2).filter_map(|_| upstream.pick(&PickHints::default())).collect();
         assert!(Rc::ptr_eq(&pools[0], &pools[1]));
-        let other = upstream.pick(&Wanted { avoid: &pools, ..Wanted::default() });
+        let other = upstream.pick(&PickHints { avoid: &pools, ..PickHints::default() });
         assert!(other.is_some(), "better than none");
     });
 }
@@ -95,22 +98,22 @@ fn an_endpoint_listed_twice_has_one_pool() {
 #[test]
 fn looked_up_endpoints_come_and_go() {
     run(async {
-        let mut table = table(&Shared::new());
+        let mut table = table(&UpstreamStates::new());
         let upstream = change(&mut table, &planned("u", &["h:1"], looks_up));
         assert_eq!(picks(&upstream, 2), ["h:1", "h:1"]);
-        upstream.state().discover([endpoint("h:2", 1), endpoint("h:1", 9), endpoint("h:2", 1)].into());
+        upstream.state().set_discovered([endpoint("h:2", 1), endpoint("h:1", 9), endpoint("h:2", 1)].into());
         let mut seen = picks(&upstream, 10);
         seen.sort();
         assert_eq!((seen[4].as_str(), seen[5].as_str()), ("h:1", "h:2"), "the plan says more than a look-up");
-        let kept = upstream.pick(&Wanted::default()).expect("one");
-        upstream.state().discover([endpoint("h:3", 1)].into());
+        let kept = upstream.pick(&PickHints::default()).expect("one");
+        upstream.state().set_discovered([endpoint("h:3", 1)].into());
         let seen = picks(&upstream, 10);
         assert!(!seen.contains(&"h:2".to_owned()) && seen.contains(&"h:3".to_owned()), "{seen:?}");
         // A plan without discovery.
         let fixed = change(&mut table, &planned("u", &["h:1"], |_| {}));
         assert_eq!(picks(&fixed, 2), ["h:1", "h:1"]);
         // The replaced members take no part in later changes.
-        upstream.state().discover([endpoint("h:4", 1)].into());
+        upstream.state().set_discovered([endpoint("h:4", 1)].into());
         assert!(!picks(&upstream, 10).contains(&"h:4".to_owned()));
         drop(kept);
     });
@@ -119,13 +122,14 @@ fn looked_up_endpoints_come_and_go() {
 #[test]
 fn nobody_looks_until_something_is_said_to_have_changed() {
     run(async {
-        let upstream = change(&mut table(&Shared::new()), &planned("u", &["h:1", "h:2", "h:3"], |_| {}));
-        state(&upstream, "h:2").set_wellness(Wellness::Unhealthy);
+        let upstream =
+            change(&mut table(&UpstreamStates::new()), &planned("u", &["h:1", "h:2", "h:3"], |_| {}));
+        state(&upstream, "h:2").set_health(ProbeHealth::Unhealthy);
         assert!(picks(&upstream, 3).contains(&"h:2".to_owned()));
-        upstream.state().changed();
+        upstream.state().mark_changed();
         assert_eq!(picks(&upstream, 4), ["h:1", "h:3", "h:1", "h:3"]);
         state(&upstream, "h:3").set_ejected_until(1);
-        upstream.state().changed();
+        upstream.state().mark_changed();
         assert!(picks(&upstream, 3).contains(&"h:2".to_owned()), "a panic");
     });
 }
@@ -134,21 +138,22 @@ fn nobody_looks_until_something_is_said_to_have_changed() {
 fn a_cookie_leads_to_its_endpoint_while_that_takes_requests() {
     run(async {
         let sticky = |planned: &mut Planned| planned.rules.balance.sticky = Some(Sticky::default());
-        let upstream = change(&mut table(&Shared::new()), &planned("u", &["h:1", "h:2", "h:3"], sticky));
-        let pool = upstream.pick(&Wanted::default()).expect("one");
+        let upstream =
+            change(&mut table(&UpstreamStates::new()), &planned("u", &["h:1", "h:2", "h:3"], sticky));
+        let pool = upstream.pick(&PickHints::default()).expect("one");
         let value = upstream.sticky_value(&pool).expect("a value");
-        let wanted = Wanted { sticky: Some(&value), ..Wanted::default() };
-        let stays = |wanted: &Wanted<'_>| {
+        let wanted = PickHints { sticky: Some(&value), ..PickHints::default() };
+        let stays = |wanted: &PickHints<'_>| {
             (0..3).all(|_| upstream.pick(wanted).is_some_and(|one| Rc::ptr_eq(&one, &pool)))
         };
-        assert!(stays(&wanted) && upstream.holds(&value));
+        assert!(stays(&wanted) && upstream.accepts_cookie(&value));
         assert!(
-            !stays(&Wanted { avoid: std::slice::from_ref(&pool), ..wanted }),
+            !stays(&PickHints { avoid: std::slice::from_ref(&pool), ..wanted }),
             "it has failed the request"
         );
-        pool.state().set_wellness(Wellness::Unhealthy);
-        upstream.state().changed();
-        assert!(!stays(&wanted) && !upstream.holds(&value));
+        pool.state().set_health(ProbeHealth::Unhealthy);
+        upstream.state().mark_changed();
+        assert!(!stays(&wanted) && !upstream.accepts_cookie(&value));
         assert!(upstream.pick(&wanted).is_some());
     });
 }
@@ -158,7 +163,7 @@ fn slow_start_goes_on_by_itself() {
     run(async {
         let slow =
             |planned: &mut Planned| planned.rules.balance.slow_start = Some(Duration::from_millis(300));
-        let mut table = table(&Shared::new());
+        let mut table = table(&UpstreamStates::new());
         let upstream = change(&mut table, &planned("u", &["h:1", "h:2"], slow));
         assert_eq!(
             picks(&upstream, 4).iter().filter(|name| *name == "h:2").count(),
@@ -183,7 +188,7 @@ fn slow_start_goes_on_by_itself() {
 #[test]
 fn nothing_grows_over_thousands_of_reloads() {
     run(async {
-        let shared = Shared::new();
+        let shared = UpstreamStates::new();
         // The second of two workers adopts each plan after the first has adopted the next one.
         let mut tables = [table(&shared), table(&shared)];
         let hash = |planned: &mut Planned| planned.rules.balance.policy = Policy::Hash(HashBy::Path);
@@ -198,11 +203,11 @@ fn nothing_grows_over_thousands_of_reloads() {
             let (stays, passing) = &plans[n];
             let gone = n.checked_sub(1).map(|before| plans[before].1.clone()).into_iter().collect();
             let (changed, added) = (vec![stays.clone()], vec![passing.clone()]);
-            table.change(n as u64 + 1, &UpstreamChange { gone, changed, added });
+            table.apply_plan(n as u64 + 1, &UpstreamChange { gone, changed, added });
             for planned in [stays, passing] {
                 table
                     .get(planned, n as u64 + 1)
-                    .pick(&Wanted { hash: Some(7), ..Wanted::default() })
+                    .pick(&PickHints { hash: Some(7), ..PickHints::default() })
                     .expect("one");
             }
         };
@@ -219,7 +224,7 @@ fn nothing_grows_over_thousands_of_reloads() {
             // Each worker has one table, and makes the next one before it drops the old one.
             assert!(table_of_hashes(&state) <= 3);
         }
-        tables[1].change(9_999, &UpstreamChange::default());
+        tables[1].apply_plan(9_999, &UpstreamChange::default());
         assert!(shared.entries() <= 16 && state.entries() <= 16, "{} {}", shared.entries(), state.entries());
         drop(tables);
         assert_eq!(shared.upstreams().len(), 1, "the one that this test has");

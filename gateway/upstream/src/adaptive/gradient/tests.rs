@@ -20,7 +20,7 @@ struct Simulation {
     clients: u32,
     in_flight: u32,
     peak: u32,
-    stretch: u32,
+    calm_period: u32,
     calm: bool,
     random: fastrand::Rng,
     /// The requests in flight: when each is answered, when it began, and its period if it began calm.
@@ -30,11 +30,11 @@ struct Simulation {
     shed: u64,
     answered: u64,
     /// Latencies by tenths of a second.
-    latencies: BTreeMap<u64, Sum>,
+    latencies: BTreeMap<u64, LatencySum>,
 }
 
 impl Simulation {
-    fn new(rules: &Rules, service: Service, clients: u32) -> Self {
+    fn new(rules: &AdaptiveRules, service: Service, clients: u32) -> Self {
         let mut new = Self {
             gradient: Gradient::new(rules),
             service,
@@ -42,7 +42,7 @@ impl Simulation {
             clients: 0,
             in_flight: 0,
             peak: 0,
-            stretch: 1,
+            calm_period: 1,
             calm: true,
             random: fastrand::Rng::with_seed(1),
             answers: BinaryHeap::new(),
@@ -74,24 +74,24 @@ impl Simulation {
         if self.in_flight >= self.gradient.limit() {
             self.shed += 1;
             self.waiting.push(Reverse(self.now + 5 * MILLISECOND));
-            return self.tell(Seen::default());
+            return self.tell(Measurements::default());
         }
         self.in_flight += 1;
         self.peak = self.peak.max(self.in_flight);
         let calm = self.in_flight <= self.gradient.rules.min;
         if calm != self.calm {
-            self.stretch += u32::from(calm);
+            self.calm_period += u32::from(calm);
             self.calm = calm;
         }
         let queueing = f64::from(self.in_flight) / f64::from(self.service.capacity);
         let chance = 0.8 + 0.4 * self.random.f64();
         let takes = self.service.micros as f64 * queueing.max(1.0) * chance;
-        let stretch = calm.then_some(self.stretch);
-        self.answers.push(Reverse((self.now + takes as u64, self.now, stretch)));
+        let calm_period = calm.then_some(self.calm_period);
+        self.answers.push(Reverse((self.now + takes as u64, self.now, calm_period)));
     }
 
-    fn tell(&mut self, seen: Seen) {
-        if self.gradient.see(Duration::from_micros(self.now), self.peak, seen) {
+    fn tell(&mut self, measured: Measurements) {
+        if self.gradient.add(Duration::from_micros(self.now), self.peak, measured) {
             self.peak = self.in_flight;
         }
     }
@@ -107,15 +107,16 @@ impl Simulation {
             self.now = answer.min(again);
             if again <= answer {
                 self.waiting.pop();
-            } else if let Some(Reverse((_, began, stretch))) = self.answers.pop() {
+            } else if let Some(Reverse((_, began, calm_period))) = self.answers.pop() {
                 self.in_flight -= 1;
                 self.answered += 1;
-                let mut sum = Sum::default();
+                let mut sum = LatencySum::default();
                 sum.add((self.now - began).min(self.gradient.clip()));
                 self.latencies.entry(self.now / (100 * MILLISECOND)).or_default().merge(sum);
-                let still = self.calm.then_some(self.stretch);
-                let calm = if stretch.is_some() && stretch == still { sum } else { Sum::default() };
-                self.tell(Seen { all: sum, calm, stretch: stretch.unwrap_or_default() });
+                let still = self.calm.then_some(self.calm_period);
+                let calm =
+                    if calm_period.is_some() && calm_period == still { sum } else { LatencySum::default() };
+                self.tell(Measurements { all: sum, calm, calm_period: calm_period.unwrap_or_default() });
             }
             self.ask();
         }
@@ -134,8 +135,8 @@ impl Simulation {
     }
 }
 
-fn rules() -> Rules {
-    Rules::default()
+fn rules() -> AdaptiveRules {
+    AdaptiveRules::default()
 }
 
 const FAST: Service = Service { capacity: 1000, micros: 40 * MILLISECOND };
@@ -182,7 +183,7 @@ fn it_falls_when_the_upstream_slows_and_recovers_with_it() {
 
 #[test]
 fn it_stays_within_its_bounds() {
-    let narrow = Rules { min: 8, max: 30, ..rules() };
+    let narrow = AdaptiveRules { min: 8, max: 30, ..rules() };
     let mut fast = Simulation::new(&narrow, FAST, 400);
     assert!(fast.range(10_000).1 <= 30);
     assert_eq!(fast.gradient.limit(), 30);
@@ -195,15 +196,15 @@ fn it_stays_within_its_bounds() {
 fn an_upstream_with_little_to_do_is_never_held_down() {
     let mut simulation = Simulation::new(&rules(), FAST, 2);
     let (low, high) = simulation.range(200_000);
-    assert_eq!((low, high), (INITIAL, INITIAL));
+    assert_eq!((low, high), (INITIAL_LIMIT, INITIAL_LIMIT));
     assert_eq!(simulation.shed, 0);
-    let base = simulation.gradient.base().expect("measured on what came anyway");
+    let base = simulation.gradient.base_latency().expect("measured on what came anyway");
     assert!((36..=44).contains(&base.as_millis()), "{base:?}");
 }
 
 #[test]
 fn one_that_is_well_is_not_held_down_again() {
-    let often = Rules { probe: Duration::from_secs(10), ..rules() };
+    let often = AdaptiveRules { probe: Duration::from_secs(10), ..rules() };
     let mut simulation = Simulation::new(&often, FAST, 100);
     simulation.run(5_000);
     let shed = simulation.shed;
@@ -219,7 +220,7 @@ fn a_latency_that_has_changed_for_good_is_measured_anew() {
     // A new release does more work for each request.
     simulation.service.micros = 25 * MILLISECOND;
     simulation.run(70_000);
-    let base = simulation.gradient.base().expect("measured");
+    let base = simulation.gradient.base_latency().expect("measured");
     assert!((20..=30).contains(&base.as_millis()), "{base:?}");
     let (low, high) = simulation.range(20_000);
     assert!(low >= 50 && high <= 110, "{low} to {high}");
@@ -231,10 +232,10 @@ fn one_that_becomes_faster_is_known_to_be() {
     simulation.run(10_000);
     simulation.service.micros = 10 * MILLISECOND;
     simulation.run(10_000);
-    let base = simulation.gradient.base().expect("measured");
+    let base = simulation.gradient.base_latency().expect("measured");
     assert!(base.as_millis() <= 40, "what is met under load is an upper bound: {base:?}");
     simulation.run(60_000);
-    let base = simulation.gradient.base().expect("measured");
+    let base = simulation.gradient.base_latency().expect("measured");
     assert!(base.as_millis() <= 13, "{base:?}");
     let (low, high) = simulation.range(10_000);
     assert!(low >= 20 && high <= 48, "{low} to {high}");
@@ -261,10 +262,10 @@ fn an_answer_that_took_a_minute_changes_little() {
     let mut simulation = Simulation::new(&rules(), FAST, 100);
     simulation.run(10_000);
     let before = simulation.gradient.limit();
-    let mut all = Sum::default();
+    let mut all = LatencySum::default();
     all.add(60_000 * MILLISECOND);
     all.micros = all.micros.min(simulation.gradient.clip());
-    simulation.tell(Seen { all, ..Seen::default() });
+    simulation.tell(Measurements { all, ..Measurements::default() });
     simulation.run(200);
     assert!(simulation.gradient.limit() >= before, "{} after {before}", simulation.gradient.limit());
 }
@@ -274,9 +275,13 @@ fn one_that_does_not_answer_is_waited_for_with_few() {
     let mut simulation =
         Simulation::new(&rules(), Service { capacity: 100, micros: 5_000 * MILLISECOND }, 50);
     simulation.run(4_900);
-    assert!(simulation.in_flight <= INITIAL);
+    assert!(simulation.in_flight <= INITIAL_LIMIT);
     simulation.run(20_000);
-    assert!(simulation.gradient.base().is_some_and(|base| base.as_secs() >= 4), "{:?}", simulation.gradient);
+    assert!(
+        simulation.gradient.base_latency().is_some_and(|base| base.as_secs() >= 4),
+        "{:?}",
+        simulation.gradient
+    );
     simulation.run(60_000);
     let (low, _) = simulation.range(200_000);
     assert!(low >= 50, "what is slow is not overloaded, nor held down again: {low}");
@@ -286,8 +291,8 @@ fn one_that_does_not_answer_is_waited_for_with_few() {
 fn new_rules_hold_at_once() {
     let mut simulation = Simulation::new(&rules(), FAST, 400);
     simulation.run(5_000);
-    simulation.gradient.change(&Rules { max: 50, ..rules() });
+    simulation.gradient.set_rules(&AdaptiveRules { max: 50, ..rules() });
     assert_eq!(simulation.gradient.limit(), 50);
-    simulation.gradient.change(&Rules { min: 60, ..rules() });
+    simulation.gradient.set_rules(&AdaptiveRules { min: 60, ..rules() });
     assert_eq!(simulation.gradient.limit(), 60);
 }

@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, UdpSocket};
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
     /// These answers, and these additional records.
-    Records(Vec<Record>, Vec<Record>),
+    DnsRecords(Vec<Record>, Vec<Record>),
     /// This error, without records.
     Code(ResponseCode),
     /// No answer.
@@ -45,7 +45,7 @@ fn answer(zone: &Zone, bytes: &[u8], largest: usize) -> Option<Vec<u8>> {
     response.metadata.recursion_available = true;
     match reply {
         Some(Reply::Silence) => return None,
-        Some(Reply::Records(answers, along)) => {
+        Some(Reply::DnsRecords(answers, along)) => {
             response.add_answers(answers);
             response.add_additionals(along);
         }
@@ -108,7 +108,7 @@ impl Server {
     /// Sets the A records of a name.
     pub(super) fn say_a(&self, name: &str, ttl: u32, addresses: &[&str]) {
         let records = addresses.iter().map(|text| a(name, ttl, text)).collect();
-        self.say(name, RecordType::A, Reply::Records(records, Vec::new()));
+        self.say(name, RecordType::A, Reply::DnsRecords(records, Vec::new()));
     }
 
     /// Replaces all replies by this one.

@@ -10,9 +10,9 @@ use super::*;
 
 #[test]
 fn the_question() {
-    assert_eq!(question(""), &b"\0\0\0\0\0"[..]);
-    assert_eq!(question("a.B"), &b"\0\0\0\0\x05\x0a\x03a.B"[..]);
-    let long = question(&"s".repeat(300));
+    assert_eq!(encode_request(""), &b"\0\0\0\0\0"[..]);
+    assert_eq!(encode_request("a.B"), &b"\0\0\0\0\x05\x0a\x03a.B"[..]);
+    let long = encode_request(&"s".repeat(300));
     assert_eq!(&long[..8], b"\0\0\0\x01\x2f\x0a\xac\x02");
     assert_eq!(long.len(), 308);
 }
@@ -35,16 +35,16 @@ fn the_answer() {
         (b"\0\0\0", None),
         (b"", None),
     ] {
-        assert_eq!(answer(framed), status, "{framed:?}");
+        assert_eq!(decode_response(framed), status, "{framed:?}");
     }
 }
 
 proptest! {
     #[test]
     fn no_answer_is_too_much(bytes: Vec<u8>) {
-        let _ = answer(&bytes);
+        let _ = decode_response(&bytes);
         let framed = [&[0][..], &(bytes.len() as u32).to_be_bytes(), &bytes].concat();
-        let _ = answer(&framed);
+        let _ = decode_response(&framed);
     }
 }
 
@@ -143,7 +143,7 @@ fn and_others() {
         (Says { trailer: Some("x"), ..SERVES }, ProbeFailure::Grpc(2)),
         (Says { trailer: None, ..SERVES }, ProbeFailure::Closed),
         (Says { message: b"\0\0\0\0\x02\x08", ..SERVES }, ProbeFailure::Protocol),
-        (Says { message: &[0; MESSAGE + 1], ..SERVES }, ProbeFailure::Protocol),
+        (Says { message: &[0; MESSAGE_MAX_BYTES + 1], ..SERVES }, ProbeFailure::Protocol),
         (Says { kind: "text/html", ..SERVES }, ProbeFailure::Protocol),
         (Says { status: 404, ..SERVES }, ProbeFailure::Status(404)),
     ] {
@@ -154,7 +154,7 @@ fn and_others() {
 #[test]
 fn no_length_of_an_answer_overflows() {
     for length in [0, 1, 3, u32::MAX >> 1, u32::MAX] {
-        assert_eq!(answer(&[&[0][..], &length.to_be_bytes(), &[8, 1]].concat()), None, "{length}");
+        assert_eq!(decode_response(&[&[0][..], &length.to_be_bytes(), &[8, 1]].concat()), None, "{length}");
     }
     // A field of bytes that is longer than the message, and numbers without an end.
     for field in [
@@ -167,6 +167,6 @@ fn no_length_of_an_answer_overflows() {
         &[0x0d, 0],
     ] {
         let length = u32::try_from(field.len()).expect("short").to_be_bytes();
-        assert_eq!(answer(&[&[0][..], &length, field].concat()), None, "{field:?}");
+        assert_eq!(decode_response(&[&[0][..], &length, field].concat()), None, "{field:?}");
     }
 }

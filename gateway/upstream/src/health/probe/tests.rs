@@ -70,7 +70,8 @@ fn run_behind(
 ) -> Result<(), ProbeFailure> {
     Runtime::new().expect("a runtime").run(async {
         let timers = Timers::start().expect("timers");
-        let rules = Rules { health: rules.clone(), tls: None, http2: false, proxy_protocol, source: None };
+        let rules =
+            ProbeRules { health: rules.clone(), tls: None, http2: false, proxy_protocol, source: None };
         probe(endpoint, &rules, &timers.deadline()).await.expect("there are descriptors")
     })
 }
@@ -88,7 +89,7 @@ fn what_is_sent() {
     assert_eq!(run(&address, &http(None)), Ok(()));
     let sent = thread.join().expect("no panic").to_ascii_lowercase();
     assert!(sent.starts_with("get /healthz?deep=1 http/1.1\r\n"), "{sent}");
-    let agent = format!("user-agent: {}\r\n", super::super::http::AGENT);
+    let agent = format!("user-agent: {}\r\n", super::super::http::PROBE_AGENT);
     for line in [&*format!("host: {address}\r\n"), &agent, "connection: close\r\n"] {
         assert!(sent.contains(line), "{line} in {sent}");
     }
@@ -186,7 +187,7 @@ fn connections() {
 #[test]
 fn another_port() {
     let rules = Health { port: Some(9000), ..rules(Probe::Tcp) };
-    let at = |address: Address| place(&address, &rules).to_string();
+    let at = |address: Address| probe_address(&address, &rules).to_string();
     assert_eq!(at(Address::tcp("10.0.0.1", 80)), "10.0.0.1:9000");
     assert_eq!(at(Address::tcp("::1", 80)), "[::1]:9000");
     assert_eq!(at(Address::tcp("shop", 80)), "shop:9000");

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Outcome, Shared};
+use crate::{Outcome, UpstreamStates};
 use tollgate_plan::Percent;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -17,11 +17,11 @@ struct World {
 impl World {
     fn new(endpoints: usize, rules: Outlier) -> Self {
         let now = tollgate_net::now();
-        let upstream = Shared::new().upstream("shop");
+        let upstream = UpstreamStates::new().upstream("shop");
         let all: Vec<_> = (0..endpoints)
             .map(|index| upstream.endpoint(&Address::tcp("10.0.0.1", 1000 + index as u16)))
             .collect();
-        let mut world = Self { ejections: Ejections::new(Stamps::new(now)), all, rules, now };
+        let mut world = Self { ejections: Ejections::new(StampClock::new(now)), all, rules, now };
         world.settle(endpoints);
         world
     }
@@ -29,12 +29,12 @@ impl World {
     /// Keeps only the first `endpoints`.
     fn settle(&mut self, endpoints: usize) -> usize {
         let members = self.all[..endpoints].iter().cloned();
-        self.ejections.settle(&self.rules, members, self.now).len()
+        self.ejections.set_members(&self.rules, members, self.now).len()
     }
 
     fn eject(&mut self, index: usize) -> Option<Duration> {
         let address = self.all[index].address.clone();
-        let ejected = self.ejections.eject(&address, Cause::Consecutive5xx, self.now);
+        let ejected = self.ejections.eject(&address, EjectionCause::Consecutive5xx, self.now);
         ejected.map(|(ejected, _)| ejected.time)
     }
 
@@ -74,11 +74,11 @@ fn the_time_grows_to_its_bound_and_is_forgiven() {
         world.pass(expected * SECOND);
     }
     // Three in a row count. The interval in which it returned forgives nothing.
-    world.ejections.interval(world.now);
+    world.ejections.end_interval(world.now);
     assert_eq!(world.ejections.history(&world.all[0].address).times, 3);
     for left in [2, 1, 0, 0] {
         world.pass(10 * SECOND);
-        world.ejections.interval(world.now);
+        world.ejections.end_interval(world.now);
         assert_eq!(world.ejections.history(&world.all[0].address).times, left);
     }
     assert_eq!(world.eject(0), Some(30 * SECOND));
@@ -100,10 +100,10 @@ fn how_many_may_be_out() {
 #[test]
 fn the_last_that_is_well_stays() {
     let mut world = World::new(3, Outlier { max_ejected: Percent::whole(100), ..Outlier::default() });
-    world.all[0].set_wellness(Wellness::Unhealthy);
-    world.all[1].set_wellness(Wellness::Unhealthy);
+    world.all[0].set_health(ProbeHealth::Unhealthy);
+    world.all[1].set_health(ProbeHealth::Unhealthy);
     assert_eq!(world.eject(2), None);
-    world.all[1].set_wellness(Wellness::Unknown);
+    world.all[1].set_health(ProbeHealth::Unknown);
     assert_eq!(world.eject(2), Some(30 * SECOND));
 }
 
@@ -135,12 +135,12 @@ fn who_has_been_out_for_a_while_gives_way_to_who_fails_now() {
 fn who_is_known_to_be_unwell_gives_way_to_nobody() {
     let mut world = World::new(3, Outlier::default());
     world.eject(0);
-    world.all[0].set_wellness(Wellness::Unhealthy);
+    world.all[0].set_health(ProbeHealth::Unhealthy);
     world.pass(10 * SECOND);
     assert_eq!(world.eject(1), None);
     let address = world.all[2].address.clone();
-    world.all[0].set_wellness(Wellness::Healthy);
-    let by_rate = world.ejections.eject(&address, Cause::SuccessRate, world.now);
+    world.all[0].set_health(ProbeHealth::Healthy);
+    let by_rate = world.ejections.eject(&address, EjectionCause::SuccessRate, world.now);
     assert!(by_rate.is_none(), "nor to who is only worse than the others");
     assert_eq!(world.eject(1), Some(30 * SECOND));
 }
@@ -175,8 +175,8 @@ fn one_that_probes_saw_come_up_anew_is_pardoned() {
     let mut world = World::new(4, half());
     world.eject(1);
     let address = world.all[1].address.clone();
-    assert!(world.ejections.pardon(&address, world.now));
-    assert!(!world.ejections.pardon(&address, world.now));
+    assert!(world.ejections.end_early(&address, world.now));
+    assert!(!world.ejections.end_early(&address, world.now));
     assert_eq!(world.out(), [0; 0]);
 }
 
@@ -190,23 +190,23 @@ fn success_rates_are_those_of_the_interval() {
             for attempt in 0..200 {
                 let failed = bad.contains(&index) && attempt % 2 == 0;
                 let outcome = Outcome::Answered(if failed { 500 } else { 200 });
-                detector.saw(outcome, own, &world.all[index]);
+                detector.record(outcome, own, &world.all[index]);
             }
         }
     };
     run(&world, &[]);
-    assert!(world.ejections.interval(world.now).is_empty());
+    assert!(world.ejections.end_interval(world.now).is_empty());
     run(&world, &[4]);
-    let ejected = world.ejections.interval(world.now);
+    let ejected = world.ejections.end_interval(world.now);
     assert_eq!(ejected.len(), 1);
-    assert_eq!(ejected[0].1.cause, Cause::SuccessRate);
+    assert_eq!(ejected[0].1.cause, EjectionCause::SuccessRate);
     assert_eq!(world.out(), [4]);
     world.pass(30 * SECOND);
-    assert!(world.ejections.interval(world.now).is_empty(), "that was the interval before");
+    assert!(world.ejections.end_interval(world.now).is_empty(), "that was the interval before");
     world.rules.success_rate = false;
     world.settle(6);
     run(&world, &[4]);
-    assert!(world.ejections.interval(world.now).is_empty());
+    assert!(world.ejections.end_interval(world.now).is_empty());
 }
 
 #[derive(Clone, Debug)]
@@ -246,14 +246,14 @@ proptest! {
                 }
                 Step::Pass(time) => world.pass(Duration::from_millis(time)),
                 Step::Interval => {
-                    world.ejections.interval(world.now);
+                    world.ejections.end_interval(world.now);
                 }
                 Step::Pardon(index) => {
                     let address = world.all[index].address.clone();
-                    world.ejections.pardon(&address, world.now);
+                    world.ejections.end_early(&address, world.now);
                 }
                 Step::Probe(index, well) => {
-                    world.all[index].set_wellness(if well { Wellness::Healthy } else { Wellness::Unhealthy });
+                    world.all[index].set_health(if well { ProbeHealth::Healthy } else { ProbeHealth::Unhealthy });
                 }
                 Step::Settle(count, percent, enabled) => {
                     (world.rules.max_ejected, world.rules.enabled) = (Percent::whole(percent), enabled);

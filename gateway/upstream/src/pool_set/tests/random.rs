@@ -64,10 +64,13 @@ impl Walk {
     }
 
     fn check(&self) {
-        let usage = &self.world.state.usage;
+        let permits = &self.world.state.permits;
         assert!(self.caps.connections.is_none_or(|cap| self.world.state.connections() <= cap));
         let each = self.world.pools[0].iter().map(|pool| pool.state());
-        assert!(!usage.is_over() && each.into_iter().all(|endpoint| !usage.is_over_at(endpoint)));
+        assert!(
+            !permits.is_above_limit()
+                && each.into_iter().all(|endpoint| !permits.is_above_limit_at(endpoint))
+        );
         assert!(self.world.state.connections() as usize >= self.held.len());
     }
 
@@ -79,13 +82,13 @@ impl Walk {
             self.poll_all();
         }
         self.check();
-        let usage = &self.world.state.usage;
+        let permits = &self.world.state.permits;
         let queued: usize = self.world.sets.iter().map(|set| set.queue.len()).sum();
-        assert_eq!(usage.queued.get() as usize, queued);
+        assert_eq!(permits.queued.get() as usize, queued);
         for (worker, pools) in self.world.pools.iter().enumerate() {
             for (endpoint, pool) in pools.iter().enumerate().filter(|(_, pool)| !pool.queue.is_empty()) {
-                let full = usage.is_full_at(pool.state());
-                assert!(full || usage.is_full(), "worker {worker} waits for {endpoint}, which has room");
+                let full = permits.is_full_at(pool.state());
+                assert!(full || permits.is_full(), "worker {worker} waits for {endpoint}, which has room");
                 for other in &self.world.pools {
                     assert!(
                         !other[endpoint].has_idle(),

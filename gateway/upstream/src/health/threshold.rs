@@ -2,23 +2,28 @@
 
 use tollgate_plan::Health;
 
-use crate::Wellness;
+use crate::ProbeHealth;
 
 /// Counts results in a row that contradict the endpoint's current state.
 ///
 /// A single result among others changes nothing. The first result, however, decides alone: before it the
 /// state is unknown, and three intervals are a long time to send requests to a dead endpoint.
 #[derive(Debug, Default)]
-pub(super) struct Verdict {
+pub(super) struct HealthThreshold {
     decided: bool,
     against: u32,
 }
 
-impl Verdict {
+impl HealthThreshold {
     /// Evaluates a result. If it changes the endpoint's state, returns the new state and how many results in
     /// a row led to it.
-    pub(super) fn take(&mut self, now_is: Wellness, good: bool, rules: &Health) -> Option<(Wellness, u32)> {
-        let says = if good { Wellness::Healthy } else { Wellness::Unhealthy };
+    pub(super) fn record(
+        &mut self,
+        now_is: ProbeHealth,
+        good: bool,
+        rules: &Health,
+    ) -> Option<(ProbeHealth, u32)> {
+        let says = if good { ProbeHealth::Healthy } else { ProbeHealth::Unhealthy };
         if now_is == says {
             (self.decided, self.against) = (true, 0);
             return None;
@@ -57,14 +62,14 @@ mod tests {
     }
 
     /// Runs probes with these results, `+` or `-`. Returns the state after each: `h` or `u`.
-    fn run(start: Wellness, results: &str, rules: &Health) -> String {
-        let (mut is, mut verdict) = (start, Verdict::default());
+    fn run(start: ProbeHealth, results: &str, rules: &Health) -> String {
+        let (mut is, mut verdict) = (start, HealthThreshold::default());
         let mut after = |result| {
-            is = verdict.take(is, result == '+', rules).map_or(is, |(next, _)| next);
+            is = verdict.record(is, result == '+', rules).map_or(is, |(next, _)| next);
             match is {
-                Wellness::Unknown => '?',
-                Wellness::Healthy => 'h',
-                Wellness::Unhealthy => 'u',
+                ProbeHealth::Unknown => '?',
+                ProbeHealth::Healthy => 'h',
+                ProbeHealth::Unhealthy => 'u',
             }
         };
         results.chars().map(&mut after).collect()
@@ -73,17 +78,17 @@ mod tests {
     #[test]
     fn thresholds() {
         let cases = [
-            (Wellness::Unknown, "+--+---+-++", "hhhhhhuuuuh"),
-            (Wellness::Unknown, "-+-+++", "uuuuhh"),
+            (ProbeHealth::Unknown, "+--+---+-++", "hhhhhhuuuuh"),
+            (ProbeHealth::Unknown, "-+-+++", "uuuuhh"),
             // An endpoint that returned to the upstream and kept its state.
-            (Wellness::Unhealthy, "+", "h"),
-            (Wellness::Healthy, "-", "u"),
-            (Wellness::Unhealthy, "-+", "uu"),
+            (ProbeHealth::Unhealthy, "+", "h"),
+            (ProbeHealth::Healthy, "-", "u"),
+            (ProbeHealth::Unhealthy, "-+", "uu"),
         ];
         for (start, results, expected) in cases {
             assert_eq!(run(start, results, &rules(2, 3)), expected, "{results}");
         }
-        assert_eq!(run(Wellness::Unknown, "+-+-", &rules(1, 1)), "huhu");
+        assert_eq!(run(ProbeHealth::Unknown, "+-+-", &rules(1, 1)), "huhu");
     }
 
     proptest! {
@@ -94,14 +99,14 @@ mod tests {
             unhealthy in 1u32..5,
         ) {
             let rules = rules(healthy, unhealthy);
-            let (mut is, mut verdict) = (Wellness::Unknown, Verdict::default());
+            let (mut is, mut verdict) = (ProbeHealth::Unknown, HealthThreshold::default());
             for (index, good) in results.iter().enumerate() {
                 let before = is;
-                let change = verdict.take(is, *good, &rules);
+                let change = verdict.record(is, *good, &rules);
                 is = change.map_or(is, |(next, _)| next);
                 let row = results[..=index].iter().rev().take_while(|result| *result == good).count() as u32;
                 let enough = row >= if *good { healthy } else { unhealthy };
-                let says = if *good { Wellness::Healthy } else { Wellness::Unhealthy };
+                let says = if *good { ProbeHealth::Healthy } else { ProbeHealth::Unhealthy };
                 let expected = if index == 0 || enough { says } else { before };
                 prop_assert_eq!(is, expected);
                 prop_assert!(change.is_none_or(|(_, after)| after == row));

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tollgate_plan::Caps;
 
-use crate::message::Room;
-use crate::peers::Peers;
-use crate::waiting::Waiting;
+use crate::mailboxes::Mailboxes;
+use crate::message::PermitFreed;
+use crate::wait_times::WaitTimes;
 use crate::{EndpointState, UpstreamState};
 
 /// The atomics' value for `off`.
@@ -26,7 +26,7 @@ pub(crate) struct Count(AtomicU32);
 
 impl Count {
     /// Adds one, if the count stays within `limit`. Returns whether it did.
-    pub(crate) fn take(&self, limit: u32) -> bool {
+    pub(crate) fn try_acquire(&self, limit: u32) -> bool {
         // SeqCst: one thread fails here and then registers as waiting; another returns a permit and then
         // looks for waiters. One of the two must see the other.
         self.0
@@ -34,7 +34,7 @@ impl Count {
             .is_ok()
     }
 
-    pub(crate) fn give_back(&self) {
+    pub(crate) fn release(&self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 
@@ -45,53 +45,53 @@ impl Count {
 
 /// The limits of an upstream, and what is in use of each.
 #[derive(Debug)]
-pub(crate) struct Usage {
+pub(crate) struct Permits {
     connections: Count,
     requests: Count,
     retries: Count,
     /// The limits of the plan that a worker adopted last.
-    most_connections: AtomicU32,
-    most_endpoint_connections: AtomicU32,
-    most_requests: AtomicU32,
-    most_retries: AtomicU32,
+    max_connections: AtomicU32,
+    max_endpoint_connections: AtomicU32,
+    max_requests: AtomicU32,
+    max_retries: AtomicU32,
     /// Requests that wait for a connection, on all workers.
     pub(crate) queued: Count,
     /// Since when the first request of each worker waits.
-    pub(crate) waiting: Waiting,
-    pub(crate) peers: Arc<Peers>,
+    pub(crate) waiting: WaitTimes,
+    pub(crate) mailboxes: Arc<Mailboxes>,
 }
 
 /// The permits in use of an endpoint's limit.
 #[derive(Debug, Default)]
-pub(crate) struct EndpointUsage {
+pub(crate) struct EndpointPermits {
     connections: Count,
     /// Since when the first request for this endpoint waits, by worker.
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: WaitTimes,
 }
 
-impl Usage {
-    pub(crate) fn new(peers: &Arc<Peers>) -> Self {
+impl Permits {
+    pub(crate) fn new(mailboxes: &Arc<Mailboxes>) -> Self {
         Self {
             connections: Count::default(),
             requests: Count::default(),
             retries: Count::default(),
-            most_connections: NO_LIMIT.into(),
-            most_endpoint_connections: NO_LIMIT.into(),
-            most_requests: NO_LIMIT.into(),
-            most_retries: NO_LIMIT.into(),
+            max_connections: NO_LIMIT.into(),
+            max_endpoint_connections: NO_LIMIT.into(),
+            max_requests: NO_LIMIT.into(),
+            max_retries: NO_LIMIT.into(),
             queued: Count::default(),
-            waiting: Waiting::default(),
-            peers: peers.clone(),
+            waiting: WaitTimes::default(),
+            mailboxes: mailboxes.clone(),
         }
     }
 
     /// Sets the limits of a plan.
-    pub(crate) fn limit(&self, caps: &Caps) {
+    pub(crate) fn set_limits(&self, caps: &Caps) {
         let limits = [
-            (&self.most_connections, caps.connections),
-            (&self.most_endpoint_connections, caps.endpoint_connections),
-            (&self.most_requests, caps.requests),
-            (&self.most_retries, caps.retries),
+            (&self.max_connections, caps.connections),
+            (&self.max_endpoint_connections, caps.endpoint_connections),
+            (&self.max_requests, caps.requests),
+            (&self.max_retries, caps.retries),
         ];
         for (limit, most) in limits {
             limit.store(most.unwrap_or(NO_LIMIT), Ordering::SeqCst);
@@ -99,60 +99,60 @@ impl Usage {
     }
 
     /// Whether the upstream as a whole has a limit of connections.
-    pub(crate) fn has_cap(&self) -> bool {
-        self.most_connections.load(Ordering::SeqCst) != NO_LIMIT
+    pub(crate) fn has_connection_limit(&self) -> bool {
+        self.max_connections.load(Ordering::SeqCst) != NO_LIMIT
     }
 
     /// Whether each endpoint has a limit of connections.
-    pub(crate) fn has_endpoint_cap(&self) -> bool {
-        self.most_endpoint_connections.load(Ordering::SeqCst) != NO_LIMIT
+    pub(crate) fn has_endpoint_limit(&self) -> bool {
+        self.max_endpoint_connections.load(Ordering::SeqCst) != NO_LIMIT
     }
 
     /// Whether the upstream as a whole has reached its limit of connections.
     pub(crate) fn is_full(&self) -> bool {
-        self.connections.get() >= self.most_connections.load(Ordering::SeqCst)
+        self.connections.get() >= self.max_connections.load(Ordering::SeqCst)
     }
 
     /// Whether an endpoint has reached its limit of connections.
     pub(crate) fn is_full_at(&self, endpoint: &EndpointState) -> bool {
-        endpoint.usage.connections.get() >= self.most_endpoint_connections.load(Ordering::SeqCst)
+        endpoint.permits.connections.get() >= self.max_endpoint_connections.load(Ordering::SeqCst)
     }
 
     /// Whether the upstream as a whole exceeds its limit, which a reload may have lowered.
-    pub(crate) fn is_over(&self) -> bool {
-        self.connections.get() > self.most_connections.load(Ordering::SeqCst)
+    pub(crate) fn is_above_limit(&self) -> bool {
+        self.connections.get() > self.max_connections.load(Ordering::SeqCst)
     }
 
     /// Whether an endpoint exceeds its limit, which a reload may have lowered.
-    pub(crate) fn is_over_at(&self, endpoint: &EndpointState) -> bool {
-        endpoint.usage.connections.get() > self.most_endpoint_connections.load(Ordering::SeqCst)
+    pub(crate) fn is_above_limit_at(&self, endpoint: &EndpointState) -> bool {
+        endpoint.permits.connections.get() > self.max_endpoint_connections.load(Ordering::SeqCst)
     }
 }
 
 /// Counts a request or a retry as in flight until it is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it ends the count"]
-pub struct UnderWay(Option<(Arc<UpstreamState>, Kind)>);
+pub struct InFlightGuard(Option<(Arc<UpstreamState>, RequestKind)>);
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum RequestKind {
     Request,
     Retry,
 }
 
-impl Kind {
-    fn count(self, usage: &Usage) -> (&Count, &AtomicU32) {
+impl RequestKind {
+    fn count(self, permits: &Permits) -> (&Count, &AtomicU32) {
         match self {
-            Self::Request => (&usage.requests, &usage.most_requests),
-            Self::Retry => (&usage.retries, &usage.most_retries),
+            Self::Request => (&permits.requests, &permits.max_requests),
+            Self::Retry => (&permits.retries, &permits.max_retries),
         }
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         if let Some((state, kind)) = &self.0 {
-            kind.count(&state.usage).0.give_back();
+            kind.count(&state.permits).0.release();
         }
     }
 }
@@ -160,34 +160,34 @@ impl Drop for UnderWay {
 impl UpstreamState {
     /// Counts a request against `limits.requests`. Returns `None` if that limit is reached. Without the limit
     /// nothing is counted. If a reload sets one, requests that began before do not count.
-    pub fn begin_request(self: &Arc<Self>) -> Option<UnderWay> {
-        self.begin(Kind::Request)
+    pub fn try_begin_request(self: &Arc<Self>) -> Option<InFlightGuard> {
+        self.begin(RequestKind::Request)
     }
 
     /// Counts a retry against `limits.retries`. Returns `None` if that limit is reached. Otherwise as
-    /// [`begin_request`](Self::begin_request).
-    pub fn begin_retry(self: &Arc<Self>) -> Option<UnderWay> {
-        self.begin(Kind::Retry)
+    /// [`try_begin_request`](Self::try_begin_request).
+    pub fn try_begin_retry(self: &Arc<Self>) -> Option<InFlightGuard> {
+        self.begin(RequestKind::Retry)
     }
 
-    fn begin(self: &Arc<Self>, kind: Kind) -> Option<UnderWay> {
-        let (count, limit) = kind.count(&self.usage);
+    fn begin(self: &Arc<Self>, kind: RequestKind) -> Option<InFlightGuard> {
+        let (count, limit) = kind.count(&self.permits);
         match limit.load(Ordering::Relaxed) {
-            NO_LIMIT => Some(UnderWay(None)),
-            limit => count.take(limit).then(|| UnderWay(Some((self.clone(), kind)))),
+            NO_LIMIT => Some(InFlightGuard(None)),
+            limit => count.try_acquire(limit).then(|| InFlightGuard(Some((self.clone(), kind)))),
         }
     }
 
     /// Returns the number of connections, open or being opened, on all workers.
     pub fn connections(&self) -> u32 {
-        self.usage.connections.get()
+        self.permits.connections.get()
     }
 }
 
 impl EndpointState {
     /// Returns the number of connections, open or being opened, on all workers.
     pub fn connections(&self) -> u32 {
-        self.usage.connections.get()
+        self.permits.connections.get()
     }
 }
 
@@ -204,20 +204,23 @@ pub struct Permit {
 impl Permit {
     /// Takes a permit for one more connection. Returns `None` if `limits.connections` or
     /// `limits.endpoint_connections` is reached.
-    pub fn take(upstream: &Arc<UpstreamState>, endpoint: &Arc<EndpointState>) -> Option<Self> {
-        let usage = &upstream.usage;
-        let most = usage.most_connections.load(Ordering::SeqCst);
+    pub fn try_acquire(upstream: &Arc<UpstreamState>, endpoint: &Arc<EndpointState>) -> Option<Self> {
+        let permits = &upstream.permits;
+        let most = permits.max_connections.load(Ordering::SeqCst);
         // A check first: if the upstream is full, the endpoint's count is not touched.
-        if usage.connections.get() >= most
-            || !endpoint.usage.connections.take(usage.most_endpoint_connections.load(Ordering::SeqCst))
+        if permits.connections.get() >= most
+            || !endpoint
+                .permits
+                .connections
+                .try_acquire(permits.max_endpoint_connections.load(Ordering::SeqCst))
         {
             return None;
         }
-        if !usage.connections.take(most) {
-            endpoint.usage.connections.give_back();
+        if !permits.connections.try_acquire(most) {
+            endpoint.permits.connections.release();
             // For a moment the endpoint's count was too high. Another worker may have seen it full and waits
             // now.
-            Room::announce(upstream, endpoint);
+            PermitFreed::announce(upstream, endpoint);
             return None;
         }
         Some(Self { upstream: upstream.clone(), endpoint: endpoint.clone() })
@@ -232,13 +235,14 @@ impl Permit {
         if Arc::ptr_eq(&self.endpoint, endpoint) {
             return Some(self);
         }
-        let usage = &self.upstream.usage;
-        if !endpoint.usage.connections.take(usage.most_endpoint_connections.load(Ordering::SeqCst)) {
+        let permits = &self.upstream.permits;
+        if !endpoint.permits.connections.try_acquire(permits.max_endpoint_connections.load(Ordering::SeqCst))
+        {
             return None;
         }
         let before = std::mem::replace(&mut self.endpoint, endpoint.clone());
-        before.usage.connections.give_back();
-        Room::announce(&self.upstream, &before);
+        before.permits.connections.release();
+        PermitFreed::announce(&self.upstream, &before);
         Some(self)
     }
 
@@ -253,9 +257,9 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.endpoint.usage.connections.give_back();
-        self.upstream.usage.connections.give_back();
-        Room::announce(&self.upstream, &self.endpoint);
+        self.endpoint.permits.connections.release();
+        self.upstream.permits.connections.release();
+        PermitFreed::announce(&self.upstream, &self.endpoint);
     }
 }
 
@@ -264,11 +268,11 @@ mod tests {
     use tollgate_net::Address;
 
     use super::*;
-    use crate::Shared;
+    use crate::UpstreamStates;
 
     fn limited(caps: &Caps) -> Arc<UpstreamState> {
-        let upstream = Shared::new().upstream("u");
-        upstream.usage.limit(caps);
+        let upstream = UpstreamStates::new().upstream("u");
+        upstream.permits.set_limits(caps);
         upstream
     }
 
@@ -279,33 +283,39 @@ mod tests {
         let [a, b] = [1, 2].map(|port| upstream.endpoint(&Address::tcp("127.0.0.1", port)));
         let mut kept = Vec::new();
         for (endpoint, free) in [(&a, true), (&a, true), (&a, false), (&b, true), (&b, false)] {
-            let permit = Permit::take(&upstream, endpoint);
+            let permit = Permit::try_acquire(&upstream, endpoint);
             assert_eq!(permit.is_some(), free);
             kept.extend(permit);
         }
-        assert_eq!((upstream.connections(), a.usage.connections.get(), b.usage.connections.get()), (3, 2, 1));
+        assert_eq!(
+            (upstream.connections(), a.permits.connections.get(), b.permits.connections.get()),
+            (3, 2, 1)
+        );
         kept.pop();
-        assert!(Permit::take(&upstream, &a).is_none());
-        kept.extend(Permit::take(&upstream, &b));
+        assert!(Permit::try_acquire(&upstream, &a).is_none());
+        kept.extend(Permit::try_acquire(&upstream, &b));
         assert_eq!(upstream.connections(), 3);
         drop(kept);
-        assert_eq!((upstream.connections(), a.usage.connections.get(), b.usage.connections.get()), (0, 0, 0));
+        assert_eq!(
+            (upstream.connections(), a.permits.connections.get(), b.permits.connections.get()),
+            (0, 0, 0)
+        );
     }
 
     #[test]
     fn requests_and_retries_are_counted_where_they_are_limited() {
         let upstream = limited(&Caps { requests: Some(2), ..Caps::default() });
-        let first = upstream.begin_request().expect("a place");
-        let _second = upstream.begin_request().expect("a place");
-        assert!(upstream.begin_request().is_none());
-        let retries: Vec<_> = (0..10).map(|_| upstream.begin_retry().expect("no limit")).collect();
-        assert_eq!(upstream.usage.retries.get(), 0);
+        let first = upstream.try_begin_request().expect("a place");
+        let _second = upstream.try_begin_request().expect("a place");
+        assert!(upstream.try_begin_request().is_none());
+        let retries: Vec<_> = (0..10).map(|_| upstream.try_begin_retry().expect("no limit")).collect();
+        assert_eq!(upstream.permits.retries.get(), 0);
         drop((first, retries));
-        assert!(upstream.begin_request().is_some());
+        assert!(upstream.try_begin_request().is_some());
         // Without a limit every request passes; what was counted under the old limit is still returned.
-        upstream.usage.limit(&Caps::default());
-        let _third = upstream.begin_request().expect("no limit");
-        assert_eq!(upstream.usage.requests.get(), 1);
+        upstream.permits.set_limits(&Caps::default());
+        let _third = upstream.try_begin_request().expect("no limit");
+        assert_eq!(upstream.permits.requests.get(), 1);
     }
 
     #[test]
@@ -318,7 +328,7 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..5_000 {
-                        if let Some(permit) = Permit::take(&upstream, &endpoint) {
+                        if let Some(permit) = Permit::try_acquire(&upstream, &endpoint) {
                             most.fetch_max(held.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                             std::thread::yield_now();
                             held.fetch_sub(1, Ordering::SeqCst);
@@ -329,6 +339,6 @@ mod tests {
             }
         });
         assert_eq!(most.into_inner(), LIMIT);
-        assert_eq!((upstream.connections(), endpoint.usage.connections.get()), (0, 0));
+        assert_eq!((upstream.connections(), endpoint.permits.connections.get()), (0, 0));
     }
 }

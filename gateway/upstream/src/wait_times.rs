@@ -6,10 +6,10 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::peers::Peers;
+use crate::mailboxes::Mailboxes;
 
 /// The value of `since` if no request waits.
-const NOBODY: u64 = u64::MAX;
+const NOT_WAITING: u64 = u64::MAX;
 
 /// Since when the first request of each worker waits, for connections to one endpoint or to a whole upstream.
 /// The memory is allocated when the first request waits.
@@ -18,45 +18,45 @@ const NOBODY: u64 = u64::MAX;
 /// permit. A worker that returns a permit does that first and then looks here. At least one of them sees the
 /// other.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting(OnceLock<Box<[Slot]>>);
+pub(crate) struct WaitTimes(OnceLock<Box<[WaitSlot]>>);
 
 /// The slot of one worker, on its own cache line: the worker writes it whenever another request becomes the
 /// first of a queue.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Slot {
-    /// In microseconds since the start, or [`NOBODY`].
+struct WaitSlot {
+    /// In microseconds since the start, or [`NOT_WAITING`].
     since: AtomicU64,
     /// The worker knows that others wait and had nothing to give. It gives them what becomes free.
-    knows: AtomicBool,
+    is_exhausted: AtomicBool,
 }
 
-impl Waiting {
-    fn slot(&self, worker: usize) -> Option<&Slot> {
+impl WaitTimes {
+    fn slot(&self, worker: usize) -> Option<&WaitSlot> {
         self.0.get()?.get(worker)
     }
 
     /// Stores since when the first request of a worker waits; `None` if none waits.
-    pub fn publish(&self, peers: &Peers, worker: usize, since: Option<u64>) {
+    pub fn publish(&self, mailboxes: &Mailboxes, worker: usize, since: Option<u64>) {
         let slots = self.0.get_or_init(|| {
-            let slot = |_| Slot { since: NOBODY.into(), knows: false.into() };
-            (0..peers.workers()).map(slot).collect()
+            let slot = |_| WaitSlot { since: NOT_WAITING.into(), is_exhausted: false.into() };
+            (0..mailboxes.workers()).map(slot).collect()
         });
         if let Some(slot) = slots.get(worker) {
-            slot.since.store(since.unwrap_or(NOBODY), Ordering::SeqCst);
+            slot.since.store(since.unwrap_or(NOT_WAITING), Ordering::SeqCst);
         }
     }
 
     /// Whether a request of this worker waits.
-    pub fn at(&self, worker: usize) -> bool {
-        self.slot(worker).is_some_and(|slot| slot.since.load(Ordering::SeqCst) != NOBODY)
+    pub fn has_waiter(&self, worker: usize) -> bool {
+        self.slot(worker).is_some_and(|slot| slot.since.load(Ordering::SeqCst) != NOT_WAITING)
     }
 
     /// Returns the workers with waiting requests, except one, and since when these wait.
     fn all(&self, except: Option<usize>) -> impl Iterator<Item = (usize, u64)> {
         let all = self.0.get().into_iter().flatten().enumerate();
         let waiting = all.map(|(worker, slot)| (worker, slot.since.load(Ordering::SeqCst)));
-        waiting.filter(move |(worker, since)| Some(*worker) != except && *since != NOBODY)
+        waiting.filter(move |(worker, since)| Some(*worker) != except && *since != NOT_WAITING)
     }
 
     /// Returns the worker whose first request has waited longest, except one, and since when.
@@ -66,22 +66,22 @@ impl Waiting {
 
     /// Returns the workers with waiting requests, except one, sorted by how long they have waited, longest
     /// first.
-    pub fn in_order(&self, except: usize) -> Vec<usize> {
+    pub fn longest_first(&self, except: usize) -> Vec<usize> {
         let mut all: Vec<_> = self.all(Some(except)).collect();
         all.sort_unstable_by_key(|(_, since)| *since);
         all.into_iter().map(|(worker, _)| worker).collect()
     }
 
     /// Whether a worker already knows that others wait and has nothing to give, so that asking it is useless.
-    pub fn knows(&self, worker: usize) -> bool {
-        self.slot(worker).is_none_or(|slot| slot.knows.load(Ordering::SeqCst))
+    pub fn is_exhausted(&self, worker: usize) -> bool {
+        self.slot(worker).is_none_or(|slot| slot.is_exhausted.load(Ordering::SeqCst))
     }
 
     /// Sets whether a worker knows that others wait. A worker that clears its flag must look for waiters once
     /// more afterwards.
-    pub fn set_knows(&self, worker: usize, knows: bool) {
+    pub fn set_exhausted(&self, worker: usize, is_exhausted: bool) {
         if let Some(slot) = self.slot(worker) {
-            slot.knows.store(knows, Ordering::SeqCst);
+            slot.is_exhausted.store(is_exhausted, Ordering::SeqCst);
         }
     }
 }

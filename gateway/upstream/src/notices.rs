@@ -9,61 +9,61 @@ use tokio::sync::Notify;
 use tollgate_net::{Address, TlsFault};
 
 use crate::health::ProbeFailure;
-use crate::outlier::{Cause, Ejected};
+use crate::outlier::{Ejection, EjectionCause};
 
 /// Capacity of the queue of notices. Notices are as rare as changes of an endpoint's state, so the queue
 /// fills only if no task reads it. Then the oldest notice is dropped.
-const KEPT: usize = 1024;
+const NOTICES_MAX: usize = 1024;
 
 /// Notices for the log, and a signal for the task that watches the upstreams.
 #[derive(Debug, Default)]
-pub(crate) struct News {
-    notices: Mutex<VecDeque<Notice>>,
-    bell: Notify,
+pub(crate) struct NoticeChannel {
+    notices: Mutex<VecDeque<EndpointNotice>>,
+    signal: Notify,
 }
 
-impl News {
+impl NoticeChannel {
     /// Signals that something changed.
-    pub(crate) fn ring(&self) {
-        self.bell.notify_one();
+    pub(crate) fn signal(&self) {
+        self.signal.notify_one();
     }
 
     /// Queues a notice and signals.
-    pub(crate) fn tell(&self, notice: Notice) {
+    pub(crate) fn push(&self, notice: EndpointNotice) {
         let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
-        if notices.len() == KEPT {
+        if notices.len() == NOTICES_MAX {
             notices.pop_front();
         }
         notices.push_back(notice);
         drop(notices);
-        self.ring();
+        self.signal();
     }
 
     /// Waits for the signal. A signal given before the call also counts.
-    pub(crate) async fn heard(&self) {
-        self.bell.notified().await;
+    pub(crate) async fn signalled(&self) {
+        self.signal.notified().await;
     }
 
     /// Returns the notices since the last call, oldest first.
-    pub(crate) fn take(&self) -> VecDeque<Notice> {
+    pub(crate) fn take(&self) -> VecDeque<EndpointNotice> {
         std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// A change of an endpoint's state, which `Display` formats as a line for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
+pub struct EndpointNotice {
     /// The name of the upstream.
     pub upstream: String,
     /// The address of the endpoint.
     pub endpoint: Address,
     /// The change.
-    pub event: Event,
+    pub event: EndpointEvent,
 }
 
 /// A change of an endpoint's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum EndpointEvent {
     /// Probes succeed again.
     Healthy,
     /// Probes fail.
@@ -74,9 +74,9 @@ pub enum Event {
         failures: u32,
     },
     /// Outlier detection ejected the endpoint.
-    Ejected {
+    Ejection {
         /// The rule that the endpoint violated.
-        cause: Cause,
+        cause: EjectionCause,
         /// How long the ejection lasts.
         time: Duration,
         /// How many times in a row it was ejected, including this time.
@@ -92,34 +92,34 @@ pub enum Event {
     TlsWorks,
 }
 
-impl From<Ejected> for Event {
-    fn from(Ejected { cause, time, times }: Ejected) -> Self {
-        Self::Ejected { cause, time, times }
+impl From<Ejection> for EndpointEvent {
+    fn from(Ejection { cause, time, times }: Ejection) -> Self {
+        Self::Ejection { cause, time, times }
     }
 }
 
-impl fmt::Display for Notice {
+impl fmt::Display for EndpointNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "upstream {}: {} ", self.upstream, self.endpoint)?;
         match &self.event {
-            Event::Healthy => f.write_str("is healthy again"),
-            Event::Unhealthy { last, failures: 1 } => write!(f, "is unhealthy: {last}"),
-            Event::Unhealthy { last, failures } => {
+            EndpointEvent::Healthy => f.write_str("is healthy again"),
+            EndpointEvent::Unhealthy { last, failures: 1 } => write!(f, "is unhealthy: {last}"),
+            EndpointEvent::Unhealthy { last, failures } => {
                 write!(f, "is unhealthy: {failures} probes failed in a row, the last one: {last}")
             }
-            Event::Ejected { cause, time, times } => {
+            EndpointEvent::Ejection { cause, time, times } => {
                 write!(f, "is ejected for {} s: {cause}", time.as_secs_f32())?;
                 match times {
                     1 => Ok(()),
                     _ => write!(f, " (time {times} in a row)"),
                 }
             }
-            Event::GaveWay => {
+            EndpointEvent::GaveWay => {
                 f.write_str("takes requests again: another endpoint fails now, and not both may be out")
             }
-            Event::TlsFailed(fault) => write!(f, "cannot be spoken to by TLS: {fault}"),
-            Event::TlsWorks => f.write_str("can be spoken to by TLS again"),
-            Event::Returned => f.write_str("takes requests again: its ejection is over"),
+            EndpointEvent::TlsFailed(fault) => write!(f, "cannot be spoken to by TLS: {fault}"),
+            EndpointEvent::TlsWorks => f.write_str("can be spoken to by TLS again"),
+            EndpointEvent::Returned => f.write_str("takes requests again: its ejection is over"),
         }
     }
 }
@@ -128,31 +128,38 @@ impl fmt::Display for Notice {
 mod tests {
     use super::*;
 
-    fn notice(event: Event) -> Notice {
-        Notice { upstream: "shop".to_owned(), endpoint: Address::tcp("10.0.0.1", 80), event }
+    fn notice(event: EndpointEvent) -> EndpointNotice {
+        EndpointNotice { upstream: "shop".to_owned(), endpoint: Address::tcp("10.0.0.1", 80), event }
     }
 
     #[test]
     fn lines() {
         let cases = [
-            (Event::Healthy, "upstream shop: 10.0.0.1:80 is healthy again"),
+            (EndpointEvent::Healthy, "upstream shop: 10.0.0.1:80 is healthy again"),
             (
-                Event::Unhealthy { last: ProbeFailure::Status(503), failures: 1 },
+                EndpointEvent::Unhealthy { last: ProbeFailure::Status(503), failures: 1 },
                 "upstream shop: 10.0.0.1:80 is unhealthy: status 503",
             ),
             (
-                Event::Unhealthy { last: ProbeFailure::Refused, failures: 3 },
+                EndpointEvent::Unhealthy { last: ProbeFailure::Refused, failures: 3 },
                 "upstream shop: 10.0.0.1:80 is unhealthy: 3 probes failed in a row, the last one: no connection",
             ),
             (
-                Event::Ejected { cause: Cause::Consecutive5xx, time: Duration::from_millis(1500), times: 2 },
+                EndpointEvent::Ejection {
+                    cause: EjectionCause::Consecutive5xx,
+                    time: Duration::from_millis(1500),
+                    times: 2,
+                },
                 "upstream shop: 10.0.0.1:80 is ejected for 1.5 s: responses 5xx or failures in a row (time 2 in a row)",
             ),
             (
-                Event::GaveWay,
+                EndpointEvent::GaveWay,
                 "upstream shop: 10.0.0.1:80 takes requests again: another endpoint fails now, and not both may be out",
             ),
-            (Event::Returned, "upstream shop: 10.0.0.1:80 takes requests again: its ejection is over"),
+            (
+                EndpointEvent::Returned,
+                "upstream shop: 10.0.0.1:80 takes requests again: its ejection is over",
+            ),
         ];
         for (event, text) in cases {
             assert_eq!(notice(event).to_string(), text);
@@ -161,11 +168,11 @@ mod tests {
 
     #[test]
     fn what_nobody_takes_is_bounded() {
-        let news = News::default();
-        for _ in 0..KEPT + 10 {
-            news.tell(notice(Event::Returned));
+        let news = NoticeChannel::default();
+        for _ in 0..NOTICES_MAX + 10 {
+            news.push(notice(EndpointEvent::Returned));
         }
-        assert_eq!(news.take().len(), KEPT);
+        assert_eq!(news.take().len(), NOTICES_MAX);
         assert!(news.take().is_empty());
     }
 }

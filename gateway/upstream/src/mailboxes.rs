@@ -7,36 +7,36 @@ use std::time::Instant;
 use crate::message::Message;
 
 /// Puts a message into a worker's mailbox. Returns the message if that worker is gone.
-pub type Post = Box<dyn Fn(Message) -> Result<(), Message> + Send + Sync>;
+pub type SendToWorker = Box<dyn Fn(Message) -> Result<(), Message> + Send + Sync>;
 
 /// The mailboxes of all workers, and the instant from which their times count.
-pub(crate) struct Peers {
+pub(crate) struct Mailboxes {
     start: Instant,
-    posts: OnceLock<Vec<Post>>,
+    senders: OnceLock<Vec<SendToWorker>>,
 }
 
-impl Peers {
+impl Mailboxes {
     pub fn new(start: Instant) -> Self {
-        Self { start, posts: OnceLock::new() }
+        Self { start, senders: OnceLock::new() }
     }
 
     /// Stores the mailboxes of all workers, in the order of worker numbers. Only the first call has an
     /// effect, because every worker passes the same ones.
-    pub fn connect(&self, posts: impl FnOnce() -> Vec<Post>) {
-        self.posts.get_or_init(posts);
+    pub fn connect(&self, senders: impl FnOnce() -> Vec<SendToWorker>) {
+        self.senders.get_or_init(senders);
     }
 
     /// Returns the number of workers; 0 until [`connect`](Self::connect) was called.
     pub fn workers(&self) -> usize {
-        self.posts.get().map_or(0, Vec::len)
+        self.senders.get().map_or(0, Vec::len)
     }
 
     /// Sends a message to a worker.
     ///
     /// # Errors
     /// Returns the message if the worker is gone.
-    pub fn post(&self, worker: usize, message: Message) -> Result<(), Message> {
-        match self.posts.get().and_then(|posts| posts.get(worker)) {
+    pub fn send(&self, worker: usize, message: Message) -> Result<(), Message> {
+        match self.senders.get().and_then(|senders| senders.get(worker)) {
             Some(post) => post(message),
             None => Err(message),
         }
@@ -48,7 +48,7 @@ impl Peers {
     }
 }
 
-impl fmt::Debug for Peers {
+impl fmt::Debug for Mailboxes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Peers({})", self.workers())
     }
@@ -56,13 +56,13 @@ impl fmt::Debug for Peers {
 
 /// Iterates over the worker numbers as a ring, each at most once.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tour {
+pub(crate) struct WorkerRing {
     at: usize,
     left: usize,
     workers: usize,
 }
 
-impl Tour {
+impl WorkerRing {
     /// Every worker except `than`, starting with its neighbour.
     pub fn others(than: usize, workers: usize) -> Self {
         Self { at: than, left: workers.saturating_sub(1), workers }
@@ -74,7 +74,7 @@ impl Tour {
     }
 }
 
-impl Iterator for Tour {
+impl Iterator for WorkerRing {
     type Item = usize;
 
     fn next(&mut self) -> Option<usize> {
@@ -90,10 +90,10 @@ mod tests {
 
     #[test]
     fn a_tour_visits_each_worker_once() {
-        assert_eq!(Tour::others(2, 4).collect::<Vec<_>>(), [3, 0, 1]);
-        assert_eq!(Tour::from(2, 4).collect::<Vec<_>>(), [2, 3, 0, 1]);
-        assert_eq!(Tour::others(0, 1).count(), 0);
-        assert_eq!(Tour::from(0, 1).collect::<Vec<_>>(), [0]);
-        assert_eq!(Tour::default().count(), 0);
+        assert_eq!(WorkerRing::others(2, 4).collect::<Vec<_>>(), [3, 0, 1]);
+        assert_eq!(WorkerRing::from(2, 4).collect::<Vec<_>>(), [2, 3, 0, 1]);
+        assert_eq!(WorkerRing::others(0, 1).count(), 0);
+        assert_eq!(WorkerRing::from(0, 1).collect::<Vec<_>>(), [0]);
+        assert_eq!(WorkerRing::default().count(), 0);
     }
 }

@@ -9,15 +9,15 @@ use std::task::{Context, Poll, Waker};
 use libfuzzer_sys::fuzz_target;
 use tollgate_http::h2::decode_request;
 use tollgate_http::{HeadLimits, RequestHead};
-use tollgate_http2::{Begun, Connection, PREFACE, Settings, Stream, Totals};
+use tollgate_http2::{IncomingRequest, ServerConnection, PREFACE, LocalSettings, RequestStream, MemoryTotals};
 
-const SETTINGS: Settings = Settings { streams: 3, window: 1_000, connection_window: 70_000, fields: 500 };
+const SETTINGS: LocalSettings = LocalSettings { max_concurrent_streams: 3, stream_window: 1_000, connection_window: 70_000, max_head_bytes: 500 };
 const LIMITS: HeadLimits = HeadLimits { line: 200, head: 1_000, fields: 20 };
 
 fuzz_target!(|input: &[u8]| {
     // The size of the reads, then the input.
     let [size, rest @ ..] = input else { return };
-    let connection = Connection::new(SETTINGS, &Totals::default());
+    let connection = ServerConnection::new(SETTINGS, &MemoryTotals::default());
     assert_eq!(connection.receive(PREFACE, u64::MAX), PREFACE.len());
     let mut streams = Vec::new();
     for (turn, piece) in rest.chunks(usize::from(*size) + 1).enumerate() {
@@ -27,20 +27,20 @@ fuzz_target!(|input: &[u8]| {
             assert!(taken > 0 || connection.ended().is_some());
             piece = &piece[taken..];
         }
-        while let Some(Begun { stream, fields }) = connection.next() {
+        while let Some(IncomingRequest { stream, fields }) = connection.next_request() {
             let size: usize = fields.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
-            assert!(size <= SETTINGS.fields as usize);
+            assert!(size <= SETTINGS.max_head_bytes as usize);
             if let Ok((pseudo, others)) = fields.request() {
                 let mut request = RequestHead::default();
                 if decode_request(&mut request, pseudo, || others, stream.is_ended(), &LIMITS).is_ok() {
                     assert!(request.head.bytes().ends_with(b"\r\n\r\n"));
                     // `decode_request` has accepted the fields, so this separate check must accept them too.
-                    assert!(!fields.break_the_protocol());
+                    assert!(!fields.violates_protocol());
                 }
             }
-            stream.give_back(fields);
+            stream.recycle_fields(fields);
             if turn % 3 == 1 {
-                stream.expect(5);
+                stream.set_content_length(5);
             }
             streams.push((stream, 0_usize));
             assert!(streams.len() < 200);
@@ -52,14 +52,14 @@ fuzz_target!(|input: &[u8]| {
             streams.remove(turn % streams.len());
         }
         if turn % 50 == 49 {
-            connection.say_goodbye();
+            connection.start_graceful_shutdown();
         }
         whole_frames(&connection);
     }
 });
 
 /// Reads some bytes and sends some. Returns how many bytes were read.
-fn use_it(stream: &Stream, turn: usize) -> usize {
+fn use_it(stream: &RequestStream, turn: usize) -> usize {
     let mut cx = Context::from_waker(Waker::noop());
     let mut buffer = [0; 300];
     let read = match stream.poll_read(&mut cx, &mut buffer) {
@@ -70,7 +70,7 @@ fn use_it(stream: &Stream, turn: usize) -> usize {
     let _ = match turn % 4 {
         0 => stream.send_head(b"200", fields(), false),
         1 => stream.send(&[IoSlice::new(&buffer[..200])], turn % 8 == 5).map(drop),
-        2 => stream.poll_room(&mut cx).map(drop).is_ready().then_some(()).ok_or(tollgate_http2::Gone),
+        2 => stream.poll_capacity(&mut cx).map(drop).is_ready().then_some(()).ok_or(tollgate_http2::StreamClosed),
         _ if turn % 12 == 11 => stream.send_trailers(fields()),
         _ => Ok(()),
     };
@@ -78,7 +78,7 @@ fn use_it(stream: &Stream, turn: usize) -> usize {
 }
 
 /// Asserts that the output consists of whole frames.
-fn whole_frames(connection: &Connection) {
+fn whole_frames(connection: &ServerConnection) {
     let written = connection.poll_write(|bytes| {
         let mut rest = bytes;
         while let [a, b, c, kind, _, _, _, _, _, more @ ..] = rest {

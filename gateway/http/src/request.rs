@@ -143,7 +143,7 @@ pub struct RequestHead {
     pub nominates: bool,
     /// Whether the client's HPACK encoder marked a field, other than credentials, as never to be indexed by
     /// intermediaries (RFC 7541, 6.2.3).
-    pub has_secrets: bool,
+    pub has_never_indexed: bool,
 }
 
 impl RequestHead {
@@ -173,7 +173,7 @@ impl RequestHead {
             expect_continue,
             wants_trailers,
             nominates,
-            has_secrets,
+            has_never_indexed,
         } = self;
         head.clear();
         // Reset in place, rather than by copying a new head over the old one.
@@ -182,7 +182,7 @@ impl RequestHead {
         (*authority, *host, *length) = Default::default();
         (*keep_alive, *upgrade, *extended) = Default::default();
         (*expect_continue, *wants_trailers) = Default::default();
-        (*nominates, *has_secrets) = Default::default();
+        (*nominates, *has_never_indexed) = Default::default();
     }
 
     /// The bytes of a range of the head.

@@ -5,11 +5,11 @@
 use tollgate_http::Name;
 use tollgate_http::h2::{Protocol, Pseudo, is_field};
 
-use crate::fields::{Fields, Iter};
+use crate::fields::{FieldIter, FieldSection};
 
 /// The reason why fields form no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Malformed {
+pub enum MalformedRequest {
     /// The head exceeds the limit, so fields were dropped.
     Cut,
     /// A pseudo-header field is missing, unknown or repeated, or the combination is invalid.
@@ -17,28 +17,28 @@ pub enum Malformed {
 }
 
 /// Returns the request's pseudo-header fields and the other fields, which are not checked.
-pub(crate) fn request(fields: &Fields) -> Result<(Pseudo<'_>, Iter<'_>), Malformed> {
+pub(crate) fn request(fields: &FieldSection) -> Result<(Pseudo<'_>, FieldIter<'_>), MalformedRequest> {
     if fields.is_cut() {
-        return Err(Malformed::Cut);
+        return Err(MalformedRequest::Cut);
     }
     let mut others = fields.iter();
     let (mut method, mut scheme, mut authority, mut path, mut protocol) = (None, None, None, None, None);
     let mut ahead = others;
     while let Some((name, value)) = ahead.next().filter(|(name, _)| name.first() == Some(&b':')) {
-        let place = match name {
+        let slot = match name {
             b":method" => &mut method,
             b":scheme" => &mut scheme,
             b":authority" => &mut authority,
             b":path" => &mut path,
             b":protocol" => &mut protocol,
-            _ => return Err(Malformed::Pseudo),
+            _ => return Err(MalformedRequest::Pseudo),
         };
-        if place.replace(value).is_some() {
-            return Err(Malformed::Pseudo);
+        if slot.replace(value).is_some() {
+            return Err(MalformedRequest::Pseudo);
         }
         others = ahead;
     }
-    let method = method.ok_or(Malformed::Pseudo)?;
+    let method = method.ok_or(MalformedRequest::Pseudo)?;
     let is_plain_connect = method == b"CONNECT" && protocol.is_none();
     let is_whole = match (scheme, path) {
         (None, None) => is_plain_connect && authority.is_some(),
@@ -52,26 +52,26 @@ pub(crate) fn request(fields: &Fields) -> Result<(Pseudo<'_>, Iter<'_>), Malform
         let protocol = protocol.map(|name| Protocol { name, key: b"" });
         Ok((Pseudo { method, scheme, authority, path, protocol }, others))
     } else {
-        Err(Malformed::Pseudo)
+        Err(MalformedRequest::Pseudo)
     }
 }
 
 /// Whether fields that form no request break the protocol, rather than only exceed a limit.
-pub(crate) fn breaks_the_protocol(fields: &Fields) -> bool {
+pub(crate) fn violates_protocol(fields: &FieldSection) -> bool {
     match request(fields) {
-        Ok((_, others)) => !may_stand(others),
-        Err(Malformed::Pseudo) => true,
-        Err(Malformed::Cut) => false,
+        Ok((_, others)) => !are_allowed(others),
+        Err(MalformedRequest::Pseudo) => true,
+        Err(MalformedRequest::Cut) => false,
     }
 }
 
 /// Whether all fields are allowed in a message; a trailer section for example.
-pub(crate) fn may_stand<'a>(mut fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> bool {
-    fields.all(|(name, value)| is_good(name, value))
+pub(crate) fn are_allowed<'a>(mut fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> bool {
+    fields.all(|(name, value)| is_allowed(name, value))
 }
 
 /// Whether a regular field (not a pseudo-header field) is allowed in a message.
-fn is_good(name: &[u8], value: &[u8]) -> bool {
+fn is_allowed(name: &[u8], value: &[u8]) -> bool {
     if !is_field(name, value) {
         return false;
     }

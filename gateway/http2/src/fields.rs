@@ -1,44 +1,44 @@
 //! The fields of a head or trailer section, in the order received.
 //!
-//! The HPACK decoder appends to a [`Fields`], which stores all names and values in one buffer. A section that
-//! exceeds its limit is cut rather than refused, so that the request can be answered with the reason. If it
-//! names several times the limit, it is a compression bomb, and the connection ends.
+//! The HPACK decoder appends to a [`FieldSection`], which stores all names and values in one buffer. A
+//! section that exceeds its limit is cut rather than refused, so that the request can be answered with the
+//! reason. If it names several times the limit, it is a compression bomb, and the connection ends.
 
 use tollgate_http::Name;
 use tollgate_http::h2::Pseudo;
 
-use crate::check::{self, Malformed};
+use crate::check::{self, MalformedRequest};
 
 /// Bytes that each field counts in addition to its name and value (RFC 9113, 6.5.2).
-const OVERHEAD: usize = 32;
+const FIELD_OVERHEAD_BYTES: usize = 32;
 
 /// The multiple of its limit that a section may name before it counts as a compression bomb. A two-byte
 /// reference to the table can expand to four kilobytes, and each is copied.
-const BOMB: usize = 4;
+const BOMB_FACTOR: usize = 4;
 
 /// The fields of a head or trailer section, in the order received, pseudo-header fields included.
 #[derive(Debug, Default)]
-pub struct Fields {
+pub struct FieldSection {
     bytes: Vec<u8>,
     /// The end offsets of each name and its value in `bytes`.
     ends: Vec<(u32, u32)>,
     /// Bytes that may still be added, with the 32 bytes of overhead of each field.
-    room: usize,
+    budget_bytes: usize,
     /// Bytes that may still be named before the section is a bomb, whether they fit or not.
-    patience: usize,
+    bomb_budget_bytes: usize,
     is_cut: bool,
-    has_secrets: bool,
+    has_never_indexed: bool,
 }
 
-impl Fields {
+impl FieldSection {
     /// Creates an empty section of at most `most` bytes; each field counts 32 more.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        Self { room: most, patience: most.saturating_mul(BOMB), ..Self::default() }
+        Self { budget_bytes: most, bomb_budget_bytes: most.saturating_mul(BOMB_FACTOR), ..Self::default() }
     }
 
     /// Allocates capacity for a typical head.
-    pub(crate) fn with_room() -> Self {
+    pub(crate) fn with_typical_capacity() -> Self {
         Self { bytes: Vec::with_capacity(512), ends: Vec::with_capacity(16), ..Self::default() }
     }
 
@@ -46,23 +46,23 @@ impl Fields {
     pub fn clear(&mut self, most: usize) {
         self.bytes.clear();
         self.ends.clear();
-        self.room = most;
-        self.patience = most.saturating_mul(BOMB);
+        self.budget_bytes = most;
+        self.bomb_budget_bytes = most.saturating_mul(BOMB_FACTOR);
         self.is_cut = false;
-        self.has_secrets = false;
+        self.has_never_indexed = false;
     }
 
     /// Appends a field if it fits. If it does not, the section is cut, and no later field is added either.
     #[inline]
     pub(crate) fn push(&mut self, name: &[u8], value: &[u8]) {
-        let size = name.len() + value.len() + OVERHEAD;
-        self.patience = self.patience.saturating_sub(size);
-        if size > self.room {
-            self.room = 0;
+        let size = name.len() + value.len() + FIELD_OVERHEAD_BYTES;
+        self.bomb_budget_bytes = self.bomb_budget_bytes.saturating_sub(size);
+        if size > self.budget_bytes {
+            self.budget_bytes = 0;
             self.is_cut = true;
             return;
         }
-        self.room -= size;
+        self.budget_bytes -= size;
         self.bytes.extend_from_slice(name);
         let name = self.bytes.len() as u32;
         self.bytes.extend_from_slice(value);
@@ -71,15 +71,15 @@ impl Fields {
 
     /// Records that a field was sent as never indexed. Credentials are exempt, because they are always
     /// treated so.
-    pub(crate) fn note_secret(&mut self, name: &[u8]) {
-        self.has_secrets |= !Name::of(name).is_credential();
+    pub(crate) fn record_never_indexed(&mut self, name: &[u8]) {
+        self.has_never_indexed |= !Name::of(name).is_credential();
     }
 
     /// Whether the peer sent a field, other than credentials, that intermediaries must never index (RFC 7541,
     /// 6.2.3).
     #[must_use]
-    pub fn has_secrets(&self) -> bool {
-        self.has_secrets
+    pub fn has_never_indexed(&self) -> bool {
+        self.has_never_indexed
     }
 
     /// Whether fields were dropped because they exceeded the limit.
@@ -90,7 +90,7 @@ impl Fields {
 
     /// Whether the section named several times as much as its limit.
     pub(crate) fn is_bomb(&self) -> bool {
-        self.patience == 0
+        self.bomb_budget_bytes == 0
     }
 
     /// Bytes of memory that the fields use.
@@ -120,35 +120,35 @@ impl Fields {
     /// [`decode_request`](tollgate_http::h2::decode_request) does, checks them anyway.
     ///
     /// # Errors
-    /// [`Malformed`], if fields were dropped or the pseudo-header fields form no request.
-    pub fn request(&self) -> Result<(Pseudo<'_>, Iter<'_>), Malformed> {
+    /// [`MalformedRequest`], if fields were dropped or the pseudo-header fields form no request.
+    pub fn request(&self) -> Result<(Pseudo<'_>, FieldIter<'_>), MalformedRequest> {
         check::request(self)
     }
 
     /// Whether fields that form no request break the protocol (RFC 9113, 8.1.1), rather than only exceed a
     /// limit of the reader.
     #[must_use]
-    pub fn break_the_protocol(&self) -> bool {
-        check::breaks_the_protocol(self)
+    pub fn violates_protocol(&self) -> bool {
+        check::violates_protocol(self)
     }
 
     /// Iterates over names and values in order.
     #[must_use]
-    pub fn iter(&self) -> Iter<'_> {
-        Iter { bytes: &self.bytes, ends: &self.ends, at: 0 }
+    pub fn iter(&self) -> FieldIter<'_> {
+        FieldIter { bytes: &self.bytes, ends: &self.ends, at: 0 }
     }
 }
 
-/// Iterator over the names and values of [`Fields`].
+/// Iterator over the names and values of [`FieldSection`].
 #[derive(Clone, Copy, Debug)]
-pub struct Iter<'a> {
+pub struct FieldIter<'a> {
     bytes: &'a [u8],
     ends: &'a [(u32, u32)],
     /// Offset of the next name in `bytes`.
     at: usize,
 }
 
-impl<'a> Iterator for Iter<'a> {
+impl<'a> Iterator for FieldIter<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
     #[inline]
@@ -161,11 +161,11 @@ impl<'a> Iterator for Iter<'a> {
     }
 }
 
-impl<'a> IntoIterator for &'a Fields {
+impl<'a> IntoIterator for &'a FieldSection {
     type Item = (&'a [u8], &'a [u8]);
-    type IntoIter = Iter<'a>;
+    type IntoIter = FieldIter<'a>;
 
-    fn into_iter(self) -> Iter<'a> {
+    fn into_iter(self) -> FieldIter<'a> {
         self.iter()
     }
 }

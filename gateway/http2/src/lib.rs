@@ -1,11 +1,11 @@
 //! Server side of HTTP/2 connections (RFC 9113), without I/O: the proxy's connection task feeds received
 //! bytes in, takes requests out and writes the bytes that wait.
 //!
-//! - [`Connection`] belongs to the task that reads and writes the socket; each [`Stream`] belongs to the task
-//!   that answers a request.
+//! - [`ServerConnection`] belongs to the task that reads and writes the socket; each [`RequestStream`]
+//!   belongs to the task that answers a request.
 //! - `receive` parses frames in place in the receive buffer. `send` appends frames to one output buffer. A
 //!   response is not queued beyond that: the sender keeps what the windows do not let through.
-//! - `hpack` holds the header tables. A decoded head is a [`Fields`], in the order received.
+//! - `hpack` holds the header tables. A decoded head is a [`FieldSection`], in the order received.
 //!
 //! All of a connection runs on one thread. If a client breaks the protocol, the connection resets the stream
 //! or ends, as the RFC requires. Memory is bounded whatever a client sends: a connection keeps its windows,
@@ -14,11 +14,11 @@
 mod check;
 mod connection;
 mod core;
+mod error_code;
 mod fields;
 mod frame;
-mod gate;
 mod hpack;
-mod reason;
+mod output_limit;
 mod receive;
 mod send;
 mod settings;
@@ -28,12 +28,12 @@ mod streams;
 mod tests;
 mod totals;
 
-pub use self::check::Malformed;
-pub use self::connection::{Begun, Connection};
-pub use self::fields::{Fields, Iter};
-pub use self::reason::Reason;
+pub use self::check::MalformedRequest;
+pub use self::connection::{IncomingRequest, ServerConnection};
+pub use self::error_code::ErrorCode;
+pub use self::fields::{FieldIter, FieldSection};
 pub use self::receive::PREFACE;
-pub use self::send::Gone;
-pub use self::settings::Settings;
-pub use self::stream::Stream;
-pub use self::totals::Totals;
+pub use self::send::StreamClosed;
+pub use self::settings::LocalSettings;
+pub use self::stream::RequestStream;
+pub use self::totals::MemoryTotals;

@@ -1,13 +1,13 @@
 //! The streams of a connection, found by id or by key. Frames name a stream by its id; handles use its key,
-//! an index into a slab, which is cheaper. [`State`] holds the windows, the unread body and the waiting tasks
-//! of one stream.
+//! an index into a slab, which is cheaper. [`StreamState`] holds the windows, the unread body and the waiting
+//! tasks of one stream.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::task::{Context, Waker};
 
-use crate::fields::Fields;
-use crate::reason::Reason;
+use crate::error_code::ErrorCode;
+use crate::fields::FieldSection;
 
 /// How far a stream's response was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,30 +19,30 @@ pub(crate) enum Sent {
 
 /// The state of one stream. It exists while a handle holds it or it waits in the queue of received requests.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct StreamState {
     pub id: u32,
     /// The receive window: bytes of the body that the client may still send.
-    pub window: i64,
+    pub receive_window: i64,
     /// Bytes that were read and not yet returned to the window.
-    pub owed: u32,
-    /// Received bytes of the body. Those before `read` were consumed.
+    pub unreturned: u32,
+    /// Received bytes of the body. Those before `consumed` were consumed.
     pub data: Vec<u8>,
-    pub read: usize,
+    pub consumed: usize,
     /// Whether the request was received completely.
     pub ended: bool,
-    pub trailers: Option<Fields>,
+    pub trailers: Option<FieldSection>,
     /// Bytes of the body received so far, and the length that the head announced.
-    pub came: u64,
-    pub length: Option<u64>,
+    pub received: u64,
+    pub declared_length: Option<u64>,
     /// The send window. Negative if the client has reduced its window by SETTINGS.
-    pub room: i64,
+    pub send_window: i64,
     pub sent: Sent,
     /// The error code with which either side has reset the stream.
-    pub reset: Option<Reason>,
+    pub reset: Option<ErrorCode>,
     /// Whether the client reset it. The client may then send no more frames on it.
     pub is_cancelled: bool,
     /// Whether it waits in the queue of received requests.
-    pub is_new: bool,
+    pub is_queued: bool,
     /// Whether it is on the list of streams that wait for room.
     pub is_waiting: bool,
     /// The tasks that wait for data, for room and for a reset.
@@ -51,23 +51,23 @@ pub(crate) struct State {
     pub watcher: Option<Waker>,
 }
 
-impl State {
-    pub fn new(id: u32, window: i64, room: i64, ended: bool) -> Self {
+impl StreamState {
+    pub fn new(id: u32, receive_window: i64, send_window: i64, ended: bool) -> Self {
         Self {
             id,
-            window,
-            owed: 0,
+            receive_window,
+            unreturned: 0,
             data: Vec::new(),
-            read: 0,
+            consumed: 0,
             ended,
             trailers: None,
-            came: 0,
-            length: None,
-            room,
+            received: 0,
+            declared_length: None,
+            send_window,
             sent: Sent::Nothing,
             reset: None,
             is_cancelled: false,
-            is_new: true,
+            is_queued: true,
             is_waiting: false,
             reader: None,
             writer: None,
@@ -77,22 +77,23 @@ impl State {
 
     /// Whether the stream counts against the limit of concurrent streams: until both sides end it. A stream
     /// that was reset counts until its handle is dropped, because work for it goes on.
-    pub fn counts(&self) -> bool {
+    pub fn is_counted(&self) -> bool {
         self.reset.is_some() || !(self.ended && self.sent == Sent::End)
     }
 
     /// Whether the body has another length than the head announced. Before the end, only an excess counts.
-    pub fn is_of_wrong_length(&self) -> bool {
-        self.length.is_some_and(|length| if self.ended { self.came != length } else { self.came > length })
+    pub fn has_wrong_length(&self) -> bool {
+        self.declared_length
+            .is_some_and(|length| if self.ended { self.received != length } else { self.received > length })
     }
 
     /// Bytes of memory that its trailers take.
     pub fn trailers_size(&self) -> usize {
-        self.trailers.as_ref().map_or(0, Fields::size)
+        self.trailers.as_ref().map_or(0, FieldSection::size)
     }
 
     /// Whether a task waits for the stream.
-    pub fn is_waited_for(&self) -> bool {
+    pub fn has_waiters(&self) -> bool {
         [&self.reader, &self.writer, &self.watcher].into_iter().any(Option::is_some)
     }
 
@@ -105,7 +106,7 @@ impl State {
 }
 
 /// Registers the task in `slot`, to be woken by [`wake`].
-pub(crate) fn wait(slot: &mut Option<Waker>, cx: &Context<'_>) {
+pub(crate) fn register_waker(slot: &mut Option<Waker>, cx: &Context<'_>) {
     if !slot.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
         *slot = Some(cx.waker().clone());
     }
@@ -119,9 +120,9 @@ pub(crate) fn wake(slot: &mut Option<Waker>) {
 
 /// A hasher for stream ids. A fast one is enough, because clients cannot choose ids freely.
 #[derive(Debug, Default)]
-pub(crate) struct Spread(u64);
+pub(crate) struct IdHasher(u64);
 
-impl Hasher for Spread {
+impl Hasher for IdHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -136,52 +137,52 @@ impl Hasher for Spread {
 }
 
 /// The index of a stream's slot. It is reused after the stream is removed.
-pub(crate) type Key = u32;
+pub(crate) type StreamKey = u32;
 
 /// All streams of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
-    places: Vec<Option<Box<State>>>,
-    free: Vec<Key>,
-    by_id: HashMap<u32, Key, BuildHasherDefault<Spread>>,
+    slots: Vec<Option<Box<StreamState>>>,
+    free: Vec<StreamKey>,
+    by_id: HashMap<u32, StreamKey, BuildHasherDefault<IdHasher>>,
 }
 
 impl Streams {
-    pub fn add(&mut self, state: State) -> Key {
+    pub fn add(&mut self, state: StreamState) -> StreamKey {
         let (id, state) = (state.id, Some(Box::new(state)));
         let key = match self.free.pop() {
             Some(key) => {
-                self.places[key as usize] = state;
+                self.slots[key as usize] = state;
                 key
             }
             None => {
-                self.places.push(state);
-                self.places.len() as Key - 1
+                self.slots.push(state);
+                self.slots.len() as StreamKey - 1
             }
         };
         self.by_id.insert(id, key);
         key
     }
 
-    pub fn remove(&mut self, key: Key) -> Option<Box<State>> {
-        let state = self.places.get_mut(key as usize)?.take()?;
+    pub fn remove(&mut self, key: StreamKey) -> Option<Box<StreamState>> {
+        let state = self.slots.get_mut(key as usize)?.take()?;
         self.by_id.remove(&state.id);
         self.free.push(key);
         Some(state)
     }
 
     #[inline]
-    pub fn get(&mut self, key: Key) -> Option<&mut State> {
-        self.places.get_mut(key as usize)?.as_deref_mut()
+    pub fn get(&mut self, key: StreamKey) -> Option<&mut StreamState> {
+        self.slots.get_mut(key as usize)?.as_deref_mut()
     }
 
     #[inline]
-    pub fn key(&self, id: u32) -> Option<Key> {
+    pub fn key(&self, id: u32) -> Option<StreamKey> {
         self.by_id.get(&id).copied()
     }
 
-    pub fn iter(&mut self) -> impl Iterator<Item = &mut State> {
-        self.places.iter_mut().filter_map(Option::as_deref_mut)
+    pub fn iter(&mut self) -> impl Iterator<Item = &mut StreamState> {
+        self.slots.iter_mut().filter_map(Option::as_deref_mut)
     }
 
     /// How many streams exist.

@@ -2,18 +2,24 @@
 
 mod flow;
 mod frames;
-mod mistakes;
+mod protocol_errors;
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::fields::Fields;
-use crate::frame::{self, END_HEADERS, END_STREAM, HEADER, Header, Kind};
-use crate::hpack::{Decoder, Encoder};
-use crate::{Begun, Connection, PREFACE, Reason, Settings, Stream, Totals};
+use crate::fields::FieldSection;
+use crate::frame::{self, END_HEADERS, END_STREAM, FrameHeader, FrameType, HEADER_BYTES};
+use crate::hpack::{HpackDecoder, HpackEncoder};
+use crate::{
+    ErrorCode, IncomingRequest, LocalSettings, MemoryTotals, PREFACE, RequestStream, ServerConnection,
+};
 
-const SETTINGS: Settings =
-    Settings { streams: 4, window: 100_000, connection_window: 200_000, fields: 1_000 };
+const SETTINGS: LocalSettings = LocalSettings {
+    max_concurrent_streams: 4,
+    stream_window: 100_000,
+    connection_window: 200_000,
+    max_head_bytes: 1_000,
+};
 
 struct Nobody;
 
@@ -28,7 +34,7 @@ fn waker() -> Waker {
 /// A frame that the connection sent.
 #[derive(Debug, PartialEq, Eq)]
 struct Frame {
-    kind: Kind,
+    kind: FrameType,
     flags: u8,
     stream: u32,
     payload: Vec<u8>,
@@ -36,9 +42,9 @@ struct Frame {
 
 /// The client side of a connection.
 struct Client {
-    connection: Connection,
-    encoder: Encoder,
-    decoder: Decoder,
+    connection: ServerConnection,
+    encoder: HpackEncoder,
+    decoder: HpackDecoder,
 }
 
 impl Client {
@@ -48,13 +54,13 @@ impl Client {
     }
 
     /// The same with other settings of the server.
-    fn to(settings: Settings) -> Self {
+    fn to(settings: LocalSettings) -> Self {
         let client = Self::silent_to(settings);
         client.receive(PREFACE);
-        client.send(Kind::SETTINGS, 0, 0, &[]);
-        let heard: Vec<Kind> = client.frames().iter().map(|frame| frame.kind).collect();
-        assert_eq!(heard, [Kind::SETTINGS, Kind::WINDOW_UPDATE, Kind::SETTINGS]);
-        assert!(client.connection.is_greeted());
+        client.send(FrameType::SETTINGS, 0, 0, &[]);
+        let heard: Vec<FrameType> = client.frames().iter().map(|frame| frame.kind).collect();
+        assert_eq!(heard, [FrameType::SETTINGS, FrameType::WINDOW_UPDATE, FrameType::SETTINGS]);
+        assert!(client.connection.has_peer_settings());
         client
     }
 
@@ -62,11 +68,11 @@ impl Client {
         Self::silent_to(SETTINGS)
     }
 
-    fn silent_to(settings: Settings) -> Self {
+    fn silent_to(settings: LocalSettings) -> Self {
         Self {
-            connection: Connection::new(settings, &Totals::default()),
-            encoder: Encoder::new(),
-            decoder: Decoder::new(),
+            connection: ServerConnection::new(settings, &MemoryTotals::default()),
+            encoder: HpackEncoder::new(),
+            decoder: HpackDecoder::new(),
         }
     }
 
@@ -79,7 +85,7 @@ impl Client {
         }
     }
 
-    fn send(&self, kind: Kind, flags: u8, stream: u32, payload: &[u8]) {
+    fn send(&self, kind: FrameType, flags: u8, stream: u32, payload: &[u8]) {
         self.receive(&made(kind, flags, stream, payload));
     }
 
@@ -94,15 +100,15 @@ impl Client {
     fn ask(&mut self, stream: u32, flags: u8) {
         let block =
             self.head(&[(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a")]);
-        self.send(Kind::HEADERS, END_HEADERS | flags, stream, &block);
+        self.send(FrameType::HEADERS, END_HEADERS | flags, stream, &block);
     }
 
     /// Sends a request, and takes it from the queue.
-    fn begin(&mut self, stream: u32, flags: u8) -> Stream {
+    fn begin(&mut self, stream: u32, flags: u8) -> RequestStream {
         self.ask(stream, flags);
-        let Begun { stream, fields } = self.connection.next().expect("a request");
+        let IncomingRequest { stream, fields } = self.connection.next_request().expect("a request");
         assert!(fields.request().is_ok());
-        stream.give_back(fields);
+        stream.recycle_fields(fields);
         stream
     }
 
@@ -120,10 +126,15 @@ impl Client {
         assert!(matches!(written, Poll::Ready(Ok(()))));
         let mut frames = Vec::new();
         let mut rest = &bytes[..];
-        while let Some(header) = rest.first_chunk::<HEADER>() {
-            let Header { length, kind, flags, stream } = Header::read(*header);
-            frames.push(Frame { kind, flags, stream, payload: rest[HEADER..HEADER + length].to_vec() });
-            rest = &rest[HEADER + length..];
+        while let Some(header) = rest.first_chunk::<HEADER_BYTES>() {
+            let FrameHeader { length, kind, flags, stream } = FrameHeader::read(*header);
+            frames.push(Frame {
+                kind,
+                flags,
+                stream,
+                payload: rest[HEADER_BYTES..HEADER_BYTES + length].to_vec(),
+            });
+            rest = &rest[HEADER_BYTES + length..];
         }
         assert!(rest.is_empty());
         frames
@@ -131,30 +142,31 @@ impl Client {
 
     /// Decodes the fields of a section.
     fn read(&mut self, block: &[u8]) -> Vec<(String, String)> {
-        let mut fields = Fields::new(100_000);
+        let mut fields = FieldSection::new(100_000);
         self.decoder.decode(block, &mut fields).expect("a block");
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         fields.iter().map(|(name, value)| (text(name), text(value))).collect()
     }
 
     /// The reason in the GOAWAY that ended the connection, if any.
-    fn end(&self) -> Option<Reason> {
-        let end = self.frames().into_iter().rfind(|frame| frame.kind == Kind::GOAWAY);
-        let told = end.map(|frame| Reason(frame::number(&frame.payload[4..]).expect("a reason")));
-        assert_eq!(told, self.connection.ended());
-        told
+    fn end(&self) -> Option<ErrorCode> {
+        let end = self.frames().into_iter().rfind(|frame| frame.kind == FrameType::GOAWAY);
+        let peer_settings =
+            end.map(|frame| ErrorCode(frame::read_number(&frame.payload[4..]).expect("a reason")));
+        assert_eq!(peer_settings, self.connection.ended());
+        peer_settings
     }
 }
 
-fn made(kind: Kind, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+fn made(kind: FrameType, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    frame::header(&mut bytes, kind, flags, stream, payload.len());
+    frame::write_header(&mut bytes, kind, flags, stream, payload.len());
     bytes.extend_from_slice(payload);
     bytes
 }
 
 /// Reads what has arrived of a body. Returns it, and whether that was its end.
-fn body(stream: &Stream) -> (Vec<u8>, bool) {
+fn body(stream: &RequestStream) -> (Vec<u8>, bool) {
     let (waker, mut all, mut buffer) = (waker(), Vec::new(), [0; 1000]);
     loop {
         match stream.poll_read(&mut Context::from_waker(&waker), &mut buffer) {
@@ -165,7 +177,7 @@ fn body(stream: &Stream) -> (Vec<u8>, bool) {
     }
 }
 
-fn kinds(frames: &[Frame]) -> Vec<Kind> {
+fn kinds(frames: &[Frame]) -> Vec<FrameType> {
     frames.iter().map(|frame| frame.kind).collect()
 }
 

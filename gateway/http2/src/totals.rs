@@ -1,31 +1,31 @@
-//! Byte counts that all connections of a worker share. Each connection holds a [`Part`], so the sum stays
+//! Byte counts that all connections of a worker share. Each connection holds a [`Share`], so the sum stays
 //! correct when a connection is dropped.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 /// A number of bytes, shared by connections.
-type Total = Rc<Cell<usize>>;
+type SharedCount = Rc<Cell<usize>>;
 
 /// Byte counts summed over all connections that hold a clone. They bound memory in total: a thousand
 /// connections that are each within their own limit could still hold a thousand times that limit.
 #[derive(Clone, Debug, Default)]
-pub struct Totals {
+pub struct MemoryTotals {
     /// Bytes that wait to be written.
-    pub(crate) unwritten: Total,
+    pub(crate) unwritten: SharedCount,
     /// Bytes of heads that wait in the queues of received requests.
-    pub(crate) held: Total,
+    pub(crate) queued_bytes: SharedCount,
 }
 
 /// One connection's share of a total. Dropping it subtracts the share.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct Share {
     own: usize,
-    all: Total,
+    all: SharedCount,
 }
 
-impl Part {
-    pub fn of(all: Total) -> Self {
+impl Share {
+    pub fn of(all: SharedCount) -> Self {
         Self { own: 0, all }
     }
 
@@ -38,7 +38,7 @@ impl Part {
         self.set(self.own + more);
     }
 
-    pub fn take_off(&mut self, less: usize) {
+    pub fn subtract(&mut self, less: usize) {
         self.set(self.own - less);
     }
 
@@ -51,7 +51,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for Share {
     fn drop(&mut self) {
         self.set(0);
     }
@@ -63,8 +63,8 @@ mod tests {
 
     #[test]
     fn the_part_of_one_that_goes_is_taken_off() {
-        let totals = Totals::default();
-        let [mut one, mut other] = [(); 2].map(|()| Part::of(totals.held.clone()));
+        let totals = MemoryTotals::default();
+        let [mut one, mut other] = [(); 2].map(|()| Share::of(totals.queued_bytes.clone()));
         one.set(5);
         other.set(7);
         one.set(3);

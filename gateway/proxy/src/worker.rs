@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use httpdate::HttpDate;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, error::SendError, unbounded_channel};
-use tollgate_http2::Totals;
+use tollgate_http2::MemoryTotals;
 use tollgate_listen::{Full, Loads};
 use tollgate_net::{Bound, Deadline, Detached, Listener, Runtime, Timers};
 use tollgate_observe::{LogSink, Registry, RequestIds, WorkerStats};
@@ -161,7 +161,7 @@ pub(crate) struct Worker {
     /// The scheduler of HTTP/2 connections with much input.
     pub http2_turns: Rc<Turns>,
     /// Memory totals of all HTTP/2 client connections.
-    pub http2_totals: Totals,
+    pub http2_totals: MemoryTotals,
     date: RefCell<(u64, String)>,
     /// Whether every response announces that it is the last.
     pub leaving: Cell<bool>,
@@ -217,7 +217,7 @@ impl Worker {
             request_ids: RefCell::new(RequestIds::new(tollgate_net::secret()?)),
             http2_crowd: Crowd::default(),
             http2_turns: Rc::default(),
-            http2_totals: Totals::default(),
+            http2_totals: MemoryTotals::default(),
             // A second that the clock never shows.
             date: RefCell::new((u64::MAX, String::new())),
             leaving: Cell::new(false),

@@ -1,44 +1,44 @@
-//! Decodes a block of bytes into fields (RFC 7541, 3 and 6). `receive` uses one [`Decoder`] for all sections
-//! of a connection, also for streams that were refused, because each block changes the table.
+//! Decodes a block of bytes into fields (RFC 7541, 3 and 6). `receive` uses one [`HpackDecoder`] for all
+//! sections of a connection, also for streams that were refused, because each block changes the table.
 
-use super::table::{STATIC, Table};
-use super::{Malformed, TABLE_SIZE, huffman, integer};
-use crate::fields::Fields;
+use super::table::{HpackTable, STATIC};
+use super::{MalformedBlock, TABLE_MAX_BYTES, huffman, integer};
+use crate::fields::FieldSection;
 
 /// The decoder's state, which follows the peer's encoder.
 #[derive(Debug)]
-pub(crate) struct Decoder {
-    table: Table,
+pub(crate) struct HpackDecoder {
+    table: HpackTable,
     /// The name and value of the last literal, decoded.
     name: Vec<u8>,
     value: Vec<u8>,
 }
 
-impl Decoder {
+impl HpackDecoder {
     pub fn new() -> Self {
-        Self { table: Table::new(TABLE_SIZE), name: Vec::new(), value: Vec::new() }
+        Self { table: HpackTable::new(TABLE_MAX_BYTES), name: Vec::new(), value: Vec::new() }
     }
 
-    /// Reduces the capacity of its buffers to `most` bytes.
-    pub fn shrink_to(&mut self, most: usize) {
-        self.name.shrink_to(most);
-        self.value.shrink_to(most);
+    /// Reduces the capacity of its buffers to `max_size` bytes.
+    pub fn shrink_to(&mut self, max_size: usize) {
+        self.name.shrink_to(max_size);
+        self.value.shrink_to(max_size);
     }
 
     /// Decodes a whole block. `fields` keeps as much as its limit allows, and records whether fields were
     /// dropped.
     ///
     /// # Errors
-    /// [`Malformed`], if the block is invalid or names [several times](Fields::is_bomb) as much as `fields`
-    /// may hold.
-    pub fn decode(&mut self, mut block: &[u8], fields: &mut Fields) -> Result<(), Malformed> {
+    /// [`MalformedBlock`], if the block is invalid or names [several times](FieldSection::is_bomb) as much as
+    /// `fields` may hold.
+    pub fn decode(&mut self, mut block: &[u8], fields: &mut FieldSection) -> Result<(), MalformedBlock> {
         let mut has_fields = false;
         while let Some(&first) = block.first() {
             match first.leading_zeros() {
                 // An index of a whole field (6.1).
                 0 => {
                     let index = integer::read(&mut block, 7)?;
-                    self.both(index, fields)?;
+                    self.add_indexed(index, fields)?;
                 }
                 // A literal to be added to the table (6.2.1).
                 1 => {
@@ -49,38 +49,38 @@ impl Decoder {
                 }
                 // A new size of the table, only allowed at the start of a block (6.3 and 4.2).
                 2 if !has_fields => {
-                    let most = integer::read(&mut block, 5)?;
-                    if most > TABLE_SIZE {
-                        return Err(Malformed);
+                    let max_size = integer::read(&mut block, 5)?;
+                    if max_size > TABLE_MAX_BYTES {
+                        return Err(MalformedBlock);
                     }
-                    self.table.resize(most);
+                    self.table.resize(max_size);
                     continue;
                 }
-                2 => return Err(Malformed),
+                2 => return Err(MalformedBlock),
                 // A literal that is not added (6.2.2), or that no intermediary may add (6.2.3).
                 zeros => {
                     let (at, is_static) = self.literal(&mut block, 4)?;
                     let name = if is_static { STATIC[at].0.as_bytes() } else { &self.name };
                     if zeros == 3 {
-                        fields.note_secret(name);
+                        fields.record_never_indexed(name);
                     }
                     fields.push(name, &self.value);
                 }
             }
             has_fields = true;
             if fields.is_bomb() {
-                return Err(Malformed);
+                return Err(MalformedBlock);
             }
         }
         Ok(())
     }
 
-    fn both(&self, index: usize, fields: &mut Fields) -> Result<(), Malformed> {
-        let at = index.checked_sub(1).ok_or(Malformed)?;
+    fn add_indexed(&self, index: usize, fields: &mut FieldSection) -> Result<(), MalformedBlock> {
+        let at = index.checked_sub(1).ok_or(MalformedBlock)?;
         match STATIC.get(at) {
             Some((name, value)) => fields.push(name.as_bytes(), value.as_bytes()),
             None => {
-                let entry = self.table.get(at - STATIC.len()).ok_or(Malformed)?;
+                let entry = self.table.get(at - STATIC.len()).ok_or(MalformedBlock)?;
                 fields.push(entry.name(), entry.value());
             }
         }
@@ -89,13 +89,13 @@ impl Decoder {
 
     /// Reads a literal: its value into `self.value`, and its name into `self.name`. A name from the static
     /// table is not copied; the result holds the entry's place, and true.
-    fn literal(&mut self, block: &mut &[u8], bits: u32) -> Result<(usize, bool), Malformed> {
+    fn literal(&mut self, block: &mut &[u8], bits: u32) -> Result<(usize, bool), MalformedBlock> {
         let index = integer::read(block, bits)?;
         let (at, is_static) = (index.wrapping_sub(1), (1..=STATIC.len()).contains(&index));
         if index == 0 {
             string(block, &mut self.name)?;
         } else if !is_static {
-            let entry = self.table.get(at - STATIC.len()).ok_or(Malformed)?;
+            let entry = self.table.get(at - STATIC.len()).ok_or(MalformedBlock)?;
             self.name.clear();
             self.name.extend_from_slice(entry.name());
         }
@@ -105,10 +105,10 @@ impl Decoder {
 }
 
 /// Reads a string literal (5.2).
-fn string(block: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+fn string(block: &mut &[u8], out: &mut Vec<u8>) -> Result<(), MalformedBlock> {
     let is_huffman = block.first().is_some_and(|first| first & 0x80 != 0);
     let length = integer::read(block, 7)?;
-    let (bytes, rest) = block.split_at_checked(length).ok_or(Malformed)?;
+    let (bytes, rest) = block.split_at_checked(length).ok_or(MalformedBlock)?;
     *block = rest;
     out.clear();
     if is_huffman {
@@ -127,8 +127,8 @@ mod tests {
         digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
     }
 
-    fn read(decoder: &mut Decoder, block: &str) -> Result<Vec<String>, Malformed> {
-        let mut fields = Fields::new(10_000);
+    fn read(decoder: &mut HpackDecoder, block: &str) -> Result<Vec<String>, MalformedBlock> {
+        let mut fields = FieldSection::new(10_000);
         decoder.decode(&hex(block), &mut fields)?;
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         Ok(fields.iter().map(|(name, value)| format!("{}: {}", text(name), text(value))).collect())
@@ -149,7 +149,7 @@ mod tests {
                 "8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf",
             ],
         ] {
-            let mut decoder = Decoder::new();
+            let mut decoder = HpackDecoder::new();
             let [first, second, third] = blocks.map(|block| read(&mut decoder, block).unwrap());
             let begin = [":method: GET", ":scheme: http", ":path: /", ":authority: www.example.com"];
             assert_eq!(first, begin);
@@ -174,19 +174,19 @@ mod tests {
             ("1008 7061 7373 776f 7264 0673 6563 7265 74", true),
             ("0008 7061 7373 776f 7264 0673 6563 7265 74", false),
         ] {
-            let mut fields = Fields::new(10_000);
-            Decoder::new().decode(&hex(block), &mut fields).unwrap();
+            let mut fields = FieldSection::new(10_000);
+            HpackDecoder::new().decode(&hex(block), &mut fields).unwrap();
             assert_eq!(fields.iter().next(), Some((&b"password"[..], &b"secret"[..])));
-            assert_eq!(fields.has_secrets(), secret);
+            assert_eq!(fields.has_never_indexed(), secret);
             fields.clear(10_000);
-            assert!(!fields.has_secrets());
+            assert!(!fields.has_never_indexed());
         }
     }
 
     #[test]
     fn entries_make_room_for_new_ones() {
         // RFC 7541, C.6, in a table of 256 bytes.
-        let mut decoder = Decoder::new();
+        let mut decoder = HpackDecoder::new();
         let blocks = [
             "3fe1 01 4882 6402 5885 aec3 771a 4b61 96d0 7abe 9410 54d4 44a8 2005 9504 0b81 66e0 82a6 2d1b ff6e 919d \
              29ad 1718 63c7 8f0b 97c8 e9ae 82ae 43d3",
@@ -222,15 +222,15 @@ mod tests {
             ("82 20", "a size behind a field"),
             ("3f e2 1f", "a size above what was allowed"),
         ] {
-            assert_eq!(read(&mut Decoder::new(), block), Err(Malformed), "{what}");
+            assert_eq!(read(&mut HpackDecoder::new(), block), Err(MalformedBlock), "{what}");
         }
-        assert_eq!(read(&mut Decoder::new(), "20 3f e1 1f 82"), Ok(vec![":method: GET".to_owned()]));
+        assert_eq!(read(&mut HpackDecoder::new(), "20 3f e1 1f 82"), Ok(vec![":method: GET".to_owned()]));
     }
 
     #[test]
     fn an_entry_larger_than_the_table_empties_it() {
-        let mut decoder = Decoder::new();
+        let mut decoder = HpackDecoder::new();
         assert!(read(&mut decoder, "3f 00 40 01 61 01 62").is_ok_and(|fields| fields == ["a: b"]));
-        assert_eq!(read(&mut decoder, "be"), Err(Malformed), "31 bytes have no room for 34");
+        assert_eq!(read(&mut decoder, "be"), Err(MalformedBlock), "31 bytes have no room for 34");
     }
 }

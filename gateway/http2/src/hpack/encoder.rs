@@ -1,68 +1,68 @@
-//! Encodes fields into a block of bytes (RFC 7541, 6). `send` uses one [`Encoder`] for all responses of a
-//! connection. It decides which fields enter the table, and never compresses with Huffman codes.
+//! Encodes fields into a block of bytes (RFC 7541, 6). `send` uses one [`HpackEncoder`] for all responses of
+//! a connection. It decides which fields enter the table, and never compresses with Huffman codes.
 
 use tollgate_http::Name;
 
-use super::table::{STATIC, Table};
-use super::{TABLE_SIZE, integer};
+use super::table::{HpackTable, STATIC};
+use super::{TABLE_MAX_BYTES, integer};
 
 /// Bytes of the largest field that is added to the table. A larger one would evict most other entries.
-const LARGEST: usize = TABLE_SIZE / 4;
+const INDEXED_FIELD_MAX_BYTES: usize = TABLE_MAX_BYTES / 4;
 /// A field that is sent as never indexed. An attacker that can place own fields next to a secret in a table,
 /// and sees the length of the blocks, could guess the secret (RFC 7541, 7.1.3).
-const SECRET: &[u8] = b"set-cookie";
+const NEVER_INDEXED: &[u8] = b"set-cookie";
 /// How many recently sent fields are remembered.
-const SEEN: usize = 64;
+const RECENT_FIELDS: usize = 64;
 
 /// Encodes heads and trailers. A field that is sent a second time is likely to repeat, so the encoder adds it
 /// to the table. Fields that are new in each message (an id, a length) never repeat, so they evict nothing.
 /// Literals are not Huffman-coded: a repeated field is written out only until it is in the table.
 #[derive(Debug)]
-pub(crate) struct Encoder {
-    table: Table,
+pub(crate) struct HpackEncoder {
+    table: HpackTable,
     /// If the table's size changed since the last block: the smallest size since then, and the current one
     /// (4.2).
     resized: Option<(usize, usize)>,
     /// How many entries were ever added.
     added: u64,
-    seen: Box<[Seen; SEEN]>,
+    recent: Box<[RecentField; RECENT_FIELDS]>,
 }
 
 /// A recently sent field: its hash, and the number of its table entry; 0 if it has none.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct RecentField {
     hash: u32,
     number: u64,
 }
 
-impl Encoder {
+impl HpackEncoder {
     pub fn new() -> Self {
         Self {
-            table: Table::new(TABLE_SIZE),
+            table: HpackTable::new(TABLE_MAX_BYTES),
             resized: None,
             added: 0,
-            seen: Box::new([Seen::default(); SEEN]),
+            recent: Box::new([RecentField::default(); RECENT_FIELDS]),
         }
     }
 
     /// Applies the size limit of the peer's table.
-    pub fn resize(&mut self, most: usize) {
-        let most = most.min(TABLE_SIZE);
-        if most == self.table.most() && self.resized.is_none() {
+    pub fn resize(&mut self, max_size: usize) {
+        let max_size = max_size.min(TABLE_MAX_BYTES);
+        if max_size == self.table.max_size() && self.resized.is_none() {
             return;
         }
-        let smallest = self.resized.map_or(most, |(smallest, _)| smallest.min(most));
-        self.resized = Some((smallest, most));
-        self.table.resize(most);
+        let smallest = self.resized.map_or(max_size, |(smallest, _)| smallest.min(max_size));
+        self.resized = Some((smallest, max_size));
+        self.table.resize(max_size);
     }
 
     /// Starts a block, with a size update if one is due.
     pub fn begin(&mut self, out: &mut Vec<u8>) {
-        let Some((smallest, most)) = self.resized.take() else { return };
-        if smallest < most {
+        let Some((smallest, max_size)) = self.resized.take() else { return };
+        if smallest < max_size {
             integer::write(out, 0x20, 5, smallest);
         }
-        integer::write(out, 0x20, 5, most);
+        integer::write(out, 0x20, 5, max_size);
     }
 
     /// Adds `:status`.
@@ -79,33 +79,33 @@ impl Encoder {
 
     /// Appends a field; its name is written in lower case.
     pub fn field(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-        if name.len() == SECRET.len() && name.eq_ignore_ascii_case(SECRET) {
+        if name.len() == NEVER_INDEXED.len() && name.eq_ignore_ascii_case(NEVER_INDEXED) {
             return literal(0x10, 4, name, value, out);
         }
         let hash = hash(name, value);
-        let place = hash as usize % SEEN;
-        let seen = self.seen[place];
-        if seen.hash != hash {
-            self.seen[place] = Seen { hash, number: 0 };
+        let slot = hash as usize % RECENT_FIELDS;
+        let recent = self.recent[slot];
+        if recent.hash != hash {
+            self.recent[slot] = RecentField { hash, number: 0 };
             return literal(0, 4, name, value, out);
         }
         // The entry's index, counted from the newest.
-        let behind = self.added.wrapping_sub(seen.number) as usize;
-        if seen.number > 0
+        let behind = self.added.wrapping_sub(recent.number) as usize;
+        if recent.number > 0
             && let Some(entry) = self.table.get(behind)
             && entry.value() == value
             && entry.name().eq_ignore_ascii_case(name)
         {
             return integer::write(out, 0x80, 7, STATIC.len() + 1 + behind);
         }
-        if name.len() + value.len() > LARGEST {
+        if name.len() + value.len() > INDEXED_FIELD_MAX_BYTES {
             return literal(0, 4, name, value, out);
         }
         literal(0x40, 6, name, value, out);
         let small = name.to_ascii_lowercase();
         if self.table.add(&small, value) {
             self.added += 1;
-            self.seen[place].number = self.added;
+            self.recent[slot].number = self.added;
         }
     }
 }
@@ -160,11 +160,11 @@ fn hash(name: &[u8], value: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Decoder;
+    use super::super::HpackDecoder;
     use super::*;
-    use crate::fields::Fields;
+    use crate::fields::FieldSection;
 
-    fn written(encoder: &mut Encoder, status: &[u8], fields: &[(&str, &str)]) -> Vec<u8> {
+    fn written(encoder: &mut HpackEncoder, status: &[u8], fields: &[(&str, &str)]) -> Vec<u8> {
         let mut out = Vec::new();
         encoder.begin(&mut out);
         encoder.status(status, &mut out);
@@ -174,8 +174,8 @@ mod tests {
         out
     }
 
-    fn read(decoder: &mut Decoder, block: &[u8]) -> Vec<(String, String)> {
-        let mut fields = Fields::new(100_000);
+    fn read(decoder: &mut HpackDecoder, block: &[u8]) -> Vec<(String, String)> {
+        let mut fields = FieldSection::new(100_000);
         decoder.decode(block, &mut fields).unwrap();
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         fields.iter().map(|(name, value)| (text(name), text(value))).collect()
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn what_repeats_is_a_byte_and_what_does_not_drives_nothing_out() {
-        let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+        let (mut encoder, mut decoder) = (HpackEncoder::new(), HpackDecoder::new());
         let mut last = 0;
         for at in 0..1_000 {
             let (id, length) = (format!("{at:030}"), (at % 7).to_string());
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn cookies_are_never_indexed() {
-        let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+        let (mut encoder, mut decoder) = (HpackEncoder::new(), HpackDecoder::new());
         for _ in 0..3 {
             let block = written(&mut encoder, b"200", &[("Set-Cookie", "id=1")]);
             // The status; then a never-indexed literal with the name 55 of the static table.
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn every_status_is_told() {
-        let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+        let (mut encoder, mut decoder) = (HpackEncoder::new(), HpackDecoder::new());
         for status in 100..=999 {
             let text = status.to_string();
             let block = written(&mut encoder, text.as_bytes(), &[]);
@@ -228,9 +228,9 @@ mod tests {
 
     #[test]
     fn a_table_that_was_made_smaller_is_told_first() {
-        let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+        let (mut encoder, mut decoder) = (HpackEncoder::new(), HpackDecoder::new());
         let fields = [("a", "1"), ("b", "2"), ("c", "3")];
-        let all = |encoder: &mut Encoder, decoder: &mut Decoder| {
+        let all = |encoder: &mut HpackEncoder, decoder: &mut HpackDecoder| {
             for _ in 0..3 {
                 let block = written(encoder, b"204", &fields);
                 assert_eq!(read(decoder, &block).len(), 4);
@@ -243,7 +243,7 @@ mod tests {
         encoder.resize(100);
         assert_eq!(written(&mut encoder, b"200", &[])[..4], [0x20, 0x3f, 0x45, 0x88]);
         encoder.resize(100);
-        let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+        let (mut encoder, mut decoder) = (HpackEncoder::new(), HpackDecoder::new());
         all(&mut encoder, &mut decoder);
         encoder.resize(40);
         let block = all(&mut encoder, &mut decoder);

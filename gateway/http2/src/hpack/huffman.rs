@@ -1,17 +1,17 @@
 //! Decodes the Huffman code of strings (RFC 7541, 5.2 and Appendix B). The tables are computed at compile
-//! time from the lengths of the codes. Nothing encodes: see [`Encoder`](super::Encoder).
+//! time from the lengths of the codes. Nothing encodes: see [`HpackEncoder`](super::HpackEncoder).
 
-use super::Malformed;
+use super::MalformedBlock;
 
 /// Number of symbols: 256 bytes, and the end of string (EOS), which must not occur in a string.
 const SYMBOLS: usize = 257;
 /// The EOS symbol.
-const END: u16 = 256;
+const EOS: u16 = 256;
 /// Length of the longest code in bits.
-const LONGEST: usize = 30;
+const CODE_BITS_MAX: usize = 30;
 /// Codes up to this length in bits are decoded by one table look-up. They cover nearly everything that occurs
 /// in fields.
-const FAST: usize = 9;
+const FAST_BITS: usize = 9;
 
 /// Length of each symbol's code in bits (RFC 7541, Appendix B). The lengths determine the codes, because the
 /// code is canonical: shorter codes come first, and among equally long ones those of smaller symbols.
@@ -30,37 +30,37 @@ const LENGTHS: [u8; SYMBOLS] = [
 ];
 
 /// Look-up tables for decoding.
-struct Code {
-    /// By the next [`FAST`] bits: the symbol, and the length of its code; 0 if the code is longer than
-    /// `FAST`.
-    fast: [(u8, u8); 1 << FAST],
+struct DecodeTables {
+    /// By the next [`FAST_BITS`] bits: the symbol, and the length of its code; 0 if the code is longer than
+    /// `FAST_BITS`.
+    fast: [(u8, u8); 1 << FAST_BITS],
     /// By length: the upper bound (exclusive) of codes of that length, left-aligned in 32 bits.
-    below: [u64; LONGEST + 1],
+    below: [u64; CODE_BITS_MAX + 1],
     /// By length: the first code, and its index in `sorted`.
-    first: [(u32, u16); LONGEST + 1],
+    first: [(u32, u16); CODE_BITS_MAX + 1],
     /// Symbols in the order of their codes.
     sorted: [u16; SYMBOLS],
 }
 
-static CODE: Code = code();
+static CODE: DecodeTables = code();
 
-const fn code() -> Code {
-    let mut made = Code {
-        fast: [(0, 0); 1 << FAST],
-        below: [0; LONGEST + 1],
-        first: [(0, 0); LONGEST + 1],
+const fn code() -> DecodeTables {
+    let mut made = DecodeTables {
+        fast: [(0, 0); 1 << FAST_BITS],
+        below: [0; CODE_BITS_MAX + 1],
+        first: [(0, 0); CODE_BITS_MAX + 1],
         sorted: [0; SYMBOLS],
     };
     let (mut code, mut place, mut length) = (0_u32, 0, 1);
-    while length <= LONGEST {
+    while length <= CODE_BITS_MAX {
         code <<= 1;
         made.first[length] = (code, place as u16);
         let mut symbol = 0;
         while symbol < SYMBOLS {
             if LENGTHS[symbol] as usize == length {
                 made.sorted[place] = symbol as u16;
-                if length <= FAST {
-                    let spare = FAST - length;
+                if length <= FAST_BITS {
+                    let spare = FAST_BITS - length;
                     let mut rest = 0;
                     while rest < 1 << spare {
                         made.fast[(code as usize) << spare | rest] = (symbol as u8, length as u8);
@@ -81,8 +81,9 @@ const fn code() -> Code {
 /// Decodes `bytes` and appends the result to `out`.
 ///
 /// # Errors
-/// [`Malformed`], if the string contains EOS, or ends with padding that is no prefix of EOS (RFC 7541, 5.2).
-pub(super) fn decode(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+/// [`MalformedBlock`], if the string contains EOS, or ends with padding that is no prefix of EOS (RFC 7541,
+/// 5.2).
+pub(super) fn decode(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), MalformedBlock> {
     // The next bits are the highest ones.
     let (mut bits, mut have, mut at) = (0_u64, 0_usize, 0);
     loop {
@@ -91,10 +92,10 @@ pub(super) fn decode(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
             have += 8;
             at += 1;
         }
-        let (symbol, length) = CODE.fast[(bits >> (64 - FAST)) as usize];
+        let (symbol, length) = CODE.fast[(bits >> (64 - FAST_BITS)) as usize];
         let (symbol, length) =
             if length > 0 { (symbol.into(), length.into()) } else { long((bits >> 32) as u32) };
-        if length > have || symbol == END {
+        if length > have || symbol == EOS {
             break;
         }
         out.push(symbol as u8);
@@ -103,13 +104,13 @@ pub(super) fn decode(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     }
     // The remainder must be shorter than a byte, and all ones: a prefix of EOS.
     let is_padding = have < 8 && (bits >> 56) as u8 == (0xff00_u16 >> have) as u8;
-    if is_padding { Ok(()) } else { Err(Malformed) }
+    if is_padding { Ok(()) } else { Err(MalformedBlock) }
 }
 
-/// Decodes a code of more than [`FAST`] bits.
+/// Decodes a code of more than [`FAST_BITS`] bits.
 #[cold]
 fn long(bits: u32) -> (u16, usize) {
-    let mut length = FAST + 1;
+    let mut length = FAST_BITS + 1;
     while u64::from(bits) >= CODE.below[length] {
         length += 1;
     }
@@ -121,7 +122,7 @@ fn long(bits: u32) -> (u16, usize) {
 mod tests {
     use super::*;
 
-    fn decoded(bytes: &[u8]) -> Result<String, Malformed> {
+    fn decoded(bytes: &[u8]) -> Result<String, MalformedBlock> {
         let mut out = Vec::new();
         decode(bytes, &mut out).map(|()| out.iter().map(|byte| char::from(*byte)).collect())
     }
@@ -162,7 +163,7 @@ mod tests {
         // The code of `0` is 00000.
         assert_eq!(decoded(&[0b0000_0111]).as_deref(), Ok("0"));
         for bad in [&[0b0000_0110][..], &[0b0000_0111, 0xff], &[0xff], &[0xff; 4], &[0b0000_0000]] {
-            assert_eq!(decoded(bad), Err(Malformed), "{bad:?}");
+            assert_eq!(decoded(bad), Err(MalformedBlock), "{bad:?}");
         }
     }
 }

@@ -1,38 +1,38 @@
-//! Integers with a prefix (RFC 7541, 5.1). Reading is bounded by `MOST`, so no integer of a peer overflows a
-//! later sum.
+//! Integers with a prefix (RFC 7541, 5.1). Reading is bounded by `INTEGER_MAX`, so no integer of a peer
+//! overflows a later sum.
 
-use super::Malformed;
+use super::MalformedBlock;
 
 /// Largest accepted integer. No index, length or table size here is larger.
-const MOST: u32 = 1 << 24;
+const INTEGER_MAX: u32 = 1 << 24;
 
 /// Reads an integer whose prefix is the lower `bits` of the first byte, and advances `bytes` past it.
 ///
 /// # Errors
-/// [`Malformed`], if the integer is cut off or larger than `MOST`.
+/// [`MalformedBlock`], if the integer is cut off or larger than `INTEGER_MAX`.
 #[inline]
-pub(super) fn read(bytes: &mut &[u8], bits: u32) -> Result<usize, Malformed> {
-    let (first, rest) = bytes.split_first().ok_or(Malformed)?;
+pub(super) fn read(bytes: &mut &[u8], bits: u32) -> Result<usize, MalformedBlock> {
+    let (first, rest) = bytes.split_first().ok_or(MalformedBlock)?;
     *bytes = rest;
     let most = (1 << bits) - 1;
     let prefix = first & most as u8;
     if u32::from(prefix) < most { Ok(prefix.into()) } else { long(bytes, most) }
 }
 
-fn long(bytes: &mut &[u8], prefix: u32) -> Result<usize, Malformed> {
+fn long(bytes: &mut &[u8], prefix: u32) -> Result<usize, MalformedBlock> {
     let mut value = prefix;
     for shift in [0, 7, 14, 21] {
-        let (byte, rest) = bytes.split_first().ok_or(Malformed)?;
+        let (byte, rest) = bytes.split_first().ok_or(MalformedBlock)?;
         *bytes = rest;
         value += u32::from(byte & 0x7f) << shift;
-        if value > MOST {
-            return Err(Malformed);
+        if value > INTEGER_MAX {
+            return Err(MalformedBlock);
         }
         if byte & 0x80 == 0 {
             return Ok(value as usize);
         }
     }
-    Err(Malformed)
+    Err(MalformedBlock)
 }
 
 /// Appends an integer; `first` holds the bits above the prefix.
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         for bits in 4..=7 {
-            for value in (0..70_000).chain([1 << 20, MOST as usize]) {
+            for value in (0..70_000).chain([1 << 20, INTEGER_MAX as usize]) {
                 let mut out = Vec::new();
                 write(&mut out, 0, bits, value);
                 let mut bytes = &out[..];
@@ -87,7 +87,7 @@ mod tests {
             &[0x1f, 0xff, 0xff, 0xff, 0xff],
             &[0x1f, 0x80, 0x80, 0x80, 0x80, 0x00],
         ] {
-            assert_eq!(read(&mut { bytes }, 5), Err(Malformed), "{bytes:?}");
+            assert_eq!(read(&mut { bytes }, 5), Err(MalformedBlock), "{bytes:?}");
         }
     }
 
@@ -100,14 +100,14 @@ mod tests {
                 write(&mut out, 0, bits, value as usize);
                 out
             };
-            assert_eq!(read(&mut &coded(MOST)[..], bits), Ok(MOST as usize));
-            for value in [MOST + 1, u32::MAX >> 4, u32::MAX >> 1, u32::MAX] {
-                assert_eq!(read(&mut &coded(value)[..], bits), Err(Malformed), "{value} of {bits} bits");
+            assert_eq!(read(&mut &coded(INTEGER_MAX)[..], bits), Ok(INTEGER_MAX as usize));
+            for value in [INTEGER_MAX + 1, u32::MAX >> 4, u32::MAX >> 1, u32::MAX] {
+                assert_eq!(read(&mut &coded(value)[..], bits), Err(MalformedBlock), "{value} of {bits} bits");
             }
             for length in [4, 5, 9, 10, 11, 1_000] {
                 let mut bytes = vec![most as u8];
                 bytes.resize(length, 0xff);
-                assert_eq!(read(&mut &bytes[..], bits), Err(Malformed), "{length} bytes that go on");
+                assert_eq!(read(&mut &bytes[..], bits), Err(MalformedBlock), "{length} bytes that go on");
             }
         }
     }

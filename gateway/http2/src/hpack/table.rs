@@ -1,10 +1,10 @@
 //! The static and the dynamic table of fields (RFC 7541, 2.3). The encoder and the decoder each have a
-//! dynamic [`Table`], which must match the peer's entry by entry.
+//! dynamic [`HpackTable`], which must match the peer's entry by entry.
 
 use std::collections::VecDeque;
 
 /// Bytes that an entry counts in addition to its name and value (RFC 7541, 4.1).
-const OVERHEAD: usize = 32;
+const ENTRY_OVERHEAD_BYTES: usize = 32;
 
 /// The static table (RFC 7541, Appendix A). Its first index is 1.
 pub(super) const STATIC: [(&str, &str); 61] = [
@@ -73,12 +73,12 @@ pub(super) const STATIC: [(&str, &str); 61] = [
 
 /// An entry of the dynamic table.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct TableEntry {
     bytes: Box<[u8]>,
     name: usize,
 }
 
-impl Entry {
+impl TableEntry {
     pub fn name(&self) -> &[u8] {
         &self.bytes[..self.name]
     }
@@ -88,36 +88,36 @@ impl Entry {
     }
 
     fn size(&self) -> usize {
-        self.bytes.len() + OVERHEAD
+        self.bytes.len() + ENTRY_OVERHEAD_BYTES
     }
 }
 
 /// The dynamic table, newest entry first.
 #[derive(Debug)]
-pub(super) struct Table {
-    entries: VecDeque<Entry>,
+pub(super) struct HpackTable {
+    entries: VecDeque<TableEntry>,
     size: usize,
-    most: usize,
+    max_size: usize,
 }
 
-impl Table {
-    pub fn new(most: usize) -> Self {
-        Self { entries: VecDeque::new(), size: 0, most }
+impl HpackTable {
+    pub fn new(max_size: usize) -> Self {
+        Self { entries: VecDeque::new(), size: 0, max_size }
     }
 
-    /// Returns the entry at `place`, counted from the newest.
-    pub fn get(&self, place: usize) -> Option<&Entry> {
-        self.entries.get(place)
+    /// Returns the entry at `index`, counted from the newest.
+    pub fn get(&self, index: usize) -> Option<&TableEntry> {
+        self.entries.get(index)
     }
 
     /// Largest size in bytes.
-    pub fn most(&self) -> usize {
-        self.most
+    pub fn max_size(&self) -> usize {
+        self.max_size
     }
 
     /// Sets the largest size in bytes, and evicts what no longer fits.
-    pub fn resize(&mut self, most: usize) {
-        self.most = most;
+    pub fn resize(&mut self, max_size: usize) {
+        self.max_size = max_size;
         self.evict(0);
     }
 
@@ -127,9 +127,9 @@ impl Table {
         let mut bytes = Vec::with_capacity(name.len() + value.len());
         bytes.extend_from_slice(name);
         bytes.extend_from_slice(value);
-        let entry = Entry { bytes: bytes.into_boxed_slice(), name: name.len() };
+        let entry = TableEntry { bytes: bytes.into_boxed_slice(), name: name.len() };
         self.evict(entry.size());
-        let fits = entry.size() <= self.most;
+        let fits = entry.size() <= self.max_size;
         if fits {
             self.size += entry.size();
             self.entries.push_front(entry);
@@ -138,7 +138,7 @@ impl Table {
     }
 
     fn evict(&mut self, room: usize) {
-        while self.size + room > self.most
+        while self.size + room > self.max_size
             && let Some(oldest) = self.entries.pop_back()
         {
             self.size -= oldest.size();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use super::*;
-use crate::frame::PAYLOAD;
+use crate::frame::PAYLOAD_MAX_BYTES;
 
 /// Counts how often it was woken.
 #[derive(Default)]
@@ -18,18 +18,18 @@ impl Wake for Count {
 }
 
 fn update(client: &Client, stream: u32, more: u32) {
-    client.send(Kind::WINDOW_UPDATE, 0, stream, &more.to_be_bytes());
+    client.send(FrameType::WINDOW_UPDATE, 0, stream, &more.to_be_bytes());
 }
 
 fn window(client: &Client, size: u32) {
-    client.send(Kind::SETTINGS, 0, 0, &[&[0, 4][..], &size.to_be_bytes()].concat());
+    client.send(FrameType::SETTINGS, 0, 0, &[&[0, 4][..], &size.to_be_bytes()].concat());
 }
 
 /// Sends until the stream has to wait. Returns the number of bytes.
-fn fill(stream: &Stream, cx: &mut Context<'_>) -> usize {
+fn fill(stream: &RequestStream, cx: &mut Context<'_>) -> usize {
     let mut sent = 0;
     loop {
-        match stream.poll_room(cx) {
+        match stream.poll_capacity(cx) {
             Poll::Ready(Ok(_)) => sent += stream.send(&[IoSlice::new(&[7; 9_999])], false).unwrap(),
             Poll::Ready(Err(_)) => panic!("it is gone"),
             Poll::Pending => return sent,
@@ -38,8 +38,8 @@ fn fill(stream: &Stream, cx: &mut Context<'_>) -> usize {
 }
 
 fn data(frames: &[Frame]) -> usize {
-    assert!(frames.iter().all(|frame| frame.payload.len() <= PAYLOAD));
-    frames.iter().filter(|frame| frame.kind == Kind::DATA).map(|frame| frame.payload.len()).sum()
+    assert!(frames.iter().all(|frame| frame.payload.len() <= PAYLOAD_MAX_BYTES));
+    frames.iter().filter(|frame| frame.kind == FrameType::DATA).map(|frame| frame.payload.len()).sum()
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn what_the_socket_does_not_take_is_bounded() {
     let mut cx = Context::from_waker(&waker);
     let sent = fill(&stream, &mut cx);
     assert!((100_000..=128 * 1024).contains(&sent), "{sent}");
-    assert!(client.connection.is_behind());
+    assert!(client.connection.is_slow_reader());
     // A small part of it is written: not enough to wake a stream.
     let mut gone = Vec::new();
     let _ = client.connection.poll_write(|bytes| {
@@ -128,12 +128,12 @@ fn what_the_socket_does_not_take_is_bounded() {
 
 #[test]
 fn heads_that_wait_take_little_room() {
-    let mut client = Client::to(Settings { streams: 100, ..SETTINGS });
+    let mut client = Client::to(LocalSettings { max_concurrent_streams: 100, ..SETTINGS });
     for n in 0..100 {
         client.ask(1 + 2 * n, ENDS);
     }
     let memory: Vec<usize> =
-        std::iter::from_fn(|| client.connection.next()).map(|begun| begun.fields.memory()).collect();
+        std::iter::from_fn(|| client.connection.next_request()).map(|begun| begun.fields.memory()).collect();
     assert_eq!(memory.len(), 100);
     // The first ones keep the capacity that later ones will reuse.
     assert!(memory[..32].iter().all(|size| *size >= 512), "{memory:?}");
@@ -145,19 +145,20 @@ fn windows_open_again_as_bodies_are_read() {
     let mut client = Client::new();
     let stream = client.begin(1, 0);
     for _ in 0..10 {
-        client.send(Kind::DATA, 0, 1, &[1; 10_000]);
+        client.send(FrameType::DATA, 0, 1, &[1; 10_000]);
     }
     assert!(client.frames().is_empty(), "nobody has read any of it");
     let (all, ended) = body(&stream);
     assert_eq!((all.len(), ended), (100_000, false));
     let opened = |frames: &[Frame], stream| -> u32 {
-        let ours = frames.iter().filter(|frame| (frame.kind, frame.stream) == (Kind::WINDOW_UPDATE, stream));
-        ours.map(|frame| frame::number(&frame.payload).unwrap()).sum()
+        let ours =
+            frames.iter().filter(|frame| (frame.kind, frame.stream) == (FrameType::WINDOW_UPDATE, stream));
+        ours.map(|frame| frame::read_number(&frame.payload).unwrap()).sum()
     };
     let frames = client.frames();
     assert_eq!((opened(&frames, 1), opened(&frames, 0)), (100_000, 100_000));
     // The end needs no window.
-    client.send(Kind::DATA, ENDS, 1, &[1; 10_000]);
+    client.send(FrameType::DATA, ENDS, 1, &[1; 10_000]);
     assert_eq!(body(&stream).0.len(), 10_000);
     assert_eq!(opened(&client.frames(), 1), 0);
 }
@@ -167,23 +168,23 @@ fn who_sends_past_a_window_is_told() {
     let mut client = Client::new();
     let (_one, _two) = (client.begin(1, 0), client.begin(3, 0));
     for _ in 0..10 {
-        client.send(Kind::DATA, 0, 1, &[1; 10_000]);
+        client.send(FrameType::DATA, 0, 1, &[1; 10_000]);
     }
-    client.send(Kind::DATA, 0, 1, &[1; 1]);
+    client.send(FrameType::DATA, 0, 1, &[1; 1]);
     let frames = client.frames();
-    assert_eq!((frames[0].kind, frames[0].payload[3]), (Kind::RST_STREAM, 3), "FLOW_CONTROL_ERROR");
+    assert_eq!((frames[0].kind, frames[0].payload[3]), (FrameType::RST_STREAM, 3), "FLOW_CONTROL_ERROR");
     // The rejected data is discarded, so that other streams may send.
     for _ in 0..10 {
-        client.send(Kind::DATA, 0, 3, &[1; 10_000]);
+        client.send(FrameType::DATA, 0, 3, &[1; 10_000]);
     }
     assert_eq!(client.connection.ended(), None);
     let _three = client.begin(5, 0);
     for _ in 0..10 {
-        client.send(Kind::DATA, 0, 5, &[1; 10_000]);
+        client.send(FrameType::DATA, 0, 5, &[1; 10_000]);
     }
-    client.send(Kind::DATA, 0, 5, &[1; 10_000]);
-    client.send(Kind::DATA, 0, 1, &[1; 10_000]);
-    assert!(client.connection.ended().is_none_or(|reason| reason == Reason::FLOW_CONTROL_ERROR));
+    client.send(FrameType::DATA, 0, 5, &[1; 10_000]);
+    client.send(FrameType::DATA, 0, 1, &[1; 10_000]);
+    assert!(client.connection.ended().is_none_or(|reason| reason == ErrorCode::FLOW_CONTROL_ERROR));
 }
 
 #[test]
@@ -223,17 +224,17 @@ fn no_window_overflows() {
     assert_eq!(client.end(), None);
     // The highest bit is reserved and ignored.
     update(&client, 0, 1 << 31);
-    assert_eq!(client.end(), Some(Reason::PROTOCOL_ERROR), "an update by nothing");
+    assert_eq!(client.end(), Some(ErrorCode::PROTOCOL_ERROR), "an update by nothing");
     drop(stream);
     for more in [LARGEST - 65_534, LARGEST, u32::MAX] {
         let mut client = Client::new();
         let _stream = client.begin(1, ENDS);
         update(&client, 1, more);
-        let reset = client.frames().into_iter().find(|frame| frame.kind == Kind::RST_STREAM);
-        let reason = reset.and_then(|frame| frame::number(&frame.payload)).map(Reason);
-        assert_eq!(reason, Some(Reason::FLOW_CONTROL_ERROR), "{more}");
+        let reset = client.frames().into_iter().find(|frame| frame.kind == FrameType::RST_STREAM);
+        let reason = reset.and_then(|frame| frame::read_number(&frame.payload)).map(ErrorCode);
+        assert_eq!(reason, Some(ErrorCode::FLOW_CONTROL_ERROR), "{more}");
         update(&client, 0, more);
-        assert_eq!(client.end(), Some(Reason::FLOW_CONTROL_ERROR), "{more}");
+        assert_eq!(client.end(), Some(ErrorCode::FLOW_CONTROL_ERROR), "{more}");
     }
     // A stream with the largest window accepts no larger one from SETTINGS.
     let mut client = Client::new();
@@ -243,7 +244,7 @@ fn no_window_overflows() {
     window(&client, 65_535);
     assert_eq!(client.end(), None);
     window(&client, 65_536);
-    assert_eq!(client.end(), Some(Reason::FLOW_CONTROL_ERROR));
+    assert_eq!(client.end(), Some(ErrorCode::FLOW_CONTROL_ERROR));
     // Between the extremes, up and down: the sum stays exact.
     let mut client = Client::new();
     let stream = client.begin(1, ENDS);

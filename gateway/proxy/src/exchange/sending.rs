@@ -61,8 +61,14 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         // A collected body is in the backlog's spool, even if it is empty.
         let spooled = parties.collected.is_some();
         let (backlog, data) = (&mut scratch.to_upstream, &scratch.inbox[..used]);
-        let sent =
-            parties.upstream.begin(backlog, out, &self.request, data, spooled, scratch.request.has_secrets);
+        let sent = parties.upstream.begin(
+            backlog,
+            out,
+            &self.request,
+            data,
+            spooled,
+            scratch.request.has_never_indexed,
+        );
         if out.capacity() > MOST_OUTPUT {
             // A policy has read a large body, which was sent with its head.
             *out = Vec::with_capacity(OUTPUT_BUFFER);

@@ -195,7 +195,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
             method: request.method,
             may_repeat: self.attempts.may_repeat(Again::Whole, request),
             head,
-            secrets: request.has_secrets,
+            secrets: request.has_never_indexed,
             data,
             body,
             began,

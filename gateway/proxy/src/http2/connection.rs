@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tollgate_http2::{Begun, Connection, Reason, Settings};
+use tollgate_http2::{ErrorCode, IncomingRequest, LocalSettings, ServerConnection};
 use tollgate_net::Deadline;
 
 use super::held;
@@ -48,7 +48,7 @@ pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
     let now = tollgate_net::now();
     link.open(now);
     deadline.set(now, worker.active.borrow().plan.settings.timeouts.header);
-    let connection = Connection::new(settings(&worker), &worker.http2_totals);
+    let connection = ServerConnection::new(settings(&worker), &worker.http2_totals);
     let shared = Shared::new(connection, link, tls, local_address);
     let mut serving = Serving {
         io,
@@ -68,18 +68,18 @@ pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
 }
 
 /// Returns the SETTINGS for a client.
-fn settings(worker: &Worker) -> Settings {
+fn settings(worker: &Worker) -> LocalSettings {
     let active = worker.active.borrow();
     let (limits, head) = (&active.plan.settings.limits, &active.plan.settings.head_limits);
     // The protocol counts 32 bytes for each field (RFC 9113, 6.5.2), and counts pseudo-fields. The limit
     // announced here is higher than the configured one, so that heads in between get a response with a
     // reason.
     let fields = head.head.saturating_add(head.fields.saturating_mul(32)).saturating_add(1024);
-    Settings {
-        streams: limits.http2_streams,
-        window: limits.http2_window,
+    LocalSettings {
+        max_concurrent_streams: limits.http2_streams,
+        stream_window: limits.http2_window,
         connection_window: limits.http2_window.saturating_mul(2).min(LARGEST_WINDOW),
-        fields: u32::try_from(fields).unwrap_or(u32::MAX),
+        max_head_bytes: u32::try_from(fields).unwrap_or(u32::MAX),
     }
 }
 
@@ -118,13 +118,13 @@ struct Serving {
 impl Serving {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.intake.turn();
-        self.connection().wait(cx);
+        self.connection().register_waker(cx);
         loop {
             // If the client does not read, its input is not read either until enough was written.
             let is_full = self.connection().is_full();
             let taken =
                 if self.phase == Phase::Ending || is_full { Poll::Ready(true) } else { self.take_in(cx) };
-            if self.phase == Phase::Greeting && self.connection().is_greeted() {
+            if self.phase == Phase::Greeting && self.connection().has_peer_settings() {
                 self.phase = Phase::Open;
             }
             if self.phase != Phase::Ending && self.is_to_end() {
@@ -140,14 +140,14 @@ impl Serving {
             if self.phase == Phase::Open && (is_too_old || self.is_to_leave()) {
                 self.age = None;
                 self.phase = Phase::Leaving;
-                self.connection().say_goodbye();
+                self.connection().start_graceful_shutdown();
                 let deadline = self.shared.worker().timers.deadline();
                 deadline.set(tollgate_net::now(), Some(FAREWELL));
                 self.goodbye = Some(deadline);
             }
             if self.goodbye.as_ref().is_some_and(|deadline| deadline.poll_passed(cx).is_ready()) {
                 self.goodbye = None;
-                self.connection().close_goodbye();
+                self.connection().finish_graceful_shutdown();
             }
             let is_over = match self.io.poll_write(&self.shared.connection, cx) {
                 Poll::Ready(Err(_)) => true,
@@ -168,10 +168,10 @@ impl Serving {
             // Writing may have made room for further input or requests.
             let connection = self.connection();
             let has_room = is_full && !connection.is_full();
-            let may_begin = connection.has_next() && self.shared.may_begin();
+            let may_begin = connection.has_request() && self.shared.may_begin();
             if self.phase != Phase::Ending
                 && !connection.is_full()
-                && (has_room || may_begin || connection.is_over())
+                && (has_room || may_begin || connection.is_finished())
             {
                 continue;
             }
@@ -183,7 +183,7 @@ impl Serving {
             match self.phase {
                 // A client that never sent SETTINGS gets no GOAWAY.
                 Phase::Greeting | Phase::Ending => return Poll::Ready(()),
-                Phase::Open | Phase::Leaving => self.connection().end(Reason::NO_ERROR),
+                Phase::Open | Phase::Leaving => self.connection().end(ErrorCode::NO_ERROR),
             }
         }
     }
@@ -197,7 +197,7 @@ impl Serving {
         age.set(now, Some(left));
     }
 
-    fn connection(&self) -> &Connection {
+    fn connection(&self) -> &ServerConnection {
         &self.shared.connection
     }
 
@@ -212,9 +212,9 @@ impl Serving {
     fn is_to_end(&self) -> bool {
         let connection = self.connection();
         if self.intake.is_exhausted() {
-            connection.end(Reason::ENHANCE_YOUR_CALM);
+            connection.end(ErrorCode::ENHANCE_YOUR_CALM);
         }
-        connection.ended().is_some() || connection.is_over()
+        connection.ended().is_some() || connection.is_finished()
     }
 
     /// Reads until nothing is left or the turn is over. Ready if the client has closed the connection.
@@ -232,7 +232,7 @@ impl Serving {
         // Counts streams that ended before they started: the client reset them, or the gateway did for a
         // frame that violates the protocol. The client expects no response to them; a client that keeps doing
         // this wants none.
-        let (stillborn, refused) = (self.connection().stillborn(), self.connection().refused());
+        let (stillborn, refused) = (self.connection().reset_before_start(), self.connection().refused());
         if stillborn + refused / REFUSED > STILLBORN + self.requests {
             self.intake.exhaust();
         }
@@ -244,18 +244,18 @@ impl Serving {
     /// left to do now, with whether the client is still there.
     fn take_in(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         // Input since the last turn, such as a reset, may decide that a waiting request does not start.
-        if self.connection().has_next() && self.poll_read(cx) == Poll::Ready(false) {
+        if self.connection().has_request() && self.poll_read(cx) == Poll::Ready(false) {
             return Poll::Ready(false);
         }
         loop {
-            if self.connection().has_next() && self.intake.has_begun_enough(cx) {
+            if self.connection().has_request() && self.intake.has_begun_enough(cx) {
                 self.refuse_what_is_too_much();
                 return Poll::Pending;
             }
             if self.shared.client() == Standing::Stranger && !self.has_looked {
                 // Requests of a stranger start only after more of its input was examined.
                 let has_gone = self.poll_come(cx).is_ready();
-                if has_gone || self.intake.is_exhausted() || !self.connection().has_next() {
+                if has_gone || self.intake.is_exhausted() || !self.connection().has_request() {
                     return Poll::Ready(!has_gone);
                 }
                 self.refuse_what_is_too_much();
@@ -271,13 +271,13 @@ impl Serving {
                 // The input just read may have changed that.
                 if has_gone || !self.shared.may_begin() && !held::is_too_much(self.connection()) {
                     self.refuse_what_is_too_much();
-                    if self.connection().has_next() {
+                    if self.connection().has_request() {
                         self.shared.wait();
                     }
                     return Poll::Ready(!has_gone);
                 }
             }
-            if let Some(begun) = self.connection().next() {
+            if let Some(begun) = self.connection().next_request() {
                 self.begin_or_refuse(begun);
                 continue;
             }
@@ -294,7 +294,7 @@ impl Serving {
     }
 
     /// Starts a request, or refuses it if too many wait already.
-    fn begin_or_refuse(&mut self, Begun { stream, fields }: Begun) {
+    fn begin_or_refuse(&mut self, IncomingRequest { stream, fields }: IncomingRequest) {
         if !self.shared.may_begin() {
             self.intake.refusal();
             return held::refuse(&stream);
@@ -345,7 +345,7 @@ impl Serving {
 impl Drop for Serving {
     /// Cuts the connection and arranges for open streams to learn that.
     fn drop(&mut self) {
-        self.shared.connection.cut();
+        self.shared.connection.abort();
         self.tell_of_end();
     }
 }

@@ -1,6 +1,6 @@
 //! Bounds the memory of request heads that wait until the connection may start them.
 
-use tollgate_http2::{Connection, Reason, Stream};
+use tollgate_http2::{ErrorCode, RequestStream, ServerConnection};
 
 use super::intake::Standing;
 
@@ -13,17 +13,17 @@ const FEW: usize = 16 * 1024;
 const CROWD: usize = 32 * 1024 * 1024;
 
 /// Returns whether a connection holds more than its limit.
-pub(super) fn is_too_much(connection: &Connection) -> bool {
-    connection.held() > HELD
+pub(super) fn is_too_much(connection: &ServerConnection) -> bool {
+    connection.queued_bytes() > HELD
 }
 
 /// While the waiting heads of all connections exceed `CROWD`, refuses waiting requests of an untrusted client
 /// until it holds no more than `FEW` bytes.
-pub(super) fn refuse_what_is_too_much(connection: &Connection, client: Standing) {
+pub(super) fn refuse_what_is_too_much(connection: &ServerConnection, client: Standing) {
     while client != Standing::Known
-        && connection.held_by_all() > CROWD
-        && connection.held() > FEW
-        && let Some(begun) = connection.next()
+        && connection.queued_bytes_of_all() > CROWD
+        && connection.queued_bytes() > FEW
+        && let Some(begun) = connection.next_request()
     {
         refuse(&begun.stream);
     }
@@ -31,6 +31,6 @@ pub(super) fn refuse_what_is_too_much(connection: &Connection, client: Standing)
 
 /// Refuses a request that was never processed: the client may send it again, here or elsewhere (RFC 9113,
 /// 8.7).
-pub(super) fn refuse(stream: &Stream) {
-    stream.reset(Reason::REFUSED_STREAM);
+pub(super) fn refuse(stream: &RequestStream) {
+    stream.reset(ErrorCode::REFUSED_STREAM);
 }

@@ -1,13 +1,13 @@
 //! The socket of an HTTP/2 client connection. Each byte that it reads passes the meter, then goes to
-//! [`Connection`] as far as the turn of the connection allows. The connection's task polls it; at the end it
-//! closes the socket in a way that does not lose the last responses.
+//! [`ServerConnection`] as far as the turn of the connection allows. The connection's task polls it; at the
+//! end it closes the socket in a way that does not lose the last responses.
 
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tollgate_http2::Connection;
+use tollgate_http2::ServerConnection;
 use tollgate_net::{Deadline, Stream};
 
 use super::intake::{BYTES, Intake};
@@ -74,13 +74,13 @@ impl Io {
     /// Gives received bytes to the connection, as far as its turn goes. Returns how many were processed.
     fn pass(&mut self, shared: &Shared, bytes: &[u8]) -> usize {
         let connection = &shared.connection;
-        let (unwanted, extra) = (connection.unwanted(), connection.extra_weight());
+        let (discarded, extra) = (connection.discarded_data_frames(), connection.extra_cost());
         let count = connection.receive(bytes, self.intake.left());
-        self.intake.read(count, connection.extra_weight() - extra);
+        self.intake.read(count, connection.extra_cost() - extra);
         // A DATA frame costs something only once it is known that no stream reads it. The budget of a
         // connection covers the frames that a client sends before it learns of an early response.
-        let unwanted = u32::try_from(connection.unwanted() - unwanted).unwrap_or(u32::MAX);
-        if self.meter.pay(unwanted, shared.pieces_sent(), &tollgate_net::now).is_none() {
+        let discarded = u32::try_from(connection.discarded_data_frames() - discarded).unwrap_or(u32::MAX);
+        if self.meter.pay(discarded, shared.pieces_sent(), &tollgate_net::now).is_none() {
             self.intake.exhaust();
         }
         count
@@ -130,7 +130,11 @@ impl Io {
     }
 
     /// Writes what the connection has queued.
-    pub fn poll_write(&mut self, connection: &Connection, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub fn poll_write(
+        &mut self,
+        connection: &ServerConnection,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
         connection.poll_write(|bytes| {
             let written = ready!(self.stream.poll_write(cx, bytes))?;
             self.meter.sent(written);

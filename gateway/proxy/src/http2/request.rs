@@ -10,7 +10,7 @@ use std::rc::Rc;
 use tollgate_http::h1::Length;
 use tollgate_http::h2::decode_request;
 use tollgate_http::{HeadError, HeadLimits, Method, RequestHead, Version, offence, websocket};
-use tollgate_http2::{Fields, Malformed};
+use tollgate_http2::{FieldSection, MalformedRequest};
 use tollgate_observe::Reason;
 
 use super::stream::Http2Stream;
@@ -25,7 +25,7 @@ use crate::scratch::{Loan, Scratch};
 use crate::worker::Worker;
 
 /// The input of a stream's task: the stream, and the fields of its head.
-pub(crate) type Begun = (Client<Http2Stream>, Fields);
+pub(crate) type Begun = (Client<Http2Stream>, FieldSection);
 
 /// The pool of futures that serve streams. An exchange needs kilobytes of state, which would be allocated and
 /// copied if each stream's task held its own. So the task borrows a future from the pool, as an HTTP/1
@@ -33,7 +33,7 @@ pub(crate) type Begun = (Client<Http2Stream>, Fields);
 pub(crate) type StreamRoutines = RoutinePool<Begun, (), dyn Future<Output = Infallible>>;
 
 /// Serves one request in its own task.
-pub(super) fn start(client: Client<Http2Stream>, head: Fields) {
+pub(super) fn start(client: Client<Http2Stream>, head: FieldSection) {
     let routines = client.worker().stream_routines.clone();
     tollgate_net::spawn(RoutinePool::run(routines, (client, head), |seat| Box::pin(streams(seat))));
 }
@@ -46,7 +46,7 @@ async fn streams(seat: Rc<Seat<Begun, ()>>) -> Infallible {
     }
 }
 
-async fn serve(mut client: Client<Http2Stream>, head: Fields) {
+async fn serve(mut client: Client<Http2Stream>, head: FieldSection) {
     let worker = client.worker().clone();
     let mut loan = Loan::new(&worker);
     let active = worker.active();
@@ -85,7 +85,7 @@ async fn serve(mut client: Client<Http2Stream>, head: Fields) {
 
 fn decode(
     request: &mut RequestHead,
-    head: &Fields,
+    head: &FieldSection,
     worker: &Worker,
     ended: bool,
     limits: &HeadLimits,
@@ -102,7 +102,7 @@ fn decode(
 
 fn decode_known(
     request: &mut RequestHead,
-    head: &Fields,
+    head: &FieldSection,
     worker: &Worker,
     ended: bool,
     limits: &HeadLimits,
@@ -110,8 +110,8 @@ fn decode_known(
     request.clear();
     request.version = Version::Http2;
     let (mut pseudo, fields) = head.request().map_err(|malformed| match malformed {
-        Malformed::Cut => HeadError::TooLarge,
-        Malformed::Pseudo => HeadError::StartLine,
+        MalformedRequest::Cut => HeadError::TooLarge,
+        MalformedRequest::Pseudo => HeadError::StartLine,
     })?;
     let key;
     if let Some(protocol) = &mut pseudo.protocol {
@@ -120,7 +120,7 @@ fn decode_known(
     }
     let decoded = decode_request(request, pseudo, || fields, ended, limits);
     // Set after the decoder has run, because that clears the head first.
-    request.has_secrets = head.has_secrets();
+    request.has_never_indexed = head.has_never_indexed();
     decoded
 }
 

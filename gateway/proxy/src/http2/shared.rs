@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tollgate_http2::Connection;
+use tollgate_http2::ServerConnection;
 use tollgate_net::Negotiated;
 use tollgate_plan::RouteStay;
 
@@ -28,7 +28,7 @@ const KNOWN: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Frames, HPACK and flow control.
-    pub connection: Connection,
+    pub connection: ServerConnection,
     /// The result of the TLS handshake; `None` for plain text.
     pub tls: Option<Negotiated>,
     /// The address that the client connected to.
@@ -56,7 +56,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub fn new(
-        connection: Connection,
+        connection: ServerConnection,
         link: Link,
         tls: Option<Negotiated>,
         local_address: Option<SocketAddr>,
@@ -161,7 +161,7 @@ impl Shared {
 
     /// Returns whether the connection may start one more stream.
     pub fn may_begin(&self) -> bool {
-        let earned = if self.connection.is_behind() { 0 } else { self.taken.get() / PIECES };
+        let earned = if self.connection.is_slow_reader() { 0 } else { self.taken.get() / PIECES };
         self.crowd().has_room() || self.streams.get() < SHARE + earned
     }
 

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use tollgate_http::h1::{BodyReader, Length};
 use tollgate_http::h2::{decode_trailers, fields};
 use tollgate_http::{HeadError, Name};
-use tollgate_http2::{Fields, Gone, Reason as Code, Stream};
+use tollgate_http2::{ErrorCode, FieldSection, RequestStream, StreamClosed};
 use tollgate_net::Negotiated;
 use tollgate_observe::Reason;
 use tollgate_plan::RouteStay;
@@ -34,7 +34,7 @@ const EARLY: usize = 64 * 1024;
 /// A stream of a client connection as the client's side of an exchange.
 #[derive(Debug)]
 pub(crate) struct Http2Stream {
-    stream: Stream,
+    stream: RequestStream,
     trailers: Vec<u8>,
     /// Whether the head of the response was sent.
     has_head: bool,
@@ -62,12 +62,12 @@ enum End {
 }
 
 /// Returns the error for a stream that no longer exists.
-fn gone(_: Gone) -> io::Error {
+fn gone(_: StreamClosed) -> io::Error {
     io::ErrorKind::BrokenPipe.into()
 }
 
 impl Http2Stream {
-    pub(super) fn new(stream: Stream, shared: Rc<Shared>) -> Self {
+    pub(super) fn new(stream: RequestStream, shared: Rc<Shared>) -> Self {
         shared.stream_began();
         Self {
             stream,
@@ -89,24 +89,24 @@ impl Http2Stream {
 
     /// Called when the head is decoded: announces the length of the body. Returns whether the stream still
     /// exists, since the client may have reset it already.
-    pub(super) fn begin(&self, fields: Fields, length: Length) -> bool {
-        self.stream.give_back(fields);
+    pub(super) fn begin(&self, fields: FieldSection, length: Length) -> bool {
+        self.stream.recycle_fields(fields);
         match length {
-            Length::Exactly(length) => self.stream.expect(length),
+            Length::Exactly(length) => self.stream.set_content_length(length),
             _ => true,
         }
     }
 
     /// Called when the head cannot be decoded: the exchange answers with an error. If the head violates the
     /// protocol, a reset follows that response.
-    pub(super) fn refuse(&mut self, fields: Fields) {
-        self.is_malformed = fields.break_the_protocol();
-        self.stream.give_back(fields);
+    pub(super) fn refuse(&mut self, fields: FieldSection) {
+        self.is_malformed = fields.violates_protocol();
+        self.stream.recycle_fields(fields);
     }
 
     /// Reads into `inbox` what has arrived of the body.
     pub(super) fn take_early(&mut self, inbox: &mut Vec<u8>) {
-        self.stream.take_early(inbox, EARLY);
+        self.stream.take_received(inbox, EARLY);
     }
 
     /// Ends the stream after the exchange. `whole`: no part of the response is left in the backlog. Dropping
@@ -118,11 +118,11 @@ impl Http2Stream {
                 // A stream that no longer exists needs no end.
                 let _ = self.finally(&trailers);
             }
-            _ => self.stream.reset(Code::INTERNAL_ERROR),
+            _ => self.stream.reset(ErrorCode::INTERNAL_ERROR),
         }
         if self.is_malformed {
             // RFC 9113, 8.1.1 allows a response before the reset.
-            self.stream.reset(Code::PROTOCOL_ERROR);
+            self.stream.reset(ErrorCode::PROTOCOL_ERROR);
         }
     }
 
@@ -192,7 +192,7 @@ impl Sink for Http2Stream {
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        ready!(self.stream.poll_room(cx)).map_err(gone)?;
+        ready!(self.stream.poll_capacity(cx)).map_err(gone)?;
         Poll::Ready(self.data(&[IoSlice::new(bytes)], false))
     }
 }
@@ -208,7 +208,7 @@ impl Duplex for Http2Stream {
                 true => Err(HeadError::TooLarge),
                 false => decode_trailers(trailers.iter(), &limits),
             };
-            self.stream.give_back(trailers);
+            self.stream.recycle_fields(trailers);
             self.trailers = decoded.map_err(|error| match error {
                 HeadError::TooLarge => Unfit(Reason::TrailersTooLarge).into(),
                 _ => io::Error::from(io::ErrorKind::InvalidData),
@@ -259,16 +259,16 @@ impl ClientStream for Http2Stream {
             return Poll::Ready(self.room);
         }
         // If the stream no longer exists, the next write reports that.
-        let gate = ready!(self.stream.poll_room(cx)).unwrap_or(ROOM.0);
+        let gate = ready!(self.stream.poll_capacity(cx)).unwrap_or(ROOM.0);
         Poll::Ready(self.room.min(gate.max(ROOM.0)))
     }
 
     fn may_send(&self) -> bool {
-        self.stream.may_come()
+        self.stream.can_receive()
     }
 
     fn read_ahead(&self) -> usize {
-        if self.stream.is_shut() { ROOM.0 } else { 0 }
+        if self.stream.is_send_blocked() { ROOM.0 } else { 0 }
     }
 
     fn interim(&mut self, _: &mut Backlog, head: &[u8]) -> io::Result<()> {

@@ -157,7 +157,7 @@ impl Turns {
         while left > 0
             && let Some(next) = ended.front()
         {
-            let told = next.upgrade().map_or(0, |connection| connection.connection.tell_of_end(left));
+            let told = next.upgrade().map_or(0, |connection| connection.connection.wake_ended_streams(left));
             if told < left {
                 ended.pop_front();
             }

@@ -2,10 +2,10 @@
 
 /// An error code that RST_STREAM or GOAWAY carries (RFC 9113, 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reason(pub u32);
+pub struct ErrorCode(pub u32);
 
 #[allow(missing_docs)]
-impl Reason {
+impl ErrorCode {
     pub const NO_ERROR: Self = Self(0);
     pub const PROTOCOL_ERROR: Self = Self(1);
     pub const INTERNAL_ERROR: Self = Self(2);

@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use tollgate_http::Name;
-use tollgate_http::h1::{BodyError, BodyReader, ChunkHeader, LAST_CHUNK, Length};
+use tollgate_http::h1::{BodyError, BodyReader, ChunkHeader, LAST_CHUNK, BodyLength};
 
 /// The result of a whole body: its data, its trailers, and how many input bytes it used.
 type Body = (Vec<u8>, Vec<u8>, usize);
@@ -14,9 +14,9 @@ fuzz_target!(|input: &[u8]| {
     // The position of the cut, then the body.
     let [high, low, bytes @ ..] = input else { return };
     let cut = usize::from(u16::from_be_bytes([*high, *low])) % (bytes.len() + 1);
-    let lenient = read_by(BodyReader::of_response, bytes, &[]);
-    assert_eq!(lenient, read_by(BodyReader::of_response, bytes, &[cut]), "cut at {cut}");
-    assert_eq!(lenient, read_by(BodyReader::of_response, bytes, &vec![1; bytes.len()]), "byte by byte");
+    let lenient = read_by(BodyReader::for_response, bytes, &[]);
+    assert_eq!(lenient, read_by(BodyReader::for_response, bytes, &[cut]), "cut at {cut}");
+    assert_eq!(lenient, read_by(BodyReader::for_response, bytes, &vec![1; bytes.len()]), "byte by byte");
     let whole = read(bytes, &[]);
     assert_eq!(whole, read(bytes, &[cut]), "cut at {cut}");
     assert_eq!(whole, read(bytes, &vec![1; bytes.len()]), "byte by byte");
@@ -53,11 +53,11 @@ fn read(bytes: &[u8], reads: &[usize]) -> Option<Result<Body, BodyError>> {
 }
 
 fn read_by(
-    reader: impl Fn(Length) -> BodyReader,
+    reader: impl Fn(BodyLength) -> BodyReader,
     bytes: &[u8],
     reads: &[usize],
 ) -> Option<Result<Body, BodyError>> {
-    let mut reader = reader(Length::Chunked);
+    let mut reader = reader(BodyLength::Chunked);
     let (mut data, mut at) = (Vec::new(), 0);
     for size in reads.iter().copied().chain([bytes.len()]) {
         let mut piece = bytes[at..bytes.len().min(at + size)].to_vec();

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use tollgate_http::HeadLimits;
-use tollgate_http::grpc::{Code, Kind, web};
+use tollgate_http::grpc::{GrpcStatus, GrpcKind, web};
 use tollgate_http::h2::decode_trailers;
 
 const LIMITS: HeadLimits = HeadLimits { line: 0, head: 8192, fields: 100 };
@@ -33,9 +33,9 @@ fuzz_target!(|input: &[u8]| {
         let count = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'\n').count();
         assert_eq!(count(body), count(&lines));
         assert!(body.is_empty() || body.ends_with(b"\r\n"));
-        let _ = Code::of_lines(&lines);
+        let _ = GrpcStatus::of_lines(&lines);
     }
-    let _ = Kind::of(bytes).map(|kind| kind.translated(bytes));
+    let _ = GrpcKind::of(bytes).map(|kind| kind.translated(bytes));
 });
 
 fn pair(line: &[u8]) -> (&[u8], &[u8]) {
@@ -46,7 +46,7 @@ fn pair(line: &[u8]) -> (&[u8], &[u8]) {
 }
 
 fn decode(pieces: &[&[u8]]) -> Option<Vec<u8>> {
-    let (mut decoder, mut out) = (web::Decoder::default(), Vec::new());
+    let (mut decoder, mut out) = (web::Base64Decoder::default(), Vec::new());
     for piece in pieces {
         decoder.decode(piece, &mut out).ok()?;
     }

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate_http::h1::{Length, Progress, ResponseParser};
+use tollgate_http::h1::{BodyLength, Progress, ResponseParser};
 use tollgate_http::h2::{decode_response, decode_switched, decode_trailers};
 use tollgate_http::{HeadLimits, Method, ResponseHead};
 
@@ -82,7 +82,7 @@ fn as_http_1(response: &ResponseHead, asked: Method) {
             assert_eq!(end, text.len(), "it ends elsewhere");
             assert_eq!(again.head.fields().len(), response.head.fields().len());
             match (response.length, again.length) {
-                (Length::Exactly(one), Length::Exactly(other)) => assert_eq!(one, other),
+                (BodyLength::Exactly(one), BodyLength::Exactly(other)) => assert_eq!(one, other),
                 (one, other) => assert_eq!(one, other, "another end of the body"),
             }
         }

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate_http::h2::Sieve;
+use tollgate_http::h2::ResponseInspector;
 
 fuzz_target!(|input: &[u8]| {
     // The position of the cut, then the frames.
@@ -17,9 +17,9 @@ fuzz_target!(|input: &[u8]| {
 
 /// Returns which of the first 64 streams are malformed, reading `step` bytes at a time.
 fn found(bytes: &[u8], step: usize) -> Vec<u32> {
-    let mut sieve = Sieve::default();
+    let mut inspector = ResponseInspector::default();
     for piece in bytes.to_vec().chunks_mut(step) {
-        sieve.pass(piece);
+        inspector.inspect(piece);
     }
-    (0..64).filter(|stream| sieve.is_malformed(*stream)).collect()
+    (0..64).filter(|stream| inspector.is_malformed(*stream)).collect()
 }

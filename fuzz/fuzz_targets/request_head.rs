@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate_http::h1::{Length, Progress, RequestParser};
+use tollgate_http::h1::{BodyLength, Progress, RequestParser};
 use tollgate_http::{HeadError, HeadLimits, Name, RequestHead, Version};
 
 const LIMITS: HeadLimits = HeadLimits { line: 200, head: 1000, fields: 20 };
@@ -55,22 +55,22 @@ fn check(head: &RequestHead, received: &[u8]) {
         assert_eq!(head.slice(field.name), &line[..colon]);
         assert_eq!(head.slice(field.value), line[colon + 1..].trim_ascii());
         assert_eq!(field.id, Name::of(&line[..colon]));
-        assert!(!field.nominated || field.id.is_free(), "a peer took away what is the gateway's");
+        assert!(!field.nominated || field.id.can_be_nominated(), "a peer took away what is the gateway's");
     }
 
     // There is exactly one way to find the end of the body.
     let count = |name| head.head.all(name).count();
     match head.length {
-        Length::None => assert_eq!(count(Name::ContentLength) + count(Name::TransferEncoding), 0),
-        Length::Exactly(length) => {
+        BodyLength::None => assert_eq!(count(Name::ContentLength) + count(Name::TransferEncoding), 0),
+        BodyLength::Exactly(length) => {
             assert_eq!((count(Name::ContentLength), count(Name::TransferEncoding)), (1, 0));
             assert_eq!(head.head.get(Name::ContentLength), Some(length.to_string().as_bytes()));
         }
-        Length::Chunked => {
+        BodyLength::Chunked => {
             assert_eq!((count(Name::ContentLength), count(Name::TransferEncoding)), (0, 1));
             assert_eq!(head.version, Version::Http11);
         }
-        Length::UntilClose => panic!("a request cannot end with the connection"),
+        BodyLength::UntilClose => panic!("a request cannot end with the connection"),
     }
     assert!(count(Name::Host) <= 1);
     let target = head.slice(head.target);

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate_http::h1::{Length, Progress, ResponseParser};
+use tollgate_http::h1::{BodyLength, Progress, ResponseParser};
 use tollgate_http::{HeadError, HeadLimits, Method, Name, ResponseHead};
 
 const LIMITS: HeadLimits = HeadLimits { line: 200, head: 1000, fields: 20 };
@@ -63,11 +63,11 @@ fn check(asked: Method, head: &ResponseHead, received: &[u8]) {
     let (lengths, codings) = (count(Name::ContentLength), count(Name::TransferEncoding));
     assert!(lengths + codings <= 1, "two ways to find the end");
     match head.length {
-        Length::None => assert!(asked == Method::Head || matches!(head.status, ..200 | 204 | 304)),
-        Length::Exactly(length) => {
+        BodyLength::None => assert!(asked == Method::Head || matches!(head.status, ..200 | 204 | 304)),
+        BodyLength::Exactly(length) => {
             assert_eq!(head.head.get(Name::ContentLength), Some(length.to_string().as_bytes()));
         }
-        Length::Chunked => assert_eq!(codings, 1),
-        Length::UntilClose => assert!(lengths + codings == 0 && !head.keep_alive),
+        BodyLength::Chunked => assert_eq!(codings, 1),
+        BodyLength::UntilClose => assert!(lengths + codings == 0 && !head.keep_alive),
     }
 }

@@ -12,7 +12,7 @@
 
 use std::hint::black_box;
 
-use tollgate_http::h1::{BodyReader, Length, Progress, RequestParser, ResponseParser};
+use tollgate_http::h1::{BodyLength, BodyReader, Progress, RequestParser, ResponseParser};
 use tollgate_http::{HeadLimits, Method, RequestHead, ResponseHead};
 
 const LIMITS: HeadLimits = HeadLimits { line: 8 * 1024, head: 32 * 1024, fields: 100 };
@@ -90,7 +90,7 @@ fn main() {
             }
             "chunked" => {
                 input.copy_from_slice(&body);
-                let mut reader = BodyReader::new(Length::Chunked);
+                let mut reader = BodyReader::new(BodyLength::Chunked);
                 let step = reader.read(black_box(&mut input));
                 assert!(step.is_ok() && reader.is_done());
             }

@@ -31,7 +31,7 @@ impl RequestHead {
         if let Some(at) = self.head.position(name) {
             let field = self.head.fields.remove(at);
             self.replace(Range { start: field.name.start, end: field.line_end }, b"");
-            self.head.index_anew();
+            self.head.rebuild_index();
         }
     }
 
@@ -48,7 +48,7 @@ impl RequestHead {
         while let Some(at) = self.head.fields.iter().position(|field| gone(self.head.slice(field.name))) {
             let field = self.head.fields.remove(at);
             self.replace(Range { start: field.name.start, end: field.line_end }, b"");
-            self.head.index_anew();
+            self.head.rebuild_index();
         }
     }
 
@@ -78,7 +78,7 @@ impl RequestHead {
         let length = head.bytes.len();
         head.bytes.copy_within(end as usize..length, (end - gone) as usize);
         head.bytes.truncate(length - gone as usize);
-        head.index_anew();
+        head.rebuild_index();
         (self.authority, self.host) = (parts[0], parts[1]);
         self.upgrade = self.upgrade.map(|_| parts[2]);
     }

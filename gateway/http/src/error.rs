@@ -42,10 +42,10 @@ pub struct HeadLimits {
 
 impl HeadLimits {
     /// Ranges into a head are 32 bits wide.
-    const MOST: usize = 1 << 30;
+    const HEAD_MAX_BYTES: usize = 1 << 30;
 
     fn head(&self) -> usize {
-        self.head.min(Self::MOST)
+        self.head.min(Self::HEAD_MAX_BYTES)
     }
 
     /// The part of `bytes` that may belong to the head.
@@ -60,7 +60,7 @@ impl HeadLimits {
 
     /// The limits of a trailer section: bytes with line ends, and fields.
     #[inline]
-    pub(crate) fn of_trailers(&self) -> (u32, u32) {
+    pub(crate) fn trailer_limits(&self) -> (u32, u32) {
         (self.head() as u32, u32::try_from(self.fields).unwrap_or(u32::MAX))
     }
 

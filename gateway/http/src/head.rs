@@ -5,8 +5,8 @@
 //! allocations. Invariant: every [`Range`] lies within the buffer, and the sets of known names match the
 //! table of fields.
 
-use crate::h1::plain_length;
-use crate::{Name, Names};
+use crate::h1::without_leading_zeros;
+use crate::{Name, NameSet};
 
 /// A range of a head's buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,8 +64,8 @@ pub struct Head {
     pub(crate) fields_start: u32,
     /// Bit sets of the names that occur, and that occur more than once. Most look-ups are for fields that a
     /// head lacks, and these sets answer them without a search.
-    known: u64,
-    repeated: u64,
+    known_names: u64,
+    repeated_names: u64,
 }
 
 impl Head {
@@ -91,20 +91,20 @@ impl Head {
     /// names: with any of these.
     #[must_use]
     pub const fn has(&self, name: Name) -> bool {
-        self.known & name.bit() != 0
+        self.known_names & name.bit() != 0
     }
 
     /// Whether there is a field with any of these names.
     #[must_use]
-    pub const fn has_any(&self, names: Names) -> bool {
-        self.known & names.0 != 0
+    pub const fn has_any(&self, names: NameSet) -> bool {
+        self.known_names & names.0 != 0
     }
 
-    /// Whether there are several field lines with this name. For [`Name::Other`] and [`Name::Alias`]: with
-    /// any such names.
+    /// Whether there are several field lines with this name. For [`Name::Other`] and
+    /// [`Name::AmbiguousSpelling`]: with any such names.
     #[must_use]
     pub const fn is_repeated(&self, name: Name) -> bool {
-        self.repeated & name.bit() != 0
+        self.repeated_names & name.bit() != 0
     }
 
     /// The value of the first field with a known name.
@@ -125,7 +125,7 @@ impl Head {
     #[must_use]
     pub fn get_by_text(&self, name: &[u8]) -> Option<&[u8]> {
         match Name::of(name) {
-            several if several.is_several() => {
+            several if several.is_group() => {
                 let named = |field: &&Field| self.slice(field.name).eq_ignore_ascii_case(name);
                 self.fields.iter().find(named).map(|field| self.slice(field.value))
             }
@@ -158,16 +158,16 @@ impl Head {
     }
 
     /// Recomputes the sets of names after a field was removed.
-    pub(crate) fn index_anew(&mut self) {
-        (self.known, self.repeated) = (0, 0);
+    pub(crate) fn rebuild_index(&mut self) {
+        (self.known_names, self.repeated_names) = (0, 0);
         for at in 0..self.fields.len() {
-            self.note(self.fields[at].id);
+            self.index_name(self.fields[at].id);
         }
     }
 
-    fn note(&mut self, id: Name) {
-        self.repeated |= self.known & id.bit();
-        self.known |= id.bit();
+    fn index_name(&mut self, id: Name) {
+        self.repeated_names |= self.known_names & id.bit();
+        self.known_names |= id.bit();
     }
 
     /// The values of all fields with a known name.
@@ -186,12 +186,12 @@ impl Head {
         self.bytes.clear();
         self.fields.clear();
         self.fields_start = 0;
-        self.known = 0;
-        self.repeated = 0;
+        self.known_names = 0;
+        self.repeated_names = 0;
     }
 
     /// Moves the ranges of all fields by `by` bytes, after an insertion before them.
-    pub(crate) fn move_fields(&mut self, by: u32) {
+    pub(crate) fn shift_fields(&mut self, by: u32) {
         self.fields_start += by;
         for field in &mut self.fields {
             for at in [
@@ -208,14 +208,14 @@ impl Head {
 
     /// Rewrites every field line as the name, a colon, a blank and the value. Folds become blanks, and a
     /// `Content-Length` loses its leading zeros.
-    pub(crate) fn tidy(&mut self) {
+    pub(crate) fn normalize(&mut self) {
         let mut bytes = self.bytes[..self.fields_start as usize].to_vec();
         for field in &mut self.fields {
             let mut value = field.value.of(&self.bytes).to_vec();
             value.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
             let mut value = value.trim_ascii();
             if field.id == Name::ContentLength {
-                value = plain_length(value);
+                value = without_leading_zeros(value);
             }
             let start = bytes.len();
             bytes.extend_from_slice(field.name.of(&self.bytes));
@@ -232,19 +232,19 @@ impl Head {
     }
 
     pub(crate) fn push(&mut self, field: Field) {
-        self.note(field.id);
+        self.index_name(field.id);
         self.fields.push(field);
     }
 
     /// Copies the received bytes before `end` that the head does not have yet.
     #[inline]
-    pub(crate) fn take(&mut self, received: &[u8], end: usize) {
+    pub(crate) fn append_received(&mut self, received: &[u8], end: usize) {
         self.bytes.extend_from_slice(&received[self.bytes.len()..end]);
     }
 
-    /// As [`take`](Self::take), for an incomplete head that may wait for its remainder: memory grows in small
-    /// steps.
-    pub(crate) fn take_part(&mut self, received: &[u8], end: usize) {
+    /// As [`append_received`](Self::append_received), for an incomplete head that may wait for its remainder:
+    /// memory grows in small steps.
+    pub(crate) fn append_partial(&mut self, received: &[u8], end: usize) {
         let new = &received[self.bytes.len()..end];
         extend_tightly(&mut self.bytes, new);
     }

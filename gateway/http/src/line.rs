@@ -1,8 +1,8 @@
 //! Fields as lines: prepared lines that are written many times, and search for lines in heads.
 //!
-//! The header policies prepare a [`FieldLine`] for each field that they set, and [`LineNames`] for the fields
-//! that they remove. [`LineNames`] work on heads that are already written as text, so a response is edited
-//! without being parsed again.
+//! The header policies prepare a [`FieldLine`] for each field that they set, and a [`FieldFinder`] for the
+//! fields that they remove. A [`FieldFinder`] works on heads that are already written as text, so a response
+//! is edited without being parsed again.
 
 use std::ops::Range;
 
@@ -21,9 +21,9 @@ pub fn is_field(name: &[u8], value: &[u8]) -> bool {
 /// Finds the first line from `start` on that is a field with this name, in any case. Returns its range, line
 /// end included. `head` is a start line and field lines, each with its line end.
 #[must_use]
-pub fn line_of(head: &[u8], name: &[u8], start: usize) -> Option<Range<usize>> {
+pub fn find_field_line(head: &[u8], name: &[u8], start: usize) -> Option<Range<usize>> {
     let line = find_line(head, start, |line| is_named(head, line, name))?;
-    whole(head, line, name)
+    line_range(head, line, name)
 }
 
 /// Whether the line at `line` is a field with this name.
@@ -35,25 +35,25 @@ fn is_named(head: &[u8], line: usize, name: &[u8]) -> bool {
 }
 
 /// The range of a line with this name, line end included.
-fn whole(head: &[u8], line: usize, name: &[u8]) -> Option<Range<usize>> {
+fn line_range(head: &[u8], line: usize, name: &[u8]) -> Option<Range<usize>> {
     let colon = line + name.len();
     Some(line..colon + memchr(b'\n', head.get(colon..)?)? + 1)
 }
 
 /// A set of field names to search for together. One look at a line's first letter rules out most lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LineNames {
+pub struct FieldFinder {
     names: Box<[Box<[u8]>]>,
     /// One bit for each of their first letters.
     letters: u32,
 }
 
-impl LineNames {
+impl FieldFinder {
     /// Creates a set; empty names are left out.
     pub fn new<'n>(names: impl IntoIterator<Item = &'n [u8]>) -> Self {
         let names: Box<[Box<[u8]>]> =
             names.into_iter().filter(|name| !name.is_empty()).map(Into::into).collect();
-        let letters = names.iter().fold(0, |letters, name| letters | letter(name[0]));
+        let letters = names.iter().fold(0, |letters, name| letters | letter_bit(name[0]));
         Self { names, letters }
     }
 
@@ -64,28 +64,28 @@ impl LineNames {
     }
 
     /// Finds the first line from `start` on that is a field with one of these names. Returns the index of the
-    /// name, and the line's range, line end included. `head` is as for [`line_of`].
+    /// name, and the line's range, line end included. `head` is as for [`find_field_line`].
     #[must_use]
-    pub fn line(&self, head: &[u8], start: usize) -> Option<(usize, Range<usize>)> {
+    pub fn find(&self, head: &[u8], start: usize) -> Option<(usize, Range<usize>)> {
         let letters = self.letters;
         let line = find_line(head, start, |line| {
-            head.get(line).is_some_and(|first| letters & letter(*first) != 0)
-                && self.which(head, line).is_some()
+            head.get(line).is_some_and(|first| letters & letter_bit(*first) != 0)
+                && self.index_of(head, line).is_some()
         })?;
-        let which = self.which(head, line)?;
-        Some((which, whole(head, line, &self.names[which])?))
+        let index = self.index_of(head, line)?;
+        Some((index, line_range(head, line, &self.names[index])?))
     }
 
     /// The index of the name of the line at `line`, if it is in the set. Not inlined: few lines get this far,
     /// and inlined it would compete with the search for registers.
     #[inline(never)]
-    fn which(&self, head: &[u8], line: usize) -> Option<usize> {
+    fn index_of(&self, head: &[u8], line: usize) -> Option<usize> {
         self.names.iter().position(|name| is_named(head, line, name))
     }
 }
 
 /// The bit of a letter, in either case. Other bytes, which are rare, share these bits.
-fn letter(byte: u8) -> u32 {
+fn letter_bit(byte: u8) -> u32 {
     1 << (byte & 0x1f)
 }
 
@@ -134,7 +134,7 @@ mod tests {
         let head = b"HTTP/1.1 200 OK\r\nA: 1\r\nAccept:2\r\nb: A: 3\r\na : 4\r\na: 5\r\n\r\nA: 6\r";
         let all = |name: &[u8]| {
             let (mut start, mut found) = (0, Vec::new());
-            while let Some(line) = line_of(head, name, start) {
+            while let Some(line) = find_field_line(head, name, start) {
                 start = line.end;
                 found.push(String::from_utf8_lossy(&head[line]).into_owned());
             }
@@ -146,15 +146,15 @@ mod tests {
         for none in [&b"HTTP/1.1 200 OK"[..], b"acc", b"accept:2", b"", b"c"] {
             assert_eq!(all(none), [""; 0], "{none:?}");
         }
-        let names = LineNames::new([&b"B"[..], b"ACCEPT", b"", b"_x", b"a"]);
+        let names = FieldFinder::new([&b"B"[..], b"ACCEPT", b"", b"_x", b"a"]);
         let (mut start, mut found) = (0, Vec::new());
-        while let Some((which, line)) = names.line(head, start) {
+        while let Some((index, line)) = names.find(head, start) {
             start = line.end;
-            found.push((which, String::from_utf8_lossy(&head[line]).into_owned()));
+            found.push((index, String::from_utf8_lossy(&head[line]).into_owned()));
         }
         let expected = [(3, "A: 1\r\n"), (1, "Accept:2\r\n"), (0, "b: A: 3\r\n"), (3, "a: 5\r\n")];
-        assert_eq!(found, expected.map(|(which, line)| (which, line.to_owned())));
-        assert!(LineNames::new([&b""[..]]).line(head, 0).is_none());
+        assert_eq!(found, expected.map(|(index, line)| (index, line.to_owned())));
+        assert!(FieldFinder::new([&b""[..]]).find(head, 0).is_none());
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! The parsers call [`Name::of`] once for each field and store the result in [`Field::id`](crate::Field::id),
 //! so later code compares numbers instead of text. A look-up selects candidates by length and first letter,
 //! and compares them as three 64-bit words. Invariant: a known name in any case maps to its variant. A
-//! spelling with other punctuation for `-` maps to [`Name::Alias`], because some origins cannot tell it from
-//! the known name.
+//! spelling with other punctuation for `-` maps to [`Name::AmbiguousSpelling`], because some origins cannot
+//! tell it from the known name.
 
 macro_rules! names {
     ($($variant:ident = $text:literal,)+) => {
@@ -16,11 +16,11 @@ macro_rules! names {
             Other,
             /// A known name with `_` or other punctuation in place of `-`. Origins that map both to one
             /// variable (CGI, WSGI, Rack) would mistake it for the real name, so it is never forwarded.
-            Alias,
+            AmbiguousSpelling,
             /// A name that begins with `X-Forwarded-` and has no variant of its own: `X-Forwarded-Prefix`,
             /// `-Ssl`, `-Server`.
             XForwardedOther,
-            /// Another name that services trust a proxy to set: see the table `CLAIMS`.
+            /// Another name that services trust a proxy to set: see the table `PROXY_CLAIMS`.
             ProxyClaim,
             $($variant,)+
         }
@@ -30,7 +30,7 @@ macro_rules! names {
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
-                    Self::Other | Self::Alias | Self::XForwardedOther | Self::ProxyClaim => "",
+                    Self::Other | Self::AmbiguousSpelling | Self::XForwardedOther | Self::ProxyClaim => "",
                     $(Self::$variant => $text,)+
                 }
             }
@@ -80,11 +80,11 @@ names! {
 }
 
 /// Names that services trust a proxy to set, about the client or the path of the request. Names with a
-/// variant of their own and the names of a [`family`] are not listed here. The sources are the manuals of
-/// nginx, HAProxy, Envoy, Traefik, IIS and its ARR, of Cloudflare, Fastly, Fly, Azure, AWS and Google Cloud,
-/// Alibaba and Tencent Cloud, Imperva, Sucuri and Vercel, and of Rails, Django, Symfony, Spring, Zend,
-/// ASP.NET, gunicorn and WebLogic. `docs/forwarded.md` lists them.
-const CLAIMS: [&str; 68] = [
+/// variant of their own and the names of a [family](family_of) are not listed here. The sources are the
+/// manuals of nginx, HAProxy, Envoy, Traefik, IIS and its ARR, of Cloudflare, Fastly, Fly, Azure, AWS and
+/// Google Cloud, Alibaba and Tencent Cloud, Imperva, Sucuri and Vercel, and of Rails, Django, Symfony,
+/// Spring, Zend, ASP.NET, gunicorn and WebLogic. `docs/forwarded.md` lists them.
+const PROXY_CLAIMS: [&str; 68] = [
     // The client's address.
     "forwarded-for",
     "client-ip",
@@ -162,21 +162,25 @@ const CLAIMS: [&str; 68] = [
 ];
 
 /// Number of names in the tables. The claims come first, so that known names precede them in a chain.
-const ENTRIES: usize = CLAIMS.len() + Name::known().len();
-/// Ends a chain of candidates if the name may belong to a [`family`].
+const ENTRY_COUNT: usize = PROXY_CLAIMS.len() + Name::known().len();
+/// Ends a chain of candidates if the name may belong to a [family](family_of).
 const FAMILY: u8 = u8::MAX;
-const _: () = assert!(ENTRIES < FAMILY as usize);
+const _: () = assert!(ENTRY_COUNT < FAMILY as usize);
 // A head keeps the set of its names as bits of a word.
 const _: () = assert!(Name::known().len() + 4 <= 64);
 
 const fn entry(at: usize) -> (Name, &'static str) {
-    if at < CLAIMS.len() { (Name::ProxyClaim, CLAIMS[at]) } else { Name::known()[at - CLAIMS.len()] }
+    if at < PROXY_CLAIMS.len() {
+        (Name::ProxyClaim, PROXY_CLAIMS[at])
+    } else {
+        Name::known()[at - PROXY_CLAIMS.len()]
+    }
 }
 
-const ALL: [(Name, &str); ENTRIES] = {
-    let mut all = [(Name::Other, ""); ENTRIES];
+const ALL: [(Name, &str); ENTRY_COUNT] = {
+    let mut all = [(Name::Other, ""); ENTRY_COUNT];
     let mut at = 0;
-    while at < ENTRIES {
+    while at < ENTRY_COUNT {
         all[at] = entry(at);
         at += 1;
     }
@@ -185,14 +189,14 @@ const ALL: [(Name, &str); ENTRIES] = {
 
 /// The end of a chain of candidates. Names of most families begin with `x-` and have seven bytes or more;
 /// one begins with `cloudfront-`.
-const fn last(length: usize, letter: usize) -> u8 {
+const fn chain_end(length: usize, letter: usize) -> u8 {
     let (x, c) = ((b'x' & 31) as usize, (b'c' & 31) as usize);
     if letter == x && length >= 7 || letter == c && length > 11 { FAMILY } else { 0 }
 }
 
 /// Finds the family of a name by its prefix. Not inlined, because few names get here.
 #[inline(never)]
-fn family(bytes: &[u8]) -> Name {
+fn family_of(bytes: &[u8]) -> Name {
     const CLAIM: Name = Name::ProxyClaim;
     let families: &[(&str, Name)] = match bytes.get(2).map(u8::to_ascii_lowercase) {
         Some(b'f') => &[("x-forwarded-", Name::XForwardedOther), ("x-forwarded", Name::XForwardedOther)],
@@ -215,8 +219,8 @@ fn family(bytes: &[u8]) -> Name {
         if begin.eq_ignore_ascii_case(prefix.as_bytes()) {
             return *name;
         }
-        if is_alias(begin, prefix.as_bytes()) {
-            return Name::Alias;
+        if is_ambiguous_spelling(begin, prefix.as_bytes()) {
+            return Name::AmbiguousSpelling;
         }
     }
     Name::Other
@@ -224,26 +228,26 @@ fn family(bytes: &[u8]) -> Name {
 
 /// The first candidate by length and first letter, counted from 1. These two tell most names apart, so a
 /// look-up usually compares once.
-const INDEX: [[u8; 32]; MAX_LENGTH + 1] = index();
+const INDEX: [[u8; 32]; NAME_MAX_BYTES + 1] = index();
 /// The next candidate with the same length and first letter; 0 or [`FAMILY`] ends the chain.
-const CHAIN: [u8; ENTRIES + 1] = chain();
+const CHAIN: [u8; ENTRY_COUNT + 1] = chain();
 /// The names as words.
-const WORDS: [Words; ENTRIES] = per_name(false);
+const WORDS: [Words; ENTRY_COUNT] = per_name(false);
 /// For each name, the bit in which its letters differ between lower and upper case.
-const CASE: [Words; ENTRIES] = per_name(true);
+const CASE: [Words; ENTRY_COUNT] = per_name(true);
 /// Bytes in [`Words`]. No known name is longer.
-const MAX_LENGTH: usize = 24;
+const NAME_MAX_BYTES: usize = 24;
 
 /// Masks that select the first bytes, by their number.
-const MASKS: [Words; MAX_LENGTH + 1] = masks();
+const MASKS: [Words; NAME_MAX_BYTES + 1] = masks();
 
 /// A name as words, padded with zeros.
 type Words = [u64; 3];
 
-const fn masks() -> [Words; MAX_LENGTH + 1] {
-    let mut table = [[0; 3]; MAX_LENGTH + 1];
+const fn masks() -> [Words; NAME_MAX_BYTES + 1] {
+    let mut table = [[0; 3]; NAME_MAX_BYTES + 1];
     let mut length = 1;
-    while length <= MAX_LENGTH {
+    while length <= NAME_MAX_BYTES {
         table[length] = table[length - 1];
         let last = length - 1;
         table[length][last / 8] |= 0xff << (last % 8 * 8);
@@ -256,10 +260,10 @@ const fn slot(text: &str) -> (usize, usize) {
     (text.len(), (text.as_bytes()[0] & 31) as usize)
 }
 
-const fn index() -> [[u8; 32]; MAX_LENGTH + 1] {
+const fn index() -> [[u8; 32]; NAME_MAX_BYTES + 1] {
     let mut table = ends();
     let mut at = 0;
-    while at < ENTRIES {
+    while at < ENTRY_COUNT {
         let (length, letter) = slot(ALL[at].1);
         table[length][letter] = at as u8 + 1;
         at += 1;
@@ -267,13 +271,13 @@ const fn index() -> [[u8; 32]; MAX_LENGTH + 1] {
     table
 }
 
-const fn ends() -> [[u8; 32]; MAX_LENGTH + 1] {
-    let mut table = [[0; 32]; MAX_LENGTH + 1];
+const fn ends() -> [[u8; 32]; NAME_MAX_BYTES + 1] {
+    let mut table = [[0; 32]; NAME_MAX_BYTES + 1];
     let mut length = 0;
-    while length <= MAX_LENGTH {
+    while length <= NAME_MAX_BYTES {
         let mut letter = 0;
         while letter < 32 {
-            table[length][letter] = last(length, letter);
+            table[length][letter] = chain_end(length, letter);
             letter += 1;
         }
         length += 1;
@@ -281,11 +285,11 @@ const fn ends() -> [[u8; 32]; MAX_LENGTH + 1] {
     table
 }
 
-const fn chain() -> [u8; ENTRIES + 1] {
+const fn chain() -> [u8; ENTRY_COUNT + 1] {
     let mut heads = ends();
-    let mut table = [0; ENTRIES + 1];
+    let mut table = [0; ENTRY_COUNT + 1];
     let mut at = 0;
-    while at < ENTRIES {
+    while at < ENTRY_COUNT {
         let (length, letter) = slot(ALL[at].1);
         table[at + 1] = heads[length][letter];
         heads[length][letter] = at as u8 + 1;
@@ -294,10 +298,10 @@ const fn chain() -> [u8; ENTRIES + 1] {
     table
 }
 
-const fn per_name(case: bool) -> [Words; ENTRIES] {
-    let mut table = [[0; 3]; ENTRIES];
+const fn per_name(case: bool) -> [Words; ENTRY_COUNT] {
+    let mut table = [[0; 3]; ENTRY_COUNT];
     let mut at = 0;
-    while at < ENTRIES {
+    while at < ENTRY_COUNT {
         let text = ALL[at].1.as_bytes();
         let mut index = 0;
         while index < text.len() {
@@ -317,7 +321,7 @@ impl Name {
     /// Looks up a name, in any case.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
-        Self::look_up(bytes, || alone_in_words(bytes))
+        Self::look_up(bytes, || short_in_words(bytes))
     }
 
     /// Whether the value is a credential, which intermediaries must not keep in a table (RFC 7541, 7.1.3).
@@ -330,7 +334,7 @@ impl Name {
     /// name.
     #[inline]
     pub(crate) fn of_first(text: &[u8], length: usize) -> Self {
-        let Some(block) = text.first_chunk::<MAX_LENGTH>() else { return Self::of(&text[..length]) };
+        let Some(block) = text.first_chunk::<NAME_MAX_BYTES>() else { return Self::of(&text[..length]) };
         Self::look_up(&text[..length], || {
             let (words, masks) = (in_words(block), MASKS[length]);
             std::array::from_fn(|at| words[at] & masks[at])
@@ -357,33 +361,33 @@ impl Name {
             {
                 return *name;
             }
-            if is_alias(bytes, text.as_bytes()) {
-                return Self::Alias;
+            if is_ambiguous_spelling(bytes, text.as_bytes()) {
+                return Self::AmbiguousSpelling;
             }
             candidate = CHAIN[candidate] as usize;
         }
-        if candidate == FAMILY as usize { family(bytes) } else { Self::Other }
+        if candidate == FAMILY as usize { family_of(bytes) } else { Self::Other }
     }
 
     /// Looks up a name that is empty, or longer than every name in the tables.
     #[cold]
     fn of_long(bytes: &[u8]) -> Self {
         match bytes.first() {
-            Some(b'x' | b'X' | b'c' | b'C') => family(bytes),
+            Some(b'x' | b'X' | b'c' | b'C') => family_of(bytes),
             _ => Self::Other,
         }
     }
 
     /// Whether the variant stands for several names, so that fields must be compared by their text.
     #[must_use]
-    pub const fn is_several(self) -> bool {
-        matches!(self, Self::Other | Self::Alias | Self::XForwardedOther | Self::ProxyClaim)
+    pub const fn is_group(self) -> bool {
+        matches!(self, Self::Other | Self::AmbiguousSpelling | Self::XForwardedOther | Self::ProxyClaim)
     }
 
     /// Whether `Connection` may nominate it (RFC 9110, 7.6.1), because the gateway neither reads nor writes
     /// it.
     #[must_use]
-    pub const fn is_free(self) -> bool {
+    pub const fn can_be_nominated(self) -> bool {
         matches!(self, Self::Other | Self::XForwardedOther | Self::ProxyClaim)
     }
 
@@ -403,22 +407,22 @@ impl Name {
                 | Self::Te
                 | Self::TransferEncoding
                 | Self::Upgrade
-                | Self::Alias
+                | Self::AmbiguousSpelling
         )
     }
 
     /// Whether it may not be a trailer field, as it affects framing, routing or identity (RFC 9110, 6.5.1).
     #[must_use]
-    pub const fn is_barred_from_trailers(self) -> bool {
+    pub const fn is_forbidden_in_trailers(self) -> bool {
         !matches!(self, Self::Other)
     }
 }
 
 /// A set of names for one query of a head: see [`Head::has_any`](crate::Head::has_any).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Names(pub(crate) u64);
+pub struct NameSet(pub(crate) u64);
 
-impl Names {
+impl NameSet {
     /// Creates a set of these names.
     #[must_use]
     pub const fn of(names: &[Name]) -> Self {
@@ -431,7 +435,7 @@ impl Names {
     }
 }
 
-fn in_words(bytes: &[u8; MAX_LENGTH]) -> Words {
+fn in_words(bytes: &[u8; NAME_MAX_BYTES]) -> Words {
     let (words, _) = bytes.as_chunks::<8>();
     std::array::from_fn(|at| u64::from_le_bytes(words[at]))
 }
@@ -439,11 +443,11 @@ fn in_words(bytes: &[u8; MAX_LENGTH]) -> Words {
 /// Converts up to 24 bytes to words without reading past their end. The last word is read so that it ends
 /// with the name.
 #[inline]
-fn alone_in_words(bytes: &[u8]) -> Words {
+fn short_in_words(bytes: &[u8]) -> Words {
     let first = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
     let last = || bytes.last_chunk().map_or(0, |word| u64::from_le_bytes(*word));
     match bytes.len() {
-        length @ 17.. => [first(0), first(8), last() >> ((MAX_LENGTH - length) * 8)],
+        length @ 17.. => [first(0), first(8), last() >> ((NAME_MAX_BYTES - length) * 8)],
         length @ 9.. => [first(0), last() >> ((16 - length) * 8), 0],
         8 => [first(0), 0, 0],
         length @ 4.. => {
@@ -455,7 +459,7 @@ fn alone_in_words(bytes: &[u8]) -> Words {
 }
 
 /// Whether `bytes` spells a known name of the same length with other punctuation in place of `-`.
-fn is_alias(bytes: &[u8], text: &[u8]) -> bool {
+fn is_ambiguous_spelling(bytes: &[u8], text: &[u8]) -> bool {
     bytes.iter().zip(text).all(|(byte, known)| {
         byte.eq_ignore_ascii_case(known) || (*known == b'-' && !byte.is_ascii_alphanumeric())
     })
@@ -473,11 +477,11 @@ mod tests {
             for punctuation in ["_", ".", "~"] {
                 let alias = text.replace('-', punctuation);
                 if alias != *text {
-                    assert_eq!(Name::of(alias.as_bytes()), Name::Alias, "{alias}");
+                    assert_eq!(Name::of(alias.as_bytes()), Name::AmbiguousSpelling, "{alias}");
                 }
                 let one = text.replacen('-', punctuation, 1).to_ascii_uppercase();
                 if text.contains('-') {
-                    assert_eq!(Name::of(one.as_bytes()), Name::Alias, "{one}");
+                    assert_eq!(Name::of(one.as_bytes()), Name::AmbiguousSpelling, "{one}");
                 }
             }
         }
@@ -545,15 +549,15 @@ mod tests {
             "CloudFront-Viewer-TLS",
             "CloudFront-Is-X",
         ];
-        for name in claims.into_iter().chain(CLAIMS) {
+        for name in claims.into_iter().chain(PROXY_CLAIMS) {
             assert_eq!(Name::of(name.as_bytes()), Name::ProxyClaim, "{name}");
             assert_eq!(Name::of(name.to_ascii_uppercase().as_bytes()), Name::ProxyClaim, "{name}");
             let line = format!("{name}: a value, and what is behind it");
             assert_eq!(Name::of_first(line.as_bytes(), name.len()), Name::ProxyClaim, "{name}");
         }
-        for name in claims.into_iter().chain(others).chain(CLAIMS).filter(|name| name.contains('-')) {
+        for name in claims.into_iter().chain(others).chain(PROXY_CLAIMS).filter(|name| name.contains('-')) {
             let alias = name.replacen('-', "_", 1);
-            assert_eq!(Name::of(alias.as_bytes()), Name::Alias, "{alias}");
+            assert_eq!(Name::of(alias.as_bytes()), Name::AmbiguousSpelling, "{alias}");
         }
     }
 
@@ -569,7 +573,8 @@ mod tests {
                     let line = [&other, &b": value, and what is behind it"[..]].concat();
                     assert_eq!(Name::of_first(&line, other.len()), found, "{other:?}");
                     assert_eq!(Name::of_first(&line[..other.len() + 2], other.len()), found, "{other:?}");
-                    let is_other = matches!(found, Name::Other | Name::Alias | Name::XForwardedOther);
+                    let is_other =
+                        matches!(found, Name::Other | Name::AmbiguousSpelling | Name::XForwardedOther);
                     assert!(is_other || found == *name, "{other:?}");
                 }
             }

@@ -3,7 +3,7 @@
 //! The HTTP/1 parser and the HTTP/2 decoder fill a [`RequestHead`]. Routing, policies and forwarding read it,
 //! and need not know which version carried the request.
 
-use crate::h1::Length;
+use crate::h1::BodyLength;
 use crate::{Field, Head, Range};
 
 /// A request method (RFC 9110, section 9; RFC 5789).
@@ -128,7 +128,7 @@ pub struct RequestHead {
     /// The host alone; an IPv6 address includes its brackets.
     pub host: Range,
     /// The end of the body.
-    pub length: Length,
+    pub length: BodyLength,
     /// Whether the client wants to keep the connection.
     pub keep_alive: bool,
     /// The protocols in `Upgrade`, if `Connection` names it too and the version is HTTP/1.1.

@@ -1,7 +1,7 @@
 //! Response heads in the form that all versions of HTTP share. The HTTP/1 parser and the HTTP/2 decoder fill
 //! a [`ResponseHead`]; the exchange and the policies read it.
 
-use crate::h1::Length;
+use crate::h1::BodyLength;
 use crate::{Field, Head, Range, Version};
 
 /// A response head, with everything that the gateway understands of it. It is reused for each response.
@@ -16,7 +16,7 @@ pub struct ResponseHead {
     /// The start line from the status on.
     pub status_line: Range,
     /// The end of the body.
-    pub length: Length,
+    pub length: BodyLength,
     /// Whether the origin keeps the connection.
     pub keep_alive: bool,
     /// Whether `Connection` nominates fields that must not be forwarded.
@@ -39,19 +39,19 @@ impl ResponseHead {
     }
 
     /// Whether the status line ends with the status, without the blank that must follow it.
-    pub(crate) fn has_no_reason(&self) -> bool {
+    pub(crate) fn lacks_reason_separator(&self) -> bool {
         self.status_line.end == self.status_line.start + 3
     }
 
     /// Rewrites a head that an endpoint wrote loosely, so that it matches the grammar of RFC 9112.
     #[cold]
-    pub(crate) fn tidy(&mut self) {
-        if self.has_no_reason() {
+    pub(crate) fn normalize(&mut self) {
+        if self.lacks_reason_separator() {
             self.head.bytes.insert(self.status_line.end as usize, b' ');
             self.status_line.end += 1;
-            self.head.move_fields(1);
+            self.head.shift_fields(1);
         }
-        self.head.tidy();
+        self.head.normalize();
     }
 
     /// Whether a final response follows this one (RFC 9110, 15.2). 101 is final.

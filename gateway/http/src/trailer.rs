@@ -6,7 +6,7 @@ use crate::Name;
 /// Fields that may not be trailers (RFC 9110, 6.5.1), in addition to every field that the gateway knows by
 /// [`Name`]. They control a request or a response, restrict or describe its content, or are the gateway's
 /// own.
-const BARRED: [&str; 18] = [
+const FORBIDDEN: [&str; 18] = [
     "age",
     "content-location",
     "content-range",
@@ -30,9 +30,9 @@ const BARRED: [&str; 18] = [
 /// Whether a trailer with this name is dropped. A recipient that merges trailers into the head would act on
 /// such a field, which bypassed every decision made by the head.
 #[must_use]
-pub(crate) fn is_barred(name: &[u8]) -> bool {
-    Name::of(name).is_barred_from_trailers()
-        || BARRED.iter().any(|barred| barred.as_bytes().eq_ignore_ascii_case(name))
+pub(crate) fn is_forbidden(name: &[u8]) -> bool {
+    Name::of(name).is_forbidden_in_trailers()
+        || FORBIDDEN.iter().any(|barred| barred.as_bytes().eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]
@@ -50,12 +50,12 @@ mod tests {
             "Www-Authenticate",
             "x_real_ip",
         ] {
-            assert!(is_barred(name.as_bytes()), "{name}");
+            assert!(is_forbidden(name.as_bytes()), "{name}");
         }
         for name in
             ["grpc-status", "Server-Timing", "Digest", "ETag", "x-checksum", "authentication-info", "ages"]
         {
-            assert!(!is_barred(name.as_bytes()), "{name}");
+            assert!(!is_forbidden(name.as_bytes()), "{name}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::alloc::System;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tollgate_http::h1::{
-    BodyReader, ChunkHeader, Length, Progress, RequestParser, ResponseParser, write_decimal,
+    BodyLength, BodyReader, ChunkHeader, Progress, RequestParser, ResponseParser, write_decimal,
 };
 use tollgate_http::{HeadLimits, Method, Name, RequestHead, ResponseHead};
 
@@ -35,7 +35,7 @@ fn exchange(request: &mut RequestHead, response: &mut ResponseHead, out: &mut Ve
     out.extend_from_slice(ChunkHeader::new(out.len()).as_bytes());
 
     let mut body = *b"5;a=b\r\nhello\r\n6\r\n world\r\n0\r\n\r\n";
-    let mut reader = BodyReader::new(Length::Chunked);
+    let mut reader = BodyReader::new(BodyLength::Chunked);
     let read = reader.read(&mut body).map(|step| step.data.len());
     assert_eq!((read, reader.is_done()), (Ok(11), true));
 }

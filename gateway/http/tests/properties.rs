@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tollgate_http::h1::{
-    BodyError, BodyReader, ChunkHeader, LAST_CHUNK, Length, Progress, RequestParser, ResponseParser,
+    BodyError, BodyLength, BodyReader, ChunkHeader, LAST_CHUNK, Progress, RequestParser, ResponseParser,
 };
 use tollgate_http::{HeadError, HeadLimits, Method, RequestHead, ResponseHead};
 
@@ -154,7 +154,7 @@ proptest! {
     fn arbitrary_bytes_panic_nothing(input in vec(any::<u8>(), 0..200), limits in limits()) {
         any_split_is_the_same(&input, &limits, request)?;
         any_split_is_the_same(&input, &limits, response)?;
-        for length in [Length::None, Length::Exactly(7), Length::Chunked, Length::UntilClose] {
+        for length in [BodyLength::None, BodyLength::Exactly(7), BodyLength::Chunked, BodyLength::UntilClose] {
             prop_assert_eq!(body(length, &input, &[]), body(length, &input, &vec![1; input.len()]));
         }
     }
@@ -203,7 +203,7 @@ proptest! {
         coded.extend_from_slice(b"\r\n");
         let length = coded.len();
         coded.extend_from_slice(&after);
-        let read = body(Length::Chunked, &coded, &reads);
+        let read = body(BodyLength::Chunked, &coded, &reads);
         prop_assert_eq!(read, (chunks.concat(), Ok((length, true, trailers.concat().into_bytes()))));
     }
 
@@ -216,9 +216,9 @@ proptest! {
         reads in vec(1usize..9, 0..40),
     ) {
         let input = pieces.concat().into_bytes();
-        let whole = body(Length::Chunked, &input, &[]);
-        let parted = body(Length::Chunked, &input, &reads);
-        let single = body(Length::Chunked, &input, &vec![1; input.len()]);
+        let whole = body(BodyLength::Chunked, &input, &[]);
+        let parted = body(BodyLength::Chunked, &input, &reads);
+        let single = body(BodyLength::Chunked, &input, &vec![1; input.len()]);
         prop_assert_eq!(&whole.1, &parted.1);
         prop_assert_eq!(&whole.1, &single.1);
         if whole.1.is_ok() {
@@ -230,14 +230,14 @@ proptest! {
     #[test]
     fn other_bodies_in_any_reads(
         input in vec(any::<u8>(), 0..100),
-        length in prop_oneof![Just(Length::None), (0u64..120).prop_map(Length::Exactly), Just(Length::UntilClose)],
+        length in prop_oneof![Just(BodyLength::None), (0u64..120).prop_map(BodyLength::Exactly), Just(BodyLength::UntilClose)],
         reads in vec(1usize..40, 0..20),
     ) {
         let whole = body(length, &input, &[]);
         let expected = match length {
-            Length::Exactly(length) => usize::try_from(length).unwrap().min(input.len()),
-            Length::UntilClose => input.len(),
-            Length::None | Length::Chunked => 0,
+            BodyLength::Exactly(length) => usize::try_from(length).unwrap().min(input.len()),
+            BodyLength::UntilClose => input.len(),
+            BodyLength::None | BodyLength::Chunked => 0,
         };
         prop_assert_eq!(&whole.0, &input[..expected]);
         prop_assert_eq!(whole, body(length, &input, &reads));
@@ -248,7 +248,7 @@ proptest! {
 /// used, whether it ended and its trailers, or the error.
 #[allow(clippy::type_complexity, reason = "named nowhere else")]
 fn body(
-    length: Length,
+    length: BodyLength,
     input: &[u8],
     reads: &[usize],
 ) -> (Vec<u8>, Result<(usize, bool, Vec<u8>), BodyError>) {

@@ -6,7 +6,7 @@
 use std::sync::{Arc, LazyLock};
 
 use regex::Regex;
-use tollgate_http::LineNames;
+use tollgate_http::FieldFinder;
 
 use crate::{Answer, Planned, Policy, Request, Response, Shared, Verdict};
 
@@ -74,8 +74,8 @@ impl Planned for CorsRules {
 }
 
 /// Fields that only the gateway writes.
-static OWN: LazyLock<LineNames> = LazyLock::new(|| {
-    LineNames::new([
+static OWN: LazyLock<FieldFinder> = LazyLock::new(|| {
+    FieldFinder::new([
         &b"Access-Control-Allow-Origin"[..],
         b"Access-Control-Allow-Credentials",
         b"Access-Control-Expose-Headers",

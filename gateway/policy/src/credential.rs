@@ -177,7 +177,7 @@ pub(crate) struct MoreThanOne;
 /// When the field is repeated.
 fn only<'r>(request: &'r Request<'_>, id: Name, name: &str) -> Result<Option<&'r [u8]>, MoreThanOne> {
     let head = &request.head.head;
-    if !id.is_several() {
+    if !id.is_group() {
         return if head.is_repeated(id) { Err(MoreThanOne) } else { Ok(head.get(id)) };
     }
     let named = |field: &&tollgate_http::Field| head.slice(field.name).eq_ignore_ascii_case(name.as_bytes());

@@ -177,7 +177,10 @@ impl Inner {
             let name = head.slice(field.name);
             let concerns_us = field.id.is_hop_by_hop()
                 || field.nominated
-                || matches!(field.id, Name::Host | Name::ContentLength | Name::Expect | Name::Alias)
+                || matches!(
+                    field.id,
+                    Name::Host | Name::ContentLength | Name::Expect | Name::AmbiguousSpelling
+                )
                 || self.told.has(name)
                 || name.eq_ignore_ascii_case(b"cdn-loop")
                 || !request.origin.word.passes(request.origin.peer.ip(), field.id, name)

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tollgate_http::{FieldLine, LineNames};
+use tollgate_http::{FieldFinder, FieldLine};
 
 use crate::{
     Edit, Planned, Policy, Request, Reserved, Response, Shared, Template, Verdict, request, response,
@@ -53,7 +53,7 @@ impl Change {
         let gone = remove.into_iter().filter(may).chain(set.clone().map(|(name, _)| name));
         let mut lines = Lines {
             begins: begins.into_iter().map(|name| name.trim_end_matches('*').as_bytes().into()).collect(),
-            gone: LineNames::new(gone.map(String::as_bytes)),
+            gone: FieldFinder::new(gone.map(String::as_bytes)),
             set: set.filter_map(|(name, value)| line(name, value)).collect(),
             add: Vec::new(),
         };
@@ -68,7 +68,7 @@ impl Change {
 #[derive(Clone, Debug, Default)]
 struct Lines {
     /// Names to remove, including the names in `set`.
-    gone: LineNames,
+    gone: FieldFinder,
     /// Prefixes of further names to remove from a response.
     begins: Box<[Box<[u8]>]>,
     set: Vec<FieldLine>,

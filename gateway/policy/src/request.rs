@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use tollgate_http::h1::Length;
+use tollgate_http::h1::BodyLength;
 use tollgate_http::{Name, RequestHead, Version};
 
 use crate::Context;
@@ -164,9 +164,9 @@ impl<'a> Request<'a> {
         self.strip(names);
         // A request without a body has no trailers, nor has one with `Content-Length` in HTTP/1.
         let ends = match self.head.length {
-            Length::None => true,
-            Length::Exactly(_) => self.head.version != Version::Http2,
-            Length::Chunked | Length::UntilClose => false,
+            BodyLength::None => true,
+            BodyLength::Exactly(_) => self.head.version != Version::Http2,
+            BodyLength::Chunked | BodyLength::UntilClose => false,
         };
         if !ends {
             self.context.reserve(names);

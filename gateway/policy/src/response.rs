@@ -6,7 +6,7 @@
 use std::fmt::{self, Debug};
 use std::ops::Range;
 
-use tollgate_http::{FieldLine, LineNames, Name, is_field, line_of};
+use tollgate_http::{FieldFinder, FieldLine, Name, find_field_line, is_field};
 use tollgate_observe::Reason;
 
 /// The kind of body after the head of a response.
@@ -99,7 +99,7 @@ impl<'a> Response<'a> {
     pub fn all<'h>(&'h self, name: &'h str) -> impl Iterator<Item = &'h [u8]> {
         let mut start = 0;
         std::iter::from_fn(move || {
-            let line = line_of(self.head, name.as_bytes(), start)?;
+            let line = find_field_line(self.head, name.as_bytes(), start)?;
             start = line.end;
             Some(self.head[line][name.len() + 1..].trim_ascii())
         })
@@ -108,7 +108,7 @@ impl<'a> Response<'a> {
     /// Returns the value of the first field of this name; case is ignored.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[u8]> {
-        let line = line_of(self.head, name.as_bytes(), 0)?;
+        let line = find_field_line(self.head, name.as_bytes(), 0)?;
         Some(self.head[line][name.len() + 1..].trim_ascii())
     }
 
@@ -143,12 +143,12 @@ impl<'a> Response<'a> {
     }
 
     fn cut(&mut self, name: &[u8]) {
-        self.cut_where(|head, start| line_of(head, name, start));
+        self.cut_where(|head, start| find_field_line(head, name, start));
     }
 
     /// Removes every field of these names. The caller ensures that policies may change them.
-    pub(crate) fn cut_all(&mut self, names: &LineNames) {
-        self.cut_where(|head, start| names.line(head, start).map(|(_, line)| line));
+    pub(crate) fn cut_all(&mut self, names: &FieldFinder) {
+        self.cut_where(|head, start| names.find(head, start).map(|(_, line)| line));
     }
 
     /// Removes every field that policies may change and whose name starts with one of these prefixes; case is
@@ -175,9 +175,9 @@ impl<'a> Response<'a> {
     }
 
     /// Returns a bit mask of the names that are present. Names after the 64th are not reported.
-    pub(crate) fn there(&self, names: &LineNames) -> u64 {
+    pub(crate) fn there(&self, names: &FieldFinder) -> u64 {
         let (mut start, mut there) = (0, 0);
-        while let Some((which, line)) = names.line(self.head, start) {
+        while let Some((which, line)) = names.find(self.head, start) {
             start = line.end;
             there |= 1_u64.checked_shl(which as u32).unwrap_or(0);
         }
@@ -185,8 +185,8 @@ impl<'a> Response<'a> {
     }
 
     /// Whether a field of one of these names is present.
-    pub(crate) fn has_any(&self, names: &LineNames) -> bool {
-        names.line(self.head, 0).is_some()
+    pub(crate) fn has_any(&self, names: &FieldFinder) -> bool {
+        names.find(self.head, 0).is_some()
     }
 
     /// Appends a line given in pieces, with its CRLF.
@@ -324,7 +324,7 @@ mod tests {
         response.append("C", b"3");
         response.remove("a");
         assert_eq!(response.get("c"), Some(&b"3"[..]));
-        let names = LineNames::new([&b"c"[..], b"x", b"b"]);
+        let names = FieldFinder::new([&b"c"[..], b"x", b"b"]);
         assert_eq!((response.there(&names), response.has_any(&names)), (0b101, true));
         response.append("D", b"4");
         response.append("B", b"5");

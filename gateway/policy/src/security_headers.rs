@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use tollgate_http::{FieldLine, LineNames};
+use tollgate_http::{FieldFinder, FieldLine};
 
 use crate::{Edit, Planned, Policy, Request, Response, Shared, Verdict};
 
@@ -31,7 +31,7 @@ impl Planned for SecurityHeaders {
         let lines =
             self.fields.iter().filter_map(|(name, value)| FieldLine::new(name.as_bytes(), value.as_bytes()));
         let lines: Vec<FieldLine> = lines.collect();
-        let names = LineNames::new(lines.iter().map(FieldLine::name));
+        let names = FieldFinder::new(lines.iter().map(FieldLine::name));
         Arc::new(Live(Arc::new(Lines { names, lines, overwrite: self.overwrite })))
     }
 }
@@ -42,7 +42,7 @@ struct Live(Arc<Lines>);
 #[derive(Debug)]
 struct Lines {
     /// The names of the lines; at most 64, because [`Response::there`] reports no more.
-    names: LineNames,
+    names: FieldFinder,
     lines: Vec<FieldLine>,
     overwrite: bool,
 }

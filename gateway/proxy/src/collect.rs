@@ -4,7 +4,7 @@
 use std::future::poll_fn;
 use std::task::{Poll, ready};
 
-use tollgate_http::h1::{BodyReader, Length, Step};
+use tollgate_http::h1::{BodyLength, BodyPart, BodyReader};
 use tollgate_observe::Reason;
 use tollgate_plan::{BufferBounds, Route};
 
@@ -37,9 +37,9 @@ pub(crate) async fn collect<S: ClientSide>(
 ) -> Result<Collected, Reason> {
     let Scratch { request, inbox, to_client, ledger, .. } = scratch;
     let limits = worker.active.borrow().plan.settings.head_limits;
-    let mut reader = BodyReader::new(request.length).within(&limits);
+    let mut reader = BodyReader::new(request.length).with_trailer_limits(&limits);
     let mut spool = Spool::new(bounds);
-    if let Length::Exactly(length) = request.length
+    if let BodyLength::Exactly(length) = request.length
         && !spool.can_hold(length)
     {
         return Err(Reason::BodyTooLarge);
@@ -67,10 +67,10 @@ pub(crate) async fn collect<S: ClientSide>(
                 inbox.drain(..count);
                 &mut buffer[..count]
             };
-            let Step { used, data } = match reader.read(input) {
+            let BodyPart { used, data } = match reader.read(input) {
                 Ok(step) => step,
                 Err(error) => {
-                    ledger.note_offence(reader.offence());
+                    ledger.record_rejected_bytes(reader.rejected_bytes());
                     return Poll::Ready(Err(broken_body(error)));
                 }
             };

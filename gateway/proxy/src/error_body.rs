@@ -1,7 +1,7 @@
 //! Bodies of the gateway's own error responses, as JSON, HTML or text. [`respond`](crate::respond) calls it,
 //! and uses the bodies of the configuration if there are any.
 
-use tollgate_http::title;
+use tollgate_http::reason_phrase;
 use tollgate_observe::Reason;
 use tollgate_plan::ErrorBodies;
 
@@ -76,7 +76,7 @@ pub fn error_body(
     own.as_deref()
         .unwrap_or(default)
         .replace("{status}", &status.to_string())
-        .replace("{title}", title(status))
+        .replace("{title}", reason_phrase(status))
         .replace("{reason}", reason.as_str())
         .replace("{request_id}", &id)
 }

@@ -8,7 +8,7 @@
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
-use tollgate_http::{Head, Name, Names, RequestHead, Version};
+use tollgate_http::{Head, Name, NameSet, RequestHead, Version};
 use tollgate_plan::{Cidr, Forwarded, Settings};
 use tollgate_policy::{Block, Word};
 
@@ -43,7 +43,7 @@ pub(crate) fn keeps(settings: &Forwarded, trusted: bool, name: Name) -> bool {
 }
 
 /// Fields that services trust a proxy to set, and that the gateway does not write itself.
-pub(crate) const CLAIMS: Names = Names::of(&[Name::XForwardedOther, Name::ProxyClaim]);
+pub(crate) const CLAIMS: NameSet = NameSet::of(&[Name::XForwardedOther, Name::ProxyClaim]);
 
 /// Removes [`CLAIMS`] from the request of an untrusted peer. This happens before routes and policies look at
 /// the request, so that they do not trust them either. Policies may set such fields later.

@@ -74,7 +74,7 @@ impl Identity {
                 CertificatePart::Subject => leaf.subject(),
                 CertificatePart::Issuer => leaf.issuer(),
                 CertificatePart::Serial => leaf.serial(),
-                CertificatePart::Names => leaf.names(),
+                CertificatePart::NameSet => leaf.names(),
                 CertificatePart::Fingerprint => leaf.fingerprint(),
             };
             if !value.is_empty() {

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tollgate_http::grpc::Code;
+use tollgate_http::grpc::GrpcStatus;
 use tollgate_http::{Name, RequestHead, Version};
 use tollgate_observe::{Details, EndpointAttempt, Protocol, Reason, Record, Slot, Tally};
 use tollgate_policy::{Consumer, Context, Ended};
@@ -34,7 +34,7 @@ pub(crate) struct Ledger {
     at_once: Option<Instant>,
     pub reason: Reason,
     pub status: u16,
-    pub grpc_status: Option<Code>,
+    pub grpc_status: Option<GrpcStatus>,
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub attempts: u8,
@@ -153,7 +153,7 @@ impl Ledger {
 
     /// Records the bytes for which a message is refused, for the log.
     #[cold]
-    pub fn note_offence(&mut self, bytes: &[u8]) {
+    pub fn record_rejected_bytes(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.remarks().rejected = Some(bytes.escape_ascii().to_string().into());
         }
@@ -321,7 +321,7 @@ fn record<'a>(
     Record {
         reason: ledger.reason,
         status: ledger.status,
-        grpc_status: ledger.grpc_status.map(Code::number),
+        grpc_status: ledger.grpc_status.map(GrpcStatus::number),
         detail: remarks.and_then(|remarks| remarks.detail.as_deref().or(remarks.rejected.as_deref())),
         client: ledger.announced.client(open.peer),
         peer: open.peer,

@@ -13,7 +13,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tollgate_http::Version;
-use tollgate_http::h1::{BodyReader, Length};
+use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_observe::Reason;
 
 use crate::connection::Client;
@@ -31,8 +31,8 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// only a little is missing. If not, the connection is closed after the answer.
 pub(crate) fn pass_over_body(scratch: &mut Scratch) -> bool {
     match scratch.request.length {
-        Length::None | Length::Exactly(0) => true,
-        Length::Exactly(length) if length <= scratch.inbox.len() as u64 => {
+        BodyLength::None | BodyLength::Exactly(0) => true,
+        BodyLength::Exactly(length) if length <= scratch.inbox.len() as u64 => {
             scratch.inbox.drain(..length as usize);
             scratch.ledger.bytes_in = length;
             true
@@ -71,7 +71,7 @@ fn pass_over(scratch: &mut Scratch, mut reader: BodyReader, waits: bool) -> bool
         return true;
     }
     // The end of such a body is not in the bytes of the connection.
-    if request.version == Version::Http2 || request.length == Length::UntilClose {
+    if request.version == Version::Http2 || request.length == BodyLength::UntilClose {
         return false;
     }
     // A client that waits for a 100 may send its body or not (RFC 9110, 10.1.1), so its next request may
@@ -85,7 +85,7 @@ fn pass_over(scratch: &mut Scratch, mut reader: BodyReader, waits: bool) -> bool
     if reader.is_done() {
         return true;
     }
-    let is_little = waits && reader.left().is_none_or(|left| left <= MOST_BYTES as u64);
+    let is_little = waits && reader.remaining().is_none_or(|left| left <= MOST_BYTES as u64);
     if is_little {
         *unread = Some(Box::new(reader));
     }

@@ -223,8 +223,8 @@ fn refused(
     let Scratch { request, inbox, ledger, .. } = scratch;
     let held = request.head.bytes().get(..before).unwrap_or_default();
     let bytes = [held, inbox.get(skip..).unwrap_or_default()].concat();
-    if let Some(offence) = parser.offence(&bytes, error, request) {
-        ledger.note_offence(&offence);
+    if let Some(rejected_bytes) = parser.rejected_bytes(&bytes, error, request) {
+        ledger.record_rejected_bytes(&rejected_bytes);
     }
     Received::Refused(reason(error))
 }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::net::SocketAddr;
 
-use tollgate_http::h1::{Length, Progress, RequestParser};
+use tollgate_http::h1::{BodyLength, Progress, RequestParser};
 use tollgate_observe::Reason;
 use tollgate_plan::{Action, CdnLoop, Plan, Redirect, Route, UpstreamShare};
 use tollgate_route::Explanation;
@@ -205,7 +205,7 @@ fn act(
     }
     let settings = &plan.settings;
     let collected = match scratch.request.length {
-        Length::Exactly(length) if length > 0 && route.buffer.request.is_some() => Some(length),
+        BodyLength::Exactly(length) if length > 0 && route.buffer.request.is_some() => Some(length),
         _ => None,
     };
     let upgrade = allows_upgrade(route, &scratch.request);

@@ -4,7 +4,7 @@
 //! lets policies change the head, writes the response, and returns what happens to the connection.
 
 use tollgate_http::h1::write_decimal;
-use tollgate_http::{Method, Name, Version, title};
+use tollgate_http::{Method, Name, Version, reason_phrase};
 use tollgate_observe::Reason;
 use tollgate_plan::{Location, Rates, Redirect, Respond, Settings};
 use tollgate_route::PathError;
@@ -228,7 +228,7 @@ async fn answer<S: ClientSide>(
         out.extend_from_slice(b"HTTP/1.1 ");
         write_decimal(out, u64::from(answer.status));
         out.push(b' ');
-        out.extend_from_slice(title(answer.status).as_bytes());
+        out.extend_from_slice(reason_phrase(answer.status).as_bytes());
         out.extend_from_slice(b"\r\nDate: ");
         worker.write_date(out);
         out.extend_from_slice(b"\r\n");

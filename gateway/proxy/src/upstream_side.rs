@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use tollgate_http::h1::{BodyReader, Length};
+use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_http::{HeadLimits, Method, ResponseHead};
 use tollgate_net::ProxyHeader;
 use tollgate_observe::Reason;
@@ -118,7 +118,7 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
 
     /// Returns the reader for a body with the length that the final head gives, and with trailers within
     /// these limits.
-    fn reader(&self, length: Length, limits: &HeadLimits) -> BodyReader;
+    fn reader(&self, length: BodyLength, limits: &HeadLimits) -> BodyReader;
 
     /// Takes the trailer lines that followed the response, if they arrive separately from the body.
     fn take_trailers(&mut self) -> Vec<u8>;
@@ -228,8 +228,8 @@ impl UpstreamSide for Connection {
     fn put_back(&mut self, _: ResponseHead) {}
 
     #[inline]
-    fn reader(&self, length: Length, limits: &HeadLimits) -> BodyReader {
-        BodyReader::of_response(length).within(limits)
+    fn reader(&self, length: BodyLength, limits: &HeadLimits) -> BodyReader {
+        BodyReader::for_response(length).with_trailer_limits(limits)
     }
 
     fn take_trailers(&mut self) -> Vec<u8> {

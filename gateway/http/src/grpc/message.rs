@@ -1,13 +1,13 @@
 //! Encodes the `grpc-message` field, in which the gateway's own errors of gRPC calls carry their text.
 
 /// Most bytes of a message before encoding; longer ones are truncated.
-const MOST: usize = 1024;
+const MESSAGE_MAX_BYTES: usize = 1024;
 
 /// Appends a text in the encoding of `grpc-message`: `%` and bytes that are not printable ASCII become `%XX`,
 /// for each byte of UTF-8. Texts are truncated to 1 KiB, because the size of a head is limited.
 pub fn encode_message(out: &mut Vec<u8>, text: &str) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let text = &text[..text.floor_char_boundary(MOST)];
+    let text = &text[..text.floor_char_boundary(MESSAGE_MAX_BYTES)];
     for byte in text.bytes() {
         match byte {
             b' '..=b'~' if byte != b'%' => out.push(byte),
@@ -55,7 +55,7 @@ mod tests {
             encode_message(&mut out, &text);
             prop_assert!(out.iter().all(|byte| matches!(byte, b' '..=b'~')));
             prop_assert!(text.as_bytes().starts_with(&decode(&out)));
-            prop_assert!(decode(&out).len() >= text.len().min(MOST - 3));
+            prop_assert!(decode(&out).len() >= text.len().min(MESSAGE_MAX_BYTES - 3));
         }
     }
 }

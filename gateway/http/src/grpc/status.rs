@@ -1,4 +1,4 @@
-//! Status codes of gRPC calls, and their relation to HTTP statuses. The proxy reads the [`Code`] of an
+//! Status codes of gRPC calls, and their relation to HTTP statuses. The proxy reads the [`GrpcStatus`] of an
 //! endpoint's response for retries, health and the log, and derives one for its own errors.
 
 macro_rules! codes {
@@ -7,20 +7,20 @@ macro_rules! codes {
         /// number in `grpc-status`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
-        pub enum Code {
+        pub enum GrpcStatus {
             $($(#[$doc])* $variant = $number,)+
         }
 
-        impl Code {
+        impl GrpcStatus {
             /// Every code, in order of its number.
-            pub const ALL: [Code; 17] = [$(Code::$variant),+];
+            pub const ALL: [GrpcStatus; 17] = [$(GrpcStatus::$variant),+];
 
             /// The HTTP status that is equivalent when an endpoint's health is judged: 500 or more if the
             /// endpoint is at fault rather than the call. The mapping is from `google/rpc/code.proto`, except
             /// `unimplemented`: a client that calls an unknown method says nothing about the endpoint.
             #[must_use]
             pub const fn as_http(self) -> u16 {
-                match self { $(Code::$variant => $failure,)+ }
+                match self { $(GrpcStatus::$variant => $failure,)+ }
             }
         }
     };
@@ -63,9 +63,9 @@ codes! {
     Unauthenticated = 16, 401;
 }
 
-impl Code {
+impl GrpcStatus {
     /// Parses the value of `grpc-status`. As in gRPC clients, anything but a known number becomes
-    /// [`Code::Unknown`].
+    /// [`GrpcStatus::Unknown`].
     #[must_use]
     pub fn parse(value: &[u8]) -> Self {
         let number = match value {
@@ -112,49 +112,54 @@ mod tests {
 
     #[test]
     fn numbers_are_read_back() {
-        for (index, code) in Code::ALL.iter().enumerate() {
+        for (index, code) in GrpcStatus::ALL.iter().enumerate() {
             assert_eq!(usize::from(code.number()), index);
-            assert_eq!(Code::parse(index.to_string().as_bytes()), *code);
+            assert_eq!(GrpcStatus::parse(index.to_string().as_bytes()), *code);
         }
         for odd in ["", "17", "20", "x", "1x", "00", "014", "-1", "255", "99999999999999999999"] {
-            assert_eq!(Code::parse(odd.as_bytes()), Code::Unknown, "{odd}");
+            assert_eq!(GrpcStatus::parse(odd.as_bytes()), GrpcStatus::Unknown, "{odd}");
         }
     }
 
     #[test]
     fn the_published_mapping() {
         for (status, code) in [
-            (400, Code::Internal),
-            (401, Code::Unauthenticated),
-            (403, Code::PermissionDenied),
-            (404, Code::Unimplemented),
-            (429, Code::Unavailable),
-            (502, Code::Unavailable),
-            (503, Code::Unavailable),
-            (504, Code::Unavailable),
-            (500, Code::Unknown),
-            (413, Code::Unknown),
-            (301, Code::Unknown),
+            (400, GrpcStatus::Internal),
+            (401, GrpcStatus::Unauthenticated),
+            (403, GrpcStatus::PermissionDenied),
+            (404, GrpcStatus::Unimplemented),
+            (429, GrpcStatus::Unavailable),
+            (502, GrpcStatus::Unavailable),
+            (503, GrpcStatus::Unavailable),
+            (504, GrpcStatus::Unavailable),
+            (500, GrpcStatus::Unknown),
+            (413, GrpcStatus::Unknown),
+            (301, GrpcStatus::Unknown),
         ] {
-            assert_eq!(Code::from_http(status), code, "{status}");
+            assert_eq!(GrpcStatus::from_http(status), code, "{status}");
         }
     }
 
     #[test]
     fn of_trailers() {
         assert_eq!(
-            Code::of_lines(b"x-a: 1\r\nGrpc-Status: 14\r\ngrpc-message: m\r\n"),
-            Some(Code::Unavailable)
+            GrpcStatus::of_lines(b"x-a: 1\r\nGrpc-Status: 14\r\ngrpc-message: m\r\n"),
+            Some(GrpcStatus::Unavailable)
         );
-        assert_eq!(Code::of_lines(b"grpc-message: grpc-status: 3\r\n"), None);
-        assert_eq!(Code::of_lines(b""), None);
+        assert_eq!(GrpcStatus::of_lines(b"grpc-message: grpc-status: 3\r\n"), None);
+        assert_eq!(GrpcStatus::of_lines(b""), None);
     }
 
     #[test]
     fn whose_fault_it_is() {
-        let failures: Vec<_> = Code::ALL.iter().filter(|code| code.as_http() >= 500).collect();
-        let expected =
-            [Code::Unknown, Code::DeadlineExceeded, Code::Internal, Code::Unavailable, Code::DataLoss];
+        let failures: Vec<_> = GrpcStatus::ALL.iter().filter(|code| code.as_http() >= 500).collect();
+        let expected = [
+            GrpcStatus::Unknown,
+            GrpcStatus::DeadlineExceeded,
+            GrpcStatus::Internal,
+            GrpcStatus::Unavailable,
+            GrpcStatus::DataLoss,
+        ];
         assert_eq!(failures, expected.iter().collect::<Vec<_>>());
     }
 }

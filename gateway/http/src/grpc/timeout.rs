@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 /// Most digits of a value.
-const DIGITS: usize = 8;
+const DIGITS_MAX: usize = 8;
 /// The units in nanoseconds, finest first.
 const UNITS: [(u8, u128); 6] = [
     (b'n', 1),
@@ -20,7 +20,7 @@ const UNITS: [(u8, u128); 6] = [
 #[must_use]
 pub fn parse(value: &[u8]) -> Option<Duration> {
     let (unit, digits) = value.split_last()?;
-    if digits.is_empty() || digits.len() > DIGITS || !digits.iter().all(u8::is_ascii_digit) {
+    if digits.is_empty() || digits.len() > DIGITS_MAX || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
     let (_, nanos) = UNITS.iter().find(|(letter, _)| letter == unit)?;

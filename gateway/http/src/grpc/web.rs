@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 /// The first byte of the part with the trailers: the highest bit of a message's flags.
-const TRAILERS: u8 = 0x80;
+const TRAILERS_FLAG: u8 = 0x80;
 
 /// Error: a text is not valid base64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,26 +15,26 @@ pub struct NotBase64;
 
 /// Decodes base64 in pieces of any size. The text may consist of several segments, each with its own padding.
 #[derive(Clone, Debug, Default)]
-pub struct Decoder {
+pub struct Base64Decoder {
     /// Characters of an incomplete group.
     carry: [u8; 4],
-    held: usize,
+    carried: usize,
 }
 
-impl Decoder {
+impl Base64Decoder {
     /// Decodes the next characters, as far as groups of four are complete, and appends the result.
     ///
     /// # Errors
     /// If the characters are not valid base64.
     pub fn decode(&mut self, mut text: &[u8], out: &mut Vec<u8>) -> Result<(), NotBase64> {
-        if self.held > 0 {
-            let (first, rest) = text.split_at(text.len().min(4 - self.held));
-            self.carry[self.held..self.held + first.len()].copy_from_slice(first);
-            self.held += first.len();
-            if self.held < 4 {
+        if self.carried > 0 {
+            let (first, rest) = text.split_at(text.len().min(4 - self.carried));
+            self.carry[self.carried..self.carried + first.len()].copy_from_slice(first);
+            self.carried += first.len();
+            if self.carried < 4 {
                 return Ok(());
             }
-            self.held = 0;
+            self.carried = 0;
             STANDARD.decode_vec(self.carry, out).map_err(|_| NotBase64)?;
             text = rest;
         }
@@ -47,14 +47,14 @@ impl Decoder {
             whole = rest;
         }
         self.carry[..part.len()].copy_from_slice(part);
-        self.held = part.len();
+        self.carried = part.len();
         Ok(())
     }
 
     /// Whether the text may end here, which means that no group is incomplete.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
-        self.held == 0
+        self.carried == 0
     }
 }
 
@@ -70,7 +70,7 @@ pub fn encode(data: &[u8], out: &mut Vec<u8>) {
 /// Appends the part with the trailers. `lines` are field lines with their CRLF; their names are written in
 /// lower case.
 pub fn trailers(lines: &[u8], out: &mut Vec<u8>) {
-    out.push(TRAILERS);
+    out.push(TRAILERS_FLAG);
     let at = out.len();
     out.extend_from_slice(&[0; 4]);
     for (name, value) in crate::h2::fields(lines) {
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     fn decoded(pieces: &[&[u8]]) -> Result<Vec<u8>, NotBase64> {
-        let (mut decoder, mut out) = (Decoder::default(), Vec::new());
+        let (mut decoder, mut out) = (Base64Decoder::default(), Vec::new());
         for piece in pieces {
             decoder.decode(piece, &mut out)?;
         }

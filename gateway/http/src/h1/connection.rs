@@ -7,11 +7,11 @@ use crate::{Head, HeadError, Name, Version};
 
 /// Most members of `Connection`, empty ones included. Each is compared with every field, so their number must
 /// be bounded. No peer in use sends more than a few.
-const MAX_MEMBERS: usize = 32;
+const MEMBERS_MAX: usize = 32;
 
 /// The contents of all `Connection` lines of a head.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Connection {
+pub(super) struct ConnectionOptions {
     close: bool,
     keep_alive: bool,
     /// Whether it names `Upgrade`.
@@ -20,7 +20,7 @@ pub(super) struct Connection {
     pub nominates: bool,
 }
 
-impl Connection {
+impl ConnectionOptions {
     /// Reads all `Connection` lines, and marks the fields that they nominate.
     pub(super) fn read(head: &mut Head) -> Result<Self, HeadError> {
         let mut connection = Self::default();
@@ -41,7 +41,7 @@ impl Connection {
             }
             for member in members(head.fields[line].value.of(&head.bytes)) {
                 count += 1;
-                if count > MAX_MEMBERS {
+                if count > MEMBERS_MAX {
                     return Err(HeadError::TooMany);
                 }
                 if member.eq_ignore_ascii_case(b"keep-alive") {
@@ -50,9 +50,9 @@ impl Connection {
                     connection.close = true;
                 } else if member.eq_ignore_ascii_case(b"upgrade") {
                     connection.upgrade = true;
-                } else if !member.is_empty() && Name::of(member).is_free() {
+                } else if !member.is_empty() && Name::of(member).can_be_nominated() {
                     connection.nominates = true;
-                    for field in head.fields.iter_mut().filter(|field| field.id.is_free()) {
+                    for field in head.fields.iter_mut().filter(|field| field.id.can_be_nominated()) {
                         field.nominated |= field.name.of(&head.bytes).eq_ignore_ascii_case(member);
                     }
                 }

@@ -7,7 +7,7 @@ use crate::{Head, HeadError, Name, Version};
 
 /// The end of a message's body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Length {
+pub enum BodyLength {
     /// There is no body.
     #[default]
     None,
@@ -20,7 +20,7 @@ pub enum Length {
     UntilClose,
 }
 
-impl Length {
+impl BodyLength {
     /// Whether the body has no bytes.
     #[must_use]
     pub const fn is_empty(self) -> bool {
@@ -31,27 +31,27 @@ impl Length {
 /// The length that a request's head declares. Anything that another reader could interpret differently is
 /// refused: both fields at once, several lengths even if equal, a coding in HTTP/1.0, and every spelling but
 /// the plain one.
-pub(crate) fn declared(head: &Head, version: Version) -> Result<Option<Length>, HeadError> {
+pub(crate) fn declared_length(head: &Head, version: Version) -> Result<Option<BodyLength>, HeadError> {
     declared_by(head, version, decimal)
 }
 
 /// The length that a response's head declares. It may have leading zeros (RFC 9110, 8.6: `1*DIGIT`). The flag
-/// is true if it has; the client then gets the [`plain_length`].
-pub(crate) fn declared_by_endpoint(
+/// is true if it has; the client then gets the [`without_leading_zeros`].
+pub(crate) fn declared_length_in_response(
     head: &Head,
     version: Version,
-) -> Result<(Option<Length>, bool), HeadError> {
+) -> Result<(Option<BodyLength>, bool), HeadError> {
     let mut is_padded = false;
-    let declared = declared_by(head, version, |text| {
-        let plain = plain_length(text);
+    let declared_length = declared_by(head, version, |text| {
+        let plain = without_leading_zeros(text);
         is_padded = plain.len() < text.len();
         decimal(plain)
     });
-    Ok((declared?, is_padded))
+    Ok((declared_length?, is_padded))
 }
 
 /// Returns the text of a length without leading zeros.
-pub(crate) fn plain_length(text: &[u8]) -> &[u8] {
+pub(crate) fn without_leading_zeros(text: &[u8]) -> &[u8] {
     let [b'0', _, ..] = text else { return text };
     let zeros = text.iter().take_while(|byte| **byte == b'0').count();
     // The last digit stays, even if it is a zero.
@@ -64,29 +64,29 @@ fn declared_by(
     head: &Head,
     version: Version,
     decimal: impl FnOnce(&[u8]) -> Result<u64, HeadError>,
-) -> Result<Option<Length>, HeadError> {
+) -> Result<Option<BodyLength>, HeadError> {
     if head.is_repeated(Name::ContentLength) || head.is_repeated(Name::TransferEncoding) {
         return Err(HeadError::Length);
     }
     match (head.get(Name::ContentLength), head.get(Name::TransferEncoding)) {
         (None, None) => Ok(None),
-        (Some(text), None) => decimal(text).map(|length| Some(Length::Exactly(length))),
+        (Some(text), None) => decimal(text).map(|length| Some(BodyLength::Exactly(length))),
         (Some(_), Some(_)) => Err(HeadError::Length),
         (None, Some(coding)) => {
             if version == Version::Http10 {
                 return Err(HeadError::Length);
             }
             if coding.eq_ignore_ascii_case(b"chunked") {
-                return Ok(Some(Length::Chunked));
+                return Ok(Some(BodyLength::Chunked));
             }
-            Err(other_coding(coding))
+            Err(unsupported_coding(coding))
         }
     }
 }
 
 /// The error for a coding other than `chunked`. The gateway does not support a known coding before a final
 /// chunked (501). Any other combination makes the end ambiguous.
-fn other_coding(value: &[u8]) -> HeadError {
+fn unsupported_coding(value: &[u8]) -> HeadError {
     let mut members = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     let is_chunked = |member: &[u8]| member.eq_ignore_ascii_case(b"chunked");
     let last = members.next_back().unwrap_or_default();
@@ -127,7 +127,7 @@ mod tests {
         for (text, plain) in
             [("0", "0"), ("0000", "0"), ("0002", "2"), ("20", "20"), ("", ""), ("0x5", "0x5"), ("0+5", "0+5")]
         {
-            assert_eq!(plain_length(text.as_bytes()), plain.as_bytes());
+            assert_eq!(without_leading_zeros(text.as_bytes()), plain.as_bytes());
         }
         for text in [
             "",
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn no_length_overflows() {
-        let of_endpoint = |text: &str| decimal(plain_length(text.as_bytes()));
+        let of_endpoint = |text: &str| decimal(without_leading_zeros(text.as_bytes()));
         let zeros = "0".repeat(10_000);
         for (text, value) in
             [(zeros.clone(), 0), (format!("{zeros}1"), 1), (format!("{zeros}{}", i64::MAX), i64::MAX as u64)]

@@ -4,7 +4,7 @@
 //! depends only on the bytes, not on the reads that brought them.
 
 use crate::chars::{is_value, plain_token_end, text_end, token_length};
-use crate::{Field, Head, HeadError, HeadLimits, Name, Range, offence};
+use crate::{Field, Head, HeadError, HeadLimits, Name, Range, rejected_bytes};
 
 /// How far a parser got with the bytes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,51 +17,53 @@ pub enum Progress {
 
 /// The state of reading a head. It holds offsets, because the buffer may move between calls.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct LineReader {
     /// Offset of the line that is being read.
     line: usize,
     /// Bytes before this offset were examined and are valid.
-    seen: usize,
+    examined: usize,
     /// Offset of the colon of the current line; 0, where no colon can be, until it is found.
     colon: usize,
     /// Offset of the end of the name if white space follows it, otherwise 0. Responses only.
     name_end: usize,
-    /// Whether [`Head::tidy`] has to rewrite a line. Responses only.
-    is_untidy: bool,
+    /// Whether [`Head::normalize`] has to rewrite a line. Responses only.
+    needs_normalizing: bool,
 }
 
-impl Lines {
+impl LineReader {
     /// Whether no line is complete yet.
     pub(super) fn at_start(&self) -> bool {
         self.line == 0
     }
 
     /// Offset past the last complete line.
-    pub(super) fn whole(&self) -> usize {
+    pub(super) fn complete_end(&self) -> usize {
         self.line
     }
 
-    /// Whether [`Head::tidy`] has to rewrite the head.
-    pub(super) fn is_untidy(&self) -> bool {
-        self.is_untidy
+    /// Whether [`Head::normalize`] has to rewrite the head.
+    pub(super) fn needs_normalizing(&self) -> bool {
+        self.needs_normalizing
     }
 
     /// Records that the head has to be rewritten.
-    pub(super) fn note_untidy(&mut self) {
-        self.is_untidy = true;
+    pub(super) fn mark_for_normalizing(&mut self) {
+        self.needs_normalizing = true;
     }
 
     /// The bytes for which a head was refused.
-    pub(super) fn offence(&self, bytes: &[u8], error: HeadError, head: &Head) -> Option<Vec<u8>> {
+    pub(super) fn rejected_bytes(&self, bytes: &[u8], error: HeadError, head: &Head) -> Option<Vec<u8>> {
         match error {
             // The line was complete, so its start is shown.
-            HeadError::StartLine | HeadError::Version if self.line > 0 => offence::of_line(bytes, 0, 0),
-            HeadError::StartLine | HeadError::Version => offence::of_line(bytes, 0, self.seen),
-            HeadError::Field => offence::of_field_line(bytes, self.line, self.seen),
+            HeadError::StartLine | HeadError::Version if self.line > 0 => {
+                rejected_bytes::of_line(bytes, 0, 0)
+            }
+            HeadError::StartLine | HeadError::Version => rejected_bytes::of_line(bytes, 0, self.examined),
+            HeadError::Field => rejected_bytes::of_field_line(bytes, self.line, self.examined),
             _ => {
                 let fields = head.fields.iter();
                 let pairs = fields.map(|field| (head.slice(field.name), head.slice(field.value)));
-                offence::of_fields(error, pairs)
+                rejected_bytes::of_fields(error, pairs)
             }
         }
     }
@@ -83,7 +85,7 @@ impl Lines {
     /// and is refused.
     ///
     /// `LENIENT`, for responses, accepts white space between the name and the colon (5.1), and folded lines
-    /// (5.2). [`Head::tidy`] removes both.
+    /// (5.2). [`Head::normalize`] removes both.
     pub(super) fn fields<const LENIENT: bool>(
         &mut self,
         bytes: &[u8],
@@ -106,13 +108,13 @@ impl Lines {
     ) -> Result<Progress, HeadError> {
         let bytes = limits.within_head(bytes);
         // The limit was lowered between two calls.
-        if self.seen > bytes.len() {
+        if self.examined > bytes.len() {
             return Err(HeadError::TooLarge);
         }
         loop {
             if self.colon == 0 {
-                if self.seen == self.line {
-                    self.usual_lines(bytes, head, limits);
+                if self.examined == self.line {
+                    self.plain_lines(bytes, head, limits);
                 }
                 match &bytes[self.line..] {
                     [] | [b'\r'] => break,
@@ -123,7 +125,7 @@ impl Lines {
                     [b' ' | b'\t', ..] if LENIENT && !head.fields.is_empty() => {
                         let Some(end) = self.line_end(bytes)? else { break };
                         continue_field(bytes, head, self.line, end);
-                        self.is_untidy = true;
+                        self.needs_normalizing = true;
                         self.begin_line(end + 2);
                         continue;
                     }
@@ -131,23 +133,27 @@ impl Lines {
                     _ => {}
                 }
                 if !LENIENT || self.name_end == 0 {
-                    self.seen += token_length(&bytes[self.seen..]);
+                    self.examined += token_length(&bytes[self.examined..]);
                 }
-                if LENIENT && self.seen > self.line && matches!(bytes.get(self.seen), Some(b' ' | b'\t')) {
+                if LENIENT
+                    && self.examined > self.line
+                    && matches!(bytes.get(self.examined), Some(b' ' | b'\t'))
+                {
                     if self.name_end == 0 {
-                        self.name_end = self.seen;
+                        self.name_end = self.examined;
                     }
-                    let blanks = bytes[self.seen..].iter().take_while(|byte| matches!(byte, b' ' | b'\t'));
-                    self.seen += blanks.count();
-                    self.is_untidy = true;
+                    let blanks =
+                        bytes[self.examined..].iter().take_while(|byte| matches!(byte, b' ' | b'\t'));
+                    self.examined += blanks.count();
+                    self.needs_normalizing = true;
                 }
-                match bytes.get(self.seen) {
+                match bytes.get(self.examined) {
                     None => break,
-                    Some(b':') if self.seen > self.line => {}
+                    Some(b':') if self.examined > self.line => {}
                     Some(_) => return Err(HeadError::Field),
                 }
-                self.colon = self.seen;
-                self.seen += 1;
+                self.colon = self.examined;
+                self.examined += 1;
             }
             let Some(end) = self.line_end(bytes)? else { break };
             let name_end = if LENIENT && self.name_end > 0 { self.name_end } else { self.colon };
@@ -160,13 +166,13 @@ impl Lines {
         if limits.is_head_full(bytes) { Err(HeadError::TooLarge) } else { Ok(Progress::Partial) }
     }
 
-    /// Reads complete lines as long as [`usual_line`] understands them. The checks of unusual lines cost more than
-    /// the line itself, so they run once for all of these.
+    /// Reads complete lines as long as [`plain_line`] understands them. The checks of unusual lines cost more
+    /// than the line itself, so they run once for all of these.
     #[inline(always)]
-    fn usual_lines(&mut self, bytes: &[u8], head: &mut Head, limits: &HeadLimits) {
+    fn plain_lines(&mut self, bytes: &[u8], head: &mut Head, limits: &HeadLimits) {
         let mut at = self.line;
         while head.fields.len() < limits.fields
-            && let Some(field) = usual_line(bytes, at)
+            && let Some(field) = plain_line(bytes, at)
         {
             head.push(field);
             at = field.line_end as usize;
@@ -175,17 +181,18 @@ impl Lines {
     }
 
     fn begin_line(&mut self, at: usize) {
-        *self = Self { line: at, seen: at, colon: 0, name_end: 0, is_untidy: self.is_untidy };
+        *self =
+            Self { line: at, examined: at, colon: 0, name_end: 0, needs_normalizing: self.needs_normalizing };
     }
 
     /// Returns the offset of the CRLF that ends the current line, or `None` if it has not arrived. A bare LF
     /// is refused, because readers disagree on whether it ends a line (RFC 9112, 2.2 allows both). All other
     /// control bytes are refused too.
     fn line_end(&mut self, bytes: &[u8]) -> Result<Option<usize>, HeadError> {
-        self.seen = text_end(bytes, self.seen);
-        match bytes.get(self.seen..).ok_or(HeadError::TooLarge)? {
+        self.examined = text_end(bytes, self.examined);
+        match bytes.get(self.examined..).ok_or(HeadError::TooLarge)? {
             [] | [b'\r'] => Ok(None),
-            [b'\r', b'\n', ..] => Ok(Some(self.seen)),
+            [b'\r', b'\n', ..] => Ok(Some(self.examined)),
             _ => Err(HeadError::Field),
         }
     }
@@ -194,7 +201,7 @@ impl Lines {
 /// Parses the field line that begins at `start`, if it is complete and its name consists of letters, digits,
 /// `-` and `_`, as in nearly all lines. `None` says nothing about the line.
 #[inline(always)]
-fn usual_line(bytes: &[u8], start: usize) -> Option<Field> {
+fn plain_line(bytes: &[u8], start: usize) -> Option<Field> {
     let colon = plain_token_end(bytes, start);
     if colon == start || *bytes.get(colon)? != b':' {
         return None;
@@ -208,7 +215,7 @@ fn usual_line(bytes: &[u8], start: usize) -> Option<Field> {
 }
 
 /// Appends the folded line between these offsets to the last field. The line end between its parts stays for
-/// [`Head::tidy`].
+/// [`Head::normalize`].
 fn continue_field(bytes: &[u8], head: &mut Head, start: usize, end: usize) {
     let Some(field) = head.fields.last_mut() else { return };
     let length = bytes[start..end].trim_ascii_end().len();

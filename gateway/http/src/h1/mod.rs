@@ -14,9 +14,9 @@ mod parse_response;
 pub(crate) mod target;
 mod write;
 
-pub use body::{BodyError, BodyReader, Step};
-pub use framing::Length;
-pub(crate) use framing::{declared, declared_by_endpoint, plain_length};
+pub use body::{BodyError, BodyPart, BodyReader};
+pub use framing::BodyLength;
+pub(crate) use framing::{declared_length, declared_length_in_response, without_leading_zeros};
 pub use lines::Progress;
 pub use parse_request::RequestParser;
 pub(crate) use parse_request::{expect, wants_trailers};

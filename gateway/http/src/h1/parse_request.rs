@@ -4,17 +4,17 @@
 //! the request line, the fields, the host and the framing, and fills a [`RequestHead`]. It never accepts what
 //! another server could interpret differently.
 
-use super::connection::Connection;
-use super::framing::declared;
-use super::lines::{Lines, Progress};
-use super::{Length, target};
+use super::connection::ConnectionOptions;
+use super::framing::declared_length;
+use super::lines::{LineReader, Progress};
+use super::{BodyLength, target};
 use crate::chars::token_length;
 use crate::{Head, HeadError, HeadLimits, Method, Name, Range, RequestHead, TargetForm, Version};
 
 /// Parses one request head in pieces of any size.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestParser {
-    lines: Lines,
+    lines: LineReader,
 }
 
 impl RequestParser {
@@ -57,12 +57,12 @@ impl RequestParser {
         }
         let progress = self.lines.fields::<false>(bytes, &mut request.head, limits);
         if let Ok(Progress::Partial) = progress {
-            request.head.take_part(bytes, self.lines.whole());
+            request.head.append_partial(bytes, self.lines.complete_end());
             return progress;
         }
-        request.head.take(bytes, self.lines.whole());
+        request.head.append_received(bytes, self.lines.complete_end());
         if let Ok(Progress::Complete(_)) = progress {
-            understand(request)?;
+            evaluate_framing(request)?;
         }
         progress
     }
@@ -71,13 +71,13 @@ impl RequestParser {
     /// `bytes` and `request` are the arguments of that call. `None` if no byte is at fault, as in a head that
     /// is too large.
     #[must_use]
-    pub fn offence(&self, bytes: &[u8], error: HeadError, request: &RequestHead) -> Option<Vec<u8>> {
+    pub fn rejected_bytes(&self, bytes: &[u8], error: HeadError, request: &RequestHead) -> Option<Vec<u8>> {
         if error == HeadError::Host && request.form == TargetForm::Absolute {
             let host = request.head.all(Name::Host).map(|value| (&b"host"[..], value));
             let target = [(&b":authority"[..], request.slice(request.authority))];
-            return crate::offence::of_fields(error, target.into_iter().chain(host));
+            return crate::rejected_bytes::of_fields(error, target.into_iter().chain(host));
         }
-        self.lines.offence(bytes, error, &request.head)
+        self.lines.rejected_bytes(bytes, error, &request.head)
     }
 
     /// Whether at most a part of the request line was received.
@@ -129,17 +129,17 @@ pub(super) fn version(text: &[u8]) -> Result<Version, HeadError> {
 }
 
 /// Evaluates the fields that determine the end of the message and the fate of the connection.
-fn understand(request: &mut RequestHead) -> Result<(), HeadError> {
-    let declared = declared(&request.head, request.version)?;
+fn evaluate_framing(request: &mut RequestHead) -> Result<(), HeadError> {
+    let declared_length = declared_length(&request.head, request.version)?;
     // RFC 9112, 6.3: a request without either field has no body.
-    request.length = declared.unwrap_or(Length::None);
+    request.length = declared_length.unwrap_or(BodyLength::None);
     target::host(request)?;
     // Only a forward proxy accepts it. Nothing else in it needs to be understood, because the connection
     // closes.
     if request.form == TargetForm::Authority {
         return Ok(());
     }
-    let connection = Connection::read(&mut request.head)?;
+    let connection = ConnectionOptions::read(&mut request.head)?;
     request.keep_alive = connection.keeps(request.version);
     request.nominates = connection.nominates;
     let is_11 = request.version == Version::Http11;

@@ -4,16 +4,16 @@
 //! complete. The parser repairs loose heads where RFC 9112 allows it; [`ResponseParser::strict`] repairs no
 //! fields.
 
-use super::connection::Connection;
-use super::framing::declared_by_endpoint;
-use super::lines::{Lines, Progress};
-use super::{Length, parse_request};
+use super::connection::ConnectionOptions;
+use super::framing::declared_length_in_response;
+use super::lines::{LineReader, Progress};
+use super::{BodyLength, parse_request};
 use crate::{HeadError, HeadLimits, Method, Range, ResponseHead, Version};
 
 /// Parses one response head in pieces of any size.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResponseParser {
-    lines: Lines,
+    lines: LineReader,
     is_strict: bool,
 }
 
@@ -26,9 +26,10 @@ impl ResponseParser {
     }
 
     /// Continues where the last call stopped. `bytes` is everything received since the head's first byte; it
-    /// may have moved since the last call. `asked` is the method of the request: it determines whether there
-    /// is a body (RFC 9112, 6.3). Once the head is complete, `response` owns a copy of its bytes. Before
-    /// that, and after an error, it has the complete lines so far, for the log. Each head needs a new parser.
+    /// may have moved since the last call. `request_method` is the method of the request: it determines
+    /// whether there is a body (RFC 9112, 6.3). Once the head is complete, `response` owns a copy of its
+    /// bytes. Before that, and after an error, it has the complete lines so far, for the log. Each head needs
+    /// a new parser.
     ///
     /// In the copy, the parser repairs what RFC 9112 allows a proxy to repair: a status without the blank
     /// after it (section 4), white space before a colon (5.1), folded lines (5.2), and a `Content-Length`
@@ -40,7 +41,7 @@ impl ResponseParser {
     pub fn advance(
         &mut self,
         bytes: &[u8],
-        asked: Method,
+        request_method: Method,
         response: &mut ResponseHead,
         limits: &HeadLimits,
     ) -> Result<Progress, HeadError> {
@@ -63,8 +64,8 @@ impl ResponseParser {
                 response.clear();
                 return Err(error);
             }
-            if response.has_no_reason() {
-                self.lines.note_untidy();
+            if response.lacks_reason_separator() {
+                self.lines.mark_for_normalizing();
             }
             response.head.fields_start = end as u32 + 2;
         }
@@ -73,29 +74,29 @@ impl ResponseParser {
             true => self.lines.fields::<false>(bytes, &mut response.head, limits),
         };
         if let Ok(Progress::Partial) = progress {
-            response.head.take_part(bytes, self.lines.whole());
+            response.head.append_partial(bytes, self.lines.complete_end());
             return progress;
         }
-        response.head.take(bytes, self.lines.whole());
+        response.head.append_received(bytes, self.lines.complete_end());
         if let Ok(Progress::Complete(_)) = progress {
-            if self.lines.is_untidy() {
-                response.tidy();
+            if self.lines.needs_normalizing() {
+                response.normalize();
             }
-            understand(response, asked)?;
+            evaluate_framing(response, request_method)?;
         }
         progress
     }
 
     /// The bytes for which [`advance`](Self::advance) has just refused the head, as for
-    /// [requests](super::RequestParser::offence).
+    /// [requests](super::RequestParser::rejected_bytes).
     #[must_use]
-    pub fn offence(&self, bytes: &[u8], error: HeadError, response: &ResponseHead) -> Option<Vec<u8>> {
-        self.lines.offence(bytes, error, &response.head)
+    pub fn rejected_bytes(&self, bytes: &[u8], error: HeadError, response: &ResponseHead) -> Option<Vec<u8>> {
+        self.lines.rejected_bytes(bytes, error, &response.head)
     }
 }
 
 /// Parses `version SP status SP [reason]` (RFC 9112, section 4). Some servers omit the last space if there is
-/// no reason; [`ResponseHead::tidy`] adds it.
+/// no reason; [`ResponseHead::normalize`] adds it.
 fn status_line(response: &mut ResponseHead, line: &[u8]) -> Result<(), HeadError> {
     if line.len() < 12 || line[8] != b' ' {
         return Err(HeadError::StartLine);
@@ -114,21 +115,21 @@ fn status_line(response: &mut ResponseHead, line: &[u8]) -> Result<(), HeadError
 }
 
 /// Evaluates the fields that determine the end of the message and the fate of the connection.
-fn understand(response: &mut ResponseHead, asked: Method) -> Result<(), HeadError> {
-    let (declared, is_padded) = declared_by_endpoint(&response.head, response.version)?;
+fn evaluate_framing(response: &mut ResponseHead, request_method: Method) -> Result<(), HeadError> {
+    let (declared_length, is_padded) = declared_length_in_response(&response.head, response.version)?;
     if is_padded {
-        response.tidy();
+        response.normalize();
     }
-    let bodiless = asked == Method::Head
+    let bodiless = request_method == Method::Head
         || matches!(response.status, ..200 | 204 | 304)
-        || (asked == Method::Connect && response.status < 300);
-    response.length = match declared {
-        _ if bodiless => Length::None,
+        || (request_method == Method::Connect && response.status < 300);
+    response.length = match declared_length {
+        _ if bodiless => BodyLength::None,
         Some(length) => length,
-        None => Length::UntilClose,
+        None => BodyLength::UntilClose,
     };
-    let connection = Connection::read(&mut response.head)?;
-    response.keep_alive = connection.keeps(response.version) && response.length != Length::UntilClose;
+    let connection = ConnectionOptions::read(&mut response.head)?;
+    response.keep_alive = connection.keeps(response.version) && response.length != BodyLength::UntilClose;
     response.nominates = connection.nominates;
     if response.status == 101 && (response.version == Version::Http10 || !connection.upgrade) {
         return Err(HeadError::StartLine);

@@ -94,11 +94,11 @@ pub(crate) fn host(request: &mut RequestHead) -> Result<(), HeadError> {
 /// in routing, a dot at the end of a name is ignored. A malformed authority equals only itself.
 pub(crate) fn is_same_authority(one: &[u8], other: &[u8], scheme: &[u8]) -> bool {
     one.eq_ignore_ascii_case(other)
-        || matches!((parts(one, scheme), parts(other, scheme)), (Some(one), Some(other)) if one == other)
+        || matches!((normalize_authority(one, scheme), normalize_authority(other, scheme)), (Some(one), Some(other)) if one == other)
 }
 
 /// Normalises an authority to its host and port. Without a scheme there is no default port.
-fn parts(authority: &[u8], scheme: &[u8]) -> Option<(Host, Option<u16>)> {
+fn normalize_authority(authority: &[u8], scheme: &[u8]) -> Option<(NormalizedHost, Option<u16>)> {
     let host = host_of(authority, Range::new(0, authority.len())).ok()?;
     let port = match &authority[host.end as usize..] {
         [] | [b':'] if scheme.eq_ignore_ascii_case(b"https") => Some(443),
@@ -109,15 +109,15 @@ fn parts(authority: &[u8], scheme: &[u8]) -> Option<(Host, Option<u16>)> {
     };
     let host = host.of(authority);
     let host = match str::from_utf8(host).ok()?.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-        Some(address) => Host::Address(address.parse().ok()?),
-        None => Host::Name(host.strip_suffix(b".").unwrap_or(host).to_ascii_lowercase()),
+        Some(address) => NormalizedHost::Address(address.parse().ok()?),
+        None => NormalizedHost::Name(host.strip_suffix(b".").unwrap_or(host).to_ascii_lowercase()),
     };
     Some((host, port))
 }
 
 /// A host in normal form.
 #[derive(PartialEq, Eq)]
-enum Host {
+enum NormalizedHost {
     Name(Vec<u8>),
     Address(Ipv6Addr),
 }

@@ -8,7 +8,7 @@ pub fn fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut at = 0;
     std::iter::from_fn(move || {
         while at < lines.len() {
-            let (field, next) = usual(lines, at).unwrap_or_else(|| any(lines, at));
+            let (field, next) = parse_plain(lines, at).unwrap_or_else(|| parse_any(lines, at));
             at = next;
             if field.is_some() {
                 return field;
@@ -19,12 +19,12 @@ pub fn fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 }
 
 /// A line's field, if the line is one, and the offset of the next line.
-type Line<'a> = (Option<(&'a [u8], &'a [u8])>, usize);
+type ParsedLine<'a> = (Option<(&'a [u8], &'a [u8])>, usize);
 
 /// Parses the line at `at` if its name consists of letters, digits, `-` and `_`, as in nearly all lines.
 /// Examines sixteen bytes at a time.
 #[inline]
-fn usual(lines: &[u8], at: usize) -> Option<Line<'_>> {
+fn parse_plain(lines: &[u8], at: usize) -> Option<ParsedLine<'_>> {
     let colon = plain_token_end(lines, at);
     if colon == at || lines.get(colon) != Some(&b':') {
         return None;
@@ -37,7 +37,7 @@ fn usual(lines: &[u8], at: usize) -> Option<Line<'_>> {
 }
 
 /// The same for any line.
-fn any(lines: &[u8], at: usize) -> Line<'_> {
+fn parse_any(lines: &[u8], at: usize) -> ParsedLine<'_> {
     let rest = &lines[at..];
     let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
     let field = rest[..end].strip_suffix(b"\r").and_then(|line| {

@@ -4,15 +4,15 @@
 //! which parts of a message may be forwarded. It refuses fields that HTTP/1 could not carry without being
 //! misread, and fields that HTTP/2 itself forbids, whichever crate read the frames.
 
+mod decoded_length;
 mod fields;
-mod gate;
-mod hpack_length;
 mod request;
 mod response;
-mod sieve;
+mod response_inspector;
+mod send_budget;
 
 pub use fields::fields;
-pub use gate::{Chunk, Gate};
-pub use request::{Protocol, Pseudo, decode_request, decode_trailers, is_field};
+pub use request::{Pseudo, UpgradeProtocol, decode_request, decode_trailers, is_field};
 pub use response::{decode_response, decode_switched};
-pub use sieve::Sieve;
+pub use response_inspector::ResponseInspector;
+pub use send_budget::{BudgetedData, SendBudget};

@@ -5,13 +5,13 @@
 //! the lines of the result parse as the same request in HTTP/1.
 
 use crate::chars::{is_lower_token, is_token, is_value};
-use crate::h1::{Length, declared, expect, target, wants_trailers};
-use crate::trailer::is_barred;
+use crate::h1::{BodyLength, declared_length, expect, target, wants_trailers};
+use crate::trailer::is_forbidden;
 use crate::{Field, Head, HeadError, HeadLimits, Method, Name, Range, RequestHead, TargetForm, Version};
 
 /// In HTTP/1 this field lets the response prove that it belongs to the request (RFC 6455, 11.3.1). HTTP/2
 /// needs no proof.
-const KEY: &[u8] = b"sec-websocket-key";
+const WEBSOCKET_KEY: &[u8] = b"sec-websocket-key";
 
 /// The pseudo-header fields of a request (RFC 9113, 8.3.1).
 #[derive(Clone, Copy, Debug)]
@@ -25,12 +25,12 @@ pub struct Pseudo<'a> {
     /// The value of `:path`; `None` for CONNECT.
     pub path: Option<&'a [u8]>,
     /// The value of `:protocol`; only an extended CONNECT has it.
-    pub protocol: Option<Protocol<'a>>,
+    pub protocol: Option<UpgradeProtocol<'a>>,
 }
 
 /// The protocol to which a stream is switched (RFC 8441, 4).
 #[derive(Clone, Copy, Debug)]
-pub struct Protocol<'a> {
+pub struct UpgradeProtocol<'a> {
     /// Its name, as in `Upgrade`.
     pub name: &'a [u8],
     /// A [key](crate::websocket::key) for a WebSocket to an HTTP/1 endpoint; an HTTP/2 client sends none.
@@ -38,7 +38,7 @@ pub struct Protocol<'a> {
 }
 
 /// Converts an HTTP/2 message to a request head with the same lines that HTTP/1 would have carried. `fields`
-/// returns an iterator over its fields, from the first on. `ended` means that no body follows. After an
+/// returns an iterator over its fields, from the first on. `has_no_body` means that no body follows. After an
 /// error, `request` has the lines so far, for the log.
 ///
 /// An extended CONNECT becomes its HTTP/1 equivalent, a GET with `Upgrade` (RFC 8441, 5).
@@ -53,13 +53,13 @@ pub fn decode_request<'a, I: Iterator<Item = (&'a [u8], &'a [u8])>>(
     request: &mut RequestHead,
     pseudo: Pseudo<'_>,
     fields: impl Fn() -> I,
-    ended: bool,
+    has_no_body: bool,
     limits: &HeadLimits,
 ) -> Result<(), HeadError> {
     request.clear();
     request.version = Version::Http2;
     request.keep_alive = true;
-    if let Err(error) = request_line(request, pseudo, limits) {
+    if let Err(error) = write_request_line(request, pseudo, limits) {
         request.clear();
         request.version = Version::Http2;
         return Err(error);
@@ -74,7 +74,7 @@ pub fn decode_request<'a, I: Iterator<Item = (&'a [u8], &'a [u8])>>(
         match id {
             // RFC 9113, 8.5: the bytes that follow are no body and have no length.
             Name::ContentLength if pseudo.protocol.is_some() => return Err(HeadError::Length),
-            Name::Other if pseudo.protocol.is_some() && name == KEY => check(name, value)?,
+            Name::Other if pseudo.protocol.is_some() && name == WEBSOCKET_KEY => check(name, value)?,
             // RFC 9113, 8.3.1: hosts that disagree are refused, because the next server may use the other
             // one.
             Name::Host if host.is_some() => {
@@ -107,26 +107,26 @@ pub fn decode_request<'a, I: Iterator<Item = (&'a [u8], &'a [u8])>>(
         }
     }
     if cookies {
-        cookie(&mut request.head, fields(), limits)?;
+        push_cookies(&mut request.head, fields(), limits)?;
     }
     if let Some(protocol) = pseudo.protocol {
-        upgrade(request, protocol, limits)?;
+        push_upgrade(request, protocol, limits)?;
     }
     request.head.bytes.extend_from_slice(b"\r\n");
-    understand(request, ended)
+    evaluate_framing(request, has_no_body)
 }
 
 /// Appends the lines with which HTTP/1 requests another protocol.
-fn upgrade(
+fn push_upgrade(
     request: &mut RequestHead,
-    Protocol { name, key }: Protocol<'_>,
+    UpgradeProtocol { name, key }: UpgradeProtocol<'_>,
     limits: &HeadLimits,
 ) -> Result<(), HeadError> {
     if !is_token(name) {
         return Err(HeadError::Field);
     }
     if name.eq_ignore_ascii_case(b"websocket") {
-        push(&mut request.head, KEY, key, limits)?;
+        push(&mut request.head, WEBSOCKET_KEY, key, limits)?;
     }
     push(&mut request.head, b"upgrade", name, limits)?;
     request.upgrade = request.head.find(Name::Upgrade);
@@ -135,7 +135,11 @@ fn upgrade(
 }
 
 /// Writes the request line that HTTP/1 would have had, and parses its target.
-fn request_line(request: &mut RequestHead, pseudo: Pseudo<'_>, limits: &HeadLimits) -> Result<(), HeadError> {
+fn write_request_line(
+    request: &mut RequestHead,
+    pseudo: Pseudo<'_>,
+    limits: &HeadLimits,
+) -> Result<(), HeadError> {
     let Pseudo { method, authority, scheme, path, protocol } = pseudo;
     let is_http =
         |scheme: &[u8]| [&b"http"[..], b"https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
@@ -227,7 +231,7 @@ pub fn is_field(name: &[u8], value: &[u8]) -> bool {
 }
 
 /// Appends one line with all pieces.
-fn cookie<'a>(
+fn push_cookies<'a>(
     head: &mut Head,
     fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
     limits: &HeadLimits,
@@ -238,15 +242,15 @@ fn cookie<'a>(
 }
 
 /// Evaluates the fields that determine the end of the message.
-fn understand(request: &mut RequestHead, ended: bool) -> Result<(), HeadError> {
+fn evaluate_framing(request: &mut RequestHead, has_no_body: bool) -> Result<(), HeadError> {
     // The bytes that follow an extended CONNECT are no body.
-    let ended = ended || request.extended;
-    request.length = match (declared(&request.head, Version::Http2)?, ended) {
+    let has_no_body = has_no_body || request.extended;
+    request.length = match (declared_length(&request.head, Version::Http2)?, has_no_body) {
         // RFC 9113, 8.1.1: the declared length must equal the sum of the DATA frames.
-        (Some(Length::Exactly(1..)), true) => return Err(HeadError::Length),
+        (Some(BodyLength::Exactly(1..)), true) => return Err(HeadError::Length),
         (Some(length), _) => length,
-        (None, true) => Length::None,
-        (None, false) => Length::UntilClose,
+        (None, true) => BodyLength::None,
+        (None, false) => BodyLength::UntilClose,
     };
     target::host(request)?;
     if request.head.has(Name::Expect) {
@@ -272,7 +276,7 @@ pub fn decode_trailers<'a>(
         if !limits.allow_trailers(read, index + 1) {
             return Err(HeadError::TooLarge);
         }
-        if !is_barred(name) {
+        if !is_forbidden(name) {
             lines.extend_from_slice(name);
             lines.extend_from_slice(b": ");
             lines.extend_from_slice(value);

@@ -2,13 +2,13 @@
 //! decoded, and gets the same [`ResponseHead`] as for HTTP/1.
 
 use super::request::{push, push_known};
-use crate::h1::{Length, declared_by_endpoint, plain_length};
+use crate::h1::{BodyLength, declared_length_in_response, without_leading_zeros};
 use crate::{HeadError, HeadLimits, Method, Name, Range, ResponseHead, Version};
 
 /// Converts an HTTP/2 message to a response head with the same lines that HTTP/1 would have carried, and the
-/// same checks. `asked` is the method of the request. `ended` means that no body follows. `reason` is the
-/// reason phrase, which only HTTP/1 has; it may be empty. After an error, `response` has the lines so far,
-/// for the log.
+/// same checks. `request_method` is the method of the request. `has_no_body` means that no body follows.
+/// `reason` is the reason phrase, which only HTTP/1 has; it may be empty. After an error, `response` has the
+/// lines so far, for the log.
 ///
 /// The [length](ResponseHead::length) is what the head declares. The stream determines where the body really
 /// ends, and the reader of the body checks that the two agree (RFC 9113, 8.1.1).
@@ -20,8 +20,8 @@ pub fn decode_response<'a>(
     response: &mut ResponseHead,
     (status, reason): (u16, &str),
     fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
-    ended: bool,
-    asked: Method,
+    has_no_body: bool,
+    request_method: Method,
     limits: &HeadLimits,
 ) -> Result<(), HeadError> {
     // RFC 9113, 8.6: HTTP/2 has no switching of protocols.
@@ -29,9 +29,9 @@ pub fn decode_response<'a>(
         response.clear();
         return Err(HeadError::StartLine);
     }
-    lines(response, (status, reason), fields, limits)?;
+    push_lines(response, (status, reason), fields, limits)?;
     response.head.bytes.extend_from_slice(b"\r\n");
-    understand(response, asked, ended)
+    evaluate_framing(response, request_method, has_no_body)
 }
 
 /// The same for a successful response to an extended CONNECT (RFC 8441, 5). Its HTTP/1 equivalent is a 101
@@ -49,7 +49,7 @@ pub fn decode_switched<'a>(
 ) -> Result<(), HeadError> {
     const OURS: [&[u8]; 2] = [b"content-length", b"sec-websocket-accept"];
     let fields = fields.filter(|(name, _)| !OURS.contains(name));
-    lines(response, (101, "Switching Protocols"), fields, limits)?;
+    push_lines(response, (101, "Switching Protocols"), fields, limits)?;
     push(&mut response.head, b"upgrade", protocol, limits)?;
     if let Some(accept) = accept {
         push(&mut response.head, b"sec-websocket-accept", accept, limits)?;
@@ -58,7 +58,7 @@ pub fn decode_switched<'a>(
     Ok(())
 }
 
-fn lines<'a>(
+fn push_lines<'a>(
     response: &mut ResponseHead,
     (status, reason): (u16, &str),
     fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
@@ -86,7 +86,7 @@ fn lines<'a>(
             | Name::TransferEncoding
             | Name::Upgrade => return Err(HeadError::Field),
             id @ Name::ContentLength => {
-                push_known(&mut response.head, id, name, plain_length(value), limits)?;
+                push_known(&mut response.head, id, name, without_leading_zeros(value), limits)?;
             }
             id => push_known(&mut response.head, id, name, value, limits)?,
         }
@@ -95,17 +95,21 @@ fn lines<'a>(
 }
 
 /// Evaluates the fields that determine the end of the message.
-fn understand(response: &mut ResponseHead, asked: Method, ended: bool) -> Result<(), HeadError> {
-    let (declared, _) = declared_by_endpoint(&response.head, Version::Http2)?;
-    let bodiless = asked == Method::Head
+fn evaluate_framing(
+    response: &mut ResponseHead,
+    request_method: Method,
+    has_no_body: bool,
+) -> Result<(), HeadError> {
+    let (declared_length, _) = declared_length_in_response(&response.head, Version::Http2)?;
+    let bodiless = request_method == Method::Head
         || matches!(response.status, ..200 | 204 | 304)
-        || (asked == Method::Connect && response.status < 300);
-    response.length = match (declared, ended) {
-        _ if bodiless => Length::None,
-        (Some(Length::Exactly(1..)), true) => return Err(HeadError::Length),
+        || (request_method == Method::Connect && response.status < 300);
+    response.length = match (declared_length, has_no_body) {
+        _ if bodiless => BodyLength::None,
+        (Some(BodyLength::Exactly(1..)), true) => return Err(HeadError::Length),
         (Some(length), _) => length,
         // Even if the body is empty: an HTTP/1 client must still be shown where it ends.
-        (None, _) => Length::UntilClose,
+        (None, _) => BodyLength::UntilClose,
     };
     Ok(())
 }

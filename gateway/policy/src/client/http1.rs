@@ -14,7 +14,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
-use tollgate_http::h1::{BodyReader, Length, Progress, ResponseParser};
+use tollgate_http::h1::{BodyLength, BodyReader, Progress, ResponseParser};
 use tollgate_http::{HeadLimits, Method, ResponseHead, is_field};
 
 use super::connect::{self, Stream};
@@ -91,9 +91,9 @@ impl Http1 {
     }
 
     /// Sends a request and reads the response, whose body has at most `most` bytes. The caller sets the time
-    /// limit. If an idle connection ends before the first byte of the response, the server had probably closed
-    /// it already: the request is sent once more, on a new connection. A new connection gets no second chance,
-    /// because its server may have acted on the request.
+    /// limit. If an idle connection ends before the first byte of the response, the server had probably
+    /// closed it already: the request is sent once more, on a new connection. A new connection gets no second
+    /// chance, because its server may have acted on the request.
     ///
     /// # Errors
     /// The cause if there is no usable response.
@@ -235,7 +235,7 @@ async fn read<S: tokio::io::AsyncRead + Unpin>(
             _ => {}
         }
     }
-    if matches!(answer.head.length, Length::Exactly(length) if length > most as u64) {
+    if matches!(answer.head.length, BodyLength::Exactly(length) if length > most as u64) {
         return Err(Fault::TooLarge);
     }
     let mut body = BodyReader::new(answer.head.length);

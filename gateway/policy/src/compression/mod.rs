@@ -8,7 +8,7 @@ mod negotiate;
 
 use std::sync::{Arc, LazyLock};
 
-use tollgate_http::{LineNames, Method, Version};
+use tollgate_http::{FieldFinder, Method, Version};
 
 use self::encoder::Encoder;
 pub use self::encoder::{Encoding, Levels};
@@ -46,8 +46,8 @@ impl Planned for CompressionRules {
 }
 
 /// Fields that describe the exact bytes of a body, such as digests (RFC 9530). They rule out compression.
-static BOUND: LazyLock<LineNames> = LazyLock::new(|| {
-    LineNames::new([
+static BOUND: LazyLock<FieldFinder> = LazyLock::new(|| {
+    FieldFinder::new([
         &b"content-encoding"[..],
         b"content-range",
         b"content-digest",

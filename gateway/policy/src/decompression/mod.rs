@@ -8,7 +8,7 @@ mod decoder;
 
 use std::sync::{Arc, LazyLock};
 
-use tollgate_http::{LineNames, Version};
+use tollgate_http::{FieldFinder, Version};
 use tollgate_observe::Reason;
 
 use self::decoder::Decoder;
@@ -50,8 +50,8 @@ impl Planned for DecompressionRules {
 }
 
 /// Response fields that describe the encoded bytes. They are removed when a body is decoded.
-static ENCODED: LazyLock<LineNames> = LazyLock::new(|| {
-    LineNames::new([
+static ENCODED: LazyLock<FieldFinder> = LazyLock::new(|| {
+    FieldFinder::new([
         &b"content-encoding"[..],
         b"accept-ranges",
         b"content-digest",

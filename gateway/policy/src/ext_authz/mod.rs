@@ -181,7 +181,7 @@ impl Inner {
             // the client.
             let is_told = matches!(
                 field.id,
-                Name::Alias | Name::XForwardedFor | Name::XForwardedProto | Name::XForwardedHost
+                Name::AmbiguousSpelling | Name::XForwardedFor | Name::XForwardedProto | Name::XForwardedHost
             );
             if is_told
                 || name.eq_ignore_ascii_case(PARTIAL.as_bytes())

@@ -2,7 +2,7 @@
 //! concern only its connection.
 
 use tollgate_http::h1::write_decimal;
-use tollgate_http::{Name, Names, ResponseHead, Version, title};
+use tollgate_http::{Name, NameSet, ResponseHead, Version, reason_phrase};
 use tollgate_plan::Settings;
 
 use crate::forwarded::write_via;
@@ -49,7 +49,7 @@ impl Framing<'_> {
 
 /// Names that must be checked before they go on. The lines of a head without any of them are copied in one
 /// piece. Without `Connection`, no field is nominated.
-const LOOKED_AT: Names = Names::of(&[
+const LOOKED_AT: NameSet = NameSet::of(&[
     Name::Connection,
     Name::KeepAlive,
     Name::ProxyConnection,
@@ -75,7 +75,7 @@ pub(super) fn write(
         out.extend_from_slice(b"HTTP/1.1 ");
         write_decimal(out, u64::from(status));
         out.push(b' ');
-        out.extend_from_slice(title(status).as_bytes());
+        out.extend_from_slice(reason_phrase(status).as_bytes());
         out.extend_from_slice(b"\r\n");
     } else if !as_is {
         out.extend_from_slice(b"HTTP/1.1 ");
@@ -92,13 +92,13 @@ pub(super) fn write(
         // nothing to choose from.
         let mut upgrades = 0;
         head.copy_lines(out, as_is, |line| match line.id {
-            name if name.is_free() => !response.is_nominated(line),
+            name if name.can_be_nominated() => !response.is_nominated(line),
             Name::ContentLength => !drop_length,
             Name::Upgrade => {
                 upgrades += 1;
                 framing.names_upgrade || framing.switched && upgrades == 1
             }
-            Name::Alias => true,
+            Name::AmbiguousSpelling => true,
             Name::Via => via.is_none(),
             name => !name.is_hop_by_hop(),
         });

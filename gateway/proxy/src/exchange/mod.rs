@@ -18,7 +18,7 @@ pub(crate) mod upstream_head;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tollgate_http::h1::{BodyReader, Length, ResponseParser};
+use tollgate_http::h1::{BodyLength, BodyReader, ResponseParser};
 use tollgate_http::{Head, Name};
 use tollgate_observe::Reason;
 use tollgate_plan::{Route, Settings};
@@ -182,15 +182,15 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     pub fn new(parties: Parties<'a, 'r, S, U>, began: Instant, now: Instant) -> Self {
         let length = parties.scratch.request.length;
         let is_page = parties.scratch.page().is_some();
-        let body = if parties.collected.is_some() || is_page { Length::None } else { length };
+        let body = if parties.collected.is_some() || is_page { BodyLength::None } else { length };
         parties.scratch.paces = Paces::default();
         Self {
             total: parties.attempts.total(),
             head_due: parties.attempts.head_due(began),
             now,
             stage: Stage::Start,
-            request: BodyReader::new(body).within(&parties.settings.head_limits),
-            request_chunked: matches!(body, Length::Chunked | Length::UntilClose),
+            request: BodyReader::new(body).with_trailer_limits(&parties.settings.head_limits),
+            request_chunked: matches!(body, BodyLength::Chunked | BodyLength::UntilClose),
             sent: false,
             upstream_deaf: false,
             upstream_reset: false,
@@ -239,7 +239,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     /// end of the body.
     #[cold]
     fn leave_body(&mut self) {
-        let reader = std::mem::replace(&mut self.request, BodyReader::new(Length::None));
+        let reader = std::mem::replace(&mut self.request, BodyReader::new(BodyLength::None));
         self.parties.scratch.unread = Some(Box::new(reader));
     }
 

@@ -7,8 +7,8 @@
 use std::io;
 use std::task::{Context, Poll, ready};
 
-use tollgate_http::grpc::Code;
-use tollgate_http::h1::{BodyError, BodyReader, Length, Progress, Step};
+use tollgate_http::grpc::GrpcStatus;
+use tollgate_http::h1::{BodyError, BodyLength, BodyPart, BodyReader, Progress};
 use tollgate_http::{HeadError, Name, ResponseHead, Version, websocket};
 use tollgate_net::TlsFault;
 use tollgate_observe::Reason;
@@ -92,7 +92,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     /// no data, and so no window (RFC 9113, 6.9.1).
     fn read_ahead(&self) -> usize {
         match &self.stage {
-            Stage::Body(reader, _) if reader.left().is_none() => self.parties.client.stream.read_ahead(),
+            Stage::Body(reader, _) if reader.remaining().is_none() => self.parties.client.stream.read_ahead(),
             _ => 0,
         }
     }
@@ -169,8 +169,9 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                     return Err(self.failed(Reason::ResponseHeadersTooLarge));
                 }
                 Err(error) => {
-                    if let Some(offence) = self.parser.offence(input, error, &scratch.response) {
-                        scratch.ledger.note_offence(&offence);
+                    if let Some(rejected_bytes) = self.parser.rejected_bytes(input, error, &scratch.response)
+                    {
+                        scratch.ledger.record_rejected_bytes(&rejected_bytes);
                     }
                     return Err(self.failed(Reason::HttpProtocolError));
                 }
@@ -232,7 +233,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             return Err(self.failed(Reason::UpgradeFailed));
         }
         let call = self.call_ended();
-        let came_to = call.map_or(status, Code::as_http);
+        let came_to = call.map_or(status, GrpcStatus::as_http);
         let clients_choice = self.is_call() && self.parties.attempts.is_clients_choice(came_to);
         if clients_choice {
             self.parties.attempts.failed(None);
@@ -263,9 +264,9 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let open = (call.is_none() || !declared.is_empty())
             && parties.client.stream.may_be_grpc()
             && scratch.grpc.is_some();
-        let length = if open && declared != Length::None { Length::UntilClose } else { declared };
+        let length = if open && declared != BodyLength::None { BodyLength::UntilClose } else { declared };
         let version = request.version;
-        let open_ended = matches!(length, Length::Chunked | Length::UntilClose);
+        let open_ended = matches!(length, BodyLength::Chunked | BodyLength::UntilClose);
         let chunked = open_ended && version == Version::Http11;
         self.close_delimited = open_ended && version == Version::Http10;
         let limit = parties.settings.limits.requests_per_connection;
@@ -335,12 +336,12 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
 
     /// Records and returns the status of a gRPC call whose response is a head alone.
     #[inline]
-    fn call_ended(&mut self) -> Option<Code> {
+    fn call_ended(&mut self) -> Option<GrpcStatus> {
         if !self.is_call() {
             return None;
         }
         let Scratch { response, ledger, .. } = &mut *self.parties.scratch;
-        ledger.grpc_status = response.head.get_by_text(b"grpc-status").map(Code::parse);
+        ledger.grpc_status = response.head.get_by_text(b"grpc-status").map(GrpcStatus::parse);
         ledger.grpc_status
     }
 
@@ -351,7 +352,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
 
     /// Returns whether the response to a gRPC call is held back. Only its status decides, whatever
     /// `retry.methods` lists, because every call is a POST.
-    fn holds_back_call(&mut self, code: Code) -> bool {
+    fn holds_back_call(&mut self, code: GrpcStatus) -> bool {
         self.again() != Again::Never && self.parties.attempts.holds_back_call(code)
     }
 
@@ -365,7 +366,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     fn hold_back(&mut self, rest: &mut [u8]) -> bool {
         let response = &self.parties.scratch.response;
         let limits = &self.parties.settings.head_limits;
-        let mut reader = BodyReader::of_response(response.length).within(limits);
+        let mut reader = BodyReader::for_response(response.length).with_trailer_limits(limits);
         let clean = reader.read(rest).is_ok_and(|step| step.used == rest.len());
         let reusable = clean && response.keep_alive && self.sent && !self.upstream_deaf;
         self.stage = Stage::Body(reader, false);
@@ -404,10 +405,10 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     fn pass_on(&mut self, input: &mut [u8], first: bool) -> Result<Option<End>, End> {
         let Stage::Body(reader, chunked) = &mut self.stage else { return Ok(None) };
         // An error here can still be answered, as long as the head was not sent.
-        let Step { used, data } = match reader.read(input) {
+        let BodyPart { used, data } = match reader.read(input) {
             Ok(step) => step,
             Err(BodyError::Chunk) => {
-                self.parties.scratch.ledger.note_offence(reader.offence());
+                self.parties.scratch.ledger.record_rejected_bytes(reader.rejected_bytes());
                 return Err(self.failed(Reason::HttpProtocolError));
             }
             Err(BodyError::Trailers) => return Err(self.without_trailers()),
@@ -436,7 +437,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let sent = stream.respond(backlog, out, reader, *chunked, &input[data]);
         let done = reader.is_done();
         if done && stream.may_be_grpc() && scratch.grpc.is_some() && scratch.ledger.grpc_status.is_none() {
-            scratch.ledger.grpc_status = Code::of_lines(reader.trailers());
+            scratch.ledger.grpc_status = GrpcStatus::of_lines(reader.trailers());
         }
         if let Err(error) = sent {
             return Err(self.failed(Backlog::reason(&error)));
@@ -454,14 +455,14 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     fn end_of_stream(&mut self) -> End {
         let Stage::Body(reader, chunked) = &mut self.stage else { return self.terminated() };
         let parties = &mut self.parties;
-        if self.upstream_reset || !reader.end_with(parties.upstream.take_trailers()) {
+        if self.upstream_reset || !reader.end_with_trailers(parties.upstream.take_trailers()) {
             return self.broken();
         }
         let scratch = &mut *parties.scratch;
         sift_trailers(reader, &scratch.response);
         let (stream, backlog) = (&mut parties.client.stream, &mut scratch.to_client);
         if stream.may_be_grpc() && scratch.grpc.is_some() && scratch.ledger.grpc_status.is_none() {
-            scratch.ledger.grpc_status = Code::of_lines(reader.trailers());
+            scratch.ledger.grpc_status = GrpcStatus::of_lines(reader.trailers());
         }
         match stream.respond(backlog, &mut Vec::new(), reader, *chunked, b"") {
             Ok(()) => End::Complete { reusable: false },
@@ -487,7 +488,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let is_call = self.begun && self.is_call();
         let Stage::Body(reader, chunked) = &mut self.stage else { return self.ended(reason, None, false) };
         let Parties { client, scratch, settings, .. } = &mut self.parties;
-        if !is_call || !reader.end_with(grpc::failed_trailers(reason, &settings.errors, &mut scratch.ledger))
+        if !is_call
+            || !reader.end_with_trailers(grpc::failed_trailers(reason, &settings.errors, &mut scratch.ledger))
         {
             return self.ended(reason, None, false);
         }

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use tollgate_http::h1::Length;
+use tollgate_http::h1::BodyLength;
 
 use super::{End, Exchange, Stage};
 use crate::backlog::Backlog;
@@ -28,7 +28,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         self.stage = Stage::Head;
         (self.wrote, self.replayable, self.heard) = (true, true, true);
         let scratch = &mut *self.parties.scratch;
-        if let Length::Exactly(length) = scratch.request.length
+        if let BodyLength::Exactly(length) = scratch.request.length
             && self.parties.collected.is_none()
         {
             let used = usize::try_from(length).unwrap_or(usize::MAX).min(scratch.inbox.len());

@@ -6,7 +6,7 @@
 use std::io::{self, ErrorKind};
 use std::task::{Context, Poll, ready};
 
-use tollgate_http::h1::{Length, Step};
+use tollgate_http::h1::{BodyLength, BodyPart};
 use tollgate_http::is_token;
 use tollgate_observe::Reason;
 
@@ -49,7 +49,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             },
         );
         let mut used = 0;
-        if let Length::Exactly(length) = scratch.request.length
+        if let BodyLength::Exactly(length) = scratch.request.length
             && parties.collected.is_none()
             && scratch.page().is_none()
         {
@@ -188,10 +188,10 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     /// Sends the body's bytes in `input` on. Returns how many of them belonged to the body, and whether it
     /// can go on.
     fn forward_body(&mut self, input: &mut [u8]) -> (usize, Result<(), Reason>) {
-        let Step { used, data } = match self.request.read(input) {
+        let BodyPart { used, data } = match self.request.read(input) {
             Ok(step) => step,
             Err(error) => {
-                self.parties.scratch.ledger.note_offence(self.request.offence());
+                self.parties.scratch.ledger.record_rejected_bytes(self.request.rejected_bytes());
                 return (0, Err(broken_body(error)));
             }
         };
@@ -215,7 +215,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     /// Handles the end of the client's direction: it completes a body without a length, and cuts any other.
     fn end_of_request(&mut self) -> Result<(), Option<Reason>> {
         let parties = &mut self.parties;
-        if !self.request.end_with(parties.client.stream.take_trailers()) {
+        if !self.request.end_with_trailers(parties.client.stream.take_trailers()) {
             return Err(Some(Reason::IncompleteRequest));
         }
         self.sift_trailers();

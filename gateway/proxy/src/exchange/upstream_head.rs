@@ -3,8 +3,8 @@
 
 use std::net::SocketAddr;
 
-use tollgate_http::h1::{Length, write_decimal};
-use tollgate_http::{Method, Name, Names, RequestHead, TargetForm, Version};
+use tollgate_http::h1::{BodyLength, write_decimal};
+use tollgate_http::{Method, Name, NameSet, RequestHead, TargetForm, Version};
 use tollgate_plan::{CdnLoop, HostRewrite, Route, Settings};
 use tollgate_upstream::Pool;
 
@@ -41,8 +41,8 @@ pub(crate) fn may_return(settings: &Settings, pool: &Pool) -> bool {
 
 /// Names that must be checked before they go on. The lines of a head without any of them are copied in one
 /// piece. Without `Connection`, no field is nominated.
-const LOOKED_AT: Names = Names::of(&[
-    Name::Alias,
+const LOOKED_AT: NameSet = NameSet::of(&[
+    Name::AmbiguousSpelling,
     Name::Connection,
     Name::KeepAlive,
     Name::ProxyConnection,
@@ -97,7 +97,7 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
     } else {
         request.head.copy_lines(out, as_is, |line| {
             let keep = match line.id {
-                name if name.is_free() || name == Name::XRequestId => !request.is_nominated(line),
+                name if name.can_be_nominated() || name == Name::XRequestId => !request.is_nominated(line),
                 Name::Host => own_host.is_none(),
                 Name::ContentLength => outgoing.collected.is_none(),
                 Name::Expect => request.expect_continue && outgoing.collected.is_none(),
@@ -113,7 +113,7 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
             write_decimal(out, length);
             out.extend_from_slice(b"\r\n");
         }
-        None if matches!(request.length, Length::Chunked | Length::UntilClose) => {
+        None if matches!(request.length, BodyLength::Chunked | BodyLength::UntilClose) => {
             field(out, b"Transfer-Encoding", b"chunked");
         }
         // RFC 9110, 8.6: a method that expects a body needs a length without one too. Some HTTP/1 servers
@@ -182,7 +182,7 @@ fn for_page(out: &mut Vec<u8>, outgoing: &Outgoing<'_>, page: &Page) {
 
 /// Returns whether the method expects a body, and the request has neither a body nor a length.
 fn is_bodiless_write(request: &RequestHead) -> bool {
-    request.length == Length::None && matches!(request.method, Method::Post | Method::Put | Method::Patch)
+    request.length == BodyLength::None && matches!(request.method, Method::Post | Method::Put | Method::Patch)
 }
 
 /// Appends the request line that the route demands.

@@ -31,7 +31,7 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
 pub(crate) fn keep(worker: &Rc<Worker>, connection: Connection, body: Option<BodyReader>, now: Instant) {
     match body {
         Some(body) if body.is_done() => Pool::put(connection, now),
-        Some(body) if body.left().is_none_or(|left| left <= MOST as u64) => {
+        Some(body) if body.remaining().is_none_or(|left| left <= MOST as u64) => {
             tollgate_net::spawn(drain(worker.clone(), connection, body, now));
         }
         _ => {}

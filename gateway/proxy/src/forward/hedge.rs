@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use tollgate_http::h1::Length;
+use tollgate_http::h1::BodyLength;
 use tollgate_observe::Reason;
 use tollgate_plan::Hedge;
 use tollgate_upstream::{Outcome, PickHints, Pool};
@@ -84,7 +84,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
             }
         };
         let is_here = match request.length {
-            Length::Exactly(length) => length <= self.scratch.inbox.len() as u64,
+            BodyLength::Exactly(length) => length <= self.scratch.inbox.len() as u64,
             length => length.is_empty(),
         };
         // A sticky cookie ties the session to one endpoint.
@@ -181,7 +181,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         let (mut body, mut data) = (None, Vec::new());
         if self.collected.is_some() {
             body = self.scratch.to_upstream.collected();
-        } else if let Length::Exactly(length) = request.length {
+        } else if let BodyLength::Exactly(length) = request.length {
             let length = usize::try_from(length).unwrap_or(usize::MAX).min(self.scratch.inbox.len());
             data.extend_from_slice(&self.scratch.inbox[..length]);
         }

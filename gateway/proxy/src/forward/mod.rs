@@ -30,7 +30,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use tollgate_http::RequestHead;
-use tollgate_http::h1::Length;
+use tollgate_http::h1::BodyLength;
 use tollgate_observe::Reason;
 use tollgate_plan::{Route, Settings};
 use tollgate_upstream::{Outcome, Upstream};
@@ -59,7 +59,7 @@ use crate::worker::Worker;
 
 /// Returns whether the request declares a longer body than the route accepts.
 pub(crate) fn declares_too_much(route: &Route, request: &RequestHead) -> bool {
-    matches!((route.body_limit, request.length), (Some(limit), Length::Exactly(length)) if length > limit)
+    matches!((route.body_limit, request.length), (Some(limit), BodyLength::Exactly(length)) if length > limit)
 }
 
 /// Returns whether the request asks for an upgrade, and the route allows all protocols that it names.

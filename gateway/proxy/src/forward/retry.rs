@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tollgate_http::RequestHead;
-use tollgate_http::grpc::Code;
+use tollgate_http::grpc::GrpcStatus;
 use tollgate_observe::Reason;
 use tollgate_plan::{Priority, Retry, RetryOn, Route};
 use tollgate_upstream::{AdaptivePermit, BreakerPermit, InFlightGuard, Outcome, Pool, Upstream};
@@ -260,7 +260,7 @@ impl<'a> Attempts<'a> {
 
     /// Returns whether the response to a gRPC call with this status is held back, because another attempt
     /// follows.
-    pub fn holds_back_call(&mut self, code: Code) -> bool {
+    pub fn holds_back_call(&mut self, code: GrpcStatus) -> bool {
         self.rules.on.grpc.binary_search(&code.number()).is_ok() && self.grant()
     }
 

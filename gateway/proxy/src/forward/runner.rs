@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use tollgate_http::h1::{BodyReader, Length, Progress, ResponseParser};
+use tollgate_http::h1::{BodyLength, BodyReader, Progress, ResponseParser};
 use tollgate_http::{HeadError, HeadLimits, Method, ResponseHead};
 use tollgate_net::{Deadline, ProxyHeader};
 use tollgate_observe::Reason;
@@ -120,7 +120,7 @@ impl Runner<'_> {
         let mut connection = connection;
         let mut wrote = false;
         if U::APART {
-            let (mut head, whole) = (self.head.clone(), BodyReader::new(Length::None));
+            let (mut head, whole) = (self.head.clone(), BodyReader::new(BodyLength::None));
             let (spooled, secrets) = (self.body.is_some(), self.secrets);
             let begun = connection.begin(&mut to_upstream, &mut head, &whole, &self.data, spooled, secrets);
             if let Some(reason) = begun.as_ref().err().and_then(unsayable::<U>) {

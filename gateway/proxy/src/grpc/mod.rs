@@ -12,7 +12,7 @@ pub(crate) use self::patience::Patience;
 
 use std::time::{Duration, Instant};
 
-use tollgate_http::grpc::{Code, Kind, encode_message, timeout};
+use tollgate_http::grpc::{GrpcKind, GrpcStatus, encode_message, timeout};
 use tollgate_http::{Name, RequestHead};
 use tollgate_observe::{Reason, Slot};
 use tollgate_plan::ErrorBodies;
@@ -33,8 +33,8 @@ pub(crate) struct Grpc {
 impl Grpc {
     /// Returns the call if the request is one.
     pub fn of(request: &RequestHead) -> Option<Self> {
-        let kind = request.head.get(Name::ContentType).and_then(Kind::of);
-        (kind == Some(Kind::Native)).then(|| Self::new(request))
+        let kind = request.head.get(Name::ContentType).and_then(GrpcKind::of);
+        (kind == Some(GrpcKind::Native)).then(|| Self::new(request))
     }
 
     /// Returns the call of a request that is known to be one.
@@ -67,7 +67,7 @@ pub(crate) fn count(worker: &Worker, scratch: &mut Scratch) {
     if scratch.grpc.take().is_some() {
         let route = scratch.ledger.route.as_ref();
         let slot = route.map_or(Slot::NONE, |(active, index)| active.slot(*index));
-        let status = scratch.ledger.grpc_status.map(Code::number);
+        let status = scratch.ledger.grpc_status.map(GrpcStatus::number);
         // The path as the endpoint gets it: a client can write the same method in many ways, with
         // percent-encoding.
         let method = upstream_path(scratch);
@@ -99,13 +99,13 @@ pub(crate) fn failed_trailers(reason: Reason, bodies: &ErrorBodies, ledger: &mut
 
 /// Returns the gRPC status of a reason. This is the status that a client derives from the HTTP status, unless
 /// gRPC has a better one.
-pub(crate) const fn code(reason: Reason) -> Code {
+pub(crate) const fn code(reason: Reason) -> GrpcStatus {
     match reason {
-        Reason::RequestTimeout => Code::DeadlineExceeded,
+        Reason::RequestTimeout => GrpcStatus::DeadlineExceeded,
         // A retry does not help.
-        Reason::GrpcNeedsHttp2 => Code::Unimplemented,
+        Reason::GrpcNeedsHttp2 => GrpcStatus::Unimplemented,
         // The status of gRPC's own implementations for metadata that is too large. A retry does not help.
-        Reason::ResponseTrailersTooLarge | Reason::TrailersTooLarge => Code::ResourceExhausted,
-        reason => Code::from_http(reason.status()),
+        Reason::ResponseTrailersTooLarge | Reason::TrailersTooLarge => GrpcStatus::ResourceExhausted,
+        reason => GrpcStatus::from_http(reason.status()),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use tollgate_http::h1::Length;
+use tollgate_http::h1::BodyLength;
 use tollgate_http::{Method, RequestHead};
 use tollgate_observe::Reason;
 use tollgate_upstream::Upstream;
@@ -45,7 +45,7 @@ pub(crate) async fn forward_web<S: ClientSide>(
         Ok(web) => web,
         Err(reason) => {
             // Chunks may have been joined, so the end of such a body is no longer known.
-            let is_plain = matches!(scratch.request.length, Length::Exactly(_));
+            let is_plain = matches!(scratch.request.length, BodyLength::Exactly(_));
             let close = !(is_plain && pass_over_body(scratch)) || ends;
             return respond::error(client, worker, scratch, settings, reason, close).await;
         }

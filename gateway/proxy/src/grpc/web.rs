@@ -8,8 +8,8 @@ use std::mem;
 use std::net::SocketAddr;
 use std::task::{Context, Poll, ready};
 
-use tollgate_http::grpc::{Kind, web};
-use tollgate_http::h1::{BodyReader, Length};
+use tollgate_http::grpc::{GrpcKind, web};
+use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_http::{HeadLimits, Name, RequestHead};
 use tollgate_net::Negotiated;
 use tollgate_policy::Transform;
@@ -25,7 +25,7 @@ pub(crate) struct Web<'a, S> {
     /// The decoder of a base64 body that was not here completely.
     request: Option<Decoding>,
     /// The kind of the response that the client gets.
-    kind: Kind,
+    kind: GrpcKind,
     /// Whether the response is gRPC, so that it must be translated.
     translates: bool,
     /// Whether the response is a head alone, which contains the status.
@@ -39,7 +39,7 @@ pub(crate) struct Web<'a, S> {
 struct Decoding {
     /// Finds the end of the body in the framing of the client's version of HTTP.
     reader: BodyReader,
-    decoder: web::Decoder,
+    decoder: web::Base64Decoder,
     /// Decoded bytes that were not read yet.
     ready: Vec<u8>,
     /// Bytes after the body.
@@ -47,9 +47,9 @@ struct Decoding {
 }
 
 /// Returns the kind of a gRPC-Web request; `None` for any other.
-pub(super) fn kind_of(request: &RequestHead) -> Option<Kind> {
-    let kind = request.head.get(Name::ContentType).and_then(Kind::of)?;
-    matches!(kind, Kind::Web | Kind::WebText).then_some(kind)
+pub(super) fn kind_of(request: &RequestHead) -> Option<GrpcKind> {
+    let kind = request.head.get(Name::ContentType).and_then(GrpcKind::of)?;
+    matches!(kind, GrpcKind::Web | GrpcKind::WebText).then_some(kind)
 }
 
 fn invalid() -> io::Error {
@@ -75,26 +75,26 @@ impl<'a, S: ClientSide> Web<'a, S> {
     /// If its body is not valid.
     pub fn translate(
         client: &'a mut S,
-        kind: Kind,
+        kind: GrpcKind,
         scratch: &mut Scratch,
         limits: &HeadLimits,
     ) -> io::Result<Self> {
         let Scratch { request, inbox, .. } = scratch;
-        let translated = |value: &[u8]| Kind::Native.translated(value);
+        let translated = |value: &[u8]| GrpcKind::Native.translated(value);
         if let Some(native) = request.head.get(Name::ContentType).and_then(translated) {
             request.set_value(b"content-type", &native);
         }
         request.wants_trailers = true;
         scratch.grpc = Some(Grpc::new(request));
         // If the client accepts a kind of gRPC-Web, it gets that one; otherwise the kind of its request.
-        let wanted = request.head.get(Name::Accept).and_then(Kind::of);
-        let answer = wanted.filter(|kind| matches!(kind, Kind::Web | Kind::WebText)).unwrap_or(kind);
+        let wanted = request.head.get(Name::Accept).and_then(GrpcKind::of);
+        let answer = wanted.filter(|kind| matches!(kind, GrpcKind::Web | GrpcKind::WebText)).unwrap_or(kind);
         let mut web =
             Self { client, request: None, kind: answer, translates: false, bare: false, out: Vec::new() };
-        if kind == Kind::WebText && !request.length.is_empty() {
+        if kind == GrpcKind::WebText && !request.length.is_empty() {
             let mut decoding = Decoding {
-                reader: BodyReader::new(request.length).within(limits),
-                decoder: web::Decoder::default(),
+                reader: BodyReader::new(request.length).with_trailer_limits(limits),
+                decoder: web::Base64Decoder::default(),
                 ready: Vec::new(),
                 behind: Vec::new(),
             };
@@ -105,9 +105,9 @@ impl<'a, S: ClientSide> Web<'a, S> {
             inbox.splice(..used, decoding.ready.drain(..));
             if decoding.reader.is_done() {
                 // The whole body is here, and can be sent again.
-                request.length = Length::Exactly(decoded as u64);
+                request.length = BodyLength::Exactly(decoded as u64);
             } else {
-                request.length = Length::UntilClose;
+                request.length = BodyLength::UntilClose;
                 web.request = Some(decoding);
             }
         }
@@ -227,19 +227,19 @@ impl<S: ClientSide> ClientStream for Web<'_, S> {
         let mut out = mem::take(&mut self.out);
         out.clear();
         match self.kind {
-            Kind::WebText => web::encode(data, &mut out),
-            Kind::Native | Kind::Web => out.extend_from_slice(data),
+            GrpcKind::WebText => web::encode(data, &mut out),
+            GrpcKind::Native | GrpcKind::Web => out.extend_from_slice(data),
         }
         // The translated body ends differently from the endpoint's, so it needs its own reader.
-        let mut reader = BodyReader::new(Length::UntilClose);
+        let mut reader = BodyReader::new(BodyLength::UntilClose);
         if body.is_done() {
             reader.end_of_stream();
             if !self.bare {
                 let mut part = Vec::new();
                 web::trailers(body.trailers(), &mut part);
                 match self.kind {
-                    Kind::WebText => web::encode(&part, &mut out),
-                    Kind::Native | Kind::Web => out.extend_from_slice(&part),
+                    GrpcKind::WebText => web::encode(&part, &mut out),
+                    GrpcKind::Native | GrpcKind::Web => out.extend_from_slice(&part),
                 }
             }
         }

@@ -16,7 +16,7 @@ use bytes::{Buf, Bytes};
 use h2::client::ResponseFuture;
 use h2::{Reason as Code, RecvStream};
 use http::{HeaderMap, Response};
-use tollgate_http::h1::{BodyReader, Length};
+use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_http::h2::{decode_response, decode_switched, decode_trailers};
 use tollgate_http::{HeadError, HeadLimits, Method, ResponseHead, websocket};
 use tollgate_net::ProxyHeader;
@@ -132,9 +132,9 @@ impl EndpointStream {
         }
         decode_response(response, status, fields, ended, asked, limits).map_err(bad)?;
         self.left = match response.length {
-            Length::None => Some(0),
-            Length::Exactly(length) => Some(length),
-            Length::Chunked | Length::UntilClose => None,
+            BodyLength::None => Some(0),
+            BodyLength::Exactly(length) => Some(length),
+            BodyLength::Chunked | BodyLength::UntilClose => None,
         };
         Ok(())
     }
@@ -212,7 +212,7 @@ impl UpstreamSide for EndpointStream {
         let (response, stream) = self.place.send(request, ends).map_err(|_| gone())?;
         self.id = response.stream_id().as_u32();
         self.response = Some(response);
-        self.outlet = Some(Outlet::new(stream, self.place.gate().clone()));
+        self.outlet = Some(Outlet::new(stream, self.place.budget().clone()));
         if ends {
             self.end = End::Sent;
         } else if self.switch.is_some() {
@@ -296,9 +296,13 @@ impl UpstreamSide for EndpointStream {
 
     /// The stream itself marks the end of the body, and `poll_read` checks the announced length. Only a
     /// response without a body has nothing to wait for.
-    fn reader(&self, length: Length, _: &HeadLimits) -> BodyReader {
+    fn reader(&self, length: BodyLength, _: &HeadLimits) -> BodyReader {
         let ended = self.body.as_ref().is_none_or(RecvStream::is_end_stream);
-        BodyReader::new(if ended || length == Length::None { Length::None } else { Length::UntilClose })
+        BodyReader::new(if ended || length == BodyLength::None {
+            BodyLength::None
+        } else {
+            BodyLength::UntilClose
+        })
     }
 
     fn take_trailers(&mut self) -> Vec<u8> {

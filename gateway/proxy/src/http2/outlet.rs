@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use h2::SendStream;
 use http::HeaderMap;
-use tollgate_http::h2::{Chunk, Gate};
+use tollgate_http::h2::{BudgetedData, SendBudget};
 
 /// Returns the error for a stream that no longer exists.
 pub(super) fn gone() -> io::Error {
@@ -17,13 +17,13 @@ pub(super) fn gone() -> io::Error {
 /// The sending half of a stream whose head was sent.
 #[derive(Debug)]
 pub(super) struct Outlet {
-    stream: SendStream<Chunk>,
-    gate: Rc<Gate>,
+    stream: SendStream<BudgetedData>,
+    budget: Rc<SendBudget>,
 }
 
 impl Outlet {
-    pub fn new(stream: SendStream<Chunk>, gate: Rc<Gate>) -> Self {
-        Self { stream, gate }
+    pub fn new(stream: SendStream<BudgetedData>, budget: Rc<SendBudget>) -> Self {
+        Self { stream, budget }
     }
 
     pub fn stream_id(&self) -> u32 {
@@ -38,7 +38,7 @@ impl Outlet {
     pub fn write(&mut self, pieces: &[IoSlice<'_>], last: bool) -> io::Result<usize> {
         let wanted = pieces.iter().map(|piece| piece.len()).sum::<usize>();
         self.stream.reserve_capacity(wanted);
-        let count = wanted.min(self.stream.capacity()).min(self.gate.room());
+        let count = wanted.min(self.stream.capacity()).min(self.budget.available());
         if count == 0 {
             return Ok(0);
         }
@@ -46,7 +46,7 @@ impl Outlet {
         for piece in pieces {
             bytes.extend_from_slice(&piece[..piece.len().min(count - bytes.len())]);
         }
-        let chunk = Chunk::new(&self.gate, bytes);
+        let chunk = BudgetedData::new(&self.budget, bytes);
         self.stream.send_data(chunk, last && count == wanted).map_err(|_| gone())?;
         Ok(count)
     }
@@ -54,7 +54,7 @@ impl Outlet {
     /// Waits until some of `bytes` can be sent, sends that part and returns its length.
     pub fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
-            ready!(self.gate.poll_room(cx));
+            ready!(self.budget.poll_available(cx));
             let count = self.write(&[IoSlice::new(bytes)], false)?;
             if count > 0 {
                 return Poll::Ready(Ok(count));
@@ -73,7 +73,7 @@ impl Outlet {
     pub fn end(&mut self, trailers: Option<HeaderMap>) -> io::Result<()> {
         match trailers {
             Some(trailers) => self.stream.send_trailers(trailers),
-            None => self.stream.send_data(Chunk::empty(), true),
+            None => self.stream.send_data(BudgetedData::empty(), true),
         }
         .map_err(|_| gone())
     }

@@ -7,9 +7,9 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::rc::Rc;
 
-use tollgate_http::h1::Length;
+use tollgate_http::h1::BodyLength;
 use tollgate_http::h2::decode_request;
-use tollgate_http::{HeadError, HeadLimits, Method, RequestHead, Version, offence, websocket};
+use tollgate_http::{HeadError, HeadLimits, Method, RequestHead, Version, rejected_bytes, websocket};
 use tollgate_http2::{FieldSection, MalformedRequest};
 use tollgate_observe::Reason;
 
@@ -69,8 +69,8 @@ async fn serve(mut client: Client<Http2Stream>, head: FieldSection) {
             }
         }
         Err(error) => {
-            if let Some(offence) = offence::of_fields(error, head.iter()) {
-                loan.ledger.note_offence(&offence);
+            if let Some(rejected_bytes) = rejected_bytes::of_fields(error, head.iter()) {
+                loan.ledger.record_rejected_bytes(&rejected_bytes);
             }
             client.stream.refuse(head);
             let reason = receive::reason(error);
@@ -141,11 +141,11 @@ fn websocket_key(worker: &Worker) -> String {
 /// is here, its length becomes known.
 fn take_early(client: &mut Client<Http2Stream>, scratch: &mut Scratch) {
     // A call declares no length; it goes only to endpoints that need none.
-    let open = scratch.grpc.is_some() && scratch.request.length == Length::UntilClose;
-    if open || matches!(scratch.request.length, Length::Exactly(1..)) {
+    let open = scratch.grpc.is_some() && scratch.request.length == BodyLength::UntilClose;
+    if open || matches!(scratch.request.length, BodyLength::Exactly(1..)) {
         client.stream.take_early(&mut scratch.inbox);
         if open && client.stream.is_ended() {
-            scratch.request.length = Length::Exactly(scratch.inbox.len() as u64);
+            scratch.request.length = BodyLength::Exactly(scratch.inbox.len() as u64);
         }
     }
 }

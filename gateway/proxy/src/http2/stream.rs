@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tollgate_http::h1::{BodyReader, Length};
+use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_http::h2::{decode_trailers, fields};
 use tollgate_http::{HeadError, Name};
 use tollgate_http2::{ErrorCode, FieldSection, RequestStream, StreamClosed};
@@ -89,10 +89,10 @@ impl Http2Stream {
 
     /// Called when the head is decoded: announces the length of the body. Returns whether the stream still
     /// exists, since the client may have reset it already.
-    pub(super) fn begin(&self, fields: FieldSection, length: Length) -> bool {
+    pub(super) fn begin(&self, fields: FieldSection, length: BodyLength) -> bool {
         self.stream.recycle_fields(fields);
         match length {
-            Length::Exactly(length) => self.stream.set_content_length(length),
+            BodyLength::Exactly(length) => self.stream.set_content_length(length),
             _ => true,
         }
     }
@@ -259,8 +259,8 @@ impl ClientStream for Http2Stream {
             return Poll::Ready(self.room);
         }
         // If the stream no longer exists, the next write reports that.
-        let gate = ready!(self.stream.poll_capacity(cx)).unwrap_or(ROOM.0);
-        Poll::Ready(self.room.min(gate.max(ROOM.0)))
+        let capacity = ready!(self.stream.poll_capacity(cx)).unwrap_or(ROOM.0);
+        Poll::Ready(self.room.min(capacity.max(ROOM.0)))
     }
 
     fn may_send(&self) -> bool {

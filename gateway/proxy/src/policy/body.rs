@@ -4,7 +4,7 @@
 use std::future::poll_fn;
 use std::task::{Poll, ready};
 
-use tollgate_http::h1::Length;
+use tollgate_http::h1::BodyLength;
 use tollgate_observe::Reason;
 use tollgate_plan::Route;
 
@@ -49,7 +49,7 @@ pub(super) async fn read(
     let limits = &{ worker.active.borrow().plan.settings.head_limits };
     let (mut tee, most) = match wanted {
         Wanted::Whole(most) => {
-            if matches!(request.length, Length::Exactly(length) if length > most as u64) {
+            if matches!(request.length, BodyLength::Exactly(length) if length > most as u64) {
                 return Err(Reason::BodyTooLarge);
             }
             (Tee::new(request.length, most, limits), most)

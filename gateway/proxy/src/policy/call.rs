@@ -17,7 +17,7 @@ use std::task::{Context as Task, Poll};
 use std::time::Duration;
 
 use tollgate_http::RequestHead;
-use tollgate_http::h1::{BodyReader, Length};
+use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_net::Negotiated;
 use tollgate_observe::Reason;
 use tollgate_policy::{BodyKind, Consumer, Context, Ended, Question, Response, Said, Verdict};
@@ -103,11 +103,11 @@ impl Calling {
         let upstream = active.by_name(&call.upstream).ok_or(Reason::DestinationUnavailable)?.clone();
         let Call { mut head, path, body, timeout, most, .. } = call;
         head.expect_continue = false;
-        if matches!(head.length, Length::Chunked | Length::UntilClose) {
+        if matches!(head.length, BodyLength::Chunked | BodyLength::UntilClose) {
             head.remove_all(b"content-length");
             head.append(b"Content-Length", body.len().to_string().as_bytes());
         }
-        head.length = if body.is_empty() { Length::None } else { Length::Exactly(body.len() as u64) };
+        head.length = if body.is_empty() { BodyLength::None } else { BodyLength::Exactly(body.len() as u64) };
         let mut books = Books::new(&worker, (request_id, announced), head);
         let scratch = &mut *books.0;
         scratch.grpc = grpc;

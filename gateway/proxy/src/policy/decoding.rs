@@ -3,7 +3,7 @@
 use std::io;
 
 use tollgate_http::HeadLimits;
-use tollgate_http::h1::{BodyReader, Length};
+use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_observe::Reason;
 use tollgate_policy::Transform;
 
@@ -37,7 +37,7 @@ impl Decoding {
     ) -> Result<Option<Self>, Reason> {
         let Scratch { request, inbox, unread, .. } = scratch;
         let mut decoding = Self {
-            reader: BodyReader::new(request.length).within(limits),
+            reader: BodyReader::new(request.length).with_trailer_limits(limits),
             transform,
             ready: Vec::new(),
             at: 0,
@@ -55,12 +55,12 @@ impl Decoding {
         if decoding.reader.is_done() {
             let length = decoding.ready.len();
             request.append(b"Content-Length", length.to_string().as_bytes());
-            request.length = Length::Exactly(length as u64);
+            request.length = BodyLength::Exactly(length as u64);
             *inbox = decoding.ready;
             inbox.append(&mut decoding.behind);
             return Ok(None);
         }
-        request.length = Length::UntilClose;
+        request.length = BodyLength::UntilClose;
         Ok(Some(decoding))
     }
 

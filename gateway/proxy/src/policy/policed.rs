@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::task::{Context as Task, Poll, ready};
 
 use tollgate_http::Version;
-use tollgate_http::h1::{BodyReader, Length};
+use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_net::Negotiated;
 use tollgate_policy::Transform;
 
@@ -159,10 +159,10 @@ impl ClientStream for Policed<'_> {
             transform.push(data, &mut self.out).map_err(Unfit)?;
         }
         // The transformed body ends differently from the endpoint's, so it needs its own reader.
-        let mut reader = BodyReader::new(Length::UntilClose);
+        let mut reader = BodyReader::new(BodyLength::UntilClose);
         if body.is_done() {
             transform.finish(&mut self.out).map_err(Unfit)?;
-            reader.end_with(body.trailers().to_vec());
+            reader.end_with_trailers(body.trailers().to_vec());
         }
         self.client.respond(backlog, head, &reader, self.version == Version::Http11, &self.out)
     }

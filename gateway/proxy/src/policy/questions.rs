@@ -98,7 +98,7 @@ fn head(request: &RequestHead, question: &Question, paths: &PathRules) -> Option
 fn is_of_the_message(id: Name, name: &[u8]) -> bool {
     const OTHERS: [&[u8]; 4] = [b"accept-encoding", b"range", b"te", b"trailer"];
     let begins = |with: &[u8]| name.get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with));
-    matches!(id, Name::Host | Name::ContentLength | Name::Expect | Name::Accept | Name::Alias)
+    matches!(id, Name::Host | Name::ContentLength | Name::Expect | Name::Accept | Name::AmbiguousSpelling)
         || OTHERS.iter().any(|other| name.eq_ignore_ascii_case(other))
         || begins(b"content-")
         || begins(b"if-")

@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use tollgate_http::h1::Length;
+use tollgate_http::h1::BodyLength;
 use tollgate_policy::{Shadow, ShadowEnd};
 
 use super::call::{Call, Calling};
@@ -92,7 +92,7 @@ pub(super) fn start(
     let departure = Rc::<Departure>::default();
     for shadow in shadows {
         let length = scratch.request.length;
-        if matches!(length, Length::Exactly(length) if length > shadow.body as u64) {
+        if matches!(length, BodyLength::Exactly(length) if length > shadow.body as u64) {
             continue;
         }
         let tee = Tee::new(length, shadow.body, &active.plan.settings.head_limits);

@@ -1,7 +1,7 @@
 //! Copies a request body while it is read, up to a bound. Mirrors use it, and policies that inspect a body.
 
 use tollgate_http::HeadLimits;
-use tollgate_http::h1::{BodyReader, Length};
+use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_observe::Reason;
 
 use crate::client_side::broken_body;
@@ -36,13 +36,13 @@ pub(super) enum Teed {
 impl Tee {
     /// Creates a tee for a body of this length, with trailers within `limits`, that keeps at most `most`
     /// bytes.
-    pub fn new(length: Length, most: usize, limits: &HeadLimits) -> Self {
-        let reader = BodyReader::new(length).within(limits);
+    pub fn new(length: BodyLength, most: usize, limits: &HeadLimits) -> Self {
+        let reader = BodyReader::new(length).with_trailer_limits(limits);
         Self { reader, data: Vec::new(), most, begins: false, scratch: Vec::new() }
     }
 
     /// Like [`new`](Self::new), but gives the beginning of a body that is longer than `most`.
-    pub fn begin(length: Length, most: usize, limits: &HeadLimits) -> Self {
+    pub fn begin(length: BodyLength, most: usize, limits: &HeadLimits) -> Self {
         Self { begins: true, ..Self::new(length, most, limits) }
     }
 
@@ -83,7 +83,7 @@ impl Tee {
 mod tests {
     use super::*;
 
-    fn teed(length: Length, most: usize, pieces: &[&str]) -> Teed {
+    fn teed(length: BodyLength, most: usize, pieces: &[&str]) -> Teed {
         let mut tee = Tee::new(length, most, &HeadLimits { line: 0, head: 1000, fields: 10 });
         let mut last = Teed::More;
         for piece in pieces {
@@ -96,22 +96,22 @@ mod tests {
     #[test]
     fn a_body_is_whole_at_its_end_and_not_before() {
         let whole = |text: &str| Teed::Whole(text.into());
-        assert_eq!(teed(Length::Exactly(5), 5, &["ab", "cd"]), Teed::More);
-        assert_eq!(teed(Length::Exactly(5), 5, &["ab", "cdeGET /"]), whole("abcde"));
+        assert_eq!(teed(BodyLength::Exactly(5), 5, &["ab", "cd"]), Teed::More);
+        assert_eq!(teed(BodyLength::Exactly(5), 5, &["ab", "cdeGET /"]), whole("abcde"));
         assert_eq!(
-            teed(Length::Chunked, 9, &["3\r\nab", "c\r\n2\r\nde\r\n", "0\r\n\r\nGET"]),
+            teed(BodyLength::Chunked, 9, &["3\r\nab", "c\r\n2\r\nde\r\n", "0\r\n\r\nGET"]),
             whole("abcde")
         );
-        assert_eq!(teed(Length::UntilClose, 9, &["abc", ""]), whole("abc"));
+        assert_eq!(teed(BodyLength::UntilClose, 9, &["abc", ""]), whole("abc"));
     }
 
     #[test]
     fn the_beginning_of_a_body_is_not_longer_than_is_wanted() {
         for (length, pieces, expected) in [
-            (Length::Exactly(5), &["ab", "cde"][..], Teed::Begin("abcd".into())),
-            (Length::Exactly(4), &["ab", "cd"], Teed::Whole("abcd".into())),
-            (Length::Chunked, &["4\r\nabcd\r\n", "0\r\n\r\n"], Teed::Whole("abcd".into())),
-            (Length::Chunked, &["4\r\nabcd\r\n", "1\r\ne"], Teed::Begin("abcd".into())),
+            (BodyLength::Exactly(5), &["ab", "cde"][..], Teed::Begin("abcd".into())),
+            (BodyLength::Exactly(4), &["ab", "cd"], Teed::Whole("abcd".into())),
+            (BodyLength::Chunked, &["4\r\nabcd\r\n", "0\r\n\r\n"], Teed::Whole("abcd".into())),
+            (BodyLength::Chunked, &["4\r\nabcd\r\n", "1\r\ne"], Teed::Begin("abcd".into())),
         ] {
             let (mut tee, mut last) =
                 (Tee::begin(length, 4, &HeadLimits { line: 0, head: 1000, fields: 10 }), Teed::More);
@@ -126,8 +126,8 @@ mod tests {
     #[test]
     fn what_is_too_long_or_cut_is_given_up() {
         let given_up = Teed::GivenUp;
-        assert_eq!(teed(Length::Exactly(5), 4, &["abcde"]), given_up(Reason::BodyTooLarge));
-        assert_eq!(teed(Length::Exactly(5), 5, &["ab", ""]), given_up(Reason::IncompleteRequest));
-        assert_eq!(teed(Length::Chunked, 9, &["x"]), given_up(Reason::BadChunk));
+        assert_eq!(teed(BodyLength::Exactly(5), 4, &["abcde"]), given_up(Reason::BodyTooLarge));
+        assert_eq!(teed(BodyLength::Exactly(5), 5, &["ab", ""]), given_up(Reason::IncompleteRequest));
+        assert_eq!(teed(BodyLength::Chunked, 9, &["x"]), given_up(Reason::BadChunk));
     }
 }

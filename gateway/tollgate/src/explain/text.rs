@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use tollgate_http::title;
+use tollgate_http::reason_phrase;
 use tollgate_plan::{Priority, Respond};
 use tollgate_proxy::MetPolicy;
 
@@ -32,7 +32,7 @@ pub fn text(report: &Report) -> String {
     if let Some(refused) = &report.refused {
         page.line(
             "refused",
-            format_args!("{} {}, reason `{}`", refused.status, title(refused.status), refused.reason),
+            format_args!("{} {}, reason `{}`", refused.status, reason_phrase(refused.status), refused.reason),
         );
         if let Some(detail) = refused.detail {
             page.line("", format_args!("{detail}"));
@@ -56,7 +56,7 @@ pub fn text(report: &Report) -> String {
         None => {}
         Some(Act::Forward(forward)) => page.forward(report, forward),
         Some(Act::Redirect { status, location }) => {
-            page.line("answer", format_args!("{status} {}", title(*status)));
+            page.line("answer", format_args!("{status} {}", reason_phrase(*status)));
             page.line("", format_args!("Location: {location}"));
         }
         Some(Act::Respond(respond)) => page.respond(respond),
@@ -149,7 +149,7 @@ impl Page {
     }
 
     fn respond(&mut self, respond: &Respond) {
-        self.line("answer", format_args!("{} {}", respond.status, title(respond.status)));
+        self.line("answer", format_args!("{} {}", respond.status, reason_phrase(respond.status)));
         for line in String::from_utf8_lossy(&respond.headers).lines() {
             self.line("", format_args!("{line}"));
         }

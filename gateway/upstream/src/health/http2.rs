@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use h2::client::{Builder, SendRequest};
 use http::{Request, Version};
-use tollgate_http::h2::Chunk;
+use tollgate_http::h2::BudgetedData;
 use tollgate_net::Stream;
 
 use super::ProbeFailure;
@@ -31,12 +31,12 @@ pub(super) async fn probe_http2(
     builder.enable_push(false).max_header_list_size(HEAD_MAX_BYTES);
     let last_read = Rc::new(Cell::new(tollgate_net::now()));
     let io = EndpointIo::new(stream, Rc::default(), last_read, Rc::default()).with_fault_cell(fault.clone());
-    let (sender, connection) = builder.handshake::<_, Chunk>(io).await.map_err(|error| failure(&error))?;
+    let (sender, connection) = builder.handshake::<_, BudgetedData>(io).await.map_err(|error| failure(&error))?;
     drive(connection, check_response(sender, request, expected)).await
 }
 
 async fn check_response(
-    mut sender: SendRequest<Chunk>,
+    mut sender: SendRequest<BudgetedData>,
     request: Request<()>,
     expected: Expected<'_>,
 ) -> Result<(), ProbeFailure> {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use h2::SendStream;
 use h2::client::{Connection, ResponseFuture, SendRequest};
 use http::Request;
-use tollgate_http::h2::{Chunk, Gate, Sieve};
+use tollgate_http::h2::{BudgetedData, SendBudget, ResponseInspector};
 use tollgate_net::Deadline;
 use tollgate_plan::Pool as PoolSettings;
 
@@ -23,13 +23,13 @@ use crate::{Permit, Pool};
 #[derive(Debug)]
 pub(crate) struct Http2Connection {
     pool: Weak<Pool>,
-    sender: SendRequest<Chunk>,
-    gate: Rc<Gate>,
+    sender: SendRequest<BudgetedData>,
+    budget: Rc<SendBudget>,
     opened: Instant,
     /// When bytes last arrived.
     last_read: Rc<Cell<Instant>>,
     /// Finds responses from which the `h2` crate dropped fields.
-    sieve: Rc<RefCell<Sieve>>,
+    inspector: Rc<RefCell<ResponseInspector>>,
     /// Since when it carries no request.
     since: Cell<Instant>,
     /// How many requests it carries now, and how many it has carried in all.
@@ -49,7 +49,7 @@ pub(crate) struct Http2Connection {
 /// The parts of a connection that exist while it is open.
 #[derive(Debug)]
 pub(super) struct OpenParts {
-    pub frames: Connection<EndpointIo, Chunk>,
+    pub frames: Connection<EndpointIo, BudgetedData>,
     // Below the frames, because fields are dropped in order: the socket is closed before the permit is
     // returned.
     pub permit: Permit,
@@ -60,17 +60,17 @@ impl Http2Connection {
     pub(super) fn start(
         pool: &Rc<Pool>,
         open: OpenParts,
-        sender: SendRequest<Chunk>,
-        (last_read, sieve): (Rc<Cell<Instant>>, Rc<RefCell<Sieve>>),
+        sender: SendRequest<BudgetedData>,
+        (last_read, inspector): (Rc<Cell<Instant>>, Rc<RefCell<ResponseInspector>>),
     ) -> Rc<Self> {
         let now = tollgate_net::now();
         let connection = Rc::new(Self {
             pool: Rc::downgrade(pool),
             sender,
-            gate: Rc::default(),
+            budget: Rc::default(),
             opened: now,
             last_read,
-            sieve,
+            inspector,
             since: Cell::new(now),
             streams: Cell::new(0),
             requests: Cell::new(0),
@@ -251,10 +251,10 @@ impl StreamPermit {
         self.connection.sender.is_extended_connect_protocol_enabled()
     }
 
-    /// The gate that bounds the bytes that the connection was given and has not sent.
+    /// The budget that bounds the bytes that the connection was given and has not sent.
     #[must_use]
-    pub fn gate(&self) -> &Rc<Gate> {
-        &self.connection.gate
+    pub fn budget(&self) -> &Rc<SendBudget> {
+        &self.connection.budget
     }
 
     /// Sends the head of a request. With `ended`, the request has no body.
@@ -265,25 +265,25 @@ impl StreamPermit {
         &self,
         request: Request<()>,
         ended: bool,
-    ) -> Result<(ResponseFuture, SendStream<Chunk>), h2::Error> {
+    ) -> Result<(ResponseFuture, SendStream<BudgetedData>), h2::Error> {
         self.connection.sender.clone().send_request(request, ended)
     }
 
     /// Whether a field section of this stream was too long. `Some(true)` if the stream ended with it.
     #[must_use]
     pub fn is_too_long(&self, stream: u32) -> Option<bool> {
-        self.connection.sieve.borrow().is_too_long(stream)
+        self.connection.inspector.borrow().is_too_long(stream)
     }
 
     /// Whether pseudo-fields make the response on this stream malformed (RFC 9113, 8.3).
     #[must_use]
     pub fn is_malformed(&self, stream: u32) -> bool {
-        self.connection.sieve.borrow().is_malformed(stream)
+        self.connection.inspector.borrow().is_malformed(stream)
     }
 
     /// Drops the state of a stream that has no reader.
     pub fn forget(&self, stream: u32) {
-        self.connection.sieve.borrow_mut().forget(stream);
+        self.connection.inspector.borrow_mut().forget(stream);
     }
 
     /// Records that the request was cancelled and its stream reset. After `RESETS_MAX` of these, the

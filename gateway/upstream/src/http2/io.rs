@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tollgate_http::h2::Sieve;
+use tollgate_http::h2::ResponseInspector;
 use tollgate_net::{Stream, TlsFault};
 
 /// Upper bound of the bytes of one read.
@@ -25,7 +25,7 @@ pub(crate) struct EndpointIo {
     /// Receives a TLS failure of the connection.
     fault: Option<FaultCell>,
     /// Inspects all bytes from the endpoint.
-    sieve: Rc<RefCell<Sieve>>,
+    inspector: Rc<RefCell<ResponseInspector>>,
 }
 
 /// The TLS failure of a connection that a library owns.
@@ -36,9 +36,9 @@ impl EndpointIo {
         stream: Stream,
         buffer: Rc<RefCell<Vec<u8>>>,
         last_read: Rc<Cell<Instant>>,
-        sieve: Rc<RefCell<Sieve>>,
+        inspector: Rc<RefCell<ResponseInspector>>,
     ) -> Self {
-        Self { stream, buffer, last_read, sieve, fault: None }
+        Self { stream, buffer, last_read, inspector, fault: None }
     }
 
     /// Makes it store a TLS failure of the connection in `fault`.
@@ -69,7 +69,7 @@ impl AsyncRead for EndpointIo {
         let read = ready!(this.stream.poll_read(cx, &mut buffer[..most]));
         let count = read.inspect_err(|error| store_fault(this.fault.as_ref(), error))?;
         this.last_read.set(tollgate_net::now());
-        this.sieve.borrow_mut().pass(&mut buffer[..count]);
+        this.inspector.borrow_mut().inspect(&mut buffer[..count]);
         out.put_slice(&buffer[..count]);
         Poll::Ready(Ok(()))
     }

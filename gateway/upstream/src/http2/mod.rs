@@ -36,8 +36,8 @@ const CONNECTION_WINDOW_BYTES: u32 = STREAM_WINDOW_BYTES * STREAMS_MAX as u32;
 /// The limit of a field section that the library enforces: this multiple of the endpoint's limit, plus this
 /// many bytes. The library drops the fields beyond its limit. The rest then still exceeds the endpoint's
 /// limit, so the reader of the section notices. Only a longer single field could go unnoticed; the
-/// [sieve](tollgate_http::h2::Sieve) finds it.
+/// [inspector](tollgate_http::h2::ResponseInspector) finds it.
 const SPARE_FIELDS: (u32, u32) = (4, 8 * 1024);
-/// Bytes that the library may buffer of one request. The [gate](tollgate_http::h2::Gate) bounds those of all
+/// Bytes that the library may buffer of one request. The [budget](tollgate_http::h2::SendBudget) bounds those of all
 /// requests.
 const SEND_BUFFER_BYTES: usize = 128 * 1024;

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use h2::client::Builder;
-use tollgate_http::h2::{Chunk, Sieve};
+use tollgate_http::h2::{BudgetedData, ResponseInspector};
 use tollgate_net::ProxyHeader;
 
 use super::connection::{Http2Connection, OpenParts, StreamPermit};
@@ -141,9 +141,9 @@ async fn connect_and_handshake(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Htt
     }
     let last_read = Rc::new(Cell::new(tollgate_net::now()));
     let list = set.header_list_max_bytes.get();
-    let sieve = Rc::new(RefCell::new(Sieve::within(list as usize)));
+    let inspector = Rc::new(RefCell::new(ResponseInspector::with_limit(list as usize)));
     let fault = FaultCell::default();
-    let io = EndpointIo::new(stream, set.read_buffer.clone(), last_read.clone(), sieve.clone())
+    let io = EndpointIo::new(stream, set.read_buffer.clone(), last_read.clone(), inspector.clone())
         .with_fault_cell(fault.clone());
     let failed = |error: &h2::Error| match fault.get() {
         // The library keeps only the kind of such an error.
@@ -162,7 +162,7 @@ async fn connect_and_handshake(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Htt
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_header_list_size(list.saturating_mul(SPARE_FIELDS.0).saturating_add(SPARE_FIELDS.1))
         .max_send_buffer_size(SEND_BUFFER_BYTES);
-    let (sender, mut frames) = builder.handshake::<_, Chunk>(io).await.map_err(|error| failed(&error))?;
+    let (sender, mut frames) = builder.handshake::<_, BudgetedData>(io).await.map_err(|error| failed(&error))?;
     poll_fn(|cx: &mut Context<'_>| match Pin::new(&mut frames).poll(cx) {
         Poll::Ready(Ok(())) => Poll::Ready(Err(ConnectError::Refused)),
         Poll::Ready(Err(error)) => Poll::Ready(Err(failed(&error))),
@@ -170,7 +170,7 @@ async fn connect_and_handshake(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Htt
         Poll::Pending => Poll::Pending,
     })
     .await?;
-    Ok(Http2Connection::start(pool, OpenParts { frames, permit }, sender, (last_read, sieve)))
+    Ok(Http2Connection::start(pool, OpenParts { frames, permit }, sender, (last_read, inspector)))
 }
 
 fn failed(error: &h2::Error) -> ConnectError {

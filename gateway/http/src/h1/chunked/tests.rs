@@ -1,9 +1,9 @@
 use super::*;
-use crate::h1::{BodyReader, Length};
+use crate::h1::{BodyLength, BodyReader};
 
 /// Reads a body in steps of `step` bytes. Returns its data, its trailers, and the number of bytes used.
 fn read(input: &[u8], step: usize) -> Result<(Vec<u8>, Vec<u8>, usize), BodyError> {
-    read_by(BodyReader::new(Length::Chunked), input, step)
+    read_by(BodyReader::new(BodyLength::Chunked), input, step)
 }
 
 fn read_by(
@@ -30,7 +30,7 @@ fn both(input: &[u8]) -> Result<(Vec<u8>, Vec<u8>, usize), BodyError> {
 
 /// The same for an endpoint's body.
 fn of_response(input: &[u8]) -> Result<(Vec<u8>, Vec<u8>, usize), BodyError> {
-    let read = |step| read_by(BodyReader::of_response(Length::Chunked), input, step);
+    let read = |step| read_by(BodyReader::for_response(BodyLength::Chunked), input, step);
     let whole = read(usize::MAX);
     assert_eq!(whole, read(1), "{}", input.escape_ascii());
     whole
@@ -191,30 +191,30 @@ fn what_is_refused_can_be_shown() {
         ("0\r\nX: y\nZ: z\r\n\r\n", "X: y\n"),
         ("3\r\nabcdef\r\n", "d"),
     ] {
-        let mut reader = BodyReader::new(Length::Chunked);
-        assert_eq!(reader.offence(), b"");
+        let mut reader = BodyReader::new(BodyLength::Chunked);
+        assert_eq!(reader.rejected_bytes(), b"");
         assert!(reader.read(&mut input.as_bytes().to_vec()).is_err());
-        assert_eq!(String::from_utf8_lossy(reader.offence()), shown, "{input:?}");
+        assert_eq!(String::from_utf8_lossy(reader.rejected_bytes()), shown, "{input:?}");
     }
     // A name that arrived in another read than its value is still shown.
-    let mut reader = BodyReader::new(Length::Chunked);
+    let mut reader = BodyReader::new(BodyLength::Chunked);
     assert!(reader.read(&mut b"0\r\nX-Tok".to_vec()).is_ok());
     assert!(reader.read(&mut b"en : y\r\n\r\n".to_vec()).is_err());
-    assert_eq!(reader.offence(), b"X-Token :");
+    assert_eq!(reader.rejected_bytes(), b"X-Token :");
 }
 
 #[test]
 fn sizes_below_2_to_the_60() {
-    let mut reader = BodyReader::new(Length::Chunked);
+    let mut reader = BodyReader::new(BodyLength::Chunked);
     let mut input = b"0fffffffffffffff\r\nx".to_vec();
     let step = reader.read(&mut input).unwrap();
     assert_eq!((step.used, step.data), (19, 18..19));
-    assert!(!reader.is_done() && reader.left().is_none());
+    assert!(!reader.is_done() && reader.remaining().is_none());
 }
 
 #[test]
 fn a_failed_body_stays_failed() {
-    let mut reader = BodyReader::new(Length::Chunked);
+    let mut reader = BodyReader::new(BodyLength::Chunked);
     assert!(reader.read(&mut b"x".to_vec()).is_err());
     assert!(reader.read(&mut b"0\r\n\r\n".to_vec()).is_err());
     assert!(!reader.is_done() && !reader.end_of_stream());
@@ -240,7 +240,7 @@ fn extensions_are_bounded() {
 #[test]
 fn trailers_are_bounded_whether_kept_or_dropped() {
     let read = |text: &[u8], limits: &HeadLimits| {
-        let mut reader = BodyReader::new(Length::Chunked).within(limits);
+        let mut reader = BodyReader::new(BodyLength::Chunked).with_trailer_limits(limits);
         let mut input = [&b"0\r\n"[..], text, b"\r\n"].concat();
         reader.read(&mut input).map(|_| reader.trailers().len())
     };
@@ -270,18 +270,18 @@ fn trailers_are_bounded_whether_kept_or_dropped() {
 #[test]
 fn other_lengths() {
     let mut input = *b"hello";
-    let mut exact = BodyReader::new(Length::Exactly(3));
-    assert_eq!((exact.left(), exact.is_done(), exact.end_of_stream()), (Some(3), false, false));
+    let mut exact = BodyReader::new(BodyLength::Exactly(3));
+    assert_eq!((exact.remaining(), exact.is_done(), exact.end_of_stream()), (Some(3), false, false));
     let step = exact.read(&mut input).unwrap();
     assert_eq!((step.used, step.data, exact.is_done()), (3, 0..3, true));
     assert_eq!(exact.read(&mut input).unwrap().used, 0);
 
-    assert!(BodyReader::new(Length::None).is_done() && BodyReader::new(Length::Exactly(0)).is_done());
+    assert!(BodyReader::new(BodyLength::None).is_done() && BodyReader::new(BodyLength::Exactly(0)).is_done());
 
-    let mut open = BodyReader::new(Length::UntilClose);
+    let mut open = BodyReader::new(BodyLength::UntilClose);
     assert_eq!(open.read(&mut input).unwrap().used, 5);
     assert!(!open.is_done() && open.end_of_stream() && open.is_done());
-    assert!(!BodyReader::new(Length::Chunked).end_of_stream());
+    assert!(!BodyReader::new(BodyLength::Chunked).end_of_stream());
 }
 
 #[test]

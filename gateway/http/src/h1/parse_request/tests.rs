@@ -28,7 +28,7 @@ fn error(text: &[u8]) -> HeadError {
 }
 
 /// The length that a head with these fields declares, or the error.
-fn length(start: &str, fields: &str) -> Result<Length, HeadError> {
+fn length(start: &str, fields: &str) -> Result<BodyLength, HeadError> {
     parse(format!("{start}\r\nHost: a\r\n{fields}\r\n").as_bytes()).map(|(_, head)| head.length)
 }
 
@@ -184,12 +184,12 @@ fn bad_fields() {
 #[test]
 fn lengths() {
     for (fields, expected) in [
-        ("", Ok(Length::None)),
-        ("Content-Length: 0\r\n", Ok(Length::Exactly(0))),
-        ("content-length:\t5 \r\n", Ok(Length::Exactly(5))),
-        ("Content-Length: 9223372036854775807\r\n", Ok(Length::Exactly(i64::MAX as u64))),
-        ("Transfer-Encoding: chunked\r\n", Ok(Length::Chunked)),
-        ("transfer-encoding:CHUNKED \r\n", Ok(Length::Chunked)),
+        ("", Ok(BodyLength::None)),
+        ("Content-Length: 0\r\n", Ok(BodyLength::Exactly(0))),
+        ("content-length:\t5 \r\n", Ok(BodyLength::Exactly(5))),
+        ("Content-Length: 9223372036854775807\r\n", Ok(BodyLength::Exactly(i64::MAX as u64))),
+        ("Transfer-Encoding: chunked\r\n", Ok(BodyLength::Chunked)),
+        ("transfer-encoding:CHUNKED \r\n", Ok(BodyLength::Chunked)),
         ("Transfer-Encoding: gzip, chunked\r\n", Err(HeadError::Coding)),
         ("Transfer-Encoding: deflate , Chunked\r\n", Err(HeadError::Coding)),
     ] {
@@ -254,18 +254,18 @@ fn lengths() {
         assert_eq!(length("POST / HTTP/1.1", fields), Err(HeadError::Length), "{fields:?}");
     }
     assert_eq!(length("POST / HTTP/1.0", "Transfer-Encoding: chunked\r\n"), Err(HeadError::Length));
-    assert_eq!(length("POST / HTTP/1.0", "Content-Length: 5\r\n"), Ok(Length::Exactly(5)));
+    assert_eq!(length("POST / HTTP/1.0", "Content-Length: 5\r\n"), Ok(BodyLength::Exactly(5)));
     // Bodies of GET and HEAD are framed like any other.
-    assert_eq!(length("GET / HTTP/1.1", "Content-Length: 5\r\n"), Ok(Length::Exactly(5)));
-    assert_eq!(length("HEAD / HTTP/1.1", "Transfer-Encoding: chunked\r\n"), Ok(Length::Chunked));
+    assert_eq!(length("GET / HTTP/1.1", "Content-Length: 5\r\n"), Ok(BodyLength::Exactly(5)));
+    assert_eq!(length("HEAD / HTTP/1.1", "Transfer-Encoding: chunked\r\n"), Ok(BodyLength::Chunked));
 }
 
 #[test]
 fn names_in_disguise_are_not_believed() {
     for name in ["Content_Length", "content.length", "Transfer_Encoding", "X_Forwarded_For", "x-real_ip"] {
         let head = whole(&format!("POST / HTTP/1.1\r\nHost: a\r\n{name}: 5\r\n\r\n"));
-        assert_eq!(head.length, Length::None);
-        assert_eq!(head.head.fields()[1].id, Name::Alias);
+        assert_eq!(head.length, BodyLength::None);
+        assert_eq!(head.head.fields()[1].id, Name::AmbiguousSpelling);
         assert!(head.head.fields()[1].id.is_hop_by_hop(), "{name} goes no further");
     }
 }
@@ -432,8 +432,8 @@ fn what_is_refused_can_be_shown() {
     ] {
         let (mut head, mut parser) = (RequestHead::default(), RequestParser::default());
         let error = parser.advance(text.as_bytes(), &mut head, &LIMITS).expect_err(text);
-        let offence = parser.offence(text.as_bytes(), error, &head);
-        assert_eq!(offence.as_deref(), shown.map(str::as_bytes), "{text:?}");
+        let rejected_bytes = parser.rejected_bytes(text.as_bytes(), error, &head);
+        assert_eq!(rejected_bytes.as_deref(), shown.map(str::as_bytes), "{text:?}");
     }
 }
 

@@ -3,9 +3,11 @@ use crate::Name;
 
 const LIMITS: HeadLimits = HeadLimits { line: 8, head: 128, fields: 4 };
 
-fn parse(asked: Method, text: &[u8]) -> Result<(Progress, ResponseHead), HeadError> {
+fn parse(request_method: Method, text: &[u8]) -> Result<(Progress, ResponseHead), HeadError> {
     let mut head = ResponseHead::default();
-    ResponseParser::default().advance(text, asked, &mut head, &LIMITS).map(|progress| (progress, head))
+    ResponseParser::default()
+        .advance(text, request_method, &mut head, &LIMITS)
+        .map(|progress| (progress, head))
 }
 
 /// The stored text of a head, which is what gets forwarded.
@@ -63,10 +65,10 @@ fn a_strict_reader_mends_no_field() {
 #[test]
 fn what_was_mended_counts() {
     for (fields, length) in [
-        ("Transfer-Encoding : chunked\r\n", Ok(Length::Chunked)),
-        ("Transfer-Encoding:\r\n chunked\r\n", Ok(Length::Chunked)),
-        ("Content-Length : 007\r\n", Ok(Length::Exactly(7))),
-        ("Content-Length: 0000\r\n", Ok(Length::Exactly(0))),
+        ("Transfer-Encoding : chunked\r\n", Ok(BodyLength::Chunked)),
+        ("Transfer-Encoding:\r\n chunked\r\n", Ok(BodyLength::Chunked)),
+        ("Content-Length : 007\r\n", Ok(BodyLength::Exactly(7))),
+        ("Content-Length: 0000\r\n", Ok(BodyLength::Exactly(0))),
         ("Content-Length: 1\r\n 2\r\n", Err(HeadError::Length)),
         ("Content-Length: 4\r\nTransfer-Encoding : chunked\r\n", Err(HeadError::Length)),
         ("Transfer-Encoding : chunked\r\nTransfer-Encoding: chunked\r\n", Err(HeadError::Length)),
@@ -86,8 +88,8 @@ fn what_was_mended_counts() {
     assert_eq!(head.head.get_by_text(b"x-a"), Some(&b"b   , c"[..]));
 }
 
-fn whole(asked: Method, text: &str) -> ResponseHead {
-    match parse(asked, format!("{text}what follows").as_bytes()) {
+fn whole(request_method: Method, text: &str) -> ResponseHead {
+    match parse(request_method, format!("{text}what follows").as_bytes()) {
         Ok((Progress::Complete(end), head)) if end == text.len() => head,
         other => panic!("{text:?}: {other:?}"),
     }
@@ -137,14 +139,14 @@ fn status_lines() {
 
 #[test]
 fn lengths() {
-    use Length::{Chunked, Exactly, None as Nothing, UntilClose};
-    let length = |asked, status: u16, fields: &str| {
+    use BodyLength::{Chunked, Exactly, None as Nothing, UntilClose};
+    let length = |request_method, status: u16, fields: &str| {
         let text = format!("HTTP/1.1 {status} x\r\n{fields}\r\n");
-        parse(asked, text.as_bytes()).map(|(_, head)| (head.length, head.keep_alive))
+        parse(request_method, text.as_bytes()).map(|(_, head)| (head.length, head.keep_alive))
     };
     const SIZED: &str = "Content-Length: 5\r\n";
     const CHUNKED: &str = "Transfer-Encoding: chunked\r\n";
-    for (asked, status, fields, expected) in [
+    for (request_method, status, fields, expected) in [
         (Method::Get, 200, SIZED, (Exactly(5), true)),
         (Method::Get, 200, CHUNKED, (Chunked, true)),
         (Method::Get, 200, "", (UntilClose, false)),
@@ -163,9 +165,13 @@ fn lengths() {
         (Method::Connect, 200, SIZED, (Nothing, true)),
         (Method::Connect, 403, SIZED, (Exactly(5), true)),
     ] {
-        assert_eq!(length(asked, status, fields), Ok(expected), "{asked:?} {status} {fields:?}");
+        assert_eq!(
+            length(request_method, status, fields),
+            Ok(expected),
+            "{request_method:?} {status} {fields:?}"
+        );
     }
-    for asked in [Method::Get, Method::Head] {
+    for request_method in [Method::Get, Method::Head] {
         for fields in [
             "Content-Length: 5\r\nContent-Length: 5\r\n",
             "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
@@ -174,9 +180,12 @@ fn lengths() {
             "Transfer-Encoding: xchunked\r\n",
             "Transfer-Encoding: chunked, gzip\r\n",
         ] {
-            assert_eq!(length(asked, 200, fields), Err(HeadError::Length), "{fields:?}");
+            assert_eq!(length(request_method, 200, fields), Err(HeadError::Length), "{fields:?}");
         }
-        assert_eq!(length(asked, 200, "Transfer-Encoding: gzip, chunked\r\n"), Err(HeadError::Coding));
+        assert_eq!(
+            length(request_method, 200, "Transfer-Encoding: gzip, chunked\r\n"),
+            Err(HeadError::Coding)
+        );
     }
     let old = b"HTTP/1.0 200 x\r\nTransfer-Encoding: chunked\r\n\r\n";
     assert_eq!(parse(Method::Get, old).map(|_| ()), Err(HeadError::Length));

@@ -13,10 +13,10 @@ fn pseudo<'a>(method: &'a str, authority: &'a str, path: &'a str) -> Pseudo<'a> 
     }
 }
 
-fn decode(pseudo: Pseudo<'_>, fields: &[(&str, &str)], ended: bool) -> Result<RequestHead, HeadError> {
+fn decode(pseudo: Pseudo<'_>, fields: &[(&str, &str)], has_no_body: bool) -> Result<RequestHead, HeadError> {
     let mut request = RequestHead::default();
     let fields = || fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-    decode_request(&mut request, pseudo, fields, ended, &LIMITS).map(|()| request)
+    decode_request(&mut request, pseudo, fields, has_no_body, &LIMITS).map(|()| request)
 }
 
 fn get(fields: &[(&str, &str)]) -> Result<RequestHead, HeadError> {
@@ -35,7 +35,7 @@ fn the_lines_are_those_of_http_1() {
     assert_eq!((head.version, head.method, head.form), (Version::Http2, Method::Get, TargetForm::Origin));
     assert_eq!((head.slice(head.path), head.slice(head.host)), (&b"/p"[..], &b"a.example"[..]));
     assert_eq!(head.query.map(|query| head.slice(query)), Some(&b"q"[..]));
-    assert!(head.keep_alive && head.wants_trailers && head.length == Length::None);
+    assert!(head.keep_alive && head.wants_trailers && head.length == BodyLength::None);
     // An HTTP/1 parser reads the same from these bytes.
     let mut parsed = RequestHead::default();
     let whole = crate::h1::RequestParser::default().advance(head.head.bytes(), &mut parsed, &LIMITS);
@@ -56,13 +56,13 @@ fn cookies_become_one_line() {
 
 #[test]
 fn where_the_body_ends() {
-    let length = |fields: &[(&str, &str)], ended| {
-        decode(pseudo("POST", "a", "/"), fields, ended).map(|head| head.length)
+    let length = |fields: &[(&str, &str)], has_no_body| {
+        decode(pseudo("POST", "a", "/"), fields, has_no_body).map(|head| head.length)
     };
-    assert_eq!(length(&[], true), Ok(Length::None));
-    assert_eq!(length(&[], false), Ok(Length::UntilClose));
-    assert_eq!(length(&[("content-length", "5")], false), Ok(Length::Exactly(5)));
-    assert_eq!(length(&[("content-length", "0")], true), Ok(Length::Exactly(0)));
+    assert_eq!(length(&[], true), Ok(BodyLength::None));
+    assert_eq!(length(&[], false), Ok(BodyLength::UntilClose));
+    assert_eq!(length(&[("content-length", "5")], false), Ok(BodyLength::Exactly(5)));
+    assert_eq!(length(&[("content-length", "0")], true), Ok(BodyLength::Exactly(0)));
     assert_eq!(length(&[("content-length", "5")], true), Err(HeadError::Length));
     assert_eq!(length(&[("content-length", "+5")], false), Err(HeadError::Length));
     assert_eq!(length(&[("content-length", "5"), ("content-length", "5")], false), Err(HeadError::Length));
@@ -218,7 +218,7 @@ fn trailers_that_go_on() {
 #[test]
 fn extended_connect_becomes_an_upgrade() {
     let asks = |pseudo: Pseudo<'static>, name: &'static str, fields: &[(&str, &str)]| {
-        let protocol = Some(Protocol { name: name.as_bytes(), key: b"a2V5" });
+        let protocol = Some(UpgradeProtocol { name: name.as_bytes(), key: b"a2V5" });
         decode(Pseudo { protocol, ..pseudo }, fields, false)
     };
     let connect = pseudo("CONNECT", "a.example", "/chat?x");
@@ -231,7 +231,7 @@ fn extended_connect_becomes_an_upgrade() {
             .escape_ascii()
             .to_string()
     );
-    assert!(head.extended && head.length == Length::None && head.method == Method::Get);
+    assert!(head.extended && head.length == BodyLength::None && head.method == Method::Get);
     assert_eq!(head.upgrade.map(|upgrade| head.slice(upgrade)), Some(&b"websocket"[..]));
     assert!(
         asks(connect, "other", &[]).is_ok_and(|head| !head.head.bytes().windows(3).any(|it| it == b"key"))

@@ -6,14 +6,15 @@ fn decode(
     status: u16,
     fields: &[(&str, &str)],
     ended: bool,
-    asked: Method,
+    request_method: Method,
 ) -> Result<ResponseHead, HeadError> {
     let mut response = ResponseHead::default();
     let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-    decode_response(&mut response, (status, "Fine"), fields, ended, asked, &LIMITS).map(|()| response)
+    decode_response(&mut response, (status, "Fine"), fields, ended, request_method, &LIMITS)
+        .map(|()| response)
 }
 
-fn got(fields: &[(&str, &str)], ended: bool) -> Result<Length, HeadError> {
+fn got(fields: &[(&str, &str)], ended: bool) -> Result<BodyLength, HeadError> {
     decode(200, fields, ended, Method::Get).map(|response| response.length)
 }
 
@@ -34,25 +35,30 @@ fn the_lines_are_those_of_http_1() {
 
 #[test]
 fn where_the_body_ends() {
-    assert_eq!(got(&[], true), Ok(Length::UntilClose));
-    assert_eq!(got(&[], false), Ok(Length::UntilClose));
-    assert_eq!(got(&[("content-length", "5")], false), Ok(Length::Exactly(5)));
-    assert_eq!(got(&[("content-length", "0")], true), Ok(Length::Exactly(0)));
+    assert_eq!(got(&[], true), Ok(BodyLength::UntilClose));
+    assert_eq!(got(&[], false), Ok(BodyLength::UntilClose));
+    assert_eq!(got(&[("content-length", "5")], false), Ok(BodyLength::Exactly(5)));
+    assert_eq!(got(&[("content-length", "0")], true), Ok(BodyLength::Exactly(0)));
     assert_eq!(got(&[("content-length", "5")], true), Err(HeadError::Length));
     for value in ["+5", "0x5", "5,5", "", "-1", "9223372036854775808", "0+5"] {
         assert_eq!(got(&[("content-length", value)], false), Err(HeadError::Length), "{value:?}");
     }
     assert_eq!(got(&[("content-length", "5"), ("content-length", "5")], false), Err(HeadError::Length));
     let padded = decode(200, &[("content-length", "0005")], false, Method::Get).expect("a head");
-    assert_eq!((padded.length, padded.head.get(Name::ContentLength)), (Length::Exactly(5), Some(&b"5"[..])));
+    assert_eq!(
+        (padded.length, padded.head.get(Name::ContentLength)),
+        (BodyLength::Exactly(5), Some(&b"5"[..]))
+    );
 }
 
 #[test]
 fn what_has_no_body_may_declare_one() {
-    let declared = [("content-length", "5")];
-    for (status, asked) in [(200, Method::Head), (304, Method::Get), (204, Method::Get), (103, Method::Get)] {
-        let length = decode(status, &declared, true, asked).map(|response| response.length);
-        assert_eq!(length, Ok(Length::None), "{status}");
+    let declared_length = [("content-length", "5")];
+    for (status, request_method) in
+        [(200, Method::Head), (304, Method::Get), (204, Method::Get), (103, Method::Get)]
+    {
+        let length = decode(status, &declared_length, true, request_method).map(|response| response.length);
+        assert_eq!(length, Ok(BodyLength::None), "{status}");
     }
 }
 
@@ -85,7 +91,7 @@ fn what_http_1_would_read_otherwise_is_refused() {
 #[test]
 fn limits_hold() {
     let many = [("a", "b"); 6];
-    assert_eq!(got(&many[..5], false), Ok(Length::UntilClose));
+    assert_eq!(got(&many[..5], false), Ok(BodyLength::UntilClose));
     assert_eq!(got(&many, false), Err(HeadError::TooMany));
     let long = "x".repeat(250);
     assert_eq!(got(&[("a", &long)], false), Err(HeadError::TooLarge));

@@ -1,24 +1,24 @@
 //! Measures a string in HPACK's Huffman code (RFC 7541, 5.2) without decoding it.
 //!
-//! The [sieve](super::Sieve) uses it to compute the sizes of dynamic table entries. Invariant: the result is
-//! the length of the decoded string, whatever pieces the string arrives in.
+//! The [inspector](super::ResponseInspector) uses it to compute the sizes of dynamic table entries.
+//! Invariant: the result is the length of the decoded string, whatever pieces the string arrives in.
 
 /// Length of the longest code in bits.
-const LONGEST: usize = 30;
+const CODE_BITS_MAX: usize = 30;
 
 /// How many symbols have a code of each length (RFC 7541, Appendix B). The code is canonical, so these
 /// numbers determine where each symbol ends.
 #[rustfmt::skip]
-const COUNTS: [u32; LONGEST + 1] = [
+const CODES_PER_LENGTH: [u32; CODE_BITS_MAX + 1] = [
     0, 0, 0, 0, 0, 10, 26, 32, 6, 0, 5, 3, 2, 6, 2, 3, 0, 0, 0, 3, 8, 13, 26, 29, 12, 4, 15, 19, 29, 0, 4,
 ];
 
 /// The first code of each length.
-const FIRST: [u32; LONGEST + 1] = {
-    let mut first = [0; LONGEST + 1];
+const FIRST_CODES: [u32; CODE_BITS_MAX + 1] = {
+    let mut first = [0; CODE_BITS_MAX + 1];
     let mut length = 1;
-    while length <= LONGEST {
-        first[length] = (first[length - 1] + COUNTS[length - 1]) << 1;
+    while length <= CODE_BITS_MAX {
+        first[length] = (first[length - 1] + CODES_PER_LENGTH[length - 1]) << 1;
         length += 1;
     }
     first
@@ -26,14 +26,14 @@ const FIRST: [u32; LONGEST + 1] = {
 
 /// Counts the decoded bytes of a string that arrives in pieces.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Decoded {
+pub(super) struct DecodedLength {
     length: u32,
     /// The bits of the current symbol so far, and their number.
     code: u32,
     bits: usize,
 }
 
-impl Decoded {
+impl DecodedLength {
     /// The number of decoded bytes so far. The bits left at the end are padding.
     pub(super) fn length(self) -> u32 {
         self.length
@@ -48,8 +48,8 @@ impl Decoded {
         for byte in bytes {
             for bit in (0..8).rev() {
                 self.code = self.code << 1 | u32::from(byte >> bit & 1);
-                self.bits = (self.bits + 1).min(LONGEST);
-                if self.code.wrapping_sub(FIRST[self.bits]) < COUNTS[self.bits] {
+                self.bits = (self.bits + 1).min(CODE_BITS_MAX);
+                if self.code.wrapping_sub(FIRST_CODES[self.bits]) < CODES_PER_LENGTH[self.bits] {
                     self.length = self.length.saturating_add(1);
                     (self.code, self.bits) = (0, 0);
                 }
@@ -75,13 +75,13 @@ mod tests {
             (&[0xb8, 0x84, 0x8d, 0x36, 0xa3], ":status"),
             (&[0xae, 0xc3, 0x77, 0x1a, 0x4b], "private"),
         ] {
-            let mut decoded = Decoded::default();
+            let mut decoded = DecodedLength::default();
             decoded.add(bytes, true);
             assert_eq!(decoded.length() as usize, text.len(), "{text}");
-            let mut parted = Decoded::default();
+            let mut parted = DecodedLength::default();
             bytes.chunks(1).for_each(|piece| parted.add(piece, true));
             assert_eq!(parted.length(), decoded.length());
         }
-        assert_eq!(COUNTS.iter().sum::<u32>(), 257);
+        assert_eq!(CODES_PER_LENGTH.iter().sum::<u32>(), 257);
     }
 }

@@ -9,15 +9,15 @@ use crate::h2::is_field;
 use crate::{HeadError, Name};
 
 /// Most bytes of a result.
-const MOST: usize = 64;
+const RESULT_MAX_BYTES: usize = 64;
 /// Bytes that are shown after the one at fault.
-const BEHIND: usize = 8;
+const CONTEXT_AFTER_BYTES: usize = 8;
 
-/// Up to [`MOST`] bytes of the line that begins at `start`, the byte at `fault` among them.
+/// Up to [`RESULT_MAX_BYTES`] bytes of the line that begins at `start`, the byte at `fault` among them.
 pub(crate) fn of_line(bytes: &[u8], start: usize, fault: usize) -> Option<Vec<u8>> {
     let fault = fault.min(bytes.len());
-    let start = start.min(fault).max((fault + BEHIND).saturating_sub(MOST));
-    let line = &bytes[start..bytes.len().min(start + MOST)];
+    let start = start.min(fault).max((fault + CONTEXT_AFTER_BYTES).saturating_sub(RESULT_MAX_BYTES));
+    let line = &bytes[start..bytes.len().min(start + RESULT_MAX_BYTES)];
     // The result ends with the line, unless the end of the line itself is at fault.
     let behind = fault - start;
     let end = line[behind..].windows(2).position(|pair| pair == b"\r\n").map_or(line.len(), |at| behind + at);
@@ -41,7 +41,7 @@ pub(crate) fn of_field_line(bytes: &[u8], start: usize, fault: usize) -> Option<
     }
     let colon = colon.filter(|colon| line[word_end..*colon].iter().all(|byte| is_blank(byte)));
     let name_end = colon.unwrap_or(word_end);
-    let mut shown = line[..name_end.min(MOST)].to_vec();
+    let mut shown = line[..name_end.min(RESULT_MAX_BYTES)].to_vec();
     if colon.is_some() {
         shown.push(b':');
     }
@@ -65,7 +65,7 @@ pub fn of_fields<'a>(
 ) -> Option<Vec<u8>> {
     let is_meant = |name: &[u8], value: &[u8]| match error {
         HeadError::StartLine | HeadError::Version => name.starts_with(b":"),
-        HeadError::Field => !name.starts_with(b":") && is_bad(name, value),
+        HeadError::Field => !name.starts_with(b":") && is_forbidden_field(name, value),
         HeadError::Length | HeadError::Coding => {
             matches!(Name::of(name), Name::ContentLength | Name::TransferEncoding)
         }
@@ -83,16 +83,16 @@ pub fn of_fields<'a>(
         if !is_secret(name) {
             out.extend_from_slice(value);
         }
-        if out.len() >= MOST || error == HeadError::Field {
+        if out.len() >= RESULT_MAX_BYTES || error == HeadError::Field {
             break;
         }
     }
-    out.truncate(MOST);
+    out.truncate(RESULT_MAX_BYTES);
     Some(out).filter(|out| !out.is_empty())
 }
 
 /// Whether HTTP/2 forbids a field.
-fn is_bad(name: &[u8], value: &[u8]) -> bool {
+fn is_forbidden_field(name: &[u8], value: &[u8]) -> bool {
     !is_field(name, value)
         || match Name::of(name) {
             Name::Connection
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(of_line(b"a\nb", 0, 1).unwrap(), b"a\nb");
         let long = [vec![b'a'; 500], vec![0], vec![b'b'; 500]].concat();
         let shown = of_line(&long, 0, 500).unwrap();
-        assert_eq!((shown.len(), shown[MOST - BEHIND]), (MOST, 0));
+        assert_eq!((shown.len(), shown[RESULT_MAX_BYTES - CONTEXT_AFTER_BYTES]), (RESULT_MAX_BYTES, 0));
         assert_eq!(of_line(b"", 0, 0), None);
         assert_eq!(of_line(b"ab", 9, 9), None);
     }
@@ -180,6 +180,6 @@ mod tests {
         assert_eq!(of_fields(HeadError::TooLarge, fields.into_iter()), None);
         let long = [b'x'; 500];
         let shown = of_fields(HeadError::Length, [(&b"content-length"[..], &long[..])].into_iter());
-        assert_eq!(shown.unwrap().len(), MOST);
+        assert_eq!(shown.unwrap().len(), RESULT_MAX_BYTES);
     }
 }

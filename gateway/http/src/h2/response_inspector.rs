@@ -3,30 +3,30 @@
 //! The library drops request pseudo-fields in a response, and all pseudo-fields in trailers. Both make a
 //! response malformed (RFC 9113, 8.1 and 8.3). It also drops the fields of a trailer section that exceed its
 //! limit, and passes the others on as if they were complete. The socket of an endpoint's connection shows
-//! every byte to a [`Sieve`] before the library gets it. The reader of a response asks
-//! [`Sieve::is_malformed`] and [`Sieve::is_too_long`].
+//! every byte to a [`ResponseInspector`] before the library gets it. The reader of a response asks
+//! [`ResponseInspector::is_malformed`] and [`ResponseInspector::is_too_long`].
 //!
-//! The sieve follows frames and HPACK representations, but decodes no strings. It looks at the first bytes of
-//! names and statuses. It counts the sizes of entries in the dynamic table, to resolve references into it.
-//! DATA is skipped by its length.
+//! The inspector follows frames and HPACK representations, but decodes no strings. It looks at the first
+//! bytes of names and statuses. It counts the sizes of entries in the dynamic table, to resolve references
+//! into it. DATA is skipped by its length.
 //!
 //! Invariant: its dynamic table has the same entries as the library's. After an error for which the library
-//! ends the connection, the sieve gives up and reports nothing.
+//! ends the connection, the inspector gives up and reports nothing.
 
 use std::collections::VecDeque;
 
-use super::hpack_length::Decoded;
+use super::decoded_length::DecodedLength;
 
 /// Bytes of a frame header.
-const HEADER: usize = 9;
+const FRAME_HEADER_BYTES: usize = 9;
 /// The default size of the dynamic table, in bytes (RFC 7541, 4.2; RFC 9113, 6.5.2).
-const TABLE: u32 = 4096;
+const TABLE_MAX_BYTES: u32 = 4096;
 /// The overhead of a table entry, in bytes (RFC 7541, 4.1).
-const OVERHEAD: u32 = 32;
+const ENTRY_OVERHEAD_BYTES: u32 = 32;
 /// Most streams whose state is kept. The gateway opens up to 100 at once; an endpoint can name others.
-const STREAMS: usize = 256;
+const STREAMS_MAX: usize = 256;
 /// Most bytes of a name that are kept: the length of the longest pseudo-field.
-const NAME: usize = 12;
+const NAME_PREFIX_BYTES: usize = 12;
 
 /// Frames (RFC 9113, 6).
 const HEADERS: u8 = 1;
@@ -36,9 +36,9 @@ const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 const PRIORITY: u8 = 0x20;
 
-/// The kinds of fields that the sieve distinguishes.
+/// The kinds of fields that the inspector distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum FieldKind {
     Plain,
     /// A request pseudo-field, or an unknown pseudo-field.
     Foreign,
@@ -52,15 +52,15 @@ enum Kind {
 
 /// Length of the name of each entry of the static table (RFC 7541, Appendix A).
 #[rustfmt::skip]
-const NAMES: [u8; 62] = [
+const STATIC_NAME_LENGTHS: [u8; 62] = [
     0, 10, 7, 7, 5, 5, 7, 7, 7, 7, 7, 7, 7, 7, 7, 14, 15, 15, 13, 6, 27, 3, 5, 13, 13, 19, 16, 16, 14, 16, 13, 12, 6, 4, 4, 6,
     7, 4, 4, 8, 17, 13, 8, 19, 13, 4, 8, 12, 18, 19, 5, 7, 7, 11, 6, 10, 25, 17, 10, 4, 3, 16,
 ];
 
 /// An entry of the dynamic table.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
-    kind: Kind,
+struct TableEntry {
+    kind: FieldKind,
     /// The length of its name.
     name: u32,
     size: u32,
@@ -68,7 +68,7 @@ struct Entry {
 
 /// A stream with a final head, or with a field section that is malformed or too long.
 #[derive(Clone, Copy, Debug)]
-struct Stream {
+struct StreamFindings {
     id: u32,
     /// Whether its final head was read, so that the next section is trailers.
     has_head: bool,
@@ -79,7 +79,7 @@ struct Stream {
 
 /// The state of the frame reader.
 #[derive(Clone, Copy, Debug)]
-enum Frame {
+enum FrameState {
     /// A frame header, of which this many bytes were read.
     Header(usize),
     /// The padding length and the priority, before the block.
@@ -93,12 +93,12 @@ enum Frame {
 
 /// The state of the reader of a field block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Block {
+enum BlockState {
     /// At the start of a representation.
     First,
     /// A number with further bytes; `value` is the sum so far.
     Number {
-        what: Number,
+        what: NumberKind,
         value: u32,
         shift: u32,
     },
@@ -115,7 +115,7 @@ enum Block {
 
 /// The meaning of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Number {
+enum NumberKind {
     Indexed,
     Name,
     Resize,
@@ -125,87 +125,87 @@ enum Number {
 
 /// Finds responses that their pseudo-fields make malformed.
 #[derive(Debug)]
-pub struct Sieve {
-    /// The connection is broken, and the sieve has given up.
-    is_lost: bool,
-    frame: Frame,
-    header: [u8; HEADER],
+pub struct ResponseInspector {
+    /// The connection is broken, and the inspector has given up.
+    has_given_up: bool,
+    frame: FrameState,
+    header: [u8; FRAME_HEADER_BYTES],
     /// Bytes of the frame that were not read yet, and the padding among them.
     left: usize,
     padding: usize,
-    ends: bool,
+    is_last_frame: bool,
     stream: u32,
     /// The length of the current section on the wire, and whether the stream ends with it.
-    section: usize,
+    section_bytes: usize,
     ends_stream: bool,
     /// Most bytes of a section. HPACK makes no field longer than RFC 9113, 6.5.2 counts it. So a section that
     /// is longer on the wire also exceeds the limit that the gateway announced.
-    most_section: usize,
-    block: Block,
+    max_section_bytes: usize,
+    block: BlockState,
     /// The status of the current block, and whether it has a foreign pseudo-field.
-    status: Option<Kind>,
+    status: Option<FieldKind>,
     is_foreign: bool,
     /// The current field: its kind, the length of its name, and whether it goes into the table.
-    kind: Kind,
+    kind: FieldKind,
     name_length: u32,
     inserts: bool,
     /// The start of its name as encoded, and the encoded length of the whole.
-    name: ([u8; NAME], usize),
+    name: ([u8; NAME_PREFIX_BYTES], usize),
     name_bytes: u32,
     /// Whether the current string is compressed.
     is_huffman: bool,
-    decoded: Decoded,
-    table: VecDeque<Entry>,
+    decoded: DecodedLength,
+    table: VecDeque<TableEntry>,
     size: u32,
-    most: u32,
-    streams: Vec<Stream>,
+    table_limit: u32,
+    streams: Vec<StreamFindings>,
 }
 
-impl Default for Sieve {
+impl Default for ResponseInspector {
     fn default() -> Self {
         Self {
-            is_lost: false,
-            frame: Frame::Header(0),
-            header: [0; HEADER],
+            has_given_up: false,
+            frame: FrameState::Header(0),
+            header: [0; FRAME_HEADER_BYTES],
             left: 0,
             padding: 0,
-            ends: false,
+            is_last_frame: false,
             stream: 0,
-            section: 0,
+            section_bytes: 0,
             ends_stream: false,
-            most_section: usize::MAX,
-            block: Block::First,
+            max_section_bytes: usize::MAX,
+            block: BlockState::First,
             status: None,
             is_foreign: false,
-            kind: Kind::Plain,
+            kind: FieldKind::Plain,
             name_length: 0,
             inserts: false,
-            name: ([0; NAME], 0),
+            name: ([0; NAME_PREFIX_BYTES], 0),
             name_bytes: 0,
             is_huffman: false,
-            decoded: Decoded::default(),
+            decoded: DecodedLength::default(),
             table: VecDeque::new(),
             size: 0,
-            most: TABLE,
+            table_limit: TABLE_MAX_BYTES,
             streams: Vec::new(),
         }
     }
 }
 
-impl Sieve {
-    /// Creates a sieve that reports field sections of more than `most_section` bytes.
+impl ResponseInspector {
+    /// Creates a inspector that reports field sections of more than `max_section_bytes` bytes.
     #[must_use]
-    pub fn within(most_section: usize) -> Self {
-        Self { most_section, ..Self::default() }
+    pub fn with_limit(max_section_bytes: usize) -> Self {
+        Self { max_section_bytes, ..Self::default() }
     }
 
     /// Follows the next bytes of the connection.
     ///
     /// Replaces the first letter of an unknown pseudo-field by `x` if its name lies in one piece. The library
     /// would end the connection for that name, and with it all other responses. The response stays malformed.
-    pub fn pass(&mut self, mut bytes: &mut [u8]) {
-        while !bytes.is_empty() && !self.is_lost {
-            let used = self.some(bytes);
+    pub fn inspect(&mut self, mut bytes: &mut [u8]) {
+        while !bytes.is_empty() && !self.has_given_up {
+            let used = self.step(bytes);
             bytes = &mut bytes[used..];
         }
     }
@@ -213,56 +213,56 @@ impl Sieve {
     /// Whether the response on a stream is malformed, as far as it was received.
     #[must_use]
     pub fn is_malformed(&self, stream: u32) -> bool {
-        self.streams.iter().any(|known| known.id == stream && known.is_malformed)
+        self.streams.iter().any(|entry| entry.id == stream && entry.is_malformed)
     }
 
     /// Whether a field section of a stream was too long; `Some(true)` if the stream ended with it.
     #[must_use]
     pub fn is_too_long(&self, stream: u32) -> Option<bool> {
-        self.streams.iter().find(|known| known.id == stream).and_then(|known| known.too_long)
+        self.streams.iter().find(|entry| entry.id == stream).and_then(|entry| entry.too_long)
     }
 
     /// Drops the state of a stream that no longer has a reader.
     pub fn forget(&mut self, stream: u32) {
-        self.streams.retain(|known| known.id != stream);
+        self.streams.retain(|entry| entry.id != stream);
     }
 
     /// Reads the next bytes. Returns how many.
-    fn some(&mut self, bytes: &mut [u8]) -> usize {
+    fn step(&mut self, bytes: &mut [u8]) -> usize {
         match self.frame {
-            Frame::Header(have) => {
-                let count = (HEADER - have).min(bytes.len());
+            FrameState::Header(have) => {
+                let count = (FRAME_HEADER_BYTES - have).min(bytes.len());
                 self.header[have..have + count].copy_from_slice(&bytes[..count]);
                 match have + count {
-                    HEADER => self.begin_frame(),
-                    have => self.frame = Frame::Header(have),
+                    FRAME_HEADER_BYTES => self.begin_frame(),
+                    have => self.frame = FrameState::Header(have),
                 }
                 count
             }
-            Frame::Before { padded, priority } => {
+            FrameState::Before { padded, priority } => {
                 if padded {
                     self.padding = usize::from(bytes[0]);
                 }
                 self.left -= 1;
                 self.frame = match (padded, priority) {
-                    (true, 0) | (false, 1) => Frame::Block,
-                    (true, priority) => Frame::Before { padded: false, priority },
-                    (false, priority) => Frame::Before { padded: false, priority: priority - 1 },
+                    (true, 0) | (false, 1) => FrameState::Block,
+                    (true, priority) => FrameState::Before { padded: false, priority },
+                    (false, priority) => FrameState::Before { padded: false, priority: priority - 1 },
                 };
                 // The padding is longer than the frame, or the priority does not fit.
-                self.is_lost = matches!(self.frame, Frame::Block) && self.padding > self.left
-                    || matches!(self.frame, Frame::Before { .. }) && self.left == 0;
+                self.has_given_up = matches!(self.frame, FrameState::Block) && self.padding > self.left
+                    || matches!(self.frame, FrameState::Before { .. }) && self.left == 0;
                 self.end_frame();
                 1
             }
-            Frame::Block => {
+            FrameState::Block => {
                 let count = (self.left - self.padding).min(bytes.len());
-                self.fields(&mut bytes[..count]);
+                self.read_block(&mut bytes[..count]);
                 self.left -= count;
                 self.end_frame();
                 count
             }
-            Frame::Skip => {
+            FrameState::Skip => {
                 let count = self.left.min(bytes.len());
                 self.left -= count;
                 self.end_frame();
@@ -276,22 +276,25 @@ impl Sieve {
         self.left = u32::from_be_bytes([0, a, b, c]) as usize;
         self.padding = 0;
         self.stream = u32::from_be_bytes(stream) & 0x7fff_ffff;
-        self.ends = false;
-        self.frame = Frame::Skip;
+        self.is_last_frame = false;
+        self.frame = FrameState::Skip;
         if matches!(kind, HEADERS | CONTINUATION) {
-            self.ends = flags & END_HEADERS != 0;
+            self.is_last_frame = flags & END_HEADERS != 0;
             let padded = kind == HEADERS && flags & PADDED != 0;
             let priority = if kind == HEADERS && flags & PRIORITY != 0 { 5 } else { 0 };
-            self.frame =
-                if padded || priority > 0 { Frame::Before { padded, priority } } else { Frame::Block };
+            self.frame = if padded || priority > 0 {
+                FrameState::Before { padded, priority }
+            } else {
+                FrameState::Block
+            };
             if kind == HEADERS {
-                (self.status, self.is_foreign, self.block) = (None, false, Block::First);
-                (self.section, self.ends_stream) = (0, flags & END_STREAM != 0);
+                (self.status, self.is_foreign, self.block) = (None, false, BlockState::First);
+                (self.section_bytes, self.ends_stream) = (0, flags & END_STREAM != 0);
             }
-            self.section = self.section.saturating_add(self.left);
-            if self.section > self.most_section {
+            self.section_bytes = self.section_bytes.saturating_add(self.left);
+            if self.section_bytes > self.max_section_bytes {
                 let ends_stream = self.ends_stream;
-                self.stream_of(self.stream).too_long = Some(ends_stream);
+                self.stream_findings(self.stream).too_long = Some(ends_stream);
             }
         }
         self.end_frame();
@@ -299,89 +302,89 @@ impl Sieve {
 
     /// Goes on to the next frame, or to the padding after a block.
     fn end_frame(&mut self) {
-        if let Frame::Block = self.frame
+        if let FrameState::Block = self.frame
             && self.left == self.padding
         {
-            if std::mem::take(&mut self.ends) {
+            if std::mem::take(&mut self.is_last_frame) {
                 self.end_block();
             }
-            self.frame = Frame::Skip;
+            self.frame = FrameState::Skip;
         }
-        if self.left == 0 && !matches!(self.frame, Frame::Header(_)) {
-            self.frame = Frame::Header(0);
+        if self.left == 0 && !matches!(self.frame, FrameState::Header(_)) {
+            self.frame = FrameState::Header(0);
         }
     }
 
     /// Evaluates a complete field section.
     fn end_block(&mut self) {
-        if self.block != Block::First {
-            self.is_lost = true;
+        if self.block != BlockState::First {
+            self.has_given_up = true;
             return;
         }
         let (id, status, is_foreign) = (self.stream, self.status.take(), self.is_foreign);
-        let has_head = self.streams.iter().any(|known| known.id == id && known.has_head);
+        let has_head = self.streams.iter().any(|entry| entry.id == id && entry.has_head);
         let is_malformed = is_foreign || has_head && status.is_some();
-        let is_final = status == Some(Kind::Final);
+        let is_final = status == Some(FieldKind::Final);
         if is_malformed || is_final {
-            let stream = self.stream_of(id);
+            let stream = self.stream_findings(id);
             stream.has_head |= is_final;
             stream.is_malformed |= is_malformed;
         }
     }
 
     /// Returns the state of a stream. A new one replaces the oldest if there are too many.
-    fn stream_of(&mut self, id: u32) -> &mut Stream {
-        let at = self.streams.iter().position(|known| known.id == id).unwrap_or_else(|| {
-            if self.streams.len() >= STREAMS {
+    fn stream_findings(&mut self, id: u32) -> &mut StreamFindings {
+        let at = self.streams.iter().position(|entry| entry.id == id).unwrap_or_else(|| {
+            if self.streams.len() >= STREAMS_MAX {
                 self.streams.remove(0);
             }
-            self.streams.push(Stream { id, has_head: false, is_malformed: false, too_long: None });
+            self.streams.push(StreamFindings { id, has_head: false, is_malformed: false, too_long: None });
             self.streams.len() - 1
         });
         &mut self.streams[at]
     }
 
     /// Reads the next bytes of a block.
-    fn fields(&mut self, bytes: &mut [u8]) {
+    fn read_block(&mut self, bytes: &mut [u8]) {
         let mut at = 0;
-        while at < bytes.len() && !self.is_lost {
+        while at < bytes.len() && !self.has_given_up {
             let byte = bytes[at];
             match self.block {
-                Block::First => {
+                BlockState::First => {
                     at += 1;
                     // RFC 7541, 6.
                     let (what, prefix) = match byte {
-                        0x80.. => (Number::Indexed, 0x7f),
-                        0x40.. => (Number::Name, 0x3f),
-                        0x20.. => (Number::Resize, 0x1f),
-                        _ => (Number::Name, 0x0f),
+                        0x80.. => (NumberKind::Indexed, 0x7f),
+                        0x40.. => (NumberKind::Name, 0x3f),
+                        0x20.. => (NumberKind::Resize, 0x1f),
+                        _ => (NumberKind::Name, 0x0f),
                     };
                     self.inserts = byte & 0xc0 == 0x40;
                     self.begin_number(what, byte, prefix);
                 }
-                Block::Number { what, value, shift } => {
+                BlockState::Number { what, value, shift } => {
                     at += 1;
                     let value = value + (u32::from(byte & 0x7f) << shift);
                     match byte {
-                        ..0x80 => self.number(what, value),
-                        _ if shift > 14 => self.is_lost = true,
-                        _ => self.block = Block::Number { what, value, shift: shift + 7 },
+                        ..0x80 => self.end_number(what, value),
+                        _ if shift > 14 => self.has_given_up = true,
+                        _ => self.block = BlockState::Number { what, value, shift: shift + 7 },
                     }
                 }
-                Block::NameLength | Block::ValueLength => {
+                BlockState::NameLength | BlockState::ValueLength => {
                     at += 1;
                     self.is_huffman = byte & 0x80 != 0;
-                    self.decoded = Decoded::default();
-                    let is_name = self.block == Block::NameLength;
-                    let what = if is_name { Number::NameLength } else { Number::ValueLength };
+                    self.decoded = DecodedLength::default();
+                    let is_name = self.block == BlockState::NameLength;
+                    let what = if is_name { NumberKind::NameLength } else { NumberKind::ValueLength };
                     self.begin_number(what, byte, 0x7f);
                 }
-                Block::Name { left } => {
+                BlockState::Name { left } => {
                     let start = at;
                     at += (left as usize).min(bytes.len() - at);
                     let piece = &bytes[start..at];
                     let (kept, length) = &mut self.name;
-                    for byte in piece.iter().take(NAME - (*length).min(NAME)) {
+                    for byte in piece.iter().take(NAME_PREFIX_BYTES - (*length).min(NAME_PREFIX_BYTES)) {
                         kept[*length] = *byte;
                         *length += 1;
                     }
@@ -391,21 +394,21 @@ impl Sieve {
                             let in_one_piece = (at - start) as u32 == self.name_bytes;
                             self.end_name(in_one_piece.then(|| &mut bytes[start..at]));
                         }
-                        left => self.block = Block::Name { left },
+                        left => self.block = BlockState::Name { left },
                     }
                 }
-                Block::Value { left, is_first } => {
-                    if is_first && self.kind == Kind::Status {
+                BlockState::Value { left, is_first } => {
+                    if is_first && self.kind == FieldKind::Status {
                         // The code of `1` is 00001.
                         let digit = if self.is_huffman { byte >> 3 == 1 } else { byte == b'1' };
-                        self.kind = if digit { Kind::Interim } else { Kind::Final };
+                        self.kind = if digit { FieldKind::Interim } else { FieldKind::Final };
                     }
                     let start = at;
                     at += (left as usize).min(bytes.len() - at);
                     self.count(start, at, bytes);
                     match left - (at - start) as u32 {
                         0 => self.end_field(),
-                        left => self.block = Block::Value { left, is_first: false },
+                        left => self.block = BlockState::Value { left, is_first: false },
                     }
                 }
             }
@@ -419,67 +422,67 @@ impl Sieve {
         }
     }
 
-    fn begin_number(&mut self, what: Number, byte: u8, prefix: u8) {
+    fn begin_number(&mut self, what: NumberKind, byte: u8, prefix: u8) {
         match byte & prefix {
             value if value == prefix => {
-                self.block = Block::Number { what, value: u32::from(prefix), shift: 0 };
+                self.block = BlockState::Number { what, value: u32::from(prefix), shift: 0 };
             }
-            value => self.number(what, u32::from(value)),
+            value => self.end_number(what, u32::from(value)),
         }
     }
 
-    fn number(&mut self, what: Number, value: u32) {
+    fn end_number(&mut self, what: NumberKind, value: u32) {
         match what {
-            Number::Indexed => {
-                self.block = Block::First;
+            NumberKind::Indexed => {
+                self.block = BlockState::First;
                 match self.entry(value) {
-                    Some((kind, _)) => self.note(kind),
-                    None => self.is_lost = true,
+                    Some((kind, _)) => self.record_kind(kind),
+                    None => self.has_given_up = true,
                 }
             }
-            Number::Name if value == 0 => self.block = Block::NameLength,
-            Number::Name => {
-                self.block = Block::ValueLength;
+            NumberKind::Name if value == 0 => self.block = BlockState::NameLength,
+            NumberKind::Name => {
+                self.block = BlockState::ValueLength;
                 match self.entry(value) {
                     Some((kind, name)) => {
-                        let is_status = matches!(kind, Kind::Interim | Kind::Final);
-                        self.kind = if is_status { Kind::Status } else { kind };
+                        let is_status = matches!(kind, FieldKind::Interim | FieldKind::Final);
+                        self.kind = if is_status { FieldKind::Status } else { kind };
                         self.name_length = name;
                     }
-                    None => self.is_lost = true,
+                    None => self.has_given_up = true,
                 }
             }
-            Number::Resize => {
-                self.block = Block::First;
-                self.most = value.min(TABLE);
+            NumberKind::Resize => {
+                self.block = BlockState::First;
+                self.table_limit = value.min(TABLE_MAX_BYTES);
                 self.evict(0);
             }
-            Number::NameLength => {
+            NumberKind::NameLength => {
                 (self.name.1, self.name_bytes) = (0, value);
-                self.block = Block::Name { left: value };
-                self.is_lost = value == 0;
+                self.block = BlockState::Name { left: value };
+                self.has_given_up = value == 0;
             }
-            Number::ValueLength if value == 0 => {
+            NumberKind::ValueLength if value == 0 => {
                 // An empty `:status` is not an interim one.
                 self.end_field();
             }
-            Number::ValueLength => self.block = Block::Value { left: value, is_first: true },
+            NumberKind::ValueLength => self.block = BlockState::Value { left: value, is_first: true },
         }
     }
 
     /// Returns the kind of the table entry with this index, and the length of its name.
-    fn entry(&self, index: u32) -> Option<(Kind, u32)> {
+    fn entry(&self, index: u32) -> Option<(FieldKind, u32)> {
         let index = index as usize;
-        if let Some(name) = NAMES.get(index) {
+        if let Some(name) = STATIC_NAME_LENGTHS.get(index) {
             let kind = match index {
                 0 => return None,
-                1..=7 => Kind::Foreign,
-                8..=14 => Kind::Final,
-                _ => Kind::Plain,
+                1..=7 => FieldKind::Foreign,
+                8..=14 => FieldKind::Final,
+                _ => FieldKind::Plain,
             };
             return Some((kind, u32::from(*name)));
         }
-        self.table.get(index - NAMES.len()).map(|entry| (entry.kind, entry.name))
+        self.table.get(index - STATIC_NAME_LENGTHS.len()).map(|entry| (entry.kind, entry.name))
     }
 
     /// Classifies a complete name. `whole` is all of it, if it lies in one piece.
@@ -500,50 +503,51 @@ impl Sieve {
         // The code of `:` has seven bits.
         let is_pseudo = if self.is_huffman { kept[0] >> 1 == 0x5c } else { kept[0] == b':' };
         self.kind = if !is_pseudo {
-            Kind::Plain
+            FieldKind::Plain
         } else if is(STATUS[form]) {
-            Kind::Status
+            FieldKind::Status
         } else {
-            Kind::Foreign
+            FieldKind::Foreign
         };
-        let is_unknown = self.kind == Kind::Foreign && !FOREIGN.iter().any(|name| is(name[form]));
+        let is_unknown = self.kind == FieldKind::Foreign && !FOREIGN.iter().any(|name| is(name[form]));
         if let Some(name) = whole.filter(|_| is_unknown) {
             // The code of `x` has seven bits too.
             name[0] = if self.is_huffman { 0x79 << 1 | name[0] & 1 } else { b'x' };
         }
         self.name_length = self.decoded.length();
-        self.block = Block::ValueLength;
+        self.block = BlockState::ValueLength;
     }
 
     /// Records a complete literal field.
     fn end_field(&mut self) {
-        self.block = Block::First;
-        let kind = if self.kind == Kind::Status { Kind::Final } else { self.kind };
-        self.note(kind);
+        self.block = BlockState::First;
+        let kind = if self.kind == FieldKind::Status { FieldKind::Final } else { self.kind };
+        self.record_kind(kind);
         if self.inserts {
-            let size = self.name_length.saturating_add(self.decoded.length()).saturating_add(OVERHEAD);
+            let size =
+                self.name_length.saturating_add(self.decoded.length()).saturating_add(ENTRY_OVERHEAD_BYTES);
             self.evict(size);
-            if size <= self.most {
+            if size <= self.table_limit {
                 self.size += size;
-                self.table.push_front(Entry { kind, name: self.name_length, size });
+                self.table.push_front(TableEntry { kind, name: self.name_length, size });
             }
         }
     }
 
     /// Removes old entries until `more` bytes fit into the table (RFC 7541, 4.3 and 4.4).
     fn evict(&mut self, more: u32) {
-        while self.size.saturating_add(more) > self.most
+        while self.size.saturating_add(more) > self.table_limit
             && let Some(oldest) = self.table.pop_back()
         {
             self.size -= oldest.size;
         }
     }
 
-    fn note(&mut self, kind: Kind) {
+    fn record_kind(&mut self, kind: FieldKind) {
         match kind {
-            Kind::Plain => {}
-            Kind::Foreign => self.is_foreign = true,
-            Kind::Status | Kind::Interim | Kind::Final => self.status = Some(kind),
+            FieldKind::Plain => {}
+            FieldKind::Foreign => self.is_foreign = true,
+            FieldKind::Status | FieldKind::Interim | FieldKind::Final => self.status = Some(kind),
         }
     }
 }

@@ -20,12 +20,12 @@ fn literal(first: u8, name: &[u8], value: &[u8]) -> Vec<u8> {
 /// Lists the malformed streams up to 9. The result must be the same for one piece and byte by byte.
 fn malformed(bytes: &[u8]) -> Vec<u32> {
     let found = |step: usize| {
-        let mut sieve = Sieve::default();
+        let mut inspector = ResponseInspector::default();
         for piece in bytes.to_vec().chunks_mut(step) {
-            sieve.pass(piece);
+            inspector.inspect(piece);
         }
-        assert!(!sieve.is_lost, "{}", bytes.escape_ascii());
-        (1..=9).filter(|stream| sieve.is_malformed(*stream)).collect::<Vec<_>>()
+        assert!(!inspector.has_given_up, "{}", bytes.escape_ascii());
+        (1..=9).filter(|stream| inspector.is_malformed(*stream)).collect::<Vec<_>>()
     };
     let whole = found(usize::MAX);
     for step in [1, 2, 7] {
@@ -142,32 +142,36 @@ fn references_into_the_table_are_known() {
 #[test]
 fn what_does_not_exist_ends_no_connection() {
     let mut bytes = head(1, &[&[OK][..], &literal(0, b":foo", b"x")].concat());
-    Sieve::default().pass(&mut bytes);
+    ResponseInspector::default().inspect(&mut bytes);
     assert!(bytes.ends_with(b"\x04xfoo\x01x"));
     // `:foo`, Huffman-coded.
     let mut bytes = head(1, &[OK, 0, 0x83, 0xb9, 0x29, 0xcf, 1, b'x']);
-    Sieve::default().pass(&mut bytes);
+    ResponseInspector::default().inspect(&mut bytes);
     assert_eq!(bytes[bytes.len() - 5], 0xf3);
-    for known in [&b":path"[..], b":status", b":protocol", b"x-foo"] {
-        let bytes = head(1, &literal(0, known, b"x"));
+    for entry in [&b":path"[..], b":status", b":protocol", b"x-foo"] {
+        let bytes = head(1, &literal(0, entry, b"x"));
         let mut passed = bytes.clone();
-        Sieve::default().pass(&mut passed);
+        ResponseInspector::default().inspect(&mut passed);
         assert_eq!(passed, bytes);
     }
 }
 
 #[test]
 fn what_is_kept_is_bounded_and_let_go() {
-    let mut sieve = Sieve::default();
+    let mut inspector = ResponseInspector::default();
     for stream in 0..10_000 {
-        sieve.pass(&mut head(stream * 2 + 1, &[OK, 0x84]));
+        inspector.inspect(&mut head(stream * 2 + 1, &[OK, 0x84]));
     }
-    assert!(sieve.streams.len() <= STREAMS && sieve.is_malformed(19_999) && !sieve.is_malformed(1));
-    sieve.forget(19_999);
-    assert!(!sieve.is_malformed(19_999));
+    assert!(
+        inspector.streams.len() <= STREAMS_MAX
+            && inspector.is_malformed(19_999)
+            && !inspector.is_malformed(1)
+    );
+    inspector.forget(19_999);
+    assert!(!inspector.is_malformed(19_999));
     let entry = literal(0x40, b"", b"");
-    sieve.pass(&mut head(1, &entry.repeat(1000)));
-    assert!(sieve.table.len() <= 128);
+    inspector.inspect(&mut head(1, &entry.repeat(1000)));
+    assert!(inspector.table.len() <= 128);
 }
 
 #[test]
@@ -190,9 +194,9 @@ fn sections_are_measured_however_they_are_cut() {
     ]
     .concat();
     for size in [1, 2, 8, 9, 10, 100, 7000] {
-        let mut sieve = Sieve::within(100);
-        all.clone().chunks_mut(size).for_each(|piece| sieve.pass(piece));
-        let found = [1, 3, 5, 7, 9].map(|stream| sieve.is_too_long(stream));
+        let mut inspector = ResponseInspector::with_limit(100);
+        all.clone().chunks_mut(size).for_each(|piece| inspector.inspect(piece));
+        let found = [1, 3, 5, 7, 9].map(|stream| inspector.is_too_long(stream));
         assert_eq!(found, [Some(true), Some(true), None, None, Some(false)], "{size}");
     }
 }
@@ -204,13 +208,13 @@ proptest::proptest! {
         flags in proptest::prelude::any::<u8>(),
         step in 1usize..50,
     ) {
-        let mut sieve = Sieve::default();
+        let mut inspector = ResponseInspector::default();
         for block in &blocks {
             for piece in frame(HEADERS, flags, 1, block).chunks_mut(step) {
-                sieve.pass(piece);
+                inspector.inspect(piece);
             }
-            sieve.pass(&mut block.clone());
+            inspector.inspect(&mut block.clone());
         }
-        assert!(sieve.size <= TABLE && sieve.table.len() <= 128);
+        assert!(inspector.size <= TABLE_MAX_BYTES && inspector.table.len() <= 128);
     }
 }

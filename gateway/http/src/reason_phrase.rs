@@ -3,7 +3,7 @@
 
 /// The reason phrase of a status (RFC 9110, section 15, and the IANA registry); empty if it has none.
 #[must_use]
-pub const fn title(status: u16) -> &'static str {
+pub const fn reason_phrase(status: u16) -> &'static str {
     match status {
         100 => "Continue",
         101 => "Switching Protocols",

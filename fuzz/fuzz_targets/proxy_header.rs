@@ -4,19 +4,19 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate_net::{LONGEST_PROXY_HEADER, ProxyHeader, parse_proxy_header};
+use tollgate_net::{PROXY_HEADER_MAX_BYTES, ProxyHeader, parse_proxy_header};
 
 fuzz_target!(|bytes: &[u8]| {
     let whole = parse_proxy_header(bytes);
     if whole == Ok(None) {
-        assert!(bytes.len() < LONGEST_PROXY_HEADER);
+        assert!(bytes.len() < PROXY_HEADER_MAX_BYTES);
     }
     let length = match whole {
         Ok(Some((_, length))) => length,
         _ => bytes.len(),
     };
-    assert!(length <= bytes.len() && length <= LONGEST_PROXY_HEADER.max(bytes.len()));
-    for end in 0..length.min(LONGEST_PROXY_HEADER) {
+    assert!(length <= bytes.len() && length <= PROXY_HEADER_MAX_BYTES.max(bytes.len()));
+    for end in 0..length.min(PROXY_HEADER_MAX_BYTES) {
         match parse_proxy_header(&bytes[..end]) {
             Ok(None) => {}
             // An invalid prefix stays invalid with any continuation.

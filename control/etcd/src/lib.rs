@@ -39,7 +39,7 @@ pub struct ClientSettings {
     /// Name and password; `None`: no authentication.
     pub user: Option<(String, Password)>,
     /// TLS for `https` endpoints.
-    pub tls: Option<Arc<tollgate_tls::Client>>,
+    pub tls: Option<Arc<tollgate_tls::TlsClientConfig>>,
     /// The name that certificates must hold; `None`: the endpoint's own host.
     pub server_name: Option<String>,
     /// The name of this gateway in etcd.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tollgate_config::{ConsumerSpec, Identity};
 use tollgate_policy::Consumers;
 use tollgate_route::{PathRules, Prepared};
-use tollgate_tls::{Server, ServerFiles};
+use tollgate_tls::{ServerOptions, TlsServerConfig};
 
 use crate::Route;
 
@@ -23,7 +23,7 @@ pub struct Memo {
     /// The consumers as they were written last, and their compiled form.
     consumers: Option<(Vec<ConsumerSpec>, Arc<Consumers>)>,
     /// The TLS of listeners, and the files from which it was made.
-    servers: Vec<(ServerFiles, Server)>,
+    servers: Vec<(ServerOptions, TlsServerConfig)>,
 }
 
 type Table = HashMap<Identity, Known>;
@@ -78,12 +78,12 @@ impl Memo {
     }
 
     /// Returns the TLS that was made of these files the last time.
-    pub(crate) fn server(&self, files: &ServerFiles) -> Option<Server> {
+    pub(crate) fn server(&self, files: &ServerOptions) -> Option<TlsServerConfig> {
         self.servers.iter().find(|(known, _)| known == files).map(|(_, server)| server.clone())
     }
 
     /// Stores the TLS of all listeners.
-    pub(crate) fn note_servers(&mut self, servers: Vec<(ServerFiles, Server)>) {
+    pub(crate) fn note_servers(&mut self, servers: Vec<(ServerOptions, TlsServerConfig)>) {
         self.servers = servers;
     }
 

@@ -29,7 +29,7 @@ pub struct Plan {
     /// The listeners; several entries may share an address.
     pub listeners: Vec<Arc<Listener>>,
     /// TLS of the admin listener; `None`: plain text.
-    pub admin: Option<tollgate_tls::Server>,
+    pub admin: Option<tollgate_tls::TlsServerConfig>,
     /// The policies of all places. `chains` refers to them by index.
     pub policies: Vec<Attached>,
     /// Sequences of policies in the order in which a request passes them, as indices into `policies`.
@@ -66,7 +66,7 @@ pub struct Listener {
     /// The address as it is written in the file; its port may be 0.
     pub bind: ListenAddress,
     /// TLS; `None`: plain text.
-    pub tls: Option<tollgate_tls::Server>,
+    pub tls: Option<tollgate_tls::TlsServerConfig>,
     /// Its certificates, in the order in which `tls` has them.
     pub certificates: Vec<Certificate>,
     /// Whether clients may, must or cannot use HTTP/2.
@@ -98,7 +98,7 @@ impl Listener {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
     /// The trusted authorities, and the certificate that the gateway presents.
-    pub client: Arc<tollgate_tls::Client>,
+    pub client: Arc<tollgate_tls::TlsClientConfig>,
     /// The name that the endpoints' certificates must hold; `None`: each endpoint's own host name.
     pub server_name: Option<String>,
     /// The name that the certificate must hold if only the address of an endpoint is known: the name that was

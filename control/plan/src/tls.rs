@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use tollgate_config as config;
 use tollgate_config::{At, Http2, PemFile, Problem, StrictTransportSecurity};
-use tollgate_tls::{Client, ClientAuthentication, ClientFiles, File, Identity, Pem, Server, ServerFiles};
+use tollgate_tls::{
+    ClientAuthentication, ClientOptions, InputFile, Pem, ServerOptions, TlsClientConfig, TlsIdentity,
+    TlsServerConfig,
+};
 
 use crate::memo::Memo;
 use crate::{Certificate, Listener, Redirect, Tls};
@@ -147,7 +150,7 @@ fn named(parts: &config::Parts<'_>) -> Vec<Problem> {
 }
 
 /// Returns the TLS of the admin listener, which supports only HTTP/1.
-pub(crate) fn admin(config: &config::Config, problems: &mut Vec<Problem>) -> Option<Server> {
+pub(crate) fn admin(config: &config::Config, problems: &mut Vec<Problem>) -> Option<TlsServerConfig> {
     let tls = config.admin.as_ref()?.tls.as_ref()?;
     let certificates = tls.certificates.iter().collect();
     server(tls, certificates, Http2::Off, &Memo::default(), problems).map(|(_, server)| server)
@@ -172,8 +175,8 @@ fn server(
     http2: Http2,
     memo: &Memo,
     problems: &mut Vec<Problem>,
-) -> Option<(ServerFiles, Server)> {
-    let files = ServerFiles {
+) -> Option<(ServerOptions, TlsServerConfig)> {
+    let files = ServerOptions {
         certificates: certificates.iter().copied().map(identity).collect(),
         only_13: tls.min_version == config::TlsVersion::Tls13,
         clients: tls
@@ -185,7 +188,7 @@ fn server(
     if let Some(server) = memo.server(&files) {
         return Some((files, server));
     }
-    let made = Server::new(&files);
+    let made = TlsServerConfig::new(&files);
     let ca = tls.client.as_ref().map(|client| &client.ca);
     told(made, &certificates, ca, None, problems).map(|server| (files, server))
 }
@@ -193,7 +196,7 @@ fn server(
 /// The TLS of upstreams. Upstreams with the same files share it, and with it the sessions that can be
 /// resumed.
 #[derive(Default)]
-pub(crate) struct Clients(HashMap<ClientFiles, Arc<Client>>);
+pub(crate) struct Clients(HashMap<ClientOptions, Arc<TlsClientConfig>>);
 
 impl Clients {
     /// Returns the TLS of an upstream whose endpoints are `https://`. `at` is where that is written.
@@ -206,7 +209,7 @@ impl Clients {
     ) -> Option<Tls> {
         let certificate = tls.and_then(|tls| tls.certificate.as_ref());
         let ca = tls.and_then(|tls| tls.ca.as_ref());
-        let files = ClientFiles {
+        let files = ClientOptions {
             authorities: ca.map(pem),
             identity: certificate.map(identity),
             // Offers only the protocol that will be used: an endpoint without it then fails the handshake.
@@ -223,7 +226,7 @@ impl Clients {
             return Some(Tls { client: client.clone(), server_name, looked_up: None, sni });
         }
         let certificates: Vec<_> = certificate.into_iter().collect();
-        let client = Arc::new(told(Client::new(&files), &certificates, ca, Some(at), problems)?);
+        let client = Arc::new(told(TlsClientConfig::new(&files), &certificates, ca, Some(at), problems)?);
         self.0.insert(files, client.clone());
         Some(Tls { client, server_name, looked_up: None, sni })
     }
@@ -263,7 +266,7 @@ fn domain(name: &str) -> Option<String> {
 /// Reports what is wrong with files at the positions where they are named. `at` is used for problems of no
 /// single file.
 fn told<T>(
-    result: Result<T, Vec<tollgate_tls::Problem>>,
+    result: Result<T, Vec<tollgate_tls::FileProblem>>,
     certificates: &[&config::Certificate],
     ca: Option<&PemFile>,
     at: Option<At>,
@@ -275,9 +278,9 @@ fn told<T>(
     };
     for problem in wrong {
         let file = match problem.file {
-            File::Chain(index) => certificates.get(index).map(|it| &it.chain),
-            File::Key(index) => certificates.get(index).map(|it| &it.key),
-            File::Authorities => ca,
+            InputFile::Chain(index) => certificates.get(index).map(|it| &it.chain),
+            InputFile::Key(index) => certificates.get(index).map(|it| &it.key),
+            InputFile::Authorities => ca,
         };
         problems.push(match file {
             Some(file) => Problem::error(file.at, format!("cannot use {}: {}", file.shown, problem.message)),
@@ -287,8 +290,8 @@ fn told<T>(
     None
 }
 
-fn identity(certificate: &config::Certificate) -> Identity {
-    Identity { chain: pem(&certificate.chain), key: pem(&certificate.key) }
+fn identity(certificate: &config::Certificate) -> TlsIdentity {
+    TlsIdentity { chain: pem(&certificate.chain), key: pem(&certificate.key) }
 }
 
 fn pem(file: &PemFile) -> Pem {

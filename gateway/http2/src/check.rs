@@ -3,7 +3,7 @@
 //! checks the other fields.
 
 use tollgate_http::Name;
-use tollgate_http::h2::{Protocol, Pseudo, is_field};
+use tollgate_http::h2::{Pseudo, UpgradeProtocol, is_field};
 
 use crate::fields::{FieldIter, FieldSection};
 
@@ -49,7 +49,7 @@ pub(crate) fn request(fields: &FieldSection) -> Result<(Pseudo<'_>, FieldIter<'_
     let is_protocol = protocol.is_none() || method == b"CONNECT";
     if is_whole && is_protocol {
         // HTTP/2 has no `Sec-WebSocket-Key`; the code that forwards the request over HTTP/1 generates one.
-        let protocol = protocol.map(|name| Protocol { name, key: b"" });
+        let protocol = protocol.map(|name| UpgradeProtocol { name, key: b"" });
         Ok((Pseudo { method, scheme, authority, path, protocol }, others))
     } else {
         Err(MalformedRequest::Pseudo)

@@ -1,5 +1,5 @@
-//! Binds the listening sockets of workers. The program calls [`bind`] for new addresses, and [`bind_beside`]
-//! for ports that this process or its predecessor already uses.
+//! Binds the listening sockets of workers. The program calls [`bind`] for new addresses, and
+//! [`bind_shared_port`] for ports that this process or its predecessor already uses.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -17,14 +17,14 @@ pub const BACKLOG: i32 = 4096;
 /// If the address is in use or is not this machine's. A second instance of this gateway counts as in use too:
 /// sharing the port would silently take half of the traffic.
 pub fn bind(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
-    or_without_ipv6(address, |address| {
+    bind_or_fall_back_to_ipv4(address, |address| {
         let alone = socket(address)?;
         // Without SO_REUSEPORT the kernel refuses the bind if another socket listens here.
         alone.bind(&address.into())?;
         // Port 0 is now a real port; all sockets must share it.
         let address = alone.local_addr()?.as_socket().unwrap_or(address);
         drop(alone);
-        let sockets = bind_shared(address, workers)?;
+        let sockets = bind_reuse_port(address, workers)?;
         // Listen immediately: the check above, made by a second gateway, only notices sockets that listen.
         sockets.iter().try_for_each(listen)?;
         Ok(sockets)
@@ -36,8 +36,8 @@ pub fn bind(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>>
 ///
 /// # Errors
 /// If another user's process has the address, or the existing sockets were opened without SO_REUSEPORT.
-pub fn bind_beside(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
-    or_without_ipv6(address, |address| bind_shared(address, workers))
+pub fn bind_shared_port(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
+    bind_or_fall_back_to_ipv4(address, |address| bind_reuse_port(address, workers))
 }
 
 /// Makes the socket listen, so that it gets its share of new connections. Does nothing to a socket that
@@ -49,7 +49,7 @@ pub fn listen(socket: &TcpListener) -> io::Result<()> {
     SockRef::from(socket).listen(BACKLOG)
 }
 
-fn or_without_ipv6(
+fn bind_or_fall_back_to_ipv4(
     address: SocketAddr,
     bind: impl Fn(SocketAddr) -> io::Result<Vec<TcpListener>>,
 ) -> io::Result<Vec<TcpListener>> {
@@ -69,7 +69,7 @@ fn without_ipv6(address: SocketAddr, error: &io::Error) -> Option<SocketAddr> {
 }
 
 /// Sets SO_REUSEPORT for a single worker too, because a successor process may have more.
-fn bind_shared(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
+fn bind_reuse_port(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
     let shared = || {
         let socket = socket(address)?;
         socket.set_reuse_port(true)?;
@@ -127,7 +127,7 @@ mod tests {
                 let error = bind(address, twin).expect_err("a second gateway on the same port");
                 assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
             }
-            let beside = bind_beside(address, 1)?;
+            let beside = bind_shared_port(address, 1)?;
             assert_eq!(beside[0].local_addr()?, address, "a process may have more sockets of its own");
         }
         Ok(())
@@ -138,7 +138,7 @@ mod tests {
         let first = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 1)?.remove(0);
         first.set_nonblocking(false)?;
         let address = first.local_addr()?;
-        let beside = bind_beside(address, 8)?;
+        let beside = bind_shared_port(address, 8)?;
         let ask = || std::net::TcpStream::connect(address);
         let clients: Vec<_> = (0..32).map(|_| ask()).collect::<Result<_, _>>()?;
         for _ in &clients {

@@ -15,9 +15,9 @@ use rustix::net::{
 };
 
 /// Most sockets in one message. The kernel allows 253 (SCM_MAX_FD).
-const SOCKETS: usize = 128;
+const SOCKETS_MAX: usize = 128;
 /// Longest text of a message in bytes.
-const LONGEST: usize = 64 * 1024;
+const TEXT_MAX_BYTES: usize = 64 * 1024;
 
 /// One end of a connection between two processes of this machine. It carries texts and sockets; a message
 /// arrives whole or not at all.
@@ -26,7 +26,7 @@ pub struct Channel(OwnedFd);
 
 /// A received message.
 #[derive(Debug)]
-pub struct Message {
+pub struct ChannelMessage {
     /// The text that the sender passed.
     pub text: String,
     /// The sockets that came with it. They refer to the sender's own sockets, not to new ones: a connection
@@ -72,11 +72,11 @@ impl Channel {
     /// # Errors
     /// If the other end is closed.
     pub fn send_sockets(&self, text: &str, sockets: &[BorrowedFd<'_>]) -> io::Result<()> {
-        sockets.chunks(SOCKETS).try_for_each(|some| self.send_with(text, some))
+        sockets.chunks(SOCKETS_MAX).try_for_each(|some| self.send_with(text, some))
     }
 
     fn send_with(&self, text: &str, sockets: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(SOCKETS))];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(SOCKETS_MAX))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if !sockets.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(sockets)) {
             return Err(io::Error::other("too many sockets for one message"));
@@ -90,10 +90,10 @@ impl Channel {
     ///
     /// # Errors
     /// `TimedOut` if none arrives in time, `UnexpectedEof` if the other end is closed.
-    pub fn receive(&self, within: Duration) -> io::Result<Message> {
+    pub fn receive(&self, within: Duration) -> io::Result<ChannelMessage> {
         self.wait(within)?;
-        let mut text = vec![0; LONGEST];
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(SOCKETS))];
+        let mut text = vec![0; TEXT_MAX_BYTES];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(SOCKETS_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut slices = [IoSliceMut::new(&mut text)];
         let came = recvmsg(&self.0, &mut slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
@@ -112,7 +112,7 @@ impl Channel {
         }
         text.truncate(came.bytes);
         let text = String::from_utf8(text).map_err(io::Error::other)?;
-        Ok(Message { text, sockets })
+        Ok(ChannelMessage { text, sockets })
     }
 
     fn wait(&self, within: Duration) -> io::Result<()> {
@@ -143,7 +143,7 @@ mod tests {
         let (here, there) = Channel::pair().expect("a pair");
         let there = Channel::adopt(there).expect("an end");
         let listeners: Vec<_> =
-            (0..SOCKETS + 3).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
+            (0..SOCKETS_MAX + 3).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
         let addresses: Vec<_> =
             listeners.iter().map(|listener| listener.local_addr().expect("one")).collect();
         let _waiting = TcpStream::connect(addresses[5]).expect("queued");

@@ -1,13 +1,13 @@
 //! Listening sockets and the assignment of connections to workers. The program binds sockets with [`bind`]
-//! and hands them to a successor process over a [`Channel`]; workers use [`Loads`] to decide which of them
-//! serves a new connection, within [`Pressure`]'s limits.
+//! and hands them to a successor process over a [`Channel`]; workers use [`ConnectionCounts`] to decide which
+//! of them serves a new connection, within [`Pressure`]'s limits.
 
 mod bind;
 mod channel;
-mod loads;
+mod connection_counts;
 mod pressure;
 
-pub use bind::{BACKLOG, bind, bind_beside, listen};
-pub use channel::{Channel, Message};
-pub use loads::{Full, Loads};
+pub use bind::{BACKLOG, bind, bind_shared_port, listen};
+pub use channel::{Channel, ChannelMessage};
+pub use connection_counts::{ConnectionCounts, NoSlot};
 pub use pressure::Pressure;

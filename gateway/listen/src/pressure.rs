@@ -32,7 +32,7 @@ impl Pressure {
     /// Whether a request of this priority is rejected; 0 is the lowest priority.
     #[inline]
     #[must_use]
-    pub fn sheds(&self, priority: u8) -> bool {
+    pub fn rejects(&self, priority: u8) -> bool {
         priority < self.sheds.load(Ordering::Relaxed)
     }
 

@@ -29,10 +29,10 @@ pub fn wall_clock() -> SystemTime {
 ///
 /// # Errors
 /// If the kernel provides no random bytes.
-pub fn secret() -> io::Result<[u8; 16]> {
+pub fn random_key() -> io::Result<[u8; 16]> {
     #[cfg(feature = "simulate")]
     if crate::simulated::is_active() {
-        return Ok(crate::simulated::secret());
+        return Ok(crate::simulated::random_key());
     }
     let mut key = [0; 16];
     getrandom::fill(&mut key).map_err(|error| io::Error::other(error.to_string()))?;

@@ -8,14 +8,14 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use crate::alarm::Alarm;
+use crate::tick_timer::TickTimer;
 use crate::wheel::{NEVER, TICK_MS, Wheel};
 
 /// A worker's timers. Clones are handles to the same timers.
 #[derive(Clone)]
-pub struct Timers(Rc<Inner>);
+pub struct Timers(Rc<WorkerTimers>);
 
-struct Inner {
+struct WorkerTimers {
     start: Instant,
     /// The tick that was looked up last. Nearly every look-up finds it again: a comparison costs a tenth of
     /// the difference of two instants.
@@ -32,16 +32,16 @@ impl Timers {
     /// # Errors
     /// If the kernel provides no timer.
     pub fn start() -> io::Result<Self> {
-        let alarm = Alarm::new()?;
+        let timer = TickTimer::new()?;
         let start = crate::now();
-        let timers = Self(Rc::new(Inner {
+        let timers = Self(Rc::new(WorkerTimers {
             start,
             tick: RefCell::new(Tick { number: 0, from: start, to: start }),
             wheel: RefCell::new(Wheel::new()),
             sleeping_until: Cell::new(NEVER),
             driver: RefCell::new(None),
         }));
-        crate::spawn(drive(Rc::downgrade(&timers.0), alarm));
+        crate::spawn(drive(Rc::downgrade(&timers.0), timer));
         Ok(timers)
     }
 
@@ -73,7 +73,7 @@ struct Tick {
     to: Instant,
 }
 
-impl Inner {
+impl WorkerTimers {
     fn milliseconds(&self, at: Instant) -> u64 {
         milliseconds(at.saturating_duration_since(self.start))
     }
@@ -105,7 +105,7 @@ fn milliseconds(duration: Duration) -> u64 {
 /// A point in time that ends a wait. It is set again and again as an exchange proceeds. Setting it later is
 /// one store; only setting it earlier than the wheel has planned costs more.
 pub struct Deadline {
-    timers: Rc<Inner>,
+    timers: Rc<WorkerTimers>,
     entry: u32,
 }
 
@@ -153,7 +153,7 @@ impl std::fmt::Debug for Deadline {
 }
 
 /// The driver: sleeps until the next occupied bucket, visits it, and wakes what is due.
-async fn drive(timers: std::rc::Weak<Inner>, alarm: Alarm) {
+async fn drive(timers: std::rc::Weak<WorkerTimers>, timer: TickTimer) {
     // Allocated at the start, so that no request pays for the first wake-up.
     let mut woken = Vec::with_capacity(16);
     poll_fn(|cx| {
@@ -169,8 +169,8 @@ async fn drive(timers: std::rc::Weak<Inner>, alarm: Alarm) {
             let next = inner.wheel.borrow().next_tick();
             inner.sleeping_until.set(next.unwrap_or(NEVER));
             let Some(next) = next else { return Poll::Pending };
-            alarm.set(Duration::from_millis((next * TICK_MS).saturating_sub(now).max(1)));
-            if alarm.poll_rung(cx).is_pending() {
+            timer.set(Duration::from_millis((next * TICK_MS).saturating_sub(now).max(1)));
+            if timer.poll_fired(cx).is_pending() {
                 return Poll::Pending;
             }
         }

@@ -10,42 +10,42 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use crate::Stream;
-use crate::tls::Tls;
+use crate::tls::TlsStream;
 
 /// A connected socket that is registered with no poller, because it was just accepted or detached. It can
 /// move to another thread, whose runtime then registers it.
 #[derive(Debug)]
-pub struct Detached(pub(crate) Socket);
+pub struct DetachedStream(pub(crate) DetachedSocket);
 
 #[derive(Debug)]
-pub(crate) enum Socket {
+pub(crate) enum DetachedSocket {
     Tcp(TcpStream),
     Unix(UnixStream),
     /// The underlying socket, and the state of its TLS session.
-    Tls(Box<Socket>, Box<Tls>),
+    Tls(Box<DetachedSocket>, Box<TlsStream>),
     #[cfg(feature = "simulate")]
-    Simulated(crate::simulated::Socket),
+    Simulated(crate::simulated::SimulatedSocket),
 }
 
-impl From<TcpStream> for Detached {
+impl From<TcpStream> for DetachedStream {
     /// The socket must be non-blocking.
     fn from(stream: TcpStream) -> Self {
-        Self(Socket::Tcp(stream))
+        Self(DetachedSocket::Tcp(stream))
     }
 }
 
-impl From<UnixStream> for Detached {
+impl From<UnixStream> for DetachedStream {
     /// The socket must be non-blocking.
     fn from(stream: UnixStream) -> Self {
-        Self(Socket::Unix(stream))
+        Self(DetachedSocket::Unix(stream))
     }
 }
 
-impl Detached {
+impl DetachedStream {
     /// Whether nothing unread has arrived: no byte, end or error. Makes a system call.
     #[must_use]
-    pub fn is_quiet(&self) -> bool {
-        self.0.is_quiet()
+    pub fn has_nothing_unread(&self) -> bool {
+        self.0.has_nothing_unread()
     }
 
     /// Registers the socket with this thread's runtime.
@@ -57,36 +57,36 @@ impl Detached {
     }
 
     /// Writes as much of a short response as the kernel accepts at once, and closes. Errors are ignored.
-    pub fn turn_away(self, answer: &[u8]) {
+    pub fn reject(self, answer: &[u8]) {
         match self.0 {
             // The response fits into any send queue.
-            Socket::Tcp(stream) => turn_away(&stream, answer, || stream.shutdown(Shutdown::Write)),
-            Socket::Unix(stream) => turn_away(&stream, answer, || stream.shutdown(Shutdown::Write)),
+            DetachedSocket::Tcp(stream) => reject(&stream, answer, || stream.shutdown(Shutdown::Write)),
+            DetachedSocket::Unix(stream) => reject(&stream, answer, || stream.shutdown(Shutdown::Write)),
             // A response in plain text would make no sense to a TLS client.
-            Socket::Tls(..) => {}
+            DetachedSocket::Tls(..) => {}
             #[cfg(feature = "simulate")]
-            Socket::Simulated(socket) => socket.turn_away(answer),
+            DetachedSocket::Simulated(socket) => socket.reject(answer),
         }
     }
 }
 
-impl Socket {
-    fn is_quiet(&self) -> bool {
+impl DetachedSocket {
+    fn has_nothing_unread(&self) -> bool {
         match self {
-            Self::Tcp(stream) => is_quiet(stream.as_fd()),
-            Self::Unix(stream) => is_quiet(stream.as_fd()),
-            Self::Tls(socket, tls) => tls.is_quiet() && socket.is_quiet(),
+            Self::Tcp(stream) => has_nothing_unread(stream.as_fd()),
+            Self::Unix(stream) => has_nothing_unread(stream.as_fd()),
+            Self::Tls(socket, tls) => tls.has_nothing_unread() && socket.has_nothing_unread(),
             #[cfg(feature = "simulate")]
             Self::Simulated(socket) => socket.peek().is_none(),
         }
     }
 }
 
-fn is_quiet(socket: BorrowedFd<'_>) -> bool {
+fn has_nothing_unread(socket: BorrowedFd<'_>) -> bool {
     recv(socket, &mut [0; 1], RecvFlags::PEEK).is_err_and(|error| error == Errno::WOULDBLOCK)
 }
 
-fn turn_away<S: Read + Write>(mut stream: S, answer: &[u8], shutdown: impl FnOnce() -> io::Result<()>) {
+fn reject<S: Read + Write>(mut stream: S, answer: &[u8], shutdown: impl FnOnce() -> io::Result<()>) {
     let _ = stream.write_all(answer);
     let _ = shutdown();
     // Closing with unread bytes sends a reset, which can overtake the response.

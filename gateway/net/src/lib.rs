@@ -5,38 +5,36 @@
 //! tokio's. Its interface is small on purpose.
 
 mod address;
-mod alarm;
 mod clock;
 mod deadline;
 mod detached;
 mod listener;
 mod notice;
-mod own;
 mod proxy_protocol;
 mod receive_queue;
 mod runtime;
+mod self_connection;
 mod shortage;
 #[cfg(feature = "simulate")]
 pub mod simulated;
 mod stream;
+mod tick_timer;
 mod tls;
 mod wheel;
 
 pub use address::Address;
-pub use clock::{now, secret, wall_clock};
+pub use clock::{now, random_key, wall_clock};
 pub use deadline::{Deadline, Timers};
-pub use detached::Detached;
-pub use listener::{Bound, Listener};
-pub use notice::{never_wait, write_error, write_notice};
-pub use own::{instance_name, set_own_addresses};
+pub use detached::DetachedStream;
+pub use listener::{BoundListener, Listener};
+pub use notice::{drop_notices_when_stalled, write_error, write_notice};
 pub use proxy_protocol::{
-    LONGEST_PROXY_HEADER, ProxyHeader, ProxyHeaderError, ProxyVersion, parse_proxy_header,
+    PROXY_HEADER_MAX_BYTES, ProxyHeader, ProxyHeaderError, ProxyVersion, parse_proxy_header,
 };
 pub use receive_queue::Peek;
 pub use runtime::{Runtime, spawn, yield_now};
 pub use rustls::pki_types::ServerName;
+pub use self_connection::{instance_name, set_own_addresses};
 pub use shortage::is_shortage;
 pub use stream::Stream;
-pub use tls::{
-    Certificates, HandshakeError, Negotiated, TlsFault, TlsFaultClass, TlsFaultKind, note_server_name,
-};
+pub use tls::{Certificates, HandshakeError, Negotiated, TlsFault, TlsFaultClass, TlsFaultKind, record_sni};

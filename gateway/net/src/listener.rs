@@ -1,5 +1,5 @@
-//! Listening sockets of workers. A [`Bound`] socket comes from the program or from a simulation, and becomes
-//! a [`Listener`] on the worker's thread.
+//! Listening sockets of workers. A [`BoundListener`] socket comes from the program or from a simulation, and
+//! becomes a [`Listener`] on the worker's thread.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,22 +9,22 @@ use std::task::{Context, Poll, ready};
 use rustix::net::{SocketFlags, acceptfrom_with};
 use tokio::io::unix::AsyncFd;
 
-use crate::Detached;
+use crate::DetachedStream;
 #[cfg(feature = "simulate")]
-use crate::{detached::Socket, simulated::Acceptor};
+use crate::{detached::DetachedSocket, simulated::SimulatedListener};
 
 /// A listening socket that is not registered with a runtime.
 #[derive(Debug)]
-pub struct Bound(Listening);
+pub struct BoundListener(Listening);
 
 #[derive(Debug)]
 enum Listening {
     Real(TcpListener),
     #[cfg(feature = "simulate")]
-    Simulated(Acceptor),
+    Simulated(SimulatedListener),
 }
 
-impl From<TcpListener> for Bound {
+impl From<TcpListener> for BoundListener {
     /// The socket must be bound and non-blocking.
     fn from(listener: TcpListener) -> Self {
         Self(Listening::Real(listener))
@@ -32,8 +32,8 @@ impl From<TcpListener> for Bound {
 }
 
 #[cfg(feature = "simulate")]
-impl Bound {
-    pub(crate) fn simulated(acceptor: Acceptor) -> Self {
+impl BoundListener {
+    pub(crate) fn simulated(acceptor: SimulatedListener) -> Self {
         Self(Listening::Simulated(acceptor))
     }
 }
@@ -49,7 +49,7 @@ pub struct Listener(Registered);
 enum Registered {
     Real(AsyncFd<TcpListener>),
     #[cfg(feature = "simulate")]
-    Simulated(Acceptor),
+    Simulated(SimulatedListener),
 }
 
 impl Listener {
@@ -61,7 +61,7 @@ impl Listener {
         deprecated,
         reason = "its safe successor demands I/O safety, which std's listener has, through unsafe code"
     )]
-    pub fn register(bound: Bound) -> io::Result<Self> {
+    pub fn register(bound: BoundListener) -> io::Result<Self> {
         match bound.0 {
             Listening::Real(listener) => AsyncFd::new(listener).map(|fd| Self(Registered::Real(fd))),
             #[cfg(feature = "simulate")]
@@ -73,7 +73,7 @@ impl Listener {
     }
 
     /// Accepts the next connection. Returns it unregistered, with its peer's address.
-    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Detached, SocketAddr)>> {
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(DetachedStream, SocketAddr)>> {
         match &self.0 {
             Registered::Real(fd) => loop {
                 let mut guard = ready!(fd.poll_read_ready(cx))?;
@@ -84,7 +84,7 @@ impl Listener {
             #[cfg(feature = "simulate")]
             Registered::Simulated(acceptor) => {
                 let accepted = acceptor.poll_accept(cx);
-                accepted.map(|(socket, peer)| Ok((Detached(Socket::Simulated(socket)), peer)))
+                accepted.map(|(socket, peer)| Ok((DetachedStream(DetachedSocket::Simulated(socket)), peer)))
             }
         }
     }
@@ -93,19 +93,19 @@ impl Listener {
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if the queue is empty; otherwise the errors of accept(2).
-    pub fn accept_queued(&self) -> io::Result<(Detached, SocketAddr)> {
+    pub fn accept_queued(&self) -> io::Result<(DetachedStream, SocketAddr)> {
         match &self.0 {
             Registered::Real(fd) => accept(fd.get_ref()),
             #[cfg(feature = "simulate")]
             Registered::Simulated(acceptor) => {
                 let (socket, peer) = acceptor.accept_queued()?;
-                Ok((Detached(Socket::Simulated(socket)), peer))
+                Ok((DetachedStream(DetachedSocket::Simulated(socket)), peer))
             }
         }
     }
 }
 
-fn accept(listener: &TcpListener) -> io::Result<(Detached, SocketAddr)> {
+fn accept(listener: &TcpListener) -> io::Result<(DetachedStream, SocketAddr)> {
     let (stream, peer) = acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
     match peer.and_then(|peer| SocketAddr::try_from(peer).ok()) {
         Some(peer) => Ok((TcpStream::from(stream).into(), peer)),

@@ -12,7 +12,7 @@ pub struct Runtime(Option<LocalRuntime>);
 
 /// Threads that resolve names. The system's resolver blocks, up to half a minute if no server answers.
 /// Without this bound, each connect in that time would start a thread.
-const RESOLVERS: usize = 8;
+const RESOLVER_THREADS: usize = 8;
 
 impl Runtime {
     /// Creates a runtime for this thread.
@@ -20,9 +20,9 @@ impl Runtime {
     /// # Errors
     /// If the kernel provides no poller.
     pub fn new() -> io::Result<Self> {
-        // tokio's timer stays off: see `alarm.rs`.
+        // tokio's timer stays off: see `tick_timer.rs`.
         let mut builder = Builder::new_current_thread();
-        builder.enable_io().max_blocking_threads(RESOLVERS);
+        builder.enable_io().max_blocking_threads(RESOLVER_THREADS);
         builder.build_local(LocalOptions::default()).map(|runtime| Self(Some(runtime)))
     }
 

@@ -23,11 +23,11 @@ use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio::task::coop::{has_budget_remaining, poll_proceed};
 
-use crate::detached::Socket;
+use crate::detached::DetachedSocket;
 #[cfg(feature = "simulate")]
 use crate::simulated;
-use crate::tls::Tls;
-use crate::{Address, Detached, HandshakeError, Negotiated, own};
+use crate::tls::TlsStream;
+use crate::{Address, DetachedStream, HandshakeError, Negotiated, self_connection};
 
 /// A connected byte stream that is polled by hand, because the data path owns its buffers and its waits.
 ///
@@ -37,31 +37,36 @@ use crate::{Address, Detached, HandshakeError, Negotiated, own};
 /// that out.
 #[derive(Debug)]
 pub struct Stream {
-    kind: Kind,
+    kind: StreamKind,
     /// The task whose waker is with the poller, for the next read event. Only this type leaves wakers there,
-    /// and `attempt` sees the event that takes it away before any task can wait again.
-    waiting: Cell<Option<usize>>,
+    /// and `try_io` sees the event that takes it away before any task can wait again.
+    registered_task: Cell<Option<usize>>,
     /// Whether the stream was opened to an address at which this process listens.
-    to_itself: bool,
-    /// Whether bytes may be in the socket although the poller's readiness is clear. [`Self::poll_gone`]
-    /// clears it to wait for the event after them. The next read makes its system call whatever the readiness
-    /// is.
-    unread: Cell<bool>,
+    is_self_connection: bool,
+    /// Whether bytes may be in the socket although the poller's readiness is clear.
+    /// [`Self::poll_peer_closed`] clears it to wait for the event after them. The next read makes its system
+    /// call whatever the readiness is.
+    may_have_unread: Cell<bool>,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum StreamKind {
     Tcp(TcpStream),
     Unix(UnixStream),
     /// Boxed, so that plain connections do not pay for its size.
-    Tls(Box<Tls>),
+    Tls(Box<TlsStream>),
     #[cfg(feature = "simulate")]
-    Simulated(simulated::Socket),
+    Simulated(simulated::SimulatedSocket),
 }
 
-impl From<Kind> for Stream {
-    fn from(kind: Kind) -> Self {
-        Self { kind, waiting: Cell::new(None), unread: Cell::new(false), to_itself: false }
+impl From<StreamKind> for Stream {
+    fn from(kind: StreamKind) -> Self {
+        Self {
+            kind,
+            registered_task: Cell::new(None),
+            may_have_unread: Cell::new(false),
+            is_self_connection: false,
+        }
     }
 }
 
@@ -90,7 +95,10 @@ impl Stream {
             Address::Socket(address) => Self::connect_tcp(*address, source).await,
             Address::Unix(path) => {
                 let stream = UnixStream::connect(path).await?;
-                Ok(Self { to_itself: own::is_own_socket(path), ..Kind::Unix(stream).into() })
+                Ok(Self {
+                    is_self_connection: self_connection::is_own_socket(path),
+                    ..StreamKind::Unix(stream).into()
+                })
             }
             Address::Name { host, port } => {
                 let not_found = |text: String| io::Error::new(io::ErrorKind::NotFound, text);
@@ -112,8 +120,8 @@ impl Stream {
     /// Whether the stream was opened to an address at which this process itself
     /// [listens](crate::set_own_addresses). A TLS connection has lost this information.
     #[must_use]
-    pub fn leads_to_itself(&self) -> bool {
-        self.to_itself
+    pub fn is_self_connection(&self) -> bool {
+        self.is_self_connection
     }
 
     async fn connect_tcp(address: SocketAddr, source: Option<IpAddr>) -> io::Result<Self> {
@@ -128,8 +136,9 @@ impl Stream {
         };
         // A message is one write, so Nagle's algorithm could only delay its last segment.
         stream.set_nodelay(true)?;
-        let to_itself = own::is_own(address, || stream.local_addr().ok().map(|from| from.ip()));
-        Ok(Self { to_itself, ..Kind::Tcp(stream).into() })
+        let is_self_connection =
+            self_connection::is_own_address(address, || stream.local_addr().ok().map(|from| from.ip()));
+        Ok(Self { is_self_connection, ..StreamKind::Tcp(stream).into() })
     }
 
     #[cfg(feature = "simulate")]
@@ -153,15 +162,15 @@ impl Stream {
     }
 
     #[cfg(feature = "simulate")]
-    pub(crate) fn simulated(socket: simulated::Socket) -> Self {
-        Kind::Simulated(socket).into()
+    pub(crate) fn simulated(socket: simulated::SimulatedSocket) -> Self {
+        StreamKind::Simulated(socket).into()
     }
 
     #[cfg(feature = "simulate")]
-    pub(crate) fn as_simulated(&self) -> Option<&simulated::Socket> {
+    pub(crate) fn as_simulated(&self) -> Option<&simulated::SimulatedSocket> {
         match &self.kind {
-            Kind::Simulated(socket) => Some(socket),
-            Kind::Tls(tls) => tls.as_simulated(),
+            StreamKind::Simulated(socket) => Some(socket),
+            StreamKind::Tls(tls) => tls.as_simulated(),
             _ => None,
         }
     }
@@ -172,7 +181,7 @@ impl Stream {
     /// # Errors
     /// If the configuration cannot be used.
     pub fn accept_tls(self, config: Arc<ServerConfig>) -> Result<Self, HandshakeError> {
-        Ok(Kind::Tls(Box::new(Tls::server(self, config)?)).into())
+        Ok(StreamKind::Tls(Box::new(TlsStream::server(self, config)?)).into())
     }
 
     /// Wraps the stream as the client side of a TLS connection. [`Self::poll_handshake`] then does the
@@ -185,7 +194,7 @@ impl Stream {
         config: Arc<ClientConfig>,
         name: ServerName<'static>,
     ) -> Result<Self, HandshakeError> {
-        Ok(Kind::Tls(Box::new(Tls::client(self, config, name)?)).into())
+        Ok(StreamKind::Tls(Box::new(TlsStream::client(self, config, name)?)).into())
     }
 
     /// Continues the TLS handshake. Until it returns ready, no other method may be called.
@@ -194,7 +203,7 @@ impl Stream {
     /// If the handshake fails. An alert was sent to the peer if possible.
     pub fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HandshakeError>> {
         match &mut self.kind {
-            Kind::Tls(tls) => tls.poll_handshake(cx),
+            StreamKind::Tls(tls) => tls.poll_handshake(cx),
             _ => Poll::Ready(Ok(())),
         }
     }
@@ -203,7 +212,7 @@ impl Stream {
     #[must_use]
     pub fn tls(&self) -> Option<&Negotiated> {
         match &self.kind {
-            Kind::Tls(tls) => tls.negotiated(),
+            StreamKind::Tls(tls) => tls.negotiated(),
             _ => None,
         }
     }
@@ -211,7 +220,7 @@ impl Stream {
     /// Whether it is a TLS connection, even before the end of the handshake.
     #[must_use]
     pub fn is_tls(&self) -> bool {
-        matches!(self.kind, Kind::Tls(_))
+        matches!(self.kind, StreamKind::Tls(_))
     }
 
     /// The protocol that ALPN selected; `None` on a plain stream, or if the client offered none.
@@ -224,25 +233,25 @@ impl Stream {
     #[must_use]
     pub fn local_address(&self) -> Option<SocketAddr> {
         match &self.kind {
-            Kind::Tcp(stream) => stream.local_addr().ok(),
-            Kind::Unix(_) => None,
-            Kind::Tls(tls) => tls.local_address(),
+            StreamKind::Tcp(stream) => stream.local_addr().ok(),
+            StreamKind::Unix(_) => None,
+            StreamKind::Tls(tls) => tls.local_address(),
             #[cfg(feature = "simulate")]
-            Kind::Simulated(_) => None,
+            StreamKind::Simulated(_) => None,
         }
     }
 
     /// Registers a socket with this thread's runtime.
-    pub(crate) fn attach(socket: Socket) -> io::Result<Self> {
+    pub(crate) fn attach(socket: DetachedSocket) -> io::Result<Self> {
         Ok(match socket {
-            Socket::Tcp(stream) => Kind::Tcp(TcpStream::from_std(stream)?).into(),
-            Socket::Unix(stream) => Kind::Unix(UnixStream::from_std(stream)?).into(),
-            Socket::Tls(socket, mut tls) => {
+            DetachedSocket::Tcp(stream) => StreamKind::Tcp(TcpStream::from_std(stream)?).into(),
+            DetachedSocket::Unix(stream) => StreamKind::Unix(UnixStream::from_std(stream)?).into(),
+            DetachedSocket::Tls(socket, mut tls) => {
                 tls.put_socket(Self::attach(*socket)?);
-                Kind::Tls(tls).into()
+                StreamKind::Tls(tls).into()
             }
             #[cfg(feature = "simulate")]
-            Socket::Simulated(socket) => {
+            DetachedSocket::Simulated(socket) => {
                 socket.adopt();
                 Self::simulated(socket)
             }
@@ -253,16 +262,16 @@ impl Stream {
     ///
     /// # Errors
     /// If the poller cannot release it; the socket is then closed.
-    pub fn detach(self) -> io::Result<Detached> {
-        Ok(Detached(match self.kind {
-            Kind::Tcp(stream) => Socket::Tcp(stream.into_std()?),
-            Kind::Unix(stream) => Socket::Unix(stream.into_std()?),
-            Kind::Tls(mut tls) => {
+    pub fn detach(self) -> io::Result<DetachedStream> {
+        Ok(DetachedStream(match self.kind {
+            StreamKind::Tcp(stream) => DetachedSocket::Tcp(stream.into_std()?),
+            StreamKind::Unix(stream) => DetachedSocket::Unix(stream.into_std()?),
+            StreamKind::Tls(mut tls) => {
                 let socket = tls.take_socket().ok_or(io::ErrorKind::NotConnected)?;
-                Socket::Tls(Box::new(socket.detach()?.0), tls)
+                DetachedSocket::Tls(Box::new(socket.detach()?.0), tls)
             }
             #[cfg(feature = "simulate")]
-            Kind::Simulated(socket) => Socket::Simulated(socket),
+            StreamKind::Simulated(socket) => DetachedSocket::Simulated(socket),
         }))
     }
 
@@ -270,10 +279,10 @@ impl Stream {
     /// cooperative budget (tokio's), so that a peer that never pauses cannot keep a worker from others.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         #[cfg(feature = "simulate")]
-        if let Kind::Simulated(socket) = &self.kind {
+        if let StreamKind::Simulated(socket) = &self.kind {
             return socket.poll_read(cx, buffer);
         }
-        if let Kind::Tls(tls) = &mut self.kind {
+        if let StreamKind::Tls(tls) = &mut self.kind {
             return tls.poll_read(cx, buffer);
         }
         let share = ready!(poll_proceed(cx));
@@ -282,7 +291,7 @@ impl Stream {
             let call = |socket: BorrowedFd<'_>| {
                 recv(socket, &mut *buffer, RecvFlags::empty()).map(|(count, _)| count)
             };
-            if let Some(read) = self.attempt(Interest::READABLE, wanted, call) {
+            if let Some(read) = self.try_io(Interest::READABLE, wanted, call) {
                 share.made_progress();
                 return Poll::Ready(read);
             }
@@ -291,16 +300,16 @@ impl Stream {
     }
 
     /// Reads without waiting; `None` if nothing is available. Works on the socket itself, below TLS.
-    pub(crate) fn read_some(&self, buffer: &mut [u8]) -> Option<io::Result<usize>> {
+    pub(crate) fn try_read(&self, buffer: &mut [u8]) -> Option<io::Result<usize>> {
         #[cfg(feature = "simulate")]
-        if let Kind::Simulated(socket) = &self.kind {
+        if let StreamKind::Simulated(socket) = &self.kind {
             let read = socket.poll_read(&mut Context::from_waker(std::task::Waker::noop()), buffer);
             return if let Poll::Ready(read) = read { Some(read) } else { None };
         }
         let wanted = buffer.len();
         let call =
             |socket: BorrowedFd<'_>| recv(socket, &mut *buffer, RecvFlags::empty()).map(|(count, _)| count);
-        self.attempt(Interest::READABLE, wanted, call)
+        self.try_io(Interest::READABLE, wanted, call)
     }
 
     /// Waits until something is available, and copies it without consuming it; 0 is the end. Works on the
@@ -318,7 +327,7 @@ impl Stream {
             // Nothing is consumed, so the result says nothing about readiness.
             let call =
                 |socket: BorrowedFd<'_>| recv(socket, &mut *buffer, RecvFlags::PEEK).map(|(count, _)| count);
-            if let Some(peeked) = self.attempt(Interest::READABLE, 0, call) {
+            if let Some(peeked) = self.try_io(Interest::READABLE, 0, call) {
                 return Poll::Ready(peeked);
             }
             ready!(self.poll_read_event(cx))?;
@@ -328,19 +337,19 @@ impl Stream {
     /// Makes one system call unless the poller's readiness says that it would block. Returns `None` if it
     /// would block or did.
     #[inline]
-    fn attempt(
+    fn try_io(
         &self,
         interest: Interest,
         wanted: usize,
         call: impl FnOnce(BorrowedFd<'_>) -> rustix::io::Result<usize>,
     ) -> Option<io::Result<usize>> {
-        if interest.is_readable() && self.unread.get() {
-            return self.attempt_unread(wanted, call);
+        if interest.is_readable() && self.may_have_unread.get() {
+            return self.try_io_despite_readiness(wanted, call);
         }
         let mut done = None;
         let call = |socket| {
             if interest.is_readable() {
-                self.waiting.set(None);
+                self.registered_task.set(None);
             }
             // `WouldBlock` makes tokio clear the readiness.
             match call(socket) {
@@ -358,36 +367,36 @@ impl Stream {
             }
         };
         let told: io::Result<()> = match &self.kind {
-            Kind::Tcp(stream) => stream.try_io(interest, || call(stream.as_fd())),
-            Kind::Unix(stream) => stream.try_io(interest, || call(stream.as_fd())),
+            StreamKind::Tcp(stream) => stream.try_io(interest, || call(stream.as_fd())),
+            StreamKind::Unix(stream) => stream.try_io(interest, || call(stream.as_fd())),
             // Callers handle TLS before.
-            Kind::Tls(_) => return None,
+            StreamKind::Tls(_) => return None,
             #[cfg(feature = "simulate")]
-            Kind::Simulated(_) => return None,
+            StreamKind::Simulated(_) => return None,
         };
         // The error has nothing to free; dropping it would still cost a call.
         std::mem::forget(told);
         done
     }
 
-    /// As [`Self::attempt`], for a read that ignores the poller's readiness.
+    /// As [`Self::try_io`], for a read that ignores the poller's readiness.
     #[cold]
-    fn attempt_unread(
+    fn try_io_despite_readiness(
         &self,
         wanted: usize,
         call: impl FnOnce(BorrowedFd<'_>) -> rustix::io::Result<usize>,
     ) -> Option<io::Result<usize>> {
         // An event since then may have taken the waker.
-        self.waiting.set(None);
+        self.registered_task.set(None);
         let result = match &self.kind {
-            Kind::Tcp(stream) => call(stream.as_fd()),
-            Kind::Unix(stream) => call(stream.as_fd()),
-            Kind::Tls(_) => return None,
+            StreamKind::Tcp(stream) => call(stream.as_fd()),
+            StreamKind::Unix(stream) => call(stream.as_fd()),
+            StreamKind::Tls(_) => return None,
             #[cfg(feature = "simulate")]
-            Kind::Simulated(_) => return None,
+            StreamKind::Simulated(_) => return None,
         };
         // Fewer bytes than asked for: the socket is empty.
-        self.unread.set(result.is_ok_and(|count| count == 0 || count == wanted));
+        self.may_have_unread.set(result.is_ok_and(|count| count == 0 || count == wanted));
         match result {
             Err(Errno::WOULDBLOCK) => None,
             result => Some(result.map_err(io::Error::from)),
@@ -397,20 +406,20 @@ impl Stream {
     /// Waits for a read event, unless one was reported that no call has consumed.
     fn poll_read_event(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let task = Some(cx.waker().data().addr());
-        if self.waiting.get() == task {
+        if self.registered_task.get() == task {
             return Poll::Pending;
         }
         // Without budget, tokio leaves no waker and has the task polled again.
         let leaves_waker = has_budget_remaining();
         let event = match &self.kind {
-            Kind::Tcp(stream) => stream.poll_read_ready(cx),
-            Kind::Unix(stream) => stream.poll_read_ready(cx),
-            Kind::Tls(tls) => return tls.poll_readable(cx),
+            StreamKind::Tcp(stream) => stream.poll_read_ready(cx),
+            StreamKind::Unix(stream) => stream.poll_read_ready(cx),
+            StreamKind::Tls(tls) => return tls.poll_readable(cx),
             #[cfg(feature = "simulate")]
-            Kind::Simulated(socket) => return socket.poll_readable(cx).map(Ok),
+            StreamKind::Simulated(socket) => return socket.poll_readable(cx).map(Ok),
         };
         if event.is_pending() && leaves_waker {
-            self.waiting.set(task);
+            self.registered_task.set(task);
         }
         event
     }
@@ -418,9 +427,9 @@ impl Stream {
     /// Whether a part of a TLS record has arrived, from which nothing can be read before its remainder
     /// arrives.
     #[must_use]
-    pub fn is_within_a_record(&self) -> bool {
+    pub fn has_partial_record(&self) -> bool {
         match &self.kind {
-            Kind::Tls(tls) => tls.is_within_a_record(),
+            StreamKind::Tls(tls) => tls.has_partial_record(),
             _ => false,
         }
     }
@@ -428,13 +437,13 @@ impl Stream {
     /// Waits until something (bytes, an end, an error) can be read. Makes no system call.
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         #[cfg(feature = "simulate")]
-        if let Kind::Simulated(socket) = &self.kind {
+        if let StreamKind::Simulated(socket) = &self.kind {
             return socket.poll_readable(cx).map(Ok);
         }
-        if let Kind::Tls(tls) = &self.kind {
+        if let StreamKind::Tls(tls) = &self.kind {
             return tls.poll_readable(cx);
         }
-        match self.attempt(Interest::READABLE, 0, |_| Ok(0)) {
+        match self.try_io(Interest::READABLE, 0, |_| Ok(0)) {
             Some(_) => Poll::Ready(Ok(())),
             None => self.poll_read_event(cx),
         }
@@ -447,15 +456,15 @@ impl Stream {
     /// If the connection is broken.
     pub fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         #[cfg(feature = "simulate")]
-        if let Kind::Simulated(socket) = &self.kind {
+        if let StreamKind::Simulated(socket) = &self.kind {
             return socket.write(pieces);
         }
-        if let Kind::Tls(tls) = &mut self.kind {
+        if let StreamKind::Tls(tls) = &mut self.kind {
             return tls.write(pieces);
         }
         let wanted = pieces.iter().map(|piece| piece.len()).sum();
         // With NOSIGNAL, a closed peer is an error here instead of SIGPIPE.
-        let written = self.attempt(Interest::WRITABLE, wanted, |socket| match pieces {
+        let written = self.try_io(Interest::WRITABLE, wanted, |socket| match pieces {
             [piece] => send(socket, piece, SendFlags::NOSIGNAL),
             _ => sendmsg(socket, pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL),
         });
@@ -465,22 +474,22 @@ impl Stream {
     /// Writes once; fewer bytes than given if the send queue is full.
     pub fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match &mut self.kind {
-            Kind::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Kind::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Kind::Tls(tls) => tls.poll_write(cx, bytes),
+            StreamKind::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            StreamKind::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            StreamKind::Tls(tls) => tls.poll_write(cx, bytes),
             #[cfg(feature = "simulate")]
-            Kind::Simulated(socket) => socket.poll_write(cx, bytes),
+            StreamKind::Simulated(socket) => socket.poll_write(cx, bytes),
         }
     }
 
     /// Closes this side's direction (FIN); reading can continue.
     pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.kind {
-            Kind::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Kind::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-            Kind::Tls(tls) => tls.poll_shutdown(cx),
+            StreamKind::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            StreamKind::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            StreamKind::Tls(tls) => tls.poll_shutdown(cx),
             #[cfg(feature = "simulate")]
-            Kind::Simulated(socket) => Poll::Ready(socket.shutdown()),
+            StreamKind::Simulated(socket) => Poll::Ready(socket.shutdown()),
         }
     }
 
@@ -489,11 +498,11 @@ impl Stream {
     pub fn limit_unsent(&self, bytes: u32) {
         match &self.kind {
             // A failure is harmless: the kernel then keeps more for peers that read nothing.
-            Kind::Tcp(stream) => drop(socket2::SockRef::from(stream).set_tcp_notsent_lowat(bytes)),
-            Kind::Tls(tls) => tls.limit_unsent(bytes),
-            Kind::Unix(_) => {}
+            StreamKind::Tcp(stream) => drop(socket2::SockRef::from(stream).set_tcp_notsent_lowat(bytes)),
+            StreamKind::Tls(tls) => tls.limit_unsent(bytes),
+            StreamKind::Unix(_) => {}
             #[cfg(feature = "simulate")]
-            Kind::Simulated(_) => {}
+            StreamKind::Simulated(_) => {}
         }
     }
 
@@ -501,13 +510,13 @@ impl Stream {
     /// message was cut.
     pub fn reset_on_close(&self) {
         #[cfg(feature = "simulate")]
-        if let Kind::Simulated(socket) = &self.kind {
+        if let StreamKind::Simulated(socket) = &self.kind {
             socket.reset_on_close();
         }
-        if let Kind::Tls(tls) = &self.kind {
+        if let StreamKind::Tls(tls) = &self.kind {
             tls.reset_on_close();
         }
-        if let Kind::Tcp(stream) = &self.kind {
+        if let StreamKind::Tcp(stream) = &self.kind {
             // On failure the peer sees an orderly end; nothing better can be done here.
             let _ = socket2::SockRef::from(stream).set_linger(Some(std::time::Duration::ZERO));
         }

@@ -14,34 +14,34 @@ const BUCKETS: usize = 1024;
 /// End of a bucket's list; also marks an entry without a bucket.
 const NIL: u32 = u32::MAX;
 /// Each time this many more entries are free, those at the end are released.
-const SHRINK: usize = 512;
+const SHRINK_STEP: usize = 512;
 /// A deadline that never passes.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-struct Entry {
+struct WheelEntry {
     /// The tick at which the deadline has passed.
     due: u64,
     /// The tick whose bucket holds the entry, modulo 2^32. It is at most one turn away.
     placed: u32,
     next: u32,
     previous: u32,
-    state: State,
+    state: EntryState,
     waker: Option<Waker>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum EntryState {
     /// Free for reuse.
     Free,
     /// In no bucket.
-    Loose,
+    Unlinked,
     /// In the list of its bucket.
     Linked,
 }
 
 /// The wheel: entries by index, in buckets by tick.
 pub(crate) struct Wheel {
-    entries: Vec<Entry>,
+    entries: Vec<WheelEntry>,
     free: Vec<u32>,
     heads: Box<[u32; BUCKETS]>,
     /// One bit for each non-empty bucket, so that the next one is found without visiting empty ones.
@@ -63,8 +63,8 @@ impl Wheel {
 
     /// Adds an entry without a deadline. Returns its index.
     pub(crate) fn insert(&mut self) -> u32 {
-        let state = State::Loose;
-        let entry = Entry { due: NEVER, placed: 0, next: NIL, previous: NIL, state, waker: None };
+        let state = EntryState::Unlinked;
+        let entry = WheelEntry { due: NEVER, placed: 0, next: NIL, previous: NIL, state, waker: None };
         if let Some(index) = self.free.pop() {
             self.entries[index as usize] = entry;
             return index;
@@ -77,17 +77,17 @@ impl Wheel {
         self.unlink(index);
         let entry = &mut self.entries[index as usize];
         entry.waker = None;
-        entry.state = State::Free;
+        entry.state = EntryState::Free;
         self.free.push(index);
         let last = index as usize + 1 == self.entries.len();
-        if self.free.len().is_multiple_of(SHRINK) || (last && self.free.len() > SHRINK) {
+        if self.free.len().is_multiple_of(SHRINK_STEP) || (last && self.free.len() > SHRINK_STEP) {
             self.shrink();
         }
     }
 
     /// Releases memory that a burst of connections needed, as far as the entries at the end are free.
     fn shrink(&mut self) {
-        while self.entries.pop_if(|last| last.state == State::Free).is_some() {}
+        while self.entries.pop_if(|last| last.state == EntryState::Free).is_some() {}
         let length = self.entries.len();
         self.free.retain(|index| (*index as usize) < length);
         self.entries.shrink_to_fit();
@@ -100,13 +100,13 @@ impl Wheel {
         let entry = &mut self.entries[index as usize];
         entry.due = due;
         if due == NEVER
-            || (entry.state == State::Linked
+            || (entry.state == EntryState::Linked
                 && self.now + u64::from(entry.placed.wrapping_sub(self.now as u32)) <= due)
         {
             return None;
         }
         self.unlink(index);
-        Some(self.place(index))
+        Some(self.link(index))
     }
 
     /// Whether the deadline has passed; if not, `waker` is woken when it does.
@@ -142,11 +142,11 @@ impl Wheel {
             while index != NIL {
                 let entry = &mut self.entries[index as usize];
                 let next = entry.next;
-                entry.state = State::Loose;
+                entry.state = EntryState::Unlinked;
                 if entry.due <= self.now {
                     woken.extend(entry.waker.clone());
                 } else if entry.due != NEVER {
-                    self.place(index);
+                    self.link(index);
                 }
                 index = next;
             }
@@ -173,12 +173,12 @@ impl Wheel {
         None
     }
 
-    fn place(&mut self, index: u32) -> u64 {
+    fn link(&mut self, index: u32) -> u64 {
         let entry = &mut self.entries[index as usize];
         let tick = entry.due.clamp(self.now + 1, self.now + BUCKETS as u64);
         let bucket = tick as usize % BUCKETS;
         entry.placed = tick as u32;
-        entry.state = State::Linked;
+        entry.state = EntryState::Linked;
         entry.previous = NIL;
         entry.next = self.heads[bucket];
         let next = entry.next;
@@ -192,10 +192,10 @@ impl Wheel {
 
     fn unlink(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
-        if entry.state != State::Linked {
+        if entry.state != EntryState::Linked {
             return;
         }
-        entry.state = State::Loose;
+        entry.state = EntryState::Unlinked;
         let (previous, next, bucket) = (entry.previous, entry.next, entry.placed as usize % BUCKETS);
         if next != NIL {
             self.entries[next as usize].previous = previous;
@@ -294,7 +294,7 @@ mod tests {
             wheel.set(*index, 100);
         }
         burst.iter().for_each(|index| wheel.remove(*index));
-        assert!(wheel.entries.capacity() < SHRINK + kept.len());
+        assert!(wheel.entries.capacity() < SHRINK_STEP + kept.len());
         assert_eq!(wheel.next_tick(), None);
         let again: Vec<u32> = (0..1000).map(|_| wheel.insert()).collect();
         assert!(again.iter().all(|index| !kept.contains(index)));

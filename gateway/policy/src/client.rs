@@ -35,12 +35,12 @@ const IDLE_TIME: Duration = Duration::from_secs(4);
 
 /// The CAs and the client certificate for services that use `https`.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Trust(Option<Arc<tollgate_tls::Client>>);
+pub struct Trust(Option<Arc<tollgate_tls::TlsClientConfig>>);
 
 impl Trust {
     /// Uses this TLS client; `None`: no CA is trusted, so only plain text works.
     #[must_use]
-    pub fn new(client: Option<tollgate_tls::Client>) -> Self {
+    pub fn new(client: Option<tollgate_tls::TlsClientConfig>) -> Self {
         Self(client.map(Arc::new))
     }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls::pki_types::CertificateDer;
 use tollgate_observe::Reason;
-use tollgate_tls::Presented;
+use tollgate_tls::PeerCertificate;
 
 use crate::api_key::optionally;
 use crate::{
@@ -34,7 +34,7 @@ pub enum CertificateName {
 
 impl CertificateName {
     /// Returns all names of a certificate, the most specific first.
-    fn all(certificate: &Presented<'_>) -> Vec<Self> {
+    fn all(certificate: &PeerCertificate<'_>) -> Vec<Self> {
         let names = certificate.names();
         let names = names.split(',').filter(|name| !name.is_empty());
         [Self::Fingerprint(certificate.fingerprint())]
@@ -158,7 +158,7 @@ impl CertificateRules {
     /// Returns the consumer of a certificate; `None` if the certificate is not allowed or cannot be parsed.
     fn consumer(&self, der: &[u8]) -> Option<Arc<Consumer>> {
         let der = CertificateDer::from(der);
-        let certificate = Presented::new(&der)?;
+        let certificate = PeerCertificate::new(&der)?;
         let names = CertificateName::all(&certificate);
         if !self.allow.is_empty() && !names.iter().any(|name| self.allow.contains(name)) {
             return None;

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate_listen::{BACKLOG, Full};
-use tollgate_net::{Detached, Listener as Socket};
+use tollgate_listen::{BACKLOG, NoSlot};
+use tollgate_net::{DetachedStream, Listener as Socket};
 use tollgate_observe::Reason;
 use tollgate_plan::{Http2, Listener};
 
@@ -96,7 +96,7 @@ fn is_passing(error: &io::Error) -> bool {
 fn place(
     worker: &Rc<Worker>,
     door: &Rc<Door>,
-    stream: Detached,
+    stream: DetachedStream,
     peer: SocketAddr,
     serve: &impl Fn(Box<Client>),
 ) {
@@ -121,7 +121,7 @@ fn place(
 pub(crate) fn admit(
     worker: &Rc<Worker>,
     door: Rc<Door>,
-    (stream, peer, listener): (Detached, SocketAddr, Arc<Listener>),
+    (stream, peer, listener): (DetachedStream, SocketAddr, Arc<Listener>),
     serve: &impl Fn(Box<Client>),
 ) {
     match stream.attach() {
@@ -132,7 +132,7 @@ pub(crate) fn admit(
 }
 
 /// Refuses a connection beyond the limit: sends a 503 if the client can read one, and closes it.
-fn refuse(worker: &Worker, stream: Detached, listener: &Listener, full: Full) {
+fn refuse(worker: &Worker, stream: DetachedStream, listener: &Listener, full: NoSlot) {
     worker.stats.client_rejected();
     if listener.tls.is_some() || listener.http2 == Http2::Only {
         // The client expects a TLS handshake, for which there is no capacity, or HTTP/2: it would not
@@ -140,13 +140,13 @@ fn refuse(worker: &Worker, stream: Detached, listener: &Listener, full: Full) {
         return;
     }
     let reason = match full {
-        Full::Limit => Reason::ConnectionLimit.as_str(),
-        Full::Means => Reason::Overload.as_str(),
+        NoSlot::Limit => Reason::ConnectionLimit.as_str(),
+        NoSlot::Resources => Reason::Overload.as_str(),
     };
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\nTollgate-Reason: {reason}\r\nContent-Type: text/plain\r\n\
          Content-Length: {}\r\nConnection: close\r\n\r\n{reason}\n",
         reason.len() + 1
     );
-    stream.turn_away(answer.as_bytes());
+    stream.reject(answer.as_bytes());
 }

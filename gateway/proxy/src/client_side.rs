@@ -52,7 +52,7 @@ pub(crate) trait ClientStream: Duplex {
 
     /// Waits until the client has left, so that it takes no response. With `half_close`, a client that ends
     /// its direction has not left. Reads nothing.
-    fn poll_gone(&mut self, cx: &mut Context<'_>, half_close: bool) -> Poll<()>;
+    fn poll_peer_closed(&mut self, cx: &mut Context<'_>, half_close: bool) -> Poll<()>;
 
     /// Waits until it makes sense to read more of the response. Returns the most bytes to read, because the
     /// backlog must keep what the client does not take.
@@ -204,8 +204,8 @@ impl ClientStream for Stream {
     }
 
     #[inline]
-    fn poll_gone(&mut self, cx: &mut Context<'_>, half_close: bool) -> Poll<()> {
-        Stream::poll_gone(self, cx, half_close)
+    fn poll_peer_closed(&mut self, cx: &mut Context<'_>, half_close: bool) -> Poll<()> {
+        Stream::poll_peer_closed(self, cx, half_close)
     }
 
     #[inline]

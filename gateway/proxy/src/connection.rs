@@ -128,8 +128,8 @@ impl<S: ClientStream> Client<S> {
     /// Waits until the client has left, so that it takes no response. An HTTP/1 client leaves by ending its
     /// direction, unless its listener has [`half_close`](Listener::half_close).
     #[inline]
-    pub fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.stream.poll_gone(cx, self.link.listener.half_close)
+    pub fn poll_peer_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.stream.poll_peer_closed(cx, self.link.listener.half_close)
     }
 }
 
@@ -330,7 +330,7 @@ mod tests {
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
 
-    use tollgate_listen::Loads;
+    use tollgate_listen::ConnectionCounts;
     use tollgate_net::Runtime;
     use tollgate_observe::{AccessLog, LogConfig, LogFormat, LogTarget, Reason, Registry};
 
@@ -378,7 +378,7 @@ mod tests {
             plan: crate::rollout::Rollout::first(plan, &registry),
             control,
             mailboxes: vec![mailbox],
-            loads: Arc::new(Loads::new(1)),
+            loads: Arc::new(ConnectionCounts::new(1)),
             registry: registry.clone(),
             stats: registry.worker(),
             shared: tollgate_upstream::UpstreamStates::new(),

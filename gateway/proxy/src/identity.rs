@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tollgate_net::Certificates;
 use tollgate_plan::{CertificatePart, Settings};
 use tollgate_policy::looks_like;
-use tollgate_tls::Presented;
+use tollgate_tls::PeerCertificate;
 
 /// The fields that describe a certificate, in the form of the plan.
 pub(crate) type Fields = Arc<[(String, CertificatePart)]>;
@@ -55,8 +55,8 @@ impl Identity {
         self.chain.first().map(|leaf| leaf.as_ref())
     }
 
-    fn leaf(&self) -> Option<Presented<'_>> {
-        self.chain.first().and_then(|leaf| Presented::new(leaf))
+    fn leaf(&self) -> Option<PeerCertificate<'_>> {
+        self.chain.first().and_then(|leaf| PeerCertificate::new(leaf))
     }
 
     fn lines(&self, fields: &Fields) -> Vec<u8> {
@@ -65,16 +65,16 @@ impl Identity {
         let Some(leaf) = self.leaf() else { return out };
         for (name, part) in fields.iter() {
             let value = match part {
-                CertificatePart::Certificate => Presented::byte_sequence(&self.chain[0]),
+                CertificatePart::Certificate => PeerCertificate::byte_sequence(&self.chain[0]),
                 CertificatePart::Chain => {
-                    let rest: Vec<_> = self.chain[1..].iter().map(Presented::byte_sequence).collect();
+                    let rest: Vec<_> = self.chain[1..].iter().map(PeerCertificate::byte_sequence).collect();
                     rest.join(", ")
                 }
                 CertificatePart::Pem => leaf.escaped_pem(),
                 CertificatePart::Subject => leaf.subject(),
                 CertificatePart::Issuer => leaf.issuer(),
                 CertificatePart::Serial => leaf.serial(),
-                CertificatePart::NameSet => leaf.names(),
+                CertificatePart::Names => leaf.names(),
                 CertificatePart::Fingerprint => leaf.fingerprint(),
             };
             if !value.is_empty() {

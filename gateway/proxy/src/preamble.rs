@@ -61,7 +61,7 @@ fn begin_tls(client: Client) -> Option<Client> {
 async fn shake_hands(client: &mut Client) -> Option<()> {
     set_deadline(client);
     let shaken = poll_fn(|cx| match client.stream.poll_handshake(cx) {
-        Poll::Ready(result) => Poll::Ready(result.map_err(|error| error.word())),
+        Poll::Ready(result) => Poll::Ready(result.map_err(|error| error.as_str())),
         Poll::Pending => client.deadline.poll_passed(cx).map(|()| Err("timeout")),
     });
     let shaken = shaken.await;

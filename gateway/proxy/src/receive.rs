@@ -86,7 +86,7 @@ impl Reading<'_> {
                 });
             }
             if read.is_pending() && !scratch.ledger.is_open() && client.is_draining() {
-                if !client.stream.is_within_a_record() {
+                if !client.stream.has_partial_record() {
                     return Poll::Ready(Received::Nothing);
                 }
                 // A request has started, but no byte of it can be decrypted yet. Half a TLS record does not

@@ -179,7 +179,7 @@ pub(crate) async fn request<S: ClientSide>(
     };
     let chosen = active.route(route);
     let forwarded = match &chosen.action {
-        Action::Forward(_) if worker.sheds(chosen.priority) => {
+        Action::Forward(_) if worker.rejects(chosen.priority) => {
             worker.stats.shed(chosen.priority as usize);
             let close = !pass_over_body(scratch) || close;
             Ok(respond::error(client, worker, scratch, settings, Reason::Overload, close).await)

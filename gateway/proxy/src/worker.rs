@@ -17,8 +17,8 @@ use std::time::{Duration, Instant, SystemTime};
 use httpdate::HttpDate;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, error::SendError, unbounded_channel};
 use tollgate_http2::MemoryTotals;
-use tollgate_listen::{Full, Loads};
-use tollgate_net::{Bound, Deadline, Detached, Listener, Runtime, Timers};
+use tollgate_listen::{ConnectionCounts, NoSlot};
+use tollgate_net::{BoundListener, Deadline, DetachedStream, Listener, Runtime, Timers};
 use tollgate_observe::{LogSink, Registry, RequestIds, WorkerStats};
 use tollgate_plan::{ListenAddress, Listener as Listening, Priority};
 use tollgate_policy::Context as PolicyContext;
@@ -58,12 +58,12 @@ pub enum Control {
     Plan(Arc<Rollout>, Option<Receipt>),
     /// Accept from these sockets too, which are bound and non-blocking. Each comes with its address as
     /// written in the configuration, by which the plan identifies it.
-    Listen(Vec<(DoorId, ListenAddress, Bound)>, Option<Receipt>),
+    Listen(Vec<(DoorId, ListenAddress, BoundListener)>, Option<Receipt>),
     /// Stop accepting at these listeners. Their connections end as in a drain.
     Close(Vec<DoorId>, Waiting),
     /// Serve a connection that another worker has accepted: its socket, its peer, its listener, and the
     /// listener's configuration there.
-    Connection(Detached, SocketAddr, DoorId, Arc<Listening>),
+    Connection(DetachedStream, SocketAddr, DoorId, Arc<Listening>),
     /// Handle a message about a shortage of connections to an upstream, here or at another worker.
     Upstream(Message),
     /// Write the log here from now on.
@@ -120,7 +120,7 @@ pub struct WorkerSetup {
     /// The mailboxes of all workers by number, its own included.
     pub mailboxes: Vec<Mailbox>,
     /// The number of connections of each worker.
-    pub loads: Arc<Loads>,
+    pub loads: Arc<ConnectionCounts>,
     /// Allocates the slots of the statistics.
     pub registry: Arc<Registry>,
     /// The worker's statistics.
@@ -179,7 +179,7 @@ pub(crate) struct Worker {
     connections: Cell<usize>,
     /// Listeners that still accept.
     listening: Cell<usize>,
-    loads: Arc<Loads>,
+    loads: Arc<ConnectionCounts>,
     pub mailboxes: Vec<Mailbox>,
     random: Cell<u32>,
 }
@@ -214,7 +214,7 @@ impl Worker {
             scratches: Shelf::default(),
             contexts: Shelf::default(),
             stream_routines: Rc::new(StreamRoutines::new()),
-            request_ids: RefCell::new(RequestIds::new(tollgate_net::secret()?)),
+            request_ids: RefCell::new(RequestIds::new(tollgate_net::random_key()?)),
             http2_crowd: Crowd::default(),
             http2_turns: Rc::default(),
             http2_totals: MemoryTotals::default(),
@@ -294,7 +294,7 @@ impl Worker {
     ///
     /// # Errors
     /// If the process has reached its limit of connections, or lacks resources.
-    pub fn reserve(&self) -> Result<usize, Full> {
+    pub fn reserve(&self) -> Result<usize, NoSlot> {
         let limit = self.active.borrow().plan.settings.limits.connections;
         // Another worker that drains may end before it receives the connection.
         let worker = if self.draining.get() { self.id } else { self.less_loaded() };
@@ -303,8 +303,8 @@ impl Worker {
 
     /// Returns whether requests of this priority are shed, because the process is short of a resource.
     #[inline]
-    pub fn sheds(&self, priority: Priority) -> bool {
-        self.loads.pressure.sheds(priority as u8)
+    pub fn rejects(&self, priority: Priority) -> bool {
+        self.loads.pressure.rejects(priority as u8)
     }
 
     /// Releases the place of a connection that has closed, or was never served.
@@ -497,7 +497,7 @@ async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
 /// Starts to accept from these sockets.
 fn listen<F: Fn(Box<Client>) + Clone + 'static>(
     worker: &Rc<Worker>,
-    sockets: Vec<(DoorId, ListenAddress, Bound)>,
+    sockets: Vec<(DoorId, ListenAddress, BoundListener)>,
     serve: &F,
 ) -> io::Result<()> {
     for (door, bind, socket) in sockets {

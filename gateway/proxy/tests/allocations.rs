@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tollgate_config::from_text;
-use tollgate_listen::{Loads, bind};
+use tollgate_listen::{ConnectionCounts, bind};
 use tollgate_observe::{AccessLog, LogConfig, LogFormat, LogTarget, Registry};
 use tollgate_proxy::{Control, DoorId, Mailbox, Rollout, WorkerSetup, run_worker};
 
@@ -78,7 +78,7 @@ fn worker(yaml: &str) -> (SocketAddr, Mailbox) {
         plan: Rollout::first(plan, &registry),
         control,
         mailboxes: vec![mailbox.clone()],
-        loads: Arc::new(Loads::new(1)),
+        loads: Arc::new(ConnectionCounts::new(1)),
         stats: registry.worker(),
         shared: tollgate_upstream::UpstreamStates::new(),
         registry,

@@ -1,8 +1,8 @@
 //! The TLS configuration of connections to endpoints, and to auxiliary services.
 //!
-//! [`Client`] is built from the contents of files when a plan is compiled, and shared by all workers.
-//! Verification uses webpki with the configured authorities or the system's. The two custom verifiers serve a
-//! fixed certificate name, and the option to verify nothing.
+//! [`TlsClientConfig`] is built from the contents of files when a plan is compiled, and shared by all
+//! workers. Verification uses webpki with the configured authorities or the system's. The two custom
+//! verifiers serve a fixed certificate name, and the option to verify nothing.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,15 +12,15 @@ use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-use crate::{File, Identity, Pem, Problem, provider};
+use crate::{FileProblem, InputFile, Pem, TlsIdentity, provider};
 
 /// The inputs of an upstream's TLS configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ClientFiles {
+pub struct ClientOptions {
     /// Authorities that may sign the endpoints' certificates; `None`: the system's trusted authorities.
     pub authorities: Option<Pem>,
     /// The gateway's client certificate; `None`: it has none.
-    pub identity: Option<Identity>,
+    pub identity: Option<TlsIdentity>,
     /// Protocols to offer (ALPN), the preferred one first.
     pub alpn: Vec<Vec<u8>>,
     /// Whether any certificate is accepted, whatever its issuer and names. Dangerous: an attacker between
@@ -35,27 +35,27 @@ pub struct ClientFiles {
 /// The TLS configuration of an upstream, shared by all workers. Two are equal if they were built from the
 /// same inputs.
 #[derive(Debug)]
-pub struct Client {
-    files: ClientFiles,
+pub struct TlsClientConfig {
+    files: ClientOptions,
     config: Arc<ClientConfig>,
     /// Verifies endpoint certificates; `None`: they are not verified.
     verifier: Option<Arc<WebPkiServerVerifier>>,
 }
 
-impl PartialEq for Client {
+impl PartialEq for TlsClientConfig {
     fn eq(&self, other: &Self) -> bool {
         self.files == other.files
     }
 }
 
-impl Eq for Client {}
+impl Eq for TlsClientConfig {}
 
-impl Client {
+impl TlsClientConfig {
     /// Builds the configuration from the contents of files.
     ///
     /// # Errors
     /// The first file that cannot be used, and why.
-    pub fn new(files: &ClientFiles) -> Result<Self, Vec<Problem>> {
+    pub fn new(files: &ClientOptions) -> Result<Self, Vec<FileProblem>> {
         let (config, verifier) = config(files).map_err(|problem| vec![problem])?;
         Ok(Self { files: files.clone(), config: Arc::new(config), verifier })
     }
@@ -73,7 +73,9 @@ impl Client {
         let Some(verifier) = &self.verifier else { return self.config.clone() };
         let mut config = ClientConfig::clone(&self.config);
         config.resumption = Resumption::disabled();
-        config.dangerous().set_certificate_verifier(Arc::new(Named { verifier: verifier.clone(), name }));
+        config
+            .dangerous()
+            .set_certificate_verifier(Arc::new(FixedNameVerifier { verifier: verifier.clone(), name }));
         Arc::new(config)
     }
 
@@ -86,12 +88,12 @@ impl Client {
 
 /// Verifies certificates for a fixed name, whatever name SNI holds.
 #[derive(Debug)]
-struct Named {
+struct FixedNameVerifier {
     verifier: Arc<WebPkiServerVerifier>,
     name: ServerName<'static>,
 }
 
-impl ServerCertVerifier for Named {
+impl ServerCertVerifier for FixedNameVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -128,9 +130,9 @@ impl ServerCertVerifier for Named {
 
 /// Accepts every certificate whose key the endpoint has.
 #[derive(Debug)]
-struct Unverified;
+struct AcceptAnyCertificate;
 
-impl ServerCertVerifier for Unverified {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -165,27 +167,27 @@ impl ServerCertVerifier for Unverified {
     }
 }
 
-type Made = (ClientConfig, Option<Arc<WebPkiServerVerifier>>);
+type ConfigAndVerifier = (ClientConfig, Option<Arc<WebPkiServerVerifier>>);
 
-fn config(files: &ClientFiles) -> Result<Made, Problem> {
-    let general = |error: String| Problem::new(File::Authorities, error);
+fn config(files: &ClientOptions) -> Result<ConfigAndVerifier, FileProblem> {
+    let general = |error: String| FileProblem::new(InputFile::Authorities, error);
     let verifier = if files.unverified { None } else { Some(verifier(files)?) };
     let builder = ClientConfig::builder_with_provider(provider().clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| general(error.to_string()))?;
     let builder = match (&verifier, &files.verified_name) {
-        (None, _) => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified)),
+        (None, _) => builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate)),
         (Some(verifier), None) => builder.with_webpki_verifier(verifier.clone()),
         (Some(verifier), Some(name)) => {
             let name = ServerName::try_from(name.clone()).map_err(|error| general(error.to_string()))?;
-            let named = Named { verifier: verifier.clone(), name };
+            let named = FixedNameVerifier { verifier: verifier.clone(), name };
             builder.dangerous().with_custom_certificate_verifier(Arc::new(named))
         }
     };
     let mut config = match &files.identity {
         None => builder.with_no_client_auth(),
         Some(identity) => {
-            let certified = Arc::new(identity.certified(0)?);
+            let certified = Arc::new(identity.certified_key(0)?);
             builder.with_client_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(certified)))
         }
     };
@@ -194,14 +196,14 @@ fn config(files: &ClientFiles) -> Result<Made, Problem> {
     Ok((config, verifier))
 }
 
-fn verifier(files: &ClientFiles) -> Result<Arc<WebPkiServerVerifier>, Problem> {
+fn verifier(files: &ClientOptions) -> Result<Arc<WebPkiServerVerifier>, FileProblem> {
     let roots = match &files.authorities {
         Some(pem) => pem.authorities()?,
-        None => system_roots().map_err(|message| Problem::new(File::Authorities, message))?,
+        None => system_roots().map_err(|message| FileProblem::new(InputFile::Authorities, message))?,
     };
     WebPkiServerVerifier::builder_with_provider(roots, provider().clone())
         .build()
-        .map_err(|error| Problem::new(File::Authorities, error.to_string()))
+        .map_err(|error| FileProblem::new(InputFile::Authorities, error.to_string()))
 }
 
 /// Returns the authorities that the system trusts, read once: some 140 certificates. Unusable ones are left

@@ -1,5 +1,5 @@
-//! Distinguished names as text (RFC 4514), for [`Presented`](crate::Presented). A value cannot imitate the
-//! separators of a name, because they are escaped.
+//! Distinguished names as text (RFC 4514), for [`PeerCertificate`](crate::PeerCertificate). A value cannot
+//! imitate the separators of a name, because they are escaped.
 
 use std::fmt::Write;
 

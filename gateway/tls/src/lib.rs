@@ -1,13 +1,13 @@
 //! The configuration of TLS handshakes: certificates, keys and trusted issuers.
 //!
-//! [`Server`] configures a listener, [`Client`] an upstream. Both are built from the contents of files,
-//! report which file is wrong and why, and are shared by all workers. [`tollgate_net`] does the handshake and
-//! everything after it.
+//! [`TlsServerConfig`] configures a listener, [`TlsClientConfig`] an upstream. Both are built from the
+//! contents of files, report which file is wrong and why, and are shared by all workers. [`tollgate_net`]
+//! does the handshake and everything after it.
 
 mod client;
 mod distinguished_name;
+mod peer_certificate;
 mod pem;
-mod presented;
 mod resolver;
 mod server;
 mod tickets;
@@ -17,23 +17,23 @@ use std::sync::{Arc, OnceLock};
 use rustls::SupportedCipherSuite;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 
-pub use client::{Client, ClientFiles};
+pub use client::{ClientOptions, TlsClientConfig};
+pub use peer_certificate::PeerCertificate;
 pub use pem::Pem;
-pub use presented::Presented;
-pub use server::{ClientAuthentication, Server, ServerFiles};
+pub use server::{ClientAuthentication, ServerOptions, TlsServerConfig};
 
 /// A certificate with its private key, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Identity {
+pub struct TlsIdentity {
     /// The certificate, followed by the intermediates between it and a root.
     pub chain: Pem,
     /// The private key.
     pub key: Pem,
 }
 
-/// The file that a [`Problem`] is about.
+/// The file that a [`FileProblem`] is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum File {
+pub enum InputFile {
     /// The chain of the certificate with this index.
     Chain(usize),
     /// The key of the certificate with this index.
@@ -44,15 +44,15 @@ pub enum File {
 
 /// An error in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct FileProblem {
     /// The file that is wrong.
-    pub file: File,
+    pub file: InputFile,
     /// The reason, as text for people. It quotes nothing of the file.
     pub message: String,
 }
 
-impl Problem {
-    fn new(file: File, message: impl Into<String>) -> Self {
+impl FileProblem {
+    fn new(file: InputFile, message: impl Into<String>) -> Self {
         Self { file, message: message.into() }
     }
 }

@@ -1,5 +1,6 @@
-//! PEM files (RFC 7468): certificates and private keys. [`Server`](crate::Server) and
-//! [`Client`](crate::Client) are built from them. Errors never quote the contents of a file.
+//! PEM files (RFC 7468): certificates and private keys. [`TlsServerConfig`](crate::TlsServerConfig) and
+//! [`TlsClientConfig`](crate::TlsClientConfig) are built from them. Errors never quote the contents of a
+//! file.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -12,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::{File, Identity, Presented, Problem};
+use crate::{FileProblem, InputFile, PeerCertificate, TlsIdentity};
 
 /// The contents of a PEM file. They are zeroed when the last clone is dropped, because they may be a private
 /// key.
@@ -65,8 +66,8 @@ impl Pem {
     }
 
     /// Returns the file's certificates as trusted authorities.
-    pub(crate) fn authorities(&self) -> Result<Arc<RootCertStore>, Problem> {
-        let problem = |message: String| Problem::new(File::Authorities, message);
+    pub(crate) fn authorities(&self) -> Result<Arc<RootCertStore>, FileProblem> {
+        let problem = |message: String| FileProblem::new(InputFile::Authorities, message);
         let mut roots = RootCertStore::empty();
         for certificate in self.certificates().map_err(problem)? {
             roots
@@ -91,26 +92,26 @@ fn not_pem(error: &pem::Error) -> String {
     format!("it is not PEM: {why}")
 }
 
-impl Identity {
+impl TlsIdentity {
     /// Expiry of the certificate, in seconds since 1970; `None` if it cannot be read.
     pub(crate) fn not_after(&self) -> Option<i64> {
         let chain = self.chain.certificates().ok()?;
-        Presented::new(chain.first()?).map(|leaf| leaf.not_after())
+        PeerCertificate::new(chain.first()?).map(|leaf| leaf.not_after())
     }
 
     /// Checks that the certificate and the key can be used and belong together.
     ///
     /// # Errors
     /// The file that is wrong, and why.
-    pub fn check(&self) -> Result<(), Problem> {
-        self.certified(0).map(drop)
+    pub fn check(&self) -> Result<(), FileProblem> {
+        self.certified_key(0).map(drop)
     }
 
     /// Returns the certificate with its key, after checking that they belong together. `index` identifies it
     /// in errors.
-    pub(crate) fn certified(&self, index: usize) -> Result<CertifiedKey, Problem> {
-        let chain_is = |message: String| Problem::new(File::Chain(index), message);
-        let key_is = |message: String| Problem::new(File::Key(index), message);
+    pub(crate) fn certified_key(&self, index: usize) -> Result<CertifiedKey, FileProblem> {
+        let chain_is = |message: String| FileProblem::new(InputFile::Chain(index), message);
+        let key_is = |message: String| FileProblem::new(InputFile::Key(index), message);
         let chain = self.chain.certificates().map_err(chain_is)?;
         webpki::EndEntityCert::try_from(&chain[0])
             .map_err(|error| chain_is(format!("its first certificate cannot be used: {error}")))?;

@@ -1,6 +1,6 @@
-//! Chooses the certificate for a client by the name in its SNI. rustls calls the [`Resolver`] in each full
-//! handshake. It also records the names of the chosen certificate, with which the proxy detects requests for
-//! other hosts.
+//! Chooses the certificate for a client by the name in its SNI. rustls calls the [`CertificateResolver`] in
+//! each full handshake. It also records the names of the chosen certificate, with which the proxy detects
+//! requests for other hosts.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,33 +13,33 @@ use rustls::sign::CertifiedKey;
 /// Certificates by host name. An exact name wins over a wildcard, which matches one label (RFC 6125, 6.4.3).
 /// A client that names no known host gets the first certificate. If a host has several, the client gets the
 /// first that it can verify; ECDSA comes before RSA, because its signature costs a tenth.
-pub(crate) struct Resolver {
-    exact: HashMap<String, Vec<Held>>,
+pub(crate) struct CertificateResolver {
+    exact: HashMap<String, Vec<HostCertificate>>,
     /// Keyed by the name after `*.`.
-    wildcard: HashMap<String, Vec<Held>>,
-    default: Vec<Held>,
+    wildcard: HashMap<String, Vec<HostCertificate>>,
+    default: Vec<HostCertificate>,
 }
 
 /// A certificate with the hosts that it is valid for.
 #[derive(Clone)]
-struct Held {
+struct HostCertificate {
     key: Arc<CertifiedKey>,
     hosts: Arc<[String]>,
 }
 
-impl fmt::Debug for Resolver {
+impl fmt::Debug for CertificateResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Resolver({} hosts)", self.exact.len() + self.wildcard.len())
     }
 }
 
-impl Resolver {
+impl CertificateResolver {
     /// Indexes the certificates. The first one serves clients that name no known host.
     pub fn new(certified: Vec<CertifiedKey>) -> Self {
         let mut resolver = Self { exact: HashMap::new(), wildcard: HashMap::new(), default: Vec::new() };
         let held: Vec<_> = certified
             .into_iter()
-            .map(|certified| Held { hosts: names(&certified).into(), key: Arc::new(certified) })
+            .map(|certified| HostCertificate { hosts: names(&certified).into(), key: Arc::new(certified) })
             .collect();
         for certificate in &held {
             for name in certificate.hosts.iter() {
@@ -64,7 +64,7 @@ impl Resolver {
         resolver
     }
 
-    fn find(&self, host: Option<&str>) -> &[Held] {
+    fn find(&self, host: Option<&str>) -> &[HostCertificate] {
         let Some(host) = host else { return &self.default };
         let host = host.to_ascii_lowercase();
         let below = || self.wildcard.get(host.split_once('.')?.1);
@@ -72,12 +72,12 @@ impl Resolver {
     }
 }
 
-impl ResolvesServerCert for Resolver {
+impl ResolvesServerCert for CertificateResolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let found = self.find(hello.server_name());
-        let fits = |it: &&Held| it.key.key.choose_scheme(hello.signature_schemes()).is_some();
+        let fits = |it: &&HostCertificate| it.key.key.choose_scheme(hello.signature_schemes()).is_some();
         let chosen = found.iter().find(fits).or(found.first())?;
-        tollgate_net::note_server_name(hello.server_name(), chosen.hosts.clone());
+        tollgate_net::record_sni(hello.server_name(), chosen.hosts.clone());
         Some(chosen.key.clone())
     }
 }
@@ -92,21 +92,21 @@ fn names(certified: &CertifiedKey) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Identity, Pem};
+    use crate::{Pem, TlsIdentity};
 
     fn certified(names: &[&str]) -> CertifiedKey {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
-        let identity = Identity {
+        let identity = TlsIdentity {
             chain: Pem::from(made.cert.pem().as_bytes()),
             key: Pem::from(made.signing_key.serialize_pem().as_bytes()),
         };
-        identity.certified(0).expect("they belong together")
+        identity.certified_key(0).expect("they belong together")
     }
 
     #[test]
     fn exact_beats_wildcard_and_the_first_is_for_all_others() {
-        let resolver = Resolver::new(vec![
+        let resolver = CertificateResolver::new(vec![
             certified(&["first.example"]),
             certified(&["*.example.com"]),
             certified(&["api.example.com", "Other.Example"]),

@@ -1,7 +1,7 @@
 //! The TLS configuration of a listener.
 //!
-//! [`Server`] is built from the contents of files when a plan is compiled, and shared by all workers.
-//! Sessions are kept in tickets only, so the gateway stores nothing for a client.
+//! [`TlsServerConfig`] is built from the contents of files when a plan is compiled, and shared by all
+//! workers. Sessions are kept in tickets only, so the gateway stores nothing for a client.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, SupportedProtocolVersion};
 
-use crate::resolver::Resolver;
+use crate::resolver::CertificateResolver;
 use crate::tickets::ticketer;
-use crate::{File, Identity, Pem, Problem, provider};
+use crate::{FileProblem, InputFile, Pem, TlsIdentity, provider};
 
 /// The inputs of a listener's TLS configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerFiles {
+pub struct ServerOptions {
     /// At least one. The first serves clients that name no host, or an unknown one.
-    pub certificates: Vec<Identity>,
+    pub certificates: Vec<TlsIdentity>,
     /// Whether TLS 1.2 is refused.
     pub only_13: bool,
     /// Client authentication; `None`: clients are not asked for certificates.
@@ -38,18 +38,18 @@ pub struct ClientAuthentication {
 
 /// The TLS configuration of a listener, shared by all workers.
 #[derive(Clone, Debug)]
-pub struct Server {
+pub struct TlsServerConfig {
     config: Arc<ServerConfig>,
     not_after: Arc<[Option<i64>]>,
 }
 
-impl Server {
+impl TlsServerConfig {
     /// Builds the configuration from the contents of files.
     ///
     /// # Errors
     /// Every file that cannot be used, and why.
-    pub fn new(files: &ServerFiles) -> Result<Self, Vec<Problem>> {
-        let not_after = files.certificates.iter().map(Identity::not_after).collect();
+    pub fn new(files: &ServerOptions) -> Result<Self, Vec<FileProblem>> {
+        let not_after = files.certificates.iter().map(TlsIdentity::not_after).collect();
         config(files).map(|config| Self { config: Arc::new(config), not_after })
     }
 
@@ -67,10 +67,10 @@ impl Server {
     }
 }
 
-fn config(files: &ServerFiles) -> Result<ServerConfig, Vec<Problem>> {
+fn config(files: &ServerOptions) -> Result<ServerConfig, Vec<FileProblem>> {
     let mut problems = Vec::new();
     let certified: Vec<_> = (files.certificates.iter().enumerate())
-        .filter_map(|(index, identity)| identity.certified(index).map_err(|it| problems.push(it)).ok())
+        .filter_map(|(index, identity)| identity.certified_key(index).map_err(|it| problems.push(it)).ok())
         .collect();
     let verifier = files
         .clients
@@ -79,7 +79,7 @@ fn config(files: &ServerFiles) -> Result<ServerConfig, Vec<Problem>> {
     if !problems.is_empty() {
         return Err(problems);
     }
-    let general = |error: rustls::Error| vec![Problem::new(File::Chain(0), error.to_string())];
+    let general = |error: rustls::Error| vec![FileProblem::new(InputFile::Chain(0), error.to_string())];
     let versions: &[&'static SupportedProtocolVersion] =
         if files.only_13 { &[&TLS13] } else { &[&TLS13, &TLS12] };
     let builder = ServerConfig::builder_with_provider(provider().clone())
@@ -89,9 +89,9 @@ fn config(files: &ServerFiles) -> Result<ServerConfig, Vec<Problem>> {
         Some(verifier) => builder.with_client_cert_verifier(verifier),
         None => builder.with_no_client_auth(),
     };
-    let mut config = builder.with_cert_resolver(Arc::new(Resolver::new(certified)));
-    let realm = files.clients.as_ref().map(|it| (it.authorities.bytes().into(), it.required));
-    config.ticketer = ticketer(&realm).map_err(general)?;
+    let mut config = builder.with_cert_resolver(Arc::new(CertificateResolver::new(certified)));
+    let scope = files.clients.as_ref().map(|it| (it.authorities.bytes().into(), it.required));
+    config.ticketer = ticketer(&scope).map_err(general)?;
     // Tickets keep sessions at the client, so the gateway stores none.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = files.alpn.clone();
@@ -100,11 +100,11 @@ fn config(files: &ServerFiles) -> Result<ServerConfig, Vec<Problem>> {
     Ok(config)
 }
 
-fn verifier(clients: &ClientAuthentication) -> Result<Arc<dyn ClientCertVerifier>, Problem> {
+fn verifier(clients: &ClientAuthentication) -> Result<Arc<dyn ClientCertVerifier>, FileProblem> {
     let roots = clients.authorities.authorities()?;
     let builder = WebPkiClientVerifier::builder_with_provider(roots, provider().clone());
     let builder = if clients.required { builder } else { builder.allow_unauthenticated() };
-    builder.build().map_err(|error| Problem::new(File::Authorities, error.to_string()))
+    builder.build().map_err(|error| FileProblem::new(InputFile::Authorities, error.to_string()))
 }
 
 #[cfg(test)]
@@ -115,13 +115,13 @@ mod tests {
         Pem::from(text.as_bytes())
     }
 
-    fn files(chain: &str, key: &str) -> ServerFiles {
-        let certificates = vec![Identity { chain: pem(chain), key: pem(key) }];
-        ServerFiles { certificates, only_13: false, clients: None, alpn: Vec::new() }
+    fn files(chain: &str, key: &str) -> ServerOptions {
+        let certificates = vec![TlsIdentity { chain: pem(chain), key: pem(key) }];
+        ServerOptions { certificates, only_13: false, clients: None, alpn: Vec::new() }
     }
 
-    fn refused(files: &ServerFiles) -> Vec<(File, String)> {
-        let problems = Server::new(files).expect_err("refused");
+    fn refused(files: &ServerOptions) -> Vec<(InputFile, String)> {
+        let problems = TlsServerConfig::new(files).expect_err("refused");
         problems.into_iter().map(|problem| (problem.file, problem.message)).collect()
     }
 
@@ -130,25 +130,31 @@ mod tests {
         let make = || rcgen::generate_simple_self_signed(vec!["a.example".to_owned()]).expect("made");
         let (one, other) = (make(), make());
         let (chain, key) = (one.cert.pem(), one.signing_key.serialize_pem());
-        assert!(Server::new(&files(&chain, &key)).is_ok());
+        assert!(TlsServerConfig::new(&files(&chain, &key)).is_ok());
         assert!(
-            Server::new(&files(&(chain.clone() + &key), &(chain.clone() + &key))).is_ok(),
+            TlsServerConfig::new(&files(&(chain.clone() + &key), &(chain.clone() + &key))).is_ok(),
             "both in one file"
         );
         let text = |message: &str| message.to_owned();
         assert_eq!(
             refused(&files(&chain, &other.signing_key.serialize_pem())),
-            [(File::Key(0), text("it is not the key of the certificate"))]
+            [(InputFile::Key(0), text("it is not the key of the certificate"))]
         );
-        assert_eq!(refused(&files(&chain, &chain)), [(File::Key(0), text("there is no private key in it"))]);
-        assert_eq!(refused(&files(&key, &key)), [(File::Chain(0), text("there is no certificate in it"))]);
+        assert_eq!(
+            refused(&files(&chain, &chain)),
+            [(InputFile::Key(0), text("there is no private key in it"))]
+        );
+        assert_eq!(
+            refused(&files(&key, &key)),
+            [(InputFile::Chain(0), text("there is no certificate in it"))]
+        );
         let mut both = files("", &key);
         both.clients = Some(ClientAuthentication { authorities: pem("x"), required: true });
         assert_eq!(
             refused(&both),
             [
-                (File::Chain(0), text("there is no certificate in it")),
-                (File::Authorities, text("there is no certificate in it"))
+                (InputFile::Chain(0), text("there is no certificate in it")),
+                (InputFile::Authorities, text("there is no certificate in it"))
             ]
         );
         let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";

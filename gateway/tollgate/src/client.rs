@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsConnector;
-use tollgate_tls::{ClientFiles, Identity, Pem};
+use tollgate_tls::{ClientOptions, Pem, TlsIdentity};
 
 /// The time limit of a request that only reads, response included.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -198,11 +198,11 @@ fn tls(remote: &Remote, address: &str) -> Result<(Arc<ClientConfig>, ServerName<
     };
     let chain = remote.certificate.as_ref().map(read).transpose()?;
     let key = remote.key.as_ref().map(read).transpose()?;
-    let identity = chain.map(|chain| Identity { key: key.unwrap_or_else(|| chain.clone()), chain });
+    let identity = chain.map(|chain| TlsIdentity { key: key.unwrap_or_else(|| chain.clone()), chain });
     let authorities = remote.ca.as_ref().map(read).transpose()?;
     let files =
-        ClientFiles { authorities, identity, alpn: vec![b"http/1.1".to_vec()], ..ClientFiles::default() };
-    let client = tollgate_tls::Client::new(&files).map_err(|problems| {
+        ClientOptions { authorities, identity, alpn: vec![b"http/1.1".to_vec()], ..ClientOptions::default() };
+    let client = tollgate_tls::TlsClientConfig::new(&files).map_err(|problems| {
         let said: Vec<_> = problems.into_iter().map(|problem| problem.message).collect();
         format!("cannot use the certificates: {}", said.join("; "))
     })?;

@@ -11,7 +11,7 @@ use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::MissedTickBehavior;
-use tollgate_net::{Timers, never_wait, notice};
+use tollgate_net::{Timers, drop_notices_when_stalled, notice};
 use tollgate_observe::{Attempt, CostMeter, available_cores, process_cpu_time};
 use tollgate_sources::{ChangeError, EtcdEvent, PendingRequest, Sources, record_connection};
 use tollgate_upstream::health::HealthMonitor;
@@ -81,7 +81,7 @@ pub fn runtime() -> io::Result<LocalRuntime> {
 /// A worker died, or signals cannot be received.
 pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
     // From now on, a slow reader of standard error cannot block the process.
-    never_wait();
+    drop_notices_when_stalled();
     let Started { mut gateway, runtime, mut signals, sources, etcd_events } = started;
     let shared = gateway.shared.clone();
     // Started outside of `watch`, because health checks continue during the drain.

@@ -309,7 +309,7 @@ impl Gateway {
 
 /// Returns the TLS configuration of the admin listener.
 fn admin_tls(plan: &Plan) -> Option<Arc<rustls::ServerConfig>> {
-    plan.admin.as_ref().map(tollgate_tls::Server::config)
+    plan.admin.as_ref().map(tollgate_tls::TlsServerConfig::config)
 }
 
 fn audit_log(config: &Config) -> Option<&Path> {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tollgate_listen::Loads;
+use tollgate_listen::ConnectionCounts;
 use tollgate_net::notice;
 use tollgate_observe::{GuardReading, Guarded, Guards, Registry};
 use tollgate_plan::Overload;
@@ -21,7 +21,7 @@ const QUIET: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub struct Guarding {
     rules: Arc<Mutex<Overload>>,
-    loads: Arc<Loads>,
+    loads: Arc<ConnectionCounts>,
     registry: Arc<Registry>,
 }
 
@@ -36,7 +36,7 @@ struct Shed {
 
 impl Guarding {
     /// Creates the guard with the rules of the first plan.
-    pub fn new(rules: &Overload, loads: &Arc<Loads>, registry: &Arc<Registry>) -> Self {
+    pub fn new(rules: &Overload, loads: &Arc<ConnectionCounts>, registry: &Arc<Registry>) -> Self {
         let rules = Arc::new(Mutex::new(rules.clone()));
         Self { rules, loads: loads.clone(), registry: registry.clone() }
     }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 
 use tollgate_config::{Config, ListenAddress};
-use tollgate_listen::{bind, bind_beside, listen};
+use tollgate_listen::{bind, bind_shared_port, listen};
 use tollgate_proxy::{Control, DoorId, Receipt, Waiting};
 
 use crate::admin::socket::{self, Socket};
@@ -112,12 +112,12 @@ impl Listeners {
             // `bind` refuses a port on which another socket listens. On a port of this process or of its
             // predecessor that check would fail, so it is skipped.
             let own = written.port() != 0 && (self.has(written.port()) || inherited.has(written.port()));
-            sockets =
-                if own { bind_beside(written, workers) } else { bind(written, workers) }.map_err(explain)?;
+            sockets = if own { bind_shared_port(written, workers) } else { bind(written, workers) }
+                .map_err(explain)?;
         }
         let address = sockets[0].local_addr()?;
         if let Some(missing) = workers.checked_sub(sockets.len()).filter(|missing| *missing > 0) {
-            match bind_beside(address, missing) {
+            match bind_shared_port(address, missing) {
                 Ok(more) => sockets.extend(more),
                 // The inherited sockets do not share their address (SO_REUSEPORT), so several workers accept
                 // from one of them.

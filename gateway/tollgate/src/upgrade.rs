@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tollgate_config::ListenAddress;
-use tollgate_listen::{Channel, Message};
+use tollgate_listen::{Channel, ChannelMessage};
 
 use crate::gateway::Gateway;
 use crate::takeover::{MARK, Offer};
@@ -167,7 +167,7 @@ impl Successor {
         let end = within.map(|within| Instant::now() + within);
         loop {
             match self.channel.receive(LOOK) {
-                Ok(Message { text, .. }) => {
+                Ok(ChannelMessage { text, .. }) => {
                     let wrong = || io::Error::other(format!("it says `{text}`"));
                     return text.strip_prefix(word).map(str::to_owned).ok_or_else(wrong);
                 }
@@ -213,7 +213,8 @@ fn ended(status: ExitStatus) -> String {
 impl Drop for Successor {
     fn drop(&mut self) {
         if self.serves.is_none() {
-            // Killed before the channel closes, since it would take that for the end of this process, and serve.
+            // Killed before the channel closes, since it would take that for the end of this process, and
+            // serve.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tollgate_listen::Loads;
+use tollgate_listen::ConnectionCounts;
 use tollgate_observe::{AccessLog, Registry};
 use tollgate_proxy::{Control, Mailbox, Rollout, WorkerSetup, run_worker};
 use tollgate_upstream::UpstreamStates;
@@ -15,7 +15,7 @@ use tollgate_upstream::UpstreamStates;
 pub struct Workers {
     mailboxes: Vec<Mailbox>,
     threads: Vec<JoinHandle<io::Result<()>>>,
-    loads: Arc<Loads>,
+    loads: Arc<ConnectionCounts>,
 }
 
 impl Workers {
@@ -31,7 +31,7 @@ impl Workers {
         log: &AccessLog,
     ) -> io::Result<Self> {
         let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..count).map(|_| Mailbox::new()).unzip();
-        let loads = Arc::new(Loads::new(count));
+        let loads = Arc::new(ConnectionCounts::new(count));
         let mut threads = Vec::new();
         let (running, started) = std::sync::mpsc::channel();
         for (id, control) in inboxes.into_iter().enumerate() {
@@ -71,7 +71,7 @@ impl Workers {
     }
 
     /// Returns the workers' connection counts, and what the guards refuse.
-    pub fn loads(&self) -> &Arc<Loads> {
+    pub fn loads(&self) -> &Arc<ConnectionCounts> {
         &self.loads
     }
 

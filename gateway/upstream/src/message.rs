@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tollgate_net::Detached;
+use tollgate_net::DetachedStream;
 
 use crate::mailboxes::WorkerRing;
 use crate::wait_times::WaitTimes;
@@ -163,7 +163,7 @@ impl ConnectionRequest {
 pub(crate) struct HandOver {
     // Above the permit, because fields are dropped in order: the socket is closed before the permit is
     // returned.
-    pub socket: Detached,
+    pub socket: DetachedStream,
     pub opened: Instant,
     pub requests: u64,
     /// Whether more connections or permits for the same [`ConnectionRequest`] follow.

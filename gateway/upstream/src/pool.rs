@@ -335,7 +335,7 @@ impl Pool {
         // The other worker's poller may not have reported an event yet, so the socket itself is checked.
         // The connection may also be from a plan without the PROXY protocol, and then names no client.
         let names_nobody = self.pool_set.proxy_protocol.get().is_some();
-        if names_nobody || !handed.socket.is_quiet() || !self.pool_set.is_current(handed.opened) {
+        if names_nobody || !handed.socket.has_nothing_unread() || !self.pool_set.is_current(handed.opened) {
             return None;
         }
         let HandOver { socket, opened, requests, permit, .. } = handed;
@@ -457,7 +457,7 @@ pub(crate) async fn dial(pool: &Pool, client_header: ProxyHeader) -> Result<Stre
         _ if tollgate_net::is_shortage(&error) => ConnectError::Shortage,
         _ => ConnectError::Refused,
     })?;
-    if stream.leads_to_itself() {
+    if stream.is_self_connection() {
         pool.state.mark_leads_to_self();
     }
     if let Some(version) = pool.pool_set.proxy_protocol.get() {

@@ -154,7 +154,7 @@ impl Upstreams {
         shared: Arc<UpstreamStates>,
     ) -> Self {
         // Without a random seed the worker's number is used: security does not depend on it.
-        let seed = tollgate_net::secret().map_or(worker as u128, u128::from_le_bytes);
+        let seed = tollgate_net::random_key().map_or(worker as u128, u128::from_le_bytes);
         Self {
             rng: Rng::with_seed(seed as u64),
             worker,

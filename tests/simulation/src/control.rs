@@ -145,7 +145,7 @@ impl InForce {
                 all: most(|caps| caps.connections),
                 each: most(|caps| caps.endpoint_connections),
             };
-            simulated::bound(&ports(index), bound);
+            simulated::limit_connections(&ports(index), bound);
         }
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tollgate_listen::{BACKLOG, Loads};
-use tollgate_net::simulated::{self, Group};
+use tollgate_listen::{BACKLOG, ConnectionCounts};
+use tollgate_net::simulated::{self, TaskGroup};
 use tollgate_observe::{AccessLog, LogConfig, LogFormat, LogTarget, Registry, Snapshot};
 use tollgate_plan::Plan;
 use tollgate_proxy::{Control, DoorId, Mailbox, Rollout, WorkerSetup, work};
@@ -31,7 +31,7 @@ pub struct Office {
     pub registry: Arc<Registry>,
     /// Created inside the world, because its times count from its creation.
     shared: OnceCell<Arc<UpstreamStates>>,
-    loads: Arc<Loads>,
+    loads: Arc<ConnectionCounts>,
 }
 
 /// A line of the access log.
@@ -65,7 +65,7 @@ impl Office {
             directory,
             registry: Registry::new(true),
             shared: OnceCell::new(),
-            loads: Arc::new(Loads::new(workers)),
+            loads: Arc::new(ConnectionCounts::new(workers)),
         })
     }
 
@@ -121,7 +121,7 @@ impl Office {
 pub struct Gateway {
     mailboxes: Vec<Mailbox>,
     /// The groups of the workers, followed by the group of the control thread.
-    groups: Vec<Group>,
+    groups: Vec<TaskGroup>,
     /// The channel by which the control thread gets its plans.
     plans: UnboundedSender<Plan>,
     /// The endpoints that look-ups find.
@@ -129,7 +129,7 @@ pub struct Gateway {
     /// The plans in force.
     pub in_force: Rc<InForce>,
     registry: Arc<Registry>,
-    loads: Arc<Loads>,
+    loads: Arc<ConnectionCounts>,
     shared: Weak<UpstreamStates>,
     running: Rc<Cell<usize>>,
     failures: Rc<RefCell<Vec<String>>>,
@@ -218,13 +218,13 @@ impl Gateway {
 
     /// Returns a worker's group. The index after the last worker is the control thread.
     #[must_use]
-    pub fn group(&self, worker: usize) -> Group {
+    pub fn group(&self, worker: usize) -> TaskGroup {
         self.groups[worker]
     }
 
     /// Returns all groups: the groups of the workers, followed by the control thread's group.
     #[must_use]
-    pub fn groups(&self) -> &[Group] {
+    pub fn groups(&self) -> &[TaskGroup] {
         &self.groups
     }
 

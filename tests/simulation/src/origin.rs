@@ -10,7 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use fastrand::Rng;
-use tollgate_net::simulated::{self, Group};
+use tollgate_net::simulated::{self, TaskGroup};
 use tollgate_net::{Address, Listener, Stream};
 use tollgate_plan::Endpoint;
 
@@ -34,7 +34,7 @@ pub struct Origin {
     books: Books,
     rng: Rc<RefCell<Rng>>,
     sabotage: Option<Sabotage>,
-    state: RefCell<(IpAddr, Group)>,
+    state: RefCell<(IpAddr, TaskGroup)>,
 }
 
 impl Origin {
@@ -55,7 +55,7 @@ impl Origin {
 
     /// Returns the group in which the origin runs.
     #[must_use]
-    pub fn group(&self) -> Group {
+    pub fn group(&self) -> TaskGroup {
         self.state.borrow().1
     }
 
@@ -67,7 +67,7 @@ impl Origin {
 
     /// Lets no bytes through to or from the origin for this time.
     pub fn hold(&self, time: Duration) {
-        [self.ip(), alias(self.ip())].into_iter().for_each(|ip| simulated::hold(ip, time));
+        [self.ip(), alias(self.ip())].into_iter().for_each(|ip| simulated::delay_address(ip, time));
     }
 
     /// Returns the endpoint that a look-up for an upstream finds now.
@@ -227,7 +227,7 @@ impl Server {
         if self.one_in(self.manners.unsolicited) {
             let late = async {
                 simulated::sleep(after).await;
-                wire.say_unasked(UNASKED);
+                wire.send_unsolicited(UNASKED);
                 std::future::pending().await
             };
             return either(reader.wait(), late).await.is_ok();
@@ -462,7 +462,7 @@ impl Server {
         }
         if act == Act::Twice {
             // Only if the next request is not on its way yet; otherwise this would look like its answer.
-            wire.say_unasked(UNASKED);
+            wire.send_unsolicited(UNASKED);
         }
         match act {
             Act::Leave(_, true) => return Then::Reset,

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tollgate_net::simulated::{self, Limits};
+use tollgate_net::simulated::{self, RunLimits};
 use tollgate_proxy::Control;
 
 use crate::directory::Directory;
@@ -80,7 +80,7 @@ fn at_rest() -> Tasks {
 
 fn count() -> Tasks {
     let office = Rc::new(Office::open(1).expect("a log"));
-    let limits = Limits { time: Duration::from_secs(60), turns: 10_000, text: false };
+    let limits = RunLimits { time: Duration::from_secs(60), turns: 10_000, text: false };
     let ended = simulated::run(0, limits, async move {
         let gateway = Gateway::start(1, plan(&empty()), Directory::new(office.shared()), &office);
         simulated::sleep(Duration::from_secs(10)).await;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use tollgate_net::simulated::{self, Limits, Stopped};
+use tollgate_net::simulated::{self, RunLimits, StopReason};
 use tollgate_proxy::Control;
 
 use crate::audit::audit;
@@ -19,7 +19,7 @@ use crate::{client, rest, watch};
 /// How long the drain may take.
 const DRAIN: Duration = Duration::from_secs(120);
 /// The limits of a scenario. All of its waits end far earlier.
-const LIMITS: Limits = Limits { time: Duration::from_secs(3600 * 6), turns: 20_000_000, text: false };
+const LIMITS: RunLimits = RunLimits { time: Duration::from_secs(3600 * 6), turns: 20_000_000, text: false };
 
 /// The result of a seed.
 #[derive(Debug)]
@@ -46,14 +46,14 @@ pub fn run(scenario: &Scenario, text: bool) -> std::io::Result<Verdict> {
     let office = Rc::new(Office::open(scenario.workers)?);
     let books = Books::default();
     let main = main(scenario.clone(), books.clone(), office.clone());
-    let ended = simulated::run(scenario.seed, Limits { text, ..LIMITS }, main);
+    let ended = simulated::run(scenario.seed, RunLimits { text, ..LIMITS }, main);
     let office = Rc::into_inner(office).ok_or_else(|| std::io::Error::other("the world still stands"))?;
     let (lines, counts, mut left) = office.close()?;
     match ended.output {
         Ok(found) => left.extend(found),
-        Err(Stopped::Deadlock) => left.push("everybody waits for ever".to_owned()),
-        Err(Stopped::Time) => left.push("it does not end".to_owned()),
-        Err(Stopped::Turns) => left.push("somebody goes round in circles".to_owned()),
+        Err(StopReason::Deadlock) => left.push("everybody waits for ever".to_owned()),
+        Err(StopReason::Time) => left.push("it does not end".to_owned()),
+        Err(StopReason::Turns) => left.push("somebody goes round in circles".to_owned()),
     }
     left.extend(ended.panics.iter().map(|panic| format!("a panic: {panic}")));
     let pages = books.look();
@@ -130,7 +130,7 @@ async fn main(scenario: Scenario, books: Books, office: Rc<Office>) -> Vec<Strin
     while playing.get() > 0 {
         simulated::sleep(Duration::from_millis(10)).await;
     }
-    left.extend(simulated::exceeded());
+    left.extend(simulated::exceeded_limits());
     drop(accomplice);
     left
 }

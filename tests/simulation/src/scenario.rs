@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use fastrand::Rng;
-use tollgate_net::simulated::Conditions;
+use tollgate_net::simulated::NetworkConditions;
 
 pub use asks::{Ask, Batch, Body, ClientPlan, Leave};
 pub use origins::{Act, Lie, Manners, OriginPlan, Where};
@@ -53,7 +53,7 @@ pub struct Scenario {
     /// The number of the gateway's workers.
     pub workers: usize,
     /// The properties of the network.
-    pub conditions: Conditions,
+    pub conditions: NetworkConditions,
     /// The texts of the plans. The first is in force from the start.
     pub plans: Vec<String>,
     /// The origins.
@@ -155,11 +155,11 @@ fn found(rng: &mut Rng, origins: usize) -> Vec<(usize, u32)> {
     found.into_iter().map(|origin| (origin, rng.u32(1..4))).collect()
 }
 
-fn conditions(rng: &mut Rng) -> Conditions {
+fn conditions(rng: &mut Rng) -> NetworkConditions {
     let slowest = any(rng, [50, 200, 2_000, 20_000]);
     let least = any(rng, [1, 64, 2048, 65_536]);
     let often = |rng: &mut Rng| any(rng, [0, 3, 10, 40]);
-    Conditions {
+    NetworkConditions {
         delay: (5, slowest),
         capacity: (least, least * rng.usize(1..=8)),
         pieces: often(rng),

@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use tollgate_net::simulated::{self, Conditions, Limits};
-use tollgate_net::{Bound, Listener};
+use tollgate_net::simulated::{self, NetworkConditions, RunLimits};
+use tollgate_net::{BoundListener, Listener};
 use tollgate_proxy::Control;
 
 use crate::directory::Directory;
@@ -25,7 +25,7 @@ pub const ORIGIN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::ne
 /// Panics if anything is left, or if a party panics.
 pub fn play<F>(
     seed: u64,
-    conditions: Conditions,
+    conditions: NetworkConditions,
     text: &str,
     parties: impl FnOnce(Origin) -> F + 'static,
 ) -> Vec<Line>
@@ -34,7 +34,7 @@ where
 {
     let office = Rc::new(Office::open(1).expect("a log"));
     let (kept, text) = (office.clone(), text.to_owned());
-    let limits = Limits { time: Duration::from_secs(3600), turns: 1_000_000, text: false };
+    let limits = RunLimits { time: Duration::from_secs(3600), turns: 1_000_000, text: false };
     let ended = simulated::run(seed, limits, async move {
         conditions.set();
         let directory = Directory::new(office.shared());
@@ -52,7 +52,7 @@ where
     lines
 }
 
-fn listen() -> Bound {
+fn listen() -> BoundListener {
     simulated::listen(ORIGIN, 128)
 }
 

@@ -103,9 +103,9 @@ impl Wire {
     }
 
     /// Sends bytes without a request. The network drops them if a request is sent before they arrive.
-    pub fn say_unasked(&self, bytes: &[u8]) {
+    pub fn send_unsolicited(&self, bytes: &[u8]) {
         if let Some(stream) = &self.0.borrow().stream {
-            simulated::say_unasked(stream, bytes);
+            simulated::send_unsolicited(stream, bytes);
         }
     }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_net::simulated::{self, Group, Limits, elapsed, sleep};
+use tollgate_net::simulated::{self, RunLimits, TaskGroup, elapsed, sleep};
 use tollgate_net::{Listener, Stream, Timers};
 use tollgate_observe::{EndpointHealth, EndpointStatus, Registry, UpstreamSource, UpstreamStatus};
 use tollgate_plan::Plan;
@@ -67,7 +67,7 @@ fn shop(endpoints: usize, rules: &str) -> Plan {
 }
 
 /// Starts a service that answers 200 and records the time of each request.
-fn service(index: usize, asked: &Rc<RefCell<Vec<Duration>>>) -> Group {
+fn service(index: usize, asked: &Rc<RefCell<Vec<Duration>>>) -> TaskGroup {
     let (group, asked) = (simulated::new_group(), asked.clone());
     simulated::spawn_in(group, async move {
         let listener = Listener::register(simulated::listen(address(index), 64)).expect("a listener");
@@ -102,7 +102,7 @@ async fn answer(mut stream: Stream) {
 
 /// Runs a world to its end, without faults of its own.
 fn world(seed: u64, main: impl Future<Output = ()> + 'static) {
-    let limits = Limits { time: 100 * 3600 * SECOND, turns: 50_000_000, text: false };
+    let limits = RunLimits { time: 100 * 3600 * SECOND, turns: 50_000_000, text: false };
     let ended = simulated::run(seed, limits, main);
     assert_eq!(ended.panics, [""; 0], "seed {seed}");
     assert!(ended.output.is_ok(), "seed {seed}: {:?}", ended.output);
@@ -136,7 +136,7 @@ fn an_origin_that_dies_or_falls_silent_is_out_within_its_threshold() {
             // No bytes pass any more. Each probe takes its full timeout, which does not lengthen the
             // interval.
             let silent = elapsed();
-            simulated::hold(address(0).ip(), 3600 * SECOND);
+            simulated::delay_address(address(0).ip(), 3600 * SECOND);
             sleep(17 * SECOND + 5 * LATE).await;
             assert_eq!(control.endpoint(0).health, EndpointHealth::Unhealthy);
             let (at, line) = control.last().expect("a line");

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tollgate_net::simulated::{self, Conditions, ConnectionBound, Limits, sleep};
+use tollgate_net::simulated::{self, ConnectionBound, NetworkConditions, RunLimits, sleep};
 use tollgate_net::{Address, Timers};
 use tollgate_observe::Registry;
 use tollgate_plan::{Plan, UpstreamChange};
@@ -158,7 +158,7 @@ impl World {
         let caps = &plan.upstreams[0].rules.caps;
         let bound = |cap: Option<u32>| cap.map(|cap| cap as usize);
         let bound = ConnectionBound { all: bound(caps.connections), each: bound(caps.endpoint_connections) };
-        simulated::bound(&(8000..9000), bound);
+        simulated::limit_connections(&(8000..9000), bound);
         let (shared, registry, timers) =
             (UpstreamStates::new(), Registry::new(true), Timers::start().expect("timers"));
         let mail: Mail = Arc::new(Mutex::new((0..play.workers).map(|_| VecDeque::new()).collect()));
@@ -357,7 +357,7 @@ impl World {
             assert_eq!((upstream.active(), upstream.queueing.waiting), (0, 0));
             assert_eq!(u64::from(self.shared.upstream("shop").connections()), upstream.idle);
         }
-        assert_eq!(simulated::exceeded(), [""; 0]);
+        assert_eq!(simulated::exceeded_limits(), [""; 0]);
     }
 }
 
@@ -375,9 +375,9 @@ enum Move {
 fn once(play: &Play, choices: Choices) -> Choices {
     let kept = Rc::new(RefCell::new(choices));
     let (choices, played) = (kept.clone(), play.clone());
-    let limits = Limits { time: Duration::from_secs(60), turns: 100_000, text: false };
+    let limits = RunLimits { time: Duration::from_secs(60), turns: 100_000, text: false };
     let ended = simulated::run(0, limits, async move {
-        Conditions { delay: (0, 0), poll: (0, 0), pieces: 0, ..Conditions::default() }.set();
+        NetworkConditions { delay: (0, 0), poll: (0, 0), pieces: 0, ..NetworkConditions::default() }.set();
         let listening: Vec<_> =
             (0..played.endpoints).map(|endpoint| simulated::listen(address(endpoint), 128)).collect();
         let mut world = World::new(&played);

@@ -1,6 +1,6 @@
 //! Faults that seeds have found, one case each.
 
-use tollgate_net::simulated::{Conditions, sleep};
+use tollgate_net::simulated::{NetworkConditions, sleep};
 use tollgate_simulation::message::Framing;
 use tollgate_simulation::script::{ORIGIN, client, play};
 use tollgate_simulation::wire::Broken;
@@ -10,8 +10,8 @@ fn plan(route: &str) -> String {
 }
 
 /// Returns a buffer so small that a head cannot be sent at once.
-fn narrow() -> Conditions {
-    Conditions { capacity: (64, 64), pieces: 0, ..Conditions::default() }
+fn narrow() -> NetworkConditions {
+    NetworkConditions { capacity: (64, 64), pieces: 0, ..NetworkConditions::default() }
 }
 
 /// The head of a request with an empty collected body entered the bytes that a retry sends. The second
@@ -76,7 +76,7 @@ fn the_queue_is_not_the_endpoints_time() {
         "listen: 10.0.0.1:80\nadmin: off\ntimeouts: {{connect: 100ms}}\nroutes: [{{match: /*, to: one}}]\n\
          upstreams: {{one: {{endpoints: \"{ORIGIN}\", limits: {{connections: 1}}, queue: {{timeout: 1m}}}}}}\n"
     );
-    let lines = play(1, Conditions::default(), &text, |origin| async move {
+    let lines = play(1, NetworkConditions::default(), &text, |origin| async move {
         let (first, mut first_answers) = client().await;
         first.write(b"GET /1 HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
         let (there, mut requests) = origin.accept().await;
@@ -104,7 +104,7 @@ fn a_head_that_takes_its_time_meets_the_plan_of_its_end() {
     };
     let (before, after) =
         (with("discover: srv://_one._tcp.internal"), with(&format!("endpoints: \"{ORIGIN}\"")));
-    let lines = play(1, Conditions::default(), &before, move |origin| async move {
+    let lines = play(1, NetworkConditions::default(), &before, move |origin| async move {
         let (wire, mut answers) = client().await;
         wire.write(b"GET /1 HTTP/1.1\r\n").await.expect("sent");
         sleep(std::time::Duration::from_secs(1)).await;
@@ -122,24 +122,29 @@ fn a_head_that_takes_its_time_meets_the_plan_of_its_end() {
 /// the request's body twice: the next request lost that many bytes of its beginning.
 #[test]
 fn a_body_is_passed_over_once() {
-    let lines = play(1, Conditions { pieces: 0, ..Conditions::default() }, &plan(""), |origin| async move {
-        let (wire, mut answers) = client().await;
-        let two = b"POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n123456789GET /2 HTTP/1.1\r\nHost: a\r\n\r\n";
-        wire.write(two).await.expect("sent");
-        let (there, mut requests) = origin.accept().await;
-        requests.head().await.expect("a request");
-        requests.body(Framing::Length(9), |_| Ok(())).await.expect("its body");
-        there.write(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n").await.expect("sent");
-        assert_eq!(answers.head().await.expect("an interim answer").status(), 103);
-        there.close(true);
-        let broken = answers.head().await.expect("an answer");
-        assert_eq!(broken.status(), 502);
-        let framing = broken.response_framing("POST").expect("a length");
-        answers.body(framing, |_| Ok(())).await.expect("its body");
-        let (there, mut requests) = origin.accept().await;
-        assert_eq!(requests.head().await.expect("a request").start, "GET /2 HTTP/1.1");
-        there.write(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("sent");
-        assert_eq!(answers.head().await.expect("an answer").status(), 204);
-    });
+    let lines = play(
+        1,
+        NetworkConditions { pieces: 0, ..NetworkConditions::default() },
+        &plan(""),
+        |origin| async move {
+            let (wire, mut answers) = client().await;
+            let two = b"POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n123456789GET /2 HTTP/1.1\r\nHost: a\r\n\r\n";
+            wire.write(two).await.expect("sent");
+            let (there, mut requests) = origin.accept().await;
+            requests.head().await.expect("a request");
+            requests.body(Framing::Length(9), |_| Ok(())).await.expect("its body");
+            there.write(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n").await.expect("sent");
+            assert_eq!(answers.head().await.expect("an interim answer").status(), 103);
+            there.close(true);
+            let broken = answers.head().await.expect("an answer");
+            assert_eq!(broken.status(), 502);
+            let framing = broken.response_framing("POST").expect("a length");
+            answers.body(framing, |_| Ok(())).await.expect("its body");
+            let (there, mut requests) = origin.accept().await;
+            assert_eq!(requests.head().await.expect("a request").start, "GET /2 HTTP/1.1");
+            there.write(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("sent");
+            assert_eq!(answers.head().await.expect("an answer").status(), 204);
+        },
+    );
     assert_eq!(lines.iter().map(|line| line.status).collect::<Vec<_>>(), [502, 204]);
 }

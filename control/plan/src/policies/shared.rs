@@ -3,7 +3,7 @@
 use tollgate_config as config;
 use tollgate_config::{PemFile, Problem};
 use tollgate_policy::{AuthBody, CredentialPlace, Identity, Trust};
-use tollgate_tls::{Client, ClientFiles, Pem};
+use tollgate_tls::{ClientOptions, Pem, TlsClientConfig};
 
 /// Returns the request fields that carry the client's identity to the endpoint.
 pub(super) fn identity(headers: &config::IdentityHeaders) -> Identity {
@@ -41,12 +41,12 @@ pub(super) fn trust(url: &str, ca: Option<&PemFile>, problems: &mut Vec<Problem>
         return Trust::default();
     }
     let authorities = ca.map(|file| Pem::from(file.bytes.0.as_slice()));
-    match Client::new(&ClientFiles { authorities, ..ClientFiles::default() }) {
+    match TlsClientConfig::new(&ClientOptions { authorities, ..ClientOptions::default() }) {
         Ok(client) => Trust::new(Some(client)),
         Err(found) => {
             let at = ca.map(|file| file.at).unwrap_or_default();
             let shown = ca.map_or(String::new(), |file| format!("cannot use {}: ", file.shown));
-            let message = |problem: &tollgate_tls::Problem| format!("{shown}{}", problem.message);
+            let message = |problem: &tollgate_tls::FileProblem| format!("{shown}{}", problem.message);
             problems.extend(found.iter().map(|problem| Problem::error(at, message(problem))));
             Trust::default()
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate_config::{Address, EtcdSettings, PemFile, Scheme};
 use tollgate_etcd::{ClientSettings, Password};
-use tollgate_tls::{Client, ClientFiles, Identity, Pem};
+use tollgate_tls::{ClientOptions, Pem, TlsClientConfig, TlsIdentity};
 
 /// Returns the client's settings. `name` is the gateway's name if the configuration sets none.
 pub(super) fn settings(from: &EtcdSettings, name: String) -> Result<ClientSettings, String> {
@@ -29,17 +29,17 @@ pub(super) fn settings(from: &EtcdSettings, name: String) -> Result<ClientSettin
     })
 }
 
-fn client(from: &EtcdSettings) -> Result<Client, String> {
+fn client(from: &EtcdSettings) -> Result<TlsClientConfig, String> {
     let pem = |file: &PemFile| Pem::from(file.bytes.0.as_slice());
     let tls = from.tls.as_ref();
     let certificate = tls.and_then(|tls| tls.certificate.as_ref());
-    let files = ClientFiles {
+    let files = ClientOptions {
         authorities: tls.and_then(|tls| tls.ca.as_ref()).map(pem),
-        identity: certificate.map(|it| Identity { chain: pem(&it.chain), key: pem(&it.key) }),
+        identity: certificate.map(|it| TlsIdentity { chain: pem(&it.chain), key: pem(&it.key) }),
         unverified: tls.is_some_and(|tls| tls.unverified),
-        ..ClientFiles::default()
+        ..ClientOptions::default()
     };
-    Client::new(&files).map_err(|problems| {
+    TlsClientConfig::new(&files).map_err(|problems| {
         problems.into_iter().map(|problem| problem.message).collect::<Vec<_>>().join("; ")
     })
 }

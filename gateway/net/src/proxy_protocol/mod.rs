@@ -15,7 +15,7 @@ pub use write::ProxyVersion;
 
 /// Longest header in bytes, including everything that version 2 can add to the addresses. nginx has the same
 /// limit.
-pub const LONGEST_PROXY_HEADER: usize = 4096;
+pub const PROXY_HEADER_MAX_BYTES: usize = 4096;
 
 /// The contents of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,11 +44,12 @@ pub enum ProxyHeaderError {
 /// Parses a header at the start of `bytes`. Returns it with its length, or `None` if more bytes are needed.
 ///
 /// # Errors
-/// If no continuation of `bytes` can be a header. It never asks for more than [`LONGEST_PROXY_HEADER`] bytes.
+/// If no continuation of `bytes` can be a header. It never asks for more than [`PROXY_HEADER_MAX_BYTES`]
+/// bytes.
 pub fn parse_proxy_header(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeaderError> {
-    if begins(bytes, version2::SIGNATURE) {
+    if matches_signature(bytes, version2::SIGNATURE) {
         version2::parse(bytes)
-    } else if begins(bytes, version1::SIGNATURE) {
+    } else if matches_signature(bytes, version1::SIGNATURE) {
         version1::parse(bytes)
     } else {
         Err(ProxyHeaderError::Malformed)
@@ -56,7 +57,7 @@ pub fn parse_proxy_header(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, 
 }
 
 /// Whether `bytes` agrees with the signature, as far as both go.
-fn begins(bytes: &[u8], signature: &[u8]) -> bool {
+fn matches_signature(bytes: &[u8], signature: &[u8]) -> bool {
     let both = bytes.len().min(signature.len());
     bytes[..both] == signature[..both]
 }

@@ -30,7 +30,7 @@ impl Stream {
             };
             let taken = parsed.map_or(count, |(_, length)| length - before);
             // The peek just saw these bytes.
-            match self.read_some(&mut buffer[..taken]) {
+            match self.try_read(&mut buffer[..taken]) {
                 Some(Ok(read)) if read == taken => {}
                 _ => return Poll::Ready(Err(ProxyHeaderError::Closed)),
             }

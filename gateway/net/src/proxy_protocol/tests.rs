@@ -94,7 +94,7 @@ fn binary() {
     assert_eq!(whole(&v2(0x20, 0x77, b"x")), Ok(ProxyHeader::Local));
     assert_eq!(whole(&v2(0x21, 0x00, b"")), Ok(ProxyHeader::Local));
     assert_eq!(whole(&v2(0x21, 0x31, &[7; 216])), Ok(ProxyHeader::Local));
-    assert_eq!(whole(&v2(0x20, 0x00, &[7; LONGEST_PROXY_HEADER - 16])), Ok(ProxyHeader::Local));
+    assert_eq!(whole(&v2(0x20, 0x00, &[7; PROXY_HEADER_MAX_BYTES - 16])), Ok(ProxyHeader::Local));
     for bad in [
         v2(0x22, 0x11, &v4),
         v2(0x11, 0x11, &v4),
@@ -103,12 +103,12 @@ fn binary() {
         v2(0x21, 0x11, &v4[..11]),
         v2(0x21, 0x21, &v6[..35]),
         v2(0x21, 0x31, &[7; 215]),
-        v2(0x20, 0x00, &[7; LONGEST_PROXY_HEADER - 15]),
+        v2(0x20, 0x00, &[7; PROXY_HEADER_MAX_BYTES - 15]),
     ] {
         assert_eq!(parse_proxy_header(&bad), Err(ProxyHeaderError::Malformed), "{bad:?}");
     }
     // The declared length counts, not the number of bytes present.
-    for length in [LONGEST_PROXY_HEADER - 15, 0x7fff, 0x8000, 0xffff] {
+    for length in [PROXY_HEADER_MAX_BYTES - 15, 0x7fff, 0x8000, 0xffff] {
         let mut bytes = v2(0x21, 0x11, &v4);
         bytes[14..16].copy_from_slice(&u16::try_from(length).expect("16 bits").to_be_bytes());
         assert_eq!(parse_proxy_header(&bytes), Err(ProxyHeaderError::Malformed), "{length}");

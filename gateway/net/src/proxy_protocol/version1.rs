@@ -7,11 +7,11 @@ use super::{ProxyHeader, ProxyHeaderError};
 
 pub(super) const SIGNATURE: &[u8] = b"PROXY ";
 /// Longest line in bytes, including its end.
-const LONGEST: usize = 107;
+const LINE_MAX_BYTES: usize = 107;
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeaderError> {
-    let Some(end) = bytes.iter().take(LONGEST).position(|byte| *byte == b'\n') else {
-        return if bytes.len() < LONGEST { Ok(None) } else { Err(ProxyHeaderError::Malformed) };
+    let Some(end) = bytes.iter().take(LINE_MAX_BYTES).position(|byte| *byte == b'\n') else {
+        return if bytes.len() < LINE_MAX_BYTES { Ok(None) } else { Err(ProxyHeaderError::Malformed) };
     };
     let header = line(&bytes[..end]).ok_or(ProxyHeaderError::Malformed)?;
     Ok(Some((header, end + 1)))

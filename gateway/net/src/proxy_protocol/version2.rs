@@ -2,12 +2,12 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{LONGEST_PROXY_HEADER, ProxyHeader, ProxyHeaderError};
+use super::{PROXY_HEADER_MAX_BYTES, ProxyHeader, ProxyHeaderError};
 
 pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Bytes of the fixed part: the signature, version and command, family and protocol, and the length of the
 /// remainder.
-const FIXED: usize = 16;
+const FIXED_BYTES: usize = 16;
 /// Version 2, with the command: LOCAL for a connection of the proxy's own, PROXY for a client's.
 pub(super) const LOCAL: u8 = 0x20;
 pub(super) const PROXY: u8 = 0x21;
@@ -18,9 +18,9 @@ pub(super) const TCP6: u8 = 0x21;
 const UNIX: u8 = 0x31;
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeaderError> {
-    let Some((fixed, rest)) = bytes.split_at_checked(FIXED) else { return Ok(None) };
-    let whole = FIXED + usize::from(u16::from_be_bytes([fixed[14], fixed[15]]));
-    if whole > LONGEST_PROXY_HEADER {
+    let Some((fixed, rest)) = bytes.split_at_checked(FIXED_BYTES) else { return Ok(None) };
+    let whole = FIXED_BYTES + usize::from(u16::from_be_bytes([fixed[14], fixed[15]]));
+    if whole > PROXY_HEADER_MAX_BYTES {
         return Err(ProxyHeaderError::Malformed);
     }
     let local = match fixed[12] {
@@ -38,10 +38,10 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyH
         _ if local => 0,
         _ => return Err(ProxyHeaderError::Malformed),
     };
-    if whole - FIXED < addresses && !local {
+    if whole - FIXED_BYTES < addresses && !local {
         return Err(ProxyHeaderError::Malformed);
     }
-    let Some(rest) = rest.get(..whole - FIXED) else { return Ok(None) };
+    let Some(rest) = rest.get(..whole - FIXED_BYTES) else { return Ok(None) };
     // The TLVs after the addresses hold nothing that is needed here.
     let header = match fixed[13] {
         _ if local => ProxyHeader::Local,

@@ -3,7 +3,7 @@
 /// Properties of the network and the machines. Ranges are in microseconds or bytes; each new connection draws
 /// its own values from them.
 #[derive(Clone, Debug)]
-pub struct Conditions {
+pub struct NetworkConditions {
     /// From a send to its arrival, in microseconds.
     pub delay: (u64, u64),
     /// Bytes that fit between a writer and its reader.
@@ -20,7 +20,7 @@ pub struct Conditions {
     pub poll: (u64, u64),
 }
 
-impl Default for Conditions {
+impl Default for NetworkConditions {
     fn default() -> Self {
         Self {
             delay: (20, 200),
@@ -36,4 +36,4 @@ impl Default for Conditions {
 
 /// A set of tasks that acts as one thread, process or machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Group(pub(super) usize);
+pub struct TaskGroup(pub(super) usize);

@@ -8,15 +8,15 @@ use std::ops::Range;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::conditions::{Conditions, Group};
+use super::conditions::{NetworkConditions, TaskGroup};
 use super::executor;
-use super::meter::Bound as ConnectionBound;
+use super::meter::ConnectionBound;
 use super::network;
-use super::socket::Acceptor;
-use super::world::{Happening, with};
-use crate::{Bound, Stream};
+use super::socket::SimulatedListener;
+use super::world::{Event, with};
+use crate::{BoundListener, Stream};
 
-impl Conditions {
+impl NetworkConditions {
     /// Applies them to every connection that is opened from now on.
     pub fn set(self) {
         with(|world| world.conditions = self);
@@ -25,43 +25,43 @@ impl Conditions {
 
 /// Creates a group. Tasks that its tasks spawn belong to it too.
 #[must_use]
-pub fn new_group() -> Group {
+pub fn new_group() -> TaskGroup {
     with(|world| world.tasks.new_group())
 }
 
 /// Starts a task in a group.
-pub fn spawn_in(group: Group, future: impl Future<Output = ()> + 'static) {
+pub fn spawn_in(group: TaskGroup, future: impl Future<Output = ()> + 'static) {
     executor::spawn_in(group, Box::pin(future));
 }
 
 /// Ends a group as `kill -9` ends a process: its tasks are dropped where they are, and their sockets are
 /// closed.
-pub fn kill(group: Group) {
+pub fn kill(group: TaskGroup) {
     executor::kill(group);
 }
 
 /// Stops the tasks of a group for a while, as on a machine that is busy with something else.
-pub fn pause(group: Group, time: Duration) {
+pub fn pause(group: TaskGroup, time: Duration) {
     with(|world| {
         let until = world.now + time;
         world.record("pause", &[group.0 as u64, time.as_nanos() as u64]);
         world.tasks.pause(group, until);
         // An event at that time makes the executor look at the group again.
-        world.schedule(until, Happening::Wake(std::task::Waker::noop().clone()));
+        world.schedule(until, Event::Wake(std::task::Waker::noop().clone()));
     });
 }
 
 /// Whether a group is paused now.
 #[must_use]
-pub fn paused(group: Group) -> bool {
+pub fn paused(group: TaskGroup) -> bool {
     with(|world| world.tasks.is_paused(group, world.now))
 }
 
 /// Opens a listening socket for the group of this task. Several sockets on one address share its connections,
 /// as with SO_REUSEPORT.
 #[must_use]
-pub fn listen(address: SocketAddr, backlog: usize) -> Bound {
-    Bound::simulated(Acceptor::new(address, backlog))
+pub fn listen(address: SocketAddr, backlog: usize) -> BoundListener {
+    BoundListener::simulated(SimulatedListener::new(address, backlog))
 }
 
 /// Sets the addresses to which a name resolves from now on. With an empty list it does not resolve.
@@ -70,11 +70,11 @@ pub fn resolve(name: &str, addresses: Vec<IpAddr>) {
 }
 
 /// Delays everything from or to an address for a while. Nothing is lost.
-pub fn hold(address: IpAddr, time: Duration) {
+pub fn delay_address(address: IpAddr, time: Duration) {
     with(|world| {
         let until = world.now.saturating_add(time);
         world.record("hold", &[time.as_nanos() as u64]);
-        world.held.insert(address, until);
+        world.delayed_addresses.insert(address, until);
     });
 }
 
@@ -88,9 +88,9 @@ pub async fn connect_from(local: SocketAddr, to: SocketAddr) -> io::Result<Strea
 
 /// Sends bytes that the other side has not asked for. They are dropped if the other side writes anything
 /// before they arrive, so that they can never be mistaken for a legitimate response.
-pub fn say_unasked(stream: &Stream, bytes: &[u8]) {
+pub fn send_unsolicited(stream: &Stream, bytes: &[u8]) {
     if let Some(socket) = stream.as_simulated() {
-        with(|world| world.say_unasked(socket.place(), bytes));
+        with(|world| world.send_unsolicited(socket.index(), bytes));
     }
 }
 
@@ -102,7 +102,7 @@ pub async fn sleep(time: Duration) {
             if world.now >= until {
                 return Poll::Ready(());
             }
-            world.schedule(until, Happening::Wake(cx.waker().clone()));
+            world.schedule(until, Event::Wake(cx.waker().clone()));
             Poll::Pending
         })
     })
@@ -138,7 +138,7 @@ pub fn note(text: &str) {
 
 /// Number of sockets that a group has open: listening sockets, then connections.
 #[must_use]
-pub fn open_sockets(group: Group) -> (usize, usize) {
+pub fn open_sockets(group: TaskGroup) -> (usize, usize) {
     with(|world| {
         let listening = world.ports.values().map(|port| port.listeners_of(group)).sum();
         let ends = world.connections.iter().flat_map(|connection| &connection.ends);
@@ -148,7 +148,7 @@ pub fn open_sockets(group: Group) -> (usize, usize) {
 
 /// Number of tasks of a group, without the task that is being polled.
 #[must_use]
-pub fn tasks(group: Group) -> usize {
+pub fn tasks(group: TaskGroup) -> usize {
     with(|world| world.tasks.count(group))
 }
 
@@ -159,16 +159,16 @@ pub fn scheduled() -> usize {
     with(|world| world.scheduled())
 }
 
-/// Bounds the number of connections to a range of ports; [`exceeded`] lists later violations. A second bound
-/// for the same range replaces the first.
-pub fn bound(ports: &Range<u16>, bound: ConnectionBound) {
-    with(|world| world.meter.bound(ports, bound));
+/// Bounds the number of connections to a range of ports; [`exceeded_limits`] lists later violations. A second
+/// bound for the same range replaces the first.
+pub fn limit_connections(ports: &Range<u16>, bound: ConnectionBound) {
+    with(|world| world.meter.limit_connections(ports, bound));
 }
 
-/// Descriptions of all connections that were opened beyond a [`bound`].
+/// Descriptions of all connections that were opened beyond a [`limit_connections`].
 #[must_use]
-pub fn exceeded() -> Vec<String> {
-    with(|world| world.meter.exceeded.clone())
+pub fn exceeded_limits() -> Vec<String> {
+    with(|world| world.meter.exceeded_limits.clone())
 }
 
 /// Number of connections to a range of ports that are open or being opened.

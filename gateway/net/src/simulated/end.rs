@@ -1,8 +1,8 @@
 //! The two ends of a connection, modelled on TCP in Linux.
 //!
-//! The first half holds the calls that the owner of an end makes through its `Socket`. The second half holds
-//! the events that the network delivers. Invariant: bytes arrive in order, and an end never holds more than
-//! its capacity.
+//! The first half holds the calls that the owner of an end makes through its `SimulatedSocket`. The second
+//! half holds the events that the network delivers. Invariant: bytes arrive in order, and an end never holds
+//! more than its capacity.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
@@ -10,18 +10,18 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::conditions::Group;
+use super::conditions::TaskGroup;
 use super::trace;
-use super::world::{Happening, World};
+use super::world::{Event, World};
 use crate::Peek;
 
 /// Most pieces in which one write arrives.
-const PIECES: usize = 6;
+const PIECES_MAX: usize = 6;
 
 /// A connection. Side 0 opened it.
 #[derive(Debug)]
-pub(super) struct Connection {
-    pub ends: [End; 2],
+pub(super) struct SimulatedConnection {
+    pub ends: [ConnectionEnd; 2],
     pub delay: (u64, u64),
     /// The result of connecting, once it is known. The opener waits for it.
     pub answer: Option<Result<(), ErrorKind>>,
@@ -29,13 +29,13 @@ pub(super) struct Connection {
 
 /// One end of a connection.
 #[derive(Debug, Default)]
-pub(super) struct End {
+pub(super) struct ConnectionEnd {
     pub address: Option<SocketAddr>,
-    pub owner: Option<Group>,
+    pub owner: Option<TaskGroup>,
     /// Bytes that arrived and were not read.
     incoming: VecDeque<u8>,
     /// Bytes in flight to this end.
-    under_way: usize,
+    in_flight: usize,
     /// Most bytes in flight to this end or unread.
     pub capacity: usize,
     /// When the last of the bytes in flight arrives; later ones arrive no earlier.
@@ -43,13 +43,13 @@ pub(super) struct End {
     /// Bytes that its owner has written.
     written: u64,
     /// The other side's FIN arrived.
-    fin_came: bool,
+    fin_received: bool,
     /// This side sent its FIN.
     fin_sent: bool,
     /// An error to report once, as `sk_err`: by the next call that has nothing else to return.
     error: Option<ErrorKind>,
     /// The connection was reset: nothing is sent or received any more.
-    dead: bool,
+    is_reset: bool,
     /// Its owner dropped it.
     pub closed: bool,
     reset_on_close: bool,
@@ -58,8 +58,8 @@ pub(super) struct End {
     writer: Option<Waker>,
 }
 
-impl End {
-    pub fn new(address: SocketAddr, owner: Option<Group>, capacity: usize) -> Self {
+impl ConnectionEnd {
+    pub fn new(address: SocketAddr, owner: Option<TaskGroup>, capacity: usize) -> Self {
         Self { address: Some(address), owner, capacity, ..Self::default() }
     }
 
@@ -70,12 +70,12 @@ impl End {
 
     /// Wakes its owner: the connection is established, or has failed.
     pub fn answered(&mut self, connected: bool) {
-        self.dead |= !connected;
+        self.is_reset |= !connected;
         self.wake_writer();
     }
 
     fn room(&self) -> usize {
-        self.capacity.saturating_sub(self.under_way + self.incoming.len())
+        self.capacity.saturating_sub(self.in_flight + self.incoming.len())
     }
 
     fn wake_reader(&mut self) {
@@ -92,13 +92,13 @@ impl End {
 
     /// Whether a read would not block.
     fn is_readable(&self) -> bool {
-        !self.incoming.is_empty() || self.error.is_some() || self.fin_came || self.dead
+        !self.incoming.is_empty() || self.error.is_some() || self.fin_received || self.is_reset
     }
 }
 
 /// Calls by the owner of an end.
 impl World {
-    fn end(&mut self, (connection, side): (usize, usize)) -> &mut End {
+    fn end(&mut self, (connection, side): (usize, usize)) -> &mut ConnectionEnd {
         &mut self.connections[connection].ends[side]
     }
 
@@ -121,7 +121,7 @@ impl World {
             if let Some(error) = end.error.take() {
                 return Poll::Ready(Err(error.into()));
             }
-            if end.fin_came || end.dead {
+            if end.fin_received || end.is_reset {
                 return Poll::Ready(Ok(0));
             }
             end.reader = Some(cx.waker().clone());
@@ -133,12 +133,12 @@ impl World {
         self.record("read", &[at.0 as u64, at.1 as u64, count as u64]);
         // A writer that waits for room learns of it after the usual delay.
         let delay = self.delay(at.0);
-        self.schedule(self.now + delay, Happening::Room(at.0, 1 - at.1));
+        self.schedule(self.now + delay, Event::Room(at.0, 1 - at.1));
         Poll::Ready(Ok(count))
     }
 
     /// Reads and discards at most `most` bytes.
-    pub fn throw_away(&mut self, at: (usize, usize), most: usize) {
+    pub fn discard(&mut self, at: (usize, usize), most: usize) {
         let end = self.end(at);
         let count = end.incoming.len().min(most);
         end.incoming.drain(..count);
@@ -152,12 +152,12 @@ impl World {
         if end.error.take().is_some() {
             return Some(Peek::Reset);
         }
-        (end.fin_came || end.dead).then_some(Peek::End)
+        (end.fin_received || end.is_reset).then_some(Peek::End)
     }
 
-    pub fn poll_gone(&mut self, at: (usize, usize), cx: &Context<'_>, half_close: bool) -> Poll<()> {
+    pub fn poll_peer_closed(&mut self, at: (usize, usize), cx: &Context<'_>, half_close: bool) -> Poll<()> {
         let end = self.end(at);
-        if end.dead || (end.fin_came && !half_close) {
+        if end.is_reset || (end.fin_received && !half_close) {
             return Poll::Ready(());
         }
         end.reader = Some(cx.waker().clone());
@@ -178,7 +178,7 @@ impl World {
         if let Some(error) = end.error.take() {
             return Err(error.into());
         }
-        if end.dead || end.fin_sent {
+        if end.is_reset || end.fin_sent {
             return Err(ErrorKind::BrokenPipe.into());
         }
         let there = (at.0, 1 - at.1);
@@ -197,31 +197,32 @@ impl World {
         }
         self.record("write", &[at.0 as u64, at.1 as u64, count as u64, trace::hash(&bytes)]);
         self.end(at).written += count as u64;
-        self.end(there).under_way += count;
-        let mut left = if self.one_in(self.conditions.pieces) { self.random.usize(1..=PIECES) } else { 1 };
+        self.end(there).in_flight += count;
+        let mut left =
+            if self.one_in(self.conditions.pieces) { self.random.usize(1..=PIECES_MAX) } else { 1 };
         while !bytes.is_empty() {
             left -= 1;
             let cut = if left == 0 { bytes.len() } else { self.random.usize(1..=bytes.len()) };
             let rest = bytes.split_off(cut);
             let arrival = self.arrival(there);
-            self.schedule(arrival, Happening::Arrive(there.0, there.1, bytes));
+            self.schedule(arrival, Event::Arrive(there.0, there.1, bytes));
             bytes = rest;
         }
         Ok(count)
     }
 
     /// Sends bytes that arrive only if the other side writes nothing until then.
-    pub fn say_unasked(&mut self, at: (usize, usize), bytes: &[u8]) {
+    pub fn send_unsolicited(&mut self, at: (usize, usize), bytes: &[u8]) {
         let there = (at.0, 1 - at.1);
         let end = self.end(at);
-        let asked = end.under_way > 0 || !end.incoming.is_empty();
-        if asked || end.dead || end.fin_sent || self.end(there).room() < bytes.len() {
+        let asked = end.in_flight > 0 || !end.incoming.is_empty();
+        if asked || end.is_reset || end.fin_sent || self.end(there).room() < bytes.len() {
             return;
         }
         self.record("unasked", &[at.0 as u64, at.1 as u64]);
-        self.end(there).under_way += bytes.len();
+        self.end(there).in_flight += bytes.len();
         let (written, arrival) = (self.end(there).written, self.arrival(there));
-        self.schedule(arrival, Happening::ArriveUnasked(there.0, there.1, bytes.to_vec(), written));
+        self.schedule(arrival, Event::ArriveUnsolicited(there.0, there.1, bytes.to_vec(), written));
     }
 
     pub fn poll_write(
@@ -240,18 +241,18 @@ impl World {
     }
 
     pub fn shutdown(&mut self, at: (usize, usize)) -> io::Result<()> {
-        if self.end(at).dead {
+        if self.end(at).is_reset {
             return Err(ErrorKind::NotConnected.into());
         }
-        self.say_fin(at);
+        self.send_fin(at);
         Ok(())
     }
 
-    fn say_fin(&mut self, (connection, side): (usize, usize)) {
+    fn send_fin(&mut self, (connection, side): (usize, usize)) {
         if !std::mem::replace(&mut self.end((connection, side)).fin_sent, true) {
             self.record("shutdown", &[connection as u64, side as u64]);
             let arrival = self.arrival((connection, 1 - side));
-            self.schedule(arrival, Happening::Fin(connection, 1 - side));
+            self.schedule(arrival, Event::Fin(connection, 1 - side));
         }
     }
 
@@ -263,7 +264,7 @@ impl World {
     /// 4.2.2.13).
     pub fn close(&mut self, at: (usize, usize)) {
         let end = self.end(at);
-        let (dead, reset) = (end.dead, end.reset_on_close || !end.incoming.is_empty());
+        let (dead, reset) = (end.is_reset, end.reset_on_close || !end.incoming.is_empty());
         end.closed = true;
         (end.reader, end.writer, end.incoming) = (None, None, VecDeque::new());
         self.record("close", &[at.0 as u64, at.1 as u64, u64::from(reset)]);
@@ -276,22 +277,22 @@ impl World {
             return;
         }
         if reset {
-            self.end(at).dead = true;
-            self.say_reset((at.0, 1 - at.1));
+            self.end(at).is_reset = true;
+            self.send_reset((at.0, 1 - at.1));
         } else {
-            self.say_fin(at);
+            self.send_fin(at);
         }
     }
 
     /// Sends a reset to an end. It may overtake bytes written before it, which were still in the send queue.
-    fn say_reset(&mut self, (connection, side): (usize, usize)) {
+    fn send_reset(&mut self, (connection, side): (usize, usize)) {
         let delay = self.delay(connection);
-        let soon = self.held_until(connection).max(self.now) + delay;
+        let soon = self.delayed_until(connection).max(self.now) + delay;
         let at = match self.random.bool() {
             true => soon,
             false => soon.max(self.end((connection, side)).last_arrival),
         };
-        self.schedule(at, Happening::Reset(connection, side));
+        self.schedule(at, Event::Reset(connection, side));
     }
 
     fn delay(&mut self, connection: usize) -> Duration {
@@ -300,16 +301,16 @@ impl World {
     }
 
     /// The time until which nothing passes between the two addresses.
-    fn held_until(&self, connection: usize) -> Duration {
+    fn delayed_until(&self, connection: usize) -> Duration {
         let ends = &self.connections[connection].ends;
-        let held = ends.iter().filter_map(|end| self.held.get(&end.address?.ip()));
-        held.max().copied().unwrap_or_default()
+        let delayed_addresses = ends.iter().filter_map(|end| self.delayed_addresses.get(&end.address?.ip()));
+        delayed_addresses.max().copied().unwrap_or_default()
     }
 
     /// The arrival time of bytes that are sent to an end now.
     fn arrival(&mut self, (connection, side): (usize, usize)) -> Duration {
         let delay = self.delay(connection);
-        let soon = self.now.max(self.held_until(connection)) + delay;
+        let soon = self.now.max(self.delayed_until(connection)) + delay;
         let end = self.end((connection, side));
         end.last_arrival = end.last_arrival.max(soon);
         end.last_arrival
@@ -321,43 +322,43 @@ impl World {
     pub fn arrive(&mut self, connection: usize, side: usize, bytes: Vec<u8>) {
         self.record("arrive", &[connection as u64, side as u64, bytes.len() as u64]);
         let end = self.end((connection, side));
-        end.under_way -= bytes.len();
-        if end.dead {
+        end.in_flight -= bytes.len();
+        if end.is_reset {
             return;
         }
         if end.closed {
             // No task will read the bytes; a reset informs the sender.
-            end.dead = true;
-            return self.say_reset((connection, 1 - side));
+            end.is_reset = true;
+            return self.send_reset((connection, 1 - side));
         }
         end.incoming.extend(bytes);
         end.wake_reader();
     }
 
-    pub fn arrive_unasked(&mut self, connection: usize, side: usize, bytes: Vec<u8>, written: u64) {
+    pub fn arrive_unsolicited(&mut self, connection: usize, side: usize, bytes: Vec<u8>, written: u64) {
         let end = self.end((connection, side));
         if end.written == written {
             return self.arrive(connection, side, bytes);
         }
-        end.under_way -= bytes.len();
+        end.in_flight -= bytes.len();
     }
 
     pub fn fin(&mut self, connection: usize, side: usize) {
         self.record("fin", &[connection as u64, side as u64]);
         let end = self.end((connection, side));
-        end.fin_came = true;
+        end.fin_received = true;
         end.wake_reader();
     }
 
     pub fn reset(&mut self, connection: usize, side: usize) {
         self.record("reset", &[connection as u64, side as u64]);
         let end = self.end((connection, side));
-        if end.dead {
+        if end.is_reset {
             return;
         }
-        end.dead = true;
+        end.is_reset = true;
         // Bytes that arrived can still be read: tcp_reset() leaves the receive queue alone.
-        let kind = if end.fin_came { ErrorKind::BrokenPipe } else { ErrorKind::ConnectionReset };
+        let kind = if end.fin_received { ErrorKind::BrokenPipe } else { ErrorKind::ConnectionReset };
         end.error = (!end.closed).then_some(kind);
         end.wake_reader();
         end.wake_writer();

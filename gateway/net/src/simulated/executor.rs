@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use super::conditions::Group;
+use super::conditions::TaskGroup;
 use super::world::{World, begin, end, with};
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
@@ -23,21 +23,21 @@ type Task = Pin<Box<dyn Future<Output = ()>>>;
 /// All tasks of a world.
 #[derive(Default)]
 pub(super) struct Tasks {
-    slots: Vec<Slot>,
+    slots: Vec<TaskSlot>,
     groups: Vec<GroupState>,
     /// Woken tasks in order. A shared queue, because wakers have no other access to the world.
     woken: Arc<Mutex<Vec<usize>>>,
     /// The group of the task that is being polled.
-    current: Option<Group>,
+    current: Option<TaskGroup>,
     panics: Vec<String>,
 }
 
-struct Slot {
-    group: Group,
+struct TaskSlot {
+    group: TaskGroup,
     /// `None` while the task is polled, and after its end.
     task: Option<Task>,
     waker: Waker,
-    flag: Arc<Alert>,
+    flag: Arc<TaskWaker>,
 }
 
 #[derive(Debug, Default)]
@@ -49,13 +49,13 @@ struct GroupState {
 
 /// The waker of one task.
 #[derive(Debug)]
-struct Alert {
+struct TaskWaker {
     task: usize,
     woken: AtomicBool,
     queue: Arc<Mutex<Vec<usize>>>,
 }
 
-impl Wake for Alert {
+impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -68,45 +68,45 @@ impl Wake for Alert {
 }
 
 impl Tasks {
-    pub fn new_group(&mut self) -> Group {
+    pub fn new_group(&mut self) -> TaskGroup {
         self.groups.push(GroupState::default());
-        Group(self.groups.len() - 1)
+        TaskGroup(self.groups.len() - 1)
     }
 
-    pub fn current(&self) -> Option<Group> {
+    pub fn current(&self) -> Option<TaskGroup> {
         self.current
     }
 
-    pub fn pause(&mut self, group: Group, until: Duration) {
+    pub fn pause(&mut self, group: TaskGroup, until: Duration) {
         let state = &mut self.groups[group.0];
         state.paused_until = state.paused_until.max(until);
     }
 
-    pub fn is_paused(&self, group: Group, now: Duration) -> bool {
+    pub fn is_paused(&self, group: TaskGroup, now: Duration) -> bool {
         self.groups[group.0].paused_until > now
     }
 
     /// Number of unfinished tasks of a group, without the task that is being polled.
-    pub fn count(&self, group: Group) -> usize {
+    pub fn count(&self, group: TaskGroup) -> usize {
         self.slots.iter().filter(|slot| slot.group == group && slot.task.is_some()).count()
     }
 
-    fn add(&mut self, group: Group, task: Task) -> Option<Task> {
+    fn add(&mut self, group: TaskGroup, task: Task) -> Option<Task> {
         if self.groups[group.0].killed {
             return Some(task);
         }
-        let flag = Arc::new(Alert {
+        let flag = Arc::new(TaskWaker {
             task: self.slots.len(),
             woken: AtomicBool::new(false),
             queue: self.woken.clone(),
         });
         flag.wake_by_ref();
-        self.slots.push(Slot { group, task: Some(task), waker: Waker::from(flag.clone()), flag });
+        self.slots.push(TaskSlot { group, task: Some(task), waker: Waker::from(flag.clone()), flag });
         None
     }
 
     /// Moves woken tasks into the ready queues of their groups.
-    fn line_up(&mut self) {
+    fn queue_woken(&mut self) {
         let woken = std::mem::take(&mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner));
         for task in woken {
             self.groups[self.slots[task].group.0].ready.push_back(task);
@@ -115,7 +115,7 @@ impl Tasks {
 
     /// Picks the next task: a random group, and within it the first ready task.
     fn next(&mut self, now: Duration, random: &mut fastrand::Rng) -> Option<(usize, Task, Waker)> {
-        self.line_up();
+        self.queue_woken();
         loop {
             let may = |group: &GroupState| !group.ready.is_empty() && group.paused_until <= now;
             let groups = self.groups.iter().enumerate().filter(|(_, group)| may(group));
@@ -142,7 +142,7 @@ impl Tasks {
         None
     }
 
-    fn take_group(&mut self, group: Group) -> Vec<Task> {
+    fn take_group(&mut self, group: TaskGroup) -> Vec<Task> {
         self.groups[group.0].killed = true;
         self.slots.iter_mut().filter(|slot| slot.group == group).filter_map(|slot| slot.task.take()).collect()
     }
@@ -155,7 +155,7 @@ impl Tasks {
 
 /// Limits of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct RunLimits {
     /// Virtual time.
     pub time: Duration,
     /// Number of polls of tasks.
@@ -166,7 +166,7 @@ pub struct Limits {
 
 /// The reason why a run ended before its future did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stopped {
+pub enum StopReason {
     /// All tasks wait, and no event is pending.
     Deadlock,
     /// The limit of virtual time was reached.
@@ -177,9 +177,9 @@ pub enum Stopped {
 
 /// The result of a run.
 #[derive(Debug)]
-pub struct Ended<T> {
+pub struct RunResult<T> {
     /// Output of the future, or the reason why it did not complete.
-    pub output: Result<T, Stopped>,
+    pub output: Result<T, StopReason>,
     /// Hash of the trace. It is the same for the same seed, and differs for different runs.
     pub hash: u64,
     /// Number of events in the trace.
@@ -196,7 +196,11 @@ pub struct Ended<T> {
 ///
 /// # Panics
 /// If a simulation already runs on this thread.
-pub fn run<T: 'static>(seed: u64, limits: Limits, main: impl Future<Output = T> + 'static) -> Ended<T> {
+pub fn run<T: 'static>(
+    seed: u64,
+    limits: RunLimits,
+    main: impl Future<Output = T> + 'static,
+) -> RunResult<T> {
     // Code that draws from the thread's own generator then draws the same values in each run.
     fastrand::seed(seed);
     begin(World::new(seed, limits.text));
@@ -209,7 +213,7 @@ pub fn run<T: 'static>(seed: u64, limits: Limits, main: impl Future<Output = T> 
             *result.borrow_mut() = Some(value);
         }),
     );
-    let stopped = go(&limits, || output.borrow().is_some());
+    let stopped = run_until(&limits, || output.borrow().is_some());
     // Remaining tasks are dropped as at the end of a process, while the world still exists.
     let left = with(|world| world.tasks.take_all());
     let dropped = catch_unwind(AssertUnwindSafe(|| drop(left)));
@@ -217,8 +221,8 @@ pub fn run<T: 'static>(seed: u64, limits: Limits, main: impl Future<Output = T> 
         with(|world| world.tasks.panics.push(message(&*panic)));
     }
     let mut world = end();
-    let output = output.borrow_mut().take().ok_or_else(|| stopped.unwrap_or(Stopped::Deadlock));
-    Ended {
+    let output = output.borrow_mut().take().ok_or_else(|| stopped.unwrap_or(StopReason::Deadlock));
+    RunResult {
         output,
         hash: world.trace.hash,
         events: world.trace.events,
@@ -229,19 +233,19 @@ pub fn run<T: 'static>(seed: u64, limits: Limits, main: impl Future<Output = T> 
 }
 
 /// Polls tasks until `done` returns true.
-fn go(limits: &Limits, done: impl Fn() -> bool) -> Option<Stopped> {
+fn run_until(limits: &RunLimits, done: impl Fn() -> bool) -> Option<StopReason> {
     let mut turns = 0;
     while !done() {
         let next = with(|world| {
-            while world.happen() {}
+            while world.process_next_event() {}
             world.tasks.next(world.now, &mut world.random)
         });
         let Some((task, mut future, waker)) = next else {
             // No task is ready: advance the clock to the next event.
             let jumped = with(|world| world.next_event().map(|at| world.now = at));
             match jumped {
-                None => return Some(Stopped::Deadlock),
-                Some(()) if with(|world| world.now) > limits.time => return Some(Stopped::Time),
+                None => return Some(StopReason::Deadlock),
+                Some(()) if with(|world| world.now) > limits.time => return Some(StopReason::Time),
                 Some(()) => continue,
             }
         };
@@ -272,7 +276,7 @@ fn go(limits: &Limits, done: impl Fn() -> bool) -> Option<Stopped> {
         drop(left);
         turns += 1;
         if turns > limits.turns {
-            return Some(Stopped::Turns);
+            return Some(StopReason::Turns);
         }
     }
     None
@@ -290,12 +294,12 @@ pub(crate) fn spawn(future: impl Future<Output = ()> + 'static) {
     spawn_in(group.expect("a task starts another"), Box::pin(future));
 }
 
-pub(super) fn spawn_in(group: Group, task: Task) {
+pub(super) fn spawn_in(group: TaskGroup, task: Task) {
     // A task for a killed group is dropped at once, outside `with`.
     drop(with(|world| world.tasks.add(group, task)));
 }
 
-pub(super) fn kill(group: Group) {
+pub(super) fn kill(group: TaskGroup) {
     let tasks = with(|world| {
         world.record("kill", &[group.0 as u64]);
         world.tasks.take_group(group)

@@ -9,24 +9,24 @@ use std::time::Duration;
 /// Connections that are open or being opened, by destination. A connection counts from its first packet until
 /// its opener closes the socket, as in the kernel's table of the opener.
 #[derive(Debug, Default)]
-pub(super) struct Meter {
+pub(super) struct ConnectionMeter {
     open: BTreeMap<SocketAddr, usize>,
     /// Keyed by first and last port, both inclusive.
-    bounds: BTreeMap<(u16, u16), Bound>,
+    bounds: BTreeMap<(u16, u16), ConnectionBound>,
     /// Descriptions of violations, with their times.
-    pub exceeded: Vec<String>,
+    pub exceeded_limits: Vec<String>,
 }
 
 /// Bounds on the connections to a range of ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bound {
+pub struct ConnectionBound {
     /// All of them together; `None`: unbounded.
     pub all: Option<usize>,
     /// To any one address; `None`: unbounded.
     pub each: Option<usize>,
 }
 
-impl Meter {
+impl ConnectionMeter {
     /// Counts a new connection and checks the bounds.
     pub fn opened(&mut self, to: SocketAddr, now: Duration) {
         *self.open.entry(to).or_default() += 1;
@@ -36,7 +36,7 @@ impl Meter {
             }
             let (all, each) = (self.sum(*ports), self.open.get(&to).copied().unwrap_or_default());
             if bound.all.is_some_and(|bound| all > bound) || bound.each.is_some_and(|bound| each > bound) {
-                self.exceeded.push(format!(
+                self.exceeded_limits.push(format!(
                     "at {now:?} there are {each} connections to {to} and {all} to all ports of {ports:?}, where {bound:?}"
                 ));
             }
@@ -51,7 +51,7 @@ impl Meter {
     }
 
     /// Sets a bound for connections that are opened from now on.
-    pub fn bound(&mut self, ports: &Range<u16>, bound: Bound) {
+    pub fn limit_connections(&mut self, ports: &Range<u16>, bound: ConnectionBound) {
         self.bounds.insert((ports.start, ports.end - 1), bound);
     }
 
@@ -67,19 +67,19 @@ mod tests {
 
     #[test]
     fn each_bound_is_told_of_when_it_is_passed() {
-        let mut meter = Meter::default();
+        let mut meter = ConnectionMeter::default();
         let [a, b, other] =
             [(1, 80), (2, 81), (1, 90)].map(|(host, port)| SocketAddr::from(([10, 0, 0, host], port)));
-        meter.bound(&(80..82), Bound { all: Some(3), each: Some(2) });
+        meter.limit_connections(&(80..82), ConnectionBound { all: Some(3), each: Some(2) });
         for to in [a, a, b, other, other, other, other] {
             meter.opened(to, Duration::ZERO);
         }
-        assert_eq!((meter.sum((80, 81)), meter.exceeded.len()), (3, 0));
+        assert_eq!((meter.sum((80, 81)), meter.exceeded_limits.len()), (3, 0));
         meter.opened(b, Duration::ZERO);
-        assert_eq!(meter.exceeded.len(), 1, "one too many together");
+        assert_eq!(meter.exceeded_limits.len(), 1, "one too many together");
         meter.closed(b);
         meter.closed(b);
         meter.opened(a, Duration::ZERO);
-        assert_eq!(meter.exceeded.len(), 2, "one too many to one address");
+        assert_eq!(meter.exceeded_limits.len(), 2, "one too many to one address");
     }
 }

@@ -3,7 +3,7 @@
 //! [`run`] creates a world for this thread and runs a future in it. Until it returns, that world answers
 //! everything that the data path asks of this crate ([`Stream`](crate::Stream),
 //! [`Listener`](crate::Listener), [`Timers`](crate::Timers), [`now`](crate::now), [`spawn`](crate::spawn)).
-//! The same seed gives the same run, event by event; [`Ended::hash`] shows whether it did.
+//! The same seed gives the same run, event by event; [`RunResult::hash`] shows whether it did.
 //!
 //! - **Time** advances by a few microseconds a poll while any task is ready, and otherwise jumps to the next
 //!   event.
@@ -26,16 +26,17 @@ mod socket;
 mod trace;
 mod world;
 
-pub use conditions::{Conditions, Group};
+pub use conditions::{NetworkConditions, TaskGroup};
 pub use controls::{
-    bound, connect_from, elapsed, exceeded, fork, hold, kill, listen, new_group, note, open_sockets, open_to,
-    pause, paused, resolve, say_unasked, scheduled, set_wall_clock, sleep, spawn_in, tasks, with_random,
+    connect_from, delay_address, elapsed, exceeded_limits, fork, kill, limit_connections, listen, new_group,
+    note, open_sockets, open_to, pause, paused, resolve, scheduled, send_unsolicited, set_wall_clock, sleep,
+    spawn_in, tasks, with_random,
 };
-pub use executor::{Ended, Limits, Stopped, run};
-pub use meter::Bound as ConnectionBound;
-pub(crate) use socket::{Acceptor, Alarm, Socket};
+pub use executor::{RunLimits, RunResult, StopReason, run};
+pub use meter::ConnectionBound;
+pub(crate) use socket::{SimulatedListener, SimulatedSocket, SimulatedTimer};
 pub(crate) use world::is_active;
 
 pub(crate) use executor::{spawn, yield_now};
 pub(crate) use network::{connect, look_up};
-pub(crate) use world::{now, secret, wall};
+pub(crate) use world::{now, random_key, wall};

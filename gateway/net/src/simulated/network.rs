@@ -8,38 +8,38 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::conditions::Group;
-use super::end::{Connection, End};
-use super::socket::Socket;
-use super::world::{Happening, World, with};
+use super::conditions::TaskGroup;
+use super::end::{ConnectionEnd, SimulatedConnection};
+use super::socket::SimulatedSocket;
+use super::world::{Event, World, with};
 
 /// How long the kernel tries to connect to a host that does not answer (tcp(7), `tcp_syn_retries`).
-const CONNECT: Duration = Duration::from_secs(127);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(127);
 
 /// An address with at least one listening socket.
 #[derive(Debug, Default)]
 pub(super) struct Port {
     /// By index; `None` for closed ones.
-    listeners: Vec<Option<Queue>>,
+    listeners: Vec<Option<AcceptQueue>>,
 }
 
 /// Connections in the queue of a listening socket, which its owner has not accepted yet.
 #[derive(Debug)]
-struct Queue {
-    owner: Group,
+struct AcceptQueue {
+    owner: TaskGroup,
     backlog: usize,
     waiting: VecDeque<usize>,
     waker: Option<Waker>,
 }
 
 impl Port {
-    pub fn listeners_of(&self, group: Group) -> usize {
+    pub fn listeners_of(&self, group: TaskGroup) -> usize {
         self.listeners.iter().flatten().filter(|queue| queue.owner == group).count()
     }
 }
 
 /// Connects from the default local address, 10.0.0.1.
-pub(crate) async fn connect(to: SocketAddr) -> io::Result<Socket> {
+pub(crate) async fn connect(to: SocketAddr) -> io::Result<SimulatedSocket> {
     let local = with(|world| {
         world.next_port = world.next_port.checked_add(1).unwrap_or(20_000);
         SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), world.next_port)
@@ -52,12 +52,12 @@ pub(crate) fn look_up(host: &str) -> Vec<IpAddr> {
     with(|world| world.names.get(host).cloned().unwrap_or_default())
 }
 
-pub(super) async fn connect_from(local: SocketAddr, to: SocketAddr) -> io::Result<Socket> {
+pub(super) async fn connect_from(local: SocketAddr, to: SocketAddr) -> io::Result<SimulatedSocket> {
     // The socket exists from here on: dropping this future, after a timeout for example, closes it.
     let socket = with(|world| world.open(local, to));
     poll_fn(|cx| {
         with(|world| {
-            let (connection, _) = socket.place();
+            let (connection, _) = socket.index();
             match world.connections[connection].answer {
                 Some(answer) => Poll::Ready(answer.map_err(io::Error::from)),
                 None => {
@@ -73,23 +73,25 @@ pub(super) async fn connect_from(local: SocketAddr, to: SocketAddr) -> io::Resul
 
 impl World {
     /// Sends the first packet.
-    fn open(&mut self, local: SocketAddr, to: SocketAddr) -> Socket {
+    fn open(&mut self, local: SocketAddr, to: SocketAddr) -> SimulatedSocket {
         let connection = self.connections.len();
         let conditions = self.conditions.clone();
         let least = conditions.delay.0;
         let most = self.random.u64(least..=conditions.delay.1.max(least));
         let mut capacity = || self.random.usize(conditions.capacity.0..=conditions.capacity.1);
         let (here, there) = (capacity(), capacity());
-        let ends = [End::new(local, self.tasks.current(), here), End::new(to, None, there)];
-        self.connections.push(Connection { ends, delay: (least, most), answer: None });
+        let ends =
+            [ConnectionEnd::new(local, self.tasks.current(), here), ConnectionEnd::new(to, None, there)];
+        self.connections.push(SimulatedConnection { ends, delay: (least, most), answer: None });
         self.record("connect", &[connection as u64, u64::from(to.port())]);
         self.meter.opened(to, self.now);
-        let held = [local, to].iter().filter_map(|address| self.held.get(&address.ip())).max().copied();
+        let delayed_addresses =
+            [local, to].iter().filter_map(|address| self.delayed_addresses.get(&address.ip())).max().copied();
         let delay = self.between((least, most));
-        let arrival = self.now.max(held.unwrap_or_default()) + delay;
-        self.schedule(arrival, Happening::Syn(connection, to));
-        self.schedule(self.now + CONNECT, Happening::Answer(connection, Err(ErrorKind::TimedOut)));
-        Socket::new(connection, 0)
+        let arrival = self.now.max(delayed_addresses.unwrap_or_default()) + delay;
+        self.schedule(arrival, Event::Syn(connection, to));
+        self.schedule(self.now + CONNECT_TIMEOUT, Event::Answer(connection, Err(ErrorKind::TimedOut)));
+        SimulatedSocket::new(connection, 0)
     }
 
     fn await_answer(&mut self, connection: usize, cx: &Context<'_>) {
@@ -109,7 +111,7 @@ impl World {
             }
         };
         let Some(index) = self.random.choice(open) else {
-            self.schedule(later, Happening::Answer(connection, Err(ErrorKind::ConnectionRefused)));
+            self.schedule(later, Event::Answer(connection, Err(ErrorKind::ConnectionRefused)));
             return;
         };
         let port = self.ports.get_mut(&to).and_then(|port| port.listeners[index].as_mut());
@@ -117,7 +119,7 @@ impl World {
         if queue.waiting.len() >= queue.backlog {
             // Dropped. The client retries with growing delays (1 s first, RFC 6298, 2).
             let again = self.now + Duration::from_secs(1);
-            self.schedule(again, Happening::Syn(connection, to));
+            self.schedule(again, Event::Syn(connection, to));
             return;
         }
         queue.waiting.push_back(connection);
@@ -126,7 +128,7 @@ impl World {
         if let Some(waker) = waker {
             waker.wake();
         }
-        self.schedule(later, Happening::Answer(connection, Ok(())));
+        self.schedule(later, Event::Answer(connection, Ok(())));
     }
 
     pub fn answer(&mut self, connection: usize, answer: Result<(), ErrorKind>) {
@@ -140,17 +142,17 @@ impl World {
     pub fn listen(&mut self, address: SocketAddr, backlog: usize) -> usize {
         let owner = self.tasks.current().expect("a task listens");
         let port = self.ports.entry(address).or_default();
-        port.listeners.push(Some(Queue { owner, backlog, waiting: VecDeque::new(), waker: None }));
+        port.listeners.push(Some(AcceptQueue { owner, backlog, waiting: VecDeque::new(), waker: None }));
         self.record("listen", &[u64::from(address.port())]);
         port_index(self.ports.get(&address))
     }
 
-    pub fn accept(&mut self, address: SocketAddr, index: usize) -> Option<(Socket, SocketAddr)> {
+    pub fn accept(&mut self, address: SocketAddr, index: usize) -> Option<(SimulatedSocket, SocketAddr)> {
         let queue = self.ports.get_mut(&address)?.listeners.get_mut(index)?.as_mut()?;
         let connection = queue.waiting.pop_front()?;
         let peer = self.connections[connection].ends[0].address?;
         self.record("accept", &[connection as u64, index as u64]);
-        Some((Socket::new(connection, 1), peer))
+        Some((SimulatedSocket::new(connection, 1), peer))
     }
 
     pub fn await_connection(&mut self, address: SocketAddr, index: usize, cx: &Context<'_>) {

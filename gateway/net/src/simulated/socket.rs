@@ -6,22 +6,22 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::world::{AlarmState, Happening, with, with_if_any};
+use super::world::{Event, TimerState, with, with_if_any};
 use crate::Peek;
 
 /// One end of a connection.
 #[derive(Debug)]
-pub(crate) struct Socket {
+pub(crate) struct SimulatedSocket {
     connection: usize,
     side: usize,
 }
 
-impl Socket {
+impl SimulatedSocket {
     pub(super) fn new(connection: usize, side: usize) -> Self {
         Self { connection, side }
     }
 
-    pub(super) fn place(&self) -> (usize, usize) {
+    pub(super) fn index(&self) -> (usize, usize) {
         (self.connection, self.side)
     }
 
@@ -31,59 +31,59 @@ impl Socket {
     }
 
     pub(crate) fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        with(|world| world.read(self.place(), cx, buffer))
+        with(|world| world.read(self.index(), cx, buffer))
     }
 
     pub(crate) fn poll_readable(&self, cx: &Context<'_>) -> Poll<()> {
-        with(|world| world.poll_readable(self.place(), cx))
+        with(|world| world.poll_readable(self.index(), cx))
     }
 
-    pub(crate) fn poll_gone(&self, cx: &Context<'_>, half_close: bool) -> Poll<()> {
-        with(|world| world.poll_gone(self.place(), cx, half_close))
+    pub(crate) fn poll_peer_closed(&self, cx: &Context<'_>, half_close: bool) -> Poll<()> {
+        with(|world| world.poll_peer_closed(self.index(), cx, half_close))
     }
 
     pub(crate) fn peek(&self) -> Option<Peek> {
-        with(|world| world.peek(self.place()))
+        with(|world| world.peek(self.index()))
     }
 
     pub(crate) fn write(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        with(|world| world.write(self.place(), pieces))
+        with(|world| world.write(self.index(), pieces))
     }
 
     pub(crate) fn poll_write(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        with(|world| world.poll_write(self.place(), cx, bytes))
+        with(|world| world.poll_write(self.index(), cx, bytes))
     }
 
     pub(crate) fn shutdown(&self) -> io::Result<()> {
-        with(|world| world.shutdown(self.place()))
+        with(|world| world.shutdown(self.index()))
     }
 
     /// Sends a short response and closes.
-    pub(crate) fn turn_away(self, answer: &[u8]) {
+    pub(crate) fn reject(self, answer: &[u8]) {
         let _ = self.write(&[IoSlice::new(answer)]);
         let _ = self.shutdown();
-        with(|world| world.throw_away(self.place(), 4096));
+        with(|world| world.discard(self.index(), 4096));
     }
 
     pub(crate) fn reset_on_close(&self) {
-        with(|world| world.reset_on_close(self.place()));
+        with(|world| world.reset_on_close(self.index()));
     }
 }
 
-impl Drop for Socket {
+impl Drop for SimulatedSocket {
     fn drop(&mut self) {
-        with_if_any(|world| world.close(self.place()));
+        with_if_any(|world| world.close(self.index()));
     }
 }
 
 /// A listening socket.
 #[derive(Debug)]
-pub(crate) struct Acceptor {
+pub(crate) struct SimulatedListener {
     address: SocketAddr,
     index: usize,
 }
 
-impl Acceptor {
+impl SimulatedListener {
     pub(super) fn new(address: SocketAddr, backlog: usize) -> Self {
         Self { address, index: with(|world| world.listen(address, backlog)) }
     }
@@ -93,7 +93,7 @@ impl Acceptor {
         with(|world| world.adopt(self.address, self.index));
     }
 
-    pub(crate) fn poll_accept(&self, cx: &Context<'_>) -> Poll<(Socket, SocketAddr)> {
+    pub(crate) fn poll_accept(&self, cx: &Context<'_>) -> Poll<(SimulatedSocket, SocketAddr)> {
         with(|world| match world.accept(self.address, self.index) {
             Some(accepted) => Poll::Ready(accepted),
             None => {
@@ -103,12 +103,12 @@ impl Acceptor {
         })
     }
 
-    pub(crate) fn accept_queued(&self) -> io::Result<(Socket, SocketAddr)> {
+    pub(crate) fn accept_queued(&self) -> io::Result<(SimulatedSocket, SocketAddr)> {
         with(|world| world.accept(self.address, self.index)).ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 }
 
-impl Drop for Acceptor {
+impl Drop for SimulatedListener {
     fn drop(&mut self) {
         with_if_any(|world| world.stop_listening(self.address, self.index));
     }
@@ -116,31 +116,31 @@ impl Drop for Acceptor {
 
 /// A timer.
 #[derive(Debug)]
-pub(crate) struct Alarm(usize);
+pub(crate) struct SimulatedTimer(usize);
 
-impl Alarm {
+impl SimulatedTimer {
     pub(crate) fn new() -> Self {
         with(|world| {
-            world.alarms.push(AlarmState::default());
-            Self(world.alarms.len() - 1)
+            world.timers.push(TimerState::default());
+            Self(world.timers.len() - 1)
         })
     }
 
     pub(crate) fn set(&self, after: Duration) {
         with(|world| {
             let at = world.now + after;
-            let state = &mut world.alarms[self.0];
+            let state = &mut world.timers[self.0];
             state.setting += 1;
-            state.rung = false;
+            state.fired = false;
             let setting = state.setting;
-            world.schedule(at, Happening::Ring(self.0, setting));
+            world.schedule(at, Event::Fire(self.0, setting));
         });
     }
 
-    pub(crate) fn poll_rung(&self, cx: &Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_fired(&self, cx: &Context<'_>) -> Poll<()> {
         with(|world| {
-            let state = &mut world.alarms[self.0];
-            if std::mem::take(&mut state.rung) {
+            let state = &mut world.timers[self.0];
+            if std::mem::take(&mut state.fired) {
                 return Poll::Ready(());
             }
             state.waker = Some(cx.waker().clone());

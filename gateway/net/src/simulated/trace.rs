@@ -9,25 +9,25 @@ const PRIME: u64 = 0x0000_0100_0000_01b3;
 
 /// All events of a run, in order.
 #[derive(Debug)]
-pub(super) struct Trace {
+pub(super) struct RunTrace {
     pub hash: u64,
     pub events: u64,
     text: Option<String>,
 }
 
-impl Trace {
+impl RunTrace {
     pub fn new(text: bool) -> Self {
         Self { hash: OFFSET, events: 0, text: text.then(String::new) }
     }
 
-    pub fn record(&mut self, at: Duration, what: &str, fields: &[u64]) {
+    pub fn record(&mut self, at: Duration, event: &str, fields: &[u64]) {
         self.events += 1;
         self.mix(at.as_nanos() as u64);
-        self.mix(hash(what.as_bytes()));
+        self.mix(hash(event.as_bytes()));
         fields.iter().for_each(|field| self.mix(*field));
         if let Some(text) = &mut self.text {
             // Writing to a String cannot fail.
-            let _ = write!(text, "{:>12.6} {what}", at.as_secs_f64());
+            let _ = write!(text, "{:>12.6} {event}", at.as_secs_f64());
             fields.iter().for_each(|field| {
                 let _ = write!(text, " {field}");
             });

@@ -10,12 +10,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::conditions::Conditions;
-use super::end::Connection;
+use super::conditions::NetworkConditions;
+use super::end::SimulatedConnection;
 use super::executor::Tasks;
-use super::meter::Meter;
+use super::meter::ConnectionMeter;
 use super::network::Port;
-use super::trace::Trace;
+use super::trace::RunTrace;
 
 thread_local! {
     static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
@@ -34,46 +34,46 @@ pub(super) struct World {
     pub wall_shift: i64,
     pub random: fastrand::Rng,
     sequence: u64,
-    events: BinaryHeap<Event>,
-    pub conditions: Conditions,
-    pub connections: Vec<Connection>,
-    pub meter: Meter,
+    events: BinaryHeap<ScheduledEvent>,
+    pub conditions: NetworkConditions,
+    pub connections: Vec<SimulatedConnection>,
+    pub meter: ConnectionMeter,
     pub ports: BTreeMap<SocketAddr, Port>,
     /// Addresses that are held, and until when.
-    pub held: BTreeMap<IpAddr, Duration>,
+    pub delayed_addresses: BTreeMap<IpAddr, Duration>,
     pub names: BTreeMap<String, Vec<IpAddr>>,
-    pub alarms: Vec<AlarmState>,
+    pub timers: Vec<TimerState>,
     pub tasks: Tasks,
-    pub trace: Trace,
+    pub trace: RunTrace,
     pub next_port: u16,
 }
 
 /// The state of one timer.
 #[derive(Debug, Default)]
-pub(super) struct AlarmState {
+pub(super) struct TimerState {
     /// Counts its settings. An event of an earlier setting is ignored.
     pub setting: u64,
-    pub rung: bool,
+    pub fired: bool,
     pub waker: Option<Waker>,
 }
 
 /// A pending event.
-struct Event {
+struct ScheduledEvent {
     at: Duration,
     sequence: u64,
-    what: Happening,
+    event: Event,
 }
 
 /// The kinds of events.
-pub(super) enum Happening {
+pub(super) enum Event {
     /// Wakes a sleeping task.
     Wake(Waker),
     /// Fires a timer, by its index and setting.
-    Ring(usize, u64),
+    Fire(usize, u64),
     /// Bytes reach an end (connection, side).
     Arrive(usize, usize, Vec<u8>),
     /// The same, if that end has written no more than this number of bytes by then.
-    ArriveUnasked(usize, usize, Vec<u8>, u64),
+    ArriveUnsolicited(usize, usize, Vec<u8>, u64),
     /// The other side's FIN reaches an end.
     Fin(usize, usize),
     /// A reset reaches an end.
@@ -86,21 +86,21 @@ pub(super) enum Happening {
     Answer(usize, Result<(), std::io::ErrorKind>),
 }
 
-impl PartialEq for Event {
+impl PartialEq for ScheduledEvent {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Event {}
+impl Eq for ScheduledEvent {}
 
-impl PartialOrd for Event {
+impl PartialOrd for ScheduledEvent {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Event {
+impl Ord for ScheduledEvent {
     fn cmp(&self, other: &Self) -> Ordering {
         // The heap pops its greatest item first, so the order is reversed.
         (other.at, other.sequence).cmp(&(self.at, self.sequence))
@@ -116,23 +116,23 @@ impl World {
             random: fastrand::Rng::with_seed(seed),
             sequence: 0,
             events: BinaryHeap::new(),
-            conditions: Conditions::default(),
+            conditions: NetworkConditions::default(),
             connections: Vec::new(),
-            meter: Meter::default(),
+            meter: ConnectionMeter::default(),
             ports: BTreeMap::new(),
-            held: BTreeMap::new(),
+            delayed_addresses: BTreeMap::new(),
             names: BTreeMap::new(),
-            alarms: Vec::new(),
+            timers: Vec::new(),
             tasks: Tasks::default(),
-            trace: Trace::new(text),
+            trace: RunTrace::new(text),
             next_port: 20_000,
         }
     }
 
     /// Schedules an event at a time; a time in the past means now.
-    pub fn schedule(&mut self, at: Duration, what: Happening) {
+    pub fn schedule(&mut self, at: Duration, event: Event) {
         self.sequence += 1;
-        self.events.push(Event { at: at.max(self.now), sequence: self.sequence, what });
+        self.events.push(ScheduledEvent { at: at.max(self.now), sequence: self.sequence, event });
     }
 
     /// The time of the next event.
@@ -141,23 +141,23 @@ impl World {
     }
 
     /// Processes the next event if it is due. Returns whether it did.
-    pub fn happen(&mut self) -> bool {
+    pub fn process_next_event(&mut self) -> bool {
         if self.next_event().is_none_or(|at| at > self.now) {
             return false;
         }
-        let Some(Event { what, .. }) = self.events.pop() else { return false };
-        match what {
-            Happening::Wake(waker) => waker.wake(),
-            Happening::Ring(alarm, setting) => self.ring(alarm, setting),
-            Happening::Arrive(connection, side, bytes) => self.arrive(connection, side, bytes),
-            Happening::ArriveUnasked(connection, side, bytes, written) => {
-                self.arrive_unasked(connection, side, bytes, written);
+        let Some(ScheduledEvent { event, .. }) = self.events.pop() else { return false };
+        match event {
+            Event::Wake(waker) => waker.wake(),
+            Event::Fire(timer, setting) => self.fire(timer, setting),
+            Event::Arrive(connection, side, bytes) => self.arrive(connection, side, bytes),
+            Event::ArriveUnsolicited(connection, side, bytes, written) => {
+                self.arrive_unsolicited(connection, side, bytes, written);
             }
-            Happening::Fin(connection, side) => self.fin(connection, side),
-            Happening::Reset(connection, side) => self.reset(connection, side),
-            Happening::Room(connection, side) => self.room(connection, side),
-            Happening::Syn(connection, to) => self.syn(connection, to),
-            Happening::Answer(connection, answer) => self.answer(connection, answer),
+            Event::Fin(connection, side) => self.fin(connection, side),
+            Event::Reset(connection, side) => self.reset(connection, side),
+            Event::Room(connection, side) => self.room(connection, side),
+            Event::Syn(connection, to) => self.syn(connection, to),
+            Event::Answer(connection, answer) => self.answer(connection, answer),
         }
         true
     }
@@ -165,9 +165,9 @@ impl World {
     /// Number of pending events that can change anything. An event of a timer that was set again cannot, nor
     /// can the connect timeout of a connection that has its answer.
     pub fn scheduled(&self) -> usize {
-        let counts = |event: &&Event| match &event.what {
-            Happening::Ring(alarm, setting) => self.alarms[*alarm].setting == *setting,
-            Happening::Answer(connection, _) => {
+        let counts = |event: &&ScheduledEvent| match &event.event {
+            Event::Fire(timer, setting) => self.timers[*timer].setting == *setting,
+            Event::Answer(connection, _) => {
                 let connection = &self.connections[*connection];
                 connection.answer.is_none() && !connection.ends[0].closed
             }
@@ -176,18 +176,18 @@ impl World {
         self.events.iter().filter(counts).count()
     }
 
-    fn ring(&mut self, alarm: usize, setting: u64) {
-        let state = &mut self.alarms[alarm];
+    fn fire(&mut self, timer: usize, setting: u64) {
+        let state = &mut self.timers[timer];
         if state.setting == setting {
-            state.rung = true;
+            state.fired = true;
             if let Some(waker) = state.waker.take() {
                 waker.wake();
             }
         }
     }
 
-    pub fn record(&mut self, what: &str, fields: &[u64]) {
-        self.trace.record(self.now, what, fields);
+    pub fn record(&mut self, event: &str, fields: &[u64]) {
+        self.trace.record(self.now, event, fields);
     }
 
     /// A random duration within a range of microseconds.
@@ -247,6 +247,6 @@ pub(crate) fn wall() -> SystemTime {
     if shift < 0 { unset - by } else { unset + by }
 }
 
-pub(crate) fn secret() -> [u8; 16] {
+pub(crate) fn random_key() -> [u8; 16] {
     with(|world| world.random.u128(..)).to_le_bytes()
 }

@@ -11,7 +11,7 @@ use rustix::net::{RecvFlags, recv};
 use tokio::io::Interest;
 use tokio::task::coop::{has_budget_remaining, unconstrained};
 
-use super::{Kind, Stream};
+use super::{Stream, StreamKind};
 use crate::Peek;
 
 impl Stream {
@@ -20,15 +20,15 @@ impl Stream {
     #[must_use]
     pub fn peek(&self) -> Option<Peek> {
         #[cfg(feature = "simulate")]
-        if let Kind::Simulated(socket) = &self.kind {
+        if let StreamKind::Simulated(socket) = &self.kind {
             return socket.peek();
         }
-        if let Kind::Tls(tls) = &self.kind {
+        if let StreamKind::Tls(tls) = &self.kind {
             return tls.peek();
         }
         let mut byte = [0];
         // The event may be stale, if the last read took exactly everything. The attempt then clears it.
-        let peeked = self.attempt(Interest::READABLE, byte.len(), |socket| {
+        let peeked = self.try_io(Interest::READABLE, byte.len(), |socket| {
             recv(socket, &mut byte, RecvFlags::PEEK).map(|(count, _)| count)
         });
         peeked.map(|peeked| match peeked {
@@ -44,13 +44,13 @@ impl Stream {
     /// (tokio's). The pool relies on that.
     pub fn poll_peek(&self, cx: &mut Context<'_>) -> Poll<Peek> {
         #[cfg(feature = "simulate")]
-        if let Kind::Simulated(socket) = &self.kind {
+        if let StreamKind::Simulated(socket) = &self.kind {
             return match socket.peek() {
                 Some(peek) => Poll::Ready(peek),
                 None => socket.poll_readable(cx).map(|()| Peek::End),
             };
         }
-        if let Kind::Tls(tls) = &self.kind {
+        if let StreamKind::Tls(tls) = &self.kind {
             return tls.poll_peek(cx);
         }
         loop {
@@ -67,22 +67,22 @@ impl Stream {
     /// socket. With `half_close` only a reset counts, as far as the poller reports one.
     ///
     /// Makes a system call only after the poller has reported an event.
-    pub fn poll_gone(&self, cx: &mut Context<'_>, half_close: bool) -> Poll<()> {
+    pub fn poll_peer_closed(&self, cx: &mut Context<'_>, half_close: bool) -> Poll<()> {
         #[cfg(feature = "simulate")]
-        if let Kind::Simulated(socket) = &self.kind {
-            return socket.poll_gone(cx, half_close);
+        if let StreamKind::Simulated(socket) = &self.kind {
+            return socket.poll_peer_closed(cx, half_close);
         }
-        if let Kind::Tls(tls) = &self.kind {
-            return tls.poll_gone(cx, half_close);
+        if let StreamKind::Tls(tls) = &self.kind {
+            return tls.poll_peer_closed(cx, half_close);
         }
-        if half_close && self.has_told(Interest::PRIORITY) {
+        if half_close && self.is_reported(Interest::PRIORITY) {
             // Only a reset can follow the end, and it wakes no task.
-            return if self.has_told(Interest::ERROR) { Poll::Ready(()) } else { Poll::Pending };
+            return if self.is_reported(Interest::ERROR) { Poll::Ready(()) } else { Poll::Pending };
         }
         loop {
-            let here = match self.unread.get() {
+            let here = match self.may_have_unread.get() {
                 // Only an event after the known bytes matters.
-                true => self.has_told(Interest::READABLE).then_some(Peek::Data),
+                true => self.is_reported(Interest::READABLE).then_some(Peek::Data),
                 false => self.peek(),
             };
             match here {
@@ -90,11 +90,11 @@ impl Stream {
                 Some(Peek::End) if half_close => return Poll::Pending,
                 Some(Peek::End | Peek::Reset) => return Poll::Ready(()),
                 Some(Peek::Data) => {
-                    if self.has_told(Interest::PRIORITY) {
-                        let is_over = !half_close || self.has_told(Interest::ERROR);
+                    if self.is_reported(Interest::PRIORITY) {
+                        let is_over = !half_close || self.is_reported(Interest::ERROR);
                         return if is_over { Poll::Ready(()) } else { Poll::Pending };
                     }
-                    self.forget_readiness();
+                    self.clear_readiness();
                 }
             }
             if ready!(self.poll_read_event_unconstrained(cx)).is_err() {
@@ -106,33 +106,33 @@ impl Stream {
     /// Whether the poller has reported this readiness. [`Interest::PRIORITY`] means the end of the peer's
     /// direction (`EPOLLRDHUP`): tokio reports it under that interest, and no socket is registered for urgent
     /// data.
-    fn has_told(&self, interest: Interest) -> bool {
+    fn is_reported(&self, interest: Interest) -> bool {
         let seen = || {
             if interest.is_readable() {
-                self.waiting.set(None);
+                self.registered_task.set(None);
             }
             Ok(())
         };
         match &self.kind {
-            Kind::Tcp(stream) => stream.try_io(interest, seen).is_ok(),
-            Kind::Unix(stream) => stream.try_io(interest, seen).is_ok(),
-            Kind::Tls(_) => false,
+            StreamKind::Tcp(stream) => stream.try_io(interest, seen).is_ok(),
+            StreamKind::Unix(stream) => stream.try_io(interest, seen).is_ok(),
+            StreamKind::Tls(_) => false,
             #[cfg(feature = "simulate")]
-            Kind::Simulated(_) => false,
+            StreamKind::Simulated(_) => false,
         }
     }
 
     /// Clears the readiness although bytes are unread, so that the next event can be awaited.
-    fn forget_readiness(&self) {
-        self.unread.set(true);
-        self.waiting.set(None);
+    fn clear_readiness(&self) {
+        self.may_have_unread.set(true);
+        self.registered_task.set(None);
         let forget = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
         let forgotten = match &self.kind {
-            Kind::Tcp(stream) => stream.try_io(Interest::READABLE, forget),
-            Kind::Unix(stream) => stream.try_io(Interest::READABLE, forget),
-            Kind::Tls(_) => return,
+            StreamKind::Tcp(stream) => stream.try_io(Interest::READABLE, forget),
+            StreamKind::Unix(stream) => stream.try_io(Interest::READABLE, forget),
+            StreamKind::Tls(_) => return,
             #[cfg(feature = "simulate")]
-            Kind::Simulated(_) => return,
+            StreamKind::Simulated(_) => return,
         };
         drop(forgotten);
     }

@@ -16,7 +16,7 @@ fn pair() -> (Stream, std::net::TcpStream) {
     let peer = std::net::TcpStream::connect(address).expect("connected");
     let (stream, _) = listener.accept().expect("a connection");
     stream.set_nonblocking(true).expect("non-blocking");
-    (Detached::from(stream).attach().expect("registered"), peer)
+    (DetachedStream::from(stream).attach().expect("registered"), peer)
 }
 
 /// Reads with a timeout: a lost waker is a failure, not a hang.
@@ -60,12 +60,12 @@ fn a_stream_goes_from_thread_to_thread() {
         let (stream, mut peer) = pair();
         peer.write_all(b"unread").expect("sent");
         let noisy = stream.detach().expect("detached");
-        assert!(!noisy.is_quiet(), "somebody has written");
+        assert!(!noisy.has_nothing_unread(), "somebody has written");
         let mut stream = noisy.attach().expect("attached");
         let timers = Timers::start().expect("timers");
         assert_eq!(read(&mut stream, &timers).await, b"unread");
         let quiet = stream.detach().expect("detached");
-        assert!(quiet.is_quiet());
+        assert!(quiet.has_nothing_unread());
         (quiet, peer)
     });
     let there = std::thread::spawn(move || {
@@ -77,7 +77,7 @@ fn a_stream_goes_from_thread_to_thread() {
             assert_eq!(read(&mut stream, &timers).await, b"there");
             drop(peer);
             assert_eq!(read(&mut stream, &timers).await, b"");
-            assert!(!stream.detach().expect("detached").is_quiet(), "its peer has ended");
+            assert!(!stream.detach().expect("detached").has_nothing_unread(), "its peer has ended");
         });
     });
     there.join().expect("it works there");

@@ -18,7 +18,7 @@ use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerInco
 use super::HandshakeError;
 
 /// Most names of a certificate that a text lists.
-const NAMES: usize = 5;
+const NAMES_MAX: usize = 5;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $variant:ident = $word:literal, $class:ident;)+) => {
@@ -238,14 +238,14 @@ fn of_certificate(error: &CertificateError) -> TlsFault {
             (TlsFaultKind::CertificateExpired, "certificate expired".to_owned())
         }
         CertificateError::ExpiredContext { time, not_after } => {
-            let (ago, date) = apart(*not_after, *time);
+            let (ago, date) = time_between(*not_after, *time);
             (TlsFaultKind::CertificateExpired, format!("certificate expired {ago} ago ({date})"))
         }
         CertificateError::NotValidYet => {
             (TlsFaultKind::CertificateNotYetValid, "certificate is not valid yet".to_owned())
         }
         CertificateError::NotValidYetContext { time, not_before } => {
-            let (left, _) = apart(*time, *not_before);
+            let (left, _) = time_between(*time, *not_before);
             let date = date_of(*not_before, false);
             let text = format!("certificate is not valid for another {left} (until {date}): is the clock right?");
             (TlsFaultKind::CertificateNotYetValid, text)
@@ -301,16 +301,16 @@ fn names(presented: &[String]) -> String {
         let inner = name.split_once('(').map_or(name.as_str(), |(_, rest)| rest.trim_end_matches(')'));
         inner.trim_matches('"').to_owned()
     };
-    let mut text = presented.iter().take(NAMES).map(bare).collect::<Vec<_>>().join(", ");
-    if presented.len() > NAMES {
-        text.push_str(&format!(" and {} more", presented.len() - NAMES));
+    let mut text = presented.iter().take(NAMES_MAX).map(bare).collect::<Vec<_>>().join(", ");
+    if presented.len() > NAMES_MAX {
+        text.push_str(&format!(" and {} more", presented.len() - NAMES_MAX));
     }
     text
 }
 
 /// Returns the time between two moments, and the date of the first one. The date includes the time of day if
 /// they are less than two days apart.
-fn apart(from: UnixTime, to: UnixTime) -> (String, String) {
+fn time_between(from: UnixTime, to: UnixTime) -> (String, String) {
     let seconds = to.as_secs().saturating_sub(from.as_secs());
     let text = match Duration::from_secs(seconds).as_secs() {
         seconds if seconds < 2 * 60 => format!("{seconds} seconds"),
@@ -324,7 +324,8 @@ fn apart(from: UnixTime, to: UnixTime) -> (String, String) {
 /// Formats a date as `2026-11-20`, or `2026-11-20 14:05 UTC`.
 fn date_of(time: UnixTime, with_time: bool) -> String {
     let seconds = time.as_secs();
-    // Days to a civil date, counted from 1 March of the year 0 (Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+    // Days to a civil date, counted from 1 March of the year 0 (Hinnant, "chrono-Compatible Low-Level Date
+    // Algorithms").
     let days = seconds / 86_400 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -358,7 +359,7 @@ mod tests {
         ] {
             assert_eq!(date_of(at(seconds), true), date);
         }
-        assert_eq!(apart(at(1_795_000_000), at(1_795_000_000 + 3 * 86_400)).0, "3 days");
+        assert_eq!(time_between(at(1_795_000_000), at(1_795_000_000 + 3 * 86_400)).0, "3 days");
     }
 
     #[test]

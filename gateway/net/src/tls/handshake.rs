@@ -8,18 +8,18 @@ use std::task::{Context, Poll, ready};
 
 use rustls::HandshakeKind;
 
-use super::session::HEADROOM;
-use super::{HandshakeError, Negotiated, Tls};
+use super::session::HEADROOM_BYTES;
+use super::{HandshakeError, Negotiated, TlsStream};
 
 thread_local! {
     /// Details of the last `ClientHello` on this thread. While no record is buffered, rustls passes them only
     /// to the certificate resolver.
-    static ASKED: RefCell<Option<Asked>> = const { RefCell::new(None) };
+    static LAST_CLIENT_HELLO: RefCell<Option<ClientHelloNames>> = const { RefCell::new(None) };
 }
 
 /// The name that a client asked for, and the names of the certificate that it got.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct ClientHelloNames {
     server_name: Option<Box<str>>,
     hosts: Option<Arc<[String]>>,
 }
@@ -27,12 +27,12 @@ pub(super) struct Asked {
 /// Records the name in the client's SNI and the names of the chosen certificate, for the connection whose
 /// handshake runs on this thread. The certificate resolver calls it, from within
 /// [`Stream::poll_handshake`](crate::Stream::poll_handshake).
-pub fn note_server_name(name: Option<&str>, hosts: Arc<[String]>) {
+pub fn record_sni(name: Option<&str>, hosts: Arc<[String]>) {
     let server_name = name.map(|name| name.to_ascii_lowercase().into());
-    ASKED.set(Some(Asked { server_name, hosts: Some(hosts) }));
+    LAST_CLIENT_HELLO.set(Some(ClientHelloNames { server_name, hosts: Some(hosts) }));
 }
 
-impl Tls {
+impl TlsStream {
     /// Continues the handshake.
     pub fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HandshakeError>> {
         loop {
@@ -41,16 +41,16 @@ impl Tls {
             if session.established {
                 return Poll::Ready(Ok(()));
             }
-            if !std::mem::replace(&mut self.spoken, true) {
+            if !std::mem::replace(&mut self.has_started, true) {
                 // The client sends the first message.
-                self.advance(&mut [0; HEADROOM])?;
+                self.advance(&mut [0; HEADROOM_BYTES])?;
                 continue;
             }
             let socket = self.socket.as_mut().expect(super::ATTACHED);
             ready!(socket.poll_readable(cx))?;
-            let mut buffer = vec![0; session.wanted()];
-            let start = HEADROOM + session.partial.len();
-            buffer[HEADROOM..start].copy_from_slice(&session.partial);
+            let mut buffer = vec![0; session.read_buffer_size()];
+            let start = HEADROOM_BYTES + session.partial.len();
+            buffer[HEADROOM_BYTES..start].copy_from_slice(&session.partial);
             match ready!(socket.poll_read(cx, &mut buffer[start..]))? {
                 0 => return Poll::Ready(Err(HandshakeError::Closed)),
                 count => self.advance(&mut buffer[..start + count])?,
@@ -60,13 +60,13 @@ impl Tls {
 
     fn advance(&mut self, buffer: &mut [u8]) -> Result<(), HandshakeError> {
         let session = self.session.get_mut();
-        let digested = session.digest(buffer);
-        let asked = ASKED.take();
-        if asked.is_some() {
-            self.asked = asked;
+        let processed = session.process_records(buffer);
+        let hello_names = LAST_CLIENT_HELLO.take();
+        if hello_names.is_some() {
+            self.hello_names = hello_names;
         }
-        let digested = match digested {
-            Ok(digested) => digested,
+        let processed = match processed {
+            Ok(processed) => processed,
             Err(error) => {
                 // Send the alert, as far as the kernel accepts it.
                 let (socket, out) = (self.socket.as_mut().expect(super::ATTACHED), &session.out);
@@ -74,11 +74,11 @@ impl Tls {
                 return Err(error.into());
             }
         };
-        session.plain.extend_from_slice(&buffer[..digested.plain]);
-        session.keep(&buffer[HEADROOM + digested.used..])?;
+        session.plain.extend_from_slice(&buffer[..processed.plain]);
+        session.keep_partial(&buffer[HEADROOM_BYTES + processed.used..])?;
         if session.established {
             let common = session.common();
-            let Asked { server_name, hosts } = self.asked.take().unwrap_or_default();
+            let ClientHelloNames { server_name, hosts } = self.hello_names.take().unwrap_or_default();
             let negotiated = Negotiated {
                 version: common.protocol_version().ok_or(rustls::Error::HandshakeNotComplete)?,
                 cipher: common.negotiated_cipher_suite().ok_or(rustls::Error::HandshakeNotComplete)?.suite(),

@@ -4,9 +4,9 @@
 //! Received records are read into the caller's buffer and decrypted there; sent data is encrypted into one
 //! buffer for each thread. rustls' buffered interface keeps 4 KiB and more for each connection.
 
-mod failure;
 mod fault;
 mod handshake;
+mod handshake_error;
 mod read;
 mod session;
 mod write;
@@ -20,27 +20,27 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::UnbufferedServerConnection;
 use rustls::{CipherSuite, ClientConfig, ProtocolVersion, ServerConfig};
 
-pub use failure::HandshakeError;
 pub use fault::{TlsFault, TlsFaultClass, TlsFaultKind};
-pub use handshake::note_server_name;
+pub use handshake::record_sni;
+pub use handshake_error::HandshakeError;
 pub(crate) use session::Session;
 
 use crate::Stream;
-use handshake::Asked;
-use session::Side;
+use handshake::ClientHelloNames;
+use session::SessionSide;
 
 /// One TLS connection: its socket and its rustls session.
 #[derive(Debug)]
-pub(crate) struct Tls {
+pub(crate) struct TlsStream {
     /// `None` while the connection moves from one thread to another.
     socket: Option<Stream>,
     /// In a cell, because finding out what an idle connection has to read means decrypting it.
     session: RefCell<Session>,
     negotiated: OnceCell<Negotiated>,
     /// Whether this side has sent its first message, or waits for the peer's. A client speaks first.
-    spoken: bool,
+    has_started: bool,
     /// Until the handshake ends: the name in the client's SNI, and the names of the chosen certificate.
-    asked: Option<Asked>,
+    hello_names: Option<ClientHelloNames>,
 }
 
 /// The parameters that the handshake negotiated.
@@ -86,10 +86,10 @@ impl Negotiated {
 /// A certificate, followed by the intermediates between it and a root; at least one.
 pub type Certificates = Arc<[CertificateDer<'static>]>;
 
-impl Tls {
+impl TlsStream {
     /// Creates the server side; the handshake has not begun.
     pub fn server(socket: Stream, config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
-        Ok(Self::new(socket, Side::Server(UnbufferedServerConnection::new(config)?)))
+        Ok(Self::new(socket, SessionSide::Server(UnbufferedServerConnection::new(config)?)))
     }
 
     /// Creates the client side; the handshake has not begun.
@@ -98,13 +98,13 @@ impl Tls {
         config: Arc<ClientConfig>,
         name: ServerName<'static>,
     ) -> Result<Self, rustls::Error> {
-        Ok(Self::new(socket, Side::Client(UnbufferedClientConnection::new(config, name)?)))
+        Ok(Self::new(socket, SessionSide::Client(UnbufferedClientConnection::new(config, name)?)))
     }
 
-    fn new(socket: Stream, side: Side) -> Self {
-        let spoken = matches!(side, Side::Server(_));
+    fn new(socket: Stream, side: SessionSide) -> Self {
+        let has_started = matches!(side, SessionSide::Server(_));
         let session = RefCell::new(Session::new(side));
-        Self { socket: Some(socket), session, negotiated: OnceCell::new(), spoken, asked: None }
+        Self { socket: Some(socket), session, negotiated: OnceCell::new(), has_started, hello_names: None }
     }
 
     /// The negotiated parameters; `None` before the end of the handshake.
@@ -123,8 +123,8 @@ impl Tls {
     }
 
     /// Whether nothing unread was taken from the socket.
-    pub fn is_quiet(&self) -> bool {
-        self.session.borrow().is_quiet()
+    pub fn has_nothing_unread(&self) -> bool {
+        self.session.borrow().has_nothing_unread()
     }
 
     pub fn local_address(&self) -> Option<SocketAddr> {
@@ -136,12 +136,12 @@ impl Tls {
     }
 
     pub fn reset_on_close(&self) {
-        self.session.borrow_mut().forget_close();
+        self.session.borrow_mut().suppress_close_notify();
         self.socket().reset_on_close();
     }
 
     #[cfg(feature = "simulate")]
-    pub fn as_simulated(&self) -> Option<&crate::simulated::Socket> {
+    pub fn as_simulated(&self) -> Option<&crate::simulated::SimulatedSocket> {
         self.socket().as_simulated()
     }
 
@@ -152,7 +152,7 @@ impl Tls {
 
 const ATTACHED: &str = "a TLS connection has its socket while it is on a thread";
 
-impl Drop for Tls {
+impl Drop for TlsStream {
     fn drop(&mut self) {
         let Some(socket) = &mut self.socket else { return };
         // RFC 8446, 6.1: without this alert the peer cannot tell an end from a truncation. If the kernel does

@@ -4,15 +4,15 @@
 use std::io;
 use std::task::{Context, Poll, ready};
 
-use super::Tls;
-use super::failure::broken;
-use super::session::{HEADROOM, Session};
+use super::TlsStream;
+use super::handshake_error::broken_connection;
+use super::session::{HEADROOM_BYTES, Session};
 use crate::{Peek, Stream};
 
 /// Most bytes that are decrypted ahead of the reader, to find a `close_notify` after them.
-const MOST_AHEAD: usize = 16 * 1024;
+const DECRYPT_AHEAD_MAX_BYTES: usize = 16 * 1024;
 
-impl Tls {
+impl TlsStream {
     /// As [`Stream::poll_read`]. 0 is an end that the peer announced. An unannounced end is an error, because
     /// an attacker could have cut the connection (RFC 8446, 6.1).
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
@@ -28,11 +28,11 @@ impl Tls {
             if session.ended || buffer.is_empty() {
                 return Poll::Ready(Ok(0));
             }
-            let read = if session.wanted() <= buffer.len() {
+            let read = if session.read_buffer_size() <= buffer.len() {
                 ready!(session.poll_records(cx, socket, buffer))
             } else {
                 // The buffer is too small to decrypt in. The data path has no such buffers.
-                let mut own = vec![0; session.wanted()];
+                let mut own = vec![0; session.read_buffer_size()];
                 ready!(session.poll_records(cx, socket, &mut own)).map(|count| {
                     session.plain.extend_from_slice(&own[..count]);
                     session.take_plain(buffer).unwrap_or(0)
@@ -42,7 +42,7 @@ impl Tls {
                 // Send the protocol's own reply, or an alert. The part that the kernel does not accept goes
                 // with the next data. A failed write is ignored: what the peer sent before can still be read,
                 // and the next writer gets the error.
-                session.untold += session.flush_some(socket).unwrap_or(0);
+                session.unreported += session.flush_some(socket).unwrap_or(0);
             }
             let count = read?;
             if count > 0 {
@@ -57,7 +57,7 @@ impl Tls {
             return Some(Peek::Data);
         }
         loop {
-            match self.look() {
+            match self.peek_socket() {
                 Some(Peek::Data) if self.session.borrow().plain.is_empty() => {}
                 other => return other,
             }
@@ -66,7 +66,7 @@ impl Tls {
 
     /// Returns what the socket holds after the data that was already decrypted. Decrypts and keeps data
     /// records: after [`Peek::Data`] there may be more data, or none.
-    fn look(&self) -> Option<Peek> {
+    fn peek_socket(&self) -> Option<Peek> {
         let session = &mut *self.session.borrow_mut();
         if session.broken {
             return Some(Peek::Reset);
@@ -79,17 +79,17 @@ impl Tls {
             Some(Peek::Data) => {}
             other => return other,
         }
-        let mut own = vec![0; session.wanted()];
+        let mut own = vec![0; session.read_buffer_size()];
         let held = session.partial.len();
-        own[HEADROOM..HEADROOM + held].copy_from_slice(&session.partial);
-        match socket.read_some(&mut own[HEADROOM + held..]) {
+        own[HEADROOM_BYTES..HEADROOM_BYTES + held].copy_from_slice(&session.partial);
+        match socket.try_read(&mut own[HEADROOM_BYTES + held..]) {
             None => None,
             Some(Ok(0)) => Some(Peek::End),
             Some(Err(_)) => {
                 session.broken = true;
                 Some(Peek::Reset)
             }
-            Some(Ok(count)) => match session.take_records(&mut own[..HEADROOM + held + count]) {
+            Some(Ok(count)) => match session.take_records(&mut own[..HEADROOM_BYTES + held + count]) {
                 Ok(count) => {
                     session.plain.extend_from_slice(&own[..count]);
                     Some(Peek::Data)
@@ -99,17 +99,17 @@ impl Tls {
         }
     }
 
-    /// As [`Stream::poll_gone`]. The peer's `close_notify` is a record that may follow data, so up to
-    /// [`MOST_AHEAD`] bytes of data are decrypted and kept. Beyond that, only the end of the socket is
-    /// noticed.
-    pub fn poll_gone(&self, cx: &mut Context<'_>, half_close: bool) -> Poll<()> {
+    /// As [`Stream::poll_peer_closed`]. The peer's `close_notify` is a record that may follow data, so up to
+    /// [`DECRYPT_AHEAD_MAX_BYTES`] bytes of data are decrypted and kept. Beyond that, only the end of the
+    /// socket is noticed.
+    pub fn poll_peer_closed(&self, cx: &mut Context<'_>, half_close: bool) -> Poll<()> {
         loop {
             let ahead = self.session.borrow().plain.len() - self.session.borrow().taken;
-            if ahead >= MOST_AHEAD {
-                return self.socket().poll_gone(cx, half_close);
+            if ahead >= DECRYPT_AHEAD_MAX_BYTES {
+                return self.socket().poll_peer_closed(cx, half_close);
             }
-            match self.look() {
-                // `look` leaves no waker. The remainder of a record is an event of the socket.
+            match self.peek_socket() {
+                // `peek_socket` leaves no waker. The remainder of a record is an event of the socket.
                 None => {}
                 Some(Peek::Data) => continue,
                 Some(Peek::End) if half_close => return Poll::Pending,
@@ -134,13 +134,13 @@ impl Tls {
             match ready!(self.socket().poll_peek(cx)) {
                 Peek::Data => {}
                 // The kernel may report it only once.
-                gone => return Poll::Ready(gone),
+                state => return Poll::Ready(state),
             }
         }
     }
 
-    /// As [`Stream::is_within_a_record`].
-    pub fn is_within_a_record(&self) -> bool {
+    /// As [`Stream::has_partial_record`].
+    pub fn has_partial_record(&self) -> bool {
         !self.session.borrow().partial.is_empty()
     }
 
@@ -178,19 +178,19 @@ impl Session {
         socket: &mut Stream,
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        let start = HEADROOM + self.partial.len();
+        let start = HEADROOM_BYTES + self.partial.len();
         let count = match ready!(socket.poll_read(cx, &mut buffer[start..])) {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             result => result,
         };
         let count = count.inspect_err(|_| self.broken = true)?;
-        buffer[HEADROOM..start].copy_from_slice(&self.partial);
+        buffer[HEADROOM_BYTES..start].copy_from_slice(&self.partial);
         Poll::Ready(self.take_records(&mut buffer[..start + count]))
     }
 
     fn take_records(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let digested = self.digest(buffer).map_err(broken)?;
-        self.keep(&buffer[HEADROOM + digested.used..]).map_err(broken)?;
-        Ok(digested.plain)
+        let processed = self.process_records(buffer).map_err(broken_connection)?;
+        self.keep_partial(&buffer[HEADROOM_BYTES + processed.used..]).map_err(broken_connection)?;
+        Ok(processed.plain)
     }
 }

@@ -1,8 +1,8 @@
 //! The rustls session of one TLS connection, without its socket.
 //!
-//! `handshake`, `read` and `write` drive a [`Session`]: they pass received records to [`Session::digest`] and
-//! data to [`Session::encrypt`]. A session owns buffers only while something is incomplete: a partial record,
-//! unread data, or records that the kernel has not accepted.
+//! `handshake`, `read` and `write` drive a [`Session`]: they pass received records to
+//! [`Session::process_records`] and data to [`Session::encrypt`]. A session owns buffers only while something
+//! is incomplete: a partial record, unread data, or records that the kernel has not accepted.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,26 +17,26 @@ use rustls::unbuffered::{
 use rustls::{CommonState, Error};
 
 /// Most bytes of data in a record (RFC 8446, 5.1).
-pub(super) const RECORD: usize = 16 * 1024;
+pub(super) const RECORD_DATA_MAX_BYTES: usize = 16 * 1024;
 /// Most bytes of a whole record: its header, and the expansion that TLS 1.2 allows (RFC 5246, 6.2.3).
-const LONGEST: usize = 5 + RECORD + 2048;
+const RECORD_MAX_BYTES: usize = 5 + RECORD_DATA_MAX_BYTES + 2048;
 /// Space in front of the bytes read, so that a record's decrypted data always fits before the record.
-pub(super) const HEADROOM: usize = LONGEST;
+pub(super) const HEADROOM_BYTES: usize = RECORD_MAX_BYTES;
 /// A buffer is read into directly if at least this much space remains after the headroom and the partial
 /// record.
-const ROOM: usize = LONGEST;
+const READ_SPACE_BYTES: usize = RECORD_MAX_BYTES;
 /// Most undecoded bytes that are kept: a handshake message, which rustls limits to 64 KiB, and then a record.
-const MOST_HELD: usize = 0xffff + LONGEST;
+const PARTIAL_MAX_BYTES: usize = 0xffff + RECORD_MAX_BYTES;
 /// Most bytes that encryption adds to a record: its header, an explicit nonce, the content type, the tag.
-pub(super) const OVERHEAD: usize = 64;
+pub(super) const ENCRYPTION_OVERHEAD_BYTES: usize = 64;
 
 /// The side of the connection.
-pub(super) enum Side {
+pub(super) enum SessionSide {
     Server(UnbufferedServerConnection),
     Client(UnbufferedClientConnection),
 }
 
-impl fmt::Debug for Side {
+impl fmt::Debug for SessionSide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Server(_) => "Server",
@@ -48,7 +48,7 @@ impl fmt::Debug for Side {
 /// The rustls session of one TLS connection.
 #[derive(Debug)]
 pub(crate) struct Session {
-    side: Side,
+    side: SessionSide,
     /// The received part of an incomplete record.
     pub(super) partial: Vec<u8>,
     /// Decrypted data that was not read yet, from `taken` on.
@@ -60,7 +60,7 @@ pub(crate) struct Session {
     /// The end in `out` of each record with a caller's data, and how much of that data it holds.
     pub(super) ends: VecDeque<(usize, usize)>,
     /// Bytes of a caller's data that were sent during a read. The next write reports them to the caller.
-    pub(super) untold: usize,
+    pub(super) unreported: usize,
     /// The peer's `close_notify` arrived.
     pub(super) ended: bool,
     /// The session has failed: nothing more can be sent or received.
@@ -73,7 +73,7 @@ pub(crate) struct Session {
 
 /// The result of processing received bytes.
 #[derive(Debug, Default)]
-pub(super) struct Digested {
+pub(super) struct Processed {
     /// How many of the bytes were consumed.
     pub used: usize,
     /// How much data they held. It lies at the start of the buffer.
@@ -81,7 +81,7 @@ pub(super) struct Digested {
 }
 
 impl Session {
-    pub(super) fn new(side: Side) -> Self {
+    pub(super) fn new(side: SessionSide) -> Self {
         Self {
             side,
             partial: Vec::new(),
@@ -90,7 +90,7 @@ impl Session {
             out: Vec::new(),
             sent: 0,
             ends: VecDeque::new(),
-            untold: 0,
+            unreported: 0,
             ended: false,
             broken: false,
             established: false,
@@ -101,24 +101,24 @@ impl Session {
     /// The state that both sides of rustls have in common.
     pub(super) fn common(&self) -> &CommonState {
         match &self.side {
-            Side::Server(connection) => connection,
-            Side::Client(connection) => connection,
+            SessionSide::Server(connection) => connection,
+            SessionSide::Client(connection) => connection,
         }
     }
 
     /// Whether no received byte is waiting to be read.
-    pub(super) fn is_quiet(&self) -> bool {
+    pub(super) fn has_nothing_unread(&self) -> bool {
         self.taken == self.plain.len() && self.partial.is_empty() && !self.ended && !self.broken
     }
 
     /// Suppresses the `close_notify` at the end.
-    pub(super) fn forget_close(&mut self) {
+    pub(super) fn suppress_close_notify(&mut self) {
         self.closed = true;
     }
 
     /// The least size of a buffer for the next read.
-    pub(super) fn wanted(&self) -> usize {
-        HEADROOM + self.partial.len() + ROOM
+    pub(super) fn read_buffer_size(&self) -> usize {
+        HEADROOM_BYTES + self.partial.len() + READ_SPACE_BYTES
     }
 
     /// Processes records, which `buffer` holds after the headroom. Decrypted data goes to the start of the
@@ -126,11 +126,15 @@ impl Session {
     ///
     /// # Errors
     /// If the peer violates the protocol; the alert for it is in `out`.
-    pub(super) fn digest(&mut self, buffer: &mut [u8]) -> Result<Digested, Error> {
+    pub(super) fn process_records(&mut self, buffer: &mut [u8]) -> Result<Processed, Error> {
         let Self { side, out, ended, established, .. } = self;
         let result = match side {
-            Side::Server(connection) => digest(&mut **connection, buffer, out, ended, established),
-            Side::Client(connection) => digest(&mut **connection, buffer, out, ended, established),
+            SessionSide::Server(connection) => {
+                process_records(&mut **connection, buffer, out, ended, established)
+            }
+            SessionSide::Client(connection) => {
+                process_records(&mut **connection, buffer, out, ended, established)
+            }
         };
         self.broken |= result.is_err();
         result
@@ -140,11 +144,11 @@ impl Session {
     ///
     /// # Errors
     /// If they exceed a handshake message in pieces; each piece also costs its record's overhead.
-    pub(super) fn keep(&mut self, rest: &[u8]) -> Result<(), Error> {
+    pub(super) fn keep_partial(&mut self, rest: &[u8]) -> Result<(), Error> {
         if rest.is_empty() {
             // Freed, because most connections are idle most of the time.
             self.partial = Vec::new();
-        } else if rest.len() > MOST_HELD {
+        } else if rest.len() > PARTIAL_MAX_BYTES {
             self.broken = true;
             return Err(Error::General("a handshake message in too many pieces".to_owned()));
         } else {
@@ -160,10 +164,10 @@ impl Session {
     pub(super) fn encrypt(&mut self, data: &[u8], to: &mut [u8], used: usize) -> Result<usize, Error> {
         let free = &mut to[used..];
         let written = match &mut self.side {
-            Side::Server(connection) => {
+            SessionSide::Server(connection) => {
                 encrypt(&mut **connection, data, free, &mut self.partial, &mut self.out)
             }
-            Side::Client(connection) => {
+            SessionSide::Client(connection) => {
                 encrypt(&mut **connection, data, free, &mut self.partial, &mut self.out)
             }
         };
@@ -176,14 +180,14 @@ impl Session {
         if silent || self.sent < self.out.len() {
             return None;
         }
-        let mut notice = vec![0; OVERHEAD];
+        let mut notice = vec![0; ENCRYPTION_OVERHEAD_BYTES];
         let Self { side, partial, out, .. } = self;
         let to = &mut notice;
         let written = match side {
-            Side::Server(connection) => {
+            SessionSide::Server(connection) => {
                 with_traffic(&mut **connection, partial, out, |mut it| it.queue_close_notify(to).ok())
             }
-            Side::Client(connection) => {
+            SessionSide::Client(connection) => {
                 with_traffic(&mut **connection, partial, out, |mut it| it.queue_close_notify(to).ok())
             }
         };
@@ -193,13 +197,13 @@ impl Session {
 }
 
 /// Either side of rustls' connections.
-trait Engine: Deref<Target = CommonState> {
+trait RustlsConnection: Deref<Target = CommonState> {
     type Data;
 
     fn step<'c, 'i>(&'c mut self, incoming: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
 }
 
-impl Engine for UnbufferedConnectionCommon<ServerConnectionData> {
+impl RustlsConnection for UnbufferedConnectionCommon<ServerConnectionData> {
     type Data = ServerConnectionData;
 
     fn step<'c, 'i>(&'c mut self, incoming: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
@@ -207,7 +211,7 @@ impl Engine for UnbufferedConnectionCommon<ServerConnectionData> {
     }
 }
 
-impl Engine for UnbufferedConnectionCommon<ClientConnectionData> {
+impl RustlsConnection for UnbufferedConnectionCommon<ClientConnectionData> {
     type Data = ClientConnectionData;
 
     fn step<'c, 'i>(&'c mut self, incoming: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
@@ -215,14 +219,14 @@ impl Engine for UnbufferedConnectionCommon<ClientConnectionData> {
     }
 }
 
-fn digest<E: Engine>(
+fn process_records<E: RustlsConnection>(
     engine: &mut E,
     buffer: &mut [u8],
     out: &mut Vec<u8>,
     ended: &mut bool,
     established: &mut bool,
-) -> Result<Digested, Error> {
-    let mut at = HEADROOM;
+) -> Result<Processed, Error> {
+    let mut at = HEADROOM_BYTES;
     let mut plain = 0;
     loop {
         let (front, rest) = buffer.split_at_mut(at);
@@ -230,7 +234,7 @@ fn digest<E: Engine>(
         let state = match state {
             Ok(state) => state,
             Err(error) => {
-                farewell(engine, &mut buffer[at + discard..], out);
+                write_alert(engine, &mut buffer[at + discard..], out);
                 return Err(error);
             }
         };
@@ -251,10 +255,10 @@ fn digest<E: Engine>(
             ConnectionState::PeerClosed => *ended = true,
             ConnectionState::WriteTraffic(_) => {
                 *established = true;
-                return Ok(Digested { used: at + discard - HEADROOM, plain });
+                return Ok(Processed { used: at + discard - HEADROOM_BYTES, plain });
             }
             ConnectionState::BlockedHandshake | ConnectionState::Closed => {
-                return Ok(Digested { used: at + discard - HEADROOM, plain });
+                return Ok(Processed { used: at + discard - HEADROOM_BYTES, plain });
             }
             // Early data is not offered, and rustls has no other states yet.
             _ => return Err(Error::General("an unexpected state of the connection".to_owned())),
@@ -264,7 +268,7 @@ fn digest<E: Engine>(
 }
 
 /// After an error, writes the alert for the peer. Processes no more records, which would fail again.
-fn farewell<E: Engine>(engine: &mut E, mut rest: &mut [u8], out: &mut Vec<u8>) {
+fn write_alert<E: RustlsConnection>(engine: &mut E, mut rest: &mut [u8], out: &mut Vec<u8>) {
     while engine.wants_write() {
         let UnbufferedStatus { discard, state } = engine.step(rest);
         match state {
@@ -295,7 +299,7 @@ fn encode<D>(mut message: EncodeTlsData<'_, D>, out: &mut Vec<u8>) -> Result<(),
     }
 }
 
-fn encrypt<E: Engine>(
+fn encrypt<E: RustlsConnection>(
     engine: &mut E,
     data: &[u8],
     to: &mut [u8],
@@ -313,7 +317,7 @@ fn encrypt<E: Engine>(
 /// Calls `act` if the session is established; returns `None` if it is not, or is closed. Messages that rustls
 /// has to send before go into `out`. rustls gets the partial record, because it holds offsets into a
 /// handshake message that arrives in pieces.
-fn with_traffic<E: Engine, R>(
+fn with_traffic<E: RustlsConnection, R>(
     engine: &mut E,
     partial: &mut Vec<u8>,
     out: &mut Vec<u8>,

@@ -7,43 +7,43 @@ use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
-use super::Tls;
-use super::failure::broken;
-use super::session::{OVERHEAD, RECORD, Session};
+use super::TlsStream;
+use super::handshake_error::broken_connection;
+use super::session::{ENCRYPTION_OVERHEAD_BYTES, RECORD_DATA_MAX_BYTES, Session};
 use crate::Stream;
 
 /// Records in one system call: a head and a body of 64 KiB, twice.
-const RECORDS: usize = 9;
+const RECORDS_PER_WRITE: usize = 9;
 
 thread_local! {
     /// All connections of this thread encrypt into it. Bytes that the kernel does not accept at once are
     /// copied out.
-    static OUTPUT: RefCell<Output> = RefCell::new(Output {
-        records: vec![0; RECORDS * (RECORD + OVERHEAD)].into_boxed_slice(),
-        gathered: Vec::with_capacity(RECORD),
+    static BUFFERS: RefCell<EncryptBuffers> = RefCell::new(EncryptBuffers {
+        records: vec![0; RECORDS_PER_WRITE * (RECORD_DATA_MAX_BYTES + ENCRYPTION_OVERHEAD_BYTES)].into_boxed_slice(),
+        gathered: Vec::with_capacity(RECORD_DATA_MAX_BYTES),
     });
 }
 
-struct Output {
+struct EncryptBuffers {
     records: Box<[u8]>,
     /// Data of several pieces that share one record.
     gathered: Vec<u8>,
 }
 
-impl Tls {
+impl TlsStream {
     /// As [`Stream::write`]. Bytes that are encrypted but not sent count as not written: the caller offers
     /// them again, like any others, and a later call counts them when they are sent.
     pub fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let session = self.session.get_mut();
         let socket = self.socket.as_mut().expect(super::ATTACHED);
-        let gone = std::mem::take(&mut session.untold);
-        if gone > 0 {
-            return Ok(gone);
+        let sent_data = std::mem::take(&mut session.unreported);
+        if sent_data > 0 {
+            return Ok(sent_data);
         }
         if session.sent < session.out.len() {
-            let gone = session.flush_some(socket)?;
-            if gone > 0 || session.sent < session.out.len() {
-                return Ok(gone);
+            let sent_data = session.flush_some(socket)?;
+            if sent_data > 0 || session.sent < session.out.len() {
+                return Ok(sent_data);
             }
         }
         session.send(socket, pieces)
@@ -53,20 +53,20 @@ impl Tls {
     pub fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let session = self.session.get_mut();
         let socket = self.socket.as_mut().expect(super::ATTACHED);
-        let gone = std::mem::take(&mut session.untold);
-        if gone > 0 {
-            return Poll::Ready(Ok(gone));
+        let sent_data = std::mem::take(&mut session.unreported);
+        if sent_data > 0 {
+            return Poll::Ready(Ok(sent_data));
         }
         loop {
             while session.sent < session.out.len() {
-                let gone = ready!(session.poll_flush_some(cx, socket))?;
-                if gone > 0 {
-                    return Poll::Ready(Ok(gone));
+                let sent_data = ready!(session.poll_flush_some(cx, socket))?;
+                if sent_data > 0 {
+                    return Poll::Ready(Ok(sent_data));
                 }
             }
-            let gone = session.send(socket, &[IoSlice::new(bytes)])?;
-            if gone > 0 || bytes.is_empty() {
-                return Poll::Ready(Ok(gone));
+            let sent_data = session.send(socket, &[IoSlice::new(bytes)])?;
+            if sent_data > 0 || bytes.is_empty() {
+                return Poll::Ready(Ok(sent_data));
             }
         }
     }
@@ -96,17 +96,17 @@ impl Session {
     /// Encrypts and sends, with one system call for each full buffer. Returns how many bytes of data were
     /// sent.
     fn send(&mut self, socket: &mut Stream, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        OUTPUT.with_borrow_mut(|output| {
+        BUFFERS.with_borrow_mut(|output| {
             let mut pieces = Pieces { pieces, at: 0 };
-            let mut gone = 0;
-            while pieces.is_left() && self.out.is_empty() {
+            let mut sent_data = 0;
+            while pieces.has_more() && self.out.is_empty() {
                 let (mut used, mut data) = (0, 0);
-                let Output { records, gathered } = output;
+                let EncryptBuffers { records, gathered } = output;
                 self.ends.clear();
-                while self.ends.len() < RECORDS
+                while self.ends.len() < RECORDS_PER_WRITE
                     && let Some(next) = pieces.next(gathered)
                 {
-                    used = self.encrypt(next, records, used).map_err(broken)?;
+                    used = self.encrypt(next, records, used).map_err(broken_connection)?;
                     self.ends.push_back((used, next.len()));
                     data += next.len();
                     if !self.out.is_empty() {
@@ -117,46 +117,46 @@ impl Session {
                 let records = &records[..used];
                 let sent = if self.out.is_empty() { socket.write(&[IoSlice::new(records)])? } else { 0 };
                 if sent == used {
-                    gone += data;
+                    sent_data += data;
                     self.ends.clear();
                     continue;
                 }
-                gone += self.hold_back(records, sent);
+                sent_data += self.keep_unsent(records, sent);
             }
-            Ok(gone)
+            Ok(sent_data)
         })
     }
 
     /// Keeps records that the kernel accepted only in part. Returns how much data was sent all the same.
-    fn hold_back(&mut self, records: &[u8], sent: usize) -> usize {
+    fn keep_unsent(&mut self, records: &[u8], sent: usize) -> usize {
         // If rustls had a message of its own, none of these records was sent.
         let before = self.out.len();
         self.ends.iter_mut().for_each(|(end, _)| *end += before);
         self.out.extend_from_slice(records);
         self.sent = sent;
-        self.count_gone()
+        self.take_sent_data()
     }
 
     /// Returns how much data was in records that were sent and not counted yet.
-    fn count_gone(&mut self) -> usize {
-        let mut gone = 0;
+    fn take_sent_data(&mut self) -> usize {
+        let mut sent_data = 0;
         while let Some((end, data)) = self.ends.front().copied()
             && end <= self.sent
         {
-            gone += data;
+            sent_data += data;
             self.ends.pop_front();
         }
         if self.sent == self.out.len() {
             self.out = Vec::new();
             self.sent = 0;
         }
-        gone
+        sent_data
     }
 
     /// Sends waiting records, as far as the kernel accepts them. Returns how much data was sent with them.
     pub(super) fn flush_some(&mut self, socket: &mut Stream) -> io::Result<usize> {
         self.sent += socket.write(&[IoSlice::new(&self.out[self.sent..])])?;
-        Ok(self.count_gone())
+        Ok(self.take_sent_data())
     }
 
     fn poll_flush_some(&mut self, cx: &mut Context<'_>, socket: &mut Stream) -> Poll<io::Result<usize>> {
@@ -164,7 +164,7 @@ impl Session {
             0 => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
             count => {
                 self.sent += count;
-                Poll::Ready(Ok(self.count_gone()))
+                Poll::Ready(Ok(self.take_sent_data()))
             }
         }
     }
@@ -178,7 +178,7 @@ struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    fn is_left(&mut self) -> bool {
+    fn has_more(&mut self) -> bool {
         while let Some(first) = self.pieces.first()
             && self.at == first.len()
         {
@@ -202,17 +202,17 @@ impl<'a> Pieces<'a> {
     where
         'a: 'b,
     {
-        if !self.is_left() {
+        if !self.has_more() {
             return None;
         }
-        let first = self.take(RECORD);
-        if first.len() == RECORD || !self.is_left() {
+        let first = self.take(RECORD_DATA_MAX_BYTES);
+        if first.len() == RECORD_DATA_MAX_BYTES || !self.has_more() {
             return Some(first);
         }
         gathered.clear();
         gathered.extend_from_slice(first);
-        while gathered.len() < RECORD && self.is_left() {
-            gathered.extend_from_slice(self.take(RECORD - gathered.len()));
+        while gathered.len() < RECORD_DATA_MAX_BYTES && self.has_more() {
+            gathered.extend_from_slice(self.take(RECORD_DATA_MAX_BYTES - gathered.len()));
         }
         Some(gathered)
     }

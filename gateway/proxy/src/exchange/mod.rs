@@ -274,7 +274,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         // Checked also before the request is sent: while the endpoint takes none of the body, nothing is read
         // from the client. If the client has left, the exchange is cancelled and the upstream connection
         // dropped.
-        if self.parties.client.poll_gone(cx).is_ready() {
+        if self.parties.client.poll_peer_closed(cx).is_ready() {
             return Poll::Ready(self.failed(Reason::ClientClosed));
         }
         // Checked last: what arrived in time counts, however late this worker looks. It also registers the

@@ -39,7 +39,7 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
         let whose = self.client.named_to(pool);
         let Client { deadline, stream, link, .. } = &mut *self.client;
         let half_close = link.listener.half_close;
-        let gone = |cx: &mut Context<'_>| stream.poll_gone(cx, half_close).is_ready();
+        let gone = |cx: &mut Context<'_>| stream.poll_peer_closed(cx, half_close).is_ready();
         let (connection, took) = connected(pool, whose, &bounds, deadline, gone).await?;
         if took.is_some() {
             self.scratch.ledger.connect = took;

@@ -258,7 +258,7 @@ impl<'r, U: UpstreamSide + 'r> Race<'r, U> {
         forwarding: &mut Forwarding<'r, S, U>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<(Racer<'r, U>, Ended<U>)>> {
-        if forwarding.client.poll_gone(cx).is_ready() {
+        if forwarding.client.poll_peer_closed(cx).is_ready() {
             return Poll::Ready(None);
         }
         loop {

@@ -22,7 +22,7 @@ impl<S: ClientSide, U> Forwarding<'_, S, U> {
         let client = &mut *self.client;
         client.deadline.set(now, Some(wait));
         poll_fn(|cx| {
-            if client.poll_gone(cx).is_ready() {
+            if client.poll_peer_closed(cx).is_ready() {
                 return Poll::Ready(Err(Reason::ClientClosed));
             }
             client.deadline.poll_passed(cx).map(Ok)

@@ -189,8 +189,8 @@ impl<S: ClientSide> ClientStream for Web<'_, S> {
         Vec::new()
     }
 
-    fn poll_gone(&mut self, cx: &mut Context<'_>, half_close: bool) -> Poll<()> {
-        self.client.poll_gone(cx, half_close)
+    fn poll_peer_closed(&mut self, cx: &mut Context<'_>, half_close: bool) -> Poll<()> {
+        self.client.poll_peer_closed(cx, half_close)
     }
 
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<usize> {

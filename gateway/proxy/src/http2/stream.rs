@@ -250,7 +250,7 @@ impl ClientStream for Http2Stream {
 
     /// A stream's direction ends with its request, so that says nothing. A client leaves by a reset, or with
     /// its connection.
-    fn poll_gone(&mut self, cx: &mut Context<'_>, _: bool) -> Poll<()> {
+    fn poll_peer_closed(&mut self, cx: &mut Context<'_>, _: bool) -> Poll<()> {
         self.stream.poll_reset(cx)
     }
 

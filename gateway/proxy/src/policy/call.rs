@@ -313,7 +313,7 @@ impl ClientStream for Inner {
     }
 
     /// Never: the caller drops the call.
-    fn poll_gone(&mut self, _: &mut Task<'_>, _: bool) -> Poll<()> {
+    fn poll_peer_closed(&mut self, _: &mut Task<'_>, _: bool) -> Poll<()> {
         Poll::Pending
     }
 

@@ -109,7 +109,7 @@ async fn unless_gone<T>(client: &mut Client<Policed<'_>>, waiting: impl Future<O
     let mut waiting = pin!(waiting);
     poll_fn(|cx| match waiting.as_mut().poll(cx) {
         Poll::Ready(done) => Poll::Ready(Some(done)),
-        Poll::Pending => client.poll_gone(cx).map(|()| None),
+        Poll::Pending => client.poll_peer_closed(cx).map(|()| None),
     })
     .await
 }

@@ -97,7 +97,7 @@ pub(crate) fn police<'a, S: ClientSide>(
     let mut walk = Walk::of_route(active, index, &client.link.listener.bind, from);
     let secure = client.stream.tls().is_some();
     let origin = walk.origin(worker, scratch, client.link.tls.as_deref(), secure);
-    let verdict = if matches!(route.action, Action::Forward(_)) && worker.sheds(route.priority) {
+    let verdict = if matches!(route.action, Action::Forward(_)) && worker.rejects(route.priority) {
         // A request that is shed anyway costs no policy anything. The decision is made once: if it were made
         // again later, there could be room by then, and the request would go on without its policies.
         worker.stats.shed(route.priority as usize);

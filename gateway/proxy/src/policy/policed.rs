@@ -119,8 +119,8 @@ impl ClientStream for Policed<'_> {
         }
     }
 
-    fn poll_gone(&mut self, cx: &mut Task<'_>, half_close: bool) -> Poll<()> {
-        self.client.poll_gone(cx, half_close)
+    fn poll_peer_closed(&mut self, cx: &mut Task<'_>, half_close: bool) -> Poll<()> {
+        self.client.poll_peer_closed(cx, half_close)
     }
 
     fn poll_room(&mut self, cx: &mut Task<'_>) -> Poll<usize> {

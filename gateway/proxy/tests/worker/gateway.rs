@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tollgate_config::from_text;
-use tollgate_listen::{Loads, bind};
+use tollgate_listen::{ConnectionCounts, bind};
 use tollgate_observe::{AccessLog, LogConfig, LogFormat, LogTarget, Reason, Registry, Snapshot};
 use tollgate_plan::Plan;
 use tollgate_proxy::{Control, DoorId, Mailbox, Rollout, WorkerSetup, run_worker};
@@ -77,7 +77,7 @@ impl Gateway {
         let listeners = bind(SocketAddr::from(([127, 0, 0, 1], 0)), workers).expect("a port");
         let address = listeners[0].local_addr().expect("an address");
         let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| Mailbox::new()).unzip();
-        let loads = Arc::new(Loads::new(workers));
+        let loads = Arc::new(ConnectionCounts::new(workers));
         for (mailbox, listener) in mailboxes.iter().zip(listeners) {
             let sockets = vec![(DoorId(0), SocketAddr::from(([127, 0, 0, 1], 0)).into(), listener.into())];
             mailbox.send(Control::Listen(sockets, None)).expect("a mailbox");

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tollgate_config::Role;
 use tollgate_net::notice;
 use tollgate_observe::{AdminRefusal, Peer, PeerAddress};
-use tollgate_tls::Presented;
+use tollgate_tls::PeerCertificate;
 
 use super::attempts::{Attempts, Failure, Source};
 use super::report::{Changed, Problem};
@@ -285,7 +285,7 @@ fn permitted(
 /// Returns the subject of the peer's certificate; its alternative names if the subject is empty.
 fn certificate(request: &Request) -> Option<String> {
     let der = request.extensions().get::<Peer>()?.certificate.clone()?;
-    let shown = Presented::new(&der)?;
+    let shown = PeerCertificate::new(&der)?;
     let subject = shown.subject();
     Some(if subject.is_empty() { shown.names() } else { subject })
 }

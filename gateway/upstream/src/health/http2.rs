@@ -31,7 +31,8 @@ pub(super) async fn probe_http2(
     builder.enable_push(false).max_header_list_size(HEAD_MAX_BYTES);
     let last_read = Rc::new(Cell::new(tollgate_net::now()));
     let io = EndpointIo::new(stream, Rc::default(), last_read, Rc::default()).with_fault_cell(fault.clone());
-    let (sender, connection) = builder.handshake::<_, BudgetedData>(io).await.map_err(|error| failure(&error))?;
+    let (sender, connection) =
+        builder.handshake::<_, BudgetedData>(io).await.map_err(|error| failure(&error))?;
     drive(connection, check_response(sender, request, expected)).await
 }
 

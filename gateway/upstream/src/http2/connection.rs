@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use h2::SendStream;
 use h2::client::{Connection, ResponseFuture, SendRequest};
 use http::Request;
-use tollgate_http::h2::{BudgetedData, SendBudget, ResponseInspector};
+use tollgate_http::h2::{BudgetedData, ResponseInspector, SendBudget};
 use tollgate_net::Deadline;
 use tollgate_plan::Pool as PoolSettings;
 

@@ -162,7 +162,8 @@ async fn connect_and_handshake(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Htt
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_header_list_size(list.saturating_mul(SPARE_FIELDS.0).saturating_add(SPARE_FIELDS.1))
         .max_send_buffer_size(SEND_BUFFER_BYTES);
-    let (sender, mut frames) = builder.handshake::<_, BudgetedData>(io).await.map_err(|error| failed(&error))?;
+    let (sender, mut frames) =
+        builder.handshake::<_, BudgetedData>(io).await.map_err(|error| failed(&error))?;
     poll_fn(|cx: &mut Context<'_>| match Pin::new(&mut frames).poll(cx) {
         Poll::Ready(Ok(())) => Poll::Ready(Err(ConnectError::Refused)),
         Poll::Ready(Err(error)) => Poll::Ready(Err(failed(&error))),

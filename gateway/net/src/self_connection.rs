@@ -20,9 +20,9 @@ pub fn set_own_addresses(addresses: impl IntoIterator<Item = Address>) {
 }
 
 /// Whether this process accepts connections to `to`. `from` returns the connection's local address.
-pub(crate) fn is_own(to: SocketAddr, from: impl Fn() -> Option<IpAddr>) -> bool {
+pub(crate) fn is_own_address(to: SocketAddr, from: impl Fn() -> Option<IpAddr>) -> bool {
     let addresses = ADDRESSES.read().unwrap_or_else(PoisonError::into_inner);
-    addresses.iter().any(|own| matches!(own, Address::Socket(own) if takes(*own, to, &from)))
+    addresses.iter().any(|own| matches!(own, Address::Socket(own) if accepts(*own, to, &from)))
 }
 
 /// Whether this process listens at the Unix socket with this path.
@@ -31,7 +31,7 @@ pub(crate) fn is_own_socket(path: &Path) -> bool {
     addresses.iter().any(|own| matches!(own, Address::Unix(own) if own == path))
 }
 
-fn takes(own: SocketAddr, to: SocketAddr, from: &impl Fn() -> Option<IpAddr>) -> bool {
+fn accepts(own: SocketAddr, to: SocketAddr, from: &impl Fn() -> Option<IpAddr>) -> bool {
     let (own_ip, ip) = (own.ip().to_canonical(), to.ip().to_canonical());
     if own.port() != to.port() {
         return false;
@@ -48,7 +48,7 @@ pub fn instance_name() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
         // Without random bytes, fall back to the process id.
-        let number = crate::secret().map_or(u128::from(std::process::id()), u128::from_be_bytes);
+        let number = crate::random_key().map_or(u128::from(std::process::id()), u128::from_be_bytes);
         format!("tollgate-{:016x}", number as u64)
     })
 }
@@ -61,7 +61,7 @@ mod tests {
     fn the_own_addresses_are_known() {
         let is = |own: &str, to: &str, from: &str| {
             let from = from.parse::<IpAddr>().ok();
-            takes(own.parse().expect("an address"), to.parse().expect("an address"), &|| from)
+            accepts(own.parse().expect("an address"), to.parse().expect("an address"), &|| from)
         };
         for (own, to, from) in [
             ("127.0.0.1:80", "127.0.0.1:80", ""),

@@ -1,4 +1,4 @@
-//! Errors of TLS handshakes. The proxy reports failed handshakes of clients by [`HandshakeError::word`]; a
+//! Errors of TLS handshakes. The proxy reports failed handshakes of clients by [`HandshakeError::as_str`]; a
 //! [`TlsFault`](super::TlsFault) describes failures of endpoints.
 
 use std::fmt;
@@ -22,7 +22,7 @@ pub enum HandshakeError {
 impl HandshakeError {
     /// Returns one of a fixed set of words, for metrics.
     #[must_use]
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Closed => "closed",
             Self::Alert(_) => "alert",
@@ -79,6 +79,6 @@ impl fmt::Display for HandshakeError {
 }
 
 /// Wraps the error for a read or write. The connection can no longer be used.
-pub(super) fn broken(error: Error) -> io::Error {
+pub(super) fn broken_connection(error: Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }

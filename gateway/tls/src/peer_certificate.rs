@@ -1,5 +1,6 @@
 //! Reads the contents of a certificate, for fields sent upstream, for policies, and for the guard of the
-//! admin API. [`Presented`] wraps a certificate that rustls has already verified; nothing is verified here.
+//! admin API. [`PeerCertificate`] wraps a certificate that rustls has already verified; nothing is verified
+//! here.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -17,12 +18,12 @@ use crate::distinguished_name::{self, hexadecimal};
 /// A certificate that a peer presented and that was verified. All texts are printable ASCII, fit for a field
 /// value.
 #[derive(Debug)]
-pub struct Presented<'a> {
+pub struct PeerCertificate<'a> {
     der: &'a [u8],
     certificate: X509Certificate<'a>,
 }
 
-impl<'a> Presented<'a> {
+impl<'a> PeerCertificate<'a> {
     /// Parses a certificate. Returns `None` if this parser cannot read it, although the TLS library could.
     #[must_use]
     pub fn new(der: &'a CertificateDer<'_>) -> Option<Self> {
@@ -153,7 +154,7 @@ mod tests {
         params.serial_number = Some(vec![0x01, 0xab].into());
         let key = KeyPair::generate().expect("a key");
         let made = params.self_signed(&key).expect("signed");
-        let presented = Presented::new(made.der()).expect("it can be read");
+        let presented = PeerCertificate::new(made.der()).expect("it can be read");
         let subject = presented.subject();
         assert!(subject.contains("O=Example\\, Ltd.") && subject.contains("CN=b\\C3\\AFlling"), "{subject}");
         assert!(!subject.contains("rcgen"), "{subject}");
@@ -164,8 +165,8 @@ mod tests {
         assert!(presented.not_after() > 1_700_000_000);
         let pem = presented.escaped_pem();
         assert!(pem.starts_with("-----BEGIN%20CERTIFICATE-----%0AMII") && pem.is_ascii());
-        let sequence = Presented::byte_sequence(made.der());
+        let sequence = PeerCertificate::byte_sequence(made.der());
         assert_eq!(BASE64_STANDARD.decode(sequence.trim_matches(':')).expect("base64"), made.der().as_ref());
-        assert!(Presented::new(&CertificateDer::from(vec![0x30, 0])).is_none());
+        assert!(PeerCertificate::new(&CertificateDer::from(vec![0x30, 0])).is_none());
     }
 }

@@ -1,8 +1,8 @@
 //! Counts the connections of each worker, and chooses the worker for a new connection.
 //!
-//! The workers share one [`Loads`]. The accepting worker calls [`Loads::choose`], then [`Loads::reserve`] for
-//! the chosen one, and releases the slot when the connection closes. Invariant: the workers together never
-//! have more connections than the limits allow.
+//! The workers share one [`ConnectionCounts`]. The accepting worker calls [`ConnectionCounts::choose`], then
+//! [`ConnectionCounts::reserve`] for the chosen one, and releases the slot when the connection closes.
+//! Invariant: the workers together never have more connections than the limits allow.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,34 +13,37 @@ use crate::Pressure;
 /// looked. This costs one read-modify-write when a connection opens and one when it closes, and none for a
 /// request.
 #[derive(Debug)]
-pub struct Loads {
-    workers: Vec<Padded>,
+pub struct ConnectionCounts {
+    workers: Vec<PaddedCount>,
     /// Limits that the control thread sets while the process is short of memory or descriptors.
     pub pressure: Pressure,
 }
 
 /// A worker with fewer connections than this compares itself with all others instead of one.
-const FEW: usize = 8;
+const FEW_CONNECTIONS: usize = 8;
 
 /// The reason why a new connection gets no slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
+pub enum NoSlot {
     /// The configured limit is reached.
     Limit,
     /// The process is short of memory or file descriptors.
-    Means,
+    Resources,
 }
 
 /// Padded to a cache line, so that another worker's store causes no cache miss here.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Padded(AtomicUsize);
+struct PaddedCount(AtomicUsize);
 
-impl Loads {
+impl ConnectionCounts {
     /// Creates counters for `workers` workers.
     #[must_use]
     pub fn new(workers: usize) -> Self {
-        Self { workers: (0..workers).map(|_| Padded::default()).collect(), pressure: Pressure::default() }
+        Self {
+            workers: (0..workers).map(|_| PaddedCount::default()).collect(),
+            pressure: Pressure::default(),
+        }
     }
 
     /// Reserves a slot at a worker.
@@ -49,7 +52,7 @@ impl Loads {
     /// Which limit is reached: all workers together never have more than `limit` connections, nor more than
     /// the process has resources for. At the limit, two workers that reserve at the same time may both be
     /// refused the last slot.
-    pub fn reserve(&self, worker: usize, limit: Option<u64>) -> Result<(), Full> {
+    pub fn reserve(&self, worker: usize, limit: Option<u64>) -> Result<(), NoSlot> {
         // Sequentially consistent, and counted before the total is read: of two workers that reserve the last
         // slot at the same time, each sees the other's.
         self.take(worker);
@@ -58,7 +61,7 @@ impl Loads {
             return Ok(());
         }
         let total = self.total() as u64;
-        let full = if total > limit { Full::Limit } else { Full::Means };
+        let full = if total > limit { NoSlot::Limit } else { NoSlot::Resources };
         if total > limit.min(means) {
             self.release(worker);
             return Err(full);
@@ -103,7 +106,7 @@ impl Loads {
             return worker;
         }
         let own = self.of(worker);
-        let looked_at = if own < FEW { others } else { 1 };
+        let looked_at = if own < FEW_CONNECTIONS { others } else { 1 };
         let other = |step: usize| (worker + 1 + (random % others + step) % others) % self.workers.len();
         let least = (0..looked_at).map(other).min_by_key(|other| self.of(*other));
         least.filter(|other| self.of(*other) < own).unwrap_or(worker)
@@ -116,7 +119,7 @@ mod tests {
 
     #[test]
     fn few_connections_spread() {
-        let loads = Loads::new(2);
+        let loads = ConnectionCounts::new(2);
         // The kernel gives all of them to worker 0 before worker 1 can react.
         for _ in 0..10 {
             assert_eq!(loads.reserve(loads.choose(0, 7), None), Ok(()));
@@ -126,7 +129,7 @@ mod tests {
 
     #[test]
     fn very_few_connections_spread_over_all_workers() {
-        let loads = Loads::new(6);
+        let loads = ConnectionCounts::new(6);
         for random in 0..30 {
             // The result depends neither on the accepting worker nor on the random number.
             let worker = random * 7 % 6;
@@ -138,12 +141,12 @@ mod tests {
 
     #[test]
     fn one_worker_keeps_all() {
-        assert_eq!(Loads::new(1).choose(0, 12345), 0);
+        assert_eq!(ConnectionCounts::new(1).choose(0, 12345), 0);
     }
 
     #[test]
     fn the_limit_holds_over_all_workers() {
-        let loads = Loads::new(3);
+        let loads = ConnectionCounts::new(3);
         let held = AtomicUsize::new(0);
         let taken = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..3)
@@ -175,13 +178,13 @@ mod tests {
 
     #[test]
     fn what_the_process_has_means_for_is_a_limit_too() {
-        let loads = Loads::new(2);
+        let loads = ConnectionCounts::new(2);
         loads.pressure.set(0, 2);
         assert_eq!((loads.reserve(0, None), loads.reserve(1, Some(3))), (Ok(()), Ok(())));
-        assert_eq!(loads.reserve(0, None), Err(Full::Means));
+        assert_eq!(loads.reserve(0, None), Err(NoSlot::Resources));
         assert_eq!(
             loads.reserve(0, Some(2)),
-            Err(Full::Limit),
+            Err(NoSlot::Limit),
             "the config's own limit is named where both hold"
         );
         loads.take(1);
@@ -193,7 +196,7 @@ mod tests {
     #[test]
     fn priorities_below_the_line_are_turned_away() {
         let pressure = Pressure::default();
-        let shed = || [0, 1, 2].map(|priority| pressure.sheds(priority));
+        let shed = || [0, 1, 2].map(|priority| pressure.rejects(priority));
         assert_eq!(shed(), [false; 3]);
         pressure.set(2, u64::MAX);
         assert_eq!(shed(), [true, true, false]);

@@ -9,16 +9,17 @@ use tollgate_http::{HeadLimits, Name};
 use tollgate_net::{Address, ProxyVersion};
 use tollgate_route::{Normalised, PathError, PathPattern, PathRules, normalise_rewritten};
 
+use crate::compile_cache::CompileCache;
 use crate::logs;
 use crate::matches::{Matches, matches, path_rules};
-use crate::memo::Memo;
-use crate::policies::Policing;
+use crate::policies::PolicyCompiler;
 use crate::tls::{self, Clients};
 use crate::{
-    Action, Endpoint, EndpointHttp2, Fallback, Instead, Location, LocationGroups, PathRewrite, Plan, Pool,
-    Rates, Redirect, Replacement, Respond, Rewrite, Route, Rules, Settings, Upstream, UpstreamShare,
+    Action, Endpoint, EndpointHttp2, Fallback, FallbackAction, GatewaySettings, Location, LocationGroups,
+    PathRewrite, Plan, Pool, Rates, Redirect, Replacement, Respond, Rewrite, Route, Rules, Upstream,
+    UpstreamShare,
 };
-use crate::{own_addresses, unguarded};
+use crate::{self_loops, semicolon_bypass};
 
 /// A plan and its warnings.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ pub fn compile(config: &Config) -> Result<Compiled, Vec<Problem>> {
 /// # Errors
 /// All errors and warnings.
 pub fn compile_parts(parts: &Parts<'_>) -> Result<Compiled, Vec<Problem>> {
-    compile_again(parts, &mut Memo::default())
+    compile_with_cache(parts, &mut CompileCache::default())
 }
 
 /// Compiles like [`compile_parts`], but takes unchanged routes from the last compilation instead of compiling
@@ -52,57 +53,57 @@ pub fn compile_parts(parts: &Parts<'_>) -> Result<Compiled, Vec<Problem>> {
 ///
 /// # Errors
 /// All errors and warnings.
-pub fn compile_again(parts: &Parts<'_>, memo: &mut Memo) -> Result<Compiled, Vec<Problem>> {
+pub fn compile_with_cache(parts: &Parts<'_>, cache: &mut CompileCache) -> Result<Compiled, Vec<Problem>> {
     let config = parts.config;
     let rules = path_rules(&config.paths);
-    let Matches { router, prefixes, problems, mut warnings } = matches(&parts.routes, &rules, memo);
+    let Matches { router, prefixes, problems, mut warnings } = matches(&parts.routes, &rules, cache);
     let mut compiler = Compiler {
         config,
         written: &parts.upstreams,
         problems,
         upstreams: Vec::new(),
         names: HashMap::new(),
-        in_place: HashMap::new(),
+        inline_upstreams: HashMap::new(),
         clients: Clients::default(),
         rules,
     };
     compiler.named_upstreams();
-    let mut policing = Policing::new(parts, memo);
+    let mut policy_compiler = PolicyCompiler::new(parts, cache);
     let routes = parts.routes.iter().copied().zip(prefixes);
     let routes = routes
         .map(|(route, prefix)| {
             let before = compiler.problems.len();
-            let known = memo.get(route.identity).and_then(|known| known.route.as_ref());
+            let known = cache.get(route.identity).and_then(|known| known.route.as_ref());
             let mut planned = compiler.route(route, prefix, known);
-            let policies = policing.route(parts, route, &planned);
+            let policies = policy_compiler.route(parts, route, &planned);
             if planned.policies != policies {
                 Arc::make_mut(&mut planned).policies = policies;
             }
             // Do not remember a faulty route: its error must be reported again the next time.
             if compiler.problems.len() == before {
-                memo.became(route.identity, &planned);
+                cache.store_route(route.identity, &planned);
             }
             planned
         })
         .collect::<Vec<Arc<Route>>>();
     if let Some(router) = &router {
         let guards = |number: usize| {
-            routes[number].policies.as_ref().map(|chains| policing.guards(chains)).unwrap_or_default()
+            routes[number].policies.as_ref().map(|chains| policy_compiler.guards(chains)).unwrap_or_default()
         };
-        warnings.extend(unguarded::warnings(&parts.routes, router, &rules, guards));
+        warnings.extend(semicolon_bypass::warnings(&parts.routes, router, &rules, guards));
     }
-    warnings.extend(own_addresses::warnings(parts));
+    warnings.extend(self_loops::warnings(parts));
     let Compiler { mut problems, upstreams, .. } = compiler;
-    problems.extend(policing.problems());
-    warnings.extend(policing.warnings());
-    problems.extend(kept_in_vain(config));
+    problems.extend(policy_compiler.problems());
+    warnings.extend(policy_compiler.warnings());
+    problems.extend(ineffective_keep_entries(config));
     let logs = logs::all(parts, &mut problems);
-    let (policies, chains, upstream_chains) = policing.finish(upstreams.len());
-    let listeners = tls::listeners(parts, memo, &mut problems);
+    let (policies, chains, upstream_chains) = policy_compiler.finish(upstreams.len());
+    let listeners = tls::listeners(parts, cache, &mut problems);
     tls::etcd(config, &mut problems);
     let admin = tls::admin(config, &mut problems);
     if router.is_some() && problems.is_empty() {
-        memo.keep();
+        cache.commit();
     }
     match router {
         Some(router) if problems.is_empty() => Ok(Compiled {
@@ -128,7 +129,7 @@ pub fn compile_again(parts: &Parts<'_>, memo: &mut Memo) -> Result<Compiled, Vec
 }
 
 /// Reports entries of `forwarded.keep` that have no effect.
-fn kept_in_vain(config: &Config) -> impl Iterator<Item = Problem> {
+fn ineffective_keep_entries(config: &Config) -> impl Iterator<Item = Problem> {
     config.forwarded.keep.iter().filter_map(|kept| {
         let name = &kept.value;
         match Name::of(name.as_bytes()) {
@@ -151,9 +152,9 @@ fn kept_in_vain(config: &Config) -> impl Iterator<Item = Problem> {
     })
 }
 
-fn settings(config: &Config, paths: PathRules) -> Settings {
+fn settings(config: &Config, paths: PathRules) -> GatewaySettings {
     let limits = config.limits.clone();
-    Settings {
+    GatewaySettings {
         head_limits: HeadLimits {
             line: limits.request_line,
             head: limits.headers,
@@ -181,7 +182,7 @@ struct Compiler<'a> {
     names: HashMap<String, (usize, Option<usize>)>,
     /// Finds an upstream of endpoints written in place. Its name, the text of all its endpoints, costs more
     /// to make than the rest of a route, and usually many routes have the same endpoints.
-    in_place: HashMap<Vec<(&'a config::EndpointAddress, u32)>, usize>,
+    inline_upstreams: HashMap<Vec<(&'a config::EndpointAddress, u32)>, usize>,
     clients: Clients,
     rules: PathRules,
 }
@@ -305,18 +306,18 @@ impl<'a> Compiler<'a> {
             return None;
         }
         let fallbacks = fallbacks.iter().filter_map(|fallback| {
-            let instead = match &fallback.instead {
-                config::Instead::Request(to) => Instead::Request(self.fallback_target(to)?),
-                config::Instead::Page { to, path, status } => Instead::Page {
+            let action = match &fallback.instead {
+                config::Instead::Request(to) => FallbackAction::Request(self.fallback_target(to)?),
+                config::Instead::Page { to, path, status } => FallbackAction::Page {
                     upstream: self.fallback_target(to)?,
                     path: self.page_path(path, fallback.at)?,
                     status: *status,
                 },
                 config::Instead::Respond { respond, status } => {
-                    Instead::Respond { respond: fixed(respond), status: *status }
+                    FallbackAction::Respond { respond: fixed(respond), status: *status }
                 }
             };
-            Some(Fallback { on: fallback.on.clone(), instead })
+            Some(Fallback { on: fallback.on.clone(), action })
         });
         Some(fallbacks.collect())
     }
@@ -376,10 +377,11 @@ impl<'a> Compiler<'a> {
         if !own.is_empty() {
             let weight = own.iter().map(|(_, weight)| *weight).fold(0, u32::saturating_add);
             let before = self.problems.len();
-            let upstream = self.in_place.get(&own).copied().unwrap_or_else(|| self.written_in_place(targets));
+            let upstream =
+                self.inline_upstreams.get(&own).copied().unwrap_or_else(|| self.inline_upstream(targets));
             // If there was an error, every route reports it.
             if self.problems.len() == before {
-                self.in_place.insert(own, upstream);
+                self.inline_upstreams.insert(own, upstream);
             }
             shares.push(UpstreamShare { upstream, weight });
         }
@@ -398,7 +400,7 @@ impl<'a> Compiler<'a> {
 
     /// Returns the upstream made of the endpoints among the targets. Routes with the same endpoints share one
     /// upstream and its pool.
-    fn written_in_place(&mut self, targets: &[config::Target]) -> usize {
+    fn inline_upstream(&mut self, targets: &[config::Target]) -> usize {
         let mut endpoints = Vec::new();
         let mut texts = Vec::new();
         let own = targets.iter().filter_map(|target| match &target.to {

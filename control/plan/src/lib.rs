@@ -4,30 +4,29 @@
 //! A plan is immutable and holds no state. Pools, counters and balances live in the workers' tables, keyed by
 //! names and addresses, so they survive a change of plan.
 
-mod change;
 mod compile;
+mod compile_cache;
 mod endpoint_list;
 mod logs;
 mod matches;
-mod memo;
-mod own_addresses;
 mod plan;
 mod policies;
 mod rewrite;
+mod self_loops;
+mod semicolon_bypass;
 mod tls;
-mod unguarded;
+mod upstream_change;
 
-pub use change::UpstreamChange;
-pub use compile::{Compiled, compile, compile_again, compile_parts};
+pub use compile::{Compiled, compile, compile_parts, compile_with_cache};
+pub use compile_cache::CompileCache;
 pub use endpoint_list::read_endpoints;
 pub use logs::PlannedLog;
 pub use matches::check_matches;
-pub use memo::Memo;
 pub use plan::{
-    Action, Certificate, Endpoint, EndpointHttp2, Fallback, Instead, Listener, Plan, Rates, Redirect,
-    Respond, Route, Settings, Tls, Upstream, UpstreamShare,
+    Action, Certificate, Endpoint, EndpointHttp2, Fallback, FallbackAction, GatewaySettings, Plan,
+    PlannedListener, Rates, Redirect, Respond, Route, Tls, Upstream, UpstreamShare,
 };
-pub use policies::{Attached, RouteChains};
+pub use policies::{AttachedPolicy, RouteChains};
 pub use rewrite::{Location, LocationGroups, PathRewrite, Replacement, Rewrite};
 pub use tollgate_config::file_access;
 pub use tollgate_config::{
@@ -36,3 +35,4 @@ pub use tollgate_config::{
     ListenAddress, Outlier, Overload, Percent, Policy, Pool, Priority, Probe, Queue, RequestId, Retry,
     RetryOn, RouteStay, Rules, Sticky, Timeouts,
 };
+pub use upstream_change::UpstreamChange;

@@ -9,7 +9,7 @@ use tollgate_policy::CollectorRule;
 use crate::policies::collector;
 
 /// The most access logs that a gateway may have. Each has its own thread, and a buffer in every worker.
-const MOST: usize = 64;
+const LOGS_MAX: usize = 64;
 
 /// An access log.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub struct PlannedLog {
     /// Identifies the log to routes. The same log has the same key in every plan.
     pub key: u64,
     /// Whether it records the requests of routes that name no logs.
-    pub usual: bool,
+    pub is_default: bool,
     /// Format, filter and destination.
     pub log: config::AccessLog,
     /// The OTLP collector that receives each record; `None`: records are not exported.
@@ -27,7 +27,7 @@ pub struct PlannedLog {
 impl PartialEq for PlannedLog {
     fn eq(&self, other: &Self) -> bool {
         let ca = |planned: &Self| planned.log.otlp.as_ref()?.ca.as_ref().map(|ca| ca.bytes.clone());
-        (self.key, self.usual) == (other.key, other.usual) && ca(self) == ca(other)
+        (self.key, self.is_default) == (other.key, other.is_default) && ca(self) == ca(other)
     }
 }
 
@@ -40,17 +40,17 @@ pub(crate) fn of_route(route: &config::Route) -> Option<Arc<[u64]>> {
 /// Returns all logs, each once.
 pub(crate) fn all(parts: &Parts<'_>, problems: &mut Vec<Problem>) -> Vec<PlannedLog> {
     let mut out: Vec<PlannedLog> = Vec::new();
-    let usual = parts.config.access_log.iter().map(|log| (log, true));
+    let gateway_logs = parts.config.access_log.iter().map(|log| (log, true));
     let own = parts
         .routes
         .iter()
         .flat_map(|route| route.access_log.iter().flatten().map(move |log| (log, route.at)));
-    for (log, usual) in usual {
-        add(&mut out, log, usual, problems);
+    for (log, is_default) in gateway_logs {
+        add(&mut out, log, is_default, problems);
     }
     for (log, at) in own {
-        if out.len() == MOST && !out.iter().any(|known| known.key == log.key()) {
-            let problem = Problem::error(at, format!("more than {MOST} different access logs"));
+        if out.len() == LOGS_MAX && !out.iter().any(|known| known.key == log.key()) {
+            let problem = Problem::error(at, format!("more than {LOGS_MAX} different access logs"));
             problems.push(problem);
             break;
         }
@@ -59,10 +59,10 @@ pub(crate) fn all(parts: &Parts<'_>, problems: &mut Vec<Problem>) -> Vec<Planned
     out
 }
 
-fn add(out: &mut Vec<PlannedLog>, log: &config::AccessLog, usual: bool, problems: &mut Vec<Problem>) {
+fn add(out: &mut Vec<PlannedLog>, log: &config::AccessLog, is_default: bool, problems: &mut Vec<Problem>) {
     let key = log.key();
     if out.iter().all(|known| known.key != key) {
         let collector = log.otlp.as_ref().map(|written| collector(written, problems));
-        out.push(PlannedLog { key, usual, log: log.clone(), collector });
+        out.push(PlannedLog { key, is_default, log: log.clone(), collector });
     }
 }

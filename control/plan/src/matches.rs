@@ -9,7 +9,7 @@ use tollgate_route::{
     Semicolon, Tie, ValueSpec, normalise,
 };
 
-use crate::memo::{Known, Memo};
+use crate::compile_cache::{CachedRoute, CompileCache};
 
 /// The result of building the router.
 pub(crate) struct Matches {
@@ -31,7 +31,7 @@ pub fn check_matches(readable: &Readable) -> Vec<Problem> {
     let Matches { mut problems, warnings, .. } = matches(
         &readable.routes.iter().collect::<Vec<_>>(),
         &path_rules(&readable.paths),
-        &mut Memo::default(),
+        &mut CompileCache::default(),
     );
     problems.extend(warnings);
     problems
@@ -49,20 +49,20 @@ pub(crate) fn path_rules(paths: &config::Paths) -> PathRules {
     PathRules { merge_slashes: paths.merge_slashes, encoded_slash, semicolon }
 }
 
-pub(crate) fn matches(routes: &[&config::Route], rules: &PathRules, memo: &mut Memo) -> Matches {
+pub(crate) fn matches(routes: &[&config::Route], rules: &PathRules, cache: &mut CompileCache) -> Matches {
     let mut out = Matches { router: None, prefixes: Vec::new(), problems: Vec::new(), warnings: Vec::new() };
     let mut prepared = Vec::with_capacity(routes.len());
     let mut errors = Vec::new();
     // The routes that are prepared. A route whose path no request can have is left out, so that the others
     // are still checked.
     let mut kept = Vec::with_capacity(routes.len());
-    memo.begin(rules);
+    cache.begin(rules);
     for route in routes {
-        if let Some(known) = memo.get(route.identity).cloned() {
+        if let Some(known) = cache.get(route.identity).cloned() {
             out.prefixes.push(known.prefix);
             kept.push(&route.matches);
             prepared.push(known.matches.clone());
-            memo.note(route.identity, known);
+            cache.store_match(route.identity, known);
             continue;
         }
         let path = path_spec(&route.matches, rules);
@@ -83,7 +83,7 @@ pub(crate) fn matches(routes: &[&config::Route], rules: &PathRules, memo: &mut M
         match Prepared::new(kept.len() as u32, spec(&route.matches, path)) {
             Ok(good) => {
                 let good = Arc::new(good);
-                memo.note(route.identity, Known { prefix, matches: good.clone(), route: None });
+                cache.store_match(route.identity, CachedRoute { prefix, matches: good.clone(), route: None });
                 prepared.push(good);
             }
             Err(more) => errors.extend(more),
@@ -94,9 +94,9 @@ pub(crate) fn matches(routes: &[&config::Route], rules: &PathRules, memo: &mut M
     match built {
         Ok((router, ties)) => {
             out.router = Some(router);
-            out.warnings.extend(ties.iter().map(|tie| tied(&kept, tie)));
+            out.warnings.extend(ties.iter().map(|tie| tie_warning(&kept, tie)));
         }
-        Err(errors) => out.problems.extend(errors.iter().map(|error| refused(&kept, error))),
+        Err(errors) => out.problems.extend(errors.iter().map(|error| build_problem(&kept, error))),
     }
     out
 }
@@ -143,25 +143,25 @@ fn field_spec(field: &config::FieldMatch) -> FieldSpec {
     FieldSpec { name: field.name.clone(), value }
 }
 
-fn tied(routes: &[&config::Match], tie: &Tie) -> Problem {
+fn tie_warning(routes: &[&config::Match], tie: &Tie) -> Problem {
     let at = |route: u32| routes[route as usize].at;
     let message = "this route and an earlier one are equally specific, and a request can match both";
     Problem::warning(at(tie.second), message).see(at(tie.first), "the earlier one wins where both match")
 }
 
-fn refused(routes: &[&config::Match], error: &BuildError) -> Problem {
+fn build_problem(routes: &[&config::Match], error: &BuildError) -> Problem {
     let route = |number: u32| routes[number as usize];
     match error {
         BuildError::Identical { first, second } => {
             let message = "this match is identical to an earlier one: it could never win";
             Problem::error(route(*second).at, message).see(route(*first).at, "the earlier one")
         }
-        other => Problem::error(place(route(other.route()), other), other.to_string()),
+        other => Problem::error(error_position(route(other.route()), other), other.to_string()),
     }
 }
 
 /// Returns the position of the part of a match that an error is about.
-fn place(matches: &config::Match, error: &BuildError) -> At {
+fn error_position(matches: &config::Match, error: &BuildError) -> At {
     let path = matches.path.as_ref().map(|path| path.at);
     let at = match error {
         BuildError::Host { .. } => matches.host.as_ref().map(|host| host.at),

@@ -9,16 +9,16 @@ use tollgate_net::{Address, ProxyVersion};
 use tollgate_route::{PathRules, Router};
 
 use crate::{
-    Attached, Buffer, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2, Limits, ListenAddress,
-    Location, Overload, PathRewrite, PlannedLog, Pool, Priority, RequestId, Retry, Rewrite, RouteChains,
-    RouteStay, Rules, Timeouts,
+    AttachedPolicy, Buffer, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2, Limits,
+    ListenAddress, Location, Overload, PathRewrite, PlannedLog, Pool, Priority, RequestId, Retry, Rewrite,
+    RouteChains, RouteStay, Rules, Timeouts,
 };
 
 /// Everything that a worker needs in order to serve: listeners, routes, upstreams and policies. Immutable.
 #[derive(Debug)]
 pub struct Plan {
     /// Settings that apply to every route.
-    pub settings: Settings,
+    pub settings: GatewaySettings,
     /// Finds the route of a request, by index into `routes`.
     pub router: Router,
     /// The routes. A route that has not changed since the plan before is the same object.
@@ -27,11 +27,11 @@ pub struct Plan {
     /// object.
     pub upstreams: Vec<Arc<Upstream>>,
     /// The listeners; several entries may share an address.
-    pub listeners: Vec<Arc<Listener>>,
+    pub listeners: Vec<Arc<PlannedListener>>,
     /// TLS of the admin listener; `None`: plain text.
     pub admin: Option<tollgate_tls::TlsServerConfig>,
     /// The policies of all places. `chains` refers to them by index.
-    pub policies: Vec<Attached>,
+    pub policies: Vec<AttachedPolicy>,
     /// Sequences of policies in the order in which a request passes them, as indices into `policies`.
     pub chains: Vec<Vec<u32>>,
     /// The chain of each entry of `upstreams`, by the same index. It applies once the upstream of a request
@@ -44,7 +44,7 @@ pub struct Plan {
 impl Plan {
     /// Returns the listener at an address. The address is compared as it is written in the file.
     #[must_use]
-    pub fn listener(&self, bind: &ListenAddress) -> Option<&Arc<Listener>> {
+    pub fn listener(&self, bind: &ListenAddress) -> Option<&Arc<PlannedListener>> {
         self.listeners.iter().find(|listener| listener.bind.is_same_place(bind))
     }
 }
@@ -62,7 +62,7 @@ pub struct Certificate {
 
 /// The settings of the connections that a listening socket accepts.
 #[derive(Debug)]
-pub struct Listener {
+pub struct PlannedListener {
     /// The address as it is written in the file; its port may be 0.
     pub bind: ListenAddress,
     /// TLS; `None`: plain text.
@@ -85,7 +85,7 @@ pub struct Listener {
     pub strict_transport_security: Vec<u8>,
 }
 
-impl Listener {
+impl PlannedListener {
     /// Returns whether a connection may begin with bytes other than a request: a TLS handshake or a PROXY
     /// protocol header.
     #[must_use]
@@ -103,14 +103,14 @@ pub struct Tls {
     pub server_name: Option<String>,
     /// The name that the certificate must hold if only the address of an endpoint is known: the name that was
     /// looked up.
-    pub looked_up: Option<String>,
+    pub discovery_name: Option<String>,
     /// The name sent as SNI, if it differs from the name that is verified.
     pub sni: Option<String>,
 }
 
 /// Settings that apply to every route.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct GatewaySettings {
     /// Sizes and counts that a peer may not exceed.
     pub limits: Limits,
     /// The part of `limits` that bounds a message head.
@@ -177,12 +177,12 @@ pub struct Fallback {
     /// The statuses that it replaces, sorted.
     pub on: Vec<u16>,
     /// The replacement.
-    pub instead: Instead,
+    pub action: FallbackAction,
 }
 
 /// A substitute for an error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Instead {
+pub enum FallbackAction {
     /// The response of this upstream to the same request: an index into [`Plan::upstreams`].
     Request(usize),
     /// A page that the gateway fetches from an upstream.

@@ -9,8 +9,8 @@ use tollgate_config::{PolicyKind, PolicySpec, Problem, Spanned};
 use tollgate_policy::{Consumers, Planned, Plugins};
 use tollgate_route::PathRules;
 
+use crate::compile_cache::CompileCache;
 use crate::matches::path_rules;
-use crate::memo::Memo;
 use crate::policies::sets::Sets;
 use crate::{Action, ListenAddress, Route};
 
@@ -67,7 +67,7 @@ pub(crate) use trace::collector;
 
 /// A policy at the place in the configuration to which it is attached.
 #[derive(Clone, Debug)]
-pub struct Attached {
+pub struct AttachedPolicy {
     /// Identifies the policy of this kind at this place: `route/NAME/KIND` and the like; for a plugin
     /// `route/NAME/plugins/PLUGIN`. It stays the same from plan to plan, and run-time state such as counters
     /// is found by it.
@@ -78,7 +78,7 @@ pub struct Attached {
     pub policy: Arc<dyn Planned>,
 }
 
-impl Attached {
+impl AttachedPolicy {
     /// Returns its kind and its place: `gateway`, `listener/ADDRESS`, `route/NAME` or `upstream/NAME`.
     #[must_use]
     pub fn name(&self) -> (&'static str, &str) {
@@ -92,7 +92,7 @@ impl Attached {
 pub struct RouteChains {
     /// The chain at listeners without policies of their own; `None`: no policies, although the route's
     /// upstreams may have some.
-    pub usual: Option<u32>,
+    pub default: Option<u32>,
     /// The chain at each listener that has policies of its own, by its address as it is written in the file.
     pub listeners: Arc<[(ListenAddress, Option<u32>)]>,
 }
@@ -104,13 +104,13 @@ impl RouteChains {
         self.listeners
             .iter()
             .find(|(address, _)| address.is_same_place(bind))
-            .map_or(self.usual, |(_, chain)| *chain)
+            .map_or(self.default, |(_, chain)| *chain)
     }
 }
 
 /// The unit of which a request passes at most one policy: a built-in kind, or a plugin by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum PolicyUnit {
     Own(PolicyKind),
     Plugin(usize),
 }
@@ -120,8 +120,8 @@ enum Kind {
 struct Chains {
     plugins: &'static Plugins,
     /// All kinds, in the order in which a request passes them.
-    order: Vec<Kind>,
-    policies: Vec<Attached>,
+    order: Vec<PolicyUnit>,
+    policies: Vec<AttachedPolicy>,
     chains: Vec<Vec<u32>>,
     known: HashMap<Vec<u32>, u32>,
     consumers: Arc<Consumers>,
@@ -149,18 +149,18 @@ impl Default for Chains {
 }
 
 /// A policy, or `None` if the configuration turns this kind off.
-type Made = (Kind, Option<Arc<dyn Planned>>);
+type CompiledPolicy = (PolicyUnit, Option<Arc<dyn Planned>>);
 
 /// The policies of one place: for each kind that it mentions an index into `policies`, or `None` if it turns
 /// the kind off.
-type Placed = Vec<(Kind, Option<u32>)>;
+type PlacePolicies = Vec<(PolicyUnit, Option<u32>)>;
 
 impl Chains {
     /// Compiles the policies of a place: its own, then for every other kind the one from the sets that it
     /// uses. The last set in the list wins.
-    fn place(&mut self, place: &str, policies: &config::Policies) -> Placed {
+    fn place(&mut self, place: &str, policies: &config::Policies) -> PlacePolicies {
         let own = self.made(policies);
-        let mut placed = Placed::new();
+        let mut placed = PlacePolicies::new();
         for (kind, policy) in own {
             let index = policy.map(|policy| self.add(place, policy, None));
             placed.push((kind, index));
@@ -180,18 +180,18 @@ impl Chains {
     }
 
     /// Compiles the policies that are written at one place. A policy that is `off` becomes `None`.
-    fn made(&mut self, policies: &config::Policies) -> Vec<Made> {
+    fn made(&mut self, policies: &config::Policies) -> Vec<CompiledPolicy> {
         let mut made = Vec::new();
         for attached in &policies.list {
             let spec = attached.spec.as_deref();
             if attached.kind == PolicyKind::Plugins {
                 let all = plugins::planned(spec, self.plugins, &mut self.problems);
-                made.extend(all.into_iter().map(|(plugin, policy)| (Kind::Plugin(plugin), policy)));
+                made.extend(all.into_iter().map(|(plugin, policy)| (PolicyUnit::Plugin(plugin), policy)));
                 continue;
             }
             let policy =
                 spec.and_then(|spec| planned(spec, &self.consumers, &self.rules, &mut self.problems));
-            made.push((Kind::Own(attached.kind), policy));
+            made.push((PolicyUnit::Own(attached.kind), policy));
         }
         made
     }
@@ -199,15 +199,15 @@ impl Chains {
     /// Attaches a policy to this place, and returns its index.
     fn add(&mut self, place: &str, policy: Arc<dyn Planned>, set: Option<Arc<str>>) -> u32 {
         let key = format!("{place}/{}", policy.kind());
-        self.policies.push(Attached { key, set, policy });
+        self.policies.push(AttachedPolicy { key, set, policy });
         (self.policies.len() - 1) as u32
     }
 
     /// Returns the chain of nested places, the outermost first. For each kind the innermost place decides.
     /// `None` if the chain is empty.
-    fn chain(&mut self, places: &[&Placed]) -> Option<u32> {
-        let innermost = |kind: Kind| {
-            let of = |placed: &&&Placed| placed.iter().find(|(other, _)| *other == kind).copied();
+    fn chain(&mut self, places: &[&PlacePolicies]) -> Option<u32> {
+        let innermost = |kind: PolicyUnit| {
+            let of = |placed: &&&PlacePolicies| placed.iter().find(|(other, _)| *other == kind).copied();
             places.iter().rev().find_map(|placed| of(&placed)).and_then(|(_, index)| index)
         };
         let chain: Vec<u32> = self.order.iter().copied().filter_map(innermost).collect();
@@ -223,11 +223,11 @@ impl Chains {
 }
 
 /// Assigns chains of policies to routes and upstreams.
-pub(crate) struct Policing {
+pub(crate) struct PolicyCompiler {
     chains: Chains,
-    gateway: Placed,
+    gateway: PlacePolicies,
     /// Listeners that have policies of their own.
-    listeners: Vec<(ListenAddress, Placed)>,
+    listeners: Vec<(ListenAddress, PlacePolicies)>,
     /// The chains of the named upstreams, which also come first in the plan.
     upstreams: Vec<Option<u32>>,
     /// The names of the named upstreams.
@@ -235,21 +235,21 @@ pub(crate) struct Policing {
     /// Errors about upstreams that policies name.
     problems: Vec<Problem>,
     /// The chains of routes without policies of their own.
-    usual: RouteChains,
+    default: RouteChains,
     /// The last route with policies of its own, and its chains. A list of matches becomes several routes that
     /// share them.
     last: Option<(config::At, RouteChains)>,
 }
 
-impl Policing {
-    pub fn new(parts: &config::Parts<'_>, memo: &mut Memo) -> Self {
+impl PolicyCompiler {
+    pub fn new(parts: &config::Parts<'_>, cache: &mut CompileCache) -> Self {
         let config = parts.config;
         let mut problems = Vec::new();
-        let consumers = memo.consumers(&parts.consumers).unwrap_or_else(|| {
+        let consumers = cache.consumers(&parts.consumers).unwrap_or_else(|| {
             let consumers = Arc::new(consumers::consumers(&parts.consumers, &mut problems));
             // Do not remember faulty consumers: their errors must be reported again the next time.
             if problems.is_empty() {
-                memo.note_consumers(&parts.consumers, &consumers);
+                cache.store_consumers(&parts.consumers, &consumers);
             }
             consumers
         });
@@ -266,25 +266,25 @@ impl Policing {
         let listeners = listeners.collect();
         let mut problems = unknown_upstreams(parts);
         let upstreams = parts.upstreams.iter().map(|upstream| {
-            problems.extend(behind_others(parts, &chains.sets, &upstream.policies));
+            problems.extend(aggregate_at_upstream(parts, &chains.sets, &upstream.policies));
             let placed = chains.place(&format!("upstream/{}", upstream.name.value), &upstream.policies);
             chains.chain(&[&placed])
         });
         let upstreams = upstreams.collect();
-        let none = RouteChains { usual: None, listeners: Arc::default() };
+        let none = RouteChains { default: None, listeners: Arc::default() };
         let names = parts.upstreams.iter().map(|upstream| upstream.name.value.clone()).collect();
-        let mut policing =
-            Self { chains, gateway, listeners, upstreams, names, problems, usual: none, last: None };
-        policing.usual = policing.over_all(&Placed::new());
-        policing
+        let mut policy_compiler =
+            Self { chains, gateway, listeners, upstreams, names, problems, default: none, last: None };
+        policy_compiler.default = policy_compiler.over_all(&PlacePolicies::new());
+        policy_compiler
     }
 
     /// Returns the chains of a route that has these policies.
-    fn over_all(&mut self, own: &Placed) -> RouteChains {
+    fn over_all(&mut self, own: &PlacePolicies) -> RouteChains {
         let Self { chains, gateway, listeners, .. } = self;
-        let usual = chains.chain(&[gateway, own]);
+        let default = chains.chain(&[gateway, own]);
         let at = listeners.iter().map(|(bind, placed)| (bind.clone(), chains.chain(&[gateway, placed, own])));
-        RouteChains { usual, listeners: at.collect() }
+        RouteChains { default, listeners: at.collect() }
     }
 
     /// Returns the chains of a route; `None` if its requests pass no policy.
@@ -295,11 +295,11 @@ impl Policing {
         planned: &Route,
     ) -> Option<RouteChains> {
         let chains = if written.policies.is_empty() {
-            self.usual.clone()
+            self.default.clone()
         } else if let Some((_, same)) = self.last.as_ref().filter(|(at, _)| *at == written.at) {
             same.clone()
         } else {
-            self.problems.extend(off_route(parts, &self.chains.sets, written, planned, &self.names));
+            self.problems.extend(canary_off_route(parts, &self.chains.sets, written, planned, &self.names));
             let placed = self.chains.place(&format!("route/{}", planned.name), &written.policies);
             let chains = self.over_all(&placed);
             self.last = Some((written.at, chains.clone()));
@@ -310,7 +310,7 @@ impl Policing {
             Action::Redirect(_) | Action::Respond(_) => false,
         };
         let any =
-            further || chains.usual.is_some() || chains.listeners.iter().any(|(_, chain)| chain.is_some());
+            further || chains.default.is_some() || chains.listeners.iter().any(|(_, chain)| chain.is_some());
         any.then_some(chains)
     }
 
@@ -332,14 +332,14 @@ impl Policing {
 
     /// Returns the kinds of a route's policies that decide whether a client is admitted, at any listener.
     pub fn guards(&self, chains: &RouteChains) -> Vec<&'static str> {
-        let chain = chains.usual.and_then(|chain| self.chains.chains.get(chain as usize));
+        let chain = chains.default.and_then(|chain| self.chains.chains.get(chain as usize));
         let policies =
             chain.into_iter().flatten().filter_map(|index| self.chains.policies.get(*index as usize));
         policies.map(|attached| attached.policy.kind()).filter(|kind| GUARDS.contains(kind)).collect()
     }
 
     /// Returns the policies, the chains, and the chain of each upstream.
-    pub fn finish(mut self, upstreams: usize) -> (Vec<Attached>, Vec<Vec<u32>>, Vec<Option<u32>>) {
+    pub fn finish(mut self, upstreams: usize) -> (Vec<AttachedPolicy>, Vec<Vec<u32>>, Vec<Option<u32>>) {
         self.upstreams.resize(upstreams, None);
         (self.chains.policies, self.chains.chains, self.upstreams)
     }
@@ -416,7 +416,11 @@ fn unknown_upstreams(parts: &config::Parts<'_>) -> Vec<Problem> {
 }
 
 /// Reports an `aggregate` at an upstream. Upstreams could otherwise call each other in a circle.
-fn behind_others(parts: &config::Parts<'_>, sets: &Sets, policies: &config::Policies) -> Option<Problem> {
+fn aggregate_at_upstream(
+    parts: &config::Parts<'_>,
+    sets: &Sets,
+    policies: &config::Policies,
+) -> Option<Problem> {
     let (attached, by) = sets.written(parts, policies, PolicyKind::Aggregate)?;
     attached.spec.as_ref()?;
     Some(match by {
@@ -431,7 +435,7 @@ fn behind_others(parts: &config::Parts<'_>, sets: &Sets, policies: &config::Poli
 }
 
 /// Reports each upstream that a route's `canary` names and its `to` does not.
-fn off_route(
+fn canary_off_route(
     parts: &config::Parts<'_>,
     sets: &Sets,
     written: &config::Route,

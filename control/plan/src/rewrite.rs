@@ -52,10 +52,10 @@ pub enum PathRewrite {
 
 /// A text with references to groups, by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Replacement(Box<[Piece]>);
+pub struct Replacement(Box<[ReplacementPart]>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
+enum ReplacementPart {
     Text(Box<[u8]>),
     Group(usize),
 }
@@ -68,8 +68,8 @@ impl Replacement {
         number: impl Fn(&str) -> Option<usize>,
     ) -> Result<Self, String> {
         let piece = |piece| match piece {
-            ReplacementPiece::Text(text) => Ok(Piece::Text(text.into_bytes().into())),
-            ReplacementPiece::Group(name) => number(&name).map(Piece::Group).ok_or(name),
+            ReplacementPiece::Text(text) => Ok(ReplacementPart::Text(text.into_bytes().into())),
+            ReplacementPiece::Group(name) => number(&name).map(ReplacementPart::Group).ok_or(name),
         };
         pieces.into_iter().map(piece).collect::<Result<_, _>>().map(Self)
     }
@@ -77,8 +77,8 @@ impl Replacement {
     fn fill<'g>(&self, group: impl Fn(usize) -> &'g [u8], mut put: impl FnMut(&[u8], bool)) {
         for piece in &self.0 {
             match piece {
-                Piece::Text(text) => put(text, false),
-                Piece::Group(number) => put(group(*number), true),
+                ReplacementPart::Text(text) => put(text, false),
+                ReplacementPart::Group(number) => put(group(*number), true),
             }
         }
     }

@@ -10,8 +10,8 @@ use tollgate_tls::{
     TlsServerConfig,
 };
 
-use crate::memo::Memo;
-use crate::{Certificate, Listener, Redirect, Tls};
+use crate::compile_cache::CompileCache;
+use crate::{Certificate, PlannedListener, Redirect, Tls};
 
 /// Returns the protocols offered over TLS, the preferred one first (ALPN, RFC 7301).
 fn alpn(http2: Http2) -> Vec<Vec<u8>> {
@@ -27,13 +27,13 @@ fn alpn(http2: Http2) -> Vec<Vec<u8>> {
 /// it.
 pub(crate) fn listeners(
     parts: &config::Parts<'_>,
-    memo: &mut Memo,
+    cache: &mut CompileCache,
     problems: &mut Vec<Problem>,
-) -> Vec<Arc<Listener>> {
+) -> Vec<Arc<PlannedListener>> {
     let config = parts.config;
-    let mut told = named(parts);
+    let mut file_problems = named(parts);
     let mut servers = Vec::new();
-    let mut listeners: Vec<Arc<Listener>> = Vec::new();
+    let mut listeners: Vec<Arc<PlannedListener>> = Vec::new();
     for (index, listener) in config.listen.iter().enumerate() {
         let bind = listener.bind.value.clone();
         let before = &config.listen[..index];
@@ -64,7 +64,7 @@ pub(crate) fn listeners(
         let tls = listener.tls.as_ref().and_then(|tls| {
             let fitting = || parts.certificates.iter().filter(|named| is_for(named, listener));
             let all = tls.certificates.iter().chain(fitting().map(|named| &named.certificate)).collect();
-            let (files, server) = server(tls, all, listener.http2, memo, &mut told)?;
+            let (files, server) = server(tls, all, listener.http2, cache, &mut file_problems)?;
             let names = tls.certificates.iter().map(|own| (file_name(&own.chain), own.chain.at));
             let names = names.chain(fitting().map(|named| (name(named), named.certificate.chain.at)));
             let ends = server.not_after().iter();
@@ -74,7 +74,7 @@ pub(crate) fn listeners(
             Some(server)
         });
         let sts = listener.tls.as_ref().and_then(|tls| tls.strict_transport_security.as_ref());
-        listeners.push(Arc::new(Listener {
+        listeners.push(Arc::new(PlannedListener {
             bind,
             tls,
             certificates,
@@ -95,12 +95,12 @@ pub(crate) fn listeners(
         }));
     }
     // A certificate may apply to several listeners; its errors are reported once.
-    for problem in told {
+    for problem in file_problems {
         if !problems.iter().any(|known| known.at == problem.at && known.message == problem.message) {
             problems.push(problem);
         }
     }
-    memo.note_servers(servers);
+    cache.store_servers(servers);
     listeners
 }
 
@@ -143,7 +143,7 @@ fn named(parts: &config::Parts<'_>) -> Vec<Problem> {
         }
         if !secure().any(|listener| is_for(named, listener)) {
             let wrong = identity(&named.certificate).check().map_err(|problem| vec![problem]);
-            told(wrong, &[&named.certificate], None, None, &mut problems);
+            report_file_problems(wrong, &[&named.certificate], None, None, &mut problems);
         }
     }
     problems
@@ -153,16 +153,16 @@ fn named(parts: &config::Parts<'_>) -> Vec<Problem> {
 pub(crate) fn admin(config: &config::Config, problems: &mut Vec<Problem>) -> Option<TlsServerConfig> {
     let tls = config.admin.as_ref()?.tls.as_ref()?;
     let certificates = tls.certificates.iter().collect();
-    server(tls, certificates, Http2::Off, &Memo::default(), problems).map(|(_, server)| server)
+    server(tls, certificates, Http2::Off, &CompileCache::default(), problems).map(|(_, server)| server)
 }
 
 /// Returns the line of the `Strict-Transport-Security` field (RFC 6797, 6.1).
-fn strict_transport_security(told: &StrictTransportSecurity) -> Vec<u8> {
-    let mut line = format!("Strict-Transport-Security: max-age={}", told.max_age.as_secs());
-    if told.include_subdomains {
+fn strict_transport_security(hsts: &StrictTransportSecurity) -> Vec<u8> {
+    let mut line = format!("Strict-Transport-Security: max-age={}", hsts.max_age.as_secs());
+    if hsts.include_subdomains {
         line.push_str("; includeSubDomains");
     }
-    if told.preload {
+    if hsts.preload {
         line.push_str("; preload");
     }
     line.push_str("\r\n");
@@ -173,7 +173,7 @@ fn server(
     tls: &config::ListenTls,
     certificates: Vec<&config::Certificate>,
     http2: Http2,
-    memo: &Memo,
+    cache: &CompileCache,
     problems: &mut Vec<Problem>,
 ) -> Option<(ServerOptions, TlsServerConfig)> {
     let files = ServerOptions {
@@ -185,12 +185,12 @@ fn server(
             .map(|client| ClientAuthentication { authorities: pem(&client.ca), required: client.required }),
         alpn: alpn(http2),
     };
-    if let Some(server) = memo.server(&files) {
+    if let Some(server) = cache.server(&files) {
         return Some((files, server));
     }
     let made = TlsServerConfig::new(&files);
     let ca = tls.client.as_ref().map(|client| &client.ca);
-    told(made, &certificates, ca, None, problems).map(|server| (files, server))
+    report_file_problems(made, &certificates, ca, None, problems).map(|server| (files, server))
 }
 
 /// The TLS of upstreams. Upstreams with the same files share it, and with it the sessions that can be
@@ -223,12 +223,18 @@ impl Clients {
         let server_name = tls.and_then(|tls| tls.server_name.clone());
         let sni = tls.and_then(|tls| tls.sni.clone()).flatten();
         if let Some(client) = self.0.get(&files) {
-            return Some(Tls { client: client.clone(), server_name, looked_up: None, sni });
+            return Some(Tls { client: client.clone(), server_name, discovery_name: None, sni });
         }
         let certificates: Vec<_> = certificate.into_iter().collect();
-        let client = Arc::new(told(TlsClientConfig::new(&files), &certificates, ca, Some(at), problems)?);
+        let client = Arc::new(report_file_problems(
+            TlsClientConfig::new(&files),
+            &certificates,
+            ca,
+            Some(at),
+            problems,
+        )?);
         self.0.insert(files, client.clone());
-        Some(Tls { client, server_name, looked_up: None, sni })
+        Some(Tls { client, server_name, discovery_name: None, sni })
     }
 }
 
@@ -247,7 +253,7 @@ impl Tls {
     /// looked up. For SRV it is the service's domain as it was written. The targets' names come from DNS, and
     /// anyone on the path could forge an answer (RFC 6125, 6.2.1).
     pub(crate) fn named(mut self, discover: Option<&config::Discover>) -> Self {
-        self.looked_up = match discover {
+        self.discovery_name = match discover {
             Some(config::Discover::Dns { name, .. }) => Some(name.trim_end_matches('.').to_owned()),
             Some(config::Discover::Srv { name, .. }) => domain(name),
             _ => None,
@@ -265,7 +271,7 @@ fn domain(name: &str) -> Option<String> {
 
 /// Reports what is wrong with files at the positions where they are named. `at` is used for problems of no
 /// single file.
-fn told<T>(
+fn report_file_problems<T>(
     result: Result<T, Vec<tollgate_tls::FileProblem>>,
     certificates: &[&config::Certificate],
     ca: Option<&PemFile>,

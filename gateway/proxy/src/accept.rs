@@ -15,7 +15,7 @@ use std::time::Duration;
 use tollgate_listen::{BACKLOG, NoSlot};
 use tollgate_net::{DetachedStream, Listener as Socket};
 use tollgate_observe::Reason;
-use tollgate_plan::{Http2, Listener};
+use tollgate_plan::{Http2, PlannedListener};
 
 use crate::connection::Client;
 use crate::door::{Door, Waiting};
@@ -121,7 +121,7 @@ fn place(
 pub(crate) fn admit(
     worker: &Rc<Worker>,
     door: Rc<Door>,
-    (stream, peer, listener): (DetachedStream, SocketAddr, Arc<Listener>),
+    (stream, peer, listener): (DetachedStream, SocketAddr, Arc<PlannedListener>),
     serve: &impl Fn(Box<Client>),
 ) {
     match stream.attach() {
@@ -132,7 +132,7 @@ pub(crate) fn admit(
 }
 
 /// Refuses a connection beyond the limit: sends a 503 if the client can read one, and closes it.
-fn refuse(worker: &Worker, stream: DetachedStream, listener: &Listener, full: NoSlot) {
+fn refuse(worker: &Worker, stream: DetachedStream, listener: &PlannedListener, full: NoSlot) {
     worker.stats.client_rejected();
     if listener.tls.is_some() || listener.http2 == Http2::Only {
         // The client expects a TLS handshake, for which there is no capacity, or HTTP/2: it would not

@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tollgate_net::{Deadline, ProxyHeader, Stream};
-use tollgate_plan::{Http2, Listener, RouteStay};
+use tollgate_plan::{Http2, PlannedListener, RouteStay};
 use tollgate_upstream::Pool;
 
 use crate::client_side::{ClientSide, ClientStream};
@@ -48,7 +48,7 @@ impl Client {
         door: Rc<Door>,
         stream: Stream,
         peer: SocketAddr,
-        listener: Arc<Listener>,
+        listener: Arc<PlannedListener>,
     ) -> Self {
         // On a dual-stack socket an IPv4 peer appears as ::ffff:a.b.c.d; headers and logs show it as plain
         // IPv4.
@@ -126,7 +126,7 @@ impl<S> Client<S> {
 
 impl<S: ClientStream> Client<S> {
     /// Waits until the client has left, so that it takes no response. An HTTP/1 client leaves by ending its
-    /// direction, unless its listener has [`half_close`](Listener::half_close).
+    /// direction, unless its listener has [`half_close`](PlannedListener::half_close).
     #[inline]
     pub fn poll_peer_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.stream.poll_peer_closed(cx, self.link.listener.half_close)
@@ -157,7 +157,7 @@ pub(crate) struct Link {
     worker: Rc<Worker>,
     door: Rc<Door>,
     /// The configuration of the listener.
-    pub listener: Arc<Listener>,
+    pub listener: Arc<PlannedListener>,
     /// The value of the worker's plan counter when `listener` was read.
     plans: u32,
     /// The TLS state, once the handshake is complete; `None` for plain text.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tollgate_plan::{ListenAddress, Listener, Plan};
+use tollgate_plan::{ListenAddress, Plan, PlannedListener};
 
 /// Identifies a listener across all workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +33,7 @@ pub(crate) struct Door {
     bind: RefCell<Option<ListenAddress>>,
     /// The configuration in the last plan that named it. A plan without it closes the listener, while
     /// connections may still wait in the queue.
-    listener: RefCell<Option<Arc<Listener>>>,
+    listener: RefCell<Option<Arc<PlannedListener>>>,
     closed: Cell<Option<Waiting>>,
 }
 
@@ -44,7 +44,7 @@ impl Door {
     }
 
     /// Returns the configuration for a connection that arrives now.
-    pub fn listener(&self, plan: &Plan) -> Option<Arc<Listener>> {
+    pub fn listener(&self, plan: &Plan) -> Option<Arc<PlannedListener>> {
         if let Some(found) = self.bind.borrow().as_ref().and_then(|bind| plan.listener(bind)) {
             *self.listener.borrow_mut() = Some(found.clone());
         }

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
 use tollgate_http::{Head, Name, NameSet, RequestHead, Version};
-use tollgate_plan::{Cidr, Forwarded, Settings};
+use tollgate_plan::{Cidr, Forwarded, GatewaySettings};
 use tollgate_policy::{Block, Word};
 
 use crate::announced::Announced;
@@ -68,7 +68,7 @@ fn is_kept(settings: &Forwarded, name: &[u8]) -> bool {
 /// Tells policies which of the client's fields an external service may see. The rules are the same as for
 /// upstreams.
 #[derive(Debug)]
-pub(crate) struct Believed<'a>(pub &'a Settings);
+pub(crate) struct Believed<'a>(pub &'a GatewaySettings);
 
 impl Word for Believed<'_> {
     fn passes(&self, peer: IpAddr, id: Name, name: &[u8]) -> bool {

@@ -1,7 +1,7 @@
 //! Redirects plain-text requests to HTTPS, if their listener says so.
 
 use tollgate_http::RequestHead;
-use tollgate_plan::{Listener, Plan, Redirect};
+use tollgate_plan::{Plan, PlannedListener, Redirect};
 
 use crate::decide::normal_path;
 use crate::scratch::Scratch;
@@ -11,7 +11,7 @@ use crate::scratch::Scratch;
 const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
 
 /// Returns the redirect for a request whose path is normal; `None` if it is served here.
-pub(crate) fn redirect<'a>(listener: Option<&'a Listener>, scratch: &Scratch) -> Option<&'a Redirect> {
+pub(crate) fn redirect<'a>(listener: Option<&'a PlannedListener>, scratch: &Scratch) -> Option<&'a Redirect> {
     let redirect = listener?.redirect.as_ref()?;
     let Scratch { request, path, ledger, .. } = scratch;
     let path = normal_path(request, path);
@@ -23,7 +23,11 @@ pub(crate) fn redirect<'a>(listener: Option<&'a Listener>, scratch: &Scratch) ->
 
 /// Returns the listener that a rehearsed request would use: one with or without TLS as demanded, preferably
 /// on the port that the request names.
-pub(crate) fn listener<'a>(plan: &'a Plan, request: &RequestHead, secure: bool) -> Option<&'a Listener> {
+pub(crate) fn listener<'a>(
+    plan: &'a Plan,
+    request: &RequestHead,
+    secure: bool,
+) -> Option<&'a PlannedListener> {
     let authority = request.slice(request.authority);
     let port = authority
         .rsplit(|byte| *byte == b':')

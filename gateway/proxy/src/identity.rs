@@ -7,7 +7,7 @@ use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
 use tollgate_net::Certificates;
-use tollgate_plan::{CertificatePart, Settings};
+use tollgate_plan::{CertificatePart, GatewaySettings};
 use tollgate_policy::looks_like;
 use tollgate_tls::PeerCertificate;
 
@@ -100,7 +100,7 @@ pub(crate) struct Reserved<'a> {
 
 impl<'a> Reserved<'a> {
     #[inline]
-    pub fn new(settings: &'a Settings, trusted: bool) -> Self {
+    pub fn new(settings: &'a GatewaySettings, trusted: bool) -> Self {
         let told = &settings.client_certificate;
         Self {
             id: settings.request_id.enabled.then_some(settings.request_id.header.as_bytes()),

@@ -85,7 +85,7 @@ fn answers(plan: &Plan, route: &Route, bind: Option<&ListenAddress>) -> bool {
         policies.any(|attached| attached.policy.kind() == "cors")
     };
     let Some(chains) = &route.policies else { return false };
-    let chain = bind.map_or(chains.usual, |bind| chains.at(bind));
+    let chain = bind.map_or(chains.default, |bind| chains.at(bind));
     if has_cors(chain) {
         return true;
     }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use tollgate_http::RequestHead;
 use tollgate_observe::Reason;
-use tollgate_plan::{Action, RequestId, Settings};
+use tollgate_plan::{Action, GatewaySettings, RequestId};
 use tollgate_upstream::Connection;
 
 use crate::active::ActivePlan;
@@ -255,7 +255,7 @@ fn is_for(name: &str, host: &[u8]) -> bool {
 }
 
 /// Returns whether the connection closes after this request, whatever the response.
-pub(crate) fn closes_after<S>(settings: &Settings, client: &Client<S>, scratch: &Scratch) -> bool {
+pub(crate) fn closes_after<S>(settings: &GatewaySettings, client: &Client<S>, scratch: &Scratch) -> bool {
     let limit = settings.limits.requests_per_connection;
     !scratch.request.keep_alive || limit.is_some_and(|limit| client.requests >= limit)
 }

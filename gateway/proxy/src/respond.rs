@@ -6,7 +6,7 @@
 use tollgate_http::h1::write_decimal;
 use tollgate_http::{Method, Name, Version, reason_phrase};
 use tollgate_observe::Reason;
-use tollgate_plan::{Location, Rates, Redirect, Respond, Settings};
+use tollgate_plan::{GatewaySettings, Location, Rates, Redirect, Respond};
 use tollgate_route::PathError;
 
 use crate::client_side::ClientSide;
@@ -26,7 +26,7 @@ pub(crate) async fn error<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
     scratch: &mut Scratch,
-    settings: &Settings,
+    settings: &GatewaySettings,
     reason: Reason,
     close: bool,
 ) -> Next {
@@ -39,7 +39,7 @@ pub(crate) async fn refusal<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
     scratch: &mut Scratch,
-    settings: &Settings,
+    settings: &GatewaySettings,
     (reason, status, further): (Reason, Option<u16>, &[u8]),
     close: bool,
 ) -> Next {

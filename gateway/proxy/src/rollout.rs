@@ -56,7 +56,7 @@ impl Rollout {
     /// Creates the plan that follows this one.
     #[must_use]
     pub fn next(&self, mut plan: Plan, registry: &Registry) -> Arc<Self> {
-        let change = plan.follow(&self.plan);
+        let change = plan.reuse_upstreams(&self.plan);
         Self::new(plan, self.generation + 1, change, registry, self.policies.clone())
     }
 

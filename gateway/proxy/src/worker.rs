@@ -20,7 +20,7 @@ use tollgate_http2::MemoryTotals;
 use tollgate_listen::{ConnectionCounts, NoSlot};
 use tollgate_net::{BoundListener, Deadline, DetachedStream, Listener, Runtime, Timers};
 use tollgate_observe::{LogSink, Registry, RequestIds, WorkerStats};
-use tollgate_plan::{ListenAddress, Listener as Listening, Priority};
+use tollgate_plan::{ListenAddress, PlannedListener, Priority};
 use tollgate_policy::Context as PolicyContext;
 use tollgate_upstream::{Message, SendToWorker, UpstreamStates, Upstreams};
 
@@ -63,7 +63,7 @@ pub enum Control {
     Close(Vec<DoorId>, Waiting),
     /// Serve a connection that another worker has accepted: its socket, its peer, its listener, and the
     /// listener's configuration there.
-    Connection(DetachedStream, SocketAddr, DoorId, Arc<Listening>),
+    Connection(DetachedStream, SocketAddr, DoorId, Arc<PlannedListener>),
     /// Handle a message about a shortage of connections to an upstream, here or at another worker.
     Upstream(Message),
     /// Write the log here from now on.

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Read};
 use std::path::Path;
 
 use tollgate_config::{At, Config, Loaded, Parts, Problem, Problems, Readable, from_text, load};
-use tollgate_plan::{Memo, Plan, check_matches, compile, compile_again};
+use tollgate_plan::{CompileCache, Plan, check_matches, compile, compile_with_cache};
 use tollgate_sources::Sources;
 
 use crate::files::{Files, ending};
@@ -51,9 +51,9 @@ pub type Reload = tollgate_sources::ReloadResult<Plan>;
 
 /// Reads and compiles a file repeatedly, merged with the store. Unlike [`read`], it reads only what has
 /// changed, and the resulting config has no routes, upstreams and texts.
-pub fn read_again(sources: &mut Sources, memo: &mut Memo) -> Reload {
+pub fn read_again(sources: &mut Sources, memo: &mut CompileCache) -> Reload {
     let compile = |parts: &Parts<'_>| {
-        let compiled = compile_again(parts, memo)?;
+        let compiled = compile_with_cache(parts, memo)?;
         let told = [compiled.warnings, ending(&compiled.plan)].concat();
         Ok((compiled.plan, told))
     };

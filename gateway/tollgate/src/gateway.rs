@@ -323,7 +323,7 @@ async fn access_log(logs: &[PlannedLog], side: &Side) -> io::Result<AccessLog> {
 }
 
 fn log_of(planned: &PlannedLog, side: &Side) -> Log {
-    let PlannedLog { key, usual, log, collector } = planned;
+    let PlannedLog { key, is_default, log, collector } = planned;
     let target = match &log.to {
         LogTarget::Off => tollgate_observe::LogTarget::Off,
         LogTarget::Stdout => tollgate_observe::LogTarget::Stdout,
@@ -353,7 +353,7 @@ fn log_of(planned: &PlannedLog, side: &Side) -> Log {
     Log {
         config: LogConfig { target, format },
         key: *key,
-        usual: *usual,
+        usual: *is_default,
         fields: log.fields.clone(),
         filter: filter.collect(),
         told: told.map(|collector| -> Arc<dyn LineTarget> { Arc::new(LogExport::new(collector, side)) }),

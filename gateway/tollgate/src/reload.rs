@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tollgate_config::Config;
 use tollgate_net::notice;
 use tollgate_observe::{Attempt, Registry};
-use tollgate_plan::{Memo, compile_again};
+use tollgate_plan::{CompileCache, compile_with_cache};
 use tollgate_proxy::Rollout;
 use tollgate_sources::{
     Applied, BatchResult, ChangeError, ChangeResult, CompletedRequest, EtcdEvent, PendingRequest, Sources,
@@ -34,7 +34,7 @@ pub struct Reader {
     /// The sources; `None` while a job uses them.
     sources: Option<Sources>,
     /// The compiled parts of the last plan; locked while a job runs.
-    memo: Arc<Mutex<Memo>>,
+    memo: Arc<Mutex<CompileCache>>,
     running: Option<oneshot::Receiver<(Sources, Outcome)>>,
     /// Whether a reload was requested while another job was running.
     again: bool,
@@ -139,8 +139,9 @@ impl Reader {
             let (current, registry, memo) = (current.clone(), registry.clone(), self.memo.clone());
             self.running = Some(behind(move || {
                 let memo = &mut *held(&memo);
-                let (plan, applied) =
-                    sources.apply_events(etcd_events, |parts| Ok(compile_again(parts, memo)?.plan)).split();
+                let (plan, applied) = sources
+                    .apply_events(etcd_events, |parts| Ok(compile_with_cache(parts, memo)?.plan))
+                    .split();
                 let rollout = plan.map(|plan| current.next(plan, &registry));
                 (sources, Outcome::Etcd(rollout, Box::new(applied)))
             }));
@@ -150,7 +151,7 @@ impl Reader {
         let (current, registry, memo) = (current.clone(), registry.clone(), self.memo.clone());
         self.running = Some(behind(move || {
             let memo = &mut *held(&memo);
-            let batch = sources.apply_requests(requests, |parts| Ok(compile_again(parts, memo)?.plan));
+            let batch = sources.apply_requests(requests, |parts| Ok(compile_with_cache(parts, memo)?.plan));
             let BatchResult { compiled, completed, deferred } = batch;
             let rollout = compiled.map(|plan| current.next(plan, &registry));
             (sources, Outcome::Changes(Box::new(Changed { rollout, completed, deferred })))
@@ -206,7 +207,7 @@ impl HeldStore {
 }
 
 /// Locks the memo. It is valid at any time, so a panic while it was locked does no harm.
-fn held(memo: &Mutex<Memo>) -> MutexGuard<'_, Memo> {
+fn held(memo: &Mutex<CompileCache>) -> MutexGuard<'_, CompileCache> {
     memo.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -216,7 +217,7 @@ fn read(
     asked: Instant,
     current: &Rollout,
     registry: &Registry,
-    memo: &mut Memo,
+    memo: &mut CompileCache,
 ) -> Reading {
     let mut reload = compiled::read_again(sources, memo);
     compiled::show(&reload.problems);

@@ -44,7 +44,7 @@ pub fn run(file: &Path) -> ExitCode {
 /// the reason why it failed.
 pub fn start(file: &Path, mut inherited: Inherited, predecessor: Option<Predecessor>) -> Option<Started> {
     let mut sources = Sources::new(file);
-    let mut reload = compiled::read_again(&mut sources, &mut tollgate_plan::Memo::default());
+    let mut reload = compiled::read_again(&mut sources, &mut tollgate_plan::CompileCache::default());
     compiled::show(&reload.problems);
     let mut good = compiled::good(&mut reload)?;
     sources.adopt(&mut reload);

@@ -84,7 +84,7 @@ mod tests {
         }
         let to = LogTarget::File(PathBuf::from("/none/access.log"));
         let log = tollgate_config::AccessLog { to, ..tollgate_config::AccessLog::default() };
-        let logs = [PlannedLog { key: log.key(), usual: true, log, collector: None }];
+        let logs = [PlannedLog { key: log.key(), is_default: true, log, collector: None }];
         let error = io::Error::new(io::ErrorKind::NotFound, "/none/access.log: not found");
         let message = cannot_log(&logs, &error).to_string();
         assert_eq!(message, "cannot open the access log /none/access.log: its directory does not exist");

@@ -175,7 +175,7 @@ impl Upstreams {
     pub fn apply_plan(&mut self, generation: u64, change: &UpstreamChange) {
         self.generation = generation;
         self.former.retain(|set| set.strong_count() > 0);
-        for gone in &change.gone {
+        for gone in &change.removed {
             if let Some(gone) = self.upstreams.remove(&gone.name) {
                 gone.members.retire();
                 self.former.push(Rc::downgrade(&gone.set));

@@ -37,7 +37,7 @@ fn server_name(tls: &Tls, address: &Address) -> Option<ServerName<'static>> {
     match (&tls.server_name, address) {
         (Some(name), _) => ServerName::try_from(name.clone()).ok(),
         (None, Address::Name { host, .. }) => ServerName::try_from(host.clone()).ok(),
-        (None, Address::Socket(address)) => match &tls.looked_up {
+        (None, Address::Socket(address)) => match &tls.discovery_name {
             Some(name) => ServerName::try_from(name.clone()).ok(),
             None => Some(ServerName::from(address.ip())),
         },

@@ -262,7 +262,7 @@ impl World {
         self.lost[worker] = true;
         if let Loss::Upstream(_) = loss {
             self.pools[worker].clear();
-            let change = UpstreamChange { gone: self.plan.upstreams.clone(), ..UpstreamChange::default() };
+            let change = UpstreamChange { removed: self.plan.upstreams.clone(), ..UpstreamChange::default() };
             return self.tables[worker].iter_mut().for_each(|table| table.apply_plan(1, &change));
         }
         self.ended.lock().expect("a flag")[worker] = true;

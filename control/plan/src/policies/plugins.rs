@@ -6,10 +6,10 @@ use tollgate_config as config;
 use tollgate_config::{PluginPolicy, PluginSettings, PolicyKind, Problem, Spanned, nearest};
 use tollgate_policy::{Planned, Plugins, SettingsProblem, Stage};
 
-use super::Kind;
+use super::PolicyUnit;
 
 /// Returns the order in which a request passes the built-in kinds, with each plugin inserted at its stage.
-pub(super) fn order(plugins: &Plugins) -> Vec<Kind> {
+pub(super) fn order(plugins: &Plugins) -> Vec<PolicyUnit> {
     let before = |kind| match kind {
         PolicyKind::ClientCertificate => Some(Stage::Early),
         PolicyKind::Authorize => Some(Stage::Authentication),
@@ -18,9 +18,9 @@ pub(super) fn order(plugins: &Plugins) -> Vec<Kind> {
         _ => None,
     };
     let one = |kind| {
-        let those = before(kind).into_iter().flat_map(|stage| plugins.at(stage)).map(Kind::Plugin);
+        let those = before(kind).into_iter().flat_map(|stage| plugins.at(stage)).map(PolicyUnit::Plugin);
         // `plugins` itself is not a kind: its entries are.
-        those.chain((kind != PolicyKind::Plugins).then_some(Kind::Own(kind))).collect::<Vec<_>>()
+        those.chain((kind != PolicyKind::Plugins).then_some(PolicyUnit::Own(kind))).collect::<Vec<_>>()
     };
     PolicyKind::ALL.into_iter().flat_map(one).collect()
 }
@@ -112,7 +112,7 @@ mod tests {
     use serde_json::Value;
     use tollgate_policy::{Plugin, Policy, SettingsProblems, Shared};
 
-    use super::super::{Chains, Placed, Sets};
+    use super::super::{Chains, PlacePolicies, Sets};
     use super::*;
 
     #[derive(Debug)]
@@ -178,7 +178,7 @@ mod tests {
     fn met(plugins: &'static Plugins, places: &[&str]) -> Vec<String> {
         let mut chains = chains(plugins);
         let name = |number: usize| format!("place{number}");
-        let placed: Vec<Placed> = places
+        let placed: Vec<PlacePolicies> = places
             .iter()
             .enumerate()
             .map(|(number, text)| chains.place(&name(number), &policies(text)))

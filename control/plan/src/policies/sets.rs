@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tollgate_config as config;
 use tollgate_config::{At, PolicyKind, Problem, Severity, UsedSet, nearest};
 
-use super::{Chains, Made};
+use super::{Chains, CompiledPolicy};
 
 /// How many unknown names get a suggestion. Each suggestion compares the name with every known name.
 const SUGGESTIONS: usize = 20;
@@ -14,23 +14,23 @@ const SUGGESTIONS: usize = 20;
 /// The sets of all sources, by name.
 #[derive(Debug, Default)]
 pub(super) struct Sets {
-    known: HashMap<Arc<str>, Arc<Set>>,
+    known: HashMap<Arc<str>, Arc<PolicySet>>,
     /// Positions of unknown names. Each is reported once, however many matches a route has.
-    told: HashSet<At>,
+    reported: HashSet<At>,
     /// How many of the sets come from the file, if the file may use no others.
     own: Option<usize>,
     /// Whether a store that has not been read may have more sets.
-    unseen: bool,
+    store_not_read: bool,
     warnings: Vec<Problem>,
 }
 
 /// A compiled set.
 #[derive(Debug)]
-pub(super) struct Set {
+pub(super) struct PolicySet {
     pub name: Arc<str>,
     /// Its index among all sets that are written.
     index: usize,
-    pub policies: Vec<Made>,
+    pub policies: Vec<CompiledPolicy>,
 }
 
 impl Sets {
@@ -39,11 +39,11 @@ impl Sets {
         let made = parts.policy_sets.iter().enumerate().map(|(index, set)| {
             let name: Arc<str> = set.name.value.as_str().into();
             let policies = chains.made(&set.policies);
-            (name.clone(), Arc::new(Set { name, index, policies }))
+            (name.clone(), Arc::new(PolicySet { name, index, policies }))
         });
         // With etcd, a gateway starts with the file alone and contacts etcd afterwards.
         let own = parts.config.etcd.is_some().then_some(parts.config.policy_sets.len());
-        Self { known: made.collect(), own, unseen: parts.unseen, ..Self::default() }
+        Self { known: made.collect(), own, store_not_read: parts.unseen, ..Self::default() }
     }
 
     /// Takes the warnings found so far.
@@ -52,13 +52,13 @@ impl Sets {
     }
 
     /// Returns the set that is used. Reports an error if no set has the name.
-    pub fn find(&mut self, used: &UsedSet, problems: &mut Vec<Problem>) -> Option<Arc<Set>> {
+    pub fn find(&mut self, used: &UsedSet, problems: &mut Vec<Problem>) -> Option<Arc<PolicySet>> {
         let in_file = !used.name.at.is_in_document();
         let found = self.known.get(used.name.value.as_str());
         let found = found.filter(|set| !in_file || self.own.is_none_or(|own| set.index < own)).cloned();
-        if found.is_none() && self.told.insert(used.name.at) {
+        if found.is_none() && self.reported.insert(used.name.at) {
             let mut problem = self.unknown(used);
-            if in_file && self.unseen {
+            if in_file && self.store_not_read {
                 problem.severity = Severity::Warning;
                 self.warnings.push(problem.help("the store has to have it, which is not looked at here"));
                 return None;
@@ -76,7 +76,7 @@ impl Sets {
         let problem = Problem::error(name.at, format!("there is no policy set `{shown}`"))
             .expected("the name of a set under `policy_sets`");
         // A suggestion made from the name would reveal what a variable holds.
-        if written.is_some() || self.told.len() > SUGGESTIONS {
+        if written.is_some() || self.reported.len() > SUGGESTIONS {
             return problem;
         }
         // Sorted, since the order of a hash map is random.

@@ -3,7 +3,7 @@
 
 use tollgate_http::h1::write_decimal;
 use tollgate_http::{Name, NameSet, ResponseHead, Version, reason_phrase};
-use tollgate_plan::Settings;
+use tollgate_plan::GatewaySettings;
 
 use crate::forwarded::write_via;
 use crate::worker::Worker;
@@ -65,7 +65,7 @@ pub(super) fn write(
     out: &mut Vec<u8>,
     response: &ResponseHead,
     framing: &Framing<'_>,
-    settings: &Settings,
+    settings: &GatewaySettings,
     worker: &Worker,
 ) {
     let head = &response.head;

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use tollgate_http::h1::{BodyLength, BodyReader, ResponseParser};
 use tollgate_http::{Head, Name};
 use tollgate_observe::Reason;
-use tollgate_plan::{Route, Settings};
+use tollgate_plan::{GatewaySettings, Route};
 use tollgate_upstream::Outcome;
 
 use crate::client_side::ClientSide;
@@ -94,7 +94,7 @@ pub(crate) struct Parties<'a, 'r, S, U> {
     pub client: &'a mut Client<S>,
     pub scratch: &'a mut Scratch,
     pub upstream: &'a mut U,
-    pub settings: &'a Settings,
+    pub settings: &'a GatewaySettings,
     pub route: &'a Route,
     /// Whether the request asks for an upgrade that the route allows.
     pub upgrade: bool,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use tollgate_http::h1::{BodyLength, write_decimal};
 use tollgate_http::{Method, Name, NameSet, RequestHead, TargetForm, Version};
-use tollgate_plan::{CdnLoop, HostRewrite, Route, Settings};
+use tollgate_plan::{CdnLoop, GatewaySettings, HostRewrite, Route};
 use tollgate_upstream::Pool;
 
 use crate::decide::upstream_path;
@@ -22,7 +22,7 @@ pub(crate) struct Outgoing<'a> {
     pub secure: bool,
     /// The certificate that the client has presented.
     pub identity: Option<&'a Identity>,
-    pub settings: &'a Settings,
+    pub settings: &'a GatewaySettings,
     pub route: &'a Route,
     /// The endpoint's address as text.
     pub endpoint: &'a str,
@@ -35,7 +35,7 @@ pub(crate) struct Outgoing<'a> {
 }
 
 /// Returns whether a request to this endpoint may [come back](Outgoing::may_return) to the gateway.
-pub(crate) fn may_return(settings: &Settings, pool: &Pool) -> bool {
+pub(crate) fn may_return(settings: &GatewaySettings, pool: &Pool) -> bool {
     settings.forwarded.cdn_loop == CdnLoop::Always || pool.loops_back()
 }
 

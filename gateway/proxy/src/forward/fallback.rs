@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use tollgate_http::h1::write_decimal;
 use tollgate_observe::Reason;
-use tollgate_plan::Instead;
+use tollgate_plan::FallbackAction;
 use tollgate_upstream::Connection;
 
 use super::retry::Again;
@@ -128,20 +128,20 @@ pub(crate) fn choose(scratch: &mut Scratch, status: u16, reason: Reason, may_rep
     let page_of = falling.as_ref().filter(|falling| falling.page.is_some()).map(|falling| falling.status);
     let status = page_of.unwrap_or(status);
     let came_from = ledger.upstream.as_ref().map(|upstream| upstream.name.as_str());
-    let fits = |instead: &Instead| match instead {
-        Instead::Request(upstream) => {
+    let fits = |instead: &FallbackAction| match instead {
+        FallbackAction::Request(upstream) => {
             may_repeat
                 && page_of.is_none()
                 && came_from != Some(active.plan.upstreams[*upstream].name.as_str())
         }
-        Instead::Page { .. } | Instead::Respond { .. } => true,
+        FallbackAction::Page { .. } | FallbackAction::Respond { .. } => true,
     };
     let first = falling.as_ref().map_or(0, |falling| falling.taken + 1);
     let found = fallbacks
         .iter()
         .enumerate()
         .skip(first)
-        .find(|(_, fallback)| fallback.on.binary_search(&status).is_ok() && fits(&fallback.instead));
+        .find(|(_, fallback)| fallback.on.binary_search(&status).is_ok() && fits(&fallback.action));
     let Some((taken, _)) = found else { return false };
     let falling = falling.get_or_insert_default();
     falling.taken = taken;
@@ -221,9 +221,9 @@ pub(crate) async fn fall_back<S: ClientSide>(
         let Some(fallback) = fallback else {
             return respond::error(client, worker, scratch, settings, Reason::ProxyInternalError, true).await;
         };
-        let upstream = match &fallback.instead {
-            Instead::Request(upstream) => *upstream,
-            Instead::Page { upstream, path, status } => {
+        let upstream = match &fallback.action {
+            FallbackAction::Request(upstream) => *upstream,
+            FallbackAction::Page { upstream, path, status } => {
                 leave_body(client, scratch, active);
                 if let Some(falling) = &mut scratch.fallback {
                     let lines = falling.lines.clone();
@@ -235,7 +235,7 @@ pub(crate) async fn fall_back<S: ClientSide>(
                 }
                 *upstream
             }
-            Instead::Respond { respond, status } => {
+            FallbackAction::Respond { respond, status } => {
                 let closes = leave_body(client, scratch, active);
                 let falling = scratch.fallback.take().unwrap_or_default();
                 let lines = if status.is_none() { falling.lines } else { Vec::new() };

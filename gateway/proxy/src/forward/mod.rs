@@ -32,7 +32,7 @@ use std::rc::Rc;
 use tollgate_http::RequestHead;
 use tollgate_http::h1::BodyLength;
 use tollgate_observe::Reason;
-use tollgate_plan::{Route, Settings};
+use tollgate_plan::{GatewaySettings, Route};
 use tollgate_upstream::{Outcome, Upstream};
 
 pub(crate) use self::discard::keep;
@@ -284,7 +284,7 @@ struct Forwarding<'a, S, U> {
     client: &'a mut Client<S>,
     worker: &'a Rc<Worker>,
     scratch: &'a mut Scratch,
-    settings: &'a Settings,
+    settings: &'a GatewaySettings,
     route: &'a Route,
     upstream: &'a Rc<Upstream>,
     /// Whether the request asks for an upgrade that the route allows.

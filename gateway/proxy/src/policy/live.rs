@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use tollgate_plan::Attached;
+use tollgate_plan::AttachedPolicy;
 use tollgate_policy::{Policy, Shared};
 
 use super::End;
@@ -26,7 +26,7 @@ pub struct LivePolicy {
 impl LivePolicy {
     /// Creates a policy, and takes over its state from the previous plan.
     #[must_use]
-    pub fn new(attached: &Attached, shared: &Arc<Shared>) -> Arc<Self> {
+    pub fn new(attached: &AttachedPolicy, shared: &Arc<Shared>) -> Arc<Self> {
         let (kind, place) = attached.name();
         Arc::new(Self {
             policy: attached.policy.clone().live(&attached.key, shared),

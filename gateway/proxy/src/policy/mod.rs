@@ -28,7 +28,7 @@ use std::rc::Rc;
 
 use tollgate_http::{Method, RequestHead, Version};
 use tollgate_observe::Reason;
-use tollgate_plan::{Action, Settings};
+use tollgate_plan::{Action, GatewaySettings};
 use tollgate_policy::{Answer, BodyKind, Context, Refusal, Transform, Verdict};
 
 use self::decoding::Decoding;
@@ -182,7 +182,7 @@ pub(crate) async fn end<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
     scratch: &mut Scratch,
-    settings: &Settings,
+    settings: &GatewaySettings,
     (end, close): (End, bool),
 ) -> Next {
     match end {

@@ -94,7 +94,7 @@ pub(crate) fn rehearse(plan: &Plan, route: &Route, scratch: &mut Scratch, from: 
     let mut out = Rehearsed::default();
     let mut context = Context::default();
     let chains = route.policies.as_ref();
-    let chain = chains.and_then(|chains| from.bind.map_or(chains.usual, |bind| chains.at(bind)));
+    let chain = chains.and_then(|chains| from.bind.map_or(chains.default, |bind| chains.at(bind)));
     if let Some(chain) = chain {
         meet(plan, (route, chain), scratch, &mut context, from, &mut out);
     }

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use tollgate_plan::{
-    Balance, Breaker, Caps, Discover, Fallback, GRPC_CODES, HashBy, Health, Hedge, Instead, Outlier, Plan,
-    Policy, Probe, Queue, Retry, RetryOn, Upstream,
+    Balance, Breaker, Caps, Discover, Fallback, FallbackAction, GRPC_CODES, HashBy, Health, Hedge, Outlier,
+    Plan, Policy, Probe, Queue, Retry, RetryOn, Upstream,
 };
 
 /// Returns the descriptions by key, in the order of the reference. Settings that are off or default are left
@@ -152,12 +152,12 @@ pub fn fallback(plan: &Plan, fallback: &Fallback) -> (String, String) {
     let name = |upstream: &usize| &plan.upstreams[*upstream].name;
     let with =
         |status: &Option<u16>| status.map(|status| format!(", with status {status}")).unwrap_or_default();
-    let what = match &fallback.instead {
-        Instead::Request(upstream) => format!("the request goes to upstream {}", name(upstream)),
-        Instead::Page { upstream, path, status } => {
+    let what = match &fallback.action {
+        FallbackAction::Request(upstream) => format!("the request goes to upstream {}", name(upstream)),
+        FallbackAction::Page { upstream, path, status } => {
             format!("a page, GET {path} of upstream {}{}", name(upstream), with(status))
         }
-        Instead::Respond { status, .. } => format!("a fixed response{}", with(status)),
+        FallbackAction::Respond { status, .. } => format!("a fixed response{}", with(status)),
     };
     (on, what)
 }

@@ -85,7 +85,7 @@ impl HealthMonitor {
                 .or_insert_with(|| WatchedUpstream::new(self.shared.upstream(&planned.name), now));
             watched.apply_plan(planned, &self.prober, now);
         }
-        for gone in &change.gone {
+        for gone in &change.removed {
             if let Some(gone) = upstreams.remove(&gone.name) {
                 gone.stop(now);
             }

@@ -243,7 +243,7 @@ fn over_a_reload() {
         assert_eq!(control.health(&stays), ProbeHealth::Unknown);
         assert_eq!((stays.asked(), comes.asked(), goes.asked()), (2, 2, 1));
         let gone = vec![Arc::new(upstream(&[], None))];
-        control.health.apply_plan(&UpstreamChange { gone, ..UpstreamChange::default() });
+        control.health.apply_plan(&UpstreamChange { removed: gone, ..UpstreamChange::default() });
         assert_eq!(control.shared.upstreams().len(), 1, "this test has it, and nobody else");
     });
 }

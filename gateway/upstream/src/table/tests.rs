@@ -203,7 +203,7 @@ fn nothing_grows_over_thousands_of_reloads() {
             let (stays, passing) = &plans[n];
             let gone = n.checked_sub(1).map(|before| plans[before].1.clone()).into_iter().collect();
             let (changed, added) = (vec![stays.clone()], vec![passing.clone()]);
-            table.apply_plan(n as u64 + 1, &UpstreamChange { gone, changed, added });
+            table.apply_plan(n as u64 + 1, &UpstreamChange { removed: gone, changed, added });
             for planned in [stays, passing] {
                 table
                     .get(planned, n as u64 + 1)

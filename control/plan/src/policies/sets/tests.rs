@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tollgate_config::file_access::Scope;
 use tollgate_config::{Config, Documents, Parts, Problem, from_text, kind};
 
-use crate::{Compiled, Memo, Plan, compile, compile_again};
+use crate::{CompileCache, Compiled, Plan, compile, compile_with_cache};
 
 const SETS: &str = "policy_sets:\n  \
     strict: {rate_limit: {rate: 1/s}, ip: {deny: 192.0.2.0/24}}\n  \
@@ -29,7 +29,7 @@ fn wrong(text: &str) -> Vec<Problem> {
 /// Returns the policies of a route: where each is attached, by which set, and its summary.
 fn met(plan: &Plan, name: &str) -> Vec<(String, Option<String>, String)> {
     let route = plan.routes.iter().find(|route| route.name == name).expect("a route");
-    let chain = route.policies.as_ref().and_then(|chains| chains.usual);
+    let chain = route.policies.as_ref().and_then(|chains| chains.default);
     let indices = chain.map(|chain| plan.chains[chain as usize].as_slice()).unwrap_or_default();
     let told = indices.iter().map(|index| {
         let attached = &plan.policies[*index as usize];
@@ -178,32 +178,32 @@ fn what_is_wrong_with_a_set_is_told_once_wherever_it_is_used() {
 fn a_set_that_changes_leaves_the_routes_as_they_are() {
     let text = "routes:\n- {name: a, match: /a, respond: a, policies: {use: strict}}\n\
         - {name: b, match: /b, respond: b, policies: {use: loose}}\n- {name: c, match: /c, respond: c}\n";
-    let (mut now, mut memo) = (config(text), Memo::default());
-    let again = |config: &Config, memo: &mut Memo| {
-        compile_again(&Parts::of(config), memo).unwrap_or_else(|problems| panic!("{problems:?}")).plan
+    let (mut now, mut cache) = (config(text), CompileCache::default());
+    let again = |config: &Config, cache: &mut CompileCache| {
+        compile_with_cache(&Parts::of(config), cache).unwrap_or_else(|problems| panic!("{problems:?}")).plan
     };
     let same = |one: &Plan, other: &Plan| -> Vec<bool> {
         one.routes.iter().zip(&other.routes).map(|(one, other)| Arc::ptr_eq(one, other)).collect()
     };
-    let first = again(&now, &mut memo);
+    let first = again(&now, &mut cache);
     // With another rate, the routes are the same objects, but not the policies that their requests pass.
     let other = format!("listen: 127.0.0.1:0\n{}{text}", SETS.replace("rate: 1/s", "rate: 7/s"));
     now.policy_sets = from_text("t", &other, &|_| None).config.expect("good").policy_sets;
-    let second = again(&now, &mut memo);
+    let second = again(&now, &mut cache);
     assert_eq!(same(&first, &second), [true, true, true]);
     assert!(met(&first, "a")[1].2.contains('1') && met(&second, "a")[1].2.contains('7'));
     assert_eq!(met(&first, "b"), met(&second, "b"));
     // Without any policy the set attaches nothing, and only the route that uses it changes.
     now.policy_sets[0].policies.list.clear();
-    let third = again(&now, &mut memo);
-    let fresh = again(&now, &mut Memo::default());
+    let third = again(&now, &mut cache);
+    let fresh = again(&now, &mut CompileCache::default());
     assert!(met(&third, "a").is_empty());
     assert!(same(&second, &third)[2], "who uses no set is taken over");
     assert_eq!(format!("{:?}", third.routes), format!("{:?}", fresh.routes));
     // Removing a set that a route uses is an error each time.
     now.policy_sets.remove(0);
     for _ in 0..2 {
-        let problems = compile_again(&Parts::of(&now), &mut memo).expect_err("in use");
+        let problems = compile_with_cache(&Parts::of(&now), &mut cache).expect_err("in use");
         assert_eq!(problems[0].message, "there is no policy set `strict`");
     }
 }
@@ -216,8 +216,9 @@ fn a_set_that_only_a_store_can_have_is_a_warning_as_long_as_the_store_is_not_loo
     assert_eq!(warnings[0].message, "there is no policy set `stored`");
     assert!(warnings[0].help.iter().any(|help| help.contains("the store has to have it")), "{warnings:?}");
     assert_eq!(by(&plan, "a").len(), 2, "what is known is there");
-    // `compile_again` runs after the store has been read, so an unknown set is an error.
-    let problems = compile_again(&Parts::of(&config), &mut Memo::default()).expect_err("unknown");
+    // `compile_with_cache` runs after the store has been read, so an unknown set is an error.
+    let problems =
+        compile_with_cache(&Parts::of(&config), &mut CompileCache::default()).expect_err("unknown");
     assert_eq!((problems.len(), problems[0].message.as_str()), (1, "there is no policy set `stored`"));
 }
 
@@ -235,11 +236,12 @@ fn with_etcd_the_file_uses_its_own_sets() {
         "b",
         serde_json::json!({"match": "/b", "respond": "x", "policies": {"use": ["strict", "theirs"]}}),
     );
-    let told = compile_again(&Parts::of(&file).with(&documents), &mut Memo::default()).expect_err("refused");
+    let told = compile_with_cache(&Parts::of(&file).with(&documents), &mut CompileCache::default())
+        .expect_err("refused");
     assert_eq!((told.len(), told[0].message.as_str()), (1, "there is no policy set `theirs`"));
     assert!(told[0].help.iter().any(|help| help.contains("before etcd answers")), "{told:?}");
     let file = config("etcd: 127.0.0.1:2379\nroutes: []\n");
     let parts = Parts::of(&file).with(&documents);
-    let plan = compile_again(&parts, &mut Memo::default()).expect("good").plan;
+    let plan = compile_with_cache(&parts, &mut CompileCache::default()).expect("good").plan;
     assert_eq!(by(&plan, "b"), pairs(&[("route/b/ip", "theirs"), ("route/b/rate_limit", "strict")]));
 }

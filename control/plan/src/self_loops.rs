@@ -24,7 +24,7 @@ pub(crate) fn warnings(parts: &config::Parts<'_>) -> Vec<Problem> {
     let warning = |(endpoint, at): (&config::EndpointAddress, At)| {
         let listener =
             parts.config.listen.iter().find(|listener| match (&listener.bind.value, &endpoint.address) {
-                (ListenAddress::Tcp(own), Address::Tcp { host, port }) => takes(*own, host, *port),
+                (ListenAddress::Tcp(own), Address::Tcp { host, port }) => accepts(*own, host, *port),
                 (ListenAddress::Unix(own), Address::Unix(path)) => own.path == *path,
                 _ => false,
             })?;
@@ -42,7 +42,7 @@ pub(crate) fn warnings(parts: &config::Parts<'_>) -> Vec<Problem> {
 
 /// Returns whether a listener accepts connections to a host and port, as far as can be decided without a DNS
 /// lookup.
-fn takes(own: SocketAddr, host: &str, port: u16) -> bool {
+fn accepts(own: SocketAddr, host: &str, port: u16) -> bool {
     if own.port() != port {
         return false;
     }

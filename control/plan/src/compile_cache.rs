@@ -14,23 +14,23 @@ use crate::Route;
 /// The results of the last compilation, by what they were compiled from. The control thread keeps it from
 /// plan to plan. An empty one is always correct, only slower.
 #[derive(Debug, Default)]
-pub struct Memo {
+pub struct CompileCache {
     /// The path rules under which the entries were made.
     rules: Option<PathRules>,
-    known: Table,
+    known: CachedRoutes,
     /// The entries for the plan that is being compiled.
-    next: Table,
+    next: CachedRoutes,
     /// The consumers as they were written last, and their compiled form.
     consumers: Option<(Vec<ConsumerSpec>, Arc<Consumers>)>,
     /// The TLS of listeners, and the files from which it was made.
     servers: Vec<(ServerOptions, TlsServerConfig)>,
 }
 
-type Table = HashMap<Identity, Known>;
+type CachedRoutes = HashMap<Identity, CachedRoute>;
 
 /// The compiled parts of a route.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct CachedRoute {
     /// Length of the path prefix that it matches, if it matches one.
     pub prefix: Option<usize>,
     /// Its match, ready for the router.
@@ -39,7 +39,7 @@ pub(crate) struct Known {
     pub route: Option<Arc<Route>>,
 }
 
-impl Memo {
+impl CompileCache {
     /// Begins a plan under these rules. If they differ from the last time, all entries are dropped.
     pub(crate) fn begin(&mut self, rules: &PathRules) {
         self.next.clear();
@@ -50,17 +50,17 @@ impl Memo {
     }
 
     /// Returns what the last good plan has for a route.
-    pub(crate) fn get(&self, route: Identity) -> Option<&Known> {
+    pub(crate) fn get(&self, route: Identity) -> Option<&CachedRoute> {
         self.known.get(&route)
     }
 
     /// Stores a route's match for this plan.
-    pub(crate) fn note(&mut self, route: Identity, known: Known) {
+    pub(crate) fn store_match(&mut self, route: Identity, known: CachedRoute) {
         self.next.insert(route, known);
     }
 
     /// Stores the compiled route, if its match is good.
-    pub(crate) fn became(&mut self, route: Identity, planned: &Arc<Route>) {
+    pub(crate) fn store_route(&mut self, route: Identity, planned: &Arc<Route>) {
         if let Some(known) = self.next.get_mut(&route) {
             known.route = Some(planned.clone());
         }
@@ -73,7 +73,7 @@ impl Memo {
     }
 
     /// Stores compiled consumers.
-    pub(crate) fn note_consumers(&mut self, written: &[&ConsumerSpec], consumers: &Arc<Consumers>) {
+    pub(crate) fn store_consumers(&mut self, written: &[&ConsumerSpec], consumers: &Arc<Consumers>) {
         self.consumers = Some((written.iter().copied().cloned().collect(), consumers.clone()));
     }
 
@@ -83,12 +83,12 @@ impl Memo {
     }
 
     /// Stores the TLS of all listeners.
-    pub(crate) fn note_servers(&mut self, servers: Vec<(ServerOptions, TlsServerConfig)>) {
+    pub(crate) fn store_servers(&mut self, servers: Vec<(ServerOptions, TlsServerConfig)>) {
         self.servers = servers;
     }
 
     /// Confirms that the plan is good. Entries that it does not use are dropped.
-    pub(crate) fn keep(&mut self) {
+    pub(crate) fn commit(&mut self) {
         std::mem::swap(&mut self.known, &mut self.next);
         self.next.clear();
     }
@@ -99,7 +99,7 @@ mod tests {
     use tollgate_config::{self as config, At, Config, Parts, from_text};
 
     use super::*;
-    use crate::{Plan, compile_again};
+    use crate::{Plan, compile_with_cache};
 
     const TEXT: &str = "listen: 127.0.0.1:0\n\
         timeouts: {total: 9s}\n\
@@ -117,8 +117,8 @@ mod tests {
         loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)))
     }
 
-    fn again(config: &Config, memo: &mut Memo) -> Plan {
-        compile_again(&Parts::of(config), memo).unwrap_or_else(|problems| panic!("{problems:?}")).plan
+    fn again(config: &Config, cache: &mut CompileCache) -> Plan {
+        compile_with_cache(&Parts::of(config), cache).unwrap_or_else(|problems| panic!("{problems:?}")).plan
     }
 
     /// Returns for each route whether the second plan took it over from the first.
@@ -128,21 +128,21 @@ mod tests {
 
     #[test]
     fn a_route_that_is_the_same_is_the_same_object() {
-        let (mut now, mut memo) = (config(TEXT), Memo::default());
-        let first = again(&now, &mut memo);
+        let (mut now, mut cache) = (config(TEXT), CompileCache::default());
+        let first = again(&now, &mut cache);
         let other = config(&TEXT.replace("respond: one", "respond: two"));
         now.routes[0] = other.routes[0].clone();
-        let second = again(&now, &mut memo);
+        let second = again(&now, &mut cache);
         assert_eq!(taken_over(&first, &second), [false, true, true, true, true, true]);
         // A route that is removed is forgotten; the same route added later is compiled.
         let gone = now.routes.remove(2);
-        assert_eq!(again(&now, &mut memo).routes.len(), 5);
+        assert_eq!(again(&now, &mut cache).routes.len(), 5);
         now.routes.insert(2, gone);
-        let third = again(&now, &mut memo);
+        let third = again(&now, &mut cache);
         assert_eq!(taken_over(&second, &third), [true, true, false, true, true, true]);
     }
 
-    /// Whatever else of a config changes: a compilation with a memo gives the same plan as one without.
+    /// Whatever else of a config changes: a compilation with a cache gives the same plan as one without.
     #[test]
     fn what_a_route_depends_on_counts() {
         let written = config(TEXT);
@@ -155,12 +155,12 @@ mod tests {
             ("listen:", "policies: {security_headers: on}\nlisten:"),
             ("shop: [\"h:1\"]", "shop: {endpoints: [\"h:1\"], policies: {security_headers: on}}"),
         ] {
-            let mut memo = Memo::default();
-            let before = format!("{:?}", again(&written, &mut memo).routes);
+            let mut cache = CompileCache::default();
+            let before = format!("{:?}", again(&written, &mut cache).routes);
             let mut other = config(&TEXT.replace(what, to));
             other.routes.clone_from(&written.routes);
-            let known = format!("{:?}", again(&other, &mut memo).routes);
-            let fresh = format!("{:?}", again(&other, &mut Memo::default()).routes);
+            let known = format!("{:?}", again(&other, &mut cache).routes);
+            let fresh = format!("{:?}", again(&other, &mut CompileCache::default()).routes);
             assert_eq!(known, fresh, "{what} became {to}");
             assert!(known != before || to.contains("paths"), "{what} became {to} and nothing changed");
         }
@@ -170,22 +170,23 @@ mod tests {
     fn a_consumer_that_changes_leaves_the_routes_as_they_are() {
         let text =
             format!("consumers: {{a: {{groups: x}}, b: {{}}}}\npolicies: {{client_certificate: on}}\n{TEXT}");
-        let (mut now, mut memo) = (config(&text), Memo::default());
-        let first = again(&now, &mut memo);
-        let known = |memo: &Memo| memo.consumers.as_ref().map(|(_, consumers)| Arc::as_ptr(consumers));
-        let before = known(&memo);
-        let second = again(&now, &mut memo);
-        assert!(before.is_some() && before == known(&memo), "made once");
+        let (mut now, mut cache) = (config(&text), CompileCache::default());
+        let first = again(&now, &mut cache);
+        let known =
+            |cache: &CompileCache| cache.consumers.as_ref().map(|(_, consumers)| Arc::as_ptr(consumers));
+        let before = known(&cache);
+        let second = again(&now, &mut cache);
+        assert!(before.is_some() && before == known(&cache), "made once");
         now.consumers[0].groups = vec!["y".to_owned()];
-        let third = again(&now, &mut memo);
-        assert_ne!(before, known(&memo), "made anew");
+        let third = again(&now, &mut cache);
+        assert_ne!(before, known(&cache), "made anew");
         assert!(taken_over(&first, &second).iter().chain(&taken_over(&second, &third)).all(|same| *same));
         // Errors are reported each time.
         now.consumers[0].groups.clear();
         let key = |line| (config::Digest([7; 32]), At { line, ..At::default() });
         (now.consumers[0].api_keys, now.consumers[1].api_keys) = (vec![key(1)], vec![key(2)]);
         for _ in 0..2 {
-            let problems = compile_again(&Parts::of(&now), &mut memo).expect_err("one key of two");
+            let problems = compile_with_cache(&Parts::of(&now), &mut cache).expect_err("one key of two");
             assert_eq!(problems[0].message, "two consumers have the same key");
             assert_eq!((problems[0].at.line, problems[0].related[0].0.line), (2, 1));
         }
@@ -194,14 +195,14 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_each_time() {
         let text = TEXT.replace("match: /a,", "match: /b/*,");
-        let (bad, mut memo) = (config(&text), Memo::default());
-        again(&config(TEXT), &mut memo);
-        let told = |memo: &mut Memo| {
-            let problems = compile_again(&Parts::of(&bad), memo).expect_err("two are the same");
+        let (bad, mut cache) = (config(&text), CompileCache::default());
+        again(&config(TEXT), &mut cache);
+        let told = |cache: &mut CompileCache| {
+            let problems = compile_with_cache(&Parts::of(&bad), cache).expect_err("two are the same");
             problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>()
         };
-        let first = told(&mut memo);
+        let first = told(&mut cache);
         assert!(first.len() == 1 && first[0].contains("identical"), "{first:?}");
-        assert_eq!(told(&mut memo), first);
+        assert_eq!(told(&mut cache), first);
     }
 }

@@ -10,7 +10,7 @@ use crate::{Plan, Upstream};
 #[derive(Debug, Default)]
 pub struct UpstreamChange {
     /// Upstreams that the new plan no longer has.
-    pub gone: Vec<Arc<Upstream>>,
+    pub removed: Vec<Arc<Upstream>>,
     /// Upstreams whose name both plans have, but with other settings; as the new plan has them.
     pub changed: Vec<Arc<Upstream>>,
     /// Upstreams whose name only the new plan has.
@@ -21,7 +21,7 @@ impl Plan {
     /// Replaces each upstream that has not changed by the object of the plan before, and returns the
     /// differences. Code that keeps state for an upstream then sees by the pointer alone that nothing has
     /// changed.
-    pub fn follow(&mut self, before: &Plan) -> UpstreamChange {
+    pub fn reuse_upstreams(&mut self, before: &Plan) -> UpstreamChange {
         let mut known: HashMap<&str, &Arc<Upstream>> =
             before.upstreams.iter().map(|upstream| (upstream.name.as_str(), upstream)).collect();
         let mut change = UpstreamChange::default();
@@ -35,7 +35,7 @@ impl Plan {
         // In the order of the plan. Work done for each upstream must not depend on a hash seed, or a
         // simulation could not be replayed.
         let gone = before.upstreams.iter().filter(|upstream| known.contains_key(upstream.name.as_str()));
-        change.gone = gone.cloned().collect();
+        change.removed = gone.cloned().collect();
         change
     }
 }
@@ -58,9 +58,9 @@ mod tests {
     fn what_is_the_same_is_the_same_object_wherever_it_stands() {
         let before = plan("a: [\"h:1\"], b: [\"h:2\"], c: [\"h:3\"]");
         let mut next = plan("new: [\"h:9\"], c: [\"h:3\"], b: [\"h:22\"]");
-        let change = next.follow(&before);
+        let change = next.reuse_upstreams(&before);
         assert!(Arc::ptr_eq(&next.upstreams[1], &before.upstreams[2]));
-        assert_eq!(names(&change.gone), ["a"]);
+        assert_eq!(names(&change.removed), ["a"]);
         assert_eq!(names(&change.changed), ["b"]);
         assert_eq!(names(&change.added), ["new"]);
         assert!(Arc::ptr_eq(&change.changed[0], &next.upstreams[2]), "as they are now");
@@ -71,14 +71,14 @@ mod tests {
     fn what_is_gone_is_told_in_its_order() {
         let upstreams: Vec<String> = (0..100).map(|number| format!("u{number}: [\"h:1\"]")).collect();
         let before = plan(&upstreams.join(", "));
-        let gone = plan("other: [\"h:1\"]").follow(&before).gone;
+        let gone = plan("other: [\"h:1\"]").reuse_upstreams(&before).removed;
         assert_eq!(names(&gone), names(&before.upstreams));
     }
 
     #[test]
     fn what_does_not_change_is_no_change() {
         let before = plan("a: [\"h:1\"]");
-        let change = plan("a: [\"h:1\"]").follow(&before);
-        assert!(change.gone.is_empty() && change.changed.is_empty() && change.added.is_empty());
+        let change = plan("a: [\"h:1\"]").reuse_upstreams(&before);
+        assert!(change.removed.is_empty() && change.changed.is_empty() && change.added.is_empty());
     }
 }

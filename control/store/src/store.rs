@@ -11,8 +11,9 @@ use redb::{Database, Durability, ReadableDatabase, ReadableTable, ReadableTableM
 use crate::tables::{CURRENT_FORMAT, DOCUMENTS, FORMAT, HISTORY, META, VERSION};
 use crate::{DocumentChange, Error, NewVersion, VersionRecord};
 
-/// Page cache, in bytes. The documents are in memory anyway, and the history is rarely read.
-const CACHE_BYTES: usize = 8 << 20;
+/// Page cache, in bytes. It would otherwise grow with the history, which is rarely read; the documents are in memory
+/// anyway.
+const CACHE_BYTES: usize = 256 << 10;
 /// A file below this size, in bytes, is not worth compacting.
 const COMPACT_MIN_BYTES: u64 = 16 << 20;
 

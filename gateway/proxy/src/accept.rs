@@ -18,37 +18,37 @@ use tollgate_observe::Reason;
 use tollgate_plan::{Http2, PlannedListener};
 
 use crate::connection::Client;
-use crate::door::{Door, Waiting};
+use crate::listener::{ListenerHandle, Queued};
 use crate::worker::{Control, Worker};
 
 /// Connections that a worker accepts before its other tasks run. If it accepted everything that waits (tokio
 /// would stop at 128), a flood would delay every other task. Four cost about the same as two requests. nginx
 /// accepts one (`multi_accept off`), which costs a poll for each connection of a burst.
-pub(crate) const TURN: i32 = 4;
+pub(crate) const ACCEPTS_PER_TURN: i32 = 4;
 
 /// How long accepting pauses when the process is out of file descriptors or memory.
-const PAUSE: Duration = Duration::from_millis(50);
+const SHORTAGE_PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts until the worker drains or the listener closes. Passes each connection to `serve` here, or to
 /// another worker.
 pub(crate) async fn accept(
     worker: Rc<Worker>,
-    door: Rc<Door>,
+    handle: Rc<ListenerHandle>,
     listener: Socket,
     serve: impl Fn(Box<Client>),
 ) {
     let pause = worker.timers.deadline();
     let mut taken = 0;
     loop {
-        if taken == TURN {
+        if taken == ACCEPTS_PER_TURN {
             taken = 0;
             tollgate_net::yield_now().await;
         }
         let accepted = poll_fn(|cx| {
-            if worker.draining.get() || door.closed().is_some() {
+            if worker.draining.get() || handle.closed().is_some() {
                 return Poll::Ready(None);
             }
-            worker.until_told(cx);
+            worker.wake_on_command(cx);
             let accepted = listener.poll_accept(cx);
             if accepted.is_pending() {
                 // Pending means that other tasks have run when this continues.
@@ -60,23 +60,23 @@ pub(crate) async fn accept(
         taken += 1;
         match accepted {
             None => break,
-            Some(Ok((stream, peer))) => place(&worker, &door, stream, peer, &serve),
+            Some(Ok((stream, peer))) => place(&worker, &handle, stream, peer, &serve),
             Some(Err(error)) if is_passing(&error) => {}
             // A resource is exhausted. Connections wait in the kernel's queue until there is more of it.
             Some(Err(_)) => {
-                pause.set(tollgate_net::now(), Some(PAUSE));
+                pause.set(tollgate_net::now(), Some(SHORTAGE_PAUSE));
                 poll_fn(|cx| pause.poll_passed(cx)).await;
             }
         }
     }
     // The kernel has completed the handshake with these clients: closing the socket would reset them.
-    let queued = if door.closed() == Some(Waiting::Leave) { 0 } else { BACKLOG };
+    let queued = if handle.closed() == Some(Queued::Leave) { 0 } else { BACKLOG };
     for number in 1..=queued {
-        if number % TURN == 0 {
+        if number % ACCEPTS_PER_TURN == 0 {
             tollgate_net::yield_now().await;
         }
         match listener.accept_queued() {
-            Ok((stream, peer)) => place(&worker, &door, stream, peer, &serve),
+            Ok((stream, peer)) => place(&worker, &handle, stream, peer, &serve),
             Err(error) if is_passing(&error) => {}
             Err(_) => break,
         }
@@ -95,37 +95,37 @@ fn is_passing(error: &io::Error) -> bool {
 /// Chooses a worker for a connection, and admits it here or sends it there. Refuses it if no worker has room.
 fn place(
     worker: &Rc<Worker>,
-    door: &Rc<Door>,
+    handle: &Rc<ListenerHandle>,
     stream: DetachedStream,
     peer: SocketAddr,
     serve: &impl Fn(Box<Client>),
 ) {
-    let Some(listener) = door.listener(&worker.active.borrow().plan) else { return };
+    let Some(listener) = handle.listener(&worker.active.borrow().plan) else { return };
     let other = match worker.reserve() {
         Ok(other) => other,
         Err(full) => return refuse(worker, stream, &listener, full),
     };
     if other == worker.id {
-        return admit(worker, door.clone(), (stream, peer, listener), serve);
+        return admit(worker, handle.clone(), (stream, peer, listener), serve);
     }
     worker.stats.handed_over();
-    let message = Control::Connection(stream, peer, door.id, listener);
+    let message = Control::Connection(stream, peer, handle.id, listener);
     if let Err(Control::Connection(stream, peer, _, listener)) = worker.mailboxes[other].send(message) {
         // That worker no longer runs.
         worker.take_over(other);
-        admit(worker, door.clone(), (stream, peer, listener), serve);
+        admit(worker, handle.clone(), (stream, peer, listener), serve);
     }
 }
 
 /// Registers a connection, for which this worker has reserved a place, and starts to serve it.
 pub(crate) fn admit(
     worker: &Rc<Worker>,
-    door: Rc<Door>,
+    handle: Rc<ListenerHandle>,
     (stream, peer, listener): (DetachedStream, SocketAddr, Arc<PlannedListener>),
     serve: &impl Fn(Box<Client>),
 ) {
     match stream.attach() {
-        Ok(stream) => serve(Box::new(Client::new(worker, door, stream, peer, listener))),
+        Ok(stream) => serve(Box::new(Client::new(worker, handle, stream, peer, listener))),
         // A socket that the poller refuses is closed when it is dropped.
         Err(_) => worker.release(worker.id),
     }

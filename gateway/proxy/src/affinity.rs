@@ -8,19 +8,19 @@ use tollgate_route::query_parameter;
 use tollgate_upstream::{PickHints, Pool, Upstream, hash};
 
 use crate::decide::normal_path;
-use crate::scratch::Scratch;
+use crate::request_state::RequestState;
 
 /// A request, as far as the choice of an endpoint depends on it.
 #[derive(Clone, Copy)]
-pub(crate) struct Asker<'a> {
-    scratch: &'a Scratch,
+pub(crate) struct RequestAffinity<'a> {
+    state: &'a RequestState,
     peer: &'a SocketAddr,
 }
 
-impl<'a> Asker<'a> {
-    /// Wraps the request in `scratch`, which came from `peer`.
-    pub fn new(scratch: &'a Scratch, peer: &'a SocketAddr) -> Self {
-        Self { scratch, peer }
+impl<'a> RequestAffinity<'a> {
+    /// Wraps the request in `state`, which came from `peer`.
+    pub fn new(state: &'a RequestState, peer: &'a SocketAddr) -> Self {
+        Self { state, peer }
     }
 
     /// Returns the wishes of the request for an upstream. This costs two reads of the configuration if the
@@ -43,11 +43,11 @@ impl<'a> Asker<'a> {
     /// Returns the value of the upstream's sticky cookie in the request.
     #[inline]
     pub fn sticky(&self, upstream: &Upstream) -> Option<&'a [u8]> {
-        upstream.cookie().and_then(|name| self.scratch.request.head.cookie(name.as_bytes()))
+        upstream.cookie().and_then(|name| self.state.request.head.cookie(name.as_bytes()))
     }
 
     fn hash_by(&self, by: &HashBy) -> Option<u64> {
-        let Scratch { request, path, ledger, .. } = self.scratch;
+        let RequestState { request, path, record, .. } = self.state;
         // An empty value counts as missing. Otherwise all clients that send an empty value would share one
         // endpoint.
         let some = |value: &[u8]| (!value.is_empty()).then(|| hash(value));
@@ -58,7 +58,7 @@ impl<'a> Asker<'a> {
                 let query = request.query.map(|query| request.slice(query))?;
                 query_parameter(query, name.as_bytes(), some).flatten()
             }
-            HashBy::ClientAddress => Some(match ledger.announced.client(*self.peer).ip() {
+            HashBy::ClientAddress => Some(match record.announced.client(*self.peer).ip() {
                 IpAddr::V4(address) => hash(&address.octets()),
                 IpAddr::V6(address) => hash(&address.octets()),
             }),
@@ -69,8 +69,8 @@ impl<'a> Asker<'a> {
 
 /// Writes the `Set-Cookie` line that ties the client to the picked endpoint, if the upstream is sticky and
 /// the client does not have that cookie yet. If a request picks several endpoints, the last one counts.
-pub(crate) fn keep(scratch: &mut Scratch, upstream: &Upstream, pool: &Pool) {
-    let Scratch { request, set_cookie, .. } = scratch;
+pub(crate) fn keep(state: &mut RequestState, upstream: &Upstream, pool: &Pool) {
+    let RequestState { request, set_cookie, .. } = state;
     set_cookie.clear();
     let (Some(name), Some(sticky)) = (upstream.cookie(), &upstream.balance().sticky) else { return };
     let Some(value) = upstream.sticky_value(pool) else { return };
@@ -119,9 +119,9 @@ mod tests {
     #[test]
     fn what_a_request_is_hashed_by() {
         let request = request("X-User: u\r\nX-Empty:\r\nCookie: session=s\r\n");
-        let scratch = Scratch { request, ..Scratch::default() };
+        let state = RequestState { request, ..RequestState::default() };
         let peer = "192.0.2.1:1024".parse().expect("an address");
-        let by = |by: HashBy| Asker { scratch: &scratch, peer: &peer }.hash_by(&by);
+        let by = |by: HashBy| RequestAffinity { state: &state, peer: &peer }.hash_by(&by);
         assert_eq!(by(HashBy::Header("x-user".to_owned())), Some(hash(b"u")));
         assert_eq!(by(HashBy::Header("x-empty".to_owned())), None);
         assert_eq!(by(HashBy::Header("x-other".to_owned())), None);

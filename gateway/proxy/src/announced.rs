@@ -52,7 +52,7 @@ pub(crate) struct Announced {
 
 /// The client's place in a list of addresses to which each proxy has added its own peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Chain {
+struct AddressChain {
     /// The right-most address that is not a trusted proxy's; `None`: it is not an address.
     client: Option<SocketAddr>,
     /// The index of the client's element.
@@ -85,18 +85,18 @@ impl Announced {
         self.authority.clear();
         let head = &request.head;
         let is_proxy = |address: &SocketAddr| is_trusted(settings, address.ip());
-        let chain = Chain::of(head.list(Name::XForwardedFor).map(address), is_proxy);
+        let chain = AddressChain::of(head.list(Name::XForwardedFor).map(address), is_proxy);
         let mut forwarded = Vec::new();
         head.all(Name::Forwarded).for_each(|line| elements(line, &mut forwarded));
         let mut named =
-            Chain::of(forwarded.iter().map(|element| address(parameter(element, b"for")?)), is_proxy);
+            AddressChain::of(forwarded.iter().map(|element| address(parameter(element, b"for")?)), is_proxy);
         let names = forwarded.iter().any(|element| parameter(element, b"for").is_some());
         // Most proxies write one of the two and pass on the client's own line of the other. That is more
         // often `Forwarded`.
         let contradicts = names && chain.length > 0 && ip(chain.client) != ip(named.client);
         if contradicts {
             forwarded.clear();
-            named = Chain::default();
+            named = AddressChain::default();
         }
         self.client = match (chain.length, names && !contradicts) {
             (0, true) => named.client,
@@ -179,7 +179,7 @@ impl Announced {
     }
 }
 
-impl Chain {
+impl AddressChain {
     /// Reads the elements from left to right; `None` is an element that is not an address.
     fn of(
         elements: impl Iterator<Item = Option<SocketAddr>>,

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use tollgate_net::Stream;
 use tollgate_observe::Reason;
 
-use crate::client_side::{Unfit, unfit};
+use crate::client_side::{RejectedBody, rejected_body};
 use crate::spool::Spool;
 
 /// A destination that takes bytes at its own pace. The caller offers all bytes that were not taken again,
@@ -127,8 +127,8 @@ impl Backlog {
 
     /// Returns the reason for an error while sending to a client.
     pub fn reason(error: &io::Error) -> Reason {
-        match unfit(error) {
-            Some(Unfit(reason)) => *reason,
+        match rejected_body(error) {
+            Some(RejectedBody(reason)) => *reason,
             None if Self::is_own(error) => Reason::ProxyInternalError,
             None => Reason::ClientClosed,
         }

@@ -42,7 +42,7 @@ pub(crate) trait ClientSide: ClientStream {
 
     /// Whether this client wraps another one for its [policies](crate::policy), which the request has then
     /// passed.
-    const POLICED: bool = false;
+    const WRAPS_CLIENT: bool = false;
 }
 
 /// The operations of a client's side. Unlike [`ClientSide`], this trait is usable as a trait object.
@@ -107,7 +107,7 @@ pub(crate) trait ClientStream: Duplex {
     fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> io::Result<()>;
 
     /// Called for a request whose route bounds the connection's life. HTTP/1 needs nothing here: it has one
-    /// request at a time, and its [`Link`](crate::connection::Link) is updated.
+    /// request at a time, and its [`ConnectionContext`](crate::connection::ConnectionContext) is updated.
     fn stays(&mut self, _: &Arc<RouteStay>) {}
 
     /// Returns the result of its connection's TLS handshake; `None` for plain text.
@@ -117,8 +117,8 @@ pub(crate) trait ClientStream: Duplex {
     fn local_address(&self) -> Option<SocketAddr>;
 
     /// Returns whether its requests may be gRPC calls, so that
-    /// [`Scratch::grpc`](crate::scratch::Scratch::grpc) is valid. A constant for each type, so HTTP/1 is
-    /// compiled without any gRPC code.
+    /// [`RequestState::grpc`](crate::request_state::RequestState::grpc) is valid. A constant for each type,
+    /// so HTTP/1 is compiled without any gRPC code.
     fn may_be_grpc(&self) -> bool;
 
     /// Returns the slot for a transform of the response's body; `None` if this client's side cannot transform
@@ -136,7 +136,7 @@ pub(crate) trait ClientStream: Duplex {
 /// Returns the reason for a failed read of a request's body.
 #[cold]
 pub(crate) fn unread(error: &io::Error) -> Reason {
-    if let Some(Unfit(reason)) = unfit(error) {
+    if let Some(RejectedBody(reason)) = rejected_body(error) {
         return *reason;
     }
     match error.kind() {
@@ -148,7 +148,7 @@ pub(crate) fn unread(error: &io::Error) -> Reason {
 
 /// Returns the reason for a request's body or trailers that violate the grammar or a limit.
 #[cold]
-pub(crate) fn broken_body(error: BodyError) -> Reason {
+pub(crate) fn body_error_reason(error: BodyError) -> Reason {
     match error {
         BodyError::Chunk => Reason::BadChunk,
         BodyError::Trailers => Reason::TrailersTooLarge,
@@ -157,26 +157,26 @@ pub(crate) fn broken_body(error: BodyError) -> Reason {
 
 /// The error for a body that a policy cannot transform, or that must not be passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unfit(pub Reason);
+pub(crate) struct RejectedBody(pub Reason);
 
-/// Returns the [`Unfit`] in an error. If there is one, the body is at fault, not the connection.
-pub(crate) fn unfit(error: &io::Error) -> Option<&Unfit> {
+/// Returns the [`RejectedBody`] in an error. If there is one, the body is at fault, not the connection.
+pub(crate) fn rejected_body(error: &io::Error) -> Option<&RejectedBody> {
     error.get_ref()?.downcast_ref()
 }
 
-impl From<Unfit> for io::Error {
-    fn from(unfit: Unfit) -> Self {
-        io::Error::new(io::ErrorKind::InvalidData, unfit)
+impl From<RejectedBody> for io::Error {
+    fn from(rejected_body: RejectedBody) -> Self {
+        io::Error::new(io::ErrorKind::InvalidData, rejected_body)
     }
 }
 
-impl std::fmt::Display for Unfit {
+impl std::fmt::Display for RejectedBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.0.as_str())
     }
 }
 
-impl std::error::Error for Unfit {}
+impl std::error::Error for RejectedBody {}
 
 impl Duplex for Stream {
     #[inline]

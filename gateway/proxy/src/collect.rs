@@ -8,10 +8,10 @@ use tollgate_http::h1::{BodyLength, BodyPart, BodyReader};
 use tollgate_observe::Reason;
 use tollgate_plan::{BufferBounds, Route};
 
-use crate::client_side::{ClientSide, broken_body, unread};
+use crate::body_limits::BodyLimits;
+use crate::client_side::{ClientSide, body_error_reason, unread};
 use crate::connection::Client;
-use crate::intake::Intake;
-use crate::scratch::Scratch;
+use crate::request_state::RequestState;
 use crate::spool::Spool;
 use crate::worker::Worker;
 
@@ -31,11 +31,11 @@ pub(crate) struct Collected {
 pub(crate) async fn collect<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     route: &Route,
     bounds: BufferBounds,
 ) -> Result<Collected, Reason> {
-    let Scratch { request, inbox, to_client, ledger, .. } = scratch;
+    let RequestState { request, inbox, to_client, record, .. } = state;
     let limits = worker.active.borrow().plan.settings.head_limits;
     let mut reader = BodyReader::new(request.length).with_trailer_limits(&limits);
     let mut spool = Spool::new(bounds);
@@ -45,10 +45,10 @@ pub(crate) async fn collect<S: ClientSide>(
         return Err(Reason::BodyTooLarge);
     }
     let asks = request.expect_continue && inbox.is_empty();
-    let mut intake = Intake::begin(client, to_client, route, request, ledger.started(), asks)?;
+    let mut body_limits = BodyLimits::begin(client, to_client, route, request, record.started(), asks)?;
     let collected = poll_fn(|cx| {
         loop {
-            ready!(intake.poll_may_read(client, to_client, cx))?;
+            ready!(body_limits.poll_may_read(client, to_client, cx))?;
             if reader.is_done() {
                 return Poll::Ready(Ok(()));
             }
@@ -70,24 +70,24 @@ pub(crate) async fn collect<S: ClientSide>(
             let BodyPart { used, data } = match reader.read(input) {
                 Ok(step) => step,
                 Err(error) => {
-                    ledger.record_rejected_bytes(reader.rejected_bytes());
-                    return Poll::Ready(Err(broken_body(error)));
+                    record.set_rejected_bytes(reader.rejected_bytes());
+                    return Poll::Ready(Err(body_error_reason(error)));
                 }
             };
-            ledger.bytes_in += data.len() as u64;
+            record.bytes_in += data.len() as u64;
             // Bytes after this body belong to the next request, and come before the bytes still in the inbox.
             inbox.splice(..0, input[used..].iter().copied());
-            let too_large = route.body_limit.is_some_and(|limit| ledger.bytes_in > limit);
-            if too_large || !spool.can_hold(ledger.bytes_in) {
+            let too_large = route.body_limit.is_some_and(|limit| record.bytes_in > limit);
+            if too_large || !spool.can_hold(record.bytes_in) {
                 return Poll::Ready(Err(Reason::BodyTooLarge));
             }
             spool.push(&input[data]).map_err(|_| Reason::ProxyInternalError)?;
-            intake.went_on(client, ledger.bytes_in);
+            body_limits.record_progress(client, record.bytes_in);
         }
     })
     .await;
     if collected.is_err() {
-        scratch.unread = Some(Box::new(reader));
+        state.unread = Some(Box::new(reader));
     }
     collected.map(|()| Collected { length: spool.len(), spool: spool.keep() })
 }

@@ -5,7 +5,7 @@
 //! waits for the first byte of a request and holds almost no memory. When that byte arrives, it borrows a
 //! reusable future from a pool for its exchanges and returns it when it is idle again.
 //!
-//! [`Client`] is the connection (or stream) itself; [`Link`] is its listener, worker and age.
+//! [`Client`] is the connection (or stream) itself; [`ConnectionContext`] is its listener, worker and age.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -21,15 +21,15 @@ use tollgate_plan::{Http2, PlannedListener, RouteStay};
 use tollgate_upstream::Pool;
 
 use crate::client_side::{ClientSide, ClientStream};
-use crate::door::{Door, Waiting};
+use crate::client_tls::ClientTls;
+use crate::future_pool::{FuturePool, FutureSlot};
 use crate::http2;
+use crate::listener::{ListenerHandle, Queued};
 use crate::preamble::preamble;
-use crate::routine::{RoutinePool, Seat};
-use crate::secured::Secured;
 use crate::worker::Worker;
 
 /// The address of a peer that has none, as on a Unix socket.
-const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+const NO_ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
 
 /// A client connection, or one stream of an HTTP/2 connection.
 #[derive(Debug)]
@@ -39,13 +39,13 @@ pub(crate) struct Client<S = Stream> {
     pub deadline: Deadline,
     /// Requests that the connection has carried.
     pub requests: u64,
-    pub link: Link,
+    pub connection_context: ConnectionContext,
 }
 
 impl Client {
     pub fn new(
         worker: &Rc<Worker>,
-        door: Rc<Door>,
+        handle: Rc<ListenerHandle>,
         stream: Stream,
         peer: SocketAddr,
         listener: Arc<PlannedListener>,
@@ -55,23 +55,23 @@ impl Client {
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let deadline = worker.timers.deadline();
         worker.connection_opened();
-        let due = listener.age.and_then(|age| tollgate_net::now().checked_add(age));
+        let age_limit = listener.age.and_then(|age| tollgate_net::now().checked_add(age));
         Self {
             stream,
             peer,
             deadline,
             requests: 0,
-            link: Link {
+            connection_context: ConnectionContext {
                 worker: worker.clone(),
-                door,
+                handle,
                 listener,
                 plans: worker.plans.get(),
                 tls: None,
                 destination: None,
                 opened: Cell::new(None),
-                due: Cell::new(due),
+                age_limit: Cell::new(age_limit),
                 idle: None,
-                counts: true,
+                is_counted: true,
             },
         }
     }
@@ -79,48 +79,52 @@ impl Client {
 
 impl<S> Client<S> {
     /// Creates the client for one stream. `requests` counts the connection's requests, this one included.
-    pub fn of_stream(connection: &Link, stream: S, peer: SocketAddr, requests: u64) -> Self {
-        let Link { worker, door, listener, plans, tls, destination, opened, due, .. } = connection;
-        let link = Link {
+    pub fn of_stream(connection: &ConnectionContext, stream: S, peer: SocketAddr, requests: u64) -> Self {
+        let ConnectionContext {
+            worker, handle, listener, plans, tls, destination, opened, age_limit, ..
+        } = connection;
+        let connection_context = ConnectionContext {
             worker: worker.clone(),
-            door: door.clone(),
+            handle: handle.clone(),
             listener: listener.clone(),
             plans: *plans,
             tls: tls.clone(),
             destination: destination.clone(),
             opened: opened.clone(),
-            due: due.clone(),
+            age_limit: age_limit.clone(),
             idle: None,
-            counts: false,
+            is_counted: false,
         };
-        Self { stream, peer, deadline: worker.timers.deadline(), requests, link }
+        Self { stream, peer, deadline: worker.timers.deadline(), requests, connection_context }
     }
 
     pub fn worker(&self) -> &Rc<Worker> {
-        self.link.worker()
+        self.connection_context.worker()
     }
 
     /// Returns whether the next response is the last one: the worker is about to end, or the listener is
     /// closed.
-    pub fn is_leaving(&self) -> bool {
-        self.link.is_leaving()
+    pub fn announces_close(&self) -> bool {
+        self.connection_context.announces_close()
     }
 
     /// Returns whether the connection is closed as soon as it is idle.
     pub fn is_draining(&self) -> bool {
-        self.link.is_draining()
+        self.connection_context.is_draining()
     }
 
     /// Shortens the time for the next request to what a drain allows.
-    pub fn hurry(&self) {
-        let bound = [self.worker().grace.get(), self.link.listener.idle].into_iter().flatten().min();
+    pub fn shorten_idle_time(&self) {
+        let bound =
+            [self.worker().grace.get(), self.connection_context.listener.idle].into_iter().flatten().min();
         self.deadline.set(tollgate_net::now(), bound);
     }
 
     /// Returns whether streams without an end of their own must end: the worker's drain is over, or the
     /// listener is closed for good.
-    pub fn is_parting(&self) -> bool {
-        self.link.worker.parting.get() || self.link.door.closed() == Some(Waiting::Take)
+    pub fn closes_tunnels(&self) -> bool {
+        self.connection_context.worker.closes_tunnels.get()
+            || self.connection_context.handle.closed() == Some(Queued::Accept)
     }
 }
 
@@ -129,22 +133,22 @@ impl<S: ClientStream> Client<S> {
     /// direction, unless its listener has [`half_close`](PlannedListener::half_close).
     #[inline]
     pub fn poll_peer_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.stream.poll_peer_closed(cx, self.link.listener.half_close)
+        self.stream.poll_peer_closed(cx, self.connection_context.listener.half_close)
     }
 }
 
 impl<S: ClientSide> Client<S> {
     /// Returns the PROXY header that names the client to an endpoint. It is computed only if the pool [needs
     /// it](Pool::uses_proxy_protocol).
-    pub fn named_to(&self, pool: &Pool) -> ProxyHeader {
+    pub fn proxy_header_for(&self, pool: &Pool) -> ProxyHeader {
         if !pool.uses_proxy_protocol() {
             return ProxyHeader::Local;
         }
-        let told = self.link.destination.as_deref().copied();
-        let destination = match told.or_else(|| self.stream.local_address()) {
+        let announced = self.connection_context.destination.as_deref().copied();
+        let destination = match announced.or_else(|| self.stream.local_address()) {
             Some(to) => SocketAddr::new(to.ip().to_canonical(), to.port()),
             // Without a destination the source address still counts.
-            None => self.link.listener.bind.tcp().unwrap_or(NOWHERE),
+            None => self.connection_context.listener.bind.tcp().unwrap_or(NO_ADDRESS),
         };
         ProxyHeader::Proxied { source: self.peer, destination }
     }
@@ -153,29 +157,29 @@ impl<S: ClientSide> Client<S> {
 /// The listener that a connection arrived at, and the worker that serves it. It counts the connection while
 /// it exists.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct ConnectionContext {
     worker: Rc<Worker>,
-    door: Rc<Door>,
+    handle: Rc<ListenerHandle>,
     /// The configuration of the listener.
     pub listener: Arc<PlannedListener>,
     /// The value of the worker's plan counter when `listener` was read.
     plans: u32,
     /// The TLS state, once the handshake is complete; `None` for plain text.
-    pub tls: Option<Rc<Secured>>,
+    pub tls: Option<Rc<ClientTls>>,
     /// The address that the client connected to, if a proxy in front has announced it. Boxed, since few
     /// connections have it.
     pub destination: Option<Rc<SocketAddr>>,
     /// When the wait for its first request started.
     opened: Cell<Option<Instant>>,
     /// The age limit from `timeouts.age`; `None` if it has none.
-    due: Cell<Option<Instant>>,
+    age_limit: Cell<Option<Instant>>,
     /// The idle timeout of the route of its last request, if that route has its own.
     idle: Option<Option<Duration>>,
     /// Whether it counts in the worker's statistics. A stream counts with its connection.
-    counts: bool,
+    is_counted: bool,
 }
 
-impl Link {
+impl ConnectionContext {
     pub fn worker(&self) -> &Rc<Worker> {
         &self.worker
     }
@@ -192,18 +196,18 @@ impl Link {
     fn take_listener(&mut self) {
         self.plans = self.worker.plans.get();
         // If no plan contains the listener any more, the last known configuration stays.
-        if let Some(listener) = self.door.listener(&self.worker.active.borrow().plan) {
+        if let Some(listener) = self.handle.listener(&self.worker.active.borrow().plan) {
             self.listener = listener;
         }
     }
 
-    pub fn is_leaving(&self) -> bool {
-        self.worker.leaving.get() || self.door.closed().is_some() || self.is_too_old()
+    pub fn announces_close(&self) -> bool {
+        self.worker.announces_close.get() || self.handle.closed().is_some() || self.is_too_old()
     }
 
     /// Returns whether the connection has reached its age limit.
     fn is_too_old(&self) -> bool {
-        self.due.get().is_some_and(|due| tollgate_net::now() >= due)
+        self.age_limit.get().is_some_and(|age_limit| tollgate_net::now() >= age_limit)
     }
 
     /// Records when the wait for its first request started. Age limits of routes count from here.
@@ -216,16 +220,16 @@ impl Link {
     #[cold]
     pub fn stay(&mut self, stay: &RouteStay) -> bool {
         self.idle = stay.idle;
-        self.grow_old(stay)
+        self.shorten_age_limit(stay)
     }
 
     /// Shortens the age limit only. Routes never extend it.
-    pub fn grow_old(&self, stay: &RouteStay) -> bool {
+    pub fn shorten_age_limit(&self, stay: &RouteStay) -> bool {
         let opened = self.opened.get().unwrap_or_else(tollgate_net::now);
         let own = stay.age.and_then(|age| opened.checked_add(age));
-        let sooner = own.filter(|own| self.due.get().is_none_or(|due| *own < due));
+        let sooner = own.filter(|own| self.age_limit.get().is_none_or(|age_limit| *own < age_limit));
         if sooner.is_some() {
-            self.due.set(sooner);
+            self.age_limit.set(sooner);
         }
         sooner.is_some()
     }
@@ -242,17 +246,17 @@ impl Link {
 
     /// Returns the time until the age limit.
     pub fn age_left(&self, now: Instant) -> Option<Duration> {
-        self.due.get().map(|due| due.saturating_duration_since(now))
+        self.age_limit.get().map(|age_limit| age_limit.saturating_duration_since(now))
     }
 
     pub fn is_draining(&self) -> bool {
-        self.worker.draining.get() || self.door.closed().is_some()
+        self.worker.draining.get() || self.handle.closed().is_some()
     }
 }
 
-impl Drop for Link {
+impl Drop for ConnectionContext {
     fn drop(&mut self) {
-        if self.counts {
+        if self.is_counted {
             self.worker.connection_closed();
         }
     }
@@ -260,7 +264,7 @@ impl Drop for Link {
 
 /// The state of a connection when a run of exchanges on it ends.
 #[derive(Debug)]
-pub(crate) enum Then {
+pub(crate) enum AfterExchanges {
     /// It has no more input now.
     Idle(Box<Client>),
     /// It is closed.
@@ -270,36 +274,36 @@ pub(crate) enum Then {
 }
 
 /// The slot through which a connection borrows a reusable future for its exchanges.
-pub(crate) type ExchangeSeat = Seat<Box<Client>, Then>;
+pub(crate) type ExchangeSlot = FutureSlot<Box<Client>, AfterExchanges>;
 
 /// Serves a connection to its end. `exchanges` handles requests for as long as one follows another, and
 /// returns the state after that. The connection moves back and forth in its box, so each move copies one
 /// pointer.
 pub(crate) async fn serve<F>(
     mut client: Box<Client>,
-    exchanges: impl Fn(Rc<ExchangeSeat>) -> F,
-    pool: Rc<RoutinePool<Box<Client>, Then, F>>,
+    exchanges: impl Fn(Rc<ExchangeSlot>) -> F,
+    pool: Rc<FuturePool<Box<Client>, AfterExchanges, F>>,
 ) where
     F: Future<Output = Infallible>,
 {
-    if client.link.listener.has_preamble() {
+    if client.connection_context.listener.has_preamble() {
         match preamble(client).await {
             Some(ready) => client = ready,
             None => return,
         }
     }
-    if client.link.listener.http2 == Http2::Only || client.stream.alpn() == Some(b"h2") {
+    if client.connection_context.listener.http2 == Http2::Only || client.stream.alpn() == Some(b"h2") {
         return http2::start(client, Vec::new());
     }
     let now = tollgate_net::now();
-    client.link.open(now);
-    client.deadline.set(now, client.link.idle_bound(now));
+    client.connection_context.open(now);
+    client.deadline.set(now, client.connection_context.idle_bound(now));
     while wait_for_request(&mut client).await {
-        match RoutinePool::run(&*pool, client, |seat| Box::pin(exchanges(seat))).await {
-            Then::Idle(back) => client = back,
-            Then::Closed => return,
+        match FuturePool::run(&*pool, client, |slot| Box::pin(exchanges(slot))).await {
+            AfterExchanges::Idle(back) => client = back,
+            AfterExchanges::Closed => return,
             // A task of its own, since this one stays small for the many idle connections.
-            Then::Http2(begun) => return http2::start(begun.0, begun.1),
+            AfterExchanges::Http2(begun) => return http2::start(begun.0, begun.1),
         }
     }
 }
@@ -318,7 +322,7 @@ async fn wait_for_request(client: &mut Client) -> bool {
         }
         if !hurried && client.is_draining() {
             hurried = true;
-            client.hurry();
+            client.shorten_idle_time();
         }
         client.deadline.poll_passed(cx).map(|()| false)
     })
@@ -336,19 +340,19 @@ mod tests {
 
     use super::*;
     use crate::accept::admit;
-    use crate::scratch::Loan;
+    use crate::request_state::RequestStateGuard;
     use crate::worker::{Mailbox, WorkerSetup};
 
-    /// Panics during the first connection's request, while its ledger is open; closes the other connections.
-    async fn panics_once(seat: Rc<ExchangeSeat>, first: u16) -> Infallible {
+    /// Panics during the first connection's request, while its record is open; closes the other connections.
+    async fn panics_once(slot: Rc<ExchangeSlot>, first: u16) -> Infallible {
         loop {
-            let client = seat.next().await;
+            let client = slot.next().await;
             let worker = client.worker().clone();
-            let mut loan = Loan::new(&worker);
-            loan.ledger.open(&worker, tollgate_net::now(), client.peer, None);
+            let mut state = RequestStateGuard::new(&worker);
+            state.record.open(&worker, tollgate_net::now(), client.peer, None);
             assert!(client.peer.port() != first, "a defect");
-            drop(loan);
-            seat.done(Then::Closed);
+            drop(state);
+            slot.done(AfterExchanges::Closed);
         }
     }
 
@@ -388,9 +392,9 @@ mod tests {
         runtime.run(async {
             let worker = Worker::new(setup).expect("a worker");
             let first = clients[0].local_addr().expect("an address").port();
-            let pool = Rc::new(RoutinePool::new());
+            let pool = Rc::new(FuturePool::new());
             let start = |client| {
-                let exchanges = move |seat| panics_once(seat, first);
+                let exchanges = move |slot| panics_once(slot, first);
                 tollgate_net::spawn(serve(client, exchanges, pool.clone()));
             };
             for _ in 0..2 {
@@ -398,9 +402,9 @@ mod tests {
                 stream.set_nonblocking(true).expect("non-blocking");
                 assert_eq!(worker.reserve(), Ok(0));
                 let bind = worker.active().plan.listeners[0].bind.clone();
-                let door = worker.doors.open(crate::door::DoorId(0), bind);
-                let listener = door.listener(&worker.active().plan).expect("the plan has it");
-                admit(&worker, door, (stream.into(), peer, listener), &start);
+                let handle = worker.listeners.open(crate::listener::ListenerId(0), bind);
+                let listener = handle.listener(&worker.active().plan).expect("the plan has it");
+                admit(&worker, handle, (stream.into(), peer, listener), &start);
             }
             for (turn, client) in clients.iter_mut().enumerate() {
                 assert_eq!(registry.snapshot().client_connections, 2 - turn as u64);

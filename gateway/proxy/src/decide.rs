@@ -8,19 +8,19 @@ use tollgate_plan::{ListenAddress, Plan, Route};
 use tollgate_route::{Normalised, Request, normalise};
 
 use crate::preflight;
-use crate::scratch::Scratch;
+use crate::request_state::RequestState;
 
-/// Returns the route of the request in `scratch`. If the normal path differs from the path as sent, leaves it
-/// in `scratch.path`. `bind` is the listener that the request came in at.
+/// Returns the route of the request in `state`. If the normal path differs from the path as sent, leaves it
+/// in `state.path`. `bind` is the listener that the request came in at.
 ///
 /// # Errors
 /// If there is no route, or if no route can take such a request.
 pub(crate) fn decide(
     plan: &Plan,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     bind: Option<&ListenAddress>,
 ) -> Result<u32, Reason> {
-    let Scratch { request, path, ledger, .. } = scratch;
+    let RequestState { request, path, record, .. } = state;
     match request.form {
         TargetForm::Authority => return Err(Reason::ConnectRefused),
         TargetForm::Asterisk => {}
@@ -34,7 +34,7 @@ pub(crate) fn decide(
                 Ok(Normalised::Unchanged) => path.clear(),
                 Ok(Normalised::Changed) => {}
                 Err(error) => {
-                    ledger.remarks().detail = Some(error.as_str().into());
+                    record.remarks().detail = Some(error.as_str().into());
                     return Err(Reason::BadPath);
                 }
             }
@@ -49,20 +49,20 @@ pub(crate) fn decide(
     plan.router.find(&Routed { request, path }).ok_or(Reason::NoRoute)
 }
 
-/// Rewrites the path as the route demands, into `scratch.rewritten`.
+/// Rewrites the path as the route demands, into `state.rewritten`.
 ///
 /// # Errors
 /// If the captured groups result in a path that would be refused in a request.
-pub(crate) fn rewrite(route: &Route, scratch: &mut Scratch) -> Result<(), Reason> {
+pub(crate) fn rewrite(route: &Route, state: &mut RequestState) -> Result<(), Reason> {
     let Some(rewrite) = &route.rewrite.path else { return Ok(()) };
-    let Scratch { request, path, rewritten, ledger, .. } = scratch;
+    let RequestState { request, path, rewritten, record, .. } = state;
     let path = normal_path(request, path);
     // `OPTIONS *` addresses the server as a whole (RFC 9110, 9.3.7): no path can replace it.
     if path == b"*" {
         return Ok(());
     }
     rewrite.apply(path, rewritten).map_err(|error| {
-        ledger.remarks().detail = Some(error.as_str().into());
+        record.remarks().detail = Some(error.as_str().into());
         Reason::BadPath
     })
 }
@@ -74,8 +74,8 @@ pub(crate) fn normal_path<'a>(request: &'a RequestHead, changed: &'a [u8]) -> &'
 
 /// Returns the path that goes upstream, without its query.
 #[inline]
-pub(crate) fn upstream_path(scratch: &Scratch) -> &[u8] {
-    let Scratch { request, path, rewritten, .. } = scratch;
+pub(crate) fn upstream_path(state: &RequestState) -> &[u8] {
+    let RequestState { request, path, rewritten, .. } = state;
     if rewritten.is_empty() { normal_path(request, path) } else { rewritten }
 }
 

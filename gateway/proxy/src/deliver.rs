@@ -12,7 +12,7 @@ use crate::backlog::Backlog;
 use crate::client_side::ClientSide;
 use crate::connection::Client;
 use crate::pace::Pace;
-use crate::total::Total;
+use crate::time_limit::TimeLimit;
 
 /// How slow a client may be when it takes its response.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct Allowance<'a> {
     /// Whether no rate applies, because the response is a stream of messages.
     pub is_stream: bool,
     /// The time limit of the whole exchange.
-    pub total: Total,
+    pub total: TimeLimit,
 }
 
 /// Waits until the client has taken its whole backlog.

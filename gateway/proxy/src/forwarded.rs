@@ -13,7 +13,7 @@ use tollgate_plan::{Cidr, Forwarded, GatewaySettings};
 use tollgate_policy::{Block, Word};
 
 use crate::announced::Announced;
-use crate::identity::Reserved;
+use crate::client_certificate::ReservedFields;
 
 /// Returns whether the peer is a trusted proxy.
 pub(crate) fn is_trusted(settings: &Forwarded, peer: IpAddr) -> bool {
@@ -68,12 +68,12 @@ fn is_kept(settings: &Forwarded, name: &[u8]) -> bool {
 /// Tells policies which of the client's fields an external service may see. The rules are the same as for
 /// upstreams.
 #[derive(Debug)]
-pub(crate) struct Believed<'a>(pub &'a GatewaySettings);
+pub(crate) struct ForwardedFields<'a>(pub &'a GatewaySettings);
 
-impl Word for Believed<'_> {
+impl Word for ForwardedFields<'_> {
     fn passes(&self, peer: IpAddr, id: Name, name: &[u8]) -> bool {
         let trusted = is_trusted(&self.0.forwarded, peer);
-        keeps(&self.0.forwarded, trusted, id) && !Reserved::new(self.0, trusted).is_certificates(name)
+        keeps(&self.0.forwarded, trusted, id) && !ReservedFields::new(self.0, trusted).is_certificates(name)
     }
 }
 

@@ -4,21 +4,24 @@ use tollgate_http::RequestHead;
 use tollgate_plan::{Plan, PlannedListener, Redirect};
 
 use crate::decide::normal_path;
-use crate::scratch::Scratch;
+use crate::request_state::RequestState;
 
 /// The paths of ACME challenges (RFC 8555, 8.3). They are always served, because the host may have no
 /// certificate before the challenge succeeds.
 const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
 
 /// Returns the redirect for a request whose path is normal; `None` if it is served here.
-pub(crate) fn redirect<'a>(listener: Option<&'a PlannedListener>, scratch: &Scratch) -> Option<&'a Redirect> {
+pub(crate) fn redirect<'a>(
+    listener: Option<&'a PlannedListener>,
+    state: &RequestState,
+) -> Option<&'a Redirect> {
     let redirect = listener?.redirect.as_ref()?;
-    let Scratch { request, path, ledger, .. } = scratch;
+    let RequestState { request, path, record, .. } = state;
     let path = normal_path(request, path);
     // `OPTIONS *` addresses the server as a whole, so there is no location to redirect to.
     let served = path.starts_with(CHALLENGES) || !path.starts_with(b"/");
     // The proxy in front terminates TLS. A redirect would come back here, and loop.
-    (!served && !ledger.announced.is_secure(false)).then_some(redirect)
+    (!served && !record.announced.is_secure(false)).then_some(redirect)
 }
 
 /// Returns the listener that a rehearsed request would use: one with or without TLS as demanded, preferably

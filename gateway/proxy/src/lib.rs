@@ -18,59 +18,59 @@
 //! 6. `exchange` sends the request and streams the response back. `client_side` and `upstream_side` are its
 //!    two ends.
 //! 7. `respond` answers in place of an endpoint: with an error, a redirect or a fixed response.
-//! 8. `ledger` records the result, however the request ended.
+//! 8. `record` records the result, however the request ended.
 //!
-//! `scratch` holds the buffers of one request; `worker` holds the state that all requests of a worker share.
-//! `rehearse` takes a request through the same functions without a socket, for `tollgate explain`.
+//! `request_state` holds the buffers of one request; `worker` holds the state that all requests of a worker
+//! share. `rehearse` takes a request through the same functions without a socket, for `tollgate explain`.
 
 mod accept;
 mod active;
 mod affinity;
 mod announced;
 mod backlog;
+mod body_limits;
+mod client_certificate;
 mod client_side;
+mod client_tls;
 mod collect;
 mod connection;
 mod decide;
 mod deliver;
-mod door;
 mod error_body;
 mod exchange;
 mod forward;
 mod forwarded;
+mod future_pool;
 mod grpc;
 mod http2;
 mod https;
-mod identity;
-mod intake;
-mod ledger;
 mod linger;
+mod listener;
+mod object_pool;
 mod pace;
-mod pass_over;
 mod policy;
 mod preamble;
 mod preflight;
 mod receive;
+mod record;
 mod rehearse;
 mod request;
+mod request_state;
 mod respond;
 mod rollout;
-mod routine;
-mod scratch;
-mod secured;
-mod shelf;
+mod skip_body;
 mod split;
 mod spool;
-mod total;
+mod time_limit;
 mod tunnel;
 mod upstream_side;
 mod websocket;
 mod worker;
 mod write_body;
 
-pub use door::{DoorId, Waiting};
 pub use error_body::{Flavour, error_body};
-pub use policy::{MetPolicy, Said};
-pub use rehearse::{NEW_ID, Outcome, Rehearsal, rehearse};
+pub use listener::{ListenerId, Queued};
+pub use policy::{RehearsedPolicy, RehearsedVerdict};
+pub use rehearse::{NEW_ID, Rehearsal, RehearsedOutcome, rehearse};
 pub use rollout::{Receipt, Receipts, Rollout};
 pub use worker::{Control, Mailbox, WorkerSetup, run_worker, work};

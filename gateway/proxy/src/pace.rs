@@ -4,7 +4,7 @@
 //! between two bytes does not limit that: one byte every few seconds keeps each wait short. So the time that
 //! the gateway waits for the client is counted, and each transferred byte earns some of it back.
 //!
-//! The exchange, the intake of a buffered body and the delivery of the rest of a response use it. Invariant:
+//! The exchange, the reading of a buffered body and the delivery of the rest of a response use it. Invariant:
 //! only time in which the gateway was ready to read, or had something to write, is counted. A slow endpoint
 //! costs the client nothing.
 

@@ -9,21 +9,21 @@ use std::task::Poll;
 use tollgate_net::{ProxyHeader, ProxyHeaderError};
 use tollgate_observe::ProxyHeaderResult;
 
+use crate::client_tls::ClientTls;
 use crate::connection::Client;
 use crate::forwarded::contains;
-use crate::secured::Secured;
 
 /// Handles the header and the handshake, each within `timeouts.handshake`. `None`: one of them failed, and
 /// the connection is dropped.
 pub(crate) async fn preamble(mut client: Box<Client>) -> Option<Box<Client>> {
-    let proxies = &client.link.listener.proxy_protocol;
+    let proxies = &client.connection_context.listener.proxy_protocol;
     if proxies.iter().any(|block| contains(block, client.peer.ip())) {
         receive_header(&mut client).await?;
     }
-    if client.link.listener.tls.is_some() {
+    if client.connection_context.listener.tls.is_some() {
         client = Box::new(begin_tls(*client)?);
         shake_hands(&mut client).await?;
-        client.link.tls = Secured::of(client.stream.tls());
+        client.connection_context.tls = ClientTls::of(client.stream.tls());
     }
     Some(client)
 }
@@ -39,7 +39,7 @@ async fn receive_header(client: &mut Client) -> Option<()> {
     let result = match header.await {
         Some(Ok(ProxyHeader::Proxied { source, destination })) => {
             client.peer = SocketAddr::new(source.ip().to_canonical(), source.port());
-            client.link.destination = Some(Rc::new(destination));
+            client.connection_context.destination = Some(Rc::new(destination));
             ProxyHeaderResult::Proxied
         }
         Some(Ok(ProxyHeader::Local)) => ProxyHeaderResult::Local,
@@ -52,9 +52,9 @@ async fn receive_header(client: &mut Client) -> Option<()> {
 }
 
 fn begin_tls(client: Client) -> Option<Client> {
-    let Client { stream, peer, deadline, requests, link } = client;
-    let stream = stream.accept_tls(link.listener.tls.as_ref()?.config()).ok()?;
-    Some(Client { stream, peer, deadline, requests, link })
+    let Client { stream, peer, deadline, requests, connection_context } = client;
+    let stream = stream.accept_tls(connection_context.listener.tls.as_ref()?.config()).ok()?;
+    Some(Client { stream, peer, deadline, requests, connection_context })
 }
 
 /// Completes the TLS handshake.

@@ -15,8 +15,8 @@ use tollgate_plan::Http2;
 
 use crate::connection::Client;
 use crate::http2::PREFACE_LINE;
-use crate::scratch::Scratch;
-use crate::worker::{MOST_OUTPUT, OUTPUT_BUFFER, Worker};
+use crate::request_state::RequestState;
+use crate::worker::{OUTPUT_BUFFER_BYTES, OUTPUT_BUFFER_MAX_BYTES, Worker};
 
 /// Bytes of spare capacity that the inbox keeps.
 const KEPT: usize = 2048;
@@ -24,13 +24,13 @@ const KEPT: usize = 2048;
 /// The result of waiting for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
-    /// A complete head, in `scratch.request`; the bytes after it are in `scratch.inbox`.
+    /// A complete head, in `state.request`; the bytes after it are in `state.inbox`.
     Request,
     /// No request, and none will follow: the connection is closed without a response.
     Nothing,
-    /// The start of an HTTP/2 connection, in `scratch.inbox`.
+    /// The start of an HTTP/2 connection, in `state.inbox`.
     Http2,
-    /// A request that is answered with an error, after which the connection is closed. `scratch.request` has
+    /// A request that is answered with an error, after which the connection is closed. `state.request` has
     /// the whole lines that were parsed, for the log.
     Refused(Reason),
 }
@@ -39,166 +39,187 @@ pub(crate) enum Received {
 pub(crate) async fn receive(
     client: &mut Client,
     worker: &Worker,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     limits: &HeadLimits,
 ) -> Received {
-    let mut reading = Reading { parser: RequestParser::default(), skipped: false, hurried: false, limits };
-    let received = poll_fn(|cx| reading.poll(cx, client, worker, scratch)).await;
+    let mut reading =
+        HeadReading { parser: RequestParser::default(), skipped: false, is_shortened: false, limits };
+    let received = poll_fn(|cx| reading.poll(cx, client, worker, state)).await;
     if received == Received::Nothing {
-        scratch.inbox.clear();
+        state.inbox.clear();
     }
     received
 }
 
-struct Reading<'a> {
+struct HeadReading<'a> {
     parser: RequestParser,
     /// Whether the one empty line that may precede a request (RFC 9112, 2.2) was skipped.
     skipped: bool,
     /// Whether the deadline was shortened because the worker drains.
-    hurried: bool,
+    is_shortened: bool,
     limits: &'a HeadLimits,
 }
 
-impl Reading<'_> {
+impl HeadReading<'_> {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
         client: &mut Client,
         worker: &Worker,
-        scratch: &mut Scratch,
+        state: &mut RequestState,
     ) -> Poll<Received> {
-        if !scratch.inbox.is_empty() && !scratch.ledger.is_open() && !is_empty_line(&scratch.inbox) {
-            scratch.ledger.open(worker, tollgate_net::now(), client.peer, client.link.tls.as_ref());
-            if let Some(received) = self.parse_inbox(client, worker, scratch) {
+        if !state.inbox.is_empty() && !state.record.is_open() && !is_empty_line(&state.inbox) {
+            state.record.open(
+                worker,
+                tollgate_net::now(),
+                client.peer,
+                client.connection_context.tls.as_ref(),
+            );
+            if let Some(received) = self.parse_inbox(client, worker, state) {
                 return Poll::Ready(received);
             }
-            Self::wait_for_rest(client, worker, scratch);
+            Self::wait_for_rest(client, worker, state);
         }
         loop {
             let mut buffer = worker.receive.borrow_mut();
             let read = client.stream.poll_read(cx, &mut buffer);
             if read.is_pending() && client.deadline.poll_passed(cx).is_ready() {
-                let begun = scratch.ledger.is_open();
+                let begun = state.record.is_open();
                 return Poll::Ready(if begun {
                     Received::Refused(Reason::HeaderTimeout)
                 } else {
                     Received::Nothing
                 });
             }
-            if read.is_pending() && !scratch.ledger.is_open() && client.is_draining() {
+            if read.is_pending() && !state.record.is_open() && client.is_draining() {
                 if !client.stream.has_partial_record() {
                     return Poll::Ready(Received::Nothing);
                 }
                 // A request has started, but no byte of it can be decrypted yet. Half a TLS record does not
                 // delay a drain.
-                if !self.hurried {
-                    self.hurried = true;
-                    client.hurry();
+                if !self.is_shortened {
+                    self.is_shortened = true;
+                    client.shorten_idle_time();
                     continue;
                 }
             }
             let count = match ready!(read) {
-                Ok(0) if scratch.ledger.is_open() => {
+                Ok(0) if state.record.is_open() => {
                     return Poll::Ready(Received::Refused(Reason::IncompleteRequest));
                 }
-                Ok(0) | Err(_) if !scratch.ledger.is_open() => return Poll::Ready(Received::Nothing),
+                Ok(0) | Err(_) if !state.record.is_open() => return Poll::Ready(Received::Nothing),
                 Ok(count) => count,
                 Err(_) => return Poll::Ready(Received::Refused(Reason::ClientClosed)),
             };
             let bytes = &buffer[..count];
-            if !scratch.inbox.is_empty() || !self.parser.at_start() || is_empty_line(bytes) {
-                extend_tightly(&mut scratch.inbox, bytes);
-                if self.parser.at_start() && is_empty_line(&scratch.inbox) {
+            if !state.inbox.is_empty() || !self.parser.at_start() || is_empty_line(bytes) {
+                extend_tightly(&mut state.inbox, bytes);
+                if self.parser.at_start() && is_empty_line(&state.inbox) {
                     continue;
                 }
-                if !scratch.ledger.is_open() {
-                    scratch.ledger.open(worker, tollgate_net::now(), client.peer, client.link.tls.as_ref());
-                    Self::wait_for_rest(client, worker, scratch);
+                if !state.record.is_open() {
+                    state.record.open(
+                        worker,
+                        tollgate_net::now(),
+                        client.peer,
+                        client.connection_context.tls.as_ref(),
+                    );
+                    Self::wait_for_rest(client, worker, state);
                 }
-                if let Some(received) = self.parse_inbox(client, worker, scratch) {
+                if let Some(received) = self.parse_inbox(client, worker, state) {
                     return Poll::Ready(received);
                 }
                 continue;
             }
-            scratch.ledger.open(worker, tollgate_net::now(), client.peer, client.link.tls.as_ref());
+            state.record.open(
+                worker,
+                tollgate_net::now(),
+                client.peer,
+                client.connection_context.tls.as_ref(),
+            );
             // The usual case: the whole head in one read, parsed in place.
             let skip = if bytes.starts_with(b"\r\n") { 2 } else { 0 };
             self.skipped = skip > 0;
-            match self.parser.advance(&bytes[skip..], &mut scratch.request, self.limits) {
+            match self.parser.advance(&bytes[skip..], &mut state.request, self.limits) {
                 Ok(Progress::Complete(end)) => {
-                    scratch.inbox.extend_from_slice(&bytes[skip + end..]);
+                    state.inbox.extend_from_slice(&bytes[skip + end..]);
                     return Poll::Ready(Received::Request);
                 }
                 // The request head has copied the whole lines.
                 Ok(Progress::Partial) => {
-                    let rest = &bytes[skip + held_lines(&self.parser, scratch)..];
-                    extend_tightly(&mut scratch.inbox, rest);
+                    let rest = &bytes[skip + held_lines(&self.parser, state)..];
+                    extend_tightly(&mut state.inbox, rest);
                 }
                 Err(error) => {
-                    scratch.inbox.extend_from_slice(bytes);
-                    return Poll::Ready(refused(error, (&self.parser, skip, 0), client, worker, scratch));
+                    state.inbox.extend_from_slice(bytes);
+                    return Poll::Ready(refused(error, (&self.parser, skip, 0), client, worker, state));
                 }
             }
-            Self::wait_for_rest(client, worker, scratch);
+            Self::wait_for_rest(client, worker, state);
         }
     }
 
     /// Called when a part of a head is here: the whole head must arrive within `timeouts.header`, counted
     /// from its first byte.
-    fn wait_for_rest(client: &Client, worker: &Worker, scratch: &mut Scratch) {
-        scratch.ledger.in_pieces();
+    fn wait_for_rest(client: &Client, worker: &Worker, state: &mut RequestState) {
+        state.record.mark_partial();
         let bound = worker.active.borrow().plan.settings.timeouts.header;
-        client.deadline.set(scratch.ledger.started().unwrap_or_else(tollgate_net::now), bound);
+        client.deadline.set(state.record.started().unwrap_or_else(tollgate_net::now), bound);
     }
 
     /// Parses the inbox, which holds the rest of an unfinished head after its whole lines. `None`: more is
     /// needed.
-    fn parse_inbox(&mut self, client: &Client, worker: &Worker, scratch: &mut Scratch) -> Option<Received> {
-        if !self.skipped && self.parser.at_start() && scratch.inbox.starts_with(b"\r\n") {
-            scratch.inbox.drain(..2);
+    fn parse_inbox(
+        &mut self,
+        client: &Client,
+        worker: &Worker,
+        state: &mut RequestState,
+    ) -> Option<Received> {
+        if !self.skipped && self.parser.at_start() && state.inbox.starts_with(b"\r\n") {
+            state.inbox.drain(..2);
             self.skipped = true;
             self.parser = RequestParser::default();
         }
-        let before = held_lines(&self.parser, scratch);
+        let before = held_lines(&self.parser, state);
         let progress = if before == 0 {
-            self.parser.advance(&scratch.inbox, &mut scratch.request, self.limits)
+            self.parser.advance(&state.inbox, &mut state.request, self.limits)
         } else {
             // The parser needs the head from its first byte on. Keeping it contiguous would store its lines
             // twice.
             let output = &mut *worker.output.borrow_mut();
             output.clear();
-            output.extend_from_slice(scratch.request.head.bytes());
-            output.extend_from_slice(&scratch.inbox);
-            let progress = self.parser.advance(output, &mut scratch.request, self.limits);
-            if output.capacity() > MOST_OUTPUT {
-                *output = Vec::with_capacity(OUTPUT_BUFFER);
+            output.extend_from_slice(state.request.head.bytes());
+            output.extend_from_slice(&state.inbox);
+            let progress = self.parser.advance(output, &mut state.request, self.limits);
+            if output.capacity() > OUTPUT_BUFFER_MAX_BYTES {
+                *output = Vec::with_capacity(OUTPUT_BUFFER_BYTES);
             }
             progress
         };
         match progress {
             Ok(Progress::Complete(end)) => {
-                scratch.inbox.drain(..end - before);
-                if scratch.inbox.is_empty() {
-                    scratch.inbox.shrink_to(KEPT);
+                state.inbox.drain(..end - before);
+                if state.inbox.is_empty() {
+                    state.inbox.shrink_to(KEPT);
                 }
                 Some(Received::Request)
             }
             Ok(Progress::Partial) => {
-                let held = held_lines(&self.parser, scratch);
+                let held = held_lines(&self.parser, state);
                 if held > before {
-                    scratch.inbox.drain(..held - before);
-                    scratch.inbox.shrink_to(KEPT);
+                    state.inbox.drain(..held - before);
+                    state.inbox.shrink_to(KEPT);
                 }
                 None
             }
-            Err(error) => Some(refused(error, (&self.parser, 0, before), client, worker, scratch)),
+            Err(error) => Some(refused(error, (&self.parser, 0, before), client, worker, state)),
         }
     }
 }
 
 /// Returns how many bytes of an unfinished head the request head has copied: its whole lines.
-fn held_lines(parser: &RequestParser, scratch: &Scratch) -> usize {
-    if parser.at_start() { 0 } else { scratch.request.head.bytes().len() }
+fn held_lines(parser: &RequestParser, state: &RequestState) -> usize {
+    if parser.at_start() { 0 } else { state.request.head.bytes().len() }
 }
 
 /// Returns the refusal for bytes that are not an HTTP/1 request, or [`Received::Http2`] if they are HTTP/2's
@@ -213,18 +234,18 @@ fn refused(
     (parser, skip, before): (&RequestParser, usize, usize),
     client: &Client,
     worker: &Worker,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
 ) -> Received {
     let begins = error == HeadError::Version && client.requests == 0 && may_speak_http2(client);
-    if begins && scratch.inbox.starts_with(PREFACE_LINE) {
-        scratch.ledger.withdraw(worker);
+    if begins && state.inbox.starts_with(PREFACE_LINE) {
+        state.record.discard(worker);
         return Received::Http2;
     }
-    let Scratch { request, inbox, ledger, .. } = scratch;
+    let RequestState { request, inbox, record, .. } = state;
     let held = request.head.bytes().get(..before).unwrap_or_default();
     let bytes = [held, inbox.get(skip..).unwrap_or_default()].concat();
     if let Some(rejected_bytes) = parser.rejected_bytes(&bytes, error, request) {
-        ledger.record_rejected_bytes(&rejected_bytes);
+        record.set_rejected_bytes(&rejected_bytes);
     }
     Received::Refused(reason(error))
 }
@@ -232,7 +253,7 @@ fn refused(
 /// Returns whether a client may start HTTP/2 without negotiation. Over TLS it negotiates HTTP/2 in the
 /// handshake, or does not speak it (RFC 9113, 3.2 and 3.3).
 fn may_speak_http2(client: &Client) -> bool {
-    client.link.listener.http2 != Http2::Off && client.link.tls.is_none()
+    client.connection_context.listener.http2 != Http2::Off && client.connection_context.tls.is_none()
 }
 
 /// Returns whether nothing has arrived but the empty line that may precede a request (RFC 9112, 2.2), or its

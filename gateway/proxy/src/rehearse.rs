@@ -16,12 +16,12 @@ use crate::exchange::upstream_head::{self, Outgoing};
 use crate::forward::{allows_upgrade, declares_too_much};
 use crate::forwarded;
 use crate::https;
-use crate::policy::{self, MetPolicy, Rehearsed, RehearsedFrom};
+use crate::policy::{self, Rehearsed, RehearsedPolicy, RehearsedSender};
 use crate::preflight;
 use crate::receive;
 use crate::request::own_id;
+use crate::request_state::RequestState;
 use crate::respond;
-use crate::scratch::Scratch;
 
 /// Replaces the request id that a worker would generate.
 pub const NEW_ID: &str = "<new id>";
@@ -40,14 +40,14 @@ pub struct Rehearsal {
     /// request.
     pub preflight: Option<String>,
     /// The policies that it meets, in order.
-    pub policies: Vec<MetPolicy>,
+    pub policies: Vec<RehearsedPolicy>,
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: RehearsedOutcome,
 }
 
 /// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RehearsedOutcome {
     /// The gateway answers with its own error.
     Refused {
         /// The reason.
@@ -82,7 +82,7 @@ pub enum Outcome {
 /// `peer` is the client's address, and `secure` says whether the request comes over TLS.
 #[must_use]
 pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Rehearsal {
-    let mut scratch = Scratch::default();
+    let mut state = RequestState::default();
     let mut rehearsal = Rehearsal {
         sent_path: Vec::new(),
         path: Vec::new(),
@@ -91,7 +91,7 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
         policies: Vec::new(),
         outcome: refused(Reason::IncompleteRequest, None),
     };
-    match RequestParser::default().advance(head, &mut scratch.request, &plan.settings.head_limits) {
+    match RequestParser::default().advance(head, &mut state.request, &plan.settings.head_limits) {
         Ok(Progress::Complete(_)) => {}
         Ok(Progress::Partial) => return rehearsal,
         Err(error) => {
@@ -99,16 +99,16 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
             return rehearsal;
         }
     }
-    let Scratch { request, ledger, .. } = &mut scratch;
-    ledger.announced.read(&plan.settings.forwarded, request, peer.ip());
-    if scratch.request.head.has_any(forwarded::CLAIMS) {
-        forwarded::drop_claims(&mut scratch.request, &plan.settings.forwarded, peer.ip());
+    let RequestState { request, record, .. } = &mut state;
+    record.announced.read(&plan.settings.forwarded, request, peer.ip());
+    if state.request.head.has_any(forwarded::CLAIMS) {
+        forwarded::drop_claims(&mut state.request, &plan.settings.forwarded, peer.ip());
     }
-    rehearsal.sent_path = scratch.request.slice(scratch.request.path).to_vec();
-    let bind = https::listener(plan, &scratch.request, secure).map(|listener| &listener.bind);
-    let route = match decide(plan, &mut scratch, bind) {
+    rehearsal.sent_path = state.request.slice(state.request.path).to_vec();
+    let bind = https::listener(plan, &state.request, secure).map(|listener| &listener.bind);
+    let route = match decide(plan, &mut state, bind) {
         Err(Reason::BadPath) => {
-            rehearsal.outcome = refused(Reason::BadPath, fixed(scratch.ledger.remarks().detail.take()));
+            rehearsal.outcome = refused(Reason::BadPath, fixed(state.record.remarks().detail.take()));
             return rehearsal;
         }
         Err(Reason::ConnectRefused) => {
@@ -117,7 +117,7 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
         }
         other => other,
     };
-    let Scratch { request, path, .. } = &scratch;
+    let RequestState { request, path, .. } = &state;
     let path = normal_path(request, path);
     rehearsal.path = path.to_vec();
     rehearsal.explanation = Some(match preflight::route(plan, request, path, bind) {
@@ -127,8 +127,8 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
         }
         None => plan.router.explain(&Routed { request, path }),
     });
-    if let Some(redirect) = https::redirect(https::listener(plan, &scratch.request, secure), &scratch) {
-        rehearsal.outcome = redirected(redirect, &mut scratch, secure);
+    if let Some(redirect) = https::redirect(https::listener(plan, &state.request, secure), &state) {
+        rehearsal.outcome = redirected(redirect, &mut state, secure);
         return rehearsal;
     }
     let index = match route {
@@ -141,13 +141,13 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
     let route = &plan.routes[index as usize];
     let settings = &plan.settings;
     if settings.request_id.enabled {
-        let Scratch { request, ledger, .. } = &mut scratch;
-        ledger.request_id = own_id(&settings.request_id, request).unwrap_or(NEW_ID.as_bytes()).to_vec();
+        let RequestState { request, record, .. } = &mut state;
+        record.request_id = own_id(&settings.request_id, request).unwrap_or(NEW_ID.as_bytes()).to_vec();
     }
-    let Rehearsed { met, end, share } =
-        policy::rehearse(plan, route, &mut scratch, RehearsedFrom { peer, secure, bind });
-    rehearsal.policies = met;
-    rehearsal.outcome = end.unwrap_or_else(|| act(plan, route, &mut scratch, (peer, secure), share));
+    let Rehearsed { policies, end, share } =
+        policy::rehearse(plan, route, &mut state, RehearsedSender { peer, secure, bind });
+    rehearsal.policies = policies;
+    rehearsal.outcome = end.unwrap_or_else(|| act(plan, route, &mut state, (peer, secure), share));
     rehearsal
 }
 
@@ -159,16 +159,16 @@ fn fixed(detail: Option<Cow<'static, str>>) -> Option<&'static str> {
     }
 }
 
-pub(crate) fn refused(reason: Reason, detail: Option<&'static str>) -> Outcome {
-    Outcome::Refused { reason, status: reason.status(), detail }
+pub(crate) fn refused(reason: Reason, detail: Option<&'static str>) -> RehearsedOutcome {
+    RehearsedOutcome::Refused { reason, status: reason.status(), detail }
 }
 
 /// Returns the outcome of a redirect, as [`respond::redirect`] would send it.
-fn redirected(redirect: &Redirect, scratch: &mut Scratch, secure: bool) -> Outcome {
-    let secure = scratch.ledger.announced.is_secure(secure);
+fn redirected(redirect: &Redirect, state: &mut RequestState, secure: bool) -> RehearsedOutcome {
+    let secure = state.record.announced.is_secure(secure);
     let mut location = Vec::new();
-    match respond::location(&mut location, redirect, scratch, secure) {
-        Ok(()) => Outcome::Redirect { location },
+    match respond::location(&mut location, redirect, state, secure) {
+        Ok(()) => RehearsedOutcome::Redirect { location },
         Err((reason, detail)) => refused(reason, Some(detail)),
     }
 }
@@ -177,16 +177,16 @@ fn redirected(redirect: &Redirect, scratch: &mut Scratch, secure: bool) -> Outco
 fn act(
     plan: &Plan,
     route: &Route,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     (peer, secure): (SocketAddr, bool),
     chosen: Option<usize>,
-) -> Outcome {
+) -> RehearsedOutcome {
     let shares = match &route.action {
-        Action::Respond(_) => return Outcome::Respond,
-        Action::Redirect(redirect) => return redirected(redirect, scratch, secure),
+        Action::Respond(_) => return RehearsedOutcome::Respond,
+        Action::Redirect(redirect) => return redirected(redirect, state, secure),
         Action::Forward(shares) => shares,
     };
-    if declares_too_much(route, &scratch.request) {
+    if declares_too_much(route, &state.request) {
         return refused(Reason::BodyTooLarge, None);
     }
     let takes = |(index, share): &(usize, &UpstreamShare)| match chosen {
@@ -200,19 +200,19 @@ fn act(
     let Some(endpoint) = endpoints.next() else {
         return refused(Reason::DestinationUnavailable, Some("every endpoint has weight 0"));
     };
-    if let Err(reason) = rewrite(route, scratch) {
-        return refused(reason, fixed(scratch.ledger.remarks().detail.take()));
+    if let Err(reason) = rewrite(route, state) {
+        return refused(reason, fixed(state.record.remarks().detail.take()));
     }
     let settings = &plan.settings;
-    let collected = match scratch.request.length {
+    let collected = match state.request.length {
         BodyLength::Exactly(length) if length > 0 && route.buffer.request.is_some() => Some(length),
         _ => None,
     };
-    let upgrade = allows_upgrade(route, &scratch.request);
+    let upgrade = allows_upgrade(route, &state.request);
     let endpoint = endpoint.address.to_string();
     let mut head = Vec::new();
     let outgoing = Outgoing {
-        scratch,
+        state,
         peer,
         secure,
         identity: None,
@@ -220,12 +220,12 @@ fn act(
         route,
         endpoint: &endpoint,
         upgrade,
-        apart: false,
+        separate_heads: false,
         collected,
         may_return: settings.forwarded.cdn_loop == CdnLoop::Always,
     };
     upstream_head::write(&mut head, &outgoing);
-    Outcome::Forward { path: upstream_path(scratch).to_vec(), head, upgrade }
+    RehearsedOutcome::Forward { path: upstream_path(state).to_vec(), head, upgrade }
 }
 
 #[cfg(test)]
@@ -260,7 +260,9 @@ routes:
         assert_eq!(rehearsal.path, b"/v1/a");
         let explanation = rehearsal.explanation.expect("it was routed");
         assert_eq!((explanation.winner, explanation.others.len()), (Some(0), 2));
-        let Outcome::Forward { path, head, upgrade } = rehearsal.outcome else { panic!("forwarded") };
+        let RehearsedOutcome::Forward { path, head, upgrade } = rehearsal.outcome else {
+            panic!("forwarded")
+        };
         assert_eq!((path.as_slice(), upgrade), (b"/a".as_slice(), false));
         let head = String::from_utf8(head).expect("text");
         assert_eq!(
@@ -275,9 +277,14 @@ routes:
         let plan = plan(ROUTES);
         let outcome = |head: &str| run(&plan, head).outcome;
         let location = b"http://h:81/new?q".to_vec();
-        assert_eq!(outcome("GET /old?q HTTP/1.1\r\nHost: h:81\r\n\r\n"), Outcome::Redirect { location });
-        assert_eq!(outcome("GET /fixed HTTP/1.1\r\nHost: h\r\n\r\n"), Outcome::Respond);
-        let Outcome::Refused { reason, .. } = outcome("GET /old HTTP/1.0\r\n\r\n") else { panic!("refused") };
+        assert_eq!(
+            outcome("GET /old?q HTTP/1.1\r\nHost: h:81\r\n\r\n"),
+            RehearsedOutcome::Redirect { location }
+        );
+        assert_eq!(outcome("GET /fixed HTTP/1.1\r\nHost: h\r\n\r\n"), RehearsedOutcome::Respond);
+        let RehearsedOutcome::Refused { reason, .. } = outcome("GET /old HTTP/1.0\r\n\r\n") else {
+            panic!("refused")
+        };
         assert_eq!(reason, Reason::BadHost);
     }
 
@@ -293,7 +300,9 @@ routes:
             ("POST /v1 HTTP/1.1\r\nHost: h\r\nContent-Length: 11\r\n\r\n", Reason::BodyTooLarge, true),
         ] {
             let rehearsal = run(&plan, head);
-            let Outcome::Refused { reason: found, .. } = rehearsal.outcome else { panic!("{head}: refused") };
+            let RehearsedOutcome::Refused { reason: found, .. } = rehearsal.outcome else {
+                panic!("{head}: refused")
+            };
             assert_eq!((found, rehearsal.explanation.is_some()), (reason, routed), "{head}");
         }
     }
@@ -304,13 +313,16 @@ routes:
         let upstream = std::sync::Arc::make_mut(&mut plan.upstreams[0]);
         upstream.endpoints[0].weight = 0;
         let rehearsal = run(&plan, "GET /v1 HTTP/1.1\r\nHost: h\r\n\r\n");
-        assert!(matches!(rehearsal.outcome, Outcome::Refused { reason: Reason::DestinationUnavailable, .. }));
+        assert!(matches!(
+            rehearsal.outcome,
+            RehearsedOutcome::Refused { reason: Reason::DestinationUnavailable, .. }
+        ));
     }
 
     #[test]
     fn an_accepted_id_goes_on() {
         let rehearsal = run(&plan(ROUTES), "GET /v1 HTTP/1.1\r\nHost: h\r\nX-Request-Id: mine\r\n\r\n");
-        let Outcome::Forward { head, .. } = rehearsal.outcome else { panic!("forwarded") };
+        let RehearsedOutcome::Forward { head, .. } = rehearsal.outcome else { panic!("forwarded") };
         assert!(String::from_utf8_lossy(&head).contains("X-Request-Id: mine\r\n"));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`exchanges`] is the reusable future that `connection` borrows while a client sends requests. For each
 //! head that [`receive`] returns, [`request`] drives the rest. `http2` and `policy` call `request` too, with
-//! other client sides. Its result, [`Next`], says what happens to the client's connection.
+//! other client sides. Its result, [`ConnectionFate`], says what happens to the client's connection.
 
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -14,25 +14,25 @@ use tollgate_upstream::Connection;
 
 use crate::active::ActivePlan;
 use crate::client_side::ClientSide;
-use crate::connection::{Client, ExchangeSeat, Then};
+use crate::connection::{AfterExchanges, Client, ExchangeSlot};
 use crate::decide::decide;
 use crate::forward::{FallBack, choose, destination, fall_back, forward};
 use crate::forwarded;
 use crate::grpc::translate;
 use crate::http2::EndpointStream;
 use crate::https;
-use crate::ledger;
 use crate::linger::linger;
-use crate::pass_over::{discard, pass_over_body, pass_over_rest};
-use crate::policy::{self, Met};
+use crate::policy::{self, Evaluation};
 use crate::receive::{Received, receive};
+use crate::record;
+use crate::request_state::{RequestState, RequestStateGuard};
 use crate::respond;
-use crate::scratch::{Loan, Scratch};
+use crate::skip_body::{discard, skip_body, skip_rest_of_body};
 use crate::worker::Worker;
 
 /// The fate of the client's connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum ConnectionFate {
     /// It can carry another request.
     KeepAlive,
     /// It is closed at once.
@@ -44,69 +44,69 @@ pub(crate) enum Next {
 }
 
 /// Handles runs of requests, one connection at a time.
-pub(crate) async fn exchanges(seat: Rc<ExchangeSeat>) -> Infallible {
+pub(crate) async fn exchanges(slot: Rc<ExchangeSlot>) -> Infallible {
     loop {
-        let client = seat.next().await;
+        let client = slot.next().await;
         let then = exchange(client).await;
-        seat.done(then);
+        slot.done(then);
     }
 }
 
 /// Handles the requests of a connection for as long as one follows another.
-async fn exchange(mut client: Box<Client>) -> Then {
+async fn exchange(mut client: Box<Client>) -> AfterExchanges {
     let worker = client.worker().clone();
-    let mut loan = Loan::new(&worker);
+    let mut state = RequestStateGuard::new(&worker);
     loop {
         let mut active = worker.active();
         let limits = &active.plan.settings.head_limits;
-        let next = match receive(&mut client, &worker, &mut loan, limits).await {
+        let next = match receive(&mut client, &worker, &mut state, limits).await {
             Received::Request => {
                 client.requests += 1;
                 // Receiving the head may have taken a while, and the state of a previous plan is not kept.
                 if !worker.runs(&active) {
                     active = worker.active();
                 }
-                client.link.renew();
-                request(&mut client, &worker, &mut loan, &active).await
+                client.connection_context.renew();
+                request(&mut client, &worker, &mut state, &active).await
             }
-            Received::Nothing => Next::Close,
+            Received::Nothing => ConnectionFate::Close,
             Received::Refused(reason) => {
-                respond::error(&mut client, &worker, &mut loan, &active.plan.settings, reason, true).await
+                respond::error(&mut client, &worker, &mut state, &active.plan.settings, reason, true).await
             }
             Received::Http2 => {
-                let received = std::mem::take(&mut loan.inbox);
-                return Then::Http2(Box::new((client, received)));
+                let received = std::mem::take(&mut state.inbox);
+                return AfterExchanges::Http2(Box::new((client, received)));
             }
         };
-        let now = loan.ledger.ended.take().unwrap_or_else(tollgate_net::now);
-        let read_all = loan.inbox.is_empty();
-        ledger::close(&worker, &mut loan, now);
+        let now = state.record.ended.take().unwrap_or_else(tollgate_net::now);
+        let read_all = state.inbox.is_empty();
+        record::close(&worker, &mut state, now);
         match next {
-            Next::KeepAlive => {
-                if let Some(body) = loan.unread.take()
-                    && !Box::pin(discard(&mut client, &worker, &mut loan.inbox, body)).await
+            ConnectionFate::KeepAlive => {
+                if let Some(body) = state.unread.take()
+                    && !Box::pin(discard(&mut client, &worker, &mut state.inbox, body)).await
                 {
-                    drop(loan);
+                    drop(state);
                     linger(client).await;
-                    return Then::Closed;
+                    return AfterExchanges::Closed;
                 }
             }
-            Next::Reset => {
+            ConnectionFate::Reset => {
                 client.stream.reset_on_close();
-                return Then::Closed;
+                return AfterExchanges::Closed;
             }
-            Next::Close if read_all => return Then::Closed,
-            Next::Close | Next::Linger => {
-                drop(loan);
+            ConnectionFate::Close if read_all => return AfterExchanges::Closed,
+            ConnectionFate::Close | ConnectionFate::Linger => {
+                drop(state);
                 linger(client).await;
-                return Then::Closed;
+                return AfterExchanges::Closed;
             }
         }
-        client.deadline.set(now, client.link.idle_bound(now));
-        if loan.inbox.is_empty() {
-            return Then::Idle(client);
+        client.deadline.set(now, client.connection_context.idle_bound(now));
+        if state.inbox.is_empty() {
+            return AfterExchanges::Idle(client);
         }
-        loan.next_request();
+        state.next_request();
     }
 }
 
@@ -115,64 +115,64 @@ async fn exchange(mut client: Box<Client>) -> Then {
 pub(crate) async fn request<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     active: &Rc<ActivePlan>,
-) -> Next {
+) -> ConnectionFate {
     let settings = &active.plan.settings;
-    if scratch.request.head.has_any(forwarded::CLAIMS) && !S::POLICED {
-        forwarded::drop_claims(&mut scratch.request, &settings.forwarded, client.peer.ip());
+    if state.request.head.has_any(forwarded::CLAIMS) && !S::WRAPS_CLIENT {
+        forwarded::drop_claims(&mut state.request, &settings.forwarded, client.peer.ip());
     }
-    if settings.request_id.enabled && !S::POLICED {
-        identify(&settings.request_id, worker, scratch);
+    if settings.request_id.enabled && !S::WRAPS_CLIENT {
+        identify(&settings.request_id, worker, state);
     }
-    if !S::POLICED {
-        let Scratch { request, ledger, .. } = &mut *scratch;
-        ledger.announced.read(&settings.forwarded, request, client.peer.ip());
+    if !S::WRAPS_CLIENT {
+        let RequestState { request, record, .. } = &mut *state;
+        record.announced.read(&settings.forwarded, request, client.peer.ip());
     }
-    let close = closes_after(settings, client, scratch);
-    let known = if S::POLICED { scratch.ledger.route.as_ref().map(|(_, route)| *route) } else { None };
+    let close = closes_after(settings, client, state);
+    let known = if S::WRAPS_CLIENT { state.record.route.as_ref().map(|(_, route)| *route) } else { None };
     let (route, share) = if let Some(route) = known {
         (route, client.stream.share())
     } else {
-        if is_misdirected(client, &scratch.request) {
-            let close = !pass_over_body(scratch) || close;
+        if is_misdirected(client, &state.request) {
+            let close = !skip_body(state) || close;
             let reason = Reason::MisdirectedRequest;
-            return respond::error(client, worker, scratch, settings, reason, close).await;
+            return respond::error(client, worker, state, settings, reason, close).await;
         }
-        let decided = decide(&active.plan, scratch, Some(&client.link.listener.bind));
-        if client.link.listener.redirect.is_some()
+        let decided = decide(&active.plan, state, Some(&client.connection_context.listener.bind));
+        if client.connection_context.listener.redirect.is_some()
             && !matches!(decided, Err(Reason::BadPath | Reason::ConnectRefused))
         {
-            let listener = client.link.listener.clone();
-            if let Some(redirect) = https::redirect(Some(&listener), scratch) {
-                let close = !pass_over_body(scratch) || close;
-                return respond::redirect(client, worker, scratch, redirect, close).await;
+            let listener = client.connection_context.listener.clone();
+            if let Some(redirect) = https::redirect(Some(&listener), state) {
+                let close = !skip_body(state) || close;
+                return respond::redirect(client, worker, state, redirect, close).await;
             }
         }
         let route = match decided {
             Ok(route) => route,
             Err(reason) => {
-                let close = !pass_over_body(scratch) || close || reason == Reason::ConnectRefused;
-                return respond::error(client, worker, scratch, settings, reason, close).await;
+                let close = !skip_body(state) || close || reason == Reason::ConnectRefused;
+                return respond::error(client, worker, state, settings, reason, close).await;
             }
         };
-        scratch.ledger.route = Some((active.clone(), route));
+        state.record.route = Some((active.clone(), route));
         let chosen = active.route(route);
         if let Some(stay) = &chosen.stay {
-            client.link.stay(stay);
+            client.connection_context.stay(stay);
             client.stream.stays(stay);
         }
         let mut share = None;
         if chosen.policies.is_some() {
             // In two steps, because the carried future borrows what the other step needs.
-            let met = match policy::police(client, worker, scratch, active, route) {
-                Met::Through(share) => Ok(share),
-                Met::End(end) => Err(end),
-                Met::More(carried) => return carried.await,
+            let policy_context = match policy::evaluate(client, worker, state, active, route) {
+                Evaluation::Through(share) => Ok(share),
+                Evaluation::End(end) => Err(end),
+                Evaluation::More(carried) => return carried.await,
             };
-            share = match met {
+            share = match policy_context {
                 Ok(share) => share,
-                Err(end) => return policy::end(client, worker, scratch, settings, (end, close)).await,
+                Err(end) => return policy::end(client, worker, state, settings, (end, close)).await,
             };
         }
         (route, share)
@@ -181,53 +181,53 @@ pub(crate) async fn request<S: ClientSide>(
     let forwarded = match &chosen.action {
         Action::Forward(_) if worker.rejects(chosen.priority) => {
             worker.stats.shed(chosen.priority as usize);
-            let close = !pass_over_body(scratch) || close;
-            Ok(respond::error(client, worker, scratch, settings, Reason::Overload, close).await)
+            let close = !skip_body(state) || close;
+            Ok(respond::error(client, worker, state, settings, Reason::Overload, close).await)
         }
         Action::Forward(_) => {
-            match destination(scratch, active, route, (&client.peer, share)) {
-                Ok(upstream) if chosen.grpc_web && translate::is_web(&scratch.request) => {
+            match destination(state, active, route, (&client.peer, share)) {
+                Ok(upstream) if chosen.grpc_web && translate::is_web(&state.request) => {
                     let to = (route, upstream);
-                    Ok(Box::pin(translate::forward_web(client, worker, scratch, active, to)).await)
+                    Ok(Box::pin(translate::forward_web(client, worker, state, active, to)).await)
                 }
                 Ok(upstream) if upstream.is_http2() => {
                     // In a box of its own, so that this rarer case does not enlarge the future of every
                     // request.
                     let to = (route, upstream);
-                    Box::pin(forward::<S, EndpointStream>(client, worker, scratch, active, to)).await
+                    Box::pin(forward::<S, EndpointStream>(client, worker, state, active, to)).await
                 }
-                Ok(_) if client.stream.may_be_grpc() && scratch.grpc.is_some() => {
-                    let close = !pass_over_body(scratch) || close;
-                    Ok(respond::error(client, worker, scratch, settings, Reason::GrpcNeedsHttp2, close).await)
+                Ok(_) if client.stream.may_be_grpc() && state.grpc.is_some() => {
+                    let close = !skip_body(state) || close;
+                    Ok(respond::error(client, worker, state, settings, Reason::GrpcNeedsHttp2, close).await)
                 }
                 Ok(upstream) => {
-                    forward::<S, Connection>(client, worker, scratch, active, (route, upstream)).await
+                    forward::<S, Connection>(client, worker, state, active, (route, upstream)).await
                 }
                 Err(reason)
                     if chosen.fallback.is_some()
-                        && !(client.stream.may_be_grpc() && scratch.grpc.is_some())
-                        && choose(scratch, reason.status(), reason, true) =>
+                        && !(client.stream.may_be_grpc() && state.grpc.is_some())
+                        && choose(state, reason.status(), reason, true) =>
                 {
                     Err(FallBack)
                 }
                 Err(reason) => {
-                    let close = !pass_over_rest(scratch, reason) || close;
-                    Ok(respond::error(client, worker, scratch, settings, reason, close).await)
+                    let close = !skip_rest_of_body(state, reason) || close;
+                    Ok(respond::error(client, worker, state, settings, reason, close).await)
                 }
             }
         }
         Action::Respond(answer) => {
-            let close = !pass_over_body(scratch) || close;
-            Ok(respond::fixed(client, worker, scratch, answer, close).await)
+            let close = !skip_body(state) || close;
+            Ok(respond::fixed(client, worker, state, answer, close).await)
         }
         Action::Redirect(redirect) => {
-            let close = !pass_over_body(scratch) || close;
-            Ok(respond::redirect(client, worker, scratch, redirect, close).await)
+            let close = !skip_body(state) || close;
+            Ok(respond::redirect(client, worker, state, redirect, close).await)
         }
     };
     match forwarded {
         Ok(next) => next,
-        Err(FallBack) => Box::pin(fall_back(client, worker, scratch, active, route)).await,
+        Err(FallBack) => Box::pin(fall_back(client, worker, state, active, route)).await,
     }
 }
 
@@ -255,15 +255,15 @@ fn is_for(name: &str, host: &[u8]) -> bool {
 }
 
 /// Returns whether the connection closes after this request, whatever the response.
-pub(crate) fn closes_after<S>(settings: &GatewaySettings, client: &Client<S>, scratch: &Scratch) -> bool {
+pub(crate) fn closes_after<S>(settings: &GatewaySettings, client: &Client<S>, state: &RequestState) -> bool {
     let limit = settings.limits.requests_per_connection;
-    !scratch.request.keep_alive || limit.is_some_and(|limit| client.requests >= limit)
+    !state.request.keep_alive || limit.is_some_and(|limit| client.requests >= limit)
 }
 
 /// Sets the request id: the client's own if it is accepted and safe to log, else a new one.
-fn identify(settings: &RequestId, worker: &Worker, scratch: &mut Scratch) {
-    let id = &mut scratch.ledger.request_id;
-    match own_id(settings, &scratch.request) {
+fn identify(settings: &RequestId, worker: &Worker, state: &mut RequestState) {
+    let id = &mut state.record.request_id;
+    match own_id(settings, &state.request) {
         Some(own) => id.extend_from_slice(own),
         None => {
             let mut text = [0; 32];

@@ -16,21 +16,21 @@ use crate::deliver::{Allowance, deliver};
 use crate::error_body::{Flavour, error_body};
 use crate::grpc;
 use crate::policy::{self, Author};
-use crate::request::Next;
-use crate::scratch::Scratch;
-use crate::total::Total;
+use crate::request::ConnectionFate;
+use crate::request_state::RequestState;
+use crate::time_limit::TimeLimit;
 use crate::worker::Worker;
 
 /// Answers with an error. `close`: the connection cannot carry another request.
 pub(crate) async fn error<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     settings: &GatewaySettings,
     reason: Reason,
     close: bool,
-) -> Next {
-    refusal(client, worker, scratch, settings, (reason, None, b""), close).await
+) -> ConnectionFate {
+    refusal(client, worker, state, settings, (reason, None, b""), close).await
 }
 
 /// Answers with an error. `status` replaces the reason's status; `further` holds additional lines, each with
@@ -38,23 +38,23 @@ pub(crate) async fn error<S: ClientSide>(
 pub(crate) async fn refusal<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     settings: &GatewaySettings,
     (reason, status, further): (Reason, Option<u16>, &[u8]),
     close: bool,
-) -> Next {
-    scratch.ledger.reason = reason;
+) -> ConnectionFate {
+    state.record.reason = reason;
     if reason.status() == 0 {
-        return Next::Close;
+        return ConnectionFate::Close;
     }
     let status = status.unwrap_or(reason.status());
-    if client.stream.may_be_grpc() && scratch.grpc.is_some() {
-        let lines = grpc::failure(reason, &settings.errors, &mut scratch.ledger);
-        return answer(client, worker, scratch, Answer { status: 200, lines: &lines, body: b"", close })
+    if client.stream.may_be_grpc() && state.grpc.is_some() {
+        let lines = grpc::failure(reason, &settings.errors, &mut state.record);
+        return answer(client, worker, state, LocalResponse { status: 200, lines: &lines, body: b"", close })
             .await;
     }
-    let flavour = Flavour::for_accept(scratch.request.head.get(Name::Accept));
-    let body = error_body(flavour, &settings.errors, status, reason, &scratch.ledger.request_id);
+    let flavour = Flavour::for_accept(state.request.head.get(Name::Accept));
+    let body = error_body(flavour, &settings.errors, status, reason, &state.record.request_id);
     let mut lines = further.to_vec();
     lines.reserve(128);
     for (name, value) in [("Tollgate-Reason", reason.as_str()), ("Content-Type", flavour.content_type())] {
@@ -67,19 +67,19 @@ pub(crate) async fn refusal<S: ClientSide>(
         // RFC 9110, 15.5.6 demands the allowed methods; here these are all others.
         lines.extend_from_slice(b"Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH, TRACE\r\n");
     }
-    answer(client, worker, scratch, Answer { status, lines: &lines, body: body.as_bytes(), close }).await
+    answer(client, worker, state, LocalResponse { status, lines: &lines, body: body.as_bytes(), close }).await
 }
 
 /// Answers with a route's fixed response.
 pub(crate) async fn fixed<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     respond: &Respond,
     close: bool,
-) -> Next {
+) -> ConnectionFate {
     let Respond { status, headers, body } = respond;
-    answer(client, worker, scratch, Answer { status: *status, lines: headers, body, close }).await
+    answer(client, worker, state, LocalResponse { status: *status, lines: headers, body, close }).await
 }
 
 /// Answers with a fixed response in place of an error. It has this status, the gateway's reason, and the
@@ -87,52 +87,53 @@ pub(crate) async fn fixed<S: ClientSide>(
 pub(crate) async fn page<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     respond: &Respond,
     (status, reason, further): (u16, Reason, &[u8]),
     close: bool,
-) -> Next {
+) -> ConnectionFate {
     let mut lines = further.to_vec();
     if reason != Reason::None {
-        scratch.ledger.reason = reason;
+        state.record.reason = reason;
         for part in ["Tollgate-Reason: ", reason.as_str(), "\r\n"] {
             lines.extend_from_slice(part.as_bytes());
         }
     }
     lines.extend_from_slice(&respond.headers);
-    answer(client, worker, scratch, Answer { status, lines: &lines, body: &respond.body, close }).await
+    answer(client, worker, state, LocalResponse { status, lines: &lines, body: &respond.body, close }).await
 }
 
 /// Answers with the response of a policy.
-pub(crate) async fn of_policy<S: ClientSide>(
+pub(crate) async fn policy_answer<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     own: &tollgate_policy::Answer,
     close: bool,
-) -> Next {
+) -> ConnectionFate {
     let tollgate_policy::Answer { status, lines, body } = own;
-    answer(client, worker, scratch, Answer { status: *status, lines, body, close }).await
+    answer(client, worker, state, LocalResponse { status: *status, lines, body, close }).await
 }
 
 /// Answers with a route's redirect.
 pub(crate) async fn redirect<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     redirect: &Redirect,
     close: bool,
-) -> Next {
+) -> ConnectionFate {
     let active = worker.active();
     let settings = &active.plan.settings;
-    let secure = scratch.ledger.announced.is_secure(client.stream.tls().is_some());
+    let secure = state.record.announced.is_secure(client.stream.tls().is_some());
     let mut lines = b"Location: ".to_vec();
-    if let Err((reason, detail)) = location(&mut lines, redirect, scratch, secure) {
-        scratch.ledger.remarks().detail = Some(detail.into());
-        return error(client, worker, scratch, settings, reason, close).await;
+    if let Err((reason, detail)) = location(&mut lines, redirect, state, secure) {
+        state.record.remarks().detail = Some(detail.into());
+        return error(client, worker, state, settings, reason, close).await;
     }
     lines.extend_from_slice(b"\r\n");
-    answer(client, worker, scratch, Answer { status: redirect.status, lines: &lines, body: b"", close }).await
+    answer(client, worker, state, LocalResponse { status: redirect.status, lines: &lines, body: b"", close })
+        .await
 }
 
 /// Appends the target of a redirect. Parts that the redirect does not set are the request's. `secure`: the
@@ -143,10 +144,10 @@ pub(crate) async fn redirect<S: ClientSide>(
 pub(crate) fn location(
     out: &mut Vec<u8>,
     redirect: &Redirect,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     secure: bool,
 ) -> Result<(), (Reason, &'static str)> {
-    let Scratch { request, path, rewritten, ledger, .. } = scratch;
+    let RequestState { request, path, rewritten, record, .. } = state;
     let bad_path = |error: PathError| (Reason::BadPath, error.as_str());
     match &redirect.to {
         Some(Location::Fixed(to)) => {
@@ -156,7 +157,7 @@ pub(crate) fn location(
         Some(Location::Groups(to)) => return to.fill(normal_path(request, path), out).map_err(bad_path),
         None => {}
     }
-    let (own_host, own_port) = ledger.announced.host_and_port(request);
+    let (own_host, own_port) = record.announced.host_and_port(request);
     if redirect.host.is_none() && own_host.is_empty() {
         return Err((Reason::BadHost, "the request names no host to lead to"));
     }
@@ -170,7 +171,7 @@ pub(crate) fn location(
     }
     // The request's port belongs to its host and scheme. If the redirect sets either, the port is dropped.
     let kept = redirect.scheme.is_none() && redirect.host.is_none();
-    let announced = ledger.announced.port().filter(|_| kept && own_port.is_empty());
+    let announced = record.announced.port().filter(|_| kept && own_port.is_empty());
     match redirect.port.or(announced) {
         Some(port) => {
             out.push(b':');
@@ -202,7 +203,7 @@ fn has_line(lines: &[u8], begin: &[u8]) -> bool {
 }
 
 /// A response of the gateway.
-struct Answer<'a> {
+struct LocalResponse<'a> {
     status: u16,
     /// Field lines, each with its CRLF.
     lines: &'a [u8],
@@ -213,15 +214,15 @@ struct Answer<'a> {
 async fn answer<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
-    scratch: &mut Scratch,
-    answer: Answer<'_>,
-) -> Next {
-    let Scratch { request, to_client, ledger, grpc, met, .. } = scratch;
-    let close = answer.close || client.is_leaving();
+    state: &mut RequestState,
+    answer: LocalResponse<'_>,
+) -> ConnectionFate {
+    let RequestState { request, to_client, record, grpc, policy_context, .. } = state;
+    let close = answer.close || client.announces_close();
     let bodiless = answer.status < 200 || matches!(answer.status, 204 | 304);
     let body = if bodiless || request.method == Method::Head { b"" } else { answer.body };
-    ledger.status = answer.status;
-    ledger.bytes_out = body.len() as u64;
+    record.status = answer.status;
+    record.bytes_out = body.len() as u64;
     let answered = {
         let out = &mut *worker.output.borrow_mut();
         out.clear();
@@ -233,7 +234,7 @@ async fn answer<S: ClientSide>(
         worker.write_date(out);
         out.extend_from_slice(b"\r\n");
         out.extend_from_slice(answer.lines);
-        let own = &client.link.listener.strict_transport_security;
+        let own = &client.connection_context.listener.strict_transport_security;
         if !own.is_empty() && !has_line(answer.lines, b"strict-transport-security:") {
             out.extend_from_slice(own);
         }
@@ -252,17 +253,17 @@ async fn answer<S: ClientSide>(
         }
         out.extend_from_slice(b"\r\n");
         client.stream.translate(out);
-        if let Some(context) = met {
+        if let Some(context) = policy_context {
             policy::respond(context, request, (answer.status, Author::Gateway), out, None);
         }
         if worker.logs_responses.get() {
-            ledger.keep_response(out);
+            record.keep_response(out);
         }
         client.stream.answer(to_client, out, body)
     };
     if answered.is_err() {
-        ledger.reason = Reason::ClientClosed;
-        return Next::Reset;
+        record.reason = Reason::ClientClosed;
+        return ConnectionFate::Reset;
     }
     // The write timeout, not the route's total: a response that reports the total timeout must still get
     // through.
@@ -271,13 +272,13 @@ async fn answer<S: ClientSide>(
         (settings.timeouts.write, Rates::of(&settings.limits))
     };
     let now = tollgate_net::now();
-    let allowance = Allowance { bound, rates: &rates, is_stream: false, total: Total::new(now, None) };
+    let allowance = Allowance { bound, rates: &rates, is_stream: false, total: TimeLimit::new(now, None) };
     match deliver(client, to_client, now, allowance).await {
-        Ok(()) if close => Next::Linger,
-        Ok(()) => Next::KeepAlive,
+        Ok(()) if close => ConnectionFate::Linger,
+        Ok(()) => ConnectionFate::KeepAlive,
         Err(reason) => {
-            ledger.reason = reason;
-            Next::Reset
+            record.reason = reason;
+            ConnectionFate::Reset
         }
     }
 }

@@ -13,7 +13,7 @@ use tollgate_observe::{Registry, Slot};
 use tollgate_plan::{Plan, UpstreamChange};
 use tollgate_policy::Side;
 
-use crate::policy::LivePolicy;
+use crate::policy::ActivePolicy;
 
 /// A plan in the form that all workers share. Work that is done here is not repeated by each worker: taking
 /// over a plan costs a worker only what the plan changes, however many routes it has.
@@ -29,14 +29,14 @@ pub struct Rollout {
     /// The difference to the upstreams of the previous plan.
     change: UpstreamChange,
     /// The policies that requests meet; see [`Plan::chains`].
-    chains: Vec<Chain>,
+    chains: Vec<PolicyChain>,
     policies: Arc<tollgate_policy::Shared>,
     /// Upstreams by name, built when a policy first asks for one.
     by_name: OnceLock<HashMap<String, usize>>,
 }
 
 /// Policies, in the order in which a request meets them.
-pub(crate) type Chain = Vec<Arc<LivePolicy>>;
+pub(crate) type PolicyChain = Vec<Arc<ActivePolicy>>;
 
 impl Rollout {
     /// Creates the first plan of a process, number 1.
@@ -69,7 +69,7 @@ impl Rollout {
     ) -> Arc<Self> {
         let slots = plan.routes.iter().map(|route| registry.route_slot(&route.name)).collect();
         let live: Vec<_> =
-            plan.policies.iter().map(|attached| LivePolicy::new(attached, &policies)).collect();
+            plan.policies.iter().map(|attached| ActivePolicy::new(attached, &policies)).collect();
         let chain = |chain: &Vec<u32>| chain.iter().map(|index| live[*index as usize].clone()).collect();
         let chains = plan.chains.iter().map(chain).collect();
         Arc::new(Self { plan, generation, slots, change, chains, policies, by_name: OnceLock::new() })
@@ -85,7 +85,7 @@ impl Rollout {
     }
 
     /// Returns the policies of a chain.
-    pub(crate) fn chain(&self, index: u32) -> &[Arc<LivePolicy>] {
+    pub(crate) fn chain(&self, index: u32) -> &[Arc<ActivePolicy>] {
         &self.chains[index as usize]
     }
 

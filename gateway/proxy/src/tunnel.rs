@@ -11,10 +11,10 @@ use tollgate_http::{Name, ResponseHead};
 use crate::backlog::Backlog;
 use crate::client_side::{ClientSide, Duplex};
 use crate::connection::Client;
-use crate::scratch::Scratch;
+use crate::request_state::RequestState;
 use crate::upstream_side::UpstreamSide;
 use crate::websocket::{Frames, going_away};
-use crate::worker::{FAREWELL, Worker};
+use crate::worker::{TUNNEL_CLOSE_TIME, Worker};
 
 /// Relays bytes until both sides end, one breaks, or nothing moves for `idle`. The end of one side is passed
 /// on alone. A side that takes no more bytes is still read, since its last bytes may be on their way. Both
@@ -23,16 +23,16 @@ use crate::worker::{FAREWELL, Worker};
 pub(crate) async fn tunnel<S: ClientSide, U: UpstreamSide>(
     client: &mut Client<S>,
     worker: &Worker,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     mut upstream: U,
     idle: Option<Duration>,
 ) {
-    let Scratch { inbox, to_client, to_upstream, ledger, response, early_frames, .. } = scratch;
+    let RequestState { inbox, to_client, to_upstream, record, response, early_frames, .. } = state;
     let websocket = is_websocket(response);
     // Counted as they arrive, because a drain may end this at any time.
-    let mut up = Direction::new(&mut ledger.bytes_in, websocket.then(Frames::default), Some(worker.random()));
+    let mut up = Direction::new(&mut record.bytes_in, websocket.then(Frames::default), Some(worker.random()));
     let mut down =
-        Direction::new(&mut ledger.bytes_out, websocket.then(|| std::mem::take(early_frames)), None);
+        Direction::new(&mut record.bytes_out, websocket.then(|| std::mem::take(early_frames)), None);
     // The whole request was sent. A body that was kept to be sent again would grow with everything that is
     // queued after it.
     debug_assert!(to_upstream.is_empty());
@@ -41,20 +41,20 @@ pub(crate) async fn tunnel<S: ClientSide, U: UpstreamSide>(
     up.take(inbox, false, to_upstream);
     inbox.clear();
     client.deadline.set(tollgate_net::now(), idle);
-    let mut told = false;
+    let mut is_reported = false;
     // Either side may reset an upgraded connection: that is no failure of the exchange.
     std::future::poll_fn(|cx| {
         if client.deadline.poll_passed(cx).is_ready() {
             return Poll::Ready(());
         }
         let before = (*up.bytes, *down.bytes);
-        let parting = client.is_parting();
-        let there = up.poll(cx, worker, parting, &mut client.stream, &mut upstream, to_upstream);
-        let back = down.poll(cx, worker, parting, &mut upstream, &mut client.stream, to_client);
-        if !told && up.parted && down.parted {
-            told = true;
-            client.deadline.set(tollgate_net::now(), Some(FAREWELL));
-        } else if !told && before != (*up.bytes, *down.bytes) {
+        let closes_tunnels = client.closes_tunnels();
+        let there = up.poll(cx, worker, closes_tunnels, &mut client.stream, &mut upstream, to_upstream);
+        let back = down.poll(cx, worker, closes_tunnels, &mut upstream, &mut client.stream, to_client);
+        if !is_reported && up.close_frame_sent && down.close_frame_sent {
+            is_reported = true;
+            client.deadline.set(tollgate_net::now(), Some(TUNNEL_CLOSE_TIME));
+        } else if !is_reported && before != (*up.bytes, *down.bytes) {
             client.deadline.set(tollgate_net::now(), idle);
         }
         match (there, back) {
@@ -79,7 +79,7 @@ struct Direction<'a> {
     /// The mask of the gateway's own frames in this direction, if they need one.
     mask: Option<u32>,
     /// Whether the receiver has got a close frame and receives nothing more.
-    parted: bool,
+    close_frame_sent: bool,
     /// Whether the sender has closed its direction.
     ended: bool,
     /// Whether the receiver has got the end, or takes nothing more.
@@ -88,7 +88,7 @@ struct Direction<'a> {
 
 impl<'a> Direction<'a> {
     fn new(bytes: &'a mut u64, frames: Option<Frames>, mask: Option<u32>) -> Self {
-        Self { bytes, frames, mask, parted: false, ended: false, over: false }
+        Self { bytes, frames, mask, close_frame_sent: false, ended: false, over: false }
     }
 
     /// Relays as much as possible. An error means that the sender is gone and all its bytes were relayed. If
@@ -98,7 +98,7 @@ impl<'a> Direction<'a> {
         &mut self,
         cx: &mut Context<'_>,
         worker: &Worker,
-        parting: bool,
+        closes_tunnels: bool,
         from: &mut impl Duplex,
         to: &mut impl Duplex,
         backlog: &mut Backlog,
@@ -108,7 +108,7 @@ impl<'a> Direction<'a> {
                 return Poll::Ready(Ok(()));
             }
             if ready!(backlog.poll_flush(cx, to)).is_err() {
-                self.deafened(backlog);
+                self.stop_sending(backlog);
                 continue;
             }
             if self.ended {
@@ -117,60 +117,61 @@ impl<'a> Direction<'a> {
                 self.over = true;
                 continue;
             }
-            if parting && self.may_part() {
-                self.part(backlog);
+            if closes_tunnels && self.may_insert_close() {
+                self.queue_close_frame(backlog);
                 continue;
             }
             let mut buffer = worker.receive.borrow_mut();
             let count = ready!(from.poll_read(cx, &mut buffer)).map_err(drop)?;
             self.ended = count == 0;
             *self.bytes += count as u64;
-            let kept = self.follow(&buffer[..count], parting);
+            let kept = self.follow(&buffer[..count], closes_tunnels);
             if kept > 0 && backlog.send(to, &[IoSlice::new(&buffer[..kept])]).is_err() {
-                self.deafened(backlog);
+                self.stop_sending(backlog);
                 continue;
             }
-            if parting && self.may_part() {
-                self.part(backlog);
+            if closes_tunnels && self.may_insert_close() {
+                self.queue_close_frame(backlog);
                 // The rest is dropped.
-                self.follow(&buffer[kept..count], parting);
+                self.follow(&buffer[kept..count], closes_tunnels);
             }
         }
     }
 
     /// Ends this direction because the receiver takes nothing more. The sender's further bytes are not read.
-    fn deafened(&mut self, backlog: &mut Backlog) {
+    fn stop_sending(&mut self, backlog: &mut Backlog) {
         backlog.clear();
         self.over = true;
     }
 
     /// Takes bytes that arrived earlier.
-    fn take(&mut self, bytes: &[u8], parting: bool, backlog: &mut Backlog) {
+    fn take(&mut self, bytes: &[u8], closes_tunnels: bool, backlog: &mut Backlog) {
         *self.bytes += bytes.len() as u64;
-        let kept = self.follow(bytes, parting);
+        let kept = self.follow(bytes, closes_tunnels);
         backlog.append(&[IoSlice::new(&bytes[..kept])]);
     }
 
     /// Queues a close frame for the receiver.
-    fn part(&mut self, backlog: &mut Backlog) {
-        self.parted = true;
+    fn queue_close_frame(&mut self, backlog: &mut Backlog) {
+        self.close_frame_sent = true;
         if backlog.keep(&going_away(self.mask)).is_err() {
-            self.deafened(backlog);
+            self.stop_sending(backlog);
         }
     }
 
     /// Returns whether a close frame fits here: between two frames, and before the sender's own close frame.
-    fn may_part(&self) -> bool {
-        !self.parted && self.frames.as_ref().is_some_and(|frames| frames.is_between() && !frames.has_closed())
+    fn may_insert_close(&self) -> bool {
+        !self.close_frame_sent
+            && self.frames.as_ref().is_some_and(|frames| frames.is_between() && !frames.has_closed())
     }
 
     /// Returns how many of these bytes go on. None do once the gateway has sent a close frame (RFC 6455,
     /// 5.5.1). From then on the sender's own close frame ends this direction: it answers the gateway's frame
     /// in the other direction, and nothing may follow it.
-    fn follow(&mut self, bytes: &[u8], parting: bool) -> usize {
+    fn follow(&mut self, bytes: &[u8], closes_tunnels: bool) -> usize {
         let Some(frames) = &mut self.frames else { return bytes.len() };
-        if !self.parted {
-            return frames.advance(bytes, parting);
+        if !self.close_frame_sent {
+            return frames.advance(bytes, closes_tunnels);
         }
         frames.advance(bytes, false);
         self.ended |= frames.has_closed();

@@ -43,7 +43,7 @@ pub(crate) enum NoHead {
 /// request, when its upstream is known.
 pub(crate) trait UpstreamSide: Duplex + Sized {
     /// Whether the head, the body and the end of a response arrive separately, as in HTTP/2.
-    const APART: bool;
+    const SEPARATE_HEADS: bool;
     /// A granted permit to open a connection.
     type ConnectPermit;
 
@@ -51,7 +51,7 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
     fn take(pool: &Rc<Pool>, now: Instant) -> Option<Self>;
 
     /// Waits for a free connection, or for a permit to open one.
-    fn turn(
+    fn wait_for_connection(
         pool: &Rc<Pool>,
     ) -> impl Future<Output = Result<Acquired<Self, Self::ConnectPermit>, ConnectError>>;
 
@@ -77,7 +77,8 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
     /// field may enter a compression table. Returns whether something was sent.
     ///
     /// # Errors
-    /// When the endpoint is gone, or if the request [cannot be expressed](unsayable) in its version of HTTP.
+    /// When the endpoint is gone, or if the request [cannot be expressed](unrepresentable) in its version of
+    /// HTTP.
     fn begin(
         &mut self,
         backlog: &mut Backlog,
@@ -137,17 +138,17 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
 /// Returns why a request cannot be expressed in the endpoint's version of HTTP, if that is the error of
 /// [`begin`](UpstreamSide::begin). The request is at fault: another connection would not help. Only HTTP/2 is
 /// narrower than HTTP/1: the `h2` crate takes targets and field names of less than 64 KiB.
-pub(crate) fn unsayable<U: UpstreamSide>(error: &io::Error) -> Option<Reason> {
+pub(crate) fn unrepresentable<U: UpstreamSide>(error: &io::Error) -> Option<Reason> {
     match error.kind() {
-        ErrorKind::InvalidInput if U::APART => Some(Reason::RequestLineTooLong),
-        ErrorKind::InvalidData if U::APART => Some(Reason::BadHeader),
+        ErrorKind::InvalidInput if U::SEPARATE_HEADS => Some(Reason::RequestLineTooLong),
+        ErrorKind::InvalidData if U::SEPARATE_HEADS => Some(Reason::BadHeader),
         _ => None,
     }
 }
 
 /// HTTP/1: the connection carries one exchange at a time, and each message marks its own end.
 impl UpstreamSide for Connection {
-    const APART: bool = false;
+    const SEPARATE_HEADS: bool = false;
     type ConnectPermit = ConnectPermit;
 
     #[inline]
@@ -156,7 +157,9 @@ impl UpstreamSide for Connection {
     }
 
     #[inline]
-    async fn turn(pool: &Rc<Pool>) -> Result<Acquired<Self, Self::ConnectPermit>, ConnectError> {
+    async fn wait_for_connection(
+        pool: &Rc<Pool>,
+    ) -> Result<Acquired<Self, Self::ConnectPermit>, ConnectError> {
         pool.wait_for_connection().await
     }
 

@@ -2,7 +2,7 @@
 //! a close frame between two frames.
 
 /// The most bytes of a frame's header: two, a length of eight, and a mask of four.
-const LONGEST_HEADER: usize = 14;
+const HEADER_MAX_BYTES: usize = 14;
 /// The opcode of a close frame.
 const CLOSE: u8 = 8;
 /// "Going away" (RFC 6455, 7.4.1).
@@ -11,7 +11,7 @@ const GOING_AWAY: [u8; 2] = 1001_u16.to_be_bytes();
 /// Follows one direction of a WebSocket, frame by frame. It does not look at the payload.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
-    header: [u8; LONGEST_HEADER],
+    header: [u8; HEADER_MAX_BYTES],
     /// Bytes of the header that have arrived.
     known: u8,
     /// Bytes of the payload still to come.

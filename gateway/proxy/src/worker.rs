@@ -24,24 +24,24 @@ use tollgate_plan::{ListenAddress, PlannedListener, Priority};
 use tollgate_policy::Context as PolicyContext;
 use tollgate_upstream::{Message, SendToWorker, UpstreamStates, Upstreams};
 
-use crate::accept::{TURN, accept, admit};
+use crate::accept::{ACCEPTS_PER_TURN, accept, admit};
 use crate::active::ActivePlan;
 use crate::connection::{Client, serve};
-use crate::door::{DoorId, Doors, Waiting};
-use crate::http2::{Crowd, StreamRoutines, Turns};
+use crate::future_pool::FuturePool;
+use crate::http2::{Scheduler, StreamFutures, StreamLimit};
+use crate::listener::{ListenerId, Listeners, Queued};
+use crate::object_pool::ObjectPool;
 use crate::request::exchanges;
+use crate::request_state::RequestState;
 use crate::rollout::{Receipt, Rollout};
-use crate::routine::RoutinePool;
-use crate::scratch::Scratch;
-use crate::shelf::Shelf;
 use crate::split::Splits;
 
 /// The receive buffer that all connections of a worker share: enough for a 64 KiB body and its head in one
 /// read.
-const RECEIVE_BUFFER: usize = 128 * 1024;
+const RECEIVE_BUFFER_BYTES: usize = 128 * 1024;
 /// The size of the shared output buffer, and the most that it keeps.
-pub(crate) const OUTPUT_BUFFER: usize = 16 * 1024;
-pub(crate) const MOST_OUTPUT: usize = 256 * 1024;
+pub(crate) const OUTPUT_BUFFER_BYTES: usize = 16 * 1024;
+pub(crate) const OUTPUT_BUFFER_MAX_BYTES: usize = 256 * 1024;
 
 /// The last second of the year 9999, counted from 1970: HTTP dates have four digits for the year (RFC 9110,
 /// section 5.6.7).
@@ -49,7 +49,7 @@ const LAST_DATE: u64 = 253_402_300_799;
 
 /// How long idle connections stay open after a drain starts, unless the drain sets that. It is some round
 /// trips, and longer than a busy client pauses.
-const GRACE: Duration = Duration::from_millis(500);
+const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
 /// A command to a worker. Its receipt, if any, is dropped when the command is carried out.
 #[derive(Debug)]
@@ -58,12 +58,12 @@ pub enum Control {
     Plan(Arc<Rollout>, Option<Receipt>),
     /// Accept from these sockets too, which are bound and non-blocking. Each comes with its address as
     /// written in the configuration, by which the plan identifies it.
-    Listen(Vec<(DoorId, ListenAddress, BoundListener)>, Option<Receipt>),
+    Listen(Vec<(ListenerId, ListenAddress, BoundListener)>, Option<Receipt>),
     /// Stop accepting at these listeners. Their connections end as in a drain.
-    Close(Vec<DoorId>, Waiting),
+    Close(Vec<ListenerId>, Queued),
     /// Serve a connection that another worker has accepted: its socket, its peer, its listener, and the
     /// listener's configuration there.
-    Connection(DetachedStream, SocketAddr, DoorId, Arc<PlannedListener>),
+    Connection(DetachedStream, SocketAddr, ListenerId, Arc<PlannedListener>),
     /// Handle a message about a shortage of connections to an upstream, here or at another worker.
     Upstream(Message),
     /// Write the log here from now on.
@@ -149,31 +149,31 @@ pub(crate) struct Worker {
     /// When the log's lines go to its writer.
     pub log_due: Deadline,
     /// Boxed: lending one to an exchange moves only a pointer.
-    pub scratches: Shelf<Box<Scratch>>,
+    pub request_states: ObjectPool<Box<RequestState>>,
     /// For requests that meet policies.
-    pub contexts: Shelf<Box<PolicyContext>>,
-    pub stream_routines: Rc<StreamRoutines>,
+    pub contexts: ObjectPool<Box<PolicyContext>>,
+    pub stream_futures: Rc<StreamFutures>,
     /// When the object pools are shrunk after a burst.
-    tidy_due: Deadline,
+    shrink_due: Deadline,
     pub request_ids: RefCell<RequestIds>,
     /// The limit on HTTP/2 streams of all connections.
-    pub http2_crowd: Crowd,
+    pub http2_stream_limit: StreamLimit,
     /// The scheduler of HTTP/2 connections with much input.
-    pub http2_turns: Rc<Turns>,
+    pub http2_scheduler: Rc<Scheduler>,
     /// Memory totals of all HTTP/2 client connections.
     pub http2_totals: MemoryTotals,
     date: RefCell<(u64, String)>,
     /// Whether every response announces that it is the last.
-    pub leaving: Cell<bool>,
+    pub announces_close: Cell<bool>,
     /// Whether no more connections are accepted.
     pub draining: Cell<bool>,
     /// Whether the drain is about to end: WebSockets get a close frame.
-    pub parting: Cell<bool>,
+    pub closes_tunnels: Cell<bool>,
     /// How many plans it has had after the first.
     pub plans: Cell<u32>,
     /// How long an idle connection stays open once the drain has started; `None` keeps its idle timeout.
     pub grace: Cell<Option<Duration>>,
-    pub doors: Doors,
+    pub listeners: Listeners,
     /// Tasks that wait for a drain, for a listener to close, or for the last connection to end.
     waiting: RefCell<Vec<Waker>>,
     connections: Cell<usize>,
@@ -201,31 +201,31 @@ impl Worker {
         let active = ActivePlan::new(plan, upstreams.clone(), Splits::new(id, mailboxes.len()));
         Ok(Rc::new(Self {
             id,
-            receive: RefCell::new(vec![0; RECEIVE_BUFFER].into_boxed_slice()),
-            output: RefCell::new(Vec::with_capacity(OUTPUT_BUFFER)),
+            receive: RefCell::new(vec![0; RECEIVE_BUFFER_BYTES].into_boxed_slice()),
+            output: RefCell::new(Vec::with_capacity(OUTPUT_BUFFER_BYTES)),
             active: RefCell::new(Rc::new(active)),
             upstreams,
             stats,
             logs_responses: Cell::new(log.is_of_responses()),
             log: RefCell::new(log),
             log_due: timers.deadline(),
-            tidy_due: timers.deadline(),
+            shrink_due: timers.deadline(),
             timers,
-            scratches: Shelf::default(),
-            contexts: Shelf::default(),
-            stream_routines: Rc::new(StreamRoutines::new()),
+            request_states: ObjectPool::default(),
+            contexts: ObjectPool::default(),
+            stream_futures: Rc::new(StreamFutures::new()),
             request_ids: RefCell::new(RequestIds::new(tollgate_net::random_key()?)),
-            http2_crowd: Crowd::default(),
-            http2_turns: Rc::default(),
+            http2_stream_limit: StreamLimit::default(),
+            http2_scheduler: Rc::default(),
             http2_totals: MemoryTotals::default(),
             // A second that the clock never shows.
             date: RefCell::new((u64::MAX, String::new())),
-            leaving: Cell::new(false),
+            announces_close: Cell::new(false),
             draining: Cell::new(false),
-            parting: Cell::new(false),
+            closes_tunnels: Cell::new(false),
             plans: Cell::new(0),
-            grace: Cell::new(Some(GRACE)),
-            doors: Doors::default(),
+            grace: Cell::new(Some(DRAIN_GRACE)),
+            listeners: Listeners::default(),
             waiting: RefCell::default(),
             connections: Cell::new(0),
             listening: Cell::new(0),
@@ -254,8 +254,8 @@ impl Worker {
 
     /// Schedules the shrinking of the object pools, which have grown.
     #[cold]
-    pub fn tidy_later(&self) {
-        self.tidy_due.set(tollgate_net::now(), Some(TIDY));
+    pub fn shrink_later(&self) {
+        self.shrink_due.set(tollgate_net::now(), Some(SHRINK_INTERVAL));
     }
 
     pub fn connection_opened(&self) {
@@ -351,7 +351,7 @@ impl Worker {
     }
 
     /// Wakes the task when the worker starts to drain or closes a listener.
-    pub fn until_told(&self, cx: &Context<'_>) {
+    pub fn wake_on_command(&self, cx: &Context<'_>) {
         let mut waiting = self.waiting.borrow_mut();
         if !waiting.iter().any(|known| known.will_wake(cx.waker())) {
             waiting.push(cx.waker().clone());
@@ -364,13 +364,13 @@ impl Worker {
     }
 
     fn drain(&self) {
-        self.leaving.set(true);
+        self.announces_close.set(true);
         self.draining.set(true);
-        self.look_again();
+        self.wake_all();
     }
 
     /// Makes all waiting tasks check their conditions.
-    fn look_again(&self) {
+    fn wake_all(&self) {
         self.wake_waiting();
         // An idle connection waits for a byte or for its deadline. Either way it checks whether it must
         // close.
@@ -394,31 +394,31 @@ pub fn run_worker(setup: WorkerSetup, running: impl FnOnce()) -> io::Result<()> 
 pub async fn work(mut setup: WorkerSetup, running: impl FnOnce()) -> io::Result<()> {
     let control = std::mem::replace(&mut setup.control, unbounded_channel().1);
     let worker = Worker::new(setup)?;
-    let pool = Rc::new(RoutinePool::new());
-    let routines = pool.clone();
-    let start = move |client: Box<Client>| tollgate_net::spawn(serve(client, exchanges, routines.clone()));
+    let pool = Rc::new(FuturePool::new());
+    let futures = pool.clone();
+    let start = move |client: Box<Client>| tollgate_net::spawn(serve(client, exchanges, futures.clone()));
     tollgate_net::spawn(flush_log(worker.clone()));
-    tollgate_net::spawn(tidy_up(worker.clone(), pool.clone()));
-    tollgate_net::spawn(worker.http2_turns.clone().give());
+    tollgate_net::spawn(shrink_pools(worker.clone(), pool.clone()));
+    tollgate_net::spawn(worker.http2_scheduler.clone().give());
     running();
-    obey(&worker, control, &start).await;
+    run_commands(&worker, control, &start).await;
     worker.log.borrow_mut().flush();
     Ok(())
 }
 
 /// The interval at which the object pools shrink by half after a burst.
-const TIDY: Duration = Duration::from_secs(1);
+const SHRINK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long before the end of a drain WebSockets get a close frame, and how long they have otherwise: enough
 /// for a distant client to answer.
-pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
+pub(crate) const TUNNEL_CLOSE_TIME: Duration = Duration::from_secs(2);
 
 /// Carries out commands until the drain is over.
-async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
+async fn run_commands<F: Fn(Box<Client>) + Clone + 'static>(
     worker: &Rc<Worker>,
     mut control: UnboundedReceiver<Control>,
     serve: &F,
 ) {
-    let (end, parting) = (worker.timers.deadline(), worker.timers.deadline());
+    let (end, closes_tunnels) = (worker.timers.deadline(), worker.timers.deadline());
     let mut due: Option<Instant> = None;
     while poll_fn(|cx| {
         let mut admitted = 0;
@@ -436,14 +436,14 @@ async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
                         receipt.failed(error);
                     }
                 }
-                Some(Control::Close(doors, waiting)) => {
-                    doors.into_iter().for_each(|door| worker.doors.close(door, waiting));
-                    worker.look_again();
+                Some(Control::Close(listeners, waiting)) => {
+                    listeners.into_iter().for_each(|handle| worker.listeners.close(handle, waiting));
+                    worker.wake_all();
                 }
-                Some(Control::Connection(stream, peer, door, listener)) => {
-                    admit(worker, worker.doors.find(door), (stream, peer, listener), serve);
+                Some(Control::Connection(stream, peer, handle, listener)) => {
+                    admit(worker, worker.listeners.find(handle), (stream, peer, listener), serve);
                     admitted += 1;
-                    if admitted == TURN {
+                    if admitted == ACCEPTS_PER_TURN {
                         return Poll::Ready(true);
                     }
                 }
@@ -453,7 +453,7 @@ async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
                     drop(receipt);
                 }
                 Some(Control::Leave { grace }) => {
-                    worker.leaving.set(true);
+                    worker.announces_close.set(true);
                     worker.grace.set(grace);
                 }
                 Some(Control::Drain(bound)) => {
@@ -463,15 +463,15 @@ async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
                     due = [due, bound.map(|bound| now + bound)].into_iter().flatten().min();
                     let left = due.map(|due| due.saturating_duration_since(now));
                     end.set(now, left);
-                    parting.set(now, left.map(|left| left - FAREWELL.min(left / 2)));
+                    closes_tunnels.set(now, left.map(|left| left - TUNNEL_CLOSE_TIME.min(left / 2)));
                 }
                 // No sender is left, so the worker ends.
                 None => return Poll::Ready(false),
             }
         }
-        worker.until_told(cx);
-        if parting.poll_passed(cx).is_ready() && !worker.parting.replace(true) {
-            worker.look_again();
+        worker.wake_on_command(cx);
+        if closes_tunnels.poll_passed(cx).is_ready() && !worker.closes_tunnels.replace(true) {
+            worker.wake_all();
         }
         if worker.has_drained() || end.poll_passed(cx).is_ready() {
             Poll::Ready(false)
@@ -497,29 +497,32 @@ async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
 /// Starts to accept from these sockets.
 fn listen<F: Fn(Box<Client>) + Clone + 'static>(
     worker: &Rc<Worker>,
-    sockets: Vec<(DoorId, ListenAddress, BoundListener)>,
+    sockets: Vec<(ListenerId, ListenAddress, BoundListener)>,
     serve: &F,
 ) -> io::Result<()> {
-    for (door, bind, socket) in sockets {
+    for (handle, bind, socket) in sockets {
         let listener = Listener::register(socket)?;
         worker.listening_began();
-        let door = worker.doors.open(door, bind);
+        let handle = worker.listeners.open(handle, bind);
         // Read from the plan that names the listener. The plan that closes it does not contain it, while
         // connections may still be queued.
-        door.listener(&worker.active.borrow().plan);
-        tollgate_net::spawn(accept(worker.clone(), door, listener, serve.clone()));
+        handle.listener(&worker.active.borrow().plan);
+        tollgate_net::spawn(accept(worker.clone(), handle, listener, serve.clone()));
     }
     Ok(())
 }
 
 /// Shrinks the object pools step by step after a burst.
-async fn tidy_up<I, O, F: Future<Output = Infallible>>(worker: Rc<Worker>, pool: Rc<RoutinePool<I, O, F>>) {
+async fn shrink_pools<I, O, F: Future<Output = Infallible>>(
+    worker: Rc<Worker>,
+    pool: Rc<FuturePool<I, O, F>>,
+) {
     poll_fn(|cx| {
-        if worker.tidy_due.poll_passed(cx).is_ready() {
-            let shelves = worker.scratches.tidy() | worker.contexts.tidy();
-            let more = shelves | pool.tidy() | worker.stream_routines.tidy();
-            worker.tidy_due.set(tollgate_net::now(), more.then_some(TIDY));
-            let _ = worker.tidy_due.poll_passed(cx);
+        if worker.shrink_due.poll_passed(cx).is_ready() {
+            let objects = worker.request_states.shrink() | worker.contexts.shrink();
+            let more = objects | pool.shrink() | worker.stream_futures.shrink();
+            worker.shrink_due.set(tollgate_net::now(), more.then_some(SHRINK_INTERVAL));
+            let _ = worker.shrink_due.poll_passed(cx);
         }
         Poll::<()>::Pending
     })

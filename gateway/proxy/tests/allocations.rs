@@ -12,7 +12,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tollgate_config::from_text;
 use tollgate_listen::{ConnectionCounts, bind};
 use tollgate_observe::{AccessLog, LogConfig, LogFormat, LogTarget, Registry};
-use tollgate_proxy::{Control, DoorId, Mailbox, Rollout, WorkerSetup, run_worker};
+use tollgate_proxy::{Control, ListenerId, Mailbox, Rollout, WorkerSetup, run_worker};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -70,7 +70,8 @@ fn worker(yaml: &str) -> (SocketAddr, Mailbox) {
     let log = AccessLog::start(LogConfig { target, format: LogFormat::Combined }).expect("a log");
     let (mailbox, control) = Mailbox::new();
     let bind = SocketAddr::from(([127, 0, 0, 1], 0));
-    let sockets = listeners.into_iter().map(|listener| (DoorId(0), bind.into(), listener.into())).collect();
+    let sockets =
+        listeners.into_iter().map(|listener| (ListenerId(0), bind.into(), listener.into())).collect();
     mailbox.send(Control::Listen(sockets, None)).expect("a mailbox");
     let registry = Registry::new(true);
     let setup = WorkerSetup {

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use tollgate_config::{Config, ListenAddress};
 use tollgate_listen::{bind, bind_shared_port, listen};
-use tollgate_proxy::{Control, DoorId, Receipt, Waiting};
+use tollgate_proxy::{Control, ListenerId, Queued, Receipt};
 
 use crate::admin::socket::{self, Socket};
 use crate::aside::aside;
@@ -29,7 +29,7 @@ struct Open {
     /// The address with its actual port.
     address: ListenAddress,
     /// The handle by which the workers know it; `None` until they accept on it.
-    door: Option<DoorId>,
+    door: Option<ListenerId>,
     /// Whether this process created the file of the Unix socket, rather than inheriting it.
     made: bool,
     /// The sockets, which an upgrade hands to the next process. Workers have duplicates of them. For a Unix
@@ -160,7 +160,7 @@ impl Listeners {
         // Drops this process's duplicates first; the sockets close with the workers' duplicates.
         drop(gone);
         if !doors.is_empty() {
-            workers.tell(|_| Control::Close(doors.clone(), Waiting::Take));
+            workers.tell(|_| Control::Close(doors.clone(), Queued::Accept));
         }
     }
 
@@ -175,14 +175,14 @@ impl Listeners {
         for (open, door) in new.iter().zip(self.doors..) {
             for (index, socket) in open.sockets.iter().enumerate() {
                 let copy = socket.try_clone()?.into();
-                shares[index % workers.count()].push((DoorId(door), open.written.clone(), copy));
+                shares[index % workers.count()].push((ListenerId(door), open.written.clone(), copy));
             }
         }
         // Only now, since a process that listened and then failed to start would reset the clients that wait
         // in its queue.
         new.iter().flat_map(|open| &open.sockets).try_for_each(listen)?;
         for open in new {
-            open.door = Some(DoorId(self.doors));
+            open.door = Some(ListenerId(self.doors));
             self.doors += 1;
         }
         workers.tell(|worker| Control::Listen(std::mem::take(&mut shares[worker]), Some(receipt.clone())));
@@ -211,7 +211,7 @@ impl Listeners {
         let (taken, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.open).into_iter().partition(is_taken);
         self.open = kept;
         let doors: Vec<_> = taken.iter().filter_map(|open| open.door).collect();
-        workers.tell(|_| Control::Close(doors.clone(), Waiting::Leave));
+        workers.tell(|_| Control::Close(doors.clone(), Queued::Leave));
     }
 
     /// Drops this process's sockets. The workers have the last duplicates, and close them when they have

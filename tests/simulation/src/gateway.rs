@@ -12,7 +12,7 @@ use tollgate_listen::{BACKLOG, ConnectionCounts};
 use tollgate_net::simulated::{self, TaskGroup};
 use tollgate_observe::{AccessLog, LogConfig, LogFormat, LogTarget, Registry, Snapshot};
 use tollgate_plan::Plan;
-use tollgate_proxy::{Control, DoorId, Mailbox, Rollout, WorkerSetup, work};
+use tollgate_proxy::{Control, ListenerId, Mailbox, Rollout, WorkerSetup, work};
 use tollgate_upstream::UpstreamStates;
 
 use crate::control::{self, InForce};
@@ -163,7 +163,7 @@ impl Gateway {
         let failures = Rc::new(RefCell::new(Vec::new()));
         let mut groups = Vec::new();
         for (id, control) in inboxes.into_iter().enumerate() {
-            let sockets = vec![(DoorId(0), bind.clone(), simulated::listen(GATEWAY, BACKLOG as usize))];
+            let sockets = vec![(ListenerId(0), bind.clone(), simulated::listen(GATEWAY, BACKLOG as usize))];
             assert!(mailboxes[id].send(Control::Listen(sockets, None)).is_ok(), "its inbox is here");
             let setup = WorkerSetup {
                 id,

@@ -1,10 +1,10 @@
 //! One exchange: sends the request to an endpoint, receives the response, and streams both.
 //!
-//! [`forward`](crate::forward) creates an [`Exchange`] per attempt and polls it until it returns an [`End`].
-//! An exchange runs in the task of its client. It is polled when anything happens on either connection, and
-//! then does everything possible in both directions. Its parts: [`upstream_head`] and [`client_head`] write
-//! the heads, `sending` moves the request's body, `receiving` moves the response, and `resume` takes over an
-//! attempt that won a hedged race.
+//! [`forward`](crate::forward) creates an [`Exchange`] per attempt and polls it until it returns an
+//! [`ExchangeEnd`]. An exchange runs in the task of its client. It is polled when anything happens on either
+//! connection, and then does everything possible in both directions. Its parts: [`upstream_head`] and
+//! [`client_head`] write the heads, `sending` moves the request's body, `receiving` moves the response, and
+//! `resume` takes over an attempt that won a hedged race.
 //!
 //! Invariant: until the client has received a part of the response, a request whose body is still here can be
 //! sent again.
@@ -26,19 +26,19 @@ use tollgate_upstream::Outcome;
 
 use crate::client_side::ClientSide;
 use crate::connection::Client;
-use crate::forward::{Again, Attempts};
+use crate::forward::{Attempts, Replay};
 use crate::pace::{Pace, Paces, is_stream};
-use crate::scratch::Scratch;
-use crate::total::Total;
+use crate::request_state::RequestState;
+use crate::time_limit::TimeLimit;
 use crate::upstream_side::UpstreamSide;
 use crate::worker::Worker;
 
 pub(crate) use self::receiving::MAX_INTERIM;
-pub(crate) use self::resume::Underway;
+pub(crate) use self::resume::StartedResponse;
 
 /// How an exchange ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ExchangeEnd {
     /// The whole response has arrived. The backlog holds what the client has not taken.
     Complete {
         /// Whether the upstream connection can carry another request.
@@ -56,16 +56,16 @@ pub(crate) enum End {
         /// As in [`HeldBack`](Self::HeldBack).
         reusable: bool,
         /// Whether the request can be sent again.
-        again: Again,
+        again: Replay,
     },
     /// The exchange failed.
     Failed {
         /// The reason.
         reason: Reason,
         /// Whether the client has received a part of the final response.
-        begun: bool,
+        final_sent: bool,
         /// Whether the request can be sent again.
-        again: Again,
+        again: Replay,
         /// Whether the endpoint closed the idle connection while the request was sent, so that the request
         /// may be sent again.
         stale: bool,
@@ -76,14 +76,14 @@ pub(crate) enum End {
     },
 }
 
-impl End {
+impl ExchangeEnd {
     /// Returns whether the request can be sent again unchanged.
     fn is_repeatable(&self) -> bool {
         matches!(
             self,
             Self::HeldBack { .. }
-                | Self::Replaced { again: Again::Unsent | Again::Whole, .. }
-                | Self::Failed { again: Again::Unsent | Again::Whole, .. }
+                | Self::Replaced { again: Replay::Unsent | Replay::Whole, .. }
+                | Self::Failed { again: Replay::Unsent | Replay::Whole, .. }
         )
     }
 }
@@ -92,7 +92,7 @@ impl End {
 pub(crate) struct Parties<'a, 'r, S, U> {
     pub worker: &'a Worker,
     pub client: &'a mut Client<S>,
-    pub scratch: &'a mut Scratch,
+    pub state: &'a mut RequestState,
     pub upstream: &'a mut U,
     pub settings: &'a GatewaySettings,
     pub route: &'a Route,
@@ -108,22 +108,22 @@ pub(crate) struct Parties<'a, 'r, S, U> {
 /// One attempt to send one request to one endpoint.
 pub(crate) struct Exchange<'a, 'r, S, U> {
     parties: Parties<'a, 'r, S, U>,
-    total: Total,
+    total: TimeLimit,
     /// The time limit until the response's head.
-    head_due: Total,
+    head_due: TimeLimit,
     /// The time of the last progress.
     now: Instant,
-    stage: Stage,
+    stage: ResponseStage,
     request: BodyReader,
     request_chunked: bool,
     /// Whether the whole request was sent to the upstream.
     sent: bool,
     /// Whether the upstream takes no more of the request. Its response may have arrived all the same.
-    upstream_deaf: bool,
+    upstream_stopped_reading: bool,
     /// Whether the upstream connection was reset, without an orderly end before.
     upstream_reset: bool,
     /// Bytes of the inbox that belong to the request, and stay there in case it must be sent again.
-    held: usize,
+    kept_in_inbox: usize,
     /// Whether any byte of the request was written.
     wrote: bool,
     /// Whether the request can be sent again unchanged.
@@ -132,9 +132,9 @@ pub(crate) struct Exchange<'a, 'r, S, U> {
     interim: u32,
     /// Three steps of the response: something was read; an interim response was written to the client; a part
     /// of the final response was.
-    heard: bool,
-    told: bool,
-    begun: bool,
+    response_started: bool,
+    interim_sent: bool,
+    final_sent: bool,
     /// Whether bytes arrived after the end of the response.
     extra: bool,
     /// Whether the response ends with the client's connection.
@@ -142,21 +142,21 @@ pub(crate) struct Exchange<'a, 'r, S, U> {
     /// Whether the client currently takes nothing of the response.
     stalled: bool,
     /// How long the response, and with it the endpoint, has waited for the client in total.
-    held_up: Duration,
+    client_wait: Duration,
     /// Whether the client's connection can carry another request.
     pub keep_client: bool,
 }
 
 /// If a response has waited for its client for this long, the endpoint may have cut it for that: endpoints
 /// have send timeouts.
-const HELD_UP: Duration = Duration::from_secs(1);
+const CLIENT_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Returns whether a failure on a reused connection may count as stale, given how often the request was
 /// `sent`. In HTTP/1 each stale connection is gone after one try. An HTTP/2 connection may survive, so the
 /// number of tries is bounded.
 pub(crate) fn may_be_stale<U: UpstreamSide>(sent: u8) -> bool {
     const MOST: u8 = 8;
-    !U::APART || sent < MOST
+    !U::SEPARATE_HEADS || sent < MOST
 }
 
 /// Drops the trailers that the message's `Connection` names. It covers "any header or trailer field" (RFC
@@ -167,7 +167,7 @@ fn drop_nominated(reader: &mut BodyReader, head: &Head) {
 }
 
 /// The progress of the response.
-enum Stage {
+enum ResponseStage {
     /// Nothing was sent yet.
     Start,
     /// The head of the response is awaited.
@@ -180,32 +180,32 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     /// Creates the exchange. `began` is the start of the attempt, before it had a connection; `now` is the
     /// present.
     pub fn new(parties: Parties<'a, 'r, S, U>, began: Instant, now: Instant) -> Self {
-        let length = parties.scratch.request.length;
-        let is_page = parties.scratch.page().is_some();
+        let length = parties.state.request.length;
+        let is_page = parties.state.page().is_some();
         let body = if parties.collected.is_some() || is_page { BodyLength::None } else { length };
-        parties.scratch.paces = Paces::default();
+        parties.state.paces = Paces::default();
         Self {
             total: parties.attempts.total(),
             head_due: parties.attempts.head_due(began),
             now,
-            stage: Stage::Start,
+            stage: ResponseStage::Start,
             request: BodyReader::new(body).with_trailer_limits(&parties.settings.head_limits),
             request_chunked: matches!(body, BodyLength::Chunked | BodyLength::UntilClose),
             sent: false,
-            upstream_deaf: false,
+            upstream_stopped_reading: false,
             upstream_reset: false,
-            held: 0,
+            kept_in_inbox: 0,
             wrote: false,
             replayable: false,
             parser: ResponseParser::default(),
             interim: 0,
-            heard: false,
-            told: false,
-            begun: false,
+            response_started: false,
+            interim_sent: false,
+            final_sent: false,
             extra: false,
             close_delimited: false,
             stalled: false,
-            held_up: Duration::ZERO,
+            client_wait: Duration::ZERO,
             keep_client: false,
             parties,
         }
@@ -213,22 +213,22 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
 
     /// Does everything that is possible now. When it is ready, a body that can be sent again is still in the
     /// inbox, or in the upstream's backlog if it was collected.
-    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ExchangeEnd> {
         let end = self.poll_all(cx);
         if let Poll::Ready(end) = &end {
-            self.let_go(end);
+            self.release_body(end);
         }
         end
     }
 
     /// Drops the body's bytes in the inbox, unless another attempt may need them.
-    fn let_go(&mut self, end: &End) {
-        if !end.is_repeatable() && self.held > 0 {
-            self.parties.scratch.inbox.drain(..self.held);
+    fn release_body(&mut self, end: &ExchangeEnd) {
+        if !end.is_repeatable() && self.kept_in_inbox > 0 {
+            self.parties.state.inbox.drain(..self.kept_in_inbox);
         }
-        self.held = 0;
-        if let End::Failed { body_taken: true, begun: false, .. } | End::Replaced { again: Again::Never, .. } =
-            end
+        self.kept_in_inbox = 0;
+        if let ExchangeEnd::Failed { body_taken: true, final_sent: false, .. }
+        | ExchangeEnd::Replaced { again: Replay::Never, .. } = end
             && self.parties.collected.is_none()
         {
             self.leave_body();
@@ -240,14 +240,14 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     #[cold]
     fn leave_body(&mut self) {
         let reader = std::mem::replace(&mut self.request, BodyReader::new(BodyLength::None));
-        self.parties.scratch.unread = Some(Box::new(reader));
+        self.parties.state.unread = Some(Box::new(reader));
     }
 
     /// Takes the reader of a response that was held back; `None` if the rest of it cannot be read.
     pub fn take_body(&mut self) -> Option<BodyReader> {
-        match std::mem::replace(&mut self.stage, Stage::Head) {
-            Stage::Body(reader, _) => Some(reader),
-            Stage::Start | Stage::Head => None,
+        match std::mem::replace(&mut self.stage, ResponseStage::Head) {
+            ResponseStage::Body(reader, _) => Some(reader),
+            ResponseStage::Start | ResponseStage::Head => None,
         }
     }
 
@@ -256,9 +256,9 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         self.now
     }
 
-    fn poll_all(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        if matches!(self.stage, Stage::Start) {
-            self.stage = Stage::Head;
+    fn poll_all(&mut self, cx: &mut Context<'_>) -> Poll<ExchangeEnd> {
+        if matches!(self.stage, ResponseStage::Start) {
+            self.stage = ResponseStage::Head;
             if let Err(end) = self.start() {
                 return Poll::Ready(end);
             }
@@ -281,10 +281,10 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         // waker with the deadline.
         match self.parties.client.deadline.poll_passed(cx) {
             Poll::Ready(()) if self.may_go_on() => {
-                if let Some(pace) = &mut self.parties.scratch.paces.sending {
+                if let Some(pace) = &mut self.parties.state.paces.sending {
                     pace.excuse();
                 }
-                self.moved();
+                self.made_progress();
                 self.parties.client.deadline.poll_passed(cx).map(|()| self.timed_out())
             }
             Poll::Ready(()) => Poll::Ready(self.timed_out()),
@@ -294,16 +294,17 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
 
     /// Returns the timeout of the current wait, and the reason if it expires.
     fn awaited(&self) -> (Option<Duration>, Reason) {
-        let (timeouts, scratch) = (&self.parties.route.timeouts, &*self.parties.scratch);
-        if self.stalled || !scratch.to_client.has_room() {
+        let (timeouts, state) = (&self.parties.route.timeouts, &*self.parties.state);
+        if self.stalled || !state.to_client.has_room() {
             (timeouts.write, Reason::ClientWriteTimeout)
-        } else if self.begun {
+        } else if self.final_sent {
             (timeouts.response_body, Reason::ConnectionReadTimeout)
-        } else if self.sent || self.upstream_deaf {
+        } else if self.sent || self.upstream_stopped_reading {
             (timeouts.response_header, Reason::HttpResponseTimeout)
-        } else if scratch.to_upstream.is_empty() {
-            let is_asked = scratch.request.expect_continue && self.parties.collected.is_none() && !self.told;
-            if is_asked && scratch.ledger.bytes_in == 0 {
+        } else if state.to_upstream.is_empty() {
+            let is_asked =
+                state.request.expect_continue && self.parties.collected.is_none() && !self.interim_sent;
+            if is_asked && state.record.bytes_in == 0 {
                 // The client waits for the endpoint's 100.
                 return (timeouts.response_header, Reason::HttpResponseTimeout);
             }
@@ -315,11 +316,11 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
 
     /// Sets the deadline for the next progress.
     fn wait(&mut self) {
-        let due = if self.begun { self.total } else { self.head_due };
+        let due = if self.final_sent { self.total } else { self.head_due };
         let (own, reason) = self.awaited();
-        let is_taking = self.parties.scratch.paces.taking.is_some();
+        let is_taking = self.parties.state.paces.taking.is_some();
         let counts = !self.sent || reason == Reason::ClientWriteTimeout || is_taking;
-        let own = if counts { self.paced(own, reason) } else { own };
+        let own = if counts { self.count_client_wait(own, reason) } else { own };
         let bound = due.within(self.now, own);
         self.parties.client.deadline.set(self.now, bound);
     }
@@ -327,13 +328,13 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     /// Counts the time for which the gateway has waited for the client. Returns the bound of the wait that
     /// starts.
     #[inline(never)]
-    fn paced(&mut self, own: Option<Duration>, reason: Reason) -> Option<Duration> {
+    fn count_client_wait(&mut self, own: Option<Duration>, reason: Reason) -> Option<Duration> {
         let now = self.now;
         let (awaits_body, awaits_taking) = (self.awaits_body(), reason == Reason::ClientWriteTimeout);
-        let Parties { client, scratch, route, .. } = &mut self.parties;
-        let Scratch { request, ledger, to_client, paces: Paces { sending, taking }, .. } = &mut **scratch;
+        let Parties { client, state, route, .. } = &mut self.parties;
+        let RequestState { request, record, to_client, paces: Paces { sending, taking }, .. } = &mut **state;
         let mut bound = own;
-        let sent = ledger.bytes_in;
+        let sent = record.bytes_in;
         if let Some(pace) = sending {
             pace.settle(now, sent);
         }
@@ -342,7 +343,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             let begin = || Pace::of_body(&route.rates, &route.timeouts, request, sent);
             bound = sending.get_or_insert_with(begin).wait(now, bound);
         }
-        let taken = ledger.bytes_out.saturating_sub(to_client.len());
+        let taken = record.bytes_out.saturating_sub(to_client.len());
         if let Some(pace) = taking {
             pace.settle(now, taken);
         }
@@ -355,11 +356,12 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
 
     /// Returns whether the request's body waits only for the client.
     fn awaits_body(&self) -> bool {
-        let scratch = &*self.parties.scratch;
-        let is_asked = scratch.request.expect_continue && self.parties.collected.is_none() && !self.told;
-        !(self.sent || self.upstream_deaf)
-            && scratch.to_upstream.is_empty()
-            && !(is_asked && !self.begun && scratch.ledger.bytes_in == 0)
+        let state = &*self.parties.state;
+        let is_asked =
+            state.request.expect_continue && self.parties.collected.is_none() && !self.interim_sent;
+        !(self.sent || self.upstream_stopped_reading)
+            && state.to_upstream.is_empty()
+            && !(is_asked && !self.final_sent && state.record.bytes_in == 0)
     }
 
     /// Returns whether the expired time was counted against a client that could not send.
@@ -372,7 +374,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     /// Returns the reason if the client was too slow.
     fn too_slow(&self) -> Option<Reason> {
         let now = tollgate_net::now();
-        if self.parties.scratch.paces.taking.is_some_and(|pace| pace.is_over(now)) {
+        if self.parties.state.paces.taking.is_some_and(|pace| pace.is_over(now)) {
             Some(Reason::ClientTooSlow)
         } else if self.is_sending_over(now) {
             Some(Reason::BodyTooSlow)
@@ -382,55 +384,56 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     }
 
     fn is_sending_over(&self, now: Instant) -> bool {
-        !self.sent && self.parties.scratch.paces.sending.is_some_and(|pace| pace.is_over(now))
+        !self.sent && self.parties.state.paces.sending.is_some_and(|pace| pace.is_over(now))
     }
 
     /// Records progress in either direction, and restarts the wait.
-    fn moved(&mut self) {
+    fn made_progress(&mut self) {
         self.now = tollgate_net::now();
         self.wait();
     }
 
     /// Records that the client has taken a part of the response after a wait.
-    fn client_moved(&mut self) {
+    fn client_made_progress(&mut self) {
         let before = self.now;
-        self.moved();
-        self.held_up += self.now.saturating_duration_since(before);
+        self.made_progress();
+        self.client_wait += self.now.saturating_duration_since(before);
     }
 
-    fn timed_out(&self) -> End {
+    fn timed_out(&self) -> ExchangeEnd {
         if let Some(reason) = self.too_slow().filter(|_| !self.total.is_over()) {
             return self.ended(reason, None, false);
         }
-        let Parties { client, scratch, route, upstream, .. } = &self.parties;
+        let Parties { client, state, route, upstream, .. } = &self.parties;
         // A deadline that the client chose does not show a problem of the connection.
         let own = client.stream.may_be_grpc()
             && self.total.is_over()
-            && scratch.grpc.is_some_and(|grpc| grpc.is_sooner(route.timeouts.total));
+            && state.grpc.is_some_and(|grpc| grpc.is_sooner(route.timeouts.total));
         if !own {
             upstream.timed_out();
         }
         let awaited = self.awaited().1;
         // An endpoint that started to respond before the request was complete cannot end before the client
         // does.
-        let is_clients = self.begun && !self.sent && !self.upstream_deaf && scratch.to_upstream.is_empty();
+        let is_clients =
+            self.final_sent && !self.sent && !self.upstream_stopped_reading && state.to_upstream.is_empty();
         let blame = by_endpoint(awaited).filter(|_| !is_clients);
         if self.total.is_over() {
             return self.ended(Reason::RequestTimeout, blame, false);
         }
-        if !self.begun && self.head_due.is_over() {
+        if !self.final_sent && self.head_due.is_over() {
             return self.ended(Reason::HttpResponseTimeout, blame, false);
         }
         self.ended(awaited, blame, false)
     }
 
-    fn failed(&self, reason: Reason) -> End {
+    fn failed(&self, reason: Reason) -> ExchangeEnd {
         self.ended(reason, by_endpoint(reason), false)
     }
 
     /// Ends an exchange whose request the endpoint has not processed: it counts as unsent. `free`: if the
     /// connection was reused and is gone now, the next attempt is not a retry and costs no budget.
-    pub(super) fn unseen(&mut self, reason: Reason, free: bool) -> End {
+    pub(super) fn unprocessed(&mut self, reason: Reason, free: bool) -> ExchangeEnd {
         if !self.request_is_whole() {
             // The sent part of the body cannot be sent again, so the reason stays.
             return if reason == Reason::ConnectionTerminated {
@@ -441,7 +444,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         }
         self.wrote = false;
         // An endpoint that answers so on each new connection must not keep a request in a loop.
-        let free = free && self.parties.upstream.is_reused() && self.again() == Again::Unsent;
+        let free = free && self.parties.upstream.is_reused() && self.again() == Replay::Unsent;
         self.ended(reason, Some(Outcome::NoConnection), free)
     }
 
@@ -451,33 +454,33 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     }
 
     /// Ends an exchange whose upstream connection broke before any response.
-    fn terminated(&self) -> End {
-        let Parties { attempts, scratch, upstream, .. } = &self.parties;
-        let may_repeat = attempts.may_repeat(self.again(), &scratch.request);
-        let may_be_stale = upstream.is_reused() && may_be_stale::<U>(scratch.ledger.attempts);
-        let stale = may_be_stale && !self.heard && may_repeat;
+    fn terminated(&self) -> ExchangeEnd {
+        let Parties { attempts, state, upstream, .. } = &self.parties;
+        let may_repeat = attempts.may_repeat(self.again(), &state.request);
+        let may_be_stale = upstream.is_reused() && may_be_stale::<U>(state.record.attempts);
+        let stale = may_be_stale && !self.response_started && may_repeat;
         self.ended(Reason::ConnectionTerminated, Some(Outcome::Broken), stale)
     }
 
-    fn ended(&self, reason: Reason, blame: Option<Outcome>, stale: bool) -> End {
+    fn ended(&self, reason: Reason, blame: Option<Outcome>, stale: bool) -> ExchangeEnd {
         let again = self.again();
-        // If there can be no other attempt, `let_go` removes the kept bytes of the body. They must not be
-        // removed twice, or the next request would lose its beginning.
-        let body_taken = again == Again::Never;
-        End::Failed { reason, begun: self.begun, again, stale, body_taken, blame }
+        // If there can be no other attempt, `release_body` removes the kept bytes of the body. They must not
+        // be removed twice, or the next request would lose its beginning.
+        let body_taken = again == Replay::Never;
+        ExchangeEnd::Failed { reason, final_sent: self.final_sent, again, stale, body_taken, blame }
     }
 
     /// Returns whether the request can be sent again.
-    fn again(&self) -> Again {
+    fn again(&self) -> Replay {
         // An interim response that the client received is a part of this attempt's response.
-        if self.begun || self.told {
-            Again::Never
+        if self.final_sent || self.interim_sent {
+            Replay::Never
         } else if !self.wrote {
-            Again::Unsent
+            Replay::Unsent
         } else if self.replayable {
-            Again::Whole
+            Replay::Whole
         } else {
-            Again::Never
+            Replay::Never
         }
     }
 

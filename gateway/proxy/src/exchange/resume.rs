@@ -4,18 +4,18 @@ use std::io::ErrorKind;
 
 use tollgate_http::h1::BodyLength;
 
-use super::{End, Exchange, Stage};
+use super::{Exchange, ExchangeEnd, ResponseStage};
 use crate::backlog::Backlog;
 use crate::client_side::ClientSide;
 use crate::upstream_side::UpstreamSide;
 
 /// An attempt whose response head has arrived, while the client has received nothing.
 #[derive(Debug)]
-pub(crate) struct Underway {
+pub(crate) struct StartedResponse {
     /// The part of the request that the endpoint has not taken.
     pub to_upstream: Backlog,
     /// The error because of which the endpoint takes no more of the request; `None` if there is none.
-    pub deaf: Option<ErrorKind>,
+    pub stopped_reading: Option<ErrorKind>,
     /// The bytes received from the endpoint: interim heads, the whole final head, and what followed it.
     pub received: Vec<u8>,
 }
@@ -23,38 +23,38 @@ pub(crate) struct Underway {
 impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     /// Takes over an attempt, and passes on what has arrived. Returns the end if the exchange is over with
     /// that. Called instead of the first poll.
-    pub fn resume(&mut self, underway: Underway) -> Option<End> {
-        let Underway { to_upstream, deaf, received } = underway;
-        self.stage = Stage::Head;
-        (self.wrote, self.replayable, self.heard) = (true, true, true);
-        let scratch = &mut *self.parties.scratch;
-        if let BodyLength::Exactly(length) = scratch.request.length
+    pub fn resume(&mut self, started: StartedResponse) -> Option<ExchangeEnd> {
+        let StartedResponse { to_upstream, stopped_reading, received } = started;
+        self.stage = ResponseStage::Head;
+        (self.wrote, self.replayable, self.response_started) = (true, true, true);
+        let state = &mut *self.parties.state;
+        if let BodyLength::Exactly(length) = state.request.length
             && self.parties.collected.is_none()
         {
-            let used = usize::try_from(length).unwrap_or(usize::MAX).min(scratch.inbox.len());
-            let _ = self.request.read(&mut scratch.inbox[..used]);
-            scratch.ledger.bytes_in = used as u64;
-            self.held = used;
+            let used = usize::try_from(length).unwrap_or(usize::MAX).min(state.inbox.len());
+            let _ = self.request.read(&mut state.inbox[..used]);
+            state.record.bytes_in = used as u64;
+            self.kept_in_inbox = used;
         }
-        scratch.to_upstream = to_upstream;
-        scratch.partial = received;
-        self.sent = deaf.is_none() && scratch.to_upstream.is_empty();
-        if let Some(error) = deaf {
-            self.deafened(error);
+        state.to_upstream = to_upstream;
+        state.partial = received;
+        self.sent = stopped_reading.is_none() && state.to_upstream.is_empty();
+        if let Some(error) = stopped_reading {
+            self.stop_sending(error);
         }
-        if U::APART {
+        if U::SEPARATE_HEADS {
             // These heads are read again from the connection.
             self.wait();
             return None;
         }
-        let end = match self.digest(&mut []) {
+        let end = match self.process(&mut []) {
             Ok(None) => {
                 self.wait();
                 return None;
             }
             Ok(Some(end)) | Err(end) => end,
         };
-        self.let_go(&end);
+        self.release_body(&end);
         Some(end)
     }
 }

@@ -8,27 +8,27 @@ use tollgate_http::{Method, Name, NameSet, RequestHead, TargetForm, Version};
 use tollgate_plan::{CdnLoop, GatewaySettings, HostRewrite, Route};
 use tollgate_upstream::Pool;
 
+use crate::client_certificate::{ClientCertificate, ReservedFields};
 use crate::decide::upstream_path;
 use crate::forward::Page;
 use crate::forwarded;
-use crate::identity::{Identity, Reserved};
-use crate::scratch::Scratch;
+use crate::request_state::RequestState;
 
 /// The inputs for the head.
 pub(crate) struct Outgoing<'a> {
-    pub scratch: &'a Scratch,
+    pub state: &'a RequestState,
     pub peer: SocketAddr,
     /// Whether the client used TLS.
     pub secure: bool,
     /// The certificate that the client has presented.
-    pub identity: Option<&'a Identity>,
+    pub identity: Option<&'a ClientCertificate>,
     pub settings: &'a GatewaySettings,
     pub route: &'a Route,
     /// The endpoint's address as text.
     pub endpoint: &'a str,
     pub upgrade: bool,
     /// Whether the endpoint speaks HTTP/2, where the end of the stream marks a request without a body.
-    pub apart: bool,
+    pub separate_heads: bool,
     pub collected: Option<u64>,
     /// Whether the request may come back to this gateway, and so gets a `CDN-Loop` (RFC 8586).
     pub may_return: bool,
@@ -64,11 +64,11 @@ const LOOKED_AT: NameSet = NameSet::of(&[
 /// Appends the head. Fields are copied as the client wrote them and in its order. Fields that concern only
 /// the client's connection are left out. Fields that the gateway sets follow at the end.
 pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
-    if let Some(page) = outgoing.scratch.page() {
+    if let Some(page) = outgoing.state.page() {
         return for_page(out, outgoing, page);
     }
-    let Outgoing { scratch, settings, route, .. } = outgoing;
-    let Scratch { request, path, rewritten, ledger, .. } = *scratch;
+    let Outgoing { state, settings, route, .. } = outgoing;
+    let RequestState { request, path, rewritten, record, .. } = *state;
     let own_host = match &route.rewrite.host {
         Some(HostRewrite::To(host)) => Some(host.as_bytes()),
         Some(HostRewrite::Endpoint) => Some(endpoint_host(outgoing.endpoint)),
@@ -81,15 +81,15 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
         && (path.is_empty() && rewritten.is_empty())
         && (request.version != Version::Http10 && own_host.is_none());
     if !as_is {
-        request_line(out, scratch);
+        request_line(out, state);
     }
     if let Some(host) = own_host {
         field(out, b"Host", host);
     }
     let forwarded = &settings.forwarded;
-    let trusted = ledger.announced.is_trusted();
+    let trusted = record.announced.is_trusted();
     let id = &settings.request_id;
-    let reserved = Reserved::new(settings, trusted);
+    let reserved = ReservedFields::new(settings, trusted);
     let guarded = !reserved.is_empty();
     let may_change = own_host.is_some() || outgoing.collected.is_some() || guarded;
     if !may_change && !request.head.has_any(LOOKED_AT) {
@@ -118,18 +118,21 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
         }
         // RFC 9110, 8.6: a method that expects a body needs a length without one too. Some HTTP/1 servers
         // answer 411 otherwise.
-        None if request.version == Version::Http2 && !outgoing.apart && is_bodiless_write(request) => {
+        None if request.version == Version::Http2
+            && !outgoing.separate_heads
+            && is_bodiless_write(request) =>
+        {
             field(out, b"Content-Length", b"0");
         }
         None => {}
     }
-    forwarded::write(out, forwarded, &ledger.announced, request, (outgoing.peer, outgoing.secure));
+    forwarded::write(out, forwarded, &record.announced, request, (outgoing.peer, outgoing.secure));
     // The certificate of a trusted proxy does not belong to its clients.
-    if let (Some(identity), Some(told)) = (outgoing.identity, reserved.told) {
-        identity.write(out, told);
+    if let (Some(identity), Some(certificate_fields)) = (outgoing.identity, reserved.certificate_fields) {
+        identity.write(out, certificate_fields);
     }
     if id.enabled {
-        field(out, id.header.as_bytes(), &ledger.request_id);
+        field(out, id.header.as_bytes(), &record.request_id);
     }
     if outgoing.may_return {
         field(out, b"CDN-Loop", tollgate_net::instance_name().as_bytes());
@@ -153,8 +156,8 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
 fn for_page(out: &mut Vec<u8>, outgoing: &Outgoing<'_>, page: &Page) {
     // With the fields that detect loops: the page may be this gateway's own, and end in an error itself.
     const CARRIED: [&str; 5] = ["Accept", "Accept-Language", "Accept-Encoding", "User-Agent", "CDN-Loop"];
-    let Outgoing { scratch, settings, route, .. } = outgoing;
-    let Scratch { request, ledger, .. } = *scratch;
+    let Outgoing { state, settings, route, .. } = outgoing;
+    let RequestState { request, record, .. } = *state;
     out.extend_from_slice(if request.method == Method::Head { b"HEAD " } else { b"GET " });
     out.extend_from_slice(&page.target);
     out.extend_from_slice(b" HTTP/1.1\r\n");
@@ -170,9 +173,9 @@ fn for_page(out: &mut Vec<u8>, outgoing: &Outgoing<'_>, page: &Page) {
         }
     }
     let peer = (outgoing.peer, outgoing.secure);
-    forwarded::write(out, &settings.forwarded, &ledger.announced, request, peer);
+    forwarded::write(out, &settings.forwarded, &record.announced, request, peer);
     if settings.request_id.enabled {
-        field(out, settings.request_id.header.as_bytes(), &ledger.request_id);
+        field(out, settings.request_id.header.as_bytes(), &record.request_id);
     }
     if outgoing.may_return {
         field(out, b"CDN-Loop", tollgate_net::instance_name().as_bytes());
@@ -186,11 +189,11 @@ fn is_bodiless_write(request: &RequestHead) -> bool {
 }
 
 /// Appends the request line that the route demands.
-fn request_line(out: &mut Vec<u8>, scratch: &Scratch) {
-    let request = &scratch.request;
+fn request_line(out: &mut Vec<u8>, state: &RequestState) {
+    let request = &state.request;
     out.extend_from_slice(request.slice(request.method_text));
     out.push(b' ');
-    out.extend_from_slice(upstream_path(scratch));
+    out.extend_from_slice(upstream_path(state));
     if let Some(query) = request.query {
         out.push(b'?');
         out.extend_from_slice(request.slice(query));

@@ -10,12 +10,12 @@ use tollgate_policy::loops;
 use tollgate_upstream::{Outcome, PickHints, Pool};
 
 use super::Forwarding;
-use super::retry::Failure;
-use crate::affinity::{self, Asker};
+use super::retry::AttemptFailure;
+use crate::affinity::{self, RequestAffinity};
 use crate::client_side::ClientSide;
 use crate::exchange::{Exchange, Parties};
-use crate::request::Next;
-use crate::scratch::Scratch;
+use crate::request::ConnectionFate;
+use crate::request_state::RequestState;
 use crate::tunnel::tunnel;
 use crate::upstream_side::UpstreamSide;
 
@@ -27,12 +27,12 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     /// in a loop.
     pub(super) fn begin(&mut self, now: Instant) -> Result<Rc<Pool>, Reason> {
         self.attempts.begin(now)?;
-        let asker = Asker::new(self.scratch, &self.client.peer);
-        let wanted = PickHints { avoid: self.attempts.tried(), ..asker.wanted(self.upstream) };
+        let affinity = RequestAffinity::new(self.state, &self.client.peer);
+        let wanted = PickHints { avoid: self.attempts.tried(), ..affinity.wanted(self.upstream) };
         let pool = self.upstream.pick(&wanted).ok_or(Reason::DestinationUnavailable)?;
-        affinity::keep(self.scratch, self.upstream, &pool);
-        self.scratch.ledger.endpoint = Some(pool.clone());
-        self.scratch.ledger.connect = None;
+        affinity::keep(self.state, self.upstream, &pool);
+        self.state.record.endpoint = Some(pool.clone());
+        self.state.record.connect = None;
         let always = self.settings.forwarded.cdn_loop == CdnLoop::Always;
         if (pool.loops_back() || always) && self.is_loop(always) {
             return Err(Reason::LoopDetected);
@@ -44,7 +44,7 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     /// that may lead back to it.
     #[cold]
     fn is_loop(&self, always: bool) -> bool {
-        let returns = loops::returns(&self.scratch.request);
+        let returns = loops::returns(&self.state.request);
         // An endpoint that is the gateway itself will certainly bring it back.
         returns + usize::from(!always) > self.settings.limits.loops
     }
@@ -57,13 +57,13 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
         began: Instant,
         now: Instant,
     ) -> Exchange<'a, 'r, S, U> {
-        let ledger = &mut self.scratch.ledger;
-        ledger.attempts = ledger.attempts.saturating_add(1);
-        ledger.reused = upstream.is_reused();
+        let record = &mut self.state.record;
+        record.attempts = record.attempts.saturating_add(1);
+        record.reused = upstream.is_reused();
         let parties = Parties {
             worker: self.worker,
             client: self.client,
-            scratch: self.scratch,
+            state: self.state,
             upstream,
             settings: self.settings,
             route: self.route,
@@ -75,38 +75,38 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     }
 
     /// Relays the bytes of the new protocol after the endpoint has switched.
-    pub(super) async fn tunnel(&mut self, connection: U) -> Next {
-        self.upstream.report(connection.pool(), Outcome::Answered(self.scratch.ledger.status));
-        tunnel(self.client, self.worker, self.scratch, connection, self.route.timeouts.upgraded).await;
+    pub(super) async fn tunnel(&mut self, connection: U) -> ConnectionFate {
+        self.upstream.report(connection.pool(), Outcome::Answered(self.state.record.status));
+        tunnel(self.client, self.worker, self.state, connection, self.route.timeouts.upgraded).await;
         // The client may still be sending while the endpoint's last bytes are on their way to it.
-        Next::Linger
+        ConnectionFate::Linger
     }
 
     /// Handles a response that broke off after the client had received a part of it.
-    pub(super) fn cut(&mut self, pool: &Pool, failure: Failure, reset: bool) -> Next {
+    pub(super) fn cut(&mut self, pool: &Pool, failure: AttemptFailure, reset: bool) -> ConnectionFate {
         self.failed(pool, &failure);
-        self.scratch.ledger.reason = failure.reason;
+        self.state.record.reason = failure.reason;
         if reset || matches!(failure.reason, Reason::ClientWriteTimeout | Reason::ClientTooSlow) {
-            Next::Reset
+            ConnectionFate::Reset
         } else {
-            Next::Close
+            ConnectionFate::Close
         }
     }
 
     /// Returns whether another attempt follows this failure. The client has received nothing so far.
-    pub(super) fn has_another(&mut self, pool: &Pool, failure: &Failure) -> bool {
+    pub(super) fn has_another(&mut self, pool: &Pool, failure: &AttemptFailure) -> bool {
         self.failed(pool, failure);
-        self.attempts.another(failure, &self.scratch.request)
+        self.attempts.another(failure, &self.state.request)
     }
 
     /// Returns the status that describes what the endpoint did. For a gRPC call it is derived from the call's
     /// own status.
     #[inline]
     pub(super) fn answered(&self) -> u16 {
-        let ledger = &self.scratch.ledger;
-        match ledger.grpc_status.filter(|_| self.client.stream.may_be_grpc()) {
+        let record = &self.state.record;
+        match record.grpc_status.filter(|_| self.client.stream.may_be_grpc()) {
             Some(code) => code.as_http(),
-            None => ledger.status,
+            None => record.status,
         }
     }
 
@@ -118,7 +118,7 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     }
 
     /// Reports a failed attempt to the statistics, the breaker, the limits and the health of the endpoint.
-    pub(super) fn failed(&mut self, pool: &Pool, failure: &Failure) {
+    pub(super) fn failed(&mut self, pool: &Pool, failure: &AttemptFailure) {
         // The client chose the deadline, which must not eject endpoints. The deadline also explains other
         // failures after it, such as a stream that the endpoint resets.
         let own = self.client.stream.may_be_grpc() && self.attempts.has_client_given_up();
@@ -134,17 +134,17 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
 
     /// Records an attempt that is followed by another. Without a failure, its response was held back.
     #[cold]
-    pub(super) fn note_attempt(&mut self, pool: &Rc<Pool>, failure: Option<&Failure>, began: Instant) {
+    pub(super) fn note_attempt(&mut self, pool: &Rc<Pool>, failure: Option<&AttemptFailure>, began: Instant) {
         let end = match failure {
             Some(failure) => (0, failure.reason),
-            None => (self.scratch.response.status, Reason::None),
+            None => (self.state.response.status, Reason::None),
         };
-        self.scratch.ledger.begin_again(pool, end, began, tollgate_net::now());
+        self.state.record.begin_again(pool, end, began, tollgate_net::now());
     }
 
     /// Removes the traces of an attempt, so that the next one starts like the first.
     pub(super) fn make_ready_again(&mut self) {
-        let Scratch { to_upstream, partial, .. } = &mut *self.scratch;
+        let RequestState { to_upstream, partial, .. } = &mut *self.state;
         match self.collected {
             Some(_) => to_upstream.rewind(),
             None => to_upstream.clear(),

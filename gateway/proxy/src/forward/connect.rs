@@ -1,7 +1,7 @@
 //! Gets a connection for an attempt: waits in the pool's queue if a limit is reached, then opens one.
 //!
-//! `forward` and `runner` call [`connected`] when the pool has no free connection. If the process is short of
-//! file descriptors, it pauses and tries again for a short time.
+//! `forward` and `attempt_task` call [`connected`] when the pool has no free connection. If the process is
+//! short of file descriptors, it pauses and tries again for a short time.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -15,34 +15,34 @@ use tollgate_upstream::{Acquired, ConnectError, Outcome, Pool};
 
 /// How long a request waits for a file descriptor, or for a connection to become free, before it is refused.
 /// Shortages come in bursts, and other connections close all the time.
-const SHORTAGE: Duration = Duration::from_millis(500);
-/// The first pause between two tries. It doubles each time, up to [`LONGEST`].
-const FIRST: Duration = Duration::from_millis(1);
-const LONGEST: Duration = Duration::from_millis(32);
+const SHORTAGE_WAIT_MAX: Duration = Duration::from_millis(500);
+/// The first pause between two tries. It doubles each time, up to [`PAUSE_MAX`].
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_millis(32);
 
 use super::Forwarding;
-use super::retry::{Again, Failure};
+use super::retry::{AttemptFailure, Replay};
 use crate::client_side::ClientSide;
 use crate::connection::Client;
-use crate::total::Total;
+use crate::time_limit::TimeLimit;
 use crate::upstream_side::UpstreamSide;
 
 impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
     /// Waits for a connection or opens one, and records how long the opening took.
-    pub(super) async fn connect(&mut self, pool: &Rc<Pool>, began: Instant) -> Result<U, Failure> {
+    pub(super) async fn connect(&mut self, pool: &Rc<Pool>, began: Instant) -> Result<U, AttemptFailure> {
         // Bounded by the attempt's own time and by the request's.
-        let bounds = Bounds {
+        let bounds = ConnectBounds {
             due: self.attempts.head_due(began),
             total: self.attempts.total(),
             connect: self.route.timeouts.connect,
         };
-        let whose = self.client.named_to(pool);
-        let Client { deadline, stream, link, .. } = &mut *self.client;
-        let half_close = link.listener.half_close;
+        let whose = self.client.proxy_header_for(pool);
+        let Client { deadline, stream, connection_context, .. } = &mut *self.client;
+        let half_close = connection_context.listener.half_close;
         let gone = |cx: &mut Context<'_>| stream.poll_peer_closed(cx, half_close).is_ready();
         let (connection, took) = connected(pool, whose, &bounds, deadline, gone).await?;
         if took.is_some() {
-            self.scratch.ledger.connect = took;
+            self.state.record.connect = took;
         }
         Ok(connection)
     }
@@ -50,11 +50,11 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
 
 /// The time limits for getting a connection.
 #[derive(Debug)]
-pub(super) struct Bounds {
+pub(super) struct ConnectBounds {
     /// The limit of the attempt.
-    pub due: Total,
+    pub due: TimeLimit,
     /// The limit of the whole request.
-    pub total: Total,
+    pub total: TimeLimit,
     /// The endpoint's limit. It starts when the opening starts: a wait in the queue is the gateway's doing.
     pub connect: Option<Duration>,
 }
@@ -68,21 +68,23 @@ pub(super) struct Bounds {
 pub(super) async fn connected<U: UpstreamSide>(
     pool: &Rc<Pool>,
     whose: ProxyHeader,
-    bounds: &Bounds,
+    bounds: &ConnectBounds,
     deadline: &Deadline,
     mut gone: impl FnMut(&mut Context<'_>) -> bool,
-) -> Result<(U, Option<Duration>), Failure> {
+) -> Result<(U, Option<Duration>), AttemptFailure> {
     let over = |otherwise| if bounds.total.is_over() { Reason::RequestTimeout } else { otherwise };
     let mut shortage = None;
     loop {
         // The queue has its own bound.
         let now = tollgate_net::now();
         deadline.set(now, bounds.due.within(now, None));
-        let turn = unless_over(deadline, &mut gone, true, U::turn(pool)).await;
+        let turn = unless_over(deadline, &mut gone, true, U::wait_for_connection(pool)).await;
         let opening = match turn.map_err(|end| end.unwrap_or_else(|| over(Reason::QueueTimeout))) {
             Ok(Acquired::Permit(opening)) => opening,
             Ok(Acquired::Connection(free)) => return Ok((free, None)),
-            Err(reason) => return Err(Failure { blame: None, ..Failure::unconnected(reason) }),
+            Err(reason) => {
+                return Err(AttemptFailure { blame: None, ..AttemptFailure::not_connected(reason) });
+            }
         };
         let start = tollgate_net::now();
         deadline.set(start, bounds.due.within(start, bounds.connect));
@@ -96,14 +98,14 @@ pub(super) async fn connected<U: UpstreamSide>(
             Err(Reason::Overload) => {
                 let shortage = shortage.get_or_insert_with(|| Shortage::since(start));
                 let pause = shortage.pause(bounds, tollgate_net::now()).ok_or(Reason::Overload);
-                let pause = pause.map_err(Failure::unconnected)?;
+                let pause = pause.map_err(AttemptFailure::not_connected)?;
                 if let Some(free) =
-                    waited(pool, pause, deadline, &mut gone).await.map_err(Failure::unconnected)?
+                    waited(pool, pause, deadline, &mut gone).await.map_err(AttemptFailure::not_connected)?
                 {
                     return Ok((free, None));
                 }
             }
-            Err(reason) => return Err(Failure::unconnected(reason)),
+            Err(reason) => return Err(AttemptFailure::not_connected(reason)),
         }
     }
 }
@@ -117,14 +119,14 @@ struct Shortage {
 
 impl Shortage {
     fn since(since: Instant) -> Self {
-        Self { since, pause: FIRST }
+        Self { since, pause: PAUSE_MIN }
     }
 
     /// Returns how long to wait before the next try; `None` if there is none.
-    fn pause(&mut self, bounds: &Bounds, now: Instant) -> Option<Duration> {
-        let most = bounds.connect.map_or(SHORTAGE, |connect| connect.min(SHORTAGE));
+    fn pause(&mut self, bounds: &ConnectBounds, now: Instant) -> Option<Duration> {
+        let most = bounds.connect.map_or(SHORTAGE_WAIT_MAX, |connect| connect.min(SHORTAGE_WAIT_MAX));
         let pause = bounds.due.within(now, Some(self.pause))?;
-        self.pause = (self.pause * 2).min(LONGEST);
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
         (now.saturating_duration_since(self.since) + pause < most).then_some(pause)
     }
 }
@@ -148,9 +150,9 @@ async fn waited<U: UpstreamSide>(
     Ok(U::take(pool, tollgate_net::now()))
 }
 
-impl Failure {
+impl AttemptFailure {
     /// Describes the failure of an attempt that got no connection.
-    pub(super) fn unconnected(reason: Reason) -> Self {
+    pub(super) fn not_connected(reason: Reason) -> Self {
         let blame = match reason {
             Reason::ClientClosed
             | Reason::ConnectionLimitReached
@@ -158,7 +160,7 @@ impl Failure {
             | Reason::Overload => None,
             _ => Some(Outcome::NoConnection),
         };
-        Self { reason, again: Again::Unsent, body_taken: false, blame }
+        Self { reason, again: Replay::Unsent, body_taken: false, blame }
     }
 }
 

@@ -14,9 +14,9 @@ use crate::upstream_side::UpstreamSide;
 use crate::worker::Worker;
 
 /// The most bytes that are read for this: for more, a new connection costs less.
-const MOST: usize = 64 * 1024;
+const BYTES_MAX: usize = 64 * 1024;
 /// The longest time for this. The connection counts as in use until then.
-const LONGEST: Duration = Duration::from_secs(1);
+const TIME_MAX: Duration = Duration::from_secs(1);
 
 impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
     /// Discards a response that was held back. `body` is its reader, or `None` if its connection cannot be
@@ -31,7 +31,7 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
 pub(crate) fn keep(worker: &Rc<Worker>, connection: Connection, body: Option<BodyReader>, now: Instant) {
     match body {
         Some(body) if body.is_done() => Pool::put(connection, now),
-        Some(body) if body.remaining().is_none_or(|left| left <= MOST as u64) => {
+        Some(body) if body.remaining().is_none_or(|left| left <= BYTES_MAX as u64) => {
             tollgate_net::spawn(drain(worker.clone(), connection, body, now));
         }
         _ => {}
@@ -41,9 +41,9 @@ pub(crate) fn keep(worker: &Rc<Worker>, connection: Connection, body: Option<Bod
 impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
     /// Like [`Self::answered`], for a response that the client does not get.
     fn held_back(&self) -> u16 {
-        match self.scratch.ledger.grpc_status {
+        match self.state.record.grpc_status {
             Some(_) => self.answered(),
-            None => self.scratch.response.status,
+            None => self.state.response.status,
         }
     }
 }
@@ -51,8 +51,8 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
 /// Reads a body to its end, so that its connection can be used again.
 async fn drain(worker: Rc<Worker>, mut connection: Connection, mut body: BodyReader, now: Instant) {
     let deadline = worker.timers.deadline();
-    deadline.set(now, Some(LONGEST));
-    let mut left = MOST;
+    deadline.set(now, Some(TIME_MAX));
+    let mut left = BYTES_MAX;
     let whole = poll_fn(|cx| {
         loop {
             if deadline.poll_passed(cx).is_ready() {

@@ -12,16 +12,16 @@ use tollgate_observe::Reason;
 use tollgate_plan::FallbackAction;
 use tollgate_upstream::Connection;
 
-use super::retry::Again;
+use super::retry::Replay;
 use super::{Forwarding, forward};
 use crate::active::ActivePlan;
 use crate::client_side::ClientSide;
 use crate::connection::Client;
 use crate::http2::EndpointStream;
-use crate::pass_over::pass_over_rest;
-use crate::request::{Next, closes_after};
+use crate::request::{ConnectionFate, closes_after};
+use crate::request_state::RequestState;
 use crate::respond;
-use crate::scratch::Scratch;
+use crate::skip_body::skip_rest_of_body;
 use crate::upstream_side::UpstreamSide;
 use crate::worker::Worker;
 
@@ -116,9 +116,9 @@ fn is_of_upstream(reason: Reason) -> bool {
 /// Chooses a fallback for an error: for an endpoint's response with this status, or, with a reason, for the
 /// gateway's own error. `may_repeat`: the request may be sent again. Returns whether one fits.
 #[cold]
-pub(crate) fn choose(scratch: &mut Scratch, status: u16, reason: Reason, may_repeat: bool) -> bool {
-    let Scratch { ledger, response, fallback: falling, .. } = scratch;
-    let Some((active, index)) = &ledger.route else { return false };
+pub(crate) fn choose(state: &mut RequestState, status: u16, reason: Reason, may_repeat: bool) -> bool {
+    let RequestState { record, response, fallback: falling, .. } = state;
+    let Some((active, index)) = &record.route else { return false };
     let Some(fallbacks) = &active.route(*index).fallback else { return false };
     if reason != Reason::None && !is_of_upstream(reason) {
         return false;
@@ -127,7 +127,7 @@ pub(crate) fn choose(scratch: &mut Scratch, status: u16, reason: Reason, may_rep
     // replaces.
     let page_of = falling.as_ref().filter(|falling| falling.page.is_some()).map(|falling| falling.status);
     let status = page_of.unwrap_or(status);
-    let came_from = ledger.upstream.as_ref().map(|upstream| upstream.name.as_str());
+    let came_from = record.upstream.as_ref().map(|upstream| upstream.name.as_str());
     let fits = |instead: &FallbackAction| match instead {
         FallbackAction::Request(upstream) => {
             may_repeat
@@ -160,33 +160,33 @@ pub(crate) fn choose(scratch: &mut Scratch, status: u16, reason: Reason, may_rep
         }
     }
     // The request has not just arrived any more, so `forward` must read the clock.
-    ledger.in_pieces();
+    record.mark_partial();
     true
 }
 
 impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
     /// Returns whether a fallback was chosen for an error of the gateway that the client has not received.
     #[inline]
-    pub(super) fn falls_back(&mut self, reason: Reason, again: Again) -> bool {
+    pub(super) fn falls_back(&mut self, reason: Reason, again: Replay) -> bool {
         self.route.fallback.is_some() && self.picks(reason, again)
     }
 
     #[cold]
-    fn picks(&mut self, reason: Reason, again: Again) -> bool {
-        if self.client.stream.may_be_grpc() && self.scratch.grpc.is_some() {
+    fn picks(&mut self, reason: Reason, again: Replay) -> bool {
+        if self.client.stream.may_be_grpc() && self.state.grpc.is_some() {
             return false;
         }
         let may_repeat =
-            self.attempts.may_repeat(again, &self.scratch.request) && !self.attempts.total().is_over();
-        choose(self.scratch, reason.status(), reason, may_repeat) && self.leave()
+            self.attempts.may_repeat(again, &self.state.request) && !self.attempts.total().is_over();
+        choose(self.state, reason.status(), reason, may_repeat) && self.leave()
     }
 
     /// Leaves the upstream in favour of the fallback: releases all permits, and restores the request.
     pub(super) fn leave(&mut self) -> bool {
         self.attempts.failed(None);
         self.make_ready_again();
-        self.scratch.to_client.clear();
-        if let Some(falling) = &mut self.scratch.fallback {
+        self.state.to_client.clear();
+        if let Some(falling) = &mut self.state.fallback {
             falling.collected = falling.collected.or(self.collected);
         }
         true
@@ -194,10 +194,10 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
 
     /// If a page was requested and failed, returns the error that the page would have replaced.
     pub(super) fn without_page(&mut self, reason: Reason) -> Option<(Reason, u16, Vec<u8>, bool)> {
-        let end = self.scratch.fallback.as_mut()?.without_page()?;
-        let ledger = &mut self.scratch.ledger;
-        if ledger.remarks().detail.is_none() {
-            ledger.remarks().detail = Some(format!("no error page: {}", reason.as_str()).into());
+        let end = self.state.fallback.as_mut()?.without_page()?;
+        let record = &mut self.state.record;
+        if record.remarks().detail.is_none() {
+            record.remarks().detail = Some(format!("no error page: {}", reason.as_str()).into());
         }
         Some(end)
     }
@@ -207,25 +207,25 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
 pub(crate) async fn fall_back<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     active: &Rc<ActivePlan>,
     index: u32,
-) -> Next {
+) -> ConnectionFate {
     let settings = &active.plan.settings;
     loop {
-        if let Some(failed) = &scratch.ledger.upstream {
+        if let Some(failed) = &state.record.upstream {
             worker.stats.upstream_fell_back(failed.slot);
         }
         let fallbacks = active.route(index).fallback.as_deref().unwrap_or_default();
-        let fallback = scratch.fallback.as_ref().and_then(|falling| fallbacks.get(falling.taken));
+        let fallback = state.fallback.as_ref().and_then(|falling| fallbacks.get(falling.taken));
         let Some(fallback) = fallback else {
-            return respond::error(client, worker, scratch, settings, Reason::ProxyInternalError, true).await;
+            return respond::error(client, worker, state, settings, Reason::ProxyInternalError, true).await;
         };
         let upstream = match &fallback.action {
             FallbackAction::Request(upstream) => *upstream,
             FallbackAction::Page { upstream, path, status } => {
-                leave_body(client, scratch, active);
-                if let Some(falling) = &mut scratch.fallback {
+                leave_body(client, state, active);
+                if let Some(falling) = &mut state.fallback {
                     let lines = falling.lines.clone();
                     falling.page = Some(Page {
                         target: filled(path, falling.status),
@@ -236,19 +236,19 @@ pub(crate) async fn fall_back<S: ClientSide>(
                 *upstream
             }
             FallbackAction::Respond { respond, status } => {
-                let closes = leave_body(client, scratch, active);
-                let falling = scratch.fallback.take().unwrap_or_default();
+                let closes = leave_body(client, state, active);
+                let falling = state.fallback.take().unwrap_or_default();
                 let lines = if status.is_none() { falling.lines } else { Vec::new() };
                 let status = status.unwrap_or(falling.status);
                 let answer = (status, falling.reason, lines.as_slice());
-                return respond::page(client, worker, scratch, respond, answer, closes).await;
+                return respond::page(client, worker, state, respond, answer, closes).await;
             }
         };
         let to = (index, active.at(upstream));
         let forwarded = if to.1.is_http2() {
-            Box::pin(forward::<S, EndpointStream>(client, worker, scratch, active, to)).await
+            Box::pin(forward::<S, EndpointStream>(client, worker, state, active, to)).await
         } else {
-            Box::pin(forward::<S, Connection>(client, worker, scratch, active, to)).await
+            Box::pin(forward::<S, Connection>(client, worker, state, active, to)).await
         };
         if let Ok(next) = forwarded {
             return next;
@@ -258,8 +258,8 @@ pub(crate) async fn fall_back<S: ClientSide>(
 
 /// Gives up the rest of the request's body. Returns whether the client's connection closes after the
 /// response.
-fn leave_body<S: ClientSide>(client: &Client<S>, scratch: &mut Scratch, active: &ActivePlan) -> bool {
-    let (collected, known, reason) = match &scratch.fallback {
+fn leave_body<S: ClientSide>(client: &Client<S>, state: &mut RequestState, active: &ActivePlan) -> bool {
+    let (collected, known, reason) = match &state.fallback {
         Some(falling) => (falling.collected.is_some(), falling.closes, falling.reason),
         None => (false, None, Reason::None),
     };
@@ -267,10 +267,10 @@ fn leave_body<S: ClientSide>(client: &Client<S>, scratch: &mut Scratch, active: 
         return closes;
     }
     // A collected body was read, so the inbox holds the next request.
-    let is_over = collected || pass_over_rest(scratch, reason);
-    scratch.to_upstream.clear();
-    let closes = !is_over || closes_after(&active.plan.settings, client, scratch);
-    if let Some(falling) = &mut scratch.fallback {
+    let is_over = collected || skip_rest_of_body(state, reason);
+    state.to_upstream.clear();
+    let closes = !is_over || closes_after(&active.plan.settings, client, state);
+    if let Some(falling) = &mut state.fallback {
         falling.closes = Some(closes);
     }
     closes

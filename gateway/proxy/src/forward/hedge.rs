@@ -1,8 +1,8 @@
 //! Hedged attempts: if the first attempt is slow, starts a second one at another endpoint. The response head
 //! that arrives first wins.
 //!
-//! [`Forwarding::race`] runs the attempts as [runners](super::runner), away from the client, which receives
-//! nothing of them. The winner continues as an exchange. The others are dropped together with their
+//! [`Forwarding::race`] runs the attempts as [tasks](super::attempt_task), away from the client, which
+//! receives nothing of them. The winner continues as an exchange. The others are dropped together with their
 //! connections, because a late response cannot be used.
 
 use std::future::poll_fn;
@@ -17,52 +17,52 @@ use tollgate_plan::Hedge;
 use tollgate_upstream::{Outcome, PickHints, Pool};
 
 use super::Forwarding;
-use super::retry::{Again, Failure, Stake};
-use super::runner::{Answer, Marks, Runner};
-use crate::affinity::{self, Asker};
+use super::attempt_task::{AttemptFacts, AttemptResponse, AttemptTask};
+use super::retry::{AttemptFailure, AttemptPermits, Replay};
+use crate::affinity::{self, RequestAffinity};
 use crate::client_side::ClientSide;
-use crate::exchange::Underway;
+use crate::exchange::StartedResponse;
 use crate::exchange::upstream_head::{self, Outgoing};
 use crate::grpc;
 use crate::upstream_side::UpstreamSide;
 
 /// The attempt that won.
 #[derive(Debug)]
-pub(super) struct Won<U> {
+pub(super) struct Winner<U> {
     pub connection: U,
-    pub underway: Underway,
+    pub started: StartedResponse,
     pub began: Instant,
     pub now: Instant,
 }
 
 /// The result of an attempt.
-type Ended<U> = Result<Box<Answer<U>>, Failure>;
+type AttemptOutcome<U> = Result<Box<AttemptResponse<U>>, AttemptFailure>;
 
 /// A running attempt.
-type Run<'r, U> = Pin<Box<dyn Future<Output = Ended<U>> + 'r>>;
+type AttemptFuture<'r, U> = Pin<Box<dyn Future<Output = AttemptOutcome<U>> + 'r>>;
 
 /// An attempt in progress, with its permits.
-struct Racer<'r, U> {
+struct HedgedAttempt<'r, U> {
     pool: Rc<Pool>,
     began: Instant,
-    stake: Stake,
-    marks: Rc<Marks>,
+    permits: AttemptPermits,
+    facts: Rc<AttemptFacts>,
     /// Whether it is the second one.
     hedge: bool,
-    run: Run<'r, U>,
+    run: AttemptFuture<'r, U>,
 }
 
-impl<U> Racer<'_, U> {
+impl<U> HedgedAttempt<'_, U> {
     /// Takes its permits for the attempt that counts. Without a sent request, the adaptive limit learns
     /// nothing about the endpoint.
-    fn take_stake(&mut self) -> Stake {
-        let mut stake = std::mem::take(&mut self.stake);
-        match (&mut stake.place, self.marks.asked.get()) {
-            (Some(place), Some(asked)) => place.sending(asked),
+    fn take_permits(&mut self) -> AttemptPermits {
+        let mut permits = std::mem::take(&mut self.permits);
+        match (&mut permits.adaptive_permit, self.facts.asked.get()) {
+            (Some(adaptive_permit), Some(asked)) => adaptive_permit.sending(asked),
             // The request was not sent, so this says nothing about the endpoint.
-            (place, _) => *place = None,
+            (adaptive_permit, _) => *adaptive_permit = None,
         }
-        stake
+        permits
     }
 }
 
@@ -75,7 +75,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
 
     #[cold]
     fn fits(&self, hedge: &Hedge) -> bool {
-        let request = &self.scratch.request;
+        let request = &self.state.request;
         let method = match hedge.methods.is_empty() {
             true => request.method.is_safe(),
             false => {
@@ -84,16 +84,16 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
             }
         };
         let is_here = match request.length {
-            BodyLength::Exactly(length) => length <= self.scratch.inbox.len() as u64,
+            BodyLength::Exactly(length) => length <= self.state.inbox.len() as u64,
             length => length.is_empty(),
         };
         // A sticky cookie ties the session to one endpoint.
-        let asker = || Asker::new(self.scratch, &self.client.peer);
+        let affinity = || RequestAffinity::new(self.state, &self.client.peer);
         let is_tied =
-            || asker().sticky(self.upstream).is_some_and(|cookie| self.upstream.accepts_cookie(cookie));
+            || affinity().sticky(self.upstream).is_some_and(|cookie| self.upstream.accepts_cookie(cookie));
         method
             && !self.upgrade
-            && self.scratch.page().is_none()
+            && self.state.page().is_none()
             && !self.attempts.is_last()
             && (is_here || self.collected.is_some())
             && !is_tied()
@@ -104,96 +104,114 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
     ///
     /// # Errors
     /// If no attempt got a response: the failure of the last one.
-    pub(super) async fn race(&mut self, pool: &mut Rc<Pool>, began: Instant) -> Result<Won<U>, Failure> {
+    pub(super) async fn race(
+        &mut self,
+        pool: &mut Rc<Pool>,
+        began: Instant,
+    ) -> Result<Winner<U>, AttemptFailure> {
         let after = self.upstream.rules().hedge.as_ref().map(|hedge| hedge.after);
-        let stake = self.attempts.take_stake();
+        let permits = self.attempts.take_permits();
         if self.client.stream.may_be_grpc() {
-            grpc::pass_deadline_on(self.scratch, self.attempts.total(), began);
+            grpc::pass_deadline_on(self.state, self.attempts.total(), began);
         }
         let mut race = Race {
-            sent: self.scratch.ledger.attempts,
+            sent: self.state.record.attempts,
             given_up: 0,
             may_hedge: true,
-            racers: vec![self.racer(pool.clone(), began, stake, false)],
+            attempts: vec![self.hedged_attempt(pool.clone(), began, permits, false)],
         };
         self.client.deadline.set(began, after);
         let end = poll_fn(|cx| race.poll(self, cx)).await;
         let now = tollgate_net::now();
-        let (mut racer, end) = match end {
+        let (mut attempt, end) = match end {
             Some(end) => end,
             None => {
                 // The others are dropped with the race.
-                let racer = race.racers.remove(0);
-                let again = Again::Never;
-                (racer, Err(Failure { reason: Reason::ClientClosed, again, body_taken: false, blame: None }))
+                let attempt = race.attempts.remove(0);
+                let again = Replay::Never;
+                (
+                    attempt,
+                    Err(AttemptFailure {
+                        reason: Reason::ClientClosed,
+                        again,
+                        body_taken: false,
+                        blame: None,
+                    }),
+                )
             }
         };
-        for mut loser in race.racers {
-            let stake = loser.take_stake();
-            self.scratch.ledger.begin_again(&loser.pool, (0, Reason::None), loser.began, now);
+        for mut loser in race.attempts {
+            let permits = loser.take_permits();
+            self.state.record.begin_again(&loser.pool, (0, Reason::None), loser.began, now);
             drop(loser.run);
             if end.is_ok() {
-                let Stake { permit, place, .. } = stake;
-                if let Some(permit) = permit {
-                    permit.superseded(now);
+                let AttemptPermits { breaker_permit, adaptive_permit, .. } = permits;
+                if let Some(breaker_permit) = breaker_permit {
+                    breaker_permit.superseded(now);
                 }
                 // Its time so far is a lower bound of its latency.
-                if let Some(place) = place {
-                    place.done(now);
+                if let Some(adaptive_permit) = adaptive_permit {
+                    adaptive_permit.done(now);
                 }
             }
         }
-        self.attempts.put_stake(racer.take_stake());
-        *pool = racer.pool;
-        let ledger = &mut self.scratch.ledger;
-        if ledger.has_earlier() {
-            ledger.remarks().attempt_began = Some(racer.began);
+        self.attempts.put_permits(attempt.take_permits());
+        *pool = attempt.pool;
+        let record = &mut self.state.record;
+        if record.has_earlier() {
+            record.remarks().attempt_began = Some(attempt.began);
         }
-        ledger.endpoint = Some(pool.clone());
-        ledger.connect = racer.marks.connect.get();
-        let Answer { connection, underway, now, .. } = *end?;
+        record.endpoint = Some(pool.clone());
+        record.connect = attempt.facts.connect.get();
+        let AttemptResponse { connection, started, now, .. } = *end?;
         // The exchange counts the last attempt itself.
-        ledger.attempts = ledger.attempts.saturating_sub(1);
-        affinity::keep(self.scratch, self.upstream, pool);
-        if racer.hedge {
+        record.attempts = record.attempts.saturating_sub(1);
+        affinity::keep(self.state, self.upstream, pool);
+        if attempt.hedge {
             self.worker.stats.upstream_hedge_won(pool.slot());
         }
-        Ok(Won { connection, underway, began: racer.began, now })
+        Ok(Winner { connection, started, began: attempt.began, now })
     }
 
-    fn racer(&self, pool: Rc<Pool>, began: Instant, stake: Stake, hedge: bool) -> Racer<'r, U> {
+    fn hedged_attempt(
+        &self,
+        pool: Rc<Pool>,
+        began: Instant,
+        permits: AttemptPermits,
+        hedge: bool,
+    ) -> HedgedAttempt<'r, U> {
         let mut head = Vec::new();
         let outgoing = Outgoing {
-            scratch: self.scratch,
+            state: self.state,
             peer: self.client.peer,
             secure: self.client.stream.tls().is_some(),
-            identity: self.client.link.tls.as_ref().and_then(|tls| tls.identity.as_ref()),
+            identity: self.client.connection_context.tls.as_ref().and_then(|tls| tls.identity.as_ref()),
             settings: self.settings,
             route: self.route,
             endpoint: pool.name(),
             upgrade: false,
-            apart: U::APART,
+            separate_heads: U::SEPARATE_HEADS,
             collected: self.collected,
             may_return: upstream_head::may_return(self.settings, &pool),
         };
         upstream_head::write(&mut head, &outgoing);
-        let request = &self.scratch.request;
+        let request = &self.state.request;
         let (mut body, mut data) = (None, Vec::new());
         if self.collected.is_some() {
-            body = self.scratch.to_upstream.collected();
+            body = self.state.to_upstream.collected();
         } else if let BodyLength::Exactly(length) = request.length {
-            let length = usize::try_from(length).unwrap_or(usize::MAX).min(self.scratch.inbox.len());
-            data.extend_from_slice(&self.scratch.inbox[..length]);
+            let length = usize::try_from(length).unwrap_or(usize::MAX).min(self.state.inbox.len());
+            data.extend_from_slice(&self.state.inbox[..length]);
         }
-        let marks = Rc::<Marks>::default();
-        let runner = Runner {
+        let facts = Rc::<AttemptFacts>::default();
+        let attempt_task = AttemptTask {
             worker: self.worker.clone(),
             pool: pool.clone(),
-            whose: self.client.named_to(&pool),
+            whose: self.client.proxy_header_for(&pool),
             timeouts: &self.route.timeouts,
             limits: &self.settings.head_limits,
             method: request.method,
-            may_repeat: self.attempts.may_repeat(Again::Whole, request),
+            may_repeat: self.attempts.may_repeat(Replay::Whole, request),
             head,
             secrets: request.has_never_indexed,
             data,
@@ -201,33 +219,33 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
             began,
             due: self.attempts.head_due(began),
             total: self.attempts.total(),
-            marks: marks.clone(),
+            facts: facts.clone(),
         };
-        Racer { pool, began, stake, marks, hedge, run: Box::pin(runner.run()) }
+        HedgedAttempt { pool, began, permits, facts, hedge, run: Box::pin(attempt_task.run()) }
     }
 
     /// Starts a second attempt, if there is another endpoint and if all limits on attempts allow it.
-    fn second(&mut self, first: &Rc<Pool>) -> Option<Racer<'r, U>> {
+    fn second(&mut self, first: &Rc<Pool>) -> Option<HedgedAttempt<'r, U>> {
         let now = tollgate_net::now();
         let avoid: Vec<_> = self.attempts.tried().iter().chain([first]).cloned().collect();
-        let asker = Asker::new(self.scratch, &self.client.peer);
-        let pool = self.upstream.pick(&PickHints { avoid: &avoid, ..asker.wanted(self.upstream) })?;
+        let affinity = RequestAffinity::new(self.state, &self.client.peer);
+        let pool = self.upstream.pick(&PickHints { avoid: &avoid, ..affinity.wanted(self.upstream) })?;
         if avoid.iter().any(|avoided| Rc::ptr_eq(avoided, &pool)) {
             return None;
         }
-        let stake = self.attempts.begin_beside(now)?;
-        Some(self.racer(pool, now, stake, true))
+        let permits = self.attempts.begin_hedge(now)?;
+        Some(self.hedged_attempt(pool, now, permits, true))
     }
 
     /// Removes an attempt from the race while another one goes on.
-    fn out(&mut self, mut racer: Racer<'r, U>, end: Ended<U>) {
-        self.attempts.put_stake(racer.take_stake());
-        let Racer { pool, began, .. } = racer;
-        let told = match &end {
+    fn drop_attempt(&mut self, mut attempt: HedgedAttempt<'r, U>, end: AttemptOutcome<U>) {
+        self.attempts.put_permits(attempt.take_permits());
+        let HedgedAttempt { pool, began, .. } = attempt;
+        let result = match &end {
             Ok(answer) => (answer.status, Reason::None),
             Err(failure) => (0, failure.reason),
         };
-        self.scratch.ledger.begin_again(&pool, told, began, tollgate_net::now());
+        self.state.record.begin_again(&pool, result, began, tollgate_net::now());
         match end {
             Ok(answer) if self.is_clients_choice(answer.status) => self.attempts.failed(None),
             Ok(answer) => {
@@ -236,7 +254,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
             }
             Err(failure) => self.failed(&pool, &failure),
         }
-        drop(self.attempts.take_stake());
+        drop(self.attempts.take_permits());
         self.attempts.avoid(pool);
     }
 }
@@ -248,7 +266,7 @@ struct Race<'r, U> {
     /// How often attempts that are out have sent the request.
     given_up: u8,
     may_hedge: bool,
-    racers: Vec<Racer<'r, U>>,
+    attempts: Vec<HedgedAttempt<'r, U>>,
 }
 
 impl<'r, U: UpstreamSide + 'r> Race<'r, U> {
@@ -257,43 +275,43 @@ impl<'r, U: UpstreamSide + 'r> Race<'r, U> {
         &mut self,
         forwarding: &mut Forwarding<'r, S, U>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<(Racer<'r, U>, Ended<U>)>> {
+    ) -> Poll<Option<(HedgedAttempt<'r, U>, AttemptOutcome<U>)>> {
         if forwarding.client.poll_peer_closed(cx).is_ready() {
             return Poll::Ready(None);
         }
         loop {
             let mut at = 0;
-            while let Some(racer) = self.racers.get_mut(at) {
-                let polled = racer.run.as_mut().poll(cx);
+            while let Some(attempt) = self.attempts.get_mut(at) {
+                let polled = attempt.run.as_mut().poll(cx);
                 self.note(forwarding);
                 let Poll::Ready(end) = polled else {
                     at += 1;
                     continue;
                 };
-                let racer = self.racers.remove(at);
+                let attempt = self.attempts.remove(at);
                 // While another attempt is in progress, only a response that needs no retry wins.
-                let ends = self.racers.is_empty()
-                    || end.as_ref().is_ok_and(|answer| !forwarding.attempts.minds(answer.status));
+                let ends = self.attempts.is_empty()
+                    || end.as_ref().is_ok_and(|answer| !forwarding.attempts.retries_status(answer.status));
                 if ends {
-                    return Poll::Ready(Some((racer, end)));
+                    return Poll::Ready(Some((attempt, end)));
                 }
-                self.given_up = self.given_up.saturating_add(racer.marks.sent.get());
-                forwarding.out(racer, end);
+                self.given_up = self.given_up.saturating_add(attempt.facts.sent.get());
+                forwarding.drop_attempt(attempt, end);
             }
             if !self.may_hedge || forwarding.client.deadline.poll_passed(cx).is_pending() {
                 return Poll::Pending;
             }
             self.may_hedge = false;
-            let Some(second) = forwarding.second(&self.racers[0].pool) else { return Poll::Pending };
-            self.racers.push(second);
+            let Some(second) = forwarding.second(&self.attempts[0].pool) else { return Poll::Pending };
+            self.attempts.push(second);
         }
     }
 
-    /// Keeps the number of sent requests up to date in the ledger, because the race may be dropped at any
+    /// Keeps the number of sent requests up to date in the record, because the race may be dropped at any
     /// time.
     fn note<S>(&self, forwarding: &mut Forwarding<'_, S, U>) {
-        let sent = self.racers.iter().map(|racer| racer.marks.sent.get());
+        let sent = self.attempts.iter().map(|attempt| attempt.facts.sent.get());
         let sent = sent.fold(self.sent.saturating_add(self.given_up), u8::saturating_add);
-        forwarding.scratch.ledger.attempts = sent;
+        forwarding.state.record.attempts = sent;
     }
 }

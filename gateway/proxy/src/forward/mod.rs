@@ -6,23 +6,23 @@
 //!
 //! 1. `attempt` starts the attempt and picks the endpoint.
 //! 2. `connect` waits for a connection if the pool has none that is free. If the upstream hedges, `hedge`
-//!    races two attempts instead, each in a `runner`.
+//!    races two attempts instead, each in a `attempt_task`.
 //! 3. [`Exchange`](crate::exchange) sends the request and receives the response.
 //! 4. `retry` decides whether another attempt follows, and `pause` waits before it. `discard` reads the rest
 //!    of a response that the client does not get.
 //!
-//! At the end, `settle` answers the client and decides what happens to its connection. `fallback` replaces an
+//! At the end, `answer` answers the client and decides what happens to its connection. `fallback` replaces an
 //! error by another upstream's response, a page, or a fixed response.
 
+mod answer;
 mod attempt;
+mod attempt_task;
 mod connect;
 mod discard;
 mod fallback;
 mod hedge;
 mod pause;
 mod retry;
-mod runner;
-mod settle;
 
 use std::future::poll_fn;
 use std::marker::PhantomData;
@@ -35,25 +35,25 @@ use tollgate_observe::Reason;
 use tollgate_plan::{GatewaySettings, Route};
 use tollgate_upstream::{Outcome, Upstream};
 
+use self::answer::after_whole;
 pub(crate) use self::discard::keep;
 pub(crate) use self::fallback::{FallBack, FallingBack, Page, choose, fall_back};
-use self::retry::Failure;
-pub(crate) use self::retry::{Again, Attempts};
-use self::settle::after_whole;
+use self::retry::AttemptFailure;
+pub(crate) use self::retry::{Attempts, Replay};
 use crate::active::ActivePlan;
-use crate::affinity::Asker;
+use crate::affinity::RequestAffinity;
 use crate::client_side::ClientSide;
 use crate::collect::{Collected, collect};
 use crate::connection::Client;
 use crate::decide::rewrite;
-use crate::exchange::End;
-use crate::grpc::Patience;
-use crate::pass_over::pass_over_rest;
-use crate::request::{Next, closes_after};
+use crate::exchange::ExchangeEnd;
+use crate::grpc::ClientDeadline;
+use crate::request::{ConnectionFate, closes_after};
+use crate::request_state::RequestState;
 use crate::respond;
-use crate::scratch::Scratch;
+use crate::skip_body::skip_rest_of_body;
 use crate::spool::Spool;
-use crate::total::Total;
+use crate::time_limit::TimeLimit;
 use crate::upstream_side::UpstreamSide;
 use crate::worker::Worker;
 
@@ -86,53 +86,53 @@ fn allows_all(route: &Route, protocols: &[u8]) -> bool {
 pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     active: &Rc<ActivePlan>,
     (index, upstream): (u32, &Rc<Upstream>),
-) -> Result<Next, FallBack> {
+) -> Result<ConnectionFate, FallBack> {
     let (settings, route) = (&active.plan.settings, active.route(index));
-    scratch.ledger.upstream = Some(upstream.clone());
+    state.record.upstream = Some(upstream.clone());
     let mut collected = None;
-    let is_page = scratch.page().is_some();
-    if let Some(falling) = &scratch.fallback {
+    let is_page = state.page().is_some();
+    if let Some(falling) = &state.fallback {
         collected = falling.collected();
     } else if let Some(bounds) = route.buffer.request
-        && !scratch.request.length.is_empty()
+        && !state.request.length.is_empty()
     {
-        match collect(client, worker, scratch, route, bounds).await {
+        match collect(client, worker, state, route, bounds).await {
             Ok(Collected { spool, length }) => {
-                scratch.to_upstream.spool_into(spool);
+                state.to_upstream.spool_into(spool);
                 collected = Some(length);
             }
             Err(reason) => {
-                let close = !pass_over_rest(scratch, reason) || closes_after(settings, client, scratch);
-                return Ok(respond::error(client, worker, scratch, settings, reason, close).await);
+                let close = !skip_rest_of_body(state, reason) || closes_after(settings, client, state);
+                return Ok(respond::error(client, worker, state, settings, reason, close).await);
             }
         }
     }
     if let Some(bounds) = route.buffer.response {
-        scratch.to_client.spool_into(Spool::new(bounds));
+        state.to_client.spool_into(Spool::new(bounds));
     }
     // If the head arrived in one piece and nothing was awaited since, the request has just arrived: that
     // saves one read of the clock.
-    let just_now = scratch.ledger.at_once().filter(|_| !S::POLICED && collected.is_none());
+    let just_now = state.record.whole_head_started().filter(|_| !S::WRAPS_CLIENT && collected.is_none());
     let mut now = just_now.unwrap_or_else(tollgate_net::now);
     // A page has its own time, because the request's time may be over, and that may be the error.
-    let began = scratch.ledger.started().filter(|_| !is_page).unwrap_or(now);
-    let mut total = Total::new(began, route.timeouts.total);
-    let mut patience = None;
+    let began = state.record.started().filter(|_| !is_page).unwrap_or(now);
+    let mut total = TimeLimit::new(began, route.timeouts.total);
+    let mut client_deadline = None;
     if client.stream.may_be_grpc()
-        && let Some(grpc) = scratch.grpc
+        && let Some(grpc) = state.grpc
     {
         total = total.and(began, grpc.timeout);
-        patience = Patience::new(began, grpc.timeout);
+        client_deadline = ClientDeadline::new(began, grpc.timeout);
     }
-    let upgrade = allows_upgrade(route, &scratch.request) && !is_page;
-    let attempts = Attempts::new(upstream, route, total, patience, is_page);
+    let upgrade = allows_upgrade(route, &state.request) && !is_page;
+    let attempts = Attempts::new(upstream, route, total, client_deadline, is_page);
     let mut forwarding = Forwarding::<S, U> {
         client,
         worker,
-        scratch,
+        state,
         settings,
         route,
         upstream,
@@ -142,12 +142,12 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
         speaks: PhantomData,
     };
     // In HTTP/1 the request goes on without its upgrade; an extended CONNECT has no other meaning.
-    if S::EXTENDED && forwarding.scratch.request.extended && !upgrade && !is_page {
+    if S::EXTENDED && forwarding.state.request.extended && !upgrade && !is_page {
         return Ok(forwarding.refuse(Reason::ConnectRefused).await);
     }
     upstream.count_request(now);
     let Some(_under_way) = upstream.state().try_begin_request() else {
-        if forwarding.falls_back(Reason::RequestLimit, Again::Unsent) {
+        if forwarding.falls_back(Reason::RequestLimit, Replay::Unsent) {
             return Err(FallBack);
         }
         return Ok(forwarding.refuse(Reason::RequestLimit).await);
@@ -155,7 +155,7 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
     loop {
         let mut pool = match forwarding.begin(now) {
             Ok(pool) => pool,
-            Err(reason) if forwarding.falls_back(reason, Again::Unsent) => return Err(FallBack),
+            Err(reason) if forwarding.falls_back(reason, Replay::Unsent) => return Err(FallBack),
             Err(reason) => return Ok(forwarding.refuse(reason).await),
         };
         let (mut began, mut stale) = (now, false);
@@ -164,10 +164,10 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
             raced = Some(Box::pin(forwarding.race(&mut pool, now)).await);
         }
         let failed = loop {
-            let mut underway = None;
+            let mut started = None;
             let mut connection = match raced.take() {
                 Some(Ok(won)) => {
-                    (began, now, underway) = (won.began, won.now, Some(won.underway));
+                    (began, now, started) = (won.began, won.now, Some(won.started));
                     won.connection
                 }
                 Some(Err(failure)) => break Some(failure),
@@ -183,39 +183,39 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
                 },
             };
             let mut exchange = forwarding.exchange(&mut connection, began, now);
-            let end = match underway.and_then(|underway| exchange.resume(underway)) {
+            let end = match started.and_then(|started| exchange.resume(started)) {
                 Some(end) => end,
                 None => poll_fn(|cx| exchange.poll(cx)).await,
             };
             let (then, keep, reset) = (exchange.now(), exchange.keep_client, exchange.must_reset());
             match end {
-                End::Complete { reusable } => {
+                ExchangeEnd::Complete { reusable } => {
                     connection.done(reusable, then);
                     let status = forwarding.answered();
                     if !forwarding.is_clients_choice(status) {
                         upstream.report(&pool, Outcome::Answered(status));
                     }
-                    if !forwarding.scratch.to_client.is_empty() {
+                    if !forwarding.state.to_client.is_empty() {
                         return Ok(forwarding.deliver_rest(then, keep).await);
                     }
-                    forwarding.scratch.ledger.ended = Some(then);
-                    return Ok(after_whole(&forwarding.scratch.request, keep));
+                    forwarding.state.record.ended = Some(then);
+                    return Ok(after_whole(&forwarding.state.request, keep));
                 }
-                End::Upgraded => return Ok(forwarding.tunnel(connection).await),
-                End::HeldBack { reusable } => {
+                ExchangeEnd::Upgraded => return Ok(forwarding.tunnel(connection).await),
+                ExchangeEnd::HeldBack { reusable } => {
                     let body = exchange.take_body();
                     forwarding.discard(connection, body.filter(|_| reusable), then);
                     break None;
                 }
-                End::Replaced { reusable, .. } => {
+                ExchangeEnd::Replaced { reusable, .. } => {
                     let body = exchange.take_body();
                     forwarding.discard(connection, body.filter(|_| reusable), then);
                     forwarding.note_attempt(&pool, None, began);
-                    forwarding.scratch.ledger.endpoint = None;
+                    forwarding.state.record.endpoint = None;
                     forwarding.leave();
                     return Err(FallBack);
                 }
-                End::Failed { stale: true, .. } => {
+                ExchangeEnd::Failed { stale: true, .. } => {
                     // No side is at fault: the endpoint closed an idle connection while the request was on
                     // its way. A fresh connection cannot have this problem. It is not a retry and costs no
                     // budget. Each of these tries uses up a connection that exists because a request was
@@ -224,16 +224,16 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
                     forwarding.make_ready_again();
                     stale = true;
                 }
-                End::Failed { reason, begun, again, body_taken, blame, .. } => {
+                ExchangeEnd::Failed { reason, final_sent, again, body_taken, blame, .. } => {
                     // A partly sent interim response counts as well: no other response can follow it.
-                    if begun || !forwarding.scratch.to_client.is_empty() {
+                    if final_sent || !forwarding.state.to_client.is_empty() {
                         return Ok(forwarding.cut(
                             &pool,
-                            Failure { reason, again, body_taken, blame },
+                            AttemptFailure { reason, again, body_taken, blame },
                             reset,
                         ));
                     }
-                    break Some(Failure { reason, again, body_taken, blame });
+                    break Some(AttemptFailure { reason, again, body_taken, blame });
                 }
             }
         };
@@ -252,38 +252,38 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
         match forwarding.pause().await {
             Ok(later) => {
                 now = later;
-                forwarding.scratch.ledger.remarks().attempt_began = Some(now);
+                forwarding.state.record.remarks().attempt_began = Some(now);
             }
             Err(reason) => return Ok(forwarding.refuse(reason).await),
         }
     }
 }
 
-/// Returns the upstream for a request, and leaves the path for it in `scratch`. `share` is the upstream of
+/// Returns the upstream for a request, and leaves the path for it in `state`. `share` is the upstream of
 /// the route, by number, if the policies have chosen one.
 pub(crate) fn destination<'a>(
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     active: &'a ActivePlan,
     index: u32,
     (peer, share): (&SocketAddr, Option<usize>),
 ) -> Result<&'a Rc<Upstream>, Reason> {
     let route = active.route(index);
-    if declares_too_much(route, &scratch.request) {
+    if declares_too_much(route, &state.request) {
         return Err(Reason::BodyTooLarge);
     }
-    rewrite(route, scratch)?;
+    rewrite(route, state)?;
     if let Some(share) = share {
         return active.share(index, share).ok_or(Reason::DestinationUnavailable);
     }
-    let asker = Asker::new(scratch, peer);
-    active.upstream(index, &asker).ok_or(Reason::DestinationUnavailable)
+    let affinity = RequestAffinity::new(state, peer);
+    active.upstream(index, &affinity).ok_or(Reason::DestinationUnavailable)
 }
 
 /// The state that all attempts of one request share.
 struct Forwarding<'a, S, U> {
     client: &'a mut Client<S>,
     worker: &'a Rc<Worker>,
-    scratch: &'a mut Scratch,
+    state: &'a mut RequestState,
     settings: &'a GatewaySettings,
     route: &'a Route,
     upstream: &'a Rc<Upstream>,

@@ -13,12 +13,12 @@ use tollgate_observe::Reason;
 use tollgate_plan::{Priority, Retry, RetryOn, Route};
 use tollgate_upstream::{AdaptivePermit, BreakerPermit, InFlightGuard, Outcome, Pool, Upstream};
 
-use crate::grpc::Patience;
-use crate::total::Total;
+use crate::grpc::ClientDeadline;
+use crate::time_limit::TimeLimit;
 
 /// Whether, and in which state, the request can be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
+pub(crate) enum Replay {
     /// The endpoint has received nothing of it.
     Unsent,
     /// The endpoint may have acted on it. The whole request is here, and can be sent unchanged.
@@ -29,9 +29,9 @@ pub(crate) enum Again {
 
 /// The failure of an attempt that gave the client no response.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Failure {
+pub(super) struct AttemptFailure {
     pub reason: Reason,
-    pub again: Again,
+    pub again: Replay,
     /// Whether bytes of the body have left the inbox.
     pub body_taken: bool,
     /// The endpoint's share in the failure, connecting included; `None` if the client or the gateway caused
@@ -43,57 +43,68 @@ pub(super) struct Failure {
 pub(crate) struct Attempts<'a> {
     upstream: &'a Upstream,
     rules: &'a Retry,
-    total: Total,
+    total: TimeLimit,
     /// The client's deadline, if the request is a gRPC call that has one.
-    patience: Option<Patience>,
+    client_deadline: Option<ClientDeadline>,
     /// The number of attempts, the current one included. A request that is sent again after a stale
     /// connection is the same attempt.
     made: u8,
     /// The breaker's permit of the current attempt, which reports its result.
-    permit: Option<BreakerPermit>,
+    breaker_permit: Option<BreakerPermit>,
     priority: Priority,
     /// The adaptive limit's permit of the current attempt, until the response head arrives.
-    place: Option<AdaptivePermit>,
+    adaptive_permit: Option<AdaptivePermit>,
     /// Whether a page is requested in place of an error: that is a GET, whatever the request's own method.
     is_page: bool,
     /// The state of a request that is retried. Boxed: a plain request pays for a null pointer.
-    again: Option<Box<TriedAgain>>,
+    again: Option<Box<RetryState>>,
 }
 
 /// The state of a request that is retried.
 #[derive(Default)]
-struct TriedAgain {
+struct RetryState {
     /// Endpoints that were tried without success.
     tried: Vec<Rc<Pool>>,
     /// Counts the current attempt as a retry in progress.
-    under_way: Option<InFlightGuard>,
+    in_progress: Option<InFlightGuard>,
     /// The wait before it starts.
     wait: Duration,
 }
 
 /// The permits of one of several attempts in progress.
 #[derive(Debug, Default)]
-pub(super) struct Stake {
+pub(super) struct AttemptPermits {
     /// The breaker's permit, which reports its result.
-    pub permit: Option<BreakerPermit>,
+    pub breaker_permit: Option<BreakerPermit>,
     /// The adaptive limit's permit.
-    pub place: Option<AdaptivePermit>,
+    pub adaptive_permit: Option<AdaptivePermit>,
     /// Counts it as a retry in progress, if it is not the first.
-    under_way: Option<InFlightGuard>,
+    in_progress: Option<InFlightGuard>,
 }
 
 impl<'a> Attempts<'a> {
     pub fn new(
         upstream: &'a Upstream,
         route: &'a Route,
-        total: Total,
-        patience: Option<Patience>,
+        total: TimeLimit,
+        client_deadline: Option<ClientDeadline>,
         is_page: bool,
     ) -> Self {
         let rules = route.retry.as_ref().unwrap_or(&upstream.rules().retry);
         let priority = route.priority;
-        let (permit, place, again) = (None, None, None);
-        Self { upstream, rules, total, patience, made: 0, permit, priority, place, is_page, again }
+        let (breaker_permit, adaptive_permit, again) = (None, None, None);
+        Self {
+            upstream,
+            rules,
+            total,
+            client_deadline,
+            made: 0,
+            breaker_permit,
+            priority,
+            adaptive_permit,
+            is_page,
+            again,
+        }
     }
 
     /// Returns the endpoints that were tried without success.
@@ -107,12 +118,12 @@ impl<'a> Attempts<'a> {
     }
 
     /// Returns the time limit of all attempts together.
-    pub fn total(&self) -> Total {
+    pub fn total(&self) -> TimeLimit {
         self.total
     }
 
     /// Returns the time limit for the response head of an attempt that started at `began`.
-    pub fn head_due(&self, began: Instant) -> Total {
+    pub fn head_due(&self, began: Instant) -> TimeLimit {
         self.total.and(began, self.rules.per_try)
     }
 
@@ -122,9 +133,10 @@ impl<'a> Attempts<'a> {
     /// If the breaker or the adaptive limit refuses it.
     pub fn begin(&mut self, now: Instant) -> Result<(), Reason> {
         // The breaker comes last, because it counts each refusal and each probe.
-        let place = self.upstream.acquire_adaptive(self.priority, now).map_err(|_| Reason::AdaptiveLimit)?;
-        self.permit = self.upstream.acquire_breaker(now).map_err(|_| Reason::CircuitOpen)?;
-        self.place = place;
+        let adaptive_permit =
+            self.upstream.acquire_adaptive(self.priority, now).map_err(|_| Reason::AdaptiveLimit)?;
+        self.breaker_permit = self.upstream.acquire_breaker(now).map_err(|_| Reason::CircuitOpen)?;
+        self.adaptive_permit = adaptive_permit;
         self.made = self.made.saturating_add(1);
         Ok(())
     }
@@ -136,7 +148,7 @@ impl<'a> Attempts<'a> {
 
     /// Starts another attempt in parallel with the current one, if time, breaker, limit and budget allow it.
     /// The most expensive check comes last.
-    pub(super) fn begin_beside(&mut self, now: Instant) -> Option<Stake> {
+    pub(super) fn begin_hedge(&mut self, now: Instant) -> Option<AttemptPermits> {
         let Self { upstream, priority, .. } = *self;
         if self.is_last()
             || !self.total.leaves(now, Duration::ZERO)
@@ -145,48 +157,52 @@ impl<'a> Attempts<'a> {
         {
             return None;
         }
-        let place = upstream.acquire_adaptive(priority, now).ok()?;
-        let permit = self.upstream.acquire_breaker(now).ok()?;
-        let under_way = Some(self.upstream.try_begin_hedge(self.rules, now)?);
+        let adaptive_permit = upstream.acquire_adaptive(priority, now).ok()?;
+        let breaker_permit = self.upstream.acquire_breaker(now).ok()?;
+        let in_progress = Some(self.upstream.try_begin_hedge(self.rules, now)?);
         self.made = self.made.saturating_add(1);
-        Some(Stake { permit, place, under_way })
+        Some(AttemptPermits { breaker_permit, adaptive_permit, in_progress })
     }
 
     /// Takes the permits of the current attempt, because several are about to run.
-    pub(super) fn take_stake(&mut self) -> Stake {
-        let under_way = self.again.as_mut().and_then(|again| again.under_way.take());
-        Stake { permit: self.permit.take(), place: self.place.take(), under_way }
+    pub(super) fn take_permits(&mut self) -> AttemptPermits {
+        let in_progress = self.again.as_mut().and_then(|again| again.in_progress.take());
+        AttemptPermits {
+            breaker_permit: self.breaker_permit.take(),
+            adaptive_permit: self.adaptive_permit.take(),
+            in_progress,
+        }
     }
 
     /// Makes the attempt with these permits the current one.
-    pub(super) fn put_stake(&mut self, stake: Stake) {
-        (self.permit, self.place) = (stake.permit, stake.place);
-        if stake.under_way.is_some() {
-            self.again.get_or_insert_default().under_way = stake.under_way;
+    pub(super) fn put_permits(&mut self, permits: AttemptPermits) {
+        (self.breaker_permit, self.adaptive_permit) = (permits.breaker_permit, permits.adaptive_permit);
+        if permits.in_progress.is_some() {
+            self.again.get_or_insert_default().in_progress = permits.in_progress;
         }
     }
 
     /// Called when the request is sent on a connection. The latency of the upstream counts from here.
     #[inline]
     pub fn sending(&mut self, now: Instant) {
-        if let Some(place) = &mut self.place {
-            place.sending(now);
+        if let Some(adaptive_permit) = &mut self.adaptive_permit {
+            adaptive_permit.sending(now);
         }
     }
 
     /// Called when the upstream waits for a body that the client still sends. That time does not count as
     /// latency.
     pub fn waits_for_body(&mut self) {
-        if let Some(place) = &mut self.place {
-            place.suspend();
+        if let Some(adaptive_permit) = &mut self.adaptive_permit {
+            adaptive_permit.suspend();
         }
     }
 
     /// Called when the whole request was sent.
     #[inline]
     pub fn sent(&mut self, now: Instant) {
-        if let Some(place) = &mut self.place {
-            place.resume(now);
+        if let Some(adaptive_permit) = &mut self.adaptive_permit {
+            adaptive_permit.resume(now);
         }
     }
 
@@ -196,77 +212,82 @@ impl<'a> Attempts<'a> {
     /// be too old.
     #[inline]
     pub fn is_clients_choice(&self, status: u16) -> bool {
-        status >= 500 && self.patience.is_some_and(|patience| patience.explains(status, tollgate_net::now()))
+        status >= 500
+            && self
+                .client_deadline
+                .is_some_and(|client_deadline| client_deadline.explains(status, tollgate_net::now()))
     }
 
     /// Returns whether the client's deadline has passed.
     pub(super) fn has_client_given_up(&self) -> bool {
-        self.patience.is_some_and(|patience| patience.is_over(tollgate_net::now()))
+        self.client_deadline.is_some_and(|client_deadline| client_deadline.is_over(tollgate_net::now()))
     }
 
     /// Called when the response head arrives. Reports the result to the adaptive limit and the breaker.
     pub fn answered(&mut self, status: u16, now: Instant) {
         // A response with an error may skip the work, so its latency means nothing.
-        if let Some(place) = self.place.take()
+        if let Some(adaptive_permit) = self.adaptive_permit.take()
             && status < 500
         {
-            place.done(now);
+            adaptive_permit.done(now);
         }
-        if let Some(permit) = self.permit.take() {
-            permit.done(now, status >= 500);
+        if let Some(breaker_permit) = self.breaker_permit.take() {
+            breaker_permit.done(now, status >= 500);
         }
     }
 
     /// Called when no response will arrive. Without blame, it says nothing about the upstream.
     pub fn failed(&mut self, blame: Option<Outcome>) {
-        if let Some(place) = self.place.take()
+        if let Some(adaptive_permit) = self.adaptive_permit.take()
             && blame == Some(Outcome::TimedOut)
         {
-            place.done(tollgate_net::now());
+            adaptive_permit.done(tollgate_net::now());
         }
-        if let Some(permit) = self.permit.take()
+        if let Some(breaker_permit) = self.breaker_permit.take()
             && blame.is_some()
         {
-            permit.done(tollgate_net::now(), true);
+            breaker_permit.done(tollgate_net::now(), true);
         }
     }
 
     /// Returns whether the request may be sent again, even if an endpoint may have acted on it.
-    pub fn may_repeat(&self, again: Again, request: &RequestHead) -> bool {
+    pub fn may_repeat(&self, again: Replay, request: &RequestHead) -> bool {
         let methods = &self.rules.methods;
         match again {
-            Again::Unsent => true,
-            Again::Whole if self.is_page => true,
-            Again::Whole if methods.is_empty() => request.method.is_idempotent(),
-            Again::Whole => {
+            Replay::Unsent => true,
+            Replay::Whole if self.is_page => true,
+            Replay::Whole if methods.is_empty() => request.method.is_idempotent(),
+            Replay::Whole => {
                 let method = request.slice(request.method_text);
                 methods.iter().any(|listed| listed.as_bytes() == method)
             }
-            Again::Never => false,
+            Replay::Never => false,
         }
     }
 
     /// Returns whether the rules allow a retry after a response with this status.
     #[inline]
-    pub fn minds(&self, status: u16) -> bool {
+    pub fn retries_status(&self, status: u16) -> bool {
         let statuses = &self.rules.on.statuses;
         !statuses.is_empty() && statuses.binary_search(&status).is_ok()
     }
 
     /// Returns whether such a response is held back from the client, because another attempt follows.
-    pub fn holds_back(&mut self, again: Again, request: &RequestHead) -> bool {
-        self.may_repeat(again, request) && self.grant()
+    pub fn holds_back(&mut self, again: Replay, request: &RequestHead) -> bool {
+        self.may_repeat(again, request) && self.grant_retry()
     }
 
     /// Returns whether the response to a gRPC call with this status is held back, because another attempt
     /// follows.
     pub fn holds_back_call(&mut self, code: GrpcStatus) -> bool {
-        self.rules.on.grpc.binary_search(&code.number()).is_ok() && self.grant()
+        self.rules.on.grpc.binary_search(&code.number()).is_ok() && self.grant_retry()
     }
 
     /// Returns whether another attempt follows this failure.
-    pub(super) fn another(&mut self, failure: &Failure, request: &RequestHead) -> bool {
-        is_wanted(&self.rules.on, failure.reason) && self.may_repeat(failure.again, request) && self.grant()
+    pub(super) fn another(&mut self, failure: &AttemptFailure, request: &RequestHead) -> bool {
+        is_wanted(&self.rules.on, failure.reason)
+            && self.may_repeat(failure.again, request)
+            && self.grant_retry()
     }
 
     /// Returns the wait before the attempt that was granted last.
@@ -276,7 +297,7 @@ impl<'a> Attempts<'a> {
 
     /// Grants another attempt if number, time, breaker, limit and budget allow it. The most expensive check
     /// comes last.
-    fn grant(&mut self) -> bool {
+    fn grant_retry(&mut self) -> bool {
         let Self { upstream, rules, total, made, priority, .. } = *self;
         if made >= rules.attempts {
             return false;
@@ -291,9 +312,9 @@ impl<'a> Attempts<'a> {
             return false;
         }
         // A request has at most one retry in progress, and the previous one is over.
-        again.under_way = None;
-        again.under_way = upstream.try_begin_retry(rules, now);
-        again.under_way.is_some()
+        again.in_progress = None;
+        again.in_progress = upstream.try_begin_retry(rules, now);
+        again.in_progress.is_some()
     }
 }
 

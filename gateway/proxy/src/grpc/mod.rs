@@ -4,11 +4,11 @@
 //! (`grpc-timeout`), a result in its trailers (`grpc-status`), and errors of the gateway, which are sent as a
 //! gRPC status. Calls of gRPC-Web, from browsers, are [translated](translate).
 
-mod patience;
+mod client_deadline;
 pub(crate) mod translate;
 mod web;
 
-pub(crate) use self::patience::Patience;
+pub(crate) use self::client_deadline::ClientDeadline;
 
 use std::time::{Duration, Instant};
 
@@ -19,9 +19,9 @@ use tollgate_plan::ErrorBodies;
 
 use crate::decide::upstream_path;
 use crate::error_body::{Flavour, error_body};
-use crate::ledger::Ledger;
-use crate::scratch::Scratch;
-use crate::total::Total;
+use crate::record::RequestRecord;
+use crate::request_state::RequestState;
+use crate::time_limit::TimeLimit;
 use crate::worker::Worker;
 
 #[derive(Clone, Copy, Debug)]
@@ -53,39 +53,39 @@ impl Grpc {
 
 /// Sets `grpc-timeout` for the endpoint to the time that is left, because the endpoint counts from when it
 /// receives the call.
-pub(crate) fn pass_deadline_on(scratch: &mut Scratch, total: Total, now: Instant) {
-    let Some(Grpc { timeout: Some(_) }) = scratch.grpc else { return };
+pub(crate) fn pass_deadline_on(state: &mut RequestState, total: TimeLimit, now: Instant) {
+    let Some(Grpc { timeout: Some(_) }) = state.grpc else { return };
     if let Some(left) = total.within(now, None) {
         let mut value = Vec::with_capacity(9);
         timeout::write(&mut value, left);
-        scratch.request.set_value(b"grpc-timeout", &value);
+        state.request.set_value(b"grpc-timeout", &value);
     }
 }
 
 /// Counts the call, if the request was one, when it ends.
-pub(crate) fn count(worker: &Worker, scratch: &mut Scratch) {
-    if scratch.grpc.take().is_some() {
-        let route = scratch.ledger.route.as_ref();
+pub(crate) fn count(worker: &Worker, state: &mut RequestState) {
+    if state.grpc.take().is_some() {
+        let route = state.record.route.as_ref();
         let slot = route.map_or(Slot::NONE, |(active, index)| active.slot(*index));
-        let status = scratch.ledger.grpc_status.map(GrpcStatus::number);
+        let status = state.record.grpc_status.map(GrpcStatus::number);
         // The path as the endpoint gets it: a client can write the same method in many ways, with
         // percent-encoding.
-        let method = upstream_path(scratch);
-        worker.stats.grpc_ended(slot, status, (method, scratch.ledger.reason == Reason::None));
+        let method = upstream_path(state);
+        worker.stats.grpc_ended(slot, status, (method, state.record.reason == Reason::None));
     }
 }
 
 /// Returns the fields of an error response to a gRPC client. Such a response is a head without a body, which
 /// holds the trailers' fields.
-pub(crate) fn failure(reason: Reason, bodies: &ErrorBodies, ledger: &mut Ledger) -> Vec<u8> {
-    [b"Content-Type: application/grpc\r\n".as_slice(), &failed_trailers(reason, bodies, ledger)].concat()
+pub(crate) fn failure(reason: Reason, bodies: &ErrorBodies, record: &mut RequestRecord) -> Vec<u8> {
+    [b"Content-Type: application/grpc\r\n".as_slice(), &failed_trailers(reason, bodies, record)].concat()
 }
 
 /// Returns the trailers that end a response with an error after its head was sent.
-pub(crate) fn failed_trailers(reason: Reason, bodies: &ErrorBodies, ledger: &mut Ledger) -> Vec<u8> {
+pub(crate) fn failed_trailers(reason: Reason, bodies: &ErrorBodies, record: &mut RequestRecord) -> Vec<u8> {
     let code = code(reason);
-    ledger.grpc_status = Some(code);
-    let text = error_body(Flavour::Text, bodies, reason.status(), reason, &ledger.request_id);
+    record.grpc_status = Some(code);
+    let text = error_body(Flavour::Text, bodies, reason.status(), reason, &record.request_id);
     let mut lines = Vec::with_capacity(160);
     lines.extend_from_slice(b"grpc-status: ");
     lines.extend_from_slice(code.number().to_string().as_bytes());

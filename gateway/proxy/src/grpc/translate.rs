@@ -14,10 +14,10 @@ use crate::client_side::{ClientSide, unread};
 use crate::connection::Client;
 use crate::forward::forward;
 use crate::http2::EndpointStream;
-use crate::pass_over::pass_over_body;
-use crate::request::{Next, closes_after};
+use crate::request::{ConnectionFate, closes_after};
+use crate::request_state::RequestState;
 use crate::respond;
-use crate::scratch::Scratch;
+use crate::skip_body::skip_body;
 use crate::worker::Worker;
 
 /// Returns whether the request is a call of gRPC-Web. Every call is a POST: a response to HEAD has no room
@@ -30,39 +30,39 @@ pub(crate) fn is_web(request: &RequestHead) -> bool {
 pub(crate) async fn forward_web<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     active: &Rc<ActivePlan>,
     (index, upstream): (u32, &Rc<Upstream>),
-) -> Next {
+) -> ConnectionFate {
     let settings = &active.plan.settings;
-    let ends = closes_after(settings, client, scratch);
-    let Client { stream, peer, requests, link, .. } = client;
-    let kind = kind_of(&scratch.request).ok_or(Reason::BadChunk);
+    let ends = closes_after(settings, client, state);
+    let Client { stream, peer, requests, connection_context, .. } = client;
+    let kind = kind_of(&state.request).ok_or(Reason::BadChunk);
     let translated = kind.and_then(|kind| {
-        Web::translate(stream, kind, scratch, &settings.head_limits).map_err(|error| unread(&error))
+        Web::translate(stream, kind, state, &settings.head_limits).map_err(|error| unread(&error))
     });
     let web = match translated {
         Ok(web) => web,
         Err(reason) => {
             // Chunks may have been joined, so the end of such a body is no longer known.
-            let is_plain = matches!(scratch.request.length, BodyLength::Exactly(_));
-            let close = !(is_plain && pass_over_body(scratch)) || ends;
-            return respond::error(client, worker, scratch, settings, reason, close).await;
+            let is_plain = matches!(state.request.length, BodyLength::Exactly(_));
+            let close = !(is_plain && skip_body(state)) || ends;
+            return respond::error(client, worker, state, settings, reason, close).await;
         }
     };
-    let mut translated = Client::of_stream(link, web, *peer, *requests);
+    let mut translated = Client::of_stream(connection_context, web, *peer, *requests);
     let next = if upstream.is_http2() {
         let to = (index, upstream);
         let forwarded =
-            forward::<Web<'_, S>, EndpointStream>(&mut translated, worker, scratch, active, to).await;
+            forward::<Web<'_, S>, EndpointStream>(&mut translated, worker, state, active, to).await;
         // No fallback replaces the result of a call.
-        forwarded.unwrap_or(Next::Close)
+        forwarded.unwrap_or(ConnectionFate::Close)
     } else {
-        let close = !pass_over_body(scratch) || ends;
-        respond::error(&mut translated, worker, scratch, settings, Reason::GrpcNeedsHttp2, close).await
+        let close = !skip_body(state) || ends;
+        respond::error(&mut translated, worker, state, settings, Reason::GrpcNeedsHttp2, close).await
     };
     // Bytes of the next request may have arrived with the end of this one.
-    scratch.inbox.extend_from_slice(&translated.stream.into_rest());
-    super::count(worker, scratch);
+    state.inbox.extend_from_slice(&translated.stream.into_rest());
+    super::count(worker, state);
     next
 }

@@ -16,8 +16,8 @@ use tollgate_policy::Transform;
 
 use super::Grpc;
 use crate::backlog::{Backlog, Sink};
-use crate::client_side::{ClientSide, ClientStream, Duplex, Unfit, broken_body};
-use crate::scratch::Scratch;
+use crate::client_side::{ClientSide, ClientStream, Duplex, RejectedBody, body_error_reason};
+use crate::request_state::RequestState;
 
 /// A client whose call is translated.
 pub(crate) struct Web<'a, S> {
@@ -59,7 +59,7 @@ fn invalid() -> io::Error {
 impl Decoding {
     /// Takes bytes from the client. Returns how many of them belong to the body.
     fn take(&mut self, input: &mut [u8]) -> io::Result<usize> {
-        let step = self.reader.read(input).map_err(|error| Unfit(broken_body(error)))?;
+        let step = self.reader.read(input).map_err(|error| RejectedBody(body_error_reason(error)))?;
         self.decoder.decode(&input[step.data], &mut self.ready).map_err(|_| invalid())?;
         if self.reader.is_done() && !self.decoder.is_whole() {
             return Err(invalid());
@@ -69,23 +69,23 @@ impl Decoding {
 }
 
 impl<'a, S: ClientSide> Web<'a, S> {
-    /// Turns the request in `scratch`, which is of this kind, into a gRPC call.
+    /// Turns the request in `state`, which is of this kind, into a gRPC call.
     ///
     /// # Errors
     /// If its body is not valid.
     pub fn translate(
         client: &'a mut S,
         kind: GrpcKind,
-        scratch: &mut Scratch,
+        state: &mut RequestState,
         limits: &HeadLimits,
     ) -> io::Result<Self> {
-        let Scratch { request, inbox, .. } = scratch;
+        let RequestState { request, inbox, .. } = state;
         let translated = |value: &[u8]| GrpcKind::Native.translated(value);
         if let Some(native) = request.head.get(Name::ContentType).and_then(translated) {
             request.set_value(b"content-type", &native);
         }
         request.wants_trailers = true;
-        scratch.grpc = Some(Grpc::new(request));
+        state.grpc = Some(Grpc::new(request));
         // If the client accepts a kind of gRPC-Web, it gets that one; otherwise the kind of its request.
         let wanted = request.head.get(Name::Accept).and_then(GrpcKind::of);
         let answer = wanted.filter(|kind| matches!(kind, GrpcKind::Web | GrpcKind::WebText)).unwrap_or(kind);

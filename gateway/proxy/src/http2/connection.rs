@@ -1,9 +1,9 @@
 //! The task of one HTTP/2 client connection.
 //!
-//! [`serve`] drives it from the preface to the close of the socket. Each time it is polled, [`Serving`] reads
-//! input within its [`Intake`] budget, starts a task for each request that may start, and writes what the
-//! streams have queued. It also ends the connection: after idle time, on a drain, past an age or request
-//! limit, or when the client's frames cost too much.
+//! [`serve`] drives it from the preface to the close of the socket. Each time it is polled,
+//! [`ConnectionTask`] reads input within its [`FrameBudget`] budget, starts a task for each request that may
+//! start, and writes what the streams have queued. It also ends the connection: after idle time, on a drain,
+//! past an age or request limit, or when the client's frames cost too much.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -14,53 +14,53 @@ use std::time::Duration;
 use tollgate_http2::{ErrorCode, IncomingRequest, LocalSettings, ServerConnection};
 use tollgate_net::Deadline;
 
-use super::held;
-use super::intake::{Intake, Standing, after_others};
-use super::io::Io;
+use super::connection_state::ConnectionState;
+use super::frame_budget::{FrameBudget, Trust, after_others};
 use super::request;
-use super::shared::Shared;
+use super::socket::Http2Socket;
 use super::stream::Http2Stream;
+use super::waiting_heads;
 use crate::connection::Client;
 use crate::worker::Worker;
 
 /// How long a client has to receive GOAWAY or the last frames before the next step.
-const FAREWELL: Duration = Duration::from_secs(2);
+const GOAWAY_TIME: Duration = Duration::from_secs(2);
 /// The largest window that the protocol allows (RFC 9113, 6.9.1).
-const LARGEST_WINDOW: u32 = (1 << 31) - 1;
+const WINDOW_MAX_BYTES: u32 = (1 << 31) - 1;
 /// Bytes that the kernel may buffer unsent. More urgent streams cannot overtake what is buffered there. And
 /// if a client opens all windows and reads nothing, the kernel would take hundreds of responses.
-const UNSENT: u32 = 32 * 1024;
+const UNSENT_MAX_BYTES: u32 = 32 * 1024;
 /// How many streams a client may cancel before they start, in addition to the number of requests that it has
 /// started.
-const STILLBORN: u64 = 100;
+const EARLY_RESETS_MAX: u64 = 100;
 /// This many refused streams count as one cancelled stream. A client that does not know the stream limit yet
 /// may exceed it.
-const REFUSED: u64 = 4;
+const REFUSED_PER_RESET: u64 = 4;
 
 /// Serves a connection to its end. `early` is what was read from it already.
 pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
-    let Client { stream, peer, deadline, link, .. } = *client;
-    let worker = link.worker().clone();
-    let (intake, tls) = (Intake::new(worker.http2_turns.clone()), stream.tls().cloned());
+    let Client { stream, peer, deadline, connection_context, .. } = *client;
+    let worker = connection_context.worker().clone();
+    let (frame_budget, tls) = (FrameBudget::new(worker.http2_scheduler.clone()), stream.tls().cloned());
     let local_address = stream.local_address();
-    stream.limit_unsent(UNSENT);
-    let io = Io::new(stream, worker.clone(), early, intake.clone());
+    stream.limit_unsent(UNSENT_MAX_BYTES);
+    let io = Http2Socket::new(stream, worker.clone(), early, frame_budget.clone());
     let now = tollgate_net::now();
-    link.open(now);
+    connection_context.open(now);
     deadline.set(now, worker.active.borrow().plan.settings.timeouts.header);
     let connection = ServerConnection::new(settings(&worker), &worker.http2_totals);
-    let shared = Shared::new(connection, link, tls, local_address);
-    let mut serving = Serving {
+    let shared = ConnectionState::new(connection, connection_context, tls, local_address);
+    let mut serving = ConnectionTask {
         io,
         shared,
         peer,
         deadline,
-        intake,
-        has_looked: false,
+        frame_budget,
+        has_read_ahead: false,
         requests: 0,
-        phase: Phase::Greeting,
+        phase: Phase::Handshake,
         idle: None,
-        goodbye: None,
+        goaway_deadline: None,
         age: None,
     };
     serving.age();
@@ -78,7 +78,7 @@ fn settings(worker: &Worker) -> LocalSettings {
     LocalSettings {
         max_concurrent_streams: limits.http2_streams,
         stream_window: limits.http2_window,
-        connection_window: limits.http2_window.saturating_mul(2).min(LARGEST_WINDOW),
+        connection_window: limits.http2_window.saturating_mul(2).min(WINDOW_MAX_BYTES),
         max_head_bytes: u32::try_from(fields).unwrap_or(u32::MAX),
     }
 }
@@ -87,7 +87,7 @@ fn settings(worker: &Worker) -> LocalSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// The client's SETTINGS have not arrived.
-    Greeting,
+    Handshake,
     Open,
     /// The gateway has sent GOAWAY; requests in progress are completed.
     Leaving,
@@ -96,57 +96,60 @@ enum Phase {
 }
 
 /// The state of the connection's task.
-struct Serving {
-    io: Io,
-    shared: Rc<Shared>,
+struct ConnectionTask {
+    io: Http2Socket,
+    shared: Rc<ConnectionState>,
     peer: SocketAddr,
     deadline: Deadline,
-    intake: Rc<Intake>,
+    frame_budget: Rc<FrameBudget>,
     /// Whether input was read once since requests of an untrusted client wait. They start only after that.
-    has_looked: bool,
+    has_read_ahead: bool,
     /// Requests started.
     requests: u64,
     phase: Phase,
     /// The purpose of the deadline: whether the connection was idle when it was set, and its phase.
     idle: Option<(bool, Phase)>,
     /// When this passes, the client has received the first GOAWAY, and the final one is sent.
-    goodbye: Option<Deadline>,
+    goaway_deadline: Option<Deadline>,
     /// Passes when the connection reaches its age limit; `None` if it has none.
     age: Option<Deadline>,
 }
 
-impl Serving {
+impl ConnectionTask {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.intake.turn();
+        self.frame_budget.turn();
         self.connection().register_waker(cx);
         loop {
             // If the client does not read, its input is not read either until enough was written.
             let is_full = self.connection().is_full();
-            let taken =
-                if self.phase == Phase::Ending || is_full { Poll::Ready(true) } else { self.take_in(cx) };
-            if self.phase == Phase::Greeting && self.connection().has_peer_settings() {
+            let taken = if self.phase == Phase::Ending || is_full {
+                Poll::Ready(true)
+            } else {
+                self.handle_input(cx)
+            };
+            if self.phase == Phase::Handshake && self.connection().has_peer_settings() {
                 self.phase = Phase::Open;
             }
-            if self.phase != Phase::Ending && self.is_to_end() {
+            if self.phase != Phase::Ending && self.must_end() {
                 self.phase = Phase::Ending;
-                self.tell_of_end();
-                self.deadline.set(tollgate_net::now(), Some(FAREWELL));
+                self.queue_ended_streams();
+                self.deadline.set(tollgate_net::now(), Some(GOAWAY_TIME));
                 continue;
             }
             if self.phase == Phase::Open && self.shared.has_aged() {
                 self.age();
             }
             let is_too_old = self.age.as_ref().is_some_and(|age| age.poll_passed(cx).is_ready());
-            if self.phase == Phase::Open && (is_too_old || self.is_to_leave()) {
+            if self.phase == Phase::Open && (is_too_old || self.must_announce_close()) {
                 self.age = None;
                 self.phase = Phase::Leaving;
                 self.connection().start_graceful_shutdown();
                 let deadline = self.shared.worker().timers.deadline();
-                deadline.set(tollgate_net::now(), Some(FAREWELL));
-                self.goodbye = Some(deadline);
+                deadline.set(tollgate_net::now(), Some(GOAWAY_TIME));
+                self.goaway_deadline = Some(deadline);
             }
-            if self.goodbye.as_ref().is_some_and(|deadline| deadline.poll_passed(cx).is_ready()) {
-                self.goodbye = None;
+            if self.goaway_deadline.as_ref().is_some_and(|deadline| deadline.poll_passed(cx).is_ready()) {
+                self.goaway_deadline = None;
                 self.connection().finish_graceful_shutdown();
             }
             let is_over = match self.io.poll_write(&self.shared.connection, cx) {
@@ -168,10 +171,10 @@ impl Serving {
             // Writing may have made room for further input or requests.
             let connection = self.connection();
             let has_room = is_full && !connection.is_full();
-            let may_begin = connection.has_request() && self.shared.may_begin();
+            let may_start_stream = connection.has_request() && self.shared.may_start_stream();
             if self.phase != Phase::Ending
                 && !connection.is_full()
-                && (has_room || may_begin || connection.is_finished())
+                && (has_room || may_start_stream || connection.is_finished())
             {
                 continue;
             }
@@ -182,7 +185,7 @@ impl Serving {
             }
             match self.phase {
                 // A client that never sent SETTINGS gets no GOAWAY.
-                Phase::Greeting | Phase::Ending => return Poll::Ready(()),
+                Phase::Handshake | Phase::Ending => return Poll::Ready(()),
                 Phase::Open | Phase::Leaving => self.connection().end(ErrorCode::NO_ERROR),
             }
         }
@@ -192,7 +195,7 @@ impl Serving {
     #[cold]
     fn age(&mut self) {
         let now = tollgate_net::now();
-        let Some(left) = self.shared.link.age_left(now) else { return };
+        let Some(left) = self.shared.connection_context.age_left(now) else { return };
         let age = self.age.get_or_insert_with(|| self.shared.worker().timers.deadline());
         age.set(now, Some(left));
     }
@@ -202,23 +205,23 @@ impl Serving {
     }
 
     /// Arranges for open streams to learn that the connection is over.
-    fn tell_of_end(&self) {
+    fn queue_ended_streams(&self) {
         if !self.shared.is_idle() {
-            self.shared.worker().http2_turns.ends(&self.shared);
+            self.shared.worker().http2_scheduler.connection_ended(&self.shared);
         }
     }
 
     /// Returns whether the connection must be closed.
-    fn is_to_end(&self) -> bool {
+    fn must_end(&self) -> bool {
         let connection = self.connection();
-        if self.intake.is_exhausted() {
+        if self.frame_budget.is_exhausted() {
             connection.end(ErrorCode::ENHANCE_YOUR_CALM);
         }
         connection.ended().is_some() || connection.is_finished()
     }
 
     /// Reads until nothing is left or the turn is over. Ready if the client has closed the connection.
-    fn poll_come(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_read_all(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while ready!(self.poll_read(cx)) {}
         Poll::Ready(())
     }
@@ -232,9 +235,9 @@ impl Serving {
         // Counts streams that ended before they started: the client reset them, or the gateway did for a
         // frame that violates the protocol. The client expects no response to them; a client that keeps doing
         // this wants none.
-        let (stillborn, refused) = (self.connection().reset_before_start(), self.connection().refused());
-        if stillborn + refused / REFUSED > STILLBORN + self.requests {
-            self.intake.exhaust();
+        let (early_resets, refused) = (self.connection().reset_before_start(), self.connection().refused());
+        if early_resets + refused / REFUSED_PER_RESET > EARLY_RESETS_MAX + self.requests {
+            self.frame_budget.exhaust();
         }
         Poll::Ready(read.is_ok_and(|count| count > 0))
     }
@@ -242,35 +245,37 @@ impl Serving {
     /// Reads input and starts the requests that may start. The rest stays with the connection. It holds no
     /// more requests than may be open at once, or fewer if their heads are too large. Ready when nothing is
     /// left to do now, with whether the client is still there.
-    fn take_in(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+    fn handle_input(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         // Input since the last turn, such as a reset, may decide that a waiting request does not start.
         if self.connection().has_request() && self.poll_read(cx) == Poll::Ready(false) {
             return Poll::Ready(false);
         }
         loop {
-            if self.connection().has_request() && self.intake.has_begun_enough(cx) {
-                self.refuse_what_is_too_much();
+            if self.connection().has_request() && self.frame_budget.request_budget_is_spent(cx) {
+                self.refuse_excess();
                 return Poll::Pending;
             }
-            if self.shared.client() == Standing::Stranger && !self.has_looked {
-                // Requests of a stranger start only after more of its input was examined.
-                let has_gone = self.poll_come(cx).is_ready();
-                if has_gone || self.intake.is_exhausted() || !self.connection().has_request() {
+            if self.shared.client() == Trust::Untested && !self.has_read_ahead {
+                // Requests of an untested client start only after more of its input was examined.
+                let has_gone = self.poll_read_all(cx).is_ready();
+                if has_gone || self.frame_budget.is_exhausted() || !self.connection().has_request() {
                     return Poll::Ready(!has_gone);
                 }
-                self.refuse_what_is_too_much();
-                self.has_looked = true;
+                self.refuse_excess();
+                self.has_read_ahead = true;
                 after_others(cx);
                 return Poll::Pending;
             }
-            if self.intake.is_exhausted() {
+            if self.frame_budget.is_exhausted() {
                 return Poll::Ready(true);
             }
-            if !self.shared.may_begin() {
-                let has_gone = self.poll_come(cx).is_ready();
+            if !self.shared.may_start_stream() {
+                let has_gone = self.poll_read_all(cx).is_ready();
                 // The input just read may have changed that.
-                if has_gone || !self.shared.may_begin() && !held::is_too_much(self.connection()) {
-                    self.refuse_what_is_too_much();
+                if has_gone
+                    || !self.shared.may_start_stream() && !waiting_heads::exceeds_limit(self.connection())
+                {
+                    self.refuse_excess();
                     if self.connection().has_request() {
                         self.shared.wait();
                     }
@@ -278,15 +283,15 @@ impl Serving {
                 }
             }
             if let Some(begun) = self.connection().next_request() {
-                self.begin_or_refuse(begun);
+                self.start_or_refuse(begun);
                 continue;
             }
             match self.poll_read(cx) {
                 Poll::Ready(true) => {}
                 Poll::Ready(false) => return Poll::Ready(false),
                 Poll::Pending => {
-                    self.has_looked = false;
-                    self.shared.waits_no_longer();
+                    self.has_read_ahead = false;
+                    self.shared.stop_waiting();
                     return Poll::Ready(true);
                 }
             }
@@ -294,28 +299,28 @@ impl Serving {
     }
 
     /// Starts a request, or refuses it if too many wait already.
-    fn begin_or_refuse(&mut self, IncomingRequest { stream, fields }: IncomingRequest) {
-        if !self.shared.may_begin() {
-            self.intake.refusal();
-            return held::refuse(&stream);
+    fn start_or_refuse(&mut self, IncomingRequest { stream, fields }: IncomingRequest) {
+        if !self.shared.may_start_stream() {
+            self.frame_budget.count_refusal();
+            return waiting_heads::refuse(&stream);
         }
-        self.intake.request();
+        self.frame_budget.request();
         self.requests += 1;
         let stream = Http2Stream::new(stream, self.shared.clone());
-        let client = Client::of_stream(&self.shared.link, stream, self.peer, self.requests);
+        let client = Client::of_stream(&self.shared.connection_context, stream, self.peer, self.requests);
         request::start(client, fields);
     }
 
     /// Bounds the memory of requests that wait.
-    fn refuse_what_is_too_much(&self) {
-        held::refuse_what_is_too_much(self.connection(), self.shared.client());
+    fn refuse_excess(&self) {
+        waiting_heads::refuse_excess(self.connection(), self.shared.client());
     }
 
     /// Returns whether the client must be asked to send no more requests.
-    fn is_to_leave(&self) -> bool {
-        let link = &self.shared.link;
-        let limit = link.worker().active.borrow().plan.settings.limits.requests_per_connection;
-        link.is_leaving() && (self.requests > 0 || link.is_draining())
+    fn must_announce_close(&self) -> bool {
+        let connection_context = &self.shared.connection_context;
+        let limit = connection_context.worker().active.borrow().plan.settings.limits.requests_per_connection;
+        connection_context.announces_close() && (self.requests > 0 || connection_context.is_draining())
             || limit.is_some_and(|limit| self.requests >= limit)
     }
 
@@ -326,14 +331,16 @@ impl Serving {
             return;
         }
         self.idle = for_what;
-        let link = &self.shared.link;
+        let connection_context = &self.shared.connection_context;
         let bound = match for_what {
             // `serve` has set it.
-            Some((_, Phase::Greeting)) => return,
+            Some((_, Phase::Handshake)) => return,
             // Each stream has its own deadlines.
             Some((false, _)) | None => None,
             Some((true, Phase::Open)) => self.shared.idle(),
-            Some((true, _)) => [link.worker().grace.get(), self.shared.idle()].into_iter().flatten().min(),
+            Some((true, _)) => {
+                [connection_context.worker().grace.get(), self.shared.idle()].into_iter().flatten().min()
+            }
         };
         match bound {
             Some(_) => self.deadline.set(tollgate_net::now(), bound),
@@ -342,10 +349,10 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for ConnectionTask {
     /// Cuts the connection and arranges for open streams to learn that.
     fn drop(&mut self) {
         self.shared.connection.abort();
-        self.tell_of_end();
+        self.queue_ended_streams();
     }
 }

@@ -1,8 +1,8 @@
 //! A stream of a connection to an endpoint as the [endpoint's side](crate::upstream_side) of an exchange.
 //!
 //! [`EndpointStream`] sends a request through the `h2` crate and reads the response. It translates between
-//! that crate's types and HTTP/1 lines. It occupies a [`StreamPermit`] on a shared connection, which also reports
-//! what `h2` does not: malformed responses and dropped trailer fields.
+//! that crate's types and HTTP/1 lines. It occupies a [`StreamPermit`] on a shared connection, which also
+//! reports what `h2` does not: malformed responses and dropped trailer fields.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -25,9 +25,9 @@ use tollgate_upstream::http2::{OpeningWaiter, StreamPermit};
 use tollgate_upstream::{Acquired, ConnectError, Pool};
 
 use super::fields::{self, Switch};
-use super::outlet::{Outlet, gone};
+use super::send_half::{SendHalf, gone};
 use crate::backlog::{Backlog, Sink};
-use crate::client_side::{Duplex, Unfit};
+use crate::client_side::{Duplex, RejectedBody};
 use crate::upstream_side::{NoHead, UpstreamSide};
 use crate::worker::Worker;
 
@@ -46,8 +46,8 @@ pub(crate) struct EndpointStream {
     left: Option<u64>,
     trailers: Vec<u8>,
     /// The sending half, once the request's head is sent.
-    outlet: Option<Outlet>,
-    end: End,
+    send_half: Option<SendHalf>,
+    end: RequestEnd,
     sent: Instant,
     /// Heads that were put back, to be read again.
     ahead: VecDeque<ResponseHead>,
@@ -61,7 +61,7 @@ pub(crate) struct EndpointStream {
 
 /// How the request ends.
 #[derive(Debug)]
-enum End {
+enum RequestEnd {
     /// Not known yet.
     Open,
     /// The whole body is in the backlog. These trailers follow, or the plain end.
@@ -79,8 +79,8 @@ impl EndpointStream {
             data: Bytes::new(),
             left: None,
             trailers: Vec::new(),
-            outlet: None,
-            end: End::Open,
+            send_half: None,
+            end: RequestEnd::Open,
             sent: tollgate_net::now(),
             ahead: VecDeque::new(),
             switch: None,
@@ -92,12 +92,12 @@ impl EndpointStream {
     /// Sends data, or appends it to the backlog if that is not empty. `last`: ends the stream if all of it
     /// was sent.
     fn data(&mut self, backlog: &mut Backlog, data: &[u8], last: bool) -> io::Result<()> {
-        let outlet = self.outlet.as_mut().ok_or_else(gone)?;
+        let send_half = self.send_half.as_mut().ok_or_else(gone)?;
         let mut taken = 0;
         if backlog.is_empty() {
-            taken = outlet.write(&[IoSlice::new(data)], last)?;
+            taken = send_half.write(&[IoSlice::new(data)], last)?;
             if last && taken == data.len() {
-                self.end = End::Sent;
+                self.end = RequestEnd::Sent;
             }
         }
         backlog.keep(&data[taken..])
@@ -149,7 +149,7 @@ fn is_calmed(error: &h2::Error) -> bool {
 
 /// Returns the error for a failed read from a stream.
 fn unread(error: &h2::Error) -> io::Error {
-    if is_calmed(error) { Unfit(Reason::ResponseTrailersTooLarge).into() } else { gone() }
+    if is_calmed(error) { RejectedBody(Reason::ResponseTrailersTooLarge).into() } else { gone() }
 }
 
 /// Returns why there is no head, from the library's error.
@@ -167,14 +167,14 @@ fn no_head(error: &h2::Error) -> NoHead {
 }
 
 impl UpstreamSide for EndpointStream {
-    const APART: bool = true;
+    const SEPARATE_HEADS: bool = true;
     type ConnectPermit = OpeningWaiter;
 
     fn take(pool: &Rc<Pool>, now: Instant) -> Option<Self> {
         pool.take_stream(now).map(Self::new)
     }
 
-    async fn turn(pool: &Rc<Pool>) -> Result<Acquired<Self, OpeningWaiter>, ConnectError> {
+    async fn wait_for_connection(pool: &Rc<Pool>) -> Result<Acquired<Self, OpeningWaiter>, ConnectError> {
         Ok(match pool.wait_for_stream().await? {
             Acquired::Connection(place) => Acquired::Connection(Self::new(place)),
             Acquired::Permit(opening) => Acquired::Permit(opening),
@@ -212,13 +212,13 @@ impl UpstreamSide for EndpointStream {
         let (response, stream) = self.place.send(request, ends).map_err(|_| gone())?;
         self.id = response.stream_id().as_u32();
         self.response = Some(response);
-        self.outlet = Some(Outlet::new(stream, self.place.budget().clone()));
+        self.send_half = Some(SendHalf::new(stream, self.place.budget().clone()));
         if ends {
-            self.end = End::Sent;
+            self.end = RequestEnd::Sent;
         } else if self.switch.is_some() {
             // The bytes that follow are not a body.
         } else if spooled {
-            self.end = End::Due(None);
+            self.end = RequestEnd::Due(None);
         } else if !data.is_empty() {
             self.send(backlog, body, false, data)?;
         }
@@ -230,28 +230,28 @@ impl UpstreamSide for EndpointStream {
         if !data.is_empty() {
             self.data(backlog, data, body.is_done() && trailers.is_empty())?;
         }
-        if !body.is_done() || matches!(self.end, End::Sent) {
+        if !body.is_done() || matches!(self.end, RequestEnd::Sent) {
             return Ok(());
         }
         // It is not known here which trailers are secret, and trailers hardly repeat: all are marked as
         // secret.
         let trailers = if trailers.is_empty() { None } else { Some(fields::map(trailers, true)?) };
-        match &mut self.outlet {
-            Some(outlet) if backlog.is_empty() => {
-                outlet.end(trailers)?;
-                self.end = End::Sent;
+        match &mut self.send_half {
+            Some(send_half) if backlog.is_empty() => {
+                send_half.end(trailers)?;
+                self.end = RequestEnd::Sent;
             }
-            _ => self.end = End::Due(trailers),
+            _ => self.end = RequestEnd::Due(trailers),
         }
         Ok(())
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>, backlog: &mut Backlog) -> Poll<io::Result<()>> {
         ready!(backlog.poll_flush(cx, self))?;
-        if let End::Due(trailers) = &mut self.end {
+        if let RequestEnd::Due(trailers) = &mut self.end {
             let trailers = trailers.take();
-            self.end = End::Sent;
-            self.outlet.as_mut().ok_or_else(gone)?.end(trailers)?;
+            self.end = RequestEnd::Sent;
+            self.send_half.as_mut().ok_or_else(gone)?.end(trailers)?;
         }
         Poll::Ready(Ok(()))
     }
@@ -276,7 +276,8 @@ impl UpstreamSide for EndpointStream {
                 Response::from_parts(parts, ())
             }),
         };
-        let too_long = || self.outlet.as_ref().and_then(|outlet| self.place.is_too_long(outlet.stream_id()));
+        let too_long =
+            || self.send_half.as_ref().and_then(|send_half| self.place.is_too_long(send_half.stream_id()));
         let head = head.map_err(|error| match (no_head(&error), too_long()) {
             (NoHead::Bad(_), Some(true)) => NoHead::Bad(Reason::ResponseTrailersTooLarge),
             (NoHead::Bad(_), Some(false)) => NoHead::Bad(Reason::ResponseHeadersTooLarge),
@@ -320,12 +321,12 @@ impl UpstreamSide for EndpointStream {
 
 impl Sink for EndpointStream {
     fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.outlet.as_mut().ok_or_else(gone)?.write(pieces, false)
+        self.send_half.as_mut().ok_or_else(gone)?.write(pieces, false)
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match &mut self.outlet {
-            Some(outlet) => outlet.poll_write(cx, bytes),
+        match &mut self.send_half {
+            Some(send_half) => send_half.poll_write(cx, bytes),
             None => Poll::Ready(Err(gone())),
         }
     }
@@ -352,7 +353,7 @@ impl Duplex for EndpointStream {
                             None => decode_trailers(fields, &self.limits),
                         };
                         self.trailers = decoded.map_err(|error| match error {
-                            HeadError::TooLarge => Unfit(Reason::ResponseTrailersTooLarge).into(),
+                            HeadError::TooLarge => RejectedBody(Reason::ResponseTrailersTooLarge).into(),
                             _ => invalid(),
                         })?;
                     }
@@ -376,9 +377,9 @@ impl Duplex for EndpointStream {
     }
 
     fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if let (End::Open, Some(outlet)) = (&self.end, &mut self.outlet) {
-            self.end = End::Sent;
-            outlet.end(None)?;
+        if let (RequestEnd::Open, Some(send_half)) = (&self.end, &mut self.send_half) {
+            self.end = RequestEnd::Sent;
+            send_half.end(None)?;
         }
         Poll::Ready(Ok(()))
     }
@@ -391,7 +392,7 @@ impl Drop for EndpointStream {
         }
         let answered = self.body.as_ref().is_some_and(RecvStream::is_end_stream);
         // The library resets a stream that has not ended.
-        if self.outlet.is_some() && !(answered && matches!(self.end, End::Sent)) {
+        if self.send_half.is_some() && !(answered && matches!(self.end, RequestEnd::Sent)) {
             self.place.count_cancelled();
         }
     }

@@ -5,10 +5,10 @@
 //! request passes through these files:
 //!
 //! 1. `connection`: one task per connection reads its frames and starts a task for each stream. It sends
-//!    GOAWAY when the connection is idle for too long, when its worker drains, or when its frames cost too
-//!    much (`meter`). Its budget per scheduling round (`intake`, `turns`) keeps a busy connection from
-//!    delaying quiet ones. When a worker has many streams, further ones wait (`crowd`); the memory of waiting
-//!    heads is bounded (`held`).
+//! GOAWAY when the connection is idle for too long, when its worker drains, or when its frames cost too much
+//! (`flood_meter`). Its budget per scheduling round (`frame_budget`, `scheduler`) keeps a busy connection
+//! from delaying quiet ones. When a worker has many streams, further ones wait (`stream_limit`); the memory
+//! of waiting heads is bounded (`waiting_heads`).
 //! 2. `request`: turns the head of a stream into a [`RequestHead`](tollgate_http::RequestHead). From there
 //!    the request takes the same path as an HTTP/1 request.
 //! 3. `stream`: the [client's side](crate::client_side::ClientSide) of that exchange.
@@ -20,25 +20,25 @@
 //! a limit on unwritten bytes bounds what it has not read.
 
 mod connection;
-mod crowd;
+mod connection_state;
 mod endpoint;
 mod fields;
-mod held;
-mod intake;
-mod io;
-mod meter;
-mod outlet;
+mod flood_meter;
+mod frame_budget;
 mod request;
-mod shared;
+mod scheduler;
+mod send_half;
+mod socket;
 mod stream;
-mod turns;
+mod stream_limit;
+mod waiting_heads;
 
 use crate::connection::Client;
 
-pub(crate) use self::crowd::Crowd;
 pub(crate) use self::endpoint::EndpointStream;
-pub(crate) use self::request::StreamRoutines;
-pub(crate) use self::turns::Turns;
+pub(crate) use self::request::StreamFutures;
+pub(crate) use self::scheduler::Scheduler;
+pub(crate) use self::stream_limit::StreamLimit;
 
 /// The part of the connection preface that fills the place of an HTTP/1 request line (RFC 9113, 3.4).
 pub(crate) const PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";

@@ -15,72 +15,72 @@ use tollgate_observe::Reason;
 
 use super::stream::Http2Stream;
 use crate::connection::Client;
+use crate::future_pool::{FuturePool, FutureSlot};
 use crate::grpc::{self, Grpc};
-use crate::ledger;
 use crate::receive;
-use crate::request::{Next, request};
+use crate::record;
+use crate::request::{ConnectionFate, request};
+use crate::request_state::{RequestState, RequestStateGuard};
 use crate::respond;
-use crate::routine::{RoutinePool, Seat};
-use crate::scratch::{Loan, Scratch};
 use crate::worker::Worker;
 
 /// The input of a stream's task: the stream, and the fields of its head.
-pub(crate) type Begun = (Client<Http2Stream>, FieldSection);
+pub(crate) type StreamInput = (Client<Http2Stream>, FieldSection);
 
 /// The pool of futures that serve streams. An exchange needs kilobytes of state, which would be allocated and
 /// copied if each stream's task held its own. So the task borrows a future from the pool, as an HTTP/1
 /// connection does.
-pub(crate) type StreamRoutines = RoutinePool<Begun, (), dyn Future<Output = Infallible>>;
+pub(crate) type StreamFutures = FuturePool<StreamInput, (), dyn Future<Output = Infallible>>;
 
 /// Serves one request in its own task.
 pub(super) fn start(client: Client<Http2Stream>, head: FieldSection) {
-    let routines = client.worker().stream_routines.clone();
-    tollgate_net::spawn(RoutinePool::run(routines, (client, head), |seat| Box::pin(streams(seat))));
+    let futures = client.worker().stream_futures.clone();
+    tollgate_net::spawn(FuturePool::run(futures, (client, head), |slot| Box::pin(streams(slot))));
 }
 
-async fn streams(seat: Rc<Seat<Begun, ()>>) -> Infallible {
+async fn streams(slot: Rc<FutureSlot<StreamInput, ()>>) -> Infallible {
     loop {
-        let (client, head) = seat.next().await;
+        let (client, head) = slot.next().await;
         serve(client, head).await;
-        seat.done(());
+        slot.done(());
     }
 }
 
 async fn serve(mut client: Client<Http2Stream>, head: FieldSection) {
     let worker = client.worker().clone();
-    let mut loan = Loan::new(&worker);
+    let mut state = RequestStateGuard::new(&worker);
     let active = worker.active();
-    client.link.renew();
+    client.connection_context.renew();
     let settings = &active.plan.settings;
-    loan.ledger.open(&worker, tollgate_net::now(), client.peer, client.link.tls.as_ref());
+    state.record.open(&worker, tollgate_net::now(), client.peer, client.connection_context.tls.as_ref());
     let (ended, limits) = (client.stream.is_ended(), &settings.head_limits);
-    let decoded = decode(&mut loan.request, &head, &worker, ended, limits);
-    loan.grpc = Grpc::of(&loan.request);
+    let decoded = decode(&mut state.request, &head, &worker, ended, limits);
+    state.grpc = Grpc::of(&state.request);
     let next = match decoded {
         Ok(()) => {
-            if client.stream.begin(head, loan.request.length) {
-                take_early(&mut client, &mut loan);
-                request(&mut client, &worker, &mut loan, &active).await
+            if client.stream.accept_head(head, state.request.length) {
+                take_early(&mut client, &mut state);
+                request(&mut client, &worker, &mut state, &active).await
             } else {
                 // The client has reset the stream, so nothing goes to an endpoint: a client that can cancel
                 // requests for free will do so (CVE-2025-8671).
-                loan.ledger.reason = Reason::ClientClosed;
-                Next::Reset
+                state.record.reason = Reason::ClientClosed;
+                ConnectionFate::Reset
             }
         }
         Err(error) => {
             if let Some(rejected_bytes) = rejected_bytes::of_fields(error, head.iter()) {
-                loan.ledger.record_rejected_bytes(&rejected_bytes);
+                state.record.set_rejected_bytes(&rejected_bytes);
             }
             client.stream.refuse(head);
             let reason = receive::reason(error);
-            respond::error(&mut client, &worker, &mut loan, settings, reason, false).await
+            respond::error(&mut client, &worker, &mut state, settings, reason, false).await
         }
     };
-    let now = loan.ledger.ended.take().unwrap_or_else(tollgate_net::now);
-    client.stream.finish(next != Next::Reset && loan.to_client.is_empty());
-    grpc::count(&worker, &mut loan);
-    ledger::close(&worker, &mut loan, now);
+    let now = state.record.ended.take().unwrap_or_else(tollgate_net::now);
+    client.stream.finish(next != ConnectionFate::Reset && state.to_client.is_empty());
+    grpc::count(&worker, &mut state);
+    record::close(&worker, &mut state, now);
 }
 
 fn decode(
@@ -139,13 +139,13 @@ fn websocket_key(worker: &Worker) -> String {
 /// Reads the part of the body that arrived with the head, if the length of the body is known or the request
 /// is a gRPC call. It goes upstream together with the head and can be sent again. If the whole body of a call
 /// is here, its length becomes known.
-fn take_early(client: &mut Client<Http2Stream>, scratch: &mut Scratch) {
+fn take_early(client: &mut Client<Http2Stream>, state: &mut RequestState) {
     // A call declares no length; it goes only to endpoints that need none.
-    let open = scratch.grpc.is_some() && scratch.request.length == BodyLength::UntilClose;
-    if open || matches!(scratch.request.length, BodyLength::Exactly(1..)) {
-        client.stream.take_early(&mut scratch.inbox);
+    let open = state.grpc.is_some() && state.request.length == BodyLength::UntilClose;
+    if open || matches!(state.request.length, BodyLength::Exactly(1..)) {
+        client.stream.take_early(&mut state.inbox);
         if open && client.stream.is_ended() {
-            scratch.request.length = BodyLength::Exactly(scratch.inbox.len() as u64);
+            state.request.length = BodyLength::Exactly(state.inbox.len() as u64);
         }
     }
 }

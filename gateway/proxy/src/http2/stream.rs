@@ -2,7 +2,7 @@
 //!
 //! [`Http2Stream`] reads the request body and sends the response as far as the windows allow. What does not
 //! fit stays in the exchange's [`Backlog`], so nothing is queued here. When it is dropped, the stream is
-//! closed and no longer counts in [`Shared`].
+//! closed and no longer counts in [`ConnectionState`].
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -18,18 +18,18 @@ use tollgate_net::Negotiated;
 use tollgate_observe::Reason;
 use tollgate_plan::RouteStay;
 
-use super::shared::Shared;
+use super::connection_state::ConnectionState;
 
 use crate::backlog::{Backlog, Sink};
-use crate::client_side::{ClientSide, ClientStream, Duplex, Unfit};
+use crate::client_side::{ClientSide, ClientStream, Duplex, RejectedBody};
 
 /// Bytes of a response that are read at once: the least, the first, and the most. The size doubles each time
 /// the client takes everything, and halves each time it does not. So a client that takes nothing makes the
 /// gateway keep little.
-const ROOM: (usize, usize, usize) = (4 * 1024, 8 * 1024, 64 * 1024);
+const READ_SIZES: (usize, usize, usize) = (4 * 1024, 8 * 1024, 64 * 1024);
 /// Bytes of a request body that are read before its head goes upstream, so that both go together and can be
 /// sent again.
-const EARLY: usize = 64 * 1024;
+const EARLY_BODY_MAX_BYTES: usize = 64 * 1024;
 
 /// A stream of a client connection as the client's side of an exchange.
 #[derive(Debug)]
@@ -40,19 +40,19 @@ pub(crate) struct Http2Stream {
     has_head: bool,
     /// Whether the request's head violates the protocol.
     is_malformed: bool,
-    end: End,
-    /// How many bytes of the response are read next, between the bounds of `ROOM`.
-    room: usize,
+    end: ResponseEnd,
+    /// How many bytes of the response are read next, between the bounds of `READ_SIZES`.
+    read_size: usize,
     /// Whether some of the response's body was sent.
     has_begun: bool,
     /// How long the route keeps the connection, if it sets that.
     stay: Option<Arc<RouteStay>>,
-    shared: Rc<Shared>,
+    shared: Rc<ConnectionState>,
 }
 
 /// How the response ends.
 #[derive(Debug)]
-enum End {
+enum ResponseEnd {
     /// Not known yet.
     Open,
     /// The whole body is in the backlog. These trailers follow, or the plain end if they are empty.
@@ -67,15 +67,15 @@ fn gone(_: StreamClosed) -> io::Error {
 }
 
 impl Http2Stream {
-    pub(super) fn new(stream: RequestStream, shared: Rc<Shared>) -> Self {
+    pub(super) fn new(stream: RequestStream, shared: Rc<ConnectionState>) -> Self {
         shared.stream_began();
         Self {
             stream,
             trailers: Vec::new(),
             has_head: false,
             is_malformed: false,
-            end: End::Open,
-            room: ROOM.1,
+            end: ResponseEnd::Open,
+            read_size: READ_SIZES.1,
             has_begun: false,
             stay: None,
             shared,
@@ -89,7 +89,7 @@ impl Http2Stream {
 
     /// Called when the head is decoded: announces the length of the body. Returns whether the stream still
     /// exists, since the client may have reset it already.
-    pub(super) fn begin(&self, fields: FieldSection, length: BodyLength) -> bool {
+    pub(super) fn accept_head(&self, fields: FieldSection, length: BodyLength) -> bool {
         self.stream.recycle_fields(fields);
         match length {
             BodyLength::Exactly(length) => self.stream.set_content_length(length),
@@ -106,17 +106,17 @@ impl Http2Stream {
 
     /// Reads into `inbox` what has arrived of the body.
     pub(super) fn take_early(&mut self, inbox: &mut Vec<u8>) {
-        self.stream.take_received(inbox, EARLY);
+        self.stream.take_received(inbox, EARLY_BODY_MAX_BYTES);
     }
 
     /// Ends the stream after the exchange. `whole`: no part of the response is left in the backlog. Dropping
     /// the stream refuses the unread rest of the request body (RFC 9113, 8.1).
     pub(super) fn finish(mut self, whole: bool) {
-        match std::mem::replace(&mut self.end, End::Sent) {
-            End::Sent => {}
-            End::Due(trailers) if whole => {
+        match std::mem::replace(&mut self.end, ResponseEnd::Sent) {
+            ResponseEnd::Sent => {}
+            ResponseEnd::Due(trailers) if whole => {
                 // A stream that no longer exists needs no end.
-                let _ = self.finally(&trailers);
+                let _ = self.send_end(&trailers);
             }
             _ => self.stream.reset(ErrorCode::INTERNAL_ERROR),
         }
@@ -126,7 +126,7 @@ impl Http2Stream {
         }
     }
 
-    fn finally(&self, trailers: &[u8]) -> io::Result<()> {
+    fn send_end(&self, trailers: &[u8]) -> io::Result<()> {
         let sent =
             if trailers.is_empty() { self.stream.end() } else { self.stream.send_trailers(fields(trailers)) };
         sent.map_err(gone)
@@ -137,14 +137,14 @@ impl Http2Stream {
         self.stream.send_head(status, fields(lines), ends).map_err(gone)?;
         self.has_head = true;
         if ends {
-            self.end = End::Sent;
+            self.end = ResponseEnd::Sent;
             self.shared.piece_taken();
         }
         Ok(())
     }
 
     /// Records that the client took `count` of `wanted` bytes, and adjusts how much is read next.
-    fn took(&mut self, count: usize, wanted: usize) {
+    fn adjust_read_size(&mut self, count: usize, wanted: usize) {
         if count > 0 {
             self.shared.piece_taken();
             if std::mem::replace(&mut self.has_begun, true) && count == wanted {
@@ -155,17 +155,18 @@ impl Http2Stream {
             // Data that is read ahead of the windows does not show the client's pace.
             return;
         }
-        let (least, _, most) = ROOM;
-        self.room = if count == wanted { (self.room * 2).min(most) } else { (self.room / 2).max(least) };
+        let (least, _, most) = READ_SIZES;
+        self.read_size =
+            if count == wanted { (self.read_size * 2).min(most) } else { (self.read_size / 2).max(least) };
     }
 
     /// Sends what the windows let through. If that was everything and `last` is set, ends the stream.
     fn data(&mut self, pieces: &[IoSlice<'_>], last: bool) -> io::Result<usize> {
         let wanted = pieces.iter().map(|piece| piece.len()).sum::<usize>();
         let count = self.stream.send(pieces, last && wanted > 0).map_err(gone)?;
-        self.took(count, wanted);
+        self.adjust_read_size(count, wanted);
         if last && count == wanted && count > 0 {
-            self.end = End::Sent;
+            self.end = ResponseEnd::Sent;
         }
         Ok(count)
     }
@@ -210,7 +211,7 @@ impl Duplex for Http2Stream {
             };
             self.stream.recycle_fields(trailers);
             self.trailers = decoded.map_err(|error| match error {
-                HeadError::TooLarge => Unfit(Reason::TrailersTooLarge).into(),
+                HeadError::TooLarge => RejectedBody(Reason::TrailersTooLarge).into(),
                 _ => io::Error::from(io::ErrorKind::InvalidData),
             })?;
         }
@@ -218,9 +219,9 @@ impl Duplex for Http2Stream {
     }
 
     fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if matches!(self.end, End::Open) && self.has_head {
+        if matches!(self.end, ResponseEnd::Open) && self.has_head {
             self.stream.end().map_err(gone)?;
-            self.end = End::Sent;
+            self.end = ResponseEnd::Sent;
         }
         Poll::Ready(Ok(()))
     }
@@ -256,11 +257,11 @@ impl ClientStream for Http2Stream {
 
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
         if !self.has_head {
-            return Poll::Ready(self.room);
+            return Poll::Ready(self.read_size);
         }
         // If the stream no longer exists, the next write reports that.
-        let capacity = ready!(self.stream.poll_capacity(cx)).unwrap_or(ROOM.0);
-        Poll::Ready(self.room.min(capacity.max(ROOM.0)))
+        let capacity = ready!(self.stream.poll_capacity(cx)).unwrap_or(READ_SIZES.0);
+        Poll::Ready(self.read_size.min(capacity.max(READ_SIZES.0)))
     }
 
     fn may_send(&self) -> bool {
@@ -268,7 +269,7 @@ impl ClientStream for Http2Stream {
     }
 
     fn read_ahead(&self) -> usize {
-        if self.stream.is_send_blocked() { ROOM.0 } else { 0 }
+        if self.stream.is_send_blocked() { READ_SIZES.0 } else { 0 }
     }
 
     fn interim(&mut self, _: &mut Backlog, head: &[u8]) -> io::Result<()> {
@@ -292,14 +293,14 @@ impl ClientStream for Http2Stream {
         if !data.is_empty() {
             self.send(backlog, data, last)?;
         }
-        if !body.is_done() || matches!(self.end, End::Sent) {
+        if !body.is_done() || matches!(self.end, ResponseEnd::Sent) {
             return Ok(());
         }
         if backlog.is_empty() && self.has_head {
-            self.finally(trailers)?;
-            self.end = End::Sent;
+            self.send_end(trailers)?;
+            self.end = ResponseEnd::Sent;
         } else {
-            self.end = End::Due(trailers.to_vec());
+            self.end = ResponseEnd::Due(trailers.to_vec());
         }
         Ok(())
     }
@@ -308,15 +309,15 @@ impl ClientStream for Http2Stream {
         self.head(head, body.is_empty())?;
         if !body.is_empty() {
             self.send(backlog, body, true)?;
-            if !matches!(self.end, End::Sent) {
-                self.end = End::Due(Vec::new());
+            if !matches!(self.end, ResponseEnd::Sent) {
+                self.end = ResponseEnd::Due(Vec::new());
             }
         }
         Ok(())
     }
 
     fn stays(&mut self, stay: &Arc<RouteStay>) {
-        self.shared.grow_old(stay);
+        self.shared.shorten_age_limit(stay);
         self.stay = Some(stay.clone());
     }
 
@@ -336,7 +337,7 @@ impl ClientStream for Http2Stream {
 
 impl Drop for Http2Stream {
     fn drop(&mut self) {
-        self.shared.keeps_as(self.stay.take());
+        self.shared.set_idle_from(self.stay.take());
         self.shared.stream_ended();
     }
 }

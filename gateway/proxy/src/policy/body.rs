@@ -1,5 +1,5 @@
 //! Reads a request body, or its beginning, for a policy that inspects it. The bytes stay in the inbox, so the
-//! request goes on with its body unchanged. [`meet()`](super::meet::meet) calls it.
+//! request goes on with its body unchanged. [`resolve()`](super::resolve::resolve) calls it.
 
 use std::future::poll_fn;
 use std::task::{Poll, ready};
@@ -8,12 +8,12 @@ use tollgate_http::h1::BodyLength;
 use tollgate_observe::Reason;
 use tollgate_plan::Route;
 
-use super::policed::Policed;
-use super::tee::{Tee, Teed};
+use super::tee::{Tee, TeeProgress};
+use super::transforming_client::TransformingClient;
+use crate::body_limits::BodyLimits;
 use crate::client_side::{Duplex, unread};
 use crate::connection::Client;
-use crate::intake::Intake;
-use crate::scratch::Scratch;
+use crate::request_state::RequestState;
 use crate::worker::Worker;
 
 /// Bounds of what is buffered, as a multiple of the body's data plus a constant. Chunks of one byte each are
@@ -23,7 +23,7 @@ const SLACK: usize = 64 * 1024;
 
 /// How much of a body a policy needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum BodyNeed {
     /// All of it, up to this many bytes; a longer body is refused.
     Whole(usize),
     /// Its beginning, up to this many bytes.
@@ -36,40 +36,40 @@ pub(super) enum Wanted {
 /// # Errors
 /// If the body is malformed, too long or incomplete, or if the client is too slow.
 pub(super) async fn read(
-    client: &mut Client<Policed<'_>>,
+    client: &mut Client<TransformingClient<'_>>,
     worker: &Worker,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     route: &Route,
-    wanted: Wanted,
+    wanted: BodyNeed,
 ) -> Result<(Vec<u8>, bool), Reason> {
-    let Scratch { request, inbox, to_client, ledger, .. } = scratch;
+    let RequestState { request, inbox, to_client, record, .. } = state;
     if request.length.is_empty() {
         return Ok((Vec::new(), true));
     }
     let limits = &{ worker.active.borrow().plan.settings.head_limits };
     let (mut tee, most) = match wanted {
-        Wanted::Whole(most) => {
+        BodyNeed::Whole(most) => {
             if matches!(request.length, BodyLength::Exactly(length) if length > most as u64) {
                 return Err(Reason::BodyTooLarge);
             }
             (Tee::new(request.length, most, limits), most)
         }
-        Wanted::Begin(most) => (Tee::begin(request.length, most, limits), most),
+        BodyNeed::Begin(most) => (Tee::begin(request.length, most, limits), most),
     };
     if !inbox.is_empty() {
         match tee.take(inbox) {
-            Teed::Whole(body) => return Ok((body, true)),
-            Teed::Begin(body) => return Ok((body, false)),
-            Teed::GivenUp(reason) => return Err(reason),
-            Teed::More => {}
+            TeeProgress::Whole(body) => return Ok((body, true)),
+            TeeProgress::Begin(body) => return Ok((body, false)),
+            TeeProgress::GivenUp(reason) => return Err(reason),
+            TeeProgress::More => {}
         }
     }
     let asks = std::mem::take(&mut request.expect_continue);
-    let mut intake = Intake::begin(client, to_client, route, request, ledger.started(), asks)?;
+    let mut body_limits = BodyLimits::begin(client, to_client, route, request, record.started(), asks)?;
     let mut came = 0;
     poll_fn(|cx| {
         loop {
-            ready!(intake.poll_may_read(client, to_client, cx))?;
+            ready!(body_limits.poll_may_read(client, to_client, cx))?;
             let mut buffer = worker.receive.borrow_mut();
             let read = match client.stream.poll_read(cx, &mut buffer) {
                 Poll::Pending => return Poll::Pending,
@@ -79,20 +79,20 @@ pub(super) async fn read(
             inbox.extend_from_slice(read);
             came += read.len() as u64;
             match tee.take(read) {
-                Teed::Whole(body) => return Poll::Ready(Ok((body, true))),
-                Teed::Begin(body) => return Poll::Ready(Ok((body, false))),
-                Teed::GivenUp(reason) => return Poll::Ready(Err(reason)),
+                TeeProgress::Whole(body) => return Poll::Ready(Ok((body, true))),
+                TeeProgress::Begin(body) => return Poll::Ready(Ok((body, false))),
+                TeeProgress::GivenUp(reason) => return Poll::Ready(Err(reason)),
                 // Chunks of one byte each, with all the leading zeros that are allowed, are 21 times their
                 // data.
-                Teed::More if inbox.len() > most.saturating_mul(FRAMED).saturating_add(SLACK) => {
+                TeeProgress::More if inbox.len() > most.saturating_mul(FRAMED).saturating_add(SLACK) => {
                     return Poll::Ready(match wanted {
-                        Wanted::Whole(_) => Err(Reason::BodyTooLarge),
-                        Wanted::Begin(_) => Ok((tee.so_far(), false)),
+                        BodyNeed::Whole(_) => Err(Reason::BodyTooLarge),
+                        BodyNeed::Begin(_) => Ok((tee.so_far(), false)),
                     });
                 }
-                Teed::More => {}
+                TeeProgress::More => {}
             }
-            intake.went_on(client, came);
+            body_limits.record_progress(client, came);
         }
     })
     .await

@@ -1,9 +1,9 @@
 //! Requests that the gateway itself sends to upstreams: copies of requests (mirrors), and questions of
 //! policies.
 //!
-//! A call is an exchange like any other. Its client's side, [`Inner`], has the whole request and takes the
-//! whole response. So a call uses the worker's connections, whatever version the endpoints speak, and obeys
-//! the upstream's health, limits and breaker. It has no line in the access log and does not count as a
+//! A call is an exchange like any other. Its client's side, [`CallClient`], has the whole request and takes
+//! the whole response. So a call uses the worker's connections, whatever version the endpoints speak, and
+//! obeys the upstream's health, limits and breaker. It has no line in the access log and does not count as a
 //! client's request.
 
 use std::cell::Cell;
@@ -23,10 +23,10 @@ use tollgate_observe::Reason;
 use tollgate_policy::{BodyKind, Consumer, Context, Ended, Question, Response, Said, Verdict};
 use tollgate_upstream::{Connection, Upstream};
 
-use super::End;
-use super::meet::meet;
-use super::policed::Policed;
-use super::walk::Walk;
+use super::PolicyEnd;
+use super::chain_evaluation::ChainEvaluation;
+use super::resolve::resolve;
+use super::transforming_client::TransformingClient;
 use crate::active::ActivePlan;
 use crate::announced::Announced;
 use crate::backlog::{Backlog, Sink};
@@ -36,8 +36,8 @@ use crate::decide::rewrite;
 use crate::forward::forward;
 use crate::grpc::Grpc;
 use crate::http2::EndpointStream;
-use crate::ledger::Ledger;
-use crate::scratch::{Loan, Scratch};
+use crate::record::RequestRecord;
+use crate::request_state::{RequestState, RequestStateGuard};
 use crate::worker::Worker;
 
 /// A request of the gateway to an upstream.
@@ -58,7 +58,7 @@ pub(super) struct Call {
 
 /// The request that causes calls: what they take over from it.
 #[derive(Debug)]
-pub(super) struct Calling {
+pub(super) struct CallOrigin {
     /// Represents the client, with its listener and its address.
     client: Client<()>,
     worker: Rc<Worker>,
@@ -71,26 +71,26 @@ pub(super) struct Calling {
     announced: Announced,
 }
 
-impl Calling {
-    /// Takes over what a call needs from the request in `scratch`, which uses this route.
+impl CallOrigin {
+    /// Takes over what a call needs from the request in `state`, which uses this route.
     pub fn new(
-        client: &Client<Policed<'_>>,
+        client: &Client<TransformingClient<'_>>,
         worker: &Rc<Worker>,
-        scratch: &Scratch,
+        state: &RequestState,
         active: &Rc<ActivePlan>,
         route: u32,
     ) -> Self {
         let may_be_grpc = client.stream.may_be_grpc();
         Self {
-            client: Client::of_stream(&client.link, (), client.peer, client.requests),
+            client: Client::of_stream(&client.connection_context, (), client.peer, client.requests),
             worker: worker.clone(),
             active: active.clone(),
             route,
             secure: client.stream.tls().cloned(),
             local: client.stream.local_address(),
-            grpc: scratch.grpc.filter(|_| may_be_grpc),
-            request_id: scratch.ledger.request_id.clone(),
-            announced: scratch.ledger.announced.clone(),
+            grpc: state.grpc.filter(|_| may_be_grpc),
+            request_id: state.record.request_id.clone(),
+            announced: state.record.announced.clone(),
         }
     }
 
@@ -108,23 +108,24 @@ impl Calling {
             head.append(b"Content-Length", body.len().to_string().as_bytes());
         }
         head.length = if body.is_empty() { BodyLength::None } else { BodyLength::Exactly(body.len() as u64) };
-        let mut books = Books::new(&worker, (request_id, announced), head);
-        let scratch = &mut *books.0;
-        scratch.grpc = grpc;
-        scratch.path.extend_from_slice(&path);
-        scratch.inbox.extend_from_slice(&body);
-        rewrite(active.route(route), scratch)?;
-        let mut side = Inner { secure, local, grpc: grpc.is_some(), most, ..Inner::default() };
-        let policed = Policed::new(&mut side, scratch.request.version);
-        let mut stand_in = Client::of_stream(&client.link, policed, client.peer, client.requests);
+        let mut call_state = CallState::new(&worker, (request_id, announced), head);
+        let state = &mut *call_state.0;
+        state.grpc = grpc;
+        state.path.extend_from_slice(&path);
+        state.inbox.extend_from_slice(&body);
+        rewrite(active.route(route), state)?;
+        let mut side = CallClient { secure, local, grpc: grpc.is_some(), most, ..CallClient::default() };
+        let transforming_client = TransformingClient::new(&mut side, state.request.version);
+        let mut stand_in =
+            Client::of_stream(&client.connection_context, transforming_client, client.peer, client.requests);
         let deadline = worker.timers.deadline();
         deadline.set(tollgate_net::now(), Some(timeout));
         // In a box of its own: the future is moved several times before it runs, and its kilobytes would be
         // copied each time.
-        let exchange = Box::pin(send(&mut stand_in, &worker, scratch, &active, (route, &upstream)));
+        let exchange = Box::pin(send(&mut stand_in, &worker, state, &active, (route, &upstream)));
         let in_time = within(&deadline, exchange).await;
         drop(stand_in);
-        let reason = books.0.ledger.reason;
+        let reason = call_state.0.record.reason;
         if in_time { side.end(reason).map(|side| side.status) } else { Err(Reason::RequestTimeout) }
     }
 
@@ -142,12 +143,13 @@ impl Calling {
         let number =
             active.plan.upstream_by_name(&question.upstream).ok_or(Reason::DestinationUnavailable)?;
         let upstream = active.by_name(&question.upstream).ok_or(Reason::DestinationUnavailable)?.clone();
-        let mut books = Books::new(&worker, (request_id, announced), head);
-        let scratch = &mut *books.0;
+        let mut call_state = CallState::new(&worker, (request_id, announced), head);
+        let state = &mut *call_state.0;
         let budget = Some(question.budget);
-        let mut side = Inner { secure, local, most: question.most, budget, ..Inner::default() };
-        let policed = Policed::new(&mut side, scratch.request.version);
-        let mut stand_in = Client::of_stream(&client.link, policed, client.peer, client.requests);
+        let mut side = CallClient { secure, local, most: question.most, budget, ..CallClient::default() };
+        let transforming_client = TransformingClient::new(&mut side, state.request.version);
+        let mut stand_in =
+            Client::of_stream(&client.connection_context, transforming_client, client.peer, client.requests);
         let deadline = worker.timers.deadline();
         deadline.set(tollgate_net::now(), Some(question.timeout));
         let mut end = None;
@@ -155,26 +157,26 @@ impl Calling {
         context.consumer = consumer;
         let exchange = Box::pin(async {
             if let Some(chain) = active.plan.upstream_chains[number] {
-                let from = (&scratch.ledger.announced, stand_in.peer);
-                let mut walk = Walk::of_chain(&active, route, Some(chain), from);
+                let from = (&state.record.announced, stand_in.peer);
+                let mut evaluation = ChainEvaluation::of_chain(&active, route, Some(chain), from);
                 let (at, go) = ((&active, route), Verdict::Continue);
-                end = meet(&mut stand_in, &worker, scratch, &mut context, at, &mut walk, go).await;
-                scratch.met = Some(std::mem::take(&mut context));
+                end = resolve(&mut stand_in, &worker, state, &mut context, at, &mut evaluation, go).await;
+                state.policy_context = Some(std::mem::take(&mut context));
             }
             if end.is_none() {
-                send(&mut stand_in, &worker, scratch, &active, (route, &upstream)).await;
+                send(&mut stand_in, &worker, state, &active, (route, &upstream)).await;
             }
         });
         let in_time = within(&deadline, exchange).await;
         drop(stand_in);
-        let Scratch { ledger, met, .. } = &mut *books.0;
+        let RequestState { record, policy_context, .. } = &mut *call_state.0;
         let reason = match end {
-            Some(End::Refused(reason, ..)) => reason,
-            Some(End::Answered(_)) => Reason::NotAuthorized,
-            None | Some(End::Gone) => ledger.reason,
+            Some(PolicyEnd::Refused(reason, ..)) => reason,
+            Some(PolicyEnd::Answered(_)) => Reason::NotAuthorized,
+            None | Some(PolicyEnd::Gone) => record.reason,
         };
-        let Ledger { status, bytes_out, .. } = *ledger;
-        let mut context = met.take().unwrap_or(context);
+        let RequestRecord { status, bytes_out, .. } = *record;
+        let mut context = policy_context.take().unwrap_or(context);
         context.end(&Ended { status, reason, bytes_out, now: tollgate_net::now() });
         if !in_time {
             return Err(Reason::RequestTimeout);
@@ -188,43 +190,43 @@ impl Calling {
     }
 }
 
-/// Sends the request in `scratch` to an upstream, whatever version of HTTP it speaks.
+/// Sends the request in `state` to an upstream, whatever version of HTTP it speaks.
 async fn send(
-    stand_in: &mut Client<Policed<'_>>,
+    stand_in: &mut Client<TransformingClient<'_>>,
     worker: &Rc<Worker>,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     active: &Rc<ActivePlan>,
     (route, upstream): (u32, &Rc<Upstream>),
 ) {
     let to = (route, upstream);
-    // The call's ledger names no route, so no fallback replaces an error.
+    // The call's record names no route, so no fallback replaces an error.
     let _ = if upstream.is_http2() {
-        Box::pin(forward::<_, EndpointStream>(stand_in, worker, scratch, active, to)).await
+        Box::pin(forward::<_, EndpointStream>(stand_in, worker, state, active, to)).await
     } else {
-        forward::<_, Connection>(stand_in, worker, scratch, active, to).await
+        forward::<_, Connection>(stand_in, worker, state, active, to).await
     };
 }
 
 /// The borrowed request state of a call. Its record is discarded, also when the call is cancelled.
-struct Books(Loan);
+struct CallState(RequestStateGuard);
 
-impl Books {
+impl CallState {
     fn new(worker: &Rc<Worker>, (request_id, announced): (Vec<u8>, Announced), head: RequestHead) -> Self {
-        let mut loan = Loan::new(worker);
-        loan.next_request();
-        loan.ledger = Ledger::default();
-        loan.ledger.request_id = request_id;
-        loan.ledger.announced = announced;
-        loan.grpc = None;
-        loan.request = head;
-        loan.inbox.clear();
-        Self(loan)
+        let mut state = RequestStateGuard::new(worker);
+        state.next_request();
+        state.record = RequestRecord::default();
+        state.record.request_id = request_id;
+        state.record.announced = announced;
+        state.grpc = None;
+        state.request = head;
+        state.inbox.clear();
+        Self(state)
     }
 }
 
-impl Drop for Books {
+impl Drop for CallState {
     fn drop(&mut self) {
-        self.0.ledger = Ledger::default();
+        self.0.record = RequestRecord::default();
     }
 }
 
@@ -240,7 +242,7 @@ async fn within(deadline: &tollgate_net::Deadline, exchange: impl Future) -> boo
 
 /// The client's side of a call: it has sent the whole request, and takes the whole response.
 #[derive(Debug, Default)]
-struct Inner {
+struct CallClient {
     status: u16,
     /// Whether the gateway answered instead of the upstream.
     own: bool,
@@ -262,12 +264,12 @@ struct Inner {
     grpc: bool,
 }
 
-impl Inner {
+impl CallClient {
     /// Returns the response if it is complete; `reason` is the result of the exchange.
     fn end(self, reason: Reason) -> Result<Self, Reason> {
         match self {
-            Inner { too_long: true, .. } => Err(Reason::ResponseBodyTooLarge),
-            Inner { own: false, done: true, .. } => Ok(self),
+            CallClient { too_long: true, .. } => Err(Reason::ResponseBodyTooLarge),
+            CallClient { own: false, done: true, .. } => Ok(self),
             _ if reason == Reason::None => Err(Reason::HttpResponseIncomplete),
             _ => Err(reason),
         }
@@ -286,7 +288,7 @@ impl Inner {
     }
 }
 
-impl Sink for Inner {
+impl Sink for CallClient {
     fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         Ok(pieces.iter().map(|piece| piece.len()).sum())
     }
@@ -296,7 +298,7 @@ impl Sink for Inner {
     }
 }
 
-impl Duplex for Inner {
+impl Duplex for CallClient {
     /// The whole body was there from the start.
     fn poll_read(&mut self, _: &mut Task<'_>, _: &mut [u8]) -> Poll<io::Result<usize>> {
         Poll::Ready(Ok(0))
@@ -307,7 +309,7 @@ impl Duplex for Inner {
     }
 }
 
-impl ClientStream for Inner {
+impl ClientStream for CallClient {
     fn take_trailers(&mut self) -> Vec<u8> {
         Vec::new()
     }

@@ -1,25 +1,26 @@
 //! Evaluates the policies of a request's route, and then the policies of the upstream that it goes to.
 //!
-//! [`police`] is the entry: [`request`](crate::request) calls it once the route is found. [`Walk`] evaluates
-//! policies in order while each lets the request go on at once. If one needs more (the body, a wait, a
-//! question to an upstream), [`meet()`] continues from there in a boxed future.
+//! [`evaluate`] is the entry: [`request`](crate::request) calls it once the route is found.
+//! [`ChainEvaluation`] evaluates policies in order while each lets the request go on at once. If one needs
+//! more (the body, a wait, a question to an upstream), [`resolve()`] continues from there in a boxed future.
 //!
-//! What the policies still want afterwards is kept in the [scratch](crate::scratch::Scratch::met): they see
-//! the head of the response in [`respond()`], and the end of the request when it is recorded. [`Policed`]
-//! stands between the exchange and the client only if a policy replaces or copies a body. All other requests
-//! run through the same code as requests without policies.
+//! What the policies still want afterwards is kept in the [request
+//! state](crate::request_state::RequestState::policy_context): they see the head of the response in
+//! [`respond()`], and the end of the request when it is recorded. [`TransformingClient`] stands between the
+//! exchange and the client only if a policy replaces or copies a body. All other requests run through the
+//! same code as requests without policies.
 
+mod attached;
 mod body;
+mod body_transform;
 mod call;
-mod decoding;
-mod live;
-mod meet;
-mod policed;
+mod chain_evaluation;
+mod mirrors;
 mod questions;
 mod rehearse;
-mod shadows;
+mod resolve;
 mod tee;
-mod walk;
+mod transforming_client;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -31,39 +32,39 @@ use tollgate_observe::Reason;
 use tollgate_plan::{Action, GatewaySettings};
 use tollgate_policy::{Answer, BodyKind, Context, Refusal, Transform, Verdict};
 
-use self::decoding::Decoding;
-pub(crate) use self::live::LivePolicy;
-use self::meet::meet;
-use self::policed::Policed;
-pub(crate) use self::rehearse::{From as RehearsedFrom, Rehearsed, rehearse};
-pub use self::rehearse::{MetPolicy, Said};
-use self::walk::Walk;
+pub(crate) use self::attached::ActivePolicy;
+use self::body_transform::BodyTransform;
+use self::chain_evaluation::ChainEvaluation;
+pub(crate) use self::rehearse::{Rehearsed, RehearsedSender, rehearse};
+pub use self::rehearse::{RehearsedPolicy, RehearsedVerdict};
+use self::resolve::resolve;
+use self::transforming_client::TransformingClient;
 use crate::active::ActivePlan;
 use crate::client_side::{ClientSide, ClientStream};
-use crate::connection::{Client, Link};
-use crate::ledger::Found;
-use crate::pass_over::{pass_over_body, pass_over_rest};
-use crate::request::{Next, closes_after, request};
+use crate::connection::{Client, ConnectionContext};
+use crate::record::PolicyFindings;
+use crate::request::{ConnectionFate, closes_after, request};
+use crate::request_state::RequestState;
 use crate::respond;
-use crate::scratch::Scratch;
+use crate::skip_body::{skip_body, skip_rest_of_body};
 use crate::worker::Worker;
 
 /// The rest of a request's handling, for a request that its policies delay or whose bodies they change.
-type Carried<'a> = Pin<Box<dyn Future<Output = Next> + 'a>>;
+type RestOfRequest<'a> = Pin<Box<dyn Future<Output = ConnectionFate> + 'a>>;
 
 /// The result of evaluating the policies of a request.
-pub(crate) enum Met<'a> {
+pub(crate) enum Evaluation<'a> {
     /// The request goes on to this upstream of its route, by number. `None`: it goes to none, or none was
     /// chosen.
     Through(Option<usize>),
     /// The request ends here.
-    End(End),
+    End(PolicyEnd),
     /// The policies need more: this future handles the rest of the request.
-    More(Carried<'a>),
+    More(RestOfRequest<'a>),
 }
 
 /// How a request ends that its policies do not let go on.
-pub(crate) enum End {
+pub(crate) enum PolicyEnd {
     /// A policy refuses it, with a status that replaces the reason's, and with these additional field lines.
     Refused(Reason, Option<u16>, Vec<u8>),
     /// A policy answers it.
@@ -72,106 +73,120 @@ pub(crate) enum End {
     Gone,
 }
 
-impl End {
-    /// Converts a refusal, and records its detail in the ledger.
-    fn refused(refusal: Refusal, scratch: &mut Scratch) -> Self {
+impl PolicyEnd {
+    /// Converts a refusal, and records its detail.
+    fn refused(refusal: Refusal, state: &mut RequestState) -> Self {
         if let Some(detail) = refusal.detail {
-            scratch.ledger.remarks().detail = Some(detail.into());
+            state.record.remarks().detail = Some(detail.into());
         }
         Self::Refused(refusal.reason, refusal.status, refusal.lines)
     }
 }
 
 /// Evaluates the policies of a request. Most let the request go on, or refuse it, without waiting. The caller
-/// passes [`Met::End`] to [`end()`].
-pub(crate) fn police<'a, S: ClientSide>(
+/// passes [`Evaluation::End`] to [`end()`].
+pub(crate) fn evaluate<'a, S: ClientSide>(
     client: &'a mut Client<S>,
     worker: &'a Rc<Worker>,
-    scratch: &'a mut Scratch,
+    state: &'a mut RequestState,
     active: &'a Rc<ActivePlan>,
     index: u32,
-) -> Met<'a> {
+) -> Evaluation<'a> {
     let mut context = worker.contexts.take().unwrap_or_default();
     let route = active.route(index);
-    let from = (&scratch.ledger.announced, client.peer);
-    let mut walk = Walk::of_route(active, index, &client.link.listener.bind, from);
+    let from = (&state.record.announced, client.peer);
+    let mut evaluation =
+        ChainEvaluation::of_route(active, index, &client.connection_context.listener.bind, from);
     let secure = client.stream.tls().is_some();
-    let origin = walk.origin(worker, scratch, client.link.tls.as_deref(), secure);
+    let origin = evaluation.origin(worker, state, client.connection_context.tls.as_deref(), secure);
     let verdict = if matches!(route.action, Action::Forward(_)) && worker.rejects(route.priority) {
         // A request that is shed anyway costs no policy anything. The decision is made once: if it were made
         // again later, there could be room by then, and the request would go on without its policies.
         worker.stats.shed(route.priority as usize);
-        walk.end();
+        evaluation.end();
         Refusal::from(Reason::Overload).into()
     } else {
-        walk.on(scratch, &origin, &mut context)
+        evaluation.next_verdict(state, &origin, &mut context)
     };
     match verdict {
         Verdict::Continue if context.leaves_bodies() => {
-            keep(context, worker, scratch);
-            Met::Through(walk.share())
+            keep(context, worker, state);
+            Evaluation::Through(evaluation.share())
         }
         Verdict::Refuse(refusal) => {
-            let end = End::refused(refusal, scratch);
-            walk.end_with(&end, scratch, &origin, &mut context);
-            keep(context, worker, scratch);
-            Met::End(end)
+            let end = PolicyEnd::refused(refusal, state);
+            evaluation.end_with(&end, state, &origin, &mut context);
+            keep(context, worker, state);
+            Evaluation::End(end)
         }
         Verdict::Answer(answer) => {
-            let end = End::Answered(answer);
-            walk.end_with(&end, scratch, &origin, &mut context);
-            keep(context, worker, scratch);
-            Met::End(end)
+            let end = PolicyEnd::Answered(answer);
+            evaluation.end_with(&end, state, &origin, &mut context);
+            keep(context, worker, state);
+            Evaluation::End(end)
         }
         verdict => {
-            let close = closes_after(&active.plan.settings, client, scratch);
-            let Client { stream, link, peer, requests, .. } = client;
+            let close = closes_after(&active.plan.settings, client, state);
+            let Client { stream, connection_context, peer, requests, .. } = client;
             // Type-erased, so that the code below is compiled once for all kinds of client.
-            let client = (&mut *stream as &mut dyn ClientStream, &*link, *peer, *requests);
-            Met::More(Box::pin(carry(
+            let client = (&mut *stream as &mut dyn ClientStream, &*connection_context, *peer, *requests);
+            Evaluation::More(Box::pin(carry(
                 client,
                 worker,
-                scratch,
+                state,
                 (active, index),
                 close,
-                (context, walk, verdict),
+                (context, evaluation, verdict),
             )))
         }
     }
 }
 
 async fn carry(
-    (stream, link, peer, requests): (&mut dyn ClientStream, &Link, SocketAddr, u64),
+    (stream, connection_context, peer, requests): (
+        &mut dyn ClientStream,
+        &ConnectionContext,
+        SocketAddr,
+        u64,
+    ),
     worker: &Rc<Worker>,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     (active, index): (&Rc<ActivePlan>, u32),
     close: bool,
-    (mut context, mut walk, verdict): (Box<Context>, Walk<'_>, Verdict),
-) -> Next {
+    (mut context, mut evaluation, verdict): (Box<Context>, ChainEvaluation<'_>, Verdict),
+) -> ConnectionFate {
     let settings = &active.plan.settings;
-    let mut client = Client::of_stream(link, Policed::new(stream, scratch.request.version), peer, requests);
-    let ended = meet(&mut client, worker, scratch, &mut context, (active, index), &mut walk, verdict).await;
-    client.stream.goes_to(walk.share());
+    let mut client = Client::of_stream(
+        connection_context,
+        TransformingClient::new(stream, state.request.version),
+        peer,
+        requests,
+    );
+    let ended =
+        resolve(&mut client, worker, state, &mut context, (active, index), &mut evaluation, verdict).await;
+    client.stream.set_upstream(evaluation.share());
     let (transform, copies) = (context.take_transform(), context.take_shadows());
-    keep(context, worker, scratch);
+    keep(context, worker, state);
     if let Some(ended) = ended {
-        return end(&mut client, worker, scratch, settings, (ended, close)).await;
+        return end(&mut client, worker, state, settings, (ended, close)).await;
     }
-    match transform.map_or(Ok(None), |transform| Decoding::begin(transform, scratch, &settings.head_limits)) {
-        Ok(decoding) => client.stream.decode(decoding),
+    match transform
+        .map_or(Ok(None), |transform| BodyTransform::begin(transform, state, &settings.head_limits))
+    {
+        Ok(body_transform) => client.stream.decode(body_transform),
         Err(reason) => {
-            let close = !pass_over_rest(scratch, reason) || close;
-            return respond::error(&mut client, worker, scratch, settings, reason, close).await;
+            let close = !skip_rest_of_body(state, reason) || close;
+            return respond::error(&mut client, worker, state, settings, reason, close).await;
         }
     }
-    let departure = shadows::start(copies, &mut client, worker, scratch, active, index);
-    let next = request(&mut client, worker, scratch, active).await;
-    if let Some(departure) = departure.filter(|_| scratch.ledger.reason == Reason::ClientClosed) {
-        departure.tell();
+    let client_left = mirrors::start(copies, &mut client, worker, state, active, index);
+    let next = request(&mut client, worker, state, active).await;
+    if let Some(client_left) = client_left.filter(|_| state.record.reason == Reason::ClientClosed) {
+        client_left.notify();
     }
     let rest = client.stream.rest();
     if !rest.is_empty() {
-        scratch.inbox.splice(..0, rest);
+        state.inbox.splice(..0, rest);
     }
     next
 }
@@ -181,22 +196,22 @@ async fn carry(
 pub(crate) async fn end<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     settings: &GatewaySettings,
-    (end, close): (End, bool),
-) -> Next {
+    (end, close): (PolicyEnd, bool),
+) -> ConnectionFate {
     match end {
-        End::Refused(reason, status, lines) => {
-            let close = !pass_over_rest(scratch, reason) || close;
-            respond::refusal(client, worker, scratch, settings, (reason, status, &lines), close).await
+        PolicyEnd::Refused(reason, status, lines) => {
+            let close = !skip_rest_of_body(state, reason) || close;
+            respond::refusal(client, worker, state, settings, (reason, status, &lines), close).await
         }
-        End::Answered(answer) => {
-            let close = !pass_over_body(scratch) || close;
-            respond::of_policy(client, worker, scratch, &answer, close).await
+        PolicyEnd::Answered(answer) => {
+            let close = !skip_body(state) || close;
+            respond::policy_answer(client, worker, state, &answer, close).await
         }
-        End::Gone => {
-            scratch.ledger.reason = Reason::ClientClosed;
-            Next::Close
+        PolicyEnd::Gone => {
+            state.record.reason = Reason::ClientClosed;
+            ConnectionFate::Close
         }
     }
 }
@@ -237,11 +252,11 @@ pub(crate) fn respond(
 }
 
 /// Keeps the policies' context for the response, and their findings for the access log, if there is one.
-fn keep(context: Box<Context>, worker: &Worker, scratch: &mut Scratch) {
+fn keep(context: Box<Context>, worker: &Worker, state: &mut RequestState) {
     if worker.log.borrow().is_on() {
-        if let Some(found) = Found::of(&context) {
-            scratch.ledger.remarks().found = Some(found);
+        if let Some(found) = PolicyFindings::of(&context) {
+            state.record.remarks().found = Some(found);
         }
     }
-    scratch.met = Some(context);
+    state.policy_context = Some(context);
 }

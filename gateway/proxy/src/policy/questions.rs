@@ -1,5 +1,5 @@
 //! Sends a policy's questions to upstreams, all at once, while the request waits for the answers. Each
-//! question becomes a [`Calling::ask`].
+//! question becomes a [`CallOrigin::ask`].
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -13,39 +13,39 @@ use tollgate_observe::Reason;
 use tollgate_policy::{Consumer, Question, Said};
 use tollgate_route::{Normalised, PathRules, normalise};
 
-use super::call::Calling;
-use super::policed::Policed;
+use super::call::CallOrigin;
+use super::transforming_client::TransformingClient;
 use crate::active::ActivePlan;
 use crate::connection::Client;
-use crate::scratch::Scratch;
+use crate::request_state::RequestState;
 use crate::worker::Worker;
 
 /// Limits of a question's head. It is built from the request's head, which was within its limits, and from
 /// templates.
 const LIMITS: HeadLimits = HeadLimits { line: 64 << 10, head: 1 << 20, fields: 10_000 };
 
-type Answered = Result<Said, Reason>;
-type Asking = Pin<Box<dyn Future<Output = Answered>>>;
+type QuestionResult = Result<Said, Reason>;
+type QuestionFuture = Pin<Box<dyn Future<Output = QuestionResult>>>;
 
 /// Asks all questions at once on behalf of `consumer`, and returns the answers in the same order. Dropping
 /// the future cancels all of them.
 pub(super) fn ask(
-    client: &Client<Policed<'_>>,
+    client: &Client<TransformingClient<'_>>,
     worker: &Rc<Worker>,
-    scratch: &Scratch,
+    state: &RequestState,
     active: &Rc<ActivePlan>,
     (route, questions): (u32, Vec<Question>),
     consumer: Option<Arc<Consumer>>,
-) -> impl Future<Output = Vec<Answered>> + use<> {
+) -> impl Future<Output = Vec<QuestionResult>> + use<> {
     let paths = &active.plan.settings.paths;
-    let asking = questions.into_iter().map(|question| -> Asking {
-        let Some(head) = head(&scratch.request, &question, paths) else {
+    let asking = questions.into_iter().map(|question| -> QuestionFuture {
+        let Some(head) = head(&state.request, &question, paths) else {
             return Box::pin(std::future::ready(Err(Reason::BadPath)));
         };
-        let calling = Calling::new(client, worker, scratch, active, route);
-        Box::pin(calling.ask(question, head, consumer.clone()))
+        let origin = CallOrigin::new(client, worker, state, active, route);
+        Box::pin(origin.ask(question, head, consumer.clone()))
     });
-    let mut asking: Vec<Result<Asking, Answered>> = asking.map(Ok).collect();
+    let mut asking: Vec<Result<QuestionFuture, QuestionResult>> = asking.map(Ok).collect();
     poll_fn(move |cx| {
         let mut waits = false;
         for one in &mut asking {

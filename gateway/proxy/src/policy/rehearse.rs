@@ -7,14 +7,14 @@ use std::sync::Arc;
 use tollgate_plan::{Action, ListenAddress, Plan, Route};
 use tollgate_policy::{Answer, Context, Origin, Request, Shared, Shown, Verdict};
 
-use super::walk::named;
-use crate::forwarded::Believed;
-use crate::rehearse::{Outcome, refused};
-use crate::scratch::Scratch;
+use super::chain_evaluation::named;
+use crate::forwarded::ForwardedFields;
+use crate::rehearse::{RehearsedOutcome, refused};
+use crate::request_state::RequestState;
 
 /// A policy that a request would meet, and its verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MetPolicy {
+pub struct RehearsedPolicy {
     /// The kind of the policy: its key in the configuration.
     pub kind: &'static str,
     /// The place where it is attached: `gateway`, `listener/ADDRESS`, `route/NAME` or `upstream/NAME`.
@@ -24,12 +24,12 @@ pub struct MetPolicy {
     /// A short description of what it does.
     pub summary: String,
     /// Its verdict on the request.
-    pub said: Said,
+    pub verdict: RehearsedVerdict,
 }
 
 /// The verdict of a policy in a rehearsal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum RehearsedVerdict {
     /// The request goes on.
     Continues,
     /// The policy refuses or answers the request.
@@ -51,20 +51,20 @@ pub enum Said {
     NotReached,
 }
 
-impl Said {
+impl RehearsedVerdict {
     /// Returns the verdict in words.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Said::Continues => "continues",
-            Said::Ends => "ends here",
-            Said::Asks => "asks somebody else; here it continues",
-            Said::Reads => "reads the body; here it continues",
-            Said::Gathers => "asks upstreams, and answers with what they say",
-            Said::Waits => "waits; here it continues",
-            Said::NeedsCertificate => "looks at the client's certificate; here it continues",
-            Said::NeedsIdentity => "depends on who it is; here it continues",
-            Said::NotReached => "not reached",
+            RehearsedVerdict::Continues => "continues",
+            RehearsedVerdict::Ends => "ends here",
+            RehearsedVerdict::Asks => "asks somebody else; here it continues",
+            RehearsedVerdict::Reads => "reads the body; here it continues",
+            RehearsedVerdict::Gathers => "asks upstreams, and answers with what they say",
+            RehearsedVerdict::Waits => "waits; here it continues",
+            RehearsedVerdict::NeedsCertificate => "looks at the client's certificate; here it continues",
+            RehearsedVerdict::NeedsIdentity => "depends on who it is; here it continues",
+            RehearsedVerdict::NotReached => "not reached",
         }
     }
 }
@@ -72,9 +72,9 @@ impl Said {
 /// The result of rehearsing the policies of a request.
 #[derive(Debug, Default)]
 pub(crate) struct Rehearsed {
-    pub met: Vec<MetPolicy>,
+    pub policies: Vec<RehearsedPolicy>,
     /// How a policy ends the request; `None`: it goes on.
-    pub end: Option<Outcome>,
+    pub end: Option<RehearsedOutcome>,
     /// The upstream of the route that a policy names, by number.
     pub share: Option<usize>,
 }
@@ -82,7 +82,7 @@ pub(crate) struct Rehearsed {
 /// The sender of a rehearsed request: the peer, whether it uses TLS, and the listener's address as it is
 /// written.
 #[derive(Clone, Copy)]
-pub(crate) struct From<'a> {
+pub(crate) struct RehearsedSender<'a> {
     pub peer: SocketAddr,
     pub secure: bool,
     pub bind: Option<&'a ListenAddress>,
@@ -90,30 +90,35 @@ pub(crate) struct From<'a> {
 
 /// Evaluates the policies of the route, then the policies of an upstream: the one that a policy named, or
 /// else the first with a weight above 0.
-pub(crate) fn rehearse(plan: &Plan, route: &Route, scratch: &mut Scratch, from: From<'_>) -> Rehearsed {
+pub(crate) fn rehearse(
+    plan: &Plan,
+    route: &Route,
+    state: &mut RequestState,
+    from: RehearsedSender<'_>,
+) -> Rehearsed {
     let mut out = Rehearsed::default();
     let mut context = Context::default();
     let chains = route.policies.as_ref();
     let chain = chains.and_then(|chains| from.bind.map_or(chains.default, |bind| chains.at(bind)));
     if let Some(chain) = chain {
-        meet(plan, (route, chain), scratch, &mut context, from, &mut out);
+        resolve(plan, (route, chain), state, &mut context, from, &mut out);
     }
     if let Action::Forward(shares) = &route.action {
         out.share = named(plan, shares, &context);
         let taken = out.share.or_else(|| shares.iter().position(|share| share.weight > 0));
         if let Some(chain) = taken.and_then(|index| plan.upstream_chains[shares[index].upstream]) {
-            meet(plan, (route, chain), scratch, &mut context, from, &mut out);
+            resolve(plan, (route, chain), state, &mut context, from, &mut out);
         }
     }
     out
 }
 
-fn meet(
+fn resolve(
     plan: &Plan,
     (route, chain): (&Route, u32),
-    scratch: &mut Scratch,
+    state: &mut RequestState,
     context: &mut Context,
-    from: From<'_>,
+    from: RehearsedSender<'_>,
     out: &mut Rehearsed,
 ) {
     // A rehearsal must not cause calls to other systems.
@@ -121,67 +126,75 @@ fn meet(
     for index in &plan.chains[chain as usize] {
         let attached = &plan.policies[*index as usize];
         let unknown = context.consumer.is_none()
-            && out
-                .met
-                .iter()
-                .any(|met| matches!(met.said, Said::Asks | Said::Reads | Said::NeedsCertificate));
-        let said = if out.end.is_some() {
-            Said::NotReached
+            && out.policies.iter().any(|policy| {
+                matches!(
+                    policy.verdict,
+                    RehearsedVerdict::Asks | RehearsedVerdict::Reads | RehearsedVerdict::NeedsCertificate
+                )
+            });
+        let verdict = if out.end.is_some() {
+            RehearsedVerdict::NotReached
         } else if attached.policy.judges_by() == Some(Shown::Identity) && unknown {
-            Said::NeedsIdentity
+            RehearsedVerdict::NeedsIdentity
         } else {
-            let client = scratch.ledger.announced.client(from.peer);
-            let believed = Believed(&plan.settings);
+            let client = state.record.announced.client(from.peer);
+            let believed = ForwardedFields(&plan.settings);
             let origin = Origin {
                 peer: from.peer,
                 client: client.ip(),
                 client_port: Some(client.port()).filter(|port| *port != 0),
-                secure: scratch.ledger.announced.is_secure(from.secure),
+                secure: state.record.announced.is_secure(from.secure),
                 certificate: None,
                 route: &route.name,
                 worker: 0,
                 now: tollgate_net::now(),
                 word: &believed,
             };
-            let Scratch { request, path, ledger, .. } = &mut *scratch;
+            let RequestState { request, path, record, .. } = &mut *state;
             let live = attached.policy.clone().live(&attached.key, &shared);
             match live.request(
-                &mut Request::new(request, path, &origin, context, &ledger.request_id)
-                    .asked_at(ledger.announced.announced_authority()),
+                &mut Request::new(request, path, &origin, context, &record.request_id)
+                    .asked_at(record.announced.announced_authority()),
             ) {
-                Verdict::Continue => Said::Continues,
-                Verdict::Wait(_) => Said::Asks,
-                Verdict::Body(..) | Verdict::Begin(..) => Said::Reads,
-                Verdict::Sleep(..) => Said::Waits,
+                Verdict::Continue => RehearsedVerdict::Continues,
+                Verdict::Wait(_) => RehearsedVerdict::Asks,
+                Verdict::Body(..) | Verdict::Begin(..) => RehearsedVerdict::Reads,
+                Verdict::Sleep(..) => RehearsedVerdict::Waits,
                 Verdict::Call(..) => {
                     let answer = Answer { status: 200, lines: Vec::new(), body: Vec::new() };
-                    out.end = Some(Outcome::Answered(answer));
-                    Said::Gathers
+                    out.end = Some(RehearsedOutcome::Answered(answer));
+                    RehearsedVerdict::Gathers
                 }
                 // A real request may come with a certificate.
                 Verdict::Refuse(_)
                     if attached.policy.judges_by() == Some(Shown::Certificate) && from.secure =>
                 {
-                    Said::NeedsCertificate
+                    RehearsedVerdict::NeedsCertificate
                 }
                 Verdict::Refuse(refusal) => {
                     let usual = refused(refusal.reason, refusal.detail);
                     out.end = Some(match (usual, refusal.status) {
-                        (Outcome::Refused { reason, detail, .. }, Some(status)) => {
-                            Outcome::Refused { reason, status, detail }
+                        (RehearsedOutcome::Refused { reason, detail, .. }, Some(status)) => {
+                            RehearsedOutcome::Refused { reason, status, detail }
                         }
                         (usual, _) => usual,
                     });
-                    Said::Ends
+                    RehearsedVerdict::Ends
                 }
                 Verdict::Answer(answer) => {
-                    out.end = Some(Outcome::Answered(answer));
-                    Said::Ends
+                    out.end = Some(RehearsedOutcome::Answered(answer));
+                    RehearsedVerdict::Ends
                 }
             }
         };
         let (kind, place) = attached.name();
         let summary = attached.policy.summary();
-        out.met.push(MetPolicy { kind, place: place.to_owned(), set: attached.set.clone(), summary, said });
+        out.policies.push(RehearsedPolicy {
+            kind,
+            place: place.to_owned(),
+            set: attached.set.clone(),
+            summary,
+            verdict,
+        });
     }
 }

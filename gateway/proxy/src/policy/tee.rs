@@ -4,7 +4,7 @@ use tollgate_http::HeadLimits;
 use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_observe::Reason;
 
-use crate::client_side::broken_body;
+use crate::client_side::body_error_reason;
 
 /// Collects the data of a body from the bytes that the exchange reads, up to a bound.
 #[derive(Debug)]
@@ -17,12 +17,12 @@ pub(super) struct Tee {
     /// Whether the beginning of the body is enough.
     begins: bool,
     /// A copy of the bytes read, in which the framing is removed.
-    scratch: Vec<u8>,
+    state: Vec<u8>,
 }
 
 /// The state after a piece was taken.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Teed {
+pub(super) enum TeeProgress {
     /// The body goes on.
     More,
     /// The whole body.
@@ -38,7 +38,7 @@ impl Tee {
     /// bytes.
     pub fn new(length: BodyLength, most: usize, limits: &HeadLimits) -> Self {
         let reader = BodyReader::new(length).with_trailer_limits(limits);
-        Self { reader, data: Vec::new(), most, begins: false, scratch: Vec::new() }
+        Self { reader, data: Vec::new(), most, begins: false, state: Vec::new() }
     }
 
     /// Like [`new`](Self::new), but gives the beginning of a body that is longer than `most`.
@@ -52,30 +52,34 @@ impl Tee {
     }
 
     /// Takes bytes that were read; an empty slice means that the client has closed its direction.
-    pub fn take(&mut self, read: &[u8]) -> Teed {
+    pub fn take(&mut self, read: &[u8]) -> TeeProgress {
         if read.is_empty() {
             if !self.reader.end_of_stream() {
-                return Teed::GivenUp(Reason::IncompleteRequest);
+                return TeeProgress::GivenUp(Reason::IncompleteRequest);
             }
         } else {
-            self.scratch.clear();
-            self.scratch.extend_from_slice(read);
-            let step = match self.reader.read(&mut self.scratch) {
+            self.state.clear();
+            self.state.extend_from_slice(read);
+            let step = match self.reader.read(&mut self.state) {
                 Ok(step) => step,
-                Err(error) => return Teed::GivenUp(broken_body(error)),
+                Err(error) => return TeeProgress::GivenUp(body_error_reason(error)),
             };
             let room = self.most.saturating_sub(self.data.len());
-            let data = &self.scratch[step.data];
+            let data = &self.state[step.data];
             if data.len() > room {
                 if !self.begins {
-                    return Teed::GivenUp(Reason::BodyTooLarge);
+                    return TeeProgress::GivenUp(Reason::BodyTooLarge);
                 }
                 self.data.extend_from_slice(&data[..room]);
-                return Teed::Begin(self.so_far());
+                return TeeProgress::Begin(self.so_far());
             }
             self.data.extend_from_slice(data);
         }
-        if self.reader.is_done() { Teed::Whole(std::mem::take(&mut self.data)) } else { Teed::More }
+        if self.reader.is_done() {
+            TeeProgress::Whole(std::mem::take(&mut self.data))
+        } else {
+            TeeProgress::More
+        }
     }
 }
 
@@ -83,11 +87,11 @@ impl Tee {
 mod tests {
     use super::*;
 
-    fn teed(length: BodyLength, most: usize, pieces: &[&str]) -> Teed {
+    fn teed(length: BodyLength, most: usize, pieces: &[&str]) -> TeeProgress {
         let mut tee = Tee::new(length, most, &HeadLimits { line: 0, head: 1000, fields: 10 });
-        let mut last = Teed::More;
+        let mut last = TeeProgress::More;
         for piece in pieces {
-            assert_eq!(last, Teed::More);
+            assert_eq!(last, TeeProgress::More);
             last = tee.take(piece.as_bytes());
         }
         last
@@ -95,8 +99,8 @@ mod tests {
 
     #[test]
     fn a_body_is_whole_at_its_end_and_not_before() {
-        let whole = |text: &str| Teed::Whole(text.into());
-        assert_eq!(teed(BodyLength::Exactly(5), 5, &["ab", "cd"]), Teed::More);
+        let whole = |text: &str| TeeProgress::Whole(text.into());
+        assert_eq!(teed(BodyLength::Exactly(5), 5, &["ab", "cd"]), TeeProgress::More);
         assert_eq!(teed(BodyLength::Exactly(5), 5, &["ab", "cdeGET /"]), whole("abcde"));
         assert_eq!(
             teed(BodyLength::Chunked, 9, &["3\r\nab", "c\r\n2\r\nde\r\n", "0\r\n\r\nGET"]),
@@ -108,15 +112,15 @@ mod tests {
     #[test]
     fn the_beginning_of_a_body_is_not_longer_than_is_wanted() {
         for (length, pieces, expected) in [
-            (BodyLength::Exactly(5), &["ab", "cde"][..], Teed::Begin("abcd".into())),
-            (BodyLength::Exactly(4), &["ab", "cd"], Teed::Whole("abcd".into())),
-            (BodyLength::Chunked, &["4\r\nabcd\r\n", "0\r\n\r\n"], Teed::Whole("abcd".into())),
-            (BodyLength::Chunked, &["4\r\nabcd\r\n", "1\r\ne"], Teed::Begin("abcd".into())),
+            (BodyLength::Exactly(5), &["ab", "cde"][..], TeeProgress::Begin("abcd".into())),
+            (BodyLength::Exactly(4), &["ab", "cd"], TeeProgress::Whole("abcd".into())),
+            (BodyLength::Chunked, &["4\r\nabcd\r\n", "0\r\n\r\n"], TeeProgress::Whole("abcd".into())),
+            (BodyLength::Chunked, &["4\r\nabcd\r\n", "1\r\ne"], TeeProgress::Begin("abcd".into())),
         ] {
             let (mut tee, mut last) =
-                (Tee::begin(length, 4, &HeadLimits { line: 0, head: 1000, fields: 10 }), Teed::More);
+                (Tee::begin(length, 4, &HeadLimits { line: 0, head: 1000, fields: 10 }), TeeProgress::More);
             for piece in pieces {
-                assert_eq!(last, Teed::More);
+                assert_eq!(last, TeeProgress::More);
                 last = tee.take(piece.as_bytes());
             }
             assert_eq!(last, expected);
@@ -125,7 +129,7 @@ mod tests {
 
     #[test]
     fn what_is_too_long_or_cut_is_given_up() {
-        let given_up = Teed::GivenUp;
+        let given_up = TeeProgress::GivenUp;
         assert_eq!(teed(BodyLength::Exactly(5), 4, &["abcde"]), given_up(Reason::BodyTooLarge));
         assert_eq!(teed(BodyLength::Exactly(5), 5, &["ab", ""]), given_up(Reason::IncompleteRequest));
         assert_eq!(teed(BodyLength::Chunked, 9, &["x"]), given_up(Reason::BadChunk));

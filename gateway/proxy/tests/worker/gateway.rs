@@ -10,7 +10,7 @@ use tollgate_config::from_text;
 use tollgate_listen::{ConnectionCounts, bind};
 use tollgate_observe::{AccessLog, LogConfig, LogFormat, LogTarget, Reason, Registry, Snapshot};
 use tollgate_plan::Plan;
-use tollgate_proxy::{Control, DoorId, Mailbox, Rollout, WorkerSetup, run_worker};
+use tollgate_proxy::{Control, ListenerId, Mailbox, Rollout, WorkerSetup, run_worker};
 
 /// How long a test waits before it reports a hang. No test passes or fails because a machine is slow.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -79,7 +79,8 @@ impl Gateway {
         let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| Mailbox::new()).unzip();
         let loads = Arc::new(ConnectionCounts::new(workers));
         for (mailbox, listener) in mailboxes.iter().zip(listeners) {
-            let sockets = vec![(DoorId(0), SocketAddr::from(([127, 0, 0, 1], 0)).into(), listener.into())];
+            let sockets =
+                vec![(ListenerId(0), SocketAddr::from(([127, 0, 0, 1], 0)).into(), listener.into())];
             mailbox.send(Control::Listen(sockets, None)).expect("a mailbox");
         }
         let shared = tollgate_upstream::UpstreamStates::new();

@@ -2,9 +2,9 @@
 //! visible only from inside, mainly that the statistics balance, however an exchange ends. The end-to-end
 //! tests, which use the real binary, are in the repository's `tests` folder.
 
-mod books;
 mod bounds;
 mod drain;
 mod gateway;
 mod origin;
+mod records;
 mod smuggling;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use tollgate_plan::Priority;
-use tollgate_proxy::MetPolicy;
+use tollgate_proxy::RehearsedPolicy;
 
 use super::report::{Act, Forward, Place, Reachable, Report};
 
@@ -27,8 +27,8 @@ pub fn json(report: &Report) -> Value {
         entry.insert("why".to_owned(), why.to_string().into());
         Value::from(entry)
     });
-    let policies = report.policies.iter().map(|MetPolicy { kind, place, set, summary, said }| {
-        json!({ "kind": kind, "place": place, "set": set.as_deref(), "summary": summary, "verdict": said.as_str() })
+    let policies = report.policies.iter().map(|RehearsedPolicy { kind, place, set, summary, verdict }| {
+        json!({ "kind": kind, "place": place, "set": set.as_deref(), "summary": summary, "verdict": verdict.as_str() })
     });
     json!({
         "request": { "method": report.method, "host": report.host, "target": report.target },

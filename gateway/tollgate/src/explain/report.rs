@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate_config::{At, Config};
 use tollgate_plan::{Action, Endpoint, Plan, Priority, Respond, Retry, Route, Upstream, UpstreamShare};
-use tollgate_proxy::{MetPolicy, Outcome, Rehearsal};
+use tollgate_proxy::{Rehearsal, RehearsedOutcome, RehearsedPolicy};
 use tollgate_route::Why;
 
 use super::changes::{Change, changes, fields};
@@ -29,7 +29,7 @@ pub struct Report {
     /// How many other routes are left out of `others`.
     pub left_out: usize,
     /// The policies that the request passes, in order.
-    pub policies: Vec<MetPolicy>,
+    pub policies: Vec<RehearsedPolicy>,
     /// The reason if the gateway answers with an error.
     pub refused: Option<Refusal>,
     /// How the route handles the request, unless it is refused.
@@ -150,7 +150,7 @@ pub fn report(
     let host = fields(sent).find(|(name, _)| name.eq_ignore_ascii_case("host"));
     let route = winner.map(|index| &plan.routes[index as usize]);
     let (refused, action) = match (outcome, route) {
-        (Outcome::Refused { reason, status, detail }, _) => {
+        (RehearsedOutcome::Refused { reason, status, detail }, _) => {
             (Some(Refusal { status, reason: reason.as_str(), detail }), None)
         }
         (outcome, Some(route)) => (None, act(plan, route, sent, outcome)),
@@ -190,19 +190,19 @@ fn place(config: &Config, plan: &Plan, route: u32) -> Place {
     Place { name: plan.routes[index].name.clone(), file, line: at.line }
 }
 
-fn act(plan: &Plan, route: &Route, sent: &str, outcome: Outcome) -> Option<Act> {
+fn act(plan: &Plan, route: &Route, sent: &str, outcome: RehearsedOutcome) -> Option<Act> {
     match (outcome, &route.action) {
-        (Outcome::Forward { head, upgrade, .. }, Action::Forward(shares)) => {
+        (RehearsedOutcome::Forward { head, upgrade, .. }, Action::Forward(shares)) => {
             Some(Act::Forward(Box::new(forward(plan, route, shares, sent, &lossy(&head), upgrade))))
         }
-        (Outcome::Redirect { location }, Action::Redirect(redirect)) => {
+        (RehearsedOutcome::Redirect { location }, Action::Redirect(redirect)) => {
             Some(Act::Redirect { status: redirect.status, location: lossy(&location) })
         }
-        (Outcome::Answered(answer), _) => {
+        (RehearsedOutcome::Answered(answer), _) => {
             let tollgate_policy::Answer { status, lines, body } = answer;
             Some(Act::Respond(Respond { status, headers: lines, body }))
         }
-        (Outcome::Respond, Action::Respond(respond)) => Some(Act::Respond(respond.clone())),
+        (RehearsedOutcome::Respond, Action::Respond(respond)) => Some(Act::Respond(respond.clone())),
         _ => None,
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate_http::reason_phrase;
 use tollgate_plan::{Priority, Respond};
-use tollgate_proxy::MetPolicy;
+use tollgate_proxy::RehearsedPolicy;
 
 use super::changes::Change;
 use super::report::{Act, Destination, Forward, Place, Reachable, Report};
@@ -47,10 +47,10 @@ pub fn text(report: &Report) -> String {
         None => {}
     }
     let mut label = "policies";
-    for MetPolicy { kind, place, set, summary, said } in &report.policies {
-        let said = said.as_str();
+    for RehearsedPolicy { kind, place, set, summary, verdict } in &report.policies {
+        let verdict = verdict.as_str();
         let from = set.as_ref().map(|set| format!(" by the set {set}")).unwrap_or_default();
-        page.line(std::mem::take(&mut label), format_args!("{kind} of {place}{from} ({summary}): {said}"));
+        page.line(std::mem::take(&mut label), format_args!("{kind} of {place}{from} ({summary}): {verdict}"));
     }
     match &report.action {
         None => {}

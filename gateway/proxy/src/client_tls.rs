@@ -5,26 +5,26 @@ use std::rc::Rc;
 use tollgate_net::Negotiated;
 use tollgate_observe::TlsRecord;
 
-use crate::identity::Identity;
+use crate::client_certificate::ClientCertificate;
 
 /// The TLS properties of a client's connection.
 #[derive(Debug)]
-pub(crate) struct Secured {
+pub(crate) struct ClientTls {
     version: &'static str,
     cipher: &'static str,
     server_name: Option<Box<str>>,
     /// The certificate that the client has presented.
-    pub identity: Option<Identity>,
+    pub identity: Option<ClientCertificate>,
 }
 
-impl Secured {
+impl ClientTls {
     pub fn of(tls: Option<&Negotiated>) -> Option<Rc<Self>> {
         let tls = tls?;
         Some(Rc::new(Self {
             version: tls.version_number(),
             cipher: tls.cipher_name(),
             server_name: tls.server_name.clone(),
-            identity: tls.certificates.clone().map(Identity::new),
+            identity: tls.certificates.clone().map(ClientCertificate::new),
         }))
     }
 
@@ -33,8 +33,8 @@ impl Secured {
             version: self.version,
             cipher: self.cipher,
             server_name: self.server_name.as_deref(),
-            client_subject: self.identity.as_ref().map(Identity::subject),
-            client_fingerprint: self.identity.as_ref().map(Identity::fingerprint),
+            client_subject: self.identity.as_ref().map(ClientCertificate::subject),
+            client_fingerprint: self.identity.as_ref().map(ClientCertificate::fingerprint),
         }
     }
 }

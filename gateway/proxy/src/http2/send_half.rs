@@ -16,12 +16,12 @@ pub(super) fn gone() -> io::Error {
 
 /// The sending half of a stream whose head was sent.
 #[derive(Debug)]
-pub(super) struct Outlet {
+pub(super) struct SendHalf {
     stream: SendStream<BudgetedData>,
     budget: Rc<SendBudget>,
 }
 
-impl Outlet {
+impl SendHalf {
     pub fn new(stream: SendStream<BudgetedData>, budget: Rc<SendBudget>) -> Self {
         Self { stream, budget }
     }

@@ -13,18 +13,18 @@ use crate::backlog::Backlog;
 use crate::client_side::ClientStream;
 use crate::connection::Client;
 use crate::pace::Pace;
-use crate::total::Total;
+use crate::time_limit::TimeLimit;
 
 /// The time limits of a body that is being read.
-pub(crate) struct Intake {
-    total: Total,
+pub(crate) struct BodyLimits {
+    total: TimeLimit,
     /// The longest wait from one piece to the next.
     each: Option<Duration>,
     /// The least rate of the client.
     pace: Pace,
 }
 
-impl Intake {
+impl BodyLimits {
     /// Starts the limits for a request that started at `started`. `asks`: the client waits for `100
     /// Continue`, which is sent.
     ///
@@ -38,20 +38,20 @@ impl Intake {
         started: Option<Instant>,
         asks: bool,
     ) -> Result<Self, Reason> {
-        let total = Total::new(started.unwrap_or_else(tollgate_net::now), route.timeouts.total);
+        let total = TimeLimit::new(started.unwrap_or_else(tollgate_net::now), route.timeouts.total);
         let pace = Pace::of_body(&route.rates, &route.timeouts, request, 0);
-        let mut intake = Self { total, each: route.timeouts.body, pace };
-        intake.went_on(client, 0);
+        let mut body_limits = Self { total, each: route.timeouts.body, pace };
+        body_limits.record_progress(client, 0);
         if asks {
             // The gateway asks for the body here, not the origin.
             let sent = client.stream.interim(to_client, b"HTTP/1.1 100 Continue\r\n\r\n");
             sent.map_err(|_| Reason::ClientClosed)?;
         }
-        Ok(intake)
+        Ok(body_limits)
     }
 
     /// Records that `bytes` have arrived in total, and sets the deadline for the next ones.
-    pub fn went_on<S>(&mut self, client: &mut Client<S>, bytes: u64) {
+    pub fn record_progress<S>(&mut self, client: &mut Client<S>, bytes: u64) {
         let now = tollgate_net::now();
         self.pace.settle(now, bytes);
         let bound = self.pace.wait(now, self.each);

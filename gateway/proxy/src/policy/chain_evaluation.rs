@@ -1,7 +1,7 @@
 //! Evaluates the policies of a request in order, for as long as each lets it go on at once.
 //!
-//! [`Walk`] evaluates the chain of the route, chooses the route's upstream, and then evaluates the chain of
-//! that upstream. It stops at the first verdict that needs more, and can continue after it.
+//! [`ChainEvaluation`] evaluates the chain of the route, chooses the route's upstream, and then evaluates the
+//! chain of that upstream. It stops at the first verdict that needs more, and can continue after it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::slice;
@@ -12,33 +12,33 @@ use tollgate_observe::Reason;
 use tollgate_plan::{Action, ListenAddress, Plan, UpstreamShare};
 use tollgate_policy::{Context, Origin, Refusal, Request, Verdict, Word};
 
-use super::{End, LivePolicy};
+use super::{ActivePolicy, PolicyEnd};
 use crate::active::ActivePlan;
-use crate::affinity::Asker;
+use crate::affinity::RequestAffinity;
 use crate::announced::Announced;
-use crate::forwarded::Believed;
-use crate::identity::Identity;
-use crate::scratch::Scratch;
-use crate::secured::Secured;
+use crate::client_certificate::ClientCertificate;
+use crate::client_tls::ClientTls;
+use crate::forwarded::ForwardedFields;
+use crate::request_state::RequestState;
 use crate::worker::Worker;
 
 impl Word for ActivePlan {
     fn passes(&self, peer: IpAddr, id: Name, name: &[u8]) -> bool {
-        Believed(&self.plan.settings).passes(peer, id, name)
+        ForwardedFields(&self.plan.settings).passes(peer, id, name)
     }
 }
 
 /// The sender of a request: the client that trusted proxies announce, and the peer.
-type From<'a> = (&'a Announced, SocketAddr);
+type RequestSender<'a> = (&'a Announced, SocketAddr);
 
 /// The position of a request in its policies: the rest of the current chain, and whether the chain of an
 /// upstream follows.
-pub(super) struct Walk<'a> {
+pub(super) struct ChainEvaluation<'a> {
     active: &'a ActivePlan,
     route: u32,
-    rest: slice::Iter<'a, Arc<LivePolicy>>,
+    rest: slice::Iter<'a, Arc<ActivePolicy>>,
     /// The policy whose verdict stopped the evaluation; `None` while no policy did.
-    wants: Option<&'a LivePolicy>,
+    stopped_by: Option<&'a ActivePolicy>,
     /// Whether an upstream must still be chosen.
     chooses: bool,
     /// The chosen upstream of the route, by number, once it is known.
@@ -48,17 +48,22 @@ pub(super) struct Walk<'a> {
     client: SocketAddr,
 }
 
-impl<'a> Walk<'a> {
-    /// Creates a walk through the policies of a route for requests that arrive at the listener `bind`, and
+impl<'a> ChainEvaluation<'a> {
+    /// Creates an evaluation of the policies of a route for requests that arrive at the listener `bind`, and
     /// then through the policies of the chosen upstream.
-    pub fn of_route(active: &'a ActivePlan, route: u32, bind: &ListenAddress, from: From<'_>) -> Self {
+    pub fn of_route(
+        active: &'a ActivePlan,
+        route: u32,
+        bind: &ListenAddress,
+        from: RequestSender<'_>,
+    ) -> Self {
         let taken = active.route(route);
         let chain = taken.policies.as_ref().and_then(|chains| chains.at(bind));
         Self::new(active, route, chain, from, matches!(taken.action, Action::Forward(_)))
     }
 
-    /// Creates a walk through one chain only.
-    pub fn of_chain(active: &'a ActivePlan, route: u32, chain: Option<u32>, from: From<'_>) -> Self {
+    /// Creates an evaluation of one chain only.
+    pub fn of_chain(active: &'a ActivePlan, route: u32, chain: Option<u32>, from: RequestSender<'_>) -> Self {
         Self::new(active, route, chain, from, false)
     }
 
@@ -67,12 +72,12 @@ impl<'a> Walk<'a> {
         active: &'a ActivePlan,
         route: u32,
         chain: Option<u32>,
-        (announced, peer): From<'_>,
+        (announced, peer): RequestSender<'_>,
         chooses: bool,
     ) -> Self {
         let rest = chain.map_or(&[][..], |chain| active.plan.chain(chain)).iter();
         let client = announced.client(peer);
-        Self { active, route, rest, wants: None, chooses, share: None, peer, client }
+        Self { active, route, rest, stopped_by: None, chooses, share: None, peer, client }
     }
 
     /// Skips all remaining policies.
@@ -85,8 +90,8 @@ impl<'a> Walk<'a> {
     pub fn origin<'o>(
         &self,
         worker: &Worker,
-        scratch: &Scratch,
-        tls: Option<&'o Secured>,
+        state: &RequestState,
+        tls: Option<&'o ClientTls>,
         secure: bool,
     ) -> Origin<'o>
     where
@@ -96,11 +101,11 @@ impl<'a> Walk<'a> {
             peer: self.peer,
             client: self.client.ip(),
             client_port: Some(self.client.port()).filter(|port| *port != 0),
-            secure: scratch.ledger.announced.is_secure(secure),
-            certificate: tls.and_then(|tls| tls.identity.as_ref()).and_then(Identity::der),
+            secure: state.record.announced.is_secure(secure),
+            certificate: tls.and_then(|tls| tls.identity.as_ref()).and_then(ClientCertificate::der),
             route: &self.active.route(self.route).name,
             worker: worker.id,
-            now: scratch.ledger.started().unwrap_or_else(tollgate_net::now),
+            now: state.record.started().unwrap_or_else(tollgate_net::now),
             word: self.active,
         }
     }
@@ -112,15 +117,20 @@ impl<'a> Walk<'a> {
 
     /// Evaluates one policy after another. Returns the first verdict other than `Continue`, or `Continue` at
     /// the end.
-    pub fn on(&mut self, scratch: &mut Scratch, origin: &Origin<'_>, context: &mut Context) -> Verdict {
+    pub fn next_verdict(
+        &mut self,
+        state: &mut RequestState,
+        origin: &Origin<'_>,
+        context: &mut Context,
+    ) -> Verdict {
         loop {
             for live in self.rest.by_ref() {
-                let verdict = live.policy.request(&mut seen(scratch, origin, context));
-                note(scratch, context);
+                let verdict = live.policy.request(&mut seen(state, origin, context));
+                note(state, context);
                 match verdict {
                     Verdict::Continue => {}
                     verdict => {
-                        self.wants = Some(live);
+                        self.stopped_by = Some(live);
                         return verdict;
                     }
                 }
@@ -131,8 +141,8 @@ impl<'a> Walk<'a> {
             self.chooses = false;
             // If no upstream can be chosen, the request ends here. Otherwise `forward` would choose again,
             // and the request could reach an upstream whose policies have not seen it.
-            let Some((share, upstream)) = self.choose(scratch, context) else {
-                self.wants = None;
+            let Some((share, upstream)) = self.choose(state, context) else {
+                self.stopped_by = None;
                 return Refusal::from(Reason::DestinationUnavailable).into();
             };
             self.share = Some(share);
@@ -144,20 +154,26 @@ impl<'a> Walk<'a> {
 
     /// Ends the request: the policy that ended it counts that, and the policies after it see the request as
     /// passed over.
-    pub fn end_with(&mut self, end: &End, scratch: &mut Scratch, origin: &Origin<'_>, context: &mut Context) {
-        if let Some(live) = self.wants {
+    pub fn end_with(
+        &mut self,
+        end: &PolicyEnd,
+        state: &mut RequestState,
+        origin: &Origin<'_>,
+        context: &mut Context,
+    ) {
+        if let Some(live) = self.stopped_by {
             live.ended(end);
         }
-        self.rest.by_ref().for_each(|live| live.policy.passed_over(&mut seen(scratch, origin, context)));
+        self.rest.by_ref().for_each(|live| live.policy.passed_over(&mut seen(state, origin, context)));
     }
 
     /// Chooses an upstream. Returns its number in the route and its number in the plan.
-    fn choose(&self, scratch: &Scratch, context: &Context) -> Option<(usize, usize)> {
+    fn choose(&self, state: &RequestState, context: &Context) -> Option<(usize, usize)> {
         let active = self.active;
         let Action::Forward(shares) = &active.route(self.route).action else { return None };
         let share = named(&active.plan, shares, context).or_else(|| {
-            let asker = Asker::new(scratch, &self.peer);
-            active.next_share(self.route, &asker)
+            let affinity = RequestAffinity::new(state, &self.peer);
+            active.next_share(self.route, &affinity)
         })?;
         Some((share, shares[share].upstream))
     }
@@ -171,18 +187,18 @@ pub(super) fn named(plan: &Plan, shares: &[UpstreamShare], context: &Context) ->
 
 /// Returns the view of the request that a policy gets.
 pub(super) fn seen<'a>(
-    scratch: &'a mut Scratch,
+    state: &'a mut RequestState,
     origin: &'a Origin<'a>,
     context: &'a mut Context,
 ) -> Request<'a> {
-    let Scratch { request, path, ledger, .. } = scratch;
-    let authority = ledger.announced.announced_authority();
-    Request::new(request, path, origin, context, &ledger.request_id).asked_at(authority)
+    let RequestState { request, path, record, .. } = state;
+    let authority = record.announced.announced_authority();
+    Request::new(request, path, origin, context, &record.request_id).asked_at(authority)
 }
 
 /// Records what a policy notes about a request that it lets go on.
-pub(super) fn note(scratch: &mut Scratch, context: &mut Context) {
+pub(super) fn note(state: &mut RequestState, context: &mut Context) {
     if let Some(note) = context.note.take() {
-        scratch.ledger.remarks().detail = Some(note.into());
+        state.record.remarks().detail = Some(note.into());
     }
 }

@@ -1,9 +1,9 @@
 //! The record of one request: opened with its first byte, filled while it is handled, and closed on every way
 //! out.
 //!
-//! Each step writes its results into the [`Ledger`] of the scratch. [`close`] turns them into statistics and
-//! a line of the access log, and ends the policies' contexts. Invariant: an open ledger is always closed,
-//! even after a panic ([`close_abandoned`]).
+//! Each step writes its results into the [`RequestRecord`] of the request state. [`close`] turns them into
+//! statistics and a line of the access log, and ends the policies' contexts. Invariant: an open record is
+//! always closed, even after a panic ([`close_abandoned`]).
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -19,8 +19,8 @@ use tollgate_upstream::{Pool, Upstream};
 
 use crate::active::ActivePlan;
 use crate::announced::Announced;
-use crate::scratch::Scratch;
-use crate::secured::Secured;
+use crate::client_tls::ClientTls;
+use crate::request_state::RequestState;
 use crate::worker::Worker;
 
 /// How long log lines may wait in a worker before they go to the log's writer.
@@ -28,10 +28,10 @@ const LOG_FLUSH: Duration = Duration::from_millis(100);
 
 /// The facts known about a request so far.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
-    open: Option<Open>,
+pub(crate) struct RequestRecord {
+    open: Option<OpenRecord>,
     /// When the request started, if its head arrived in one piece.
-    at_once: Option<Instant>,
+    whole_head_started: Option<Instant>,
     pub reason: Reason,
     pub status: u16,
     pub grpc_status: Option<GrpcStatus>,
@@ -41,7 +41,7 @@ pub(crate) struct Ledger {
     pub reused: bool,
     pub connect: Option<Duration>,
     /// When the response's head had arrived.
-    pub headed: Option<Instant>,
+    pub head_received: Option<Instant>,
     /// When the request ended, if the clock was just read.
     pub ended: Option<Instant>,
     /// The plan that the request started with, and its route.
@@ -51,7 +51,7 @@ pub(crate) struct Ledger {
     /// Empty if there is none.
     pub request_id: Vec<u8>,
     /// The TLS state of its connection.
-    tls: Option<Rc<Secured>>,
+    tls: Option<Rc<ClientTls>>,
     /// The head of the client's response, if a log contains fields of it.
     pub response: Vec<u8>,
     /// The client as trusted proxies announce it.
@@ -67,23 +67,23 @@ pub(crate) struct Remarks {
     /// The bytes for which a message was refused, escaped.
     rejected: Option<Box<str>>,
     /// Earlier attempts, for the log.
-    pub earlier: Vec<Earlier>,
+    pub earlier: Vec<EarlierAttempt>,
     /// The start of the current attempt, if it is not the first.
     pub attempt_began: Option<Instant>,
     /// The findings of policies.
-    pub found: Option<Found>,
+    pub found: Option<PolicyFindings>,
 }
 
 /// The findings of policies about a request, for the log.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct PolicyFindings {
     pub consumer: Option<Arc<Consumer>>,
     /// Its trace, and its span in that.
     pub span: Option<(u128, u64)>,
 }
 
-impl Found {
-    /// Returns the findings about a request that has met its policies.
+impl PolicyFindings {
+    /// Returns the findings about a request that has passed its policies.
     pub fn of(context: &Context) -> Option<Self> {
         let (consumer, span) = (&context.consumer, context.span);
         (consumer.is_some() || span.is_some()).then(|| Self { consumer: consumer.clone(), span })
@@ -92,7 +92,7 @@ impl Found {
 
 /// An attempt before the current one.
 #[derive(Debug)]
-pub(crate) struct Earlier {
+pub(crate) struct EarlierAttempt {
     pub pool: Rc<Pool>,
     /// The status of its response; 0 if there was none.
     pub status: u16,
@@ -102,27 +102,27 @@ pub(crate) struct Earlier {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenRecord {
     started: Instant,
     peer: SocketAddr,
 }
 
-impl Ledger {
+impl RequestRecord {
     /// Opens the record of a request.
     #[inline]
-    pub fn open(&mut self, worker: &Worker, started: Instant, peer: SocketAddr, tls: Option<&Rc<Secured>>) {
+    pub fn open(&mut self, worker: &Worker, started: Instant, peer: SocketAddr, tls: Option<&Rc<ClientTls>>) {
         worker.stats.request_started();
         // `close` has released the references of the previous request. Fields are reset one by one: a new
         // value would be built separately and copied over, and every old field would be checked for a drop.
         debug_assert!(self.route.is_none() && self.upstream.is_none() && self.endpoint.is_none());
-        self.open = Some(Open { started, peer });
-        self.at_once = Some(started);
+        self.open = Some(OpenRecord { started, peer });
+        self.whole_head_started = Some(started);
         self.reason = Reason::default();
         self.status = 0;
         self.grpc_status = None;
         (self.bytes_in, self.bytes_out) = (0, 0);
         (self.attempts, self.reused) = (0, false);
-        (self.connect, self.headed, self.ended) = (None, None, None);
+        (self.connect, self.head_received, self.ended) = (None, None, None);
         self.request_id.clear();
         self.announced.clear();
         self.response.clear();
@@ -130,7 +130,7 @@ impl Ledger {
     }
 
     /// Discards the record: it was no request after all.
-    pub fn withdraw(&mut self, worker: &Worker) {
+    pub fn discard(&mut self, worker: &Worker) {
         if self.open.take().is_some() {
             worker.stats.request_withdrawn();
         }
@@ -141,8 +141,8 @@ impl Ledger {
     }
 
     /// Called when the head arrives in several pieces.
-    pub fn in_pieces(&mut self) {
-        self.at_once = None;
+    pub fn mark_partial(&mut self) {
+        self.whole_head_started = None;
     }
 
     /// Returns the remarks, to add one.
@@ -153,15 +153,15 @@ impl Ledger {
 
     /// Records the bytes for which a message is refused, for the log.
     #[cold]
-    pub fn record_rejected_bytes(&mut self, bytes: &[u8]) {
+    pub fn set_rejected_bytes(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.remarks().rejected = Some(bytes.escape_ascii().to_string().into());
         }
     }
 
     /// Returns when the request started, if its head arrived in one piece.
-    pub fn at_once(&self) -> Option<Instant> {
-        self.at_once
+    pub fn whole_head_started(&self) -> Option<Instant> {
+        self.whole_head_started
     }
 
     /// Records the end of the attempt that started at `began`, and the start of another.
@@ -177,7 +177,7 @@ impl Ledger {
         let remarks = self.remarks();
         let began = if remarks.earlier.is_empty() { started } else { began };
         let took = now.saturating_duration_since(began);
-        remarks.earlier.push(Earlier { pool: pool.clone(), status, reason, took });
+        remarks.earlier.push(EarlierAttempt { pool: pool.clone(), status, reason, took });
         remarks.attempt_began = Some(now);
     }
 
@@ -200,48 +200,49 @@ impl Ledger {
 }
 
 /// Closes the record: adds it to the statistics and to the log.
-pub(crate) fn close(worker: &Worker, scratch: &mut Scratch, now: Instant) {
-    let Scratch { request, ledger, met, .. } = scratch;
-    if !ledger.is_open() {
+pub(crate) fn close(worker: &Worker, state: &mut RequestState, now: Instant) {
+    let RequestState { request, record, policy_context, .. } = state;
+    if !record.is_open() {
         return;
     }
     // The record stays open here, so that it is still closed if a policy panics.
-    if let Some(context) = met.take() {
-        let Ledger { status, reason, bytes_out, .. } = *ledger;
+    if let Some(context) = policy_context.take() {
+        let RequestRecord { status, reason, bytes_out, .. } = *record;
         end(worker, context, &Ended { status, reason, bytes_out, now });
     }
-    let Some(open) = ledger.open.take() else { return };
+    let Some(open) = record.open.take() else { return };
     let total = now.saturating_duration_since(open.started);
     // A short response ends with the read that brings its head.
-    let header =
-        ledger.headed.map(|at| if at == now { total } else { at.saturating_duration_since(open.started) });
+    let header = record
+        .head_received
+        .map(|at| if at == now { total } else { at.saturating_duration_since(open.started) });
     worker.stats.record(&Tally {
-        reason: ledger.reason,
-        status: ledger.status,
+        reason: record.reason,
+        status: record.status,
         protocol: protocol(request),
-        route_slot: ledger.route.as_ref().map_or(Slot::NONE, |(active, index)| active.slot(*index)),
-        upstream_slot: ledger.upstream.as_ref().map_or(Slot::NONE, |upstream| upstream.slot),
-        bytes_in: ledger.bytes_in,
-        bytes_out: ledger.bytes_out,
+        route_slot: record.route.as_ref().map_or(Slot::NONE, |(active, index)| active.slot(*index)),
+        upstream_slot: record.upstream.as_ref().map_or(Slot::NONE, |upstream| upstream.slot),
+        bytes_in: record.bytes_in,
+        bytes_out: record.bytes_out,
         header,
         total,
     });
     let mut log = worker.log.borrow_mut();
-    let logs = ledger.route.as_ref().and_then(|(active, index)| active.route(*index).logs.as_deref());
+    let logs = record.route.as_ref().and_then(|(active, index)| active.route(*index).logs.as_deref());
     if log.takes(logs) {
         let was_empty = log.is_empty();
-        let details = LogDetails { request, ledger };
-        log.record_in(&record(&details, open, header, total), logs);
+        let details = LogDetails { request, record };
+        log.record_in(&log_record(&details, open, header, total), logs);
         if was_empty && !log.is_empty() {
             worker.log_due.set(now, Some(LOG_FLUSH));
         }
     }
     drop(log);
-    ledger.route = None;
-    ledger.upstream = None;
-    ledger.endpoint = None;
-    ledger.tls = None;
-    ledger.remarks = None;
+    record.route = None;
+    record.upstream = None;
+    record.endpoint = None;
+    record.tls = None;
+    record.remarks = None;
 }
 
 /// Tells policies that the request is over, and releases their state.
@@ -250,7 +251,7 @@ fn end(worker: &Worker, mut context: Box<Context>, ended: &Ended) {
     context.end(ended);
     context.clear();
     if worker.contexts.put(context) {
-        worker.tidy_later();
+        worker.shrink_later();
     }
 }
 
@@ -264,13 +265,13 @@ fn protocol(request: &RequestHead) -> Protocol {
 }
 
 /// Closes the record of a request that cannot end normally: its task panicked, or its worker stops.
-pub(crate) fn close_abandoned(worker: &Worker, scratch: &mut Scratch) {
-    if scratch.ledger.is_open() {
+pub(crate) fn close_abandoned(worker: &Worker, state: &mut RequestState) {
+    if state.record.is_open() {
         // Policies release their state, but do not see this as an end.
-        scratch.met = None;
+        state.policy_context = None;
         let panicked = std::thread::panicking();
-        scratch.ledger.reason = if panicked { Reason::ProxyInternalError } else { Reason::ShuttingDown };
-        close(worker, scratch, tollgate_net::now());
+        state.record.reason = if panicked { Reason::ProxyInternalError } else { Reason::ShuttingDown };
+        close(worker, state, tollgate_net::now());
     }
 }
 
@@ -278,7 +279,7 @@ pub(crate) fn close_abandoned(worker: &Worker, scratch: &mut Scratch) {
 #[derive(Debug)]
 struct LogDetails<'a> {
     request: &'a RequestHead,
-    ledger: &'a Ledger,
+    record: &'a RequestRecord,
 }
 
 impl Details for LogDetails<'_> {
@@ -287,7 +288,7 @@ impl Details for LogDetails<'_> {
     }
 
     fn response_header(&self, name: &str, each: &mut dyn FnMut(&[u8])) {
-        let lines = self.ledger.response.split(|byte| *byte == b'\n').skip(1);
+        let lines = self.record.response.split(|byte| *byte == b'\n').skip(1);
         for line in lines {
             let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
             if line[..colon].eq_ignore_ascii_case(name.as_bytes()) {
@@ -301,51 +302,52 @@ impl Details for LogDetails<'_> {
     }
 
     fn earlier(&self, index: usize) -> Option<EndpointAttempt<'_>> {
-        let Earlier { pool, status, reason, took } = self.ledger.remarks.as_ref()?.earlier.get(index)?;
+        let EarlierAttempt { pool, status, reason, took } =
+            self.record.remarks.as_ref()?.earlier.get(index)?;
         Some(EndpointAttempt { endpoint: pool.name(), status: *status, reason: *reason, took: *took })
     }
 }
 
-fn record<'a>(
+fn log_record<'a>(
     details: &'a LogDetails<'a>,
-    open: Open,
+    open: OpenRecord,
     header: Option<Duration>,
     total: Duration,
 ) -> Record<'a> {
-    let LogDetails { request, ledger } = *details;
-    let remarks = ledger.remarks.as_deref();
+    let LogDetails { request, record } = *details;
+    let remarks = record.remarks.as_deref();
     let began = remarks.and_then(|remarks| remarks.attempt_began).unwrap_or(open.started);
     let known = !request.head.bytes().is_empty();
     let found = remarks.and_then(|remarks| remarks.found.as_ref());
     let slice = |range| if known { request.slice(range) } else { &[] };
     Record {
-        reason: ledger.reason,
-        status: ledger.status,
-        grpc_status: ledger.grpc_status.map(GrpcStatus::number),
+        reason: record.reason,
+        status: record.status,
+        grpc_status: record.grpc_status.map(GrpcStatus::number),
         detail: remarks.and_then(|remarks| remarks.detail.as_deref().or(remarks.rejected.as_deref())),
-        client: ledger.announced.client(open.peer),
+        client: record.announced.client(open.peer),
         peer: open.peer,
-        secure: ledger.announced.is_secure(ledger.tls.is_some()),
+        secure: record.announced.is_secure(record.tls.is_some()),
         method: slice(request.method_text),
         target: slice(request.target),
         version: if known { request.version.as_str().as_bytes() } else { b"" },
-        tls: ledger.tls.as_ref().map(|tls| tls.record()),
-        host: Some(if known { ledger.announced.authority(request) } else { b"" })
+        tls: record.tls.as_ref().map(|tls| tls.record()),
+        host: Some(if known { record.announced.authority(request) } else { b"" })
             .filter(|host| !host.is_empty()),
         referer: request.head.get(Name::Referer),
         user_agent: request.head.get(Name::UserAgent),
-        request_id: Some(ledger.request_id.as_slice()).filter(|id| !id.is_empty()),
+        request_id: Some(record.request_id.as_slice()).filter(|id| !id.is_empty()),
         consumer: found.and_then(|found| Some(found.consumer.as_ref()?.name.as_str())),
         span: found.and_then(|found| found.span),
-        route: ledger.route.as_ref().map_or("", |(active, index)| active.route(*index).name.as_str()),
-        upstream: ledger.upstream.as_ref().map_or("", |upstream| upstream.name.as_str()),
-        endpoint: ledger.endpoint.as_ref().map_or("", |pool| pool.name()),
-        bytes_in: ledger.bytes_in,
-        bytes_out: ledger.bytes_out,
-        attempts: ledger.attempts,
-        reused: ledger.reused,
+        route: record.route.as_ref().map_or("", |(active, index)| active.route(*index).name.as_str()),
+        upstream: record.upstream.as_ref().map_or("", |upstream| upstream.name.as_str()),
+        endpoint: record.endpoint.as_ref().map_or("", |pool| pool.name()),
+        bytes_in: record.bytes_in,
+        bytes_out: record.bytes_out,
+        attempts: record.attempts,
+        reused: record.reused,
         started: open.started,
-        connect: ledger.connect,
+        connect: record.connect,
         header,
         total,
         earlier: remarks.map_or(0, |remarks| remarks.earlier.len()),

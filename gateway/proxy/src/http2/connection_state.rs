@@ -1,7 +1,8 @@
 //! The state that a connection's task and its streams share.
 //!
 //! It counts the open streams, and the pieces of responses that the client has taken. These decide how far
-//! the client is trusted (`Shared::client`) and whether it may start one more stream (`Shared::may_begin`).
+//! the client is trusted (`ConnectionState::client`) and whether it may start one more stream
+//! (`ConnectionState::may_start_stream`).
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -14,26 +15,26 @@ use tollgate_http2::ServerConnection;
 use tollgate_net::Negotiated;
 use tollgate_plan::RouteStay;
 
-use super::crowd::{Crowd, PIECES, SHARE};
-use super::intake::Standing;
-use crate::connection::Link;
+use super::frame_budget::Trust;
+use super::stream_limit::{PIECES_PER_STREAM, SHARE_STREAMS, StreamLimit};
+use crate::connection::ConnectionContext;
 use crate::worker::Worker;
 
 /// Pieces of responses after which a client is trusted. The kernel's usual buffers of two sockets take 18
 /// pieces of unread 20 KB responses, which come in three pieces each. They take more pieces of smaller
 /// responses, but those cost less.
-const KNOWN: usize = 32;
+const TRUSTED_PIECES: usize = 32;
 
 /// The state that a connection's task and its streams share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ConnectionState {
     /// Frames, HPACK and flow control.
     pub connection: ServerConnection,
     /// The result of the TLS handshake; `None` for plain text.
     pub tls: Option<Negotiated>,
     /// The address that the client connected to.
     pub local_address: Option<SocketAddr>,
-    pub link: Link,
+    pub connection_context: ConnectionContext,
     /// Open streams.
     streams: Cell<usize>,
     /// Pieces of responses that the client has taken. A piece is a part of a body, or the end of a response
@@ -41,9 +42,9 @@ pub(crate) struct Shared {
     taken: Cell<usize>,
     /// Pieces after the first of each response that no window cut short.
     sent: Cell<usize>,
-    /// Whether requests of this connection wait for room in the [`Crowd`].
+    /// Whether requests of this connection wait for room in the [`StreamLimit`].
     waits: Cell<bool>,
-    /// Whether the crowd's queue holds this connection, even if it waits no longer.
+    /// Whether the limit's queue holds this connection, even if it waits no longer.
     is_queued: Cell<bool>,
     /// How long the route of the last stream that ended keeps the connection, if that route sets it.
     stay: RefCell<Option<Arc<RouteStay>>>,
@@ -54,10 +55,10 @@ pub(crate) struct Shared {
     task: RefCell<Option<Waker>>,
 }
 
-impl Shared {
+impl ConnectionState {
     pub fn new(
         connection: ServerConnection,
-        link: Link,
+        connection_context: ConnectionContext,
         tls: Option<Negotiated>,
         local_address: Option<SocketAddr>,
     ) -> Rc<Self> {
@@ -65,7 +66,7 @@ impl Shared {
             connection,
             tls,
             local_address,
-            link,
+            connection_context,
             streams: Cell::new(0),
             taken: Cell::new(0),
             sent: Cell::new(0),
@@ -78,16 +79,16 @@ impl Shared {
     }
 
     pub fn worker(&self) -> &Rc<Worker> {
-        self.link.worker()
+        self.connection_context.worker()
     }
 
-    fn crowd(&self) -> &Crowd {
-        &self.worker().http2_crowd
+    fn stream_limit(&self) -> &StreamLimit {
+        &self.worker().http2_stream_limit
     }
 
     pub fn stream_began(&self) {
         self.streams.set(self.streams.get() + 1);
-        self.crowd().stream_began();
+        self.stream_limit().stream_began();
     }
 
     pub fn stream_ended(&self) {
@@ -95,13 +96,13 @@ impl Shared {
         if self.streams.get() == 0 || self.waits.get() {
             self.look();
         }
-        self.crowd().stream_ended();
+        self.stream_limit().stream_ended();
     }
 
     /// Shortens the connection's age limit for a stream whose route sets one.
     #[cold]
-    pub fn grow_old(&self, stay: &RouteStay) {
-        if self.link.grow_old(stay) {
+    pub fn shorten_age_limit(&self, stay: &RouteStay) {
+        if self.connection_context.shorten_age_limit(stay) {
             self.has_aged.set(true);
             self.look();
         }
@@ -113,7 +114,7 @@ impl Shared {
     }
 
     /// Records how long the route of a stream that ends keeps the connection.
-    pub fn keeps_as(&self, stay: Option<Arc<RouteStay>>) {
+    pub fn set_idle_from(&self, stay: Option<Arc<RouteStay>>) {
         let mut last = self.stay.borrow_mut();
         if stay.is_some() || last.is_some() {
             *last = stay;
@@ -123,13 +124,13 @@ impl Shared {
     /// Returns how long the connection may be without a stream; `None` is without limit.
     pub fn idle(&self) -> Option<Duration> {
         let own = self.stay.borrow().as_ref().and_then(|stay| stay.idle);
-        own.unwrap_or(self.link.listener.idle)
+        own.unwrap_or(self.connection_context.listener.idle)
     }
 
     /// Counts a piece of a response that the client took.
     pub fn piece_taken(&self) {
         self.taken.set(self.taken.get() + 1);
-        if self.waits.get() && self.taken.get().is_multiple_of(PIECES) {
+        if self.waits.get() && self.taken.get().is_multiple_of(PIECES_PER_STREAM) {
             self.look();
         }
     }
@@ -151,38 +152,38 @@ impl Shared {
     }
 
     /// Returns how far the client is trusted.
-    pub fn client(&self) -> Standing {
+    pub fn client(&self) -> Trust {
         match self.taken.get() {
-            0 => Standing::Stranger,
-            1..KNOWN => Standing::New,
-            _ => Standing::Known,
+            0 => Trust::Untested,
+            1..TRUSTED_PIECES => Trust::New,
+            _ => Trust::Trusted,
         }
     }
 
     /// Returns whether the connection may start one more stream.
-    pub fn may_begin(&self) -> bool {
-        let earned = if self.connection.is_slow_reader() { 0 } else { self.taken.get() / PIECES };
-        self.crowd().has_room() || self.streams.get() < SHARE + earned
+    pub fn may_start_stream(&self) -> bool {
+        let earned = if self.connection.is_slow_reader() { 0 } else { self.taken.get() / PIECES_PER_STREAM };
+        self.stream_limit().has_room() || self.streams.get() < SHARE_STREAMS + earned
     }
 
     /// Marks that requests wait that the connection may not start now, and queues it.
     pub fn wait(self: &Rc<Self>) {
         self.waits.set(true);
         if !self.is_queued.replace(true) {
-            self.crowd().wait(self);
+            self.stream_limit().wait(self);
         }
     }
 
-    /// Marks that no requests wait. If the crowd has room that this connection does not use, the next one
+    /// Marks that no requests wait. If the limit has room that this connection does not use, the next one
     /// gets it.
-    pub fn waits_no_longer(&self) {
+    pub fn stop_waiting(&self) {
         self.waits.set(false);
-        self.crowd().pass_on();
+        self.stream_limit().wake_next();
     }
 
-    /// Called when the connection leaves the crowd's queue because there is room. Wakes the task, and returns
+    /// Called when the connection leaves the limit's queue because there is room. Wakes the task, and returns
     /// whether requests still wait.
-    pub fn has_its_turn(&self) -> bool {
+    pub fn leave_queue(&self) -> bool {
         self.is_queued.set(false);
         if self.waits.get() {
             self.look();

@@ -1,7 +1,7 @@
 //! The certificate that a client has presented, and the request fields that describe it to endpoints.
 //!
-//! A TLS connection keeps one [`Identity`]. [`Reserved`] names the fields that only the gateway may write, so
-//! that a client cannot forge them.
+//! A TLS connection keeps one [`ClientCertificate`]. [`ReservedFields`] names the fields that only the
+//! gateway may write, so that a client cannot forge them.
 
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use tollgate_policy::looks_like;
 use tollgate_tls::PeerCertificate;
 
 /// The fields that describe a certificate, in the form of the plan.
-pub(crate) type Fields = Arc<[(String, CertificatePart)]>;
+pub(crate) type CertificateFields = Arc<[(String, CertificatePart)]>;
 
 /// The certificate of one connection. Its field lines are computed once, and again if a reload changes the
 /// fields.
 #[derive(Debug)]
-pub(crate) struct Identity {
+pub(crate) struct ClientCertificate {
     chain: Certificates,
-    lines: RefCell<Option<(Fields, Vec<u8>)>>,
+    lines: RefCell<Option<(CertificateFields, Vec<u8>)>>,
     subject: OnceCell<String>,
     fingerprint: OnceCell<String>,
 }
 
-impl Identity {
+impl ClientCertificate {
     /// Wraps the chain that a client has presented.
     pub fn new(chain: Certificates) -> Self {
         Self { chain, lines: RefCell::default(), subject: OnceCell::new(), fingerprint: OnceCell::new() }
@@ -41,7 +41,7 @@ impl Identity {
     }
 
     /// Appends the field lines that describe the certificate.
-    pub fn write(&self, out: &mut Vec<u8>, fields: &Fields) {
+    pub fn write(&self, out: &mut Vec<u8>, fields: &CertificateFields) {
         let mut kept = self.lines.borrow_mut();
         let (_, lines) = match kept.take() {
             Some(kept_for) if Arc::ptr_eq(&kept_for.0, fields) => kept.insert(kept_for),
@@ -59,7 +59,7 @@ impl Identity {
         self.chain.first().and_then(|leaf| PeerCertificate::new(leaf))
     }
 
-    fn lines(&self, fields: &Fields) -> Vec<u8> {
+    fn lines(&self, fields: &CertificateFields) -> Vec<u8> {
         let mut out = Vec::new();
         // A certificate that cannot be parsed is not described: an endpoint then sees a client without one.
         let Some(leaf) = self.leaf() else { return out };
@@ -90,31 +90,31 @@ impl Identity {
 
 /// The configured names of fields that only the gateway may set. They are reserved in trailers too, because
 /// endpoints may merge trailers into the head despite RFC 9110, 6.5.1.
-pub(crate) struct Reserved<'a> {
+pub(crate) struct ReservedFields<'a> {
     /// The name of the request id's field.
     id: Option<&'a [u8]>,
     /// The fields that describe the client's certificate. `None` for a trusted proxy, which describes the
     /// certificates of its own clients.
-    pub told: Option<&'a Fields>,
+    pub certificate_fields: Option<&'a CertificateFields>,
 }
 
-impl<'a> Reserved<'a> {
+impl<'a> ReservedFields<'a> {
     #[inline]
     pub fn new(settings: &'a GatewaySettings, trusted: bool) -> Self {
-        let told = &settings.client_certificate;
+        let fields = &settings.client_certificate;
         Self {
             id: settings.request_id.enabled.then_some(settings.request_id.header.as_bytes()),
-            told: (!told.is_empty() && !trusted).then_some(told),
+            certificate_fields: (!fields.is_empty() && !trusted).then_some(fields),
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.id.is_none() && self.told.is_none()
+        self.id.is_none() && self.certificate_fields.is_none()
     }
 
     /// Returns whether a field of this name describes a certificate.
     pub fn is_certificates(&self, name: &[u8]) -> bool {
-        self.told.is_some_and(|told| is_claimed(told, name))
+        self.certificate_fields.is_some_and(|fields| is_claimed(fields, name))
     }
 
     /// Returns whether a client may not send a field of this name.
@@ -126,7 +126,7 @@ impl<'a> Reserved<'a> {
 
 /// Returns whether a client's field has a name that only the gateway may write, or a name that frameworks
 /// confuse with it.
-fn is_claimed(fields: &Fields, name: &[u8]) -> bool {
+fn is_claimed(fields: &CertificateFields, name: &[u8]) -> bool {
     fields.iter().any(|(own, _)| looks_like(own.as_bytes(), name))
 }
 
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn look_alikes_are_claimed_too() {
-        let fields: Fields = [("X-Client-Subject".to_owned(), CertificatePart::Subject)].into();
+        let fields: CertificateFields = [("X-Client-Subject".to_owned(), CertificatePart::Subject)].into();
         for name in ["X-Client-Subject", "x-client-subject", "X_Client_Subject", "X.CLIENT~Subject"] {
             assert!(is_claimed(&fields, name.as_bytes()), "{name}");
         }

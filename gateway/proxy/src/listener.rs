@@ -1,8 +1,8 @@
 //! Listener handles: a listen address as one worker has it, open or closed.
 //!
 //! The control thread numbers listeners; a number that differs is another listener, even on the same address.
-//! Each connection keeps its [`Door`], to learn that the listener has closed and to read the listener's
-//! configuration. [`Doors`] holds the open ones of a worker.
+//! Each connection keeps its [`ListenerHandle`], to learn that the listener has closed and to read the
+//! listener's configuration. [`Listeners`] holds the open ones of a worker.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -13,33 +13,33 @@ use tollgate_plan::{ListenAddress, Plan, PlannedListener};
 
 /// Identifies a listener across all workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct DoorId(pub u32);
+pub struct ListenerId(pub u32);
 
 /// The treatment of connections that wait in the kernel's queue when a listener closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
+pub enum Queued {
     /// They are accepted: the kernel has completed their handshake, and would reset them.
-    Take,
+    Accept,
     /// They are left to another process that has the same socket.
     Leave,
 }
 
 /// One listener. Its connections keep it, to learn when it has closed.
 #[derive(Debug)]
-pub(crate) struct Door {
-    pub id: DoorId,
+pub(crate) struct ListenerHandle {
+    pub id: ListenerId,
     /// Its address as the plan names it. `None` if another worker accepted a connection here when this worker
     /// had closed the listener, or had not opened it yet.
     bind: RefCell<Option<ListenAddress>>,
     /// The configuration in the last plan that named it. A plan without it closes the listener, while
     /// connections may still wait in the queue.
     listener: RefCell<Option<Arc<PlannedListener>>>,
-    closed: Cell<Option<Waiting>>,
+    closed: Cell<Option<Queued>>,
 }
 
-impl Door {
+impl ListenerHandle {
     /// Returns what happens to waiting connections if the listener is closed; `None` while it is open.
-    pub fn closed(&self) -> Option<Waiting> {
+    pub fn closed(&self) -> Option<Queued> {
         self.closed.get()
     }
 
@@ -51,7 +51,7 @@ impl Door {
         self.listener.borrow().clone()
     }
 
-    fn new(id: DoorId, closed: Option<Waiting>) -> Rc<Self> {
+    fn new(id: ListenerId, closed: Option<Queued>) -> Rc<Self> {
         let (bind, listener) = (RefCell::default(), RefCell::default());
         Rc::new(Self { id, bind, listener, closed: Cell::new(closed) })
     }
@@ -59,39 +59,39 @@ impl Door {
 
 /// The listeners of a worker.
 #[derive(Debug, Default)]
-pub(crate) struct Doors {
-    open: RefCell<HashMap<DoorId, Rc<Door>>>,
+pub(crate) struct Listeners {
+    open: RefCell<HashMap<ListenerId, Rc<ListenerHandle>>>,
     /// The lowest number that a new listener can have. Numbers are given in ascending order.
     next: Cell<u32>,
 }
 
-impl Doors {
+impl Listeners {
     /// Opens the listener with this number, if it is not open here yet.
-    pub fn open(&self, id: DoorId, bind: impl Into<ListenAddress>) -> Rc<Door> {
-        let door = self.find_or_add(id);
-        *door.bind.borrow_mut() = Some(bind.into());
-        door
+    pub fn open(&self, id: ListenerId, bind: impl Into<ListenAddress>) -> Rc<ListenerHandle> {
+        let handle = self.find_or_add(id);
+        *handle.bind.borrow_mut() = Some(bind.into());
+        handle
     }
 
     /// Returns the listener at which another worker accepted a connection. It may have closed since; or it is
     /// open there, and this worker is about to open it.
-    pub fn find(&self, id: DoorId) -> Rc<Door> {
+    pub fn find(&self, id: ListenerId) -> Rc<ListenerHandle> {
         if id.0 >= self.next.get() {
             return self.find_or_add(id);
         }
         let known = self.open.borrow().get(&id).cloned();
-        known.unwrap_or_else(|| Door::new(id, Some(Waiting::Leave)))
+        known.unwrap_or_else(|| ListenerHandle::new(id, Some(Queued::Leave)))
     }
 
-    fn find_or_add(&self, id: DoorId) -> Rc<Door> {
+    fn find_or_add(&self, id: ListenerId) -> Rc<ListenerHandle> {
         self.next.set(self.next.get().max(id.0 + 1));
-        self.open.borrow_mut().entry(id).or_insert_with(|| Door::new(id, None)).clone()
+        self.open.borrow_mut().entry(id).or_insert_with(|| ListenerHandle::new(id, None)).clone()
     }
 
     /// Closes a listener for good.
-    pub fn close(&self, id: DoorId, waiting: Waiting) {
-        if let Some(door) = self.open.borrow_mut().remove(&id) {
-            door.closed.set(Some(waiting));
+    pub fn close(&self, id: ListenerId, waiting: Queued) {
+        if let Some(handle) = self.open.borrow_mut().remove(&id) {
+            handle.closed.set(Some(waiting));
         }
     }
 }
@@ -104,28 +104,28 @@ mod tests {
 
     #[test]
     fn whoever_came_in_learns_that_the_door_has_closed() {
-        let doors = Doors::default();
-        let (id, bind) = (DoorId(7), SocketAddr::from(([127, 0, 0, 1], 0)));
-        let door = doors.open(id, bind);
-        assert!(Rc::ptr_eq(&door, &doors.find(id)));
-        assert_eq!(door.closed(), None);
-        doors.close(id, Waiting::Take);
-        assert_eq!(door.closed(), Some(Waiting::Take));
-        assert!(doors.find(id).closed().is_some(), "who comes late finds it closed");
-        assert_eq!(doors.open(id, bind).closed(), None, "the same number again is another door");
+        let listeners = Listeners::default();
+        let (id, bind) = (ListenerId(7), SocketAddr::from(([127, 0, 0, 1], 0)));
+        let handle = listeners.open(id, bind);
+        assert!(Rc::ptr_eq(&handle, &listeners.find(id)));
+        assert_eq!(handle.closed(), None);
+        listeners.close(id, Queued::Accept);
+        assert_eq!(handle.closed(), Some(Queued::Accept));
+        assert!(listeners.find(id).closed().is_some(), "who comes late finds it closed");
+        assert_eq!(listeners.open(id, bind).closed(), None, "the same number again is another listener");
     }
 
     #[test]
     fn who_comes_in_before_this_worker_is_told_finds_it_open() {
-        let doors = Doors::default();
+        let listeners = Listeners::default();
         let bind = SocketAddr::from(([127, 0, 0, 1], 0));
-        doors.open(DoorId(1), bind);
-        let early = doors.find(DoorId(2));
+        listeners.open(ListenerId(1), bind);
+        let early = listeners.find(ListenerId(2));
         assert_eq!(early.closed(), None);
-        assert!(Rc::ptr_eq(&early, &doors.open(DoorId(2), bind)));
-        doors.close(DoorId(1), Waiting::Take);
-        assert!(doors.find(DoorId(1)).closed().is_some());
-        doors.close(DoorId(2), Waiting::Take);
-        assert!(early.closed().is_some() && doors.find(DoorId(2)).closed().is_some());
+        assert!(Rc::ptr_eq(&early, &listeners.open(ListenerId(2), bind)));
+        listeners.close(ListenerId(1), Queued::Accept);
+        assert!(listeners.find(ListenerId(1)).closed().is_some());
+        listeners.close(ListenerId(2), Queued::Accept);
+        assert!(early.closed().is_some() && listeners.find(ListenerId(2)).closed().is_some());
     }
 }

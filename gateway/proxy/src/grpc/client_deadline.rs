@@ -15,13 +15,13 @@ const MARGIN_SHARE: u32 = 10;
 /// The moment at which the client of a call gives up (`grpc-timeout`). The client chose it, so an outcome
 /// that it explains tells nothing about the endpoint, whichever side notices the deadline first.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct ClientDeadline {
     due: Instant,
     margin: Duration,
 }
 
-impl Patience {
-    /// Returns the patience of a client that gave `timeout` from `began` on; `None` if there is no deadline.
+impl ClientDeadline {
+    /// Returns the deadline of a client that gave `timeout` from `began` on; `None` if there is no deadline.
     pub fn new(began: Instant, timeout: Option<Duration>) -> Option<Self> {
         let timeout = timeout?;
         let margin = (timeout / MARGIN_SHARE).clamp(MARGIN.0, MARGIN.1);
@@ -50,14 +50,14 @@ mod tests {
     fn an_expired_deadline_may_be_told_a_little_early() {
         let began = tollgate_net::now();
         let at = |milliseconds| began + Duration::from_millis(milliseconds);
-        let short = Patience::new(began, Some(Duration::from_millis(50))).expect("a deadline");
+        let short = ClientDeadline::new(began, Some(Duration::from_millis(50))).expect("a deadline");
         assert!(!short.explains(504, at(44)) && short.explains(504, at(45)) && short.explains(504, at(90)));
         assert!(!short.explains(503, at(44)) && short.explains(503, at(45)));
         assert!(!short.explains(200, at(60)) && !short.explains(499, at(60)));
-        let long = Patience::new(began, Some(Duration::from_secs(10))).expect("a deadline");
+        let long = ClientDeadline::new(began, Some(Duration::from_secs(10))).expect("a deadline");
         assert!(!long.explains(504, at(9899)) && long.explains(504, at(9900)));
         assert!(!long.is_over(at(9999)) && long.is_over(at(10_000)));
-        assert!(Patience::new(began, None).is_none());
-        assert!(Patience::new(began, Some(Duration::MAX)).is_none());
+        assert!(ClientDeadline::new(began, None).is_none());
+        assert!(ClientDeadline::new(began, Some(Duration::MAX)).is_none());
     }
 }

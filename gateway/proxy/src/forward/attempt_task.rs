@@ -1,8 +1,9 @@
 //! One hedged attempt: gets a connection, sends the request and waits for the response head, without touching
 //! the client.
 //!
-//! `hedge` polls several [`Runner`]s for one request. A runner shares nothing with the others. It keeps every
-//! byte that it receives, so that the exchange of the winner can parse the response again ([`Underway`]).
+//! `hedge` polls several [`AttemptTask`]s for one request. A task shares nothing with the others. It keeps
+//! every byte that it receives, so that the exchange of the winner can parse the response again
+//! ([`StartedResponse`]).
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -18,17 +19,17 @@ use tollgate_observe::Reason;
 use tollgate_plan::Timeouts;
 use tollgate_upstream::{Outcome, Pool};
 
-use super::connect::{Bounds, connected};
-use super::retry::{Again, Failure};
+use super::connect::{ConnectBounds, connected};
+use super::retry::{AttemptFailure, Replay};
 use crate::backlog::Backlog;
-use crate::exchange::{MAX_INTERIM, Underway, by_endpoint, may_be_stale};
+use crate::exchange::{MAX_INTERIM, StartedResponse, by_endpoint, may_be_stale};
 use crate::spool::Spool;
-use crate::total::Total;
-use crate::upstream_side::{NoHead, UpstreamSide, unsayable};
+use crate::time_limit::TimeLimit;
+use crate::upstream_side::{NoHead, UpstreamSide, unrepresentable};
 use crate::worker::Worker;
 
 /// The inputs of an attempt, which it does not share with other attempts.
-pub(super) struct Runner<'a> {
+pub(super) struct AttemptTask<'a> {
     pub worker: Rc<Worker>,
     pub pool: Rc<Pool>,
     /// The PROXY header that names the client to the endpoint.
@@ -47,14 +48,14 @@ pub(super) struct Runner<'a> {
     pub body: Option<Spool>,
     pub began: Instant,
     /// The time limits of the response head and of the whole request.
-    pub due: Total,
-    pub total: Total,
-    pub marks: Rc<Marks>,
+    pub due: TimeLimit,
+    pub total: TimeLimit,
+    pub facts: Rc<AttemptFacts>,
 }
 
 /// The facts about an attempt that the log needs, even if the attempt is dropped.
 #[derive(Debug, Default)]
-pub(super) struct Marks {
+pub(super) struct AttemptFacts {
     /// How often the request was sent.
     pub sent: Cell<u8>,
     /// When it was sent last.
@@ -65,27 +66,27 @@ pub(super) struct Marks {
 
 /// A response whose head has arrived.
 #[derive(Debug)]
-pub(super) struct Answer<U> {
+pub(super) struct AttemptResponse<U> {
     pub connection: U,
     pub status: u16,
-    pub underway: Underway,
+    pub started: StartedResponse,
     pub now: Instant,
 }
 
 /// The result of an attempt on one connection.
-enum Ask<U> {
-    Answered(Box<Answer<U>>),
-    Failed(Failure),
+enum ConnectionResult<U> {
+    Answered(Box<AttemptResponse<U>>),
+    Failed(AttemptFailure),
     /// The endpoint had closed the idle connection.
     Stale,
 }
 
-impl Runner<'_> {
+impl AttemptTask<'_> {
     /// Sends the request and waits for the response head.
     ///
     /// # Errors
     /// If there will be none.
-    pub async fn run<U: UpstreamSide>(self) -> Result<Box<Answer<U>>, Failure> {
+    pub async fn run<U: UpstreamSide>(self) -> Result<Box<AttemptResponse<U>>, AttemptFailure> {
         let deadline = self.worker.timers.deadline();
         let mut kept = U::take(&self.pool, self.began);
         loop {
@@ -93,114 +94,119 @@ impl Runner<'_> {
                 Some(kept) => kept,
                 None => self.connect(&deadline).await?,
             };
-            self.marks.sent.set(self.marks.sent.get().saturating_add(1));
+            self.facts.sent.set(self.facts.sent.get().saturating_add(1));
             match self.ask(connection, &deadline).await {
-                Ask::Answered(answer) => return Ok(answer),
-                Ask::Failed(failure) => return Err(failure),
+                ConnectionResult::Answered(answer) => return Ok(answer),
+                ConnectionResult::Failed(failure) => return Err(failure),
                 // As in `forward`: no side is at fault, it is not a retry, and a fresh connection cannot have
                 // this problem.
-                Ask::Stale => self.worker.stats.upstream_stale(self.pool.slot()),
+                ConnectionResult::Stale => self.worker.stats.upstream_stale(self.pool.slot()),
             }
         }
     }
 
-    async fn connect<U: UpstreamSide>(&self, deadline: &Deadline) -> Result<U, Failure> {
-        let bounds = Bounds { due: self.due, total: self.total, connect: self.timeouts.connect };
+    async fn connect<U: UpstreamSide>(&self, deadline: &Deadline) -> Result<U, AttemptFailure> {
+        let bounds = ConnectBounds { due: self.due, total: self.total, connect: self.timeouts.connect };
         // The caller of this attempt checks whether the client is still there.
         let (connection, took) = connected(&self.pool, self.whose, &bounds, deadline, |_| false).await?;
-        self.marks.connect.set(took);
+        self.facts.connect.set(took);
         Ok(connection)
     }
 
-    async fn ask<U: UpstreamSide>(&self, connection: U, deadline: &Deadline) -> Ask<U> {
+    async fn ask<U: UpstreamSide>(&self, connection: U, deadline: &Deadline) -> ConnectionResult<U> {
         let mut to_upstream = Backlog::default();
         if let Some(body) = &self.body {
             to_upstream.spool_into(body.reader());
         }
         let mut connection = connection;
         let mut wrote = false;
-        if U::APART {
+        if U::SEPARATE_HEADS {
             let (mut head, whole) = (self.head.clone(), BodyReader::new(BodyLength::None));
             let (spooled, secrets) = (self.body.is_some(), self.secrets);
             let begun = connection.begin(&mut to_upstream, &mut head, &whole, &self.data, spooled, secrets);
-            if let Some(reason) = begun.as_ref().err().and_then(unsayable::<U>) {
+            if let Some(reason) = begun.as_ref().err().and_then(unrepresentable::<U>) {
                 // As in `Exchange::unsaid`.
-                self.marks.sent.set(self.marks.sent.get().saturating_sub(1));
-                let again = Again::Unsent;
-                return Ask::Failed(Failure { reason, again, body_taken: false, blame: None });
+                self.facts.sent.set(self.facts.sent.get().saturating_sub(1));
+                let again = Replay::Unsent;
+                return ConnectionResult::Failed(AttemptFailure {
+                    reason,
+                    again,
+                    body_taken: false,
+                    blame: None,
+                });
             }
             wrote = begun.unwrap_or(false);
         } else {
             to_upstream.append(&[IoSlice::new(&self.head), IoSlice::new(&self.data)]);
         }
-        let mut asking = Asking {
-            runner: self,
+        let mut in_flight = RequestInFlight {
+            attempt_task: self,
             deadline,
             connection,
             to_upstream,
             wrote,
-            deaf: None,
+            stopped_reading: None,
             heads: Heads::default(),
         };
         let now = tollgate_net::now();
-        self.marks.asked.set(Some(now));
-        asking.wait(now);
-        let end = poll_fn(|cx| asking.poll(cx)).await;
+        self.facts.asked.set(Some(now));
+        in_flight.wait(now);
+        let end = poll_fn(|cx| in_flight.poll(cx)).await;
         match end {
             Ok((status, now)) => {
-                let Asking { connection, to_upstream, deaf, heads, .. } = asking;
-                let underway = Underway { to_upstream, deaf, received: heads.received };
-                Ask::Answered(Box::new(Answer { connection, status, underway, now }))
+                let RequestInFlight { connection, to_upstream, stopped_reading, heads, .. } = in_flight;
+                let started = StartedResponse { to_upstream, stopped_reading, received: heads.received };
+                ConnectionResult::Answered(Box::new(AttemptResponse { connection, status, started, now }))
             }
             // As in `Exchange::unseen`.
             Err((Reason::ConnectionTerminated, Some(Outcome::NoConnection)))
-                if asking.connection.is_reused() =>
+                if in_flight.connection.is_reused() =>
             {
-                Ask::Stale
+                ConnectionResult::Stale
             }
             Err((Reason::ConnectionTerminated, _))
-                if asking.connection.is_reused()
-                    && asking.heads.received.is_empty()
-                    && may_be_stale::<U>(self.marks.sent.get())
-                    && (self.may_repeat || !asking.wrote) =>
+                if in_flight.connection.is_reused()
+                    && in_flight.heads.received.is_empty()
+                    && may_be_stale::<U>(self.facts.sent.get())
+                    && (self.may_repeat || !in_flight.wrote) =>
             {
-                Ask::Stale
+                ConnectionResult::Stale
             }
             Err((reason, blame)) => {
-                let unseen = !asking.wrote || blame == Some(Outcome::NoConnection);
-                let again = if unseen { Again::Unsent } else { Again::Whole };
-                Ask::Failed(Failure { reason, again, body_taken: false, blame })
+                let unseen = !in_flight.wrote || blame == Some(Outcome::NoConnection);
+                let again = if unseen { Replay::Unsent } else { Replay::Whole };
+                ConnectionResult::Failed(AttemptFailure { reason, again, body_taken: false, blame })
             }
         }
     }
 }
 
 /// A request in progress on one connection.
-struct Asking<'r, 'a, U> {
-    runner: &'r Runner<'a>,
+struct RequestInFlight<'r, 'a, U> {
+    attempt_task: &'r AttemptTask<'a>,
     deadline: &'r Deadline,
     connection: U,
     to_upstream: Backlog,
     wrote: bool,
-    deaf: Option<ErrorKind>,
+    stopped_reading: Option<ErrorKind>,
     heads: Heads,
 }
 
 type Failed = (Reason, Option<Outcome>);
 
-impl<U: UpstreamSide> Asking<'_, '_, U> {
+impl<U: UpstreamSide> RequestInFlight<'_, '_, U> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(u16, Instant), Failed>> {
         if let Err(failed) = self.poll_send(cx) {
             return Poll::Ready(Err(failed));
         }
-        if U::APART {
+        if U::SEPARATE_HEADS {
             if let Poll::Ready(end) = self.poll_heads(cx) {
                 return Poll::Ready(end);
             }
             return self.deadline.poll_passed(cx).map(|()| Err((self.too_late(), Some(Outcome::TimedOut))));
         }
         loop {
-            let mut buffer = self.runner.worker.receive.borrow_mut();
+            let mut buffer = self.attempt_task.worker.receive.borrow_mut();
             let count = match self.connection.poll_read(cx, &mut buffer) {
                 Poll::Pending => break,
                 Poll::Ready(Ok(count @ 1..)) => count,
@@ -208,7 +214,7 @@ impl<U: UpstreamSide> Asking<'_, '_, U> {
                     return Poll::Ready(Err((Reason::ConnectionTerminated, Some(Outcome::Broken))));
                 }
             };
-            match self.heads.take(&buffer[..count], self.runner.method, self.runner.limits) {
+            match self.heads.take(&buffer[..count], self.attempt_task.method, self.attempt_task.limits) {
                 Ok(Some(status)) => return Poll::Ready(Ok((status, tollgate_net::now()))),
                 Ok(None) => {}
                 Err(reason) => return Poll::Ready(Err((reason, Some(Outcome::Broken)))),
@@ -222,13 +228,14 @@ impl<U: UpstreamSide> Asking<'_, '_, U> {
     fn poll_heads(&mut self, cx: &mut Context<'_>) -> Poll<Result<(u16, Instant), Failed>> {
         loop {
             let mut head = ResponseHead::default();
-            let came = self.connection.poll_head(cx, &mut head, self.runner.method, self.runner.limits);
+            let came =
+                self.connection.poll_head(cx, &mut head, self.attempt_task.method, self.attempt_task.limits);
             let failed = match ready!(came) {
                 Ok(()) => {
                     let (status, interim) = (head.status, head.is_interim());
-                    self.heads.apart.push(head);
+                    self.heads.separate_heads.push(head);
                     if !interim {
-                        self.heads.apart.drain(..).for_each(|head| self.connection.put_back(head));
+                        self.heads.separate_heads.drain(..).for_each(|head| self.connection.put_back(head));
                         return Poll::Ready(Ok((status, tollgate_net::now())));
                     }
                     self.heads.interim += 1;
@@ -259,7 +266,7 @@ impl<U: UpstreamSide> Asking<'_, '_, U> {
                 return Err((Reason::ProxyInternalError, None));
             }
             // Its response may have arrived all the same.
-            Poll::Ready(Err(error)) => self.deaf = Some(error.kind()),
+            Poll::Ready(Err(error)) => self.stopped_reading = Some(error.kind()),
             _ => {}
         }
         self.wrote |= some;
@@ -270,12 +277,12 @@ impl<U: UpstreamSide> Asking<'_, '_, U> {
     }
 
     fn is_sent(&self) -> bool {
-        self.deaf.is_some() || self.to_upstream.is_empty()
+        self.stopped_reading.is_some() || self.to_upstream.is_empty()
     }
 
     /// Returns the timeout of the current wait, and the reason if it expires.
     fn awaited(&self) -> (Option<Duration>, Reason) {
-        let timeouts = self.runner.timeouts;
+        let timeouts = self.attempt_task.timeouts;
         match self.is_sent() {
             true => (timeouts.response_header, Reason::HttpResponseTimeout),
             false => (timeouts.response_body, Reason::ConnectionWriteTimeout),
@@ -283,13 +290,13 @@ impl<U: UpstreamSide> Asking<'_, '_, U> {
     }
 
     fn wait(&self, now: Instant) {
-        self.deadline.set(now, self.runner.due.within(now, self.awaited().0));
+        self.deadline.set(now, self.attempt_task.due.within(now, self.awaited().0));
     }
 
     fn too_late(&self) -> Reason {
-        if self.runner.total.is_over() {
+        if self.attempt_task.total.is_over() {
             Reason::RequestTimeout
-        } else if self.runner.due.is_over() {
+        } else if self.attempt_task.due.is_over() {
             Reason::HttpResponseTimeout
         } else {
             self.awaited().1
@@ -307,7 +314,7 @@ struct Heads {
     response: ResponseHead,
     interim: u32,
     /// Heads that arrive separately.
-    apart: Vec<ResponseHead>,
+    separate_heads: Vec<ResponseHead>,
 }
 
 impl Heads {

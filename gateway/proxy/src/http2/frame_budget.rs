@@ -1,9 +1,9 @@
 //! The frame budget of a connection: how much of its input is processed in one turn, before other connections
 //! have theirs.
 //!
-//! The connection's task and [`Io`](super::io::Io) share one [`Intake`]. It counts bytes and requests, and
-//! queues the connection with [`Turns`] when its budget is spent or when it must wait for its first turn.
-//! Clients that are not trusted yet have a smaller budget.
+//! The connection's task and [`Http2Socket`](super::socket::Http2Socket) share one [`FrameBudget`]. It counts
+//! bytes and requests, and queues the connection with [`Scheduler`] when its budget is spent or when it must
+//! wait for its first turn. Clients that are not trusted yet have a smaller budget.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -11,60 +11,60 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Context;
 
-use super::turns::{Turn, Turns};
+use super::scheduler::{Scheduler, TurnState};
 
 /// Requests that one turn may start: a single read can bring a hundred.
-pub(super) const REQUESTS: usize = 16;
+pub(super) const REQUESTS_PER_TURN: usize = 16;
 /// Bytes that one turn may read. Bytes that cost more to process count for more.
-pub(super) const BYTES: usize = 64 * 1024;
+pub(super) const BYTES_PER_TURN: usize = 64 * 1024;
 /// Bytes read at once from a client that is not trusted, or whose last bytes were expensive to process. Bytes
 /// beyond its turn wait in memory.
-const DENSE: usize = 16 * 1024;
+const DENSE_READ_MAX_BYTES: usize = 16 * 1024;
 /// By how much heads and requests of untrusted clients weigh more than others. Otherwise all the requests
-/// that a thousand of them send at once would run before the next request of a trusted client. A stranger's
-/// turn is one request: before it starts the next, others have their turn, and more of what it has sent is
-/// examined.
-const WEIGHT: usize = 4;
+/// that a thousand of them send at once would run before the next request of a trusted client. An untested
+/// client's turn is one request: before it starts the next, others have their turn, and more of what it has
+/// sent is examined.
+const NEW_CLIENT_WEIGHT: usize = 4;
 
 /// How far the gateway trusts a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum Trust {
     /// It has taken no part of a response. Its requests start only after more of its input was examined.
     /// Floods start with the largest number of requests that the limits allow, and each can cost a connection
     /// to an endpoint.
-    Stranger,
+    Untested,
     /// It has taken few pieces. It may be one of a thousand clients that send requests and read no responses;
     /// these must not delay clients that do.
     New,
     /// It has taken enough pieces to be served without extra limits.
-    Known,
+    Trusted,
 }
 
 /// The state that a connection's task and its socket share: what was processed in this turn, whether a
 /// request was ever started, and whether the meter has run out of credit. A worker runs its tasks one at a
 /// time, so hundreds of connections with much input would delay every other connection.
 #[derive(Debug)]
-pub(super) struct Intake {
-    turns: Rc<Turns>,
+pub(super) struct FrameBudget {
+    scheduler: Rc<Scheduler>,
     requests: Cell<usize>,
     bytes: Cell<usize>,
     /// Whether the last bytes cost more to process than their number suggests.
     is_dense: Cell<bool>,
-    turn: Cell<Turn>,
-    client: Cell<Standing>,
+    turn: Cell<TurnState>,
+    client: Cell<Trust>,
     has_begun: Cell<bool>,
     exhausted: Cell<bool>,
 }
 
-impl Intake {
-    pub fn new(turns: Rc<Turns>) -> Rc<Self> {
+impl FrameBudget {
+    pub fn new(scheduler: Rc<Scheduler>) -> Rc<Self> {
         Rc::new(Self {
-            turns,
+            scheduler,
             requests: Cell::new(0),
             bytes: Cell::new(0),
             is_dense: Cell::new(true),
-            turn: Cell::new(Turn::Free),
-            client: Cell::new(Standing::Stranger),
+            turn: Cell::new(TurnState::Free),
+            client: Cell::new(Trust::Untested),
             has_begun: Cell::new(false),
             exhausted: Cell::new(false),
         })
@@ -74,9 +74,9 @@ impl Intake {
     /// still waits for one.
     pub fn turn(&self) {
         let turn = match self.turn.get() {
-            Turn::Awaited => return,
-            Turn::Given => Turn::Taken,
-            Turn::Free | Turn::Taken => Turn::Free,
+            TurnState::Awaited => return,
+            TurnState::Given => TurnState::Taken,
+            TurnState::Free | TurnState::Taken => TurnState::Free,
         };
         self.turn.set(turn);
         self.requests.set(0);
@@ -99,30 +99,30 @@ impl Intake {
     }
 
     /// Updates how far the client is trusted.
-    pub fn client_is(&self, standing: Standing) {
-        self.client.set(standing);
+    pub fn set_trust(&self, trust: Trust) {
+        self.client.set(trust);
     }
 
     /// Counts a request that starts.
     pub fn request(&self) {
         self.has_begun.set(true);
         let weight = match self.client.get() {
-            Standing::Stranger => REQUESTS,
-            Standing::New => WEIGHT,
-            Standing::Known => 1,
+            Trust::Untested => REQUESTS_PER_TURN,
+            Trust::New => NEW_CLIENT_WEIGHT,
+            Trust::Trusted => 1,
         };
         self.requests.set(self.requests.get() + weight);
     }
 
     /// Counts a request that was refused.
-    pub fn refusal(&self) {
+    pub fn count_refusal(&self) {
         self.requests.set(self.requests.get() + 1);
     }
 
     /// Counts `count` bytes that were read. `extra` is their processing cost beyond that, in bytes.
     pub fn read(&self, count: usize, extra: u64) {
-        if self.begins_without_a_turn() {
-            self.turns.new_one_is_heard();
+        if self.starts_without_turn() {
+            self.scheduler.count_new_client();
         }
         let extra = usize::try_from(extra).unwrap_or(usize::MAX);
         self.is_dense.set(extra > count);
@@ -133,43 +133,43 @@ impl Intake {
 
     /// Returns the factor for bytes that cost more to process than their number suggests.
     fn weight(&self) -> usize {
-        if self.is_new() { WEIGHT } else { 1 }
+        if self.is_new() { NEW_CLIENT_WEIGHT } else { 1 }
     }
 
     /// Returns how much extra cost, in bytes, this turn still allows.
-    pub fn left(&self) -> u64 {
-        (BYTES.saturating_sub(self.bytes.get()) / self.weight()).max(1) as u64
+    pub fn remaining_cost(&self) -> u64 {
+        (BYTES_PER_TURN.saturating_sub(self.bytes.get()) / self.weight()).max(1) as u64
     }
 
     /// Returns how many bytes may be read at once.
-    pub fn most(&self) -> usize {
-        if self.is_new() || self.is_dense.get() { DENSE } else { BYTES }
+    pub fn read_size(&self) -> usize {
+        if self.is_new() || self.is_dense.get() { DENSE_READ_MAX_BYTES } else { BYTES_PER_TURN }
     }
 
     /// Returns whether the connection must wait before its input is read, because enough new clients were
     /// read in this round.
-    pub fn comes_late(&self) -> bool {
-        self.begins_without_a_turn() && self.turns.have_heard_enough()
+    pub fn must_wait_for_turn(&self) -> bool {
+        self.starts_without_turn() && self.scheduler.new_clients_are_enough()
     }
 
     /// Returns whether this is an untrusted client that would start without having waited for a turn.
-    fn begins_without_a_turn(&self) -> bool {
-        self.is_new() && self.bytes.get() == 0 && self.turn.get() == Turn::Free
+    fn starts_without_turn(&self) -> bool {
+        self.is_new() && self.bytes.get() == 0 && self.turn.get() == TurnState::Free
     }
 
     /// Returns whether this turn may read no more. If so, the task is woken for the next turn.
-    pub fn has_read_enough(self: &Rc<Self>, cx: &Context<'_>) -> bool {
-        if self.bytes.get() >= BYTES {
+    pub fn byte_budget_is_spent(self: &Rc<Self>, cx: &Context<'_>) -> bool {
+        if self.bytes.get() >= BYTES_PER_TURN {
             self.wait(false, cx);
         }
         self.waits()
     }
 
     /// Returns whether this turn may start no more requests. If so, the task is woken for the next turn.
-    pub fn has_begun_enough(self: &Rc<Self>, cx: &Context<'_>) -> bool {
-        if self.requests.get() >= REQUESTS || self.has_taken_long() {
+    pub fn request_budget_is_spent(self: &Rc<Self>, cx: &Context<'_>) -> bool {
+        if self.requests.get() >= REQUESTS_PER_TURN || self.is_in_late_round() {
             self.wait(false, cx);
-        } else if self.comes_late() {
+        } else if self.must_wait_for_turn() {
             self.wait(true, cx);
         }
         self.waits()
@@ -177,29 +177,29 @@ impl Intake {
 
     /// Returns whether this is an untrusted client that did not wait for its turn and has started a request
     /// in a round that has taken too long.
-    fn has_taken_long(&self) -> bool {
-        let has_waited = self.turn.get() == Turn::Taken;
-        self.is_new() && !has_waited && self.requests.get() > 0 && self.turns.have_taken_enough()
+    fn is_in_late_round(&self) -> bool {
+        let has_waited = self.turn.get() == TurnState::Taken;
+        self.is_new() && !has_waited && self.requests.get() > 0 && self.scheduler.is_round_late()
     }
 
     fn waits(&self) -> bool {
-        self.turn.get() == Turn::Awaited
+        self.turn.get() == TurnState::Awaited
     }
 
     /// Gives the connection its next turn; the caller wakes its task.
-    pub fn has_a_turn(&self) {
-        self.turn.set(Turn::Given);
+    pub fn grant_turn(&self) {
+        self.turn.set(TurnState::Given);
     }
 
     /// Returns whether the client is not trusted yet.
     pub fn is_new(&self) -> bool {
-        self.client.get() != Standing::Known
+        self.client.get() != Trust::Trusted
     }
 
     /// Queues the connection for its next turn. `late`: it has not used up a turn before.
     pub fn wait(self: &Rc<Self>, late: bool, cx: &Context<'_>) {
-        if self.turn.replace(Turn::Awaited) != Turn::Awaited {
-            self.turns.queue(self, late, cx);
+        if self.turn.replace(TurnState::Awaited) != TurnState::Awaited {
+            self.scheduler.queue(self, late, cx);
         }
     }
 }
@@ -216,10 +216,10 @@ pub(super) mod tests {
     use super::*;
 
     /// Returns the budget of a trusted client.
-    pub fn known(turns: &Rc<Turns>) -> Rc<Intake> {
-        let intake = Intake::new(turns.clone());
-        intake.client_is(Standing::Known);
-        intake
+    pub fn known(scheduler: &Rc<Scheduler>) -> Rc<FrameBudget> {
+        let frame_budget = FrameBudget::new(scheduler.clone());
+        frame_budget.set_trust(Trust::Trusted);
+        frame_budget
     }
 
     pub fn waker() -> Context<'static> {
@@ -228,36 +228,42 @@ pub(super) mod tests {
 
     #[test]
     fn what_costs_more_than_its_bytes_ends_a_turn_sooner_and_is_read_in_small_pieces() {
-        let intake = known(&Rc::default());
-        assert_eq!(intake.most(), DENSE, "nothing is known of it");
-        intake.read(BYTES / 2, 0);
-        assert!(!intake.has_read_enough(&waker()));
-        assert_eq!((intake.most(), intake.left()), (BYTES, BYTES as u64 / 2));
-        intake.read(DENSE, BYTES as u64 / 2);
-        assert!(!intake.has_begun_enough(&waker()), "what was read is begun");
-        assert!(intake.has_read_enough(&waker()));
-        assert_eq!((intake.most(), intake.left()), (DENSE, 1));
+        let frame_budget = known(&Rc::default());
+        assert_eq!(frame_budget.read_size(), DENSE_READ_MAX_BYTES, "nothing is known of it");
+        frame_budget.read(BYTES_PER_TURN / 2, 0);
+        assert!(!frame_budget.byte_budget_is_spent(&waker()));
+        assert_eq!(
+            (frame_budget.read_size(), frame_budget.remaining_cost()),
+            (BYTES_PER_TURN, BYTES_PER_TURN as u64 / 2)
+        );
+        frame_budget.read(DENSE_READ_MAX_BYTES, BYTES_PER_TURN as u64 / 2);
+        assert!(!frame_budget.request_budget_is_spent(&waker()), "what was read is begun");
+        assert!(frame_budget.byte_budget_is_spent(&waker()));
+        assert_eq!((frame_budget.read_size(), frame_budget.remaining_cost()), (DENSE_READ_MAX_BYTES, 1));
     }
 
     #[test]
     fn who_is_new_has_a_small_turn() {
-        let stranger = Intake::new(Rc::default());
-        assert!(!stranger.has_begun_enough(&waker()));
-        stranger.request();
-        assert!(stranger.has_begun_enough(&waker()));
+        let untested = FrameBudget::new(Rc::default());
+        assert!(!untested.request_budget_is_spent(&waker()));
+        untested.request();
+        assert!(untested.request_budget_is_spent(&waker()));
 
-        let intake = Intake::new(Rc::default());
-        intake.client_is(Standing::New);
-        (1..REQUESTS / WEIGHT).for_each(|_| intake.request());
-        assert!(!intake.has_begun_enough(&waker()));
-        intake.request();
-        assert!(!intake.has_read_enough(&waker()), "what follows is read: it may be all that there is");
-        assert!(intake.has_begun_enough(&waker()));
+        let frame_budget = FrameBudget::new(Rc::default());
+        frame_budget.set_trust(Trust::New);
+        (1..REQUESTS_PER_TURN / NEW_CLIENT_WEIGHT).for_each(|_| frame_budget.request());
+        assert!(!frame_budget.request_budget_is_spent(&waker()));
+        frame_budget.request();
+        assert!(
+            !frame_budget.byte_budget_is_spent(&waker()),
+            "what follows is read: it may be all that there is"
+        );
+        assert!(frame_budget.request_budget_is_spent(&waker()));
 
-        let [heads, body] = [(); 2].map(|()| Intake::new(Rc::default()));
-        body.read(BYTES / WEIGHT, 100);
-        assert!(!body.has_read_enough(&waker()), "a body weighs what it weighs");
-        heads.read(100, (BYTES / WEIGHT) as u64);
-        assert!(heads.has_read_enough(&waker()));
+        let [heads, body] = [(); 2].map(|()| FrameBudget::new(Rc::default()));
+        body.read(BYTES_PER_TURN / NEW_CLIENT_WEIGHT, 100);
+        assert!(!body.byte_budget_is_spent(&waker()), "a body weighs what it weighs");
+        heads.read(100, (BYTES_PER_TURN / NEW_CLIENT_WEIGHT) as u64);
+        assert!(heads.byte_budget_is_spent(&waker()));
     }
 }

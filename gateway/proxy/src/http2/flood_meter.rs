@@ -1,15 +1,16 @@
 //! The frame budget of a client connection: it finds floods of frames that the protocol allows one by one.
 //!
-//! `Io` passes every byte that the client sends through [`Meter::received`], which follows the frame headers.
-//! Requests, transferred bytes, taken response pieces and time earn credit; PING, SETTINGS, RST_STREAM and
-//! frames without effect spend it. A connection that runs out is ended with `ENHANCE_YOUR_CALM`.
+//! `Http2Socket` passes every byte that the client sends through [`FloodMeter::received`], which follows the
+//! frame headers. Requests, transferred bytes, taken response pieces and time earn credit; PING, SETTINGS,
+//! RST_STREAM and frames without effect spend it. A connection that runs out is ended with
+//! `ENHANCE_YOUR_CALM`.
 
 use std::time::Instant;
 
 use tollgate_http2::PREFACE;
 
 /// The length of a frame's header (RFC 9113, 4.1).
-const HEADER: usize = 9;
+const HEADER_BYTES: usize = 9;
 /// The type of a frame that carries a head or a trailer section (RFC 9113, 6.2).
 const HEADERS: u8 = 1;
 /// The flag of a SETTINGS frame that acknowledges the peer's (RFC 9113, 6.5).
@@ -17,7 +18,7 @@ const ACK: u8 = 1;
 
 /// The credit of a new connection, and the most that one can save up. The start of a browser's connection
 /// costs about 10.
-const BURST: u32 = 1_000;
+const CREDIT_MAX: u32 = 1_000;
 /// Credit earned per second: enough for a keep-alive PING and a window update.
 const PER_SECOND: u32 = 100;
 /// Credit earned with a request: enough for its cancellation, its window updates and its priority.
@@ -25,11 +26,12 @@ const PER_STREAM: u32 = 8;
 /// Credit earned with each piece of a response after the first, which the request has paid for. It covers a
 /// window update, and a PING that measures the path: gRPC clients send one per piece until they know it.
 const PER_PIECE: u32 = 8;
-/// The flag of padded DATA. Its padding is at most `PADDING` bytes, its length byte included (RFC 9113, 6.1).
+/// The flag of padded DATA. Its padding is at most `PADDING_MAX_BYTES` bytes, its length byte included (RFC
+/// 9113, 6.1).
 const PADDED: u8 = 8;
-const PADDING: u32 = 256;
+const PADDING_MAX_BYTES: u32 = 256;
 /// How many bytes, in either direction, earn a credit of one: a receiver updates its windows every few KiB.
-const BYTES: u32 = 1024;
+const BYTES_PER_CREDIT: u32 = 1024;
 
 /// Returns the price of a frame. Frames that carry requests and bodies are free: the bounds of the HTTP/2
 /// library and the limits on requests cover them.
@@ -38,7 +40,7 @@ fn price(kind: u8, flags: u8, length: u32) -> u32 {
         // DATA without data only causes work.
         0 if length == 0 || flags & PADDED != 0 && length == 1 => 8,
         // All of it may be padding.
-        0 if flags & PADDED != 0 && length <= PADDING => 1,
+        0 if flags & PADDED != 0 && length <= PADDING_MAX_BYTES => 1,
         // WebSockets and gRPC streams send messages of a few bytes, one per frame. At this point it is not
         // known whether the stream will read them; `pay` charges for unwanted ones later.
         0 => 0,
@@ -67,8 +69,8 @@ pub(super) struct Exhausted(pub usize);
 /// Weighs frames that cost work and transfer nothing against the use of the connection. Floods of PING,
 /// SETTINGS, PRIORITY, WINDOW_UPDATE, empty DATA and RST_STREAM consist of frames that the protocol allows.
 #[derive(Debug)]
-pub(super) struct Meter {
-    header: [u8; HEADER],
+pub(super) struct FloodMeter {
+    header: [u8; HEADER_BYTES],
     /// Bytes of the header read so far.
     have: usize,
     /// Bytes of the frame's payload still to come.
@@ -84,15 +86,15 @@ pub(super) struct Meter {
     earned_at: Instant,
 }
 
-impl Meter {
+impl FloodMeter {
     /// Returns the meter of a new connection.
     pub fn new(now: Instant) -> Self {
         Self {
-            header: [0; HEADER],
+            header: [0; HEADER_BYTES],
             have: 0,
             payload: 0,
             preface: PREFACE.len(),
-            credit: BURST,
+            credit: CREDIT_MAX,
             bytes: 0,
             highest: 0,
             pieces: 0,
@@ -118,11 +120,11 @@ impl Meter {
             self.earn_bytes(skip);
             bytes = &bytes[skip..];
             let begin = all.len() - bytes.len();
-            let take = (HEADER - self.have).min(bytes.len());
+            let take = (HEADER_BYTES - self.have).min(bytes.len());
             self.header[self.have..self.have + take].copy_from_slice(&bytes[..take]);
             self.have += take;
             bytes = &bytes[take..];
-            if self.have == HEADER {
+            if self.have == HEADER_BYTES {
                 self.have = 0;
                 self.frame(pieces, &now).ok_or(Exhausted(begin))?;
             }
@@ -141,12 +143,12 @@ impl Meter {
         let length = u32::from_be_bytes([0, a, b, c]);
         self.payload = length;
         let stream = u32::from_be_bytes(stream) & 0x7fff_ffff;
-        let asks = kind == HEADERS && stream > self.highest;
-        if asks {
+        let is_new_request = kind == HEADERS && stream > self.highest;
+        if is_new_request {
             self.highest = stream;
             self.earn(PER_STREAM);
         }
-        let price = if asks { 0 } else { price(kind, flags, length) };
+        let price = if is_new_request { 0 } else { price(kind, flags, length) };
         self.pay(price, pieces, now)
     }
 
@@ -171,12 +173,12 @@ impl Meter {
 
     fn earn_bytes(&mut self, count: usize) {
         let bytes = self.bytes.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
-        self.earn(bytes / BYTES);
-        self.bytes = bytes % BYTES;
+        self.earn(bytes / BYTES_PER_CREDIT);
+        self.bytes = bytes % BYTES_PER_CREDIT;
     }
 
     fn earn(&mut self, credit: u32) {
-        self.credit = self.credit.saturating_add(credit).min(BURST);
+        self.credit = self.credit.saturating_add(credit).min(CREDIT_MAX);
     }
 }
 
@@ -189,7 +191,7 @@ mod tests {
     fn frame(kind: u8, payload: usize) -> Vec<u8> {
         let [_, a, b, c] = (payload as u32).to_be_bytes();
         let mut frame = vec![a, b, c, kind, 0, 0, 0, 0, 1];
-        frame.resize(HEADER + payload, 0xff);
+        frame.resize(HEADER_BYTES + payload, 0xff);
         frame
     }
 
@@ -219,7 +221,7 @@ mod tests {
     /// `None` if there is no bound.
     fn allowed(frames: &[Vec<u8>], read: usize) -> Option<usize> {
         let start = Instant::now();
-        let mut meter = Meter::new(start);
+        let mut meter = FloodMeter::new(start);
         assert_eq!(meter.received(PREFACE, 0, || start), Ok(()));
         for count in 0..10_000 {
             for piece in asking(frames, count).chunks(read) {
@@ -263,7 +265,7 @@ mod tests {
         let start = Instant::now();
         let (pings, piece) = (frame(6, 8).repeat(1000), 100);
         for whole in [true, false] {
-            let mut meter = Meter { preface: 0, ..Meter::new(start) };
+            let mut meter = FloodMeter { preface: 0, ..FloodMeter::new(start) };
             let mut looked = 0;
             let pieces: Vec<_> = if whole { vec![&pings[..]] } else { pings.chunks(piece).collect() };
             let ended = pieces.into_iter().find_map(|bytes| match meter.received(bytes, 0, || start) {
@@ -275,7 +277,7 @@ mod tests {
             });
             let ended = ended.expect("a flood ends");
             // Part of the header of the frame that is too much may have arrived with earlier bytes.
-            assert!((125 * 17..125 * 17 + HEADER).contains(&ended), "{ended}");
+            assert!((125 * 17..125 * 17 + HEADER_BYTES).contains(&ended), "{ended}");
         }
     }
 
@@ -302,7 +304,7 @@ mod tests {
     #[test]
     fn each_piece_of_a_response_may_be_answered_by_a_ping() {
         let start = Instant::now();
-        let mut meter = Meter { preface: 0, ..Meter::new(start) };
+        let mut meter = FloodMeter { preface: 0, ..FloodMeter::new(start) };
         for pieces in 0..10_000 {
             assert_eq!(meter.received(&frame(6, 8), pieces, || start), Ok(()), "{pieces}");
         }
@@ -313,15 +315,15 @@ mod tests {
     #[test]
     fn what_nobody_wants_is_paid_for() {
         let start = Instant::now();
-        let mut meter = Meter { preface: 0, ..Meter::new(start) };
-        assert_eq!(meter.pay(BURST, 0, &|| start), Some(()));
+        let mut meter = FloodMeter { preface: 0, ..FloodMeter::new(start) };
+        assert_eq!(meter.pay(CREDIT_MAX, 0, &|| start), Some(()));
         assert_eq!(meter.pay(1, 0, &|| start), None);
     }
 
     #[test]
     fn time_and_what_was_sent_earn_too() {
         let start = Instant::now();
-        let mut meter = Meter { preface: 0, ..Meter::new(start) };
+        let mut meter = FloodMeter { preface: 0, ..FloodMeter::new(start) };
         let mut at = start;
         for second in 0..10_000 {
             at = start + Duration::from_millis(second * 100);

@@ -7,12 +7,12 @@ use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_observe::Reason;
 use tollgate_policy::Transform;
 
-use crate::client_side::{Unfit, broken_body};
-use crate::scratch::Scratch;
+use crate::client_side::{RejectedBody, body_error_reason};
+use crate::request_state::RequestState;
 
 /// A request body that a policy's transform replaces. The reader gets the new body without framing, up to its
 /// end.
-pub(super) struct Decoding {
+pub(super) struct BodyTransform {
     /// Finds the end of the body in the framing of the client's version of HTTP.
     reader: BodyReader,
     transform: Box<dyn Transform>,
@@ -24,19 +24,19 @@ pub(super) struct Decoding {
     fault: Option<Reason>,
 }
 
-impl Decoding {
-    /// Starts on the body of the request in `scratch`, of which a part may already be in the inbox. If all of
+impl BodyTransform {
+    /// Starts on the body of the request in `state`, of which a part may already be in the inbox. If all of
     /// it is, the transformed body replaces it, and the result is `None`.
     ///
     /// # Errors
     /// If the transform fails.
     pub fn begin(
         transform: Box<dyn Transform>,
-        scratch: &mut Scratch,
+        state: &mut RequestState,
         limits: &HeadLimits,
     ) -> Result<Option<Self>, Reason> {
-        let Scratch { request, inbox, unread, .. } = scratch;
-        let mut decoding = Self {
+        let RequestState { request, inbox, unread, .. } = state;
+        let mut body_transform = Self {
             reader: BodyReader::new(request.length).with_trailer_limits(limits),
             transform,
             ready: Vec::new(),
@@ -46,22 +46,22 @@ impl Decoding {
         };
         // The length of the new body is not known yet.
         request.remove_all(b"content-length");
-        if let Err(reason) = decoding.feed(&mut std::mem::take(inbox)) {
+        if let Err(reason) = body_transform.feed(&mut std::mem::take(inbox)) {
             // The caller can still find the end of the body.
-            *inbox = decoding.behind;
-            *unread = Some(Box::new(decoding.reader));
+            *inbox = body_transform.behind;
+            *unread = Some(Box::new(body_transform.reader));
             return Err(reason);
         }
-        if decoding.reader.is_done() {
-            let length = decoding.ready.len();
+        if body_transform.reader.is_done() {
+            let length = body_transform.ready.len();
             request.append(b"Content-Length", length.to_string().as_bytes());
             request.length = BodyLength::Exactly(length as u64);
-            *inbox = decoding.ready;
-            inbox.append(&mut decoding.behind);
+            *inbox = body_transform.ready;
+            inbox.append(&mut body_transform.behind);
             return Ok(None);
         }
         request.length = BodyLength::UntilClose;
-        Ok(Some(decoding))
+        Ok(Some(body_transform))
     }
 
     /// Returns whether [`read`](Self::read) has a result: data, the end, or an error.
@@ -75,7 +75,7 @@ impl Decoding {
     /// If the transform failed.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some(reason) = self.fault {
-            return Err(Unfit(reason).into());
+            return Err(RejectedBody(reason).into());
         }
         let left = &self.ready[self.at..];
         let count = left.len().min(buffer.len());
@@ -95,7 +95,7 @@ impl Decoding {
     }
 
     fn feed(&mut self, input: &mut [u8]) -> Result<(), Reason> {
-        let step = self.reader.read(input).map_err(broken_body)?;
+        let step = self.reader.read(input).map_err(body_error_reason)?;
         if self.reader.is_done() {
             self.behind.extend_from_slice(&input[step.used..]);
         }

@@ -1,8 +1,8 @@
 //! The state that one request needs while it is handled, borrowed from the worker.
 //!
-//! A connection takes a [`Loan`] of a [`Scratch`] when a request starts, and returns it when the connection
-//! is idle. A loan that is dropped also closes the request's record, so every request is recorded, even after
-//! a panic.
+//! A connection takes a [`RequestStateGuard`] of a [`RequestState`] when a request starts, and returns it
+//! when the connection is idle. A guard that is dropped also closes the request's record, so every request is
+//! recorded, even after a panic.
 
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
@@ -14,17 +14,17 @@ use tollgate_policy::Context;
 use crate::backlog::Backlog;
 use crate::forward::{FallingBack, Page};
 use crate::grpc::Grpc;
-use crate::ledger::Ledger;
 use crate::pace::Paces;
+use crate::record::RequestRecord;
 use crate::websocket::Frames;
 use crate::worker::Worker;
 
-/// A buffer that grew larger is shrunk to this size when the scratch is returned.
+/// A buffer that grew larger is shrunk to this size when the request state is returned.
 const KEEP_BYTES: usize = 16 * 1024;
 
 /// The heads, buffers and record of one request. It is reused, so that a request allocates nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub(crate) struct RequestState {
     pub request: RequestHead,
     pub response: ResponseHead,
     /// The path in normal form, if that differs from the path as sent; see [`crate::decide`].
@@ -33,7 +33,7 @@ pub(crate) struct Scratch {
     pub rewritten: Vec<u8>,
     /// Bytes from the client that are not used yet: a part of a head, of a body, or the next request.
     pub inbox: Vec<u8>,
-    /// The reader for the rest of a body that the gateway skips; see [`crate::pass_over`]. Boxed, since few
+    /// The reader for the rest of a body that the gateway skips; see [`crate::skip_body`]. Boxed, since few
     /// requests have one.
     pub unread: Option<Box<BodyReader>>,
     /// A response head that has arrived in part.
@@ -42,7 +42,7 @@ pub(crate) struct Scratch {
     pub set_cookie: Vec<u8>,
     /// The state that the request's policies need later. Boxed: a request without policies pays for a null
     /// pointer.
-    pub met: Option<Box<Context>>,
+    pub policy_context: Option<Box<Context>>,
     /// The gRPC call, if the request is one. Only client sides that may carry calls read or set it: see
     /// [`ClientStream::may_be_grpc`].
     ///
@@ -57,10 +57,10 @@ pub(crate) struct Scratch {
     pub fallback: Option<Box<FallingBack>>,
     pub to_client: Backlog,
     pub to_upstream: Backlog,
-    pub ledger: Ledger,
+    pub record: RequestRecord,
 }
 
-impl Scratch {
+impl RequestState {
     /// Returns the page that is requested in place of an error, if there is one.
     #[inline]
     pub fn page(&self) -> Option<&Page> {
@@ -75,7 +75,7 @@ impl Scratch {
         self.rewritten.clear();
         self.partial.clear();
         self.set_cookie.clear();
-        self.met = None;
+        self.policy_context = None;
         self.unread = None;
         self.fallback = None;
         self.to_upstream.clear();
@@ -83,48 +83,48 @@ impl Scratch {
     }
 }
 
-/// A borrowed scratch. However the exchange ends, also by a panic or the end of its task, dropping the loan
-/// closes the record and returns the scratch.
+/// A borrowed request state. However the exchange ends, also by a panic or the end of its task, dropping the
+/// guard closes the record and returns the state.
 #[derive(Debug)]
-pub(crate) struct Loan {
+pub(crate) struct RequestStateGuard {
     worker: Rc<Worker>,
-    scratch: Option<Box<Scratch>>,
+    state: Option<Box<RequestState>>,
 }
 
-impl Loan {
+impl RequestStateGuard {
     pub fn new(worker: &Rc<Worker>) -> Self {
-        let kept = worker.scratches.take();
-        Self { worker: worker.clone(), scratch: Some(kept.unwrap_or_default()) }
+        let kept = worker.request_states.take();
+        Self { worker: worker.clone(), state: Some(kept.unwrap_or_default()) }
     }
 }
 
-impl Deref for Loan {
-    type Target = Scratch;
+impl Deref for RequestStateGuard {
+    type Target = RequestState;
 
-    fn deref(&self) -> &Scratch {
-        self.scratch.as_deref().expect("a loan has its scratch until it is dropped")
+    fn deref(&self) -> &RequestState {
+        self.state.as_deref().expect("a guard has its state until it is dropped")
     }
 }
 
-impl DerefMut for Loan {
-    fn deref_mut(&mut self) -> &mut Scratch {
-        self.scratch.as_deref_mut().expect("a loan has its scratch until it is dropped")
+impl DerefMut for RequestStateGuard {
+    fn deref_mut(&mut self) -> &mut RequestState {
+        self.state.as_deref_mut().expect("a guard has its state until it is dropped")
     }
 }
 
-impl Drop for Loan {
+impl Drop for RequestStateGuard {
     fn drop(&mut self) {
-        let Some(mut scratch) = self.scratch.take() else { return };
-        crate::ledger::close_abandoned(&self.worker, &mut scratch);
-        scratch.next_request();
-        scratch.inbox.clear();
-        for buffer in [&mut scratch.inbox, &mut scratch.partial, &mut scratch.path, &mut scratch.rewritten] {
+        let Some(mut state) = self.state.take() else { return };
+        crate::record::close_abandoned(&self.worker, &mut state);
+        state.next_request();
+        state.inbox.clear();
+        for buffer in [&mut state.inbox, &mut state.partial, &mut state.path, &mut state.rewritten] {
             buffer.shrink_to(KEEP_BYTES);
         }
-        scratch.request.shrink_to(KEEP_BYTES);
-        scratch.response.shrink_to(KEEP_BYTES);
-        if !std::thread::panicking() && self.worker.scratches.put(scratch) {
-            self.worker.tidy_later();
+        state.request.shrink_to(KEEP_BYTES);
+        state.response.shrink_to(KEEP_BYTES);
+        if !std::thread::panicking() && self.worker.request_states.put(state) {
+            self.worker.shrink_later();
         }
     }
 }

@@ -8,21 +8,21 @@ use tollgate_observe::Reason;
 use tollgate_plan::RouteStay;
 
 use super::Forwarding;
-use super::retry::Failure;
+use super::retry::AttemptFailure;
 use crate::client_side::ClientSide;
 use crate::deliver::{Allowance, deliver};
 use crate::pace::is_stream;
-use crate::pass_over::pass_over_rest;
-use crate::request::{Next, closes_after};
+use crate::request::{ConnectionFate, closes_after};
+use crate::request_state::RequestState;
 use crate::respond;
-use crate::scratch::Scratch;
+use crate::skip_body::skip_rest_of_body;
 use crate::upstream_side::UpstreamSide;
 
 impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
     /// Writes the rest of the response at the client's pace, after the upstream has finished. `keep`: the
     /// client's connection can carry another request.
-    pub(super) async fn deliver_rest(&mut self, now: Instant, keep: bool) -> Next {
-        let Scratch { request, to_client, ledger, .. } = &mut *self.scratch;
+    pub(super) async fn deliver_rest(&mut self, now: Instant, keep: bool) -> ConnectionFate {
+        let RequestState { request, to_client, record, .. } = &mut *self.state;
         let allowance = Allowance {
             bound: self.route.timeouts.write,
             rates: &self.route.rates,
@@ -30,24 +30,24 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
             total: self.attempts.total(),
         };
         if let Err(reason) = deliver(self.client, to_client, now, allowance).await {
-            ledger.reason = reason;
-            return Next::Reset;
+            record.reason = reason;
+            return ConnectionFate::Reset;
         }
         after_whole(request, keep)
     }
 
     /// Answers with the reason of the last attempt.
-    pub(super) async fn give_up(&mut self, failure: &Failure) -> Next {
-        let ledger = &mut self.scratch.ledger;
+    pub(super) async fn give_up(&mut self, failure: &AttemptFailure) -> ConnectionFate {
+        let record = &mut self.state.record;
         if matches!(
             failure.reason,
             Reason::TlsProtocolError | Reason::TlsCertificateError | Reason::TlsAlertReceived
-        ) && let Some(pool) = &ledger.endpoint
+        ) && let Some(pool) = &record.endpoint
         {
-            ledger.remarks().detail = pool.state().tls_failure().map(Into::into);
+            record.remarks().detail = pool.state().tls_failure().map(Into::into);
         }
         if failure.body_taken && self.collected.is_none() {
-            let over = pass_over_rest(self.scratch, failure.reason);
+            let over = skip_rest_of_body(self.state, failure.reason);
             self.answer(failure.reason, !over).await
         } else {
             self.refuse(failure.reason).await
@@ -55,36 +55,36 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
     }
 
     /// Answers with a reason, while no byte of the request's body was taken from the inbox.
-    pub(super) async fn refuse(&mut self, reason: Reason) -> Next {
+    pub(super) async fn refuse(&mut self, reason: Reason) -> ConnectionFate {
         // A collected body was read, so the inbox holds the next request.
         let over =
-            self.collected.is_some() || self.scratch.page().is_some() || pass_over_rest(self.scratch, reason);
+            self.collected.is_some() || self.state.page().is_some() || skip_rest_of_body(self.state, reason);
         self.answer(reason, !over).await
     }
 
-    async fn answer(&mut self, reason: Reason, close: bool) -> Next {
+    async fn answer(&mut self, reason: Reason, close: bool) -> ConnectionFate {
         // Permits are released now, however long the client takes for the response: no attempt is in
         // progress.
         self.attempts.failed(None);
-        self.scratch.to_upstream.clear();
-        self.scratch.to_client.clear();
+        self.state.to_upstream.clear();
+        self.state.to_client.clear();
         if reason == Reason::Overload && self.client.requests <= 1 {
             self.give_descriptor_back();
         }
-        let close = close || closes_after(self.settings, self.client, self.scratch);
+        let close = close || closes_after(self.settings, self.client, self.state);
         if let Some((reason, status, lines, closes)) = self.without_page(reason) {
             let refusal = (reason, Some(status), lines.as_slice());
             return respond::refusal(
                 self.client,
                 self.worker,
-                self.scratch,
+                self.state,
                 self.settings,
                 refusal,
                 close || closes,
             )
             .await;
         }
-        respond::error(self.client, self.worker, self.scratch, self.settings, reason, close).await
+        respond::error(self.client, self.worker, self.state, self.settings, reason, close).await
     }
 
     /// Closes the client's connection with this response. The process has no file descriptor for a connection
@@ -93,18 +93,18 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
     #[cold]
     fn give_descriptor_back(&mut self) {
         let now = RouteStay { idle: None, age: Some(Duration::ZERO) };
-        self.client.link.stay(&now);
+        self.client.connection_context.stay(&now);
         self.client.stream.stays(&Arc::new(now));
     }
 }
 
 /// Returns what happens to the client's connection after a complete response.
-pub(super) fn after_whole(request: &RequestHead, keep: bool) -> Next {
+pub(super) fn after_whole(request: &RequestHead, keep: bool) -> ConnectionFate {
     match (keep, request.length.is_empty() && !request.keep_alive) {
-        (true, _) => Next::KeepAlive,
+        (true, _) => ConnectionFate::KeepAlive,
         // The client asked for that, and has sent everything.
-        (false, true) => Next::Close,
+        (false, true) => ConnectionFate::Close,
         // The rest of the request, or the next one, may be on its way.
-        (false, false) => Next::Linger,
+        (false, false) => ConnectionFate::Linger,
     }
 }

@@ -12,29 +12,29 @@ use std::task::{Poll, Waker};
 use tollgate_http::h1::BodyLength;
 use tollgate_policy::{Shadow, ShadowEnd};
 
-use super::call::{Call, Calling};
-use super::policed::Policed;
-use super::tee::{Tee, Teed};
+use super::call::{Call, CallOrigin};
+use super::tee::{Tee, TeeProgress};
+use super::transforming_client::TransformingClient;
 use crate::active::ActivePlan;
 use crate::connection::Client;
-use crate::scratch::Scratch;
+use crate::request_state::RequestState;
 use crate::worker::Worker;
 
 /// Bytes of the response to a copy that are read and discarded, so that the connection can be used again.
-const ANSWER: usize = 1024 * 1024;
+const RESPONSE_MAX_BYTES: usize = 1024 * 1024;
 
 /// Whether the client of a request has left before its response. Its copies are then cancelled, just as the
 /// request is.
 #[derive(Debug, Default)]
-pub(super) struct Departure {
+pub(super) struct ClientLeft {
     left: Cell<bool>,
     /// The wakers of the tasks that send the copies.
     tasks: RefCell<Vec<Waker>>,
 }
 
-impl Departure {
+impl ClientLeft {
     /// Records that the client has left, and wakes the tasks.
-    pub fn tell(&self) {
+    pub fn notify(&self) {
         self.left.set(true);
         self.tasks.take().into_iter().for_each(Waker::wake);
     }
@@ -58,74 +58,74 @@ impl Departure {
 }
 
 /// A copy that waits for the rest of its body.
-pub(super) struct Copying {
+pub(super) struct PendingCopy {
     tee: Tee,
     send: Box<dyn FnOnce(Vec<u8>)>,
 }
 
-impl Copying {
+impl PendingCopy {
     /// Takes bytes that were read. Returns the copy again if more are needed.
     pub fn take(self, read: &[u8]) -> Option<Self> {
         let Self { mut tee, send } = self;
         match tee.take(read) {
-            Teed::More => return Some(Self { tee, send }),
-            Teed::Whole(body) => send(body),
-            Teed::Begin(_) | Teed::GivenUp(_) => {}
+            TeeProgress::More => return Some(Self { tee, send }),
+            TeeProgress::Whole(body) => send(body),
+            TeeProgress::Begin(_) | TeeProgress::GivenUp(_) => {}
         }
         None
     }
 }
 
-/// Sends the copies of the request in `scratch`, or makes them wait for its body. The caller calls
-/// [`Departure::tell`] on the result if the client leaves.
+/// Sends the copies of the request in `state`, or makes them wait for its body. The caller calls
+/// [`ClientLeft::notify`] on the result if the client leaves.
 pub(super) fn start(
-    shadows: Vec<Shadow>,
-    client: &mut Client<Policed<'_>>,
+    mirrors: Vec<Shadow>,
+    client: &mut Client<TransformingClient<'_>>,
     worker: &Rc<Worker>,
-    scratch: &Scratch,
+    state: &RequestState,
     active: &Rc<ActivePlan>,
     route: u32,
-) -> Option<Rc<Departure>> {
-    if shadows.is_empty() {
+) -> Option<Rc<ClientLeft>> {
+    if mirrors.is_empty() {
         return None;
     }
-    let departure = Rc::<Departure>::default();
-    for shadow in shadows {
-        let length = scratch.request.length;
+    let client_left = Rc::<ClientLeft>::default();
+    for shadow in mirrors {
+        let length = state.request.length;
         if matches!(length, BodyLength::Exactly(length) if length > shadow.body as u64) {
             continue;
         }
         let tee = Tee::new(length, shadow.body, &active.plan.settings.head_limits);
-        let calling = Calling::new(client, worker, scratch, active, route);
-        let send = sender(shadow, calling, scratch, departure.clone());
+        let origin = CallOrigin::new(client, worker, state, active, route);
+        let send = sender(shadow, origin, state, client_left.clone());
         if length.is_empty() {
             send(Vec::new());
             continue;
         }
-        let mut copying = Some(Copying { tee, send });
-        if !scratch.inbox.is_empty() {
-            copying = copying.and_then(|copying| copying.take(&scratch.inbox));
+        let mut pending_copy = Some(PendingCopy { tee, send });
+        if !state.inbox.is_empty() {
+            pending_copy = pending_copy.and_then(|pending_copy| pending_copy.take(&state.inbox));
         }
-        client.stream.copy(copying);
+        client.stream.copy(pending_copy);
     }
-    Some(departure)
+    Some(client_left)
 }
 
 /// Returns the function that sends a copy when its body is complete.
 fn sender(
     shadow: Shadow,
-    calling: Calling,
-    scratch: &Scratch,
-    departure: Rc<Departure>,
+    origin: CallOrigin,
+    state: &RequestState,
+    client_left: Rc<ClientLeft>,
 ) -> Box<dyn FnOnce(Vec<u8>)> {
     let Shadow { upstream, marks, timeout, watch, place, .. } = shadow;
-    let mut head = scratch.request.clone();
+    let mut head = state.request.clone();
     marks.apply(&mut head);
-    let path = scratch.path.clone();
+    let path = state.path.clone();
     Box::new(move |body| {
-        let call = Call { upstream, head, path, body, timeout, most: ANSWER };
+        let call = Call { upstream, head, path, body, timeout, most: RESPONSE_MAX_BYTES };
         tollgate_net::spawn(async move {
-            match departure.unless_left(calling.call(call)).await {
+            match client_left.unless_left(origin.call(call)).await {
                 Some(Ok(status)) => watch.shadow(ShadowEnd::Answered(status)),
                 Some(Err(reason)) => watch.shadow(ShadowEnd::Failed(reason)),
                 // A watch that is dropped without a result counts the copy as cancelled.

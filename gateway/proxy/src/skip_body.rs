@@ -1,8 +1,8 @@
 //! Skips the rest of a request's body when the gateway itself answers.
 //!
-//! All code that answers in the endpoint's place calls [`pass_over_body`] or [`pass_over_rest`], which skip
+//! All code that answers in the endpoint's place calls [`skip_body`] or [`skip_rest_of_body`], which skip
 //! the bytes in the inbox and return whether the connection can carry another request. If only a little of
-//! the body is missing, they leave its reader in the scratch. [`request`](crate::request) then calls
+//! the body is missing, they leave its reader in the state. [`request`](crate::request) then calls
 //! [`discard`] after the answer.
 //!
 //! Invariant: a connection goes on only at the exact end of the body, and the wait for that is bounded in
@@ -17,33 +17,33 @@ use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_observe::Reason;
 
 use crate::connection::Client;
-use crate::scratch::Scratch;
+use crate::request_state::RequestState;
 use crate::worker::Worker;
 
 /// The most bytes of a body that are read after an answer, framing included: enough for a form or a call, not
 /// for an upload.
-const MOST_BYTES: usize = 64 * 1024;
+const BYTES_MAX: usize = 64 * 1024;
 /// How long they are awaited. A client that writes the head and the body separately needs a round trip at
 /// most.
-const LONGEST: Duration = Duration::from_secs(2);
+const WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Skips a body. Returns whether the connection can carry another request: all of the body was received, or
 /// only a little is missing. If not, the connection is closed after the answer.
-pub(crate) fn pass_over_body(scratch: &mut Scratch) -> bool {
-    match scratch.request.length {
+pub(crate) fn skip_body(state: &mut RequestState) -> bool {
+    match state.request.length {
         BodyLength::None | BodyLength::Exactly(0) => true,
-        BodyLength::Exactly(length) if length <= scratch.inbox.len() as u64 => {
-            scratch.inbox.drain(..length as usize);
-            scratch.ledger.bytes_in = length;
+        BodyLength::Exactly(length) if length <= state.inbox.len() as u64 => {
+            state.inbox.drain(..length as usize);
+            state.record.bytes_in = length;
             true
         }
-        length => pass_over(scratch, BodyReader::new(length), true),
+        length => read_rest(state, BodyReader::new(length), true),
     }
 }
 
 /// Skips a body before the answer with an error; the reason decides whether the rest may be awaited. If some
-/// of the body was read, its reader is in the scratch.
-pub(crate) fn pass_over_rest(scratch: &mut Scratch, reason: Reason) -> bool {
+/// of the body was read, its reader is in the state.
+pub(crate) fn skip_rest_of_body(state: &mut RequestState, reason: Reason) -> bool {
     // These bodies have no end, or the client is too slow to wait for it.
     let is_cut = matches!(
         reason,
@@ -56,17 +56,17 @@ pub(crate) fn pass_over_rest(scratch: &mut Scratch, reason: Reason) -> bool {
     );
     // The rest of a body that is too large is not awaited.
     let waits = reason != Reason::BodyTooLarge;
-    match scratch.unread.take() {
+    match state.unread.take() {
         _ if is_cut => false,
-        Some(reader) => pass_over(scratch, *reader, waits),
-        None => pass_over_body(scratch) && (waits || scratch.unread.take().is_none()),
+        Some(reader) => read_rest(state, *reader, waits),
+        None => skip_body(state) && (waits || state.unread.take().is_none()),
     }
 }
 
 /// Reads the body's bytes in the inbox. `waits`: whether the rest may be awaited.
 #[cold]
-fn pass_over(scratch: &mut Scratch, mut reader: BodyReader, waits: bool) -> bool {
-    let Scratch { request, inbox, ledger, unread, .. } = scratch;
+fn read_rest(state: &mut RequestState, mut reader: BodyReader, waits: bool) -> bool {
+    let RequestState { request, inbox, record, unread, .. } = state;
     if reader.is_done() {
         return true;
     }
@@ -80,12 +80,12 @@ fn pass_over(scratch: &mut Scratch, mut reader: BodyReader, waits: bool) -> bool
         return false;
     }
     let Ok(step) = reader.read(inbox) else { return false };
-    ledger.bytes_in += step.data.len() as u64;
+    record.bytes_in += step.data.len() as u64;
     inbox.drain(..step.used);
     if reader.is_done() {
         return true;
     }
-    let is_little = waits && reader.remaining().is_none_or(|left| left <= MOST_BYTES as u64);
+    let is_little = waits && reader.remaining().is_none_or(|left| left <= BYTES_MAX as u64);
     if is_little {
         *unread = Some(Box::new(reader));
     }
@@ -100,8 +100,8 @@ pub(crate) async fn discard(
     inbox: &mut Vec<u8>,
     mut body: Box<BodyReader>,
 ) -> bool {
-    client.deadline.set(tollgate_net::now(), Some(LONGEST));
-    let mut left = MOST_BYTES;
+    client.deadline.set(tollgate_net::now(), Some(WAIT_MAX));
+    let mut left = BYTES_MAX;
     poll_fn(|cx| {
         loop {
             let mut buffer = worker.receive.borrow_mut();

@@ -1,7 +1,7 @@
 //! The client's side of an exchange whose bodies the policies change or copy.
 //!
-//! [`carry`](super) wraps the real client in a [`Policed`]. It decodes the request body, feeds copies of it
-//! to mirrors, and transforms the response body. All else is passed through.
+//! [`carry`](super) wraps the real client in a [`TransformingClient`]. It decodes the request body, feeds
+//! copies of it to mirrors, and transforms the response body. All else is passed through.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -12,14 +12,14 @@ use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_net::Negotiated;
 use tollgate_policy::Transform;
 
-use super::decoding::Decoding;
-use super::shadows::Copying;
+use super::body_transform::BodyTransform;
+use super::mirrors::PendingCopy;
 use crate::backlog::{Backlog, Sink};
-use crate::client_side::{ClientSide, ClientStream, Duplex, Unfit};
+use crate::client_side::{ClientSide, ClientStream, Duplex, RejectedBody};
 
 /// A client whose request or response body the policies use. It is one type for every version of HTTP, so the
 /// code of the exchange is compiled once more in total, not once more per version.
-pub(crate) struct Policed<'a> {
+pub(crate) struct TransformingClient<'a> {
     client: &'a mut dyn ClientStream,
     version: Version,
     share: Option<usize>,
@@ -27,12 +27,12 @@ pub(crate) struct Policed<'a> {
     /// The transformed part of the response that is sent next.
     out: Vec<u8>,
     /// The transform of the request's body.
-    decoding: Option<Decoding>,
+    body_transform: Option<BodyTransform>,
     /// Copies of the request that wait for its body.
-    copies: Vec<Copying>,
+    copies: Vec<PendingCopy>,
 }
 
-impl<'a> Policed<'a> {
+impl<'a> TransformingClient<'a> {
     /// Wraps a client whose request has this version.
     pub fn new(client: &'a mut dyn ClientStream, version: Version) -> Self {
         Self {
@@ -41,43 +41,43 @@ impl<'a> Policed<'a> {
             share: None,
             transform: None,
             out: Vec::new(),
-            decoding: None,
+            body_transform: None,
             copies: Vec::new(),
         }
     }
 
     /// Sets the upstream of the route that the request goes to, by number.
-    pub fn goes_to(&mut self, share: Option<usize>) {
+    pub fn set_upstream(&mut self, share: Option<usize>) {
         self.share = share;
     }
 
     /// Sets the transform of the request's body.
-    pub fn decode(&mut self, decoding: Option<Decoding>) {
-        self.decoding = decoding;
+    pub fn decode(&mut self, body_transform: Option<BodyTransform>) {
+        self.body_transform = body_transform;
     }
 
     /// Returns the bytes after a request whose body was transformed.
     pub fn rest(&mut self) -> Vec<u8> {
-        self.decoding.take().map(Decoding::into_rest).unwrap_or_default()
+        self.body_transform.take().map(BodyTransform::into_rest).unwrap_or_default()
     }
 
     /// Reads the request's body as the exchange must see it.
     fn poll_body(&mut self, cx: &mut Task<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        let Some(decoding) = &mut self.decoding else { return self.client.poll_read(cx, buffer) };
-        while !decoding.is_ready() {
+        let Some(body_transform) = &mut self.body_transform else { return self.client.poll_read(cx, buffer) };
+        while !body_transform.is_ready() {
             let count = ready!(self.client.poll_read(cx, buffer))?;
-            decoding.take(&mut buffer[..count]);
+            body_transform.take(&mut buffer[..count]);
         }
-        Poll::Ready(decoding.read(buffer))
+        Poll::Ready(body_transform.read(buffer))
     }
 
     /// Adds a copy of the request that waits for its body.
-    pub fn copy(&mut self, copy: Option<Copying>) {
+    pub fn copy(&mut self, copy: Option<PendingCopy>) {
         self.copies.extend(copy);
     }
 }
 
-impl Sink for Policed<'_> {
+impl Sink for TransformingClient<'_> {
     fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         self.client.write(pieces)
     }
@@ -87,7 +87,7 @@ impl Sink for Policed<'_> {
     }
 }
 
-impl Duplex for Policed<'_> {
+impl Duplex for TransformingClient<'_> {
     fn poll_read(&mut self, cx: &mut Task<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let polled = self.poll_body(cx, buffer);
         if !self.copies.is_empty()
@@ -104,17 +104,17 @@ impl Duplex for Policed<'_> {
     }
 }
 
-impl ClientSide for Policed<'_> {
+impl ClientSide for TransformingClient<'_> {
     /// Only a request of HTTP/2 can turn out to be an extended CONNECT.
     const EXTENDED: bool = true;
-    const POLICED: bool = true;
+    const WRAPS_CLIENT: bool = true;
 }
 
-impl ClientStream for Policed<'_> {
+impl ClientStream for TransformingClient<'_> {
     fn take_trailers(&mut self) -> Vec<u8> {
         let trailers = self.client.take_trailers();
-        match &self.decoding {
-            Some(decoding) if trailers.is_empty() => decoding.trailers().to_vec(),
+        match &self.body_transform {
+            Some(body_transform) if trailers.is_empty() => body_transform.trailers().to_vec(),
             _ => trailers,
         }
     }
@@ -156,12 +156,12 @@ impl ClientStream for Policed<'_> {
         };
         self.out.clear();
         if !data.is_empty() {
-            transform.push(data, &mut self.out).map_err(Unfit)?;
+            transform.push(data, &mut self.out).map_err(RejectedBody)?;
         }
         // The transformed body ends differently from the endpoint's, so it needs its own reader.
         let mut reader = BodyReader::new(BodyLength::UntilClose);
         if body.is_done() {
-            transform.finish(&mut self.out).map_err(Unfit)?;
+            transform.finish(&mut self.out).map_err(RejectedBody)?;
             reader.end_with_trailers(body.trailers().to_vec());
         }
         self.client.respond(backlog, head, &reader, self.version == Version::Http11, &self.out)

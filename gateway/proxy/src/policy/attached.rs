@@ -6,11 +6,11 @@ use std::sync::{Arc, OnceLock};
 use tollgate_plan::AttachedPolicy;
 use tollgate_policy::{Policy, Shared};
 
-use super::End;
+use super::PolicyEnd;
 
 /// A policy attached at one place of the configuration.
 #[derive(Debug)]
-pub struct LivePolicy {
+pub struct ActivePolicy {
     /// The policy, with state that outlives a reload.
     pub policy: Arc<dyn Policy>,
     kind: &'static str,
@@ -23,7 +23,7 @@ pub struct LivePolicy {
     answered: OnceLock<Arc<AtomicU64>>,
 }
 
-impl LivePolicy {
+impl ActivePolicy {
     /// Creates a policy, and takes over its state from the previous plan.
     #[must_use]
     pub fn new(attached: &AttachedPolicy, shared: &Arc<Shared>) -> Arc<Self> {
@@ -39,11 +39,11 @@ impl LivePolicy {
     }
 
     /// Counts a request that this policy refused or answered.
-    pub(super) fn ended(&self, end: &End) {
+    pub(super) fn ended(&self, end: &PolicyEnd) {
         let (count, event) = match end {
-            End::Refused(..) => (&self.refused, "refused"),
-            End::Answered(_) => (&self.answered, "answered"),
-            End::Gone => return,
+            PolicyEnd::Refused(..) => (&self.refused, "refused"),
+            PolicyEnd::Answered(_) => (&self.answered, "answered"),
+            PolicyEnd::Gone => return,
         };
         let count = count.get_or_init(|| self.shared.events().counter(self.kind, &self.place, event));
         count.fetch_add(1, Ordering::Relaxed);

@@ -1,13 +1,13 @@
 //! The time limit of a whole exchange (`timeouts.total`). Every wait of an exchange is bounded by
-//! [`Total::within`].
+//! [`TimeLimit::within`].
 
 use std::time::{Duration, Instant};
 
 /// The time at which `timeouts.total` ends the exchange, whatever it waits for then; without one, never.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Total(Option<Instant>);
+pub(crate) struct TimeLimit(Option<Instant>);
 
-impl Total {
+impl TimeLimit {
     pub fn new(started: Instant, total: Option<Duration>) -> Self {
         Self(total.and_then(|total| started.checked_add(total)))
     }
@@ -47,18 +47,18 @@ mod tests {
     #[test]
     fn the_shorter_bound_counts() {
         let (now, second) = (tollgate_net::now(), Duration::from_secs(1));
-        let total = Total::new(now, Some(5 * second));
+        let total = TimeLimit::new(now, Some(5 * second));
         assert_eq!(total.within(now + second, Some(second)), Some(second));
         assert_eq!(total.within(now + second, Some(9 * second)), Some(4 * second));
         assert_eq!(total.within(now + second, None), Some(4 * second));
         assert_eq!(total.within(now + 9 * second, None), Some(Duration::ZERO));
-        assert_eq!(Total::new(now, None).within(now, None), None);
+        assert_eq!(TimeLimit::new(now, None).within(now, None), None);
         assert!(total.leaves(now, 4 * second) && !total.leaves(now, 5 * second));
-        assert!(Total::new(now, None).leaves(now, Duration::MAX));
+        assert!(TimeLimit::new(now, None).leaves(now, Duration::MAX));
         assert_eq!(total.and(now, Some(second)).within(now, None), Some(second));
         assert_eq!(total.and(now, Some(9 * second)).within(now, None), Some(5 * second));
         assert_eq!(total.and(now, None).within(now, None), Some(5 * second));
-        assert_eq!(Total::new(now, None).and(now, Some(second)).within(now, None), Some(second));
-        assert!(!total.is_over() && Total::new(now, Some(Duration::ZERO)).is_over());
+        assert_eq!(TimeLimit::new(now, None).and(now, Some(second)).within(now, None), Some(second));
+        assert!(!total.is_over() && TimeLimit::new(now, Some(Duration::ZERO)).is_over());
     }
 }

@@ -14,8 +14,8 @@ use crate::frame::{self, FrameType, HEADER_BYTES};
 use crate::hpack::{HpackDecoder, HpackEncoder};
 use crate::output_limit::OutputLimit;
 use crate::settings::{DEFAULT_WINDOW_BYTES, LocalSettings, PeerSettings};
-use crate::streams::{Sent, StreamKey, StreamState, Streams, wake};
-use crate::totals::{MemoryTotals, Share};
+use crate::streams::{ResponseProgress, StreamKey, StreamState, Streams, wake};
+use crate::totals::{ConnectionShare, MemoryTotals};
 
 /// How many streams that were reset here are remembered. Frames that were in flight for them are not an
 /// error.
@@ -76,7 +76,7 @@ pub(crate) struct Core {
     pub queue: VecDeque<(StreamKey, FieldSection)>,
     /// Bytes of memory that the fields of queued streams take, trailers included. A few bytes of HPACK can
     /// name kilobytes, so the size on the wire would say little.
-    pub queued_bytes: Share,
+    pub queued_bytes: ConnectionShare,
     /// Streams that were reset before they were taken from the queue.
     pub reset_before_start: u64,
     /// Streams that were refused: more than may be open at once, or ones that depend on themselves.
@@ -131,7 +131,7 @@ impl Core {
             encoder: HpackEncoder::new(),
             streams: Streams::default(),
             queue: VecDeque::new(),
-            queued_bytes: Share::of(totals.queued_bytes.clone()),
+            queued_bytes: ConnectionShare::of(totals.queued_bytes.clone()),
             reset_before_start: 0,
             refused: 0,
             extra_cost: 0,
@@ -296,10 +296,12 @@ impl Core {
         let unread = state.data.len() - state.consumed;
         if state.reset.is_none() && self.ended.is_none() {
             match (state.sent, state.ended) {
-                (Sent::End, true) => {}
+                (ResponseProgress::End, true) => {}
                 // RFC 9113, 8.1: a complete response lets the server refuse the rest of the request.
-                (Sent::End, false) => self.send_reset(state.id, ErrorCode::NO_ERROR),
-                (Sent::Nothing | Sent::Head, _) => self.send_reset(state.id, ErrorCode::CANCEL),
+                (ResponseProgress::End, false) => self.send_reset(state.id, ErrorCode::NO_ERROR),
+                (ResponseProgress::Nothing | ResponseProgress::Head, _) => {
+                    self.send_reset(state.id, ErrorCode::CANCEL)
+                }
             }
         }
         self.return_window(unread);

@@ -1,7 +1,7 @@
 //! Limits how many bytes may wait in the output buffer of a connection. The limit drops from `LIMIT_BYTES` to
 //! `CROWDED_LIMIT_BYTES` when all connections of the worker together hold `CROWDED_TOTAL_BYTES` bytes.
 
-use crate::totals::{MemoryTotals, Share};
+use crate::totals::{ConnectionShare, MemoryTotals};
 
 /// Bytes that may wait for the socket of one connection, all streams together.
 const LIMIT_BYTES: usize = 128 * 1024;
@@ -14,12 +14,12 @@ const CROWDED_LIMIT_BYTES: usize = 16 * 1024;
 /// reads nothing could make the gateway buffer a full window for each stream.
 #[derive(Debug)]
 pub(crate) struct OutputLimit {
-    unwritten: Share,
+    unwritten: ConnectionShare,
 }
 
 impl OutputLimit {
     pub fn new(totals: &MemoryTotals) -> Self {
-        Self { unwritten: Share::of(totals.unwritten.clone()) }
+        Self { unwritten: ConnectionShare::of(totals.unwritten.clone()) }
     }
 
     /// Records how many bytes wait now.

@@ -9,7 +9,7 @@ use crate::core::{Core, GracefulShutdown, KEPT_CAPACITY_BYTES};
 use crate::error_code::ErrorCode;
 use crate::frame::{self, END_HEADERS, END_STREAM, FrameType, HEADER_BYTES};
 use crate::receive::GOAWAY_PING;
-use crate::streams::{Sent, StreamKey};
+use crate::streams::{ResponseProgress, StreamKey};
 
 /// The largest possible stream id. A GOAWAY with it refuses no stream yet.
 const STREAM_ID_MAX: u32 = 0x7fff_ffff;
@@ -29,13 +29,13 @@ impl Core {
         ends: bool,
     ) -> Result<(), StreamClosed> {
         let state = self.streams.get(key).filter(|state| state.reset.is_none()).ok_or(StreamClosed)?;
-        if self.ended.is_some() || state.sent == Sent::End {
+        if self.ended.is_some() || state.sent == ResponseProgress::End {
             return Err(StreamClosed);
         }
         if ends {
-            state.sent = Sent::End;
+            state.sent = ResponseProgress::End;
         } else if status.is_some_and(|status| status.first() != Some(&b'1')) {
-            state.sent = Sent::Head;
+            state.sent = ResponseProgress::Head;
         }
         let id = state.id;
         let start = self.out.len();
@@ -102,7 +102,7 @@ impl Core {
         let state = self.streams.get(key).ok_or(StreamClosed)?;
         state.send_window -= count as i64;
         if ends {
-            state.sent = Sent::End;
+            state.sent = ResponseProgress::End;
         }
         let id = state.id;
         self.writer = Some(key);

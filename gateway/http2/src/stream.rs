@@ -14,7 +14,7 @@ use crate::error_code::ErrorCode;
 use crate::fields::FieldSection;
 use crate::send::StreamClosed;
 #[cfg(test)]
-use crate::streams::Sent;
+use crate::streams::ResponseProgress;
 use crate::streams::{StreamKey, StreamState, register_waker};
 
 /// The handle of one request and its response. Dropping it resets the stream if either is incomplete: with
@@ -212,7 +212,7 @@ impl RequestStream {
     /// Whether the end of the response was written.
     #[cfg(test)]
     pub fn has_sent_end(&self) -> bool {
-        self.with_state(|state| state.sent == Sent::End).unwrap_or(true)
+        self.with_state(|state| state.sent == ResponseProgress::End).unwrap_or(true)
     }
 }
 

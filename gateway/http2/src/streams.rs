@@ -11,7 +11,7 @@ use crate::fields::FieldSection;
 
 /// How far a stream's response was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub(crate) enum ResponseProgress {
     Nothing,
     Head,
     End,
@@ -36,7 +36,7 @@ pub(crate) struct StreamState {
     pub declared_length: Option<u64>,
     /// The send window. Negative if the client has reduced its window by SETTINGS.
     pub send_window: i64,
-    pub sent: Sent,
+    pub sent: ResponseProgress,
     /// The error code with which either side has reset the stream.
     pub reset: Option<ErrorCode>,
     /// Whether the client reset it. The client may then send no more frames on it.
@@ -64,7 +64,7 @@ impl StreamState {
             received: 0,
             declared_length: None,
             send_window,
-            sent: Sent::Nothing,
+            sent: ResponseProgress::Nothing,
             reset: None,
             is_cancelled: false,
             is_queued: true,
@@ -78,7 +78,7 @@ impl StreamState {
     /// Whether the stream counts against the limit of concurrent streams: until both sides end it. A stream
     /// that was reset counts until its handle is dropped, because work for it goes on.
     pub fn is_counted(&self) -> bool {
-        self.reset.is_some() || !(self.ended && self.sent == Sent::End)
+        self.reset.is_some() || !(self.ended && self.sent == ResponseProgress::End)
     }
 
     /// Whether the body has another length than the head announced. Before the end, only an excess counts.

@@ -1,5 +1,5 @@
-//! Byte counts that all connections of a worker share. Each connection holds a [`Share`], so the sum stays
-//! correct when a connection is dropped.
+//! Byte counts that all connections of a worker share. Each connection holds a [`ConnectionShare`], so the
+//! sum stays correct when a connection is dropped.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -19,12 +19,12 @@ pub struct MemoryTotals {
 
 /// One connection's share of a total. Dropping it subtracts the share.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct ConnectionShare {
     own: usize,
     all: SharedCount,
 }
 
-impl Share {
+impl ConnectionShare {
     pub fn of(all: SharedCount) -> Self {
         Self { own: 0, all }
     }
@@ -51,7 +51,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for ConnectionShare {
     fn drop(&mut self) {
         self.set(0);
     }
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn the_part_of_one_that_goes_is_taken_off() {
         let totals = MemoryTotals::default();
-        let [mut one, mut other] = [(); 2].map(|()| Share::of(totals.queued_bytes.clone()));
+        let [mut one, mut other] = [(); 2].map(|()| ConnectionShare::of(totals.queued_bytes.clone()));
         one.set(5);
         other.set(7);
         one.set(3);

@@ -59,7 +59,7 @@ const STATIC_NAME_LENGTHS: [u8; 62] = [
 
 /// An entry of the dynamic table.
 #[derive(Clone, Copy, Debug)]
-struct TableEntry {
+struct InspectedEntry {
     kind: FieldKind,
     /// The length of its name.
     name: u32,
@@ -155,7 +155,7 @@ pub struct ResponseInspector {
     /// Whether the current string is compressed.
     is_huffman: bool,
     decoded: DecodedLength,
-    table: VecDeque<TableEntry>,
+    table: VecDeque<InspectedEntry>,
     size: u32,
     table_limit: u32,
     streams: Vec<StreamFindings>,
@@ -529,7 +529,7 @@ impl ResponseInspector {
             self.evict(size);
             if size <= self.table_limit {
                 self.size += size;
-                self.table.push_front(TableEntry { kind, name: self.name_length, size });
+                self.table.push_front(InspectedEntry { kind, name: self.name_length, size });
             }
         }
     }

@@ -13,7 +13,7 @@ use super::executor;
 use super::meter::ConnectionBound;
 use super::network;
 use super::socket::SimulatedListener;
-use super::world::{Event, with};
+use super::world::{SimulatedEvent, with};
 use crate::{BoundListener, Stream};
 
 impl NetworkConditions {
@@ -47,7 +47,7 @@ pub fn pause(group: TaskGroup, time: Duration) {
         world.record("pause", &[group.0 as u64, time.as_nanos() as u64]);
         world.tasks.pause(group, until);
         // An event at that time makes the executor look at the group again.
-        world.schedule(until, Event::Wake(std::task::Waker::noop().clone()));
+        world.schedule(until, SimulatedEvent::Wake(std::task::Waker::noop().clone()));
     });
 }
 
@@ -102,7 +102,7 @@ pub async fn sleep(time: Duration) {
             if world.now >= until {
                 return Poll::Ready(());
             }
-            world.schedule(until, Event::Wake(cx.waker().clone()));
+            world.schedule(until, SimulatedEvent::Wake(cx.waker().clone()));
             Poll::Pending
         })
     })

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::conditions::TaskGroup;
 use super::trace;
-use super::world::{Event, World};
+use super::world::{SimulatedEvent, World};
 use crate::Peek;
 
 /// Most pieces in which one write arrives.
@@ -133,7 +133,7 @@ impl World {
         self.record("read", &[at.0 as u64, at.1 as u64, count as u64]);
         // A writer that waits for room learns of it after the usual delay.
         let delay = self.delay(at.0);
-        self.schedule(self.now + delay, Event::Room(at.0, 1 - at.1));
+        self.schedule(self.now + delay, SimulatedEvent::Room(at.0, 1 - at.1));
         Poll::Ready(Ok(count))
     }
 
@@ -205,7 +205,7 @@ impl World {
             let cut = if left == 0 { bytes.len() } else { self.random.usize(1..=bytes.len()) };
             let rest = bytes.split_off(cut);
             let arrival = self.arrival(there);
-            self.schedule(arrival, Event::Arrive(there.0, there.1, bytes));
+            self.schedule(arrival, SimulatedEvent::Arrive(there.0, there.1, bytes));
             bytes = rest;
         }
         Ok(count)
@@ -222,7 +222,7 @@ impl World {
         self.record("unasked", &[at.0 as u64, at.1 as u64]);
         self.end(there).in_flight += bytes.len();
         let (written, arrival) = (self.end(there).written, self.arrival(there));
-        self.schedule(arrival, Event::ArriveUnsolicited(there.0, there.1, bytes.to_vec(), written));
+        self.schedule(arrival, SimulatedEvent::ArriveUnsolicited(there.0, there.1, bytes.to_vec(), written));
     }
 
     pub fn poll_write(
@@ -252,7 +252,7 @@ impl World {
         if !std::mem::replace(&mut self.end((connection, side)).fin_sent, true) {
             self.record("shutdown", &[connection as u64, side as u64]);
             let arrival = self.arrival((connection, 1 - side));
-            self.schedule(arrival, Event::Fin(connection, 1 - side));
+            self.schedule(arrival, SimulatedEvent::Fin(connection, 1 - side));
         }
     }
 
@@ -292,7 +292,7 @@ impl World {
             true => soon,
             false => soon.max(self.end((connection, side)).last_arrival),
         };
-        self.schedule(at, Event::Reset(connection, side));
+        self.schedule(at, SimulatedEvent::Reset(connection, side));
     }
 
     fn delay(&mut self, connection: usize) -> Duration {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::conditions::TaskGroup;
 use super::end::{ConnectionEnd, SimulatedConnection};
 use super::socket::SimulatedSocket;
-use super::world::{Event, World, with};
+use super::world::{SimulatedEvent, World, with};
 
 /// How long the kernel tries to connect to a host that does not answer (tcp(7), `tcp_syn_retries`).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(127);
@@ -89,8 +89,11 @@ impl World {
             [local, to].iter().filter_map(|address| self.delayed_addresses.get(&address.ip())).max().copied();
         let delay = self.between((least, most));
         let arrival = self.now.max(delayed_addresses.unwrap_or_default()) + delay;
-        self.schedule(arrival, Event::Syn(connection, to));
-        self.schedule(self.now + CONNECT_TIMEOUT, Event::Answer(connection, Err(ErrorKind::TimedOut)));
+        self.schedule(arrival, SimulatedEvent::Syn(connection, to));
+        self.schedule(
+            self.now + CONNECT_TIMEOUT,
+            SimulatedEvent::Answer(connection, Err(ErrorKind::TimedOut)),
+        );
         SimulatedSocket::new(connection, 0)
     }
 
@@ -111,7 +114,7 @@ impl World {
             }
         };
         let Some(index) = self.random.choice(open) else {
-            self.schedule(later, Event::Answer(connection, Err(ErrorKind::ConnectionRefused)));
+            self.schedule(later, SimulatedEvent::Answer(connection, Err(ErrorKind::ConnectionRefused)));
             return;
         };
         let port = self.ports.get_mut(&to).and_then(|port| port.listeners[index].as_mut());
@@ -119,7 +122,7 @@ impl World {
         if queue.waiting.len() >= queue.backlog {
             // Dropped. The client retries with growing delays (1 s first, RFC 6298, 2).
             let again = self.now + Duration::from_secs(1);
-            self.schedule(again, Event::Syn(connection, to));
+            self.schedule(again, SimulatedEvent::Syn(connection, to));
             return;
         }
         queue.waiting.push_back(connection);
@@ -128,7 +131,7 @@ impl World {
         if let Some(waker) = waker {
             waker.wake();
         }
-        self.schedule(later, Event::Answer(connection, Ok(())));
+        self.schedule(later, SimulatedEvent::Answer(connection, Ok(())));
     }
 
     pub fn answer(&mut self, connection: usize, answer: Result<(), ErrorKind>) {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::world::{Event, TimerState, with, with_if_any};
+use super::world::{SimulatedEvent, TimerState, with, with_if_any};
 use crate::Peek;
 
 /// One end of a connection.
@@ -133,7 +133,7 @@ impl SimulatedTimer {
             state.setting += 1;
             state.fired = false;
             let setting = state.setting;
-            world.schedule(at, Event::Fire(self.0, setting));
+            world.schedule(at, SimulatedEvent::Fire(self.0, setting));
         });
     }
 

@@ -61,11 +61,11 @@ pub(super) struct TimerState {
 struct ScheduledEvent {
     at: Duration,
     sequence: u64,
-    event: Event,
+    event: SimulatedEvent,
 }
 
 /// The kinds of events.
-pub(super) enum Event {
+pub(super) enum SimulatedEvent {
     /// Wakes a sleeping task.
     Wake(Waker),
     /// Fires a timer, by its index and setting.
@@ -130,7 +130,7 @@ impl World {
     }
 
     /// Schedules an event at a time; a time in the past means now.
-    pub fn schedule(&mut self, at: Duration, event: Event) {
+    pub fn schedule(&mut self, at: Duration, event: SimulatedEvent) {
         self.sequence += 1;
         self.events.push(ScheduledEvent { at: at.max(self.now), sequence: self.sequence, event });
     }
@@ -147,17 +147,17 @@ impl World {
         }
         let Some(ScheduledEvent { event, .. }) = self.events.pop() else { return false };
         match event {
-            Event::Wake(waker) => waker.wake(),
-            Event::Fire(timer, setting) => self.fire(timer, setting),
-            Event::Arrive(connection, side, bytes) => self.arrive(connection, side, bytes),
-            Event::ArriveUnsolicited(connection, side, bytes, written) => {
+            SimulatedEvent::Wake(waker) => waker.wake(),
+            SimulatedEvent::Fire(timer, setting) => self.fire(timer, setting),
+            SimulatedEvent::Arrive(connection, side, bytes) => self.arrive(connection, side, bytes),
+            SimulatedEvent::ArriveUnsolicited(connection, side, bytes, written) => {
                 self.arrive_unsolicited(connection, side, bytes, written);
             }
-            Event::Fin(connection, side) => self.fin(connection, side),
-            Event::Reset(connection, side) => self.reset(connection, side),
-            Event::Room(connection, side) => self.room(connection, side),
-            Event::Syn(connection, to) => self.syn(connection, to),
-            Event::Answer(connection, answer) => self.answer(connection, answer),
+            SimulatedEvent::Fin(connection, side) => self.fin(connection, side),
+            SimulatedEvent::Reset(connection, side) => self.reset(connection, side),
+            SimulatedEvent::Room(connection, side) => self.room(connection, side),
+            SimulatedEvent::Syn(connection, to) => self.syn(connection, to),
+            SimulatedEvent::Answer(connection, answer) => self.answer(connection, answer),
         }
         true
     }
@@ -166,8 +166,8 @@ impl World {
     /// can the connect timeout of a connection that has its answer.
     pub fn scheduled(&self) -> usize {
         let counts = |event: &&ScheduledEvent| match &event.event {
-            Event::Fire(timer, setting) => self.timers[*timer].setting == *setting,
-            Event::Answer(connection, _) => {
+            SimulatedEvent::Fire(timer, setting) => self.timers[*timer].setting == *setting,
+            SimulatedEvent::Answer(connection, _) => {
                 let connection = &self.connections[*connection];
                 connection.answer.is_none() && !connection.ends[0].closed
             }

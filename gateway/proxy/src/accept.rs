@@ -19,7 +19,7 @@ use tollgate_plan::{Http2, PlannedListener};
 
 use crate::connection::Client;
 use crate::listener::{ListenerHandle, Queued};
-use crate::worker::{Control, Worker};
+use crate::worker::{Worker, WorkerCommand};
 
 /// Connections that a worker accepts before its other tasks run. If it accepted everything that waits (tokio
 /// would stop at 128), a flood would delay every other task. Four cost about the same as two requests. nginx
@@ -109,8 +109,8 @@ fn place(
         return admit(worker, handle.clone(), (stream, peer, listener), serve);
     }
     worker.stats.handed_over();
-    let message = Control::Connection(stream, peer, handle.id, listener);
-    if let Err(Control::Connection(stream, peer, _, listener)) = worker.mailboxes[other].send(message) {
+    let message = WorkerCommand::Connection(stream, peer, handle.id, listener);
+    if let Err(WorkerCommand::Connection(stream, peer, _, listener)) = worker.mailboxes[other].send(message) {
         // That worker no longer runs.
         worker.take_over(other);
         admit(worker, handle.clone(), (stream, peer, listener), serve);

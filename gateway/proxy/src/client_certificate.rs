@@ -1,6 +1,6 @@
 //! The certificate that a client has presented, and the request fields that describe it to endpoints.
 //!
-//! A TLS connection keeps one [`ClientCertificate`]. [`ReservedFields`] names the fields that only the
+//! A TLS connection keeps one [`PresentedCertificate`]. [`ReservedFields`] names the fields that only the
 //! gateway may write, so that a client cannot forge them.
 
 use std::cell::{OnceCell, RefCell};
@@ -17,14 +17,14 @@ pub(crate) type CertificateFields = Arc<[(String, CertificatePart)]>;
 /// The certificate of one connection. Its field lines are computed once, and again if a reload changes the
 /// fields.
 #[derive(Debug)]
-pub(crate) struct ClientCertificate {
+pub(crate) struct PresentedCertificate {
     chain: Certificates,
     lines: RefCell<Option<(CertificateFields, Vec<u8>)>>,
     subject: OnceCell<String>,
     fingerprint: OnceCell<String>,
 }
 
-impl ClientCertificate {
+impl PresentedCertificate {
     /// Wraps the chain that a client has presented.
     pub fn new(chain: Certificates) -> Self {
         Self { chain, lines: RefCell::default(), subject: OnceCell::new(), fingerprint: OnceCell::new() }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use tollgate_net::Negotiated;
 use tollgate_observe::TlsRecord;
 
-use crate::client_certificate::ClientCertificate;
+use crate::client_certificate::PresentedCertificate;
 
 /// The TLS properties of a client's connection.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct ClientTls {
     cipher: &'static str,
     server_name: Option<Box<str>>,
     /// The certificate that the client has presented.
-    pub identity: Option<ClientCertificate>,
+    pub identity: Option<PresentedCertificate>,
 }
 
 impl ClientTls {
@@ -24,7 +24,7 @@ impl ClientTls {
             version: tls.version_number(),
             cipher: tls.cipher_name(),
             server_name: tls.server_name.clone(),
-            identity: tls.certificates.clone().map(ClientCertificate::new),
+            identity: tls.certificates.clone().map(PresentedCertificate::new),
         }))
     }
 
@@ -33,8 +33,8 @@ impl ClientTls {
             version: self.version,
             cipher: self.cipher,
             server_name: self.server_name.as_deref(),
-            client_subject: self.identity.as_ref().map(ClientCertificate::subject),
-            client_fingerprint: self.identity.as_ref().map(ClientCertificate::fingerprint),
+            client_subject: self.identity.as_ref().map(PresentedCertificate::subject),
+            client_fingerprint: self.identity.as_ref().map(PresentedCertificate::fingerprint),
         }
     }
 }

@@ -73,4 +73,4 @@ pub use listener::{ListenerId, Queued};
 pub use policy::{RehearsedPolicy, RehearsedVerdict};
 pub use rehearse::{NEW_ID, Rehearsal, RehearsedOutcome, rehearse};
 pub use rollout::{Receipt, Receipts, Rollout};
-pub use worker::{Control, Mailbox, WorkerSetup, run_worker, work};
+pub use worker::{Mailbox, WorkerCommand, WorkerSetup, run_worker, work};

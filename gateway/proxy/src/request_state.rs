@@ -12,7 +12,7 @@ use tollgate_http::{RequestHead, ResponseHead};
 use tollgate_policy::Context;
 
 use crate::backlog::Backlog;
-use crate::forward::{FallingBack, Page};
+use crate::forward::{ErrorPage, FallingBack};
 use crate::grpc::Grpc;
 use crate::pace::Paces;
 use crate::record::RequestRecord;
@@ -63,7 +63,7 @@ pub(crate) struct RequestState {
 impl RequestState {
     /// Returns the page that is requested in place of an error, if there is one.
     #[inline]
-    pub fn page(&self) -> Option<&Page> {
+    pub fn page(&self) -> Option<&ErrorPage> {
         self.fallback.as_ref().and_then(|falling| falling.page())
     }
 

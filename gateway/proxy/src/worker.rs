@@ -1,7 +1,7 @@
 //! A worker: one thread, its runtime, and the state that all its connections share.
 //!
 //! [`run_worker`] runs one until it has drained. It spawns the tasks that serve connections, and carries out
-//! the [`Control`] messages in its mailbox. [`Worker`] is the shared state; it never leaves its thread.
+//! the [`WorkerCommand`] messages in its mailbox. [`Worker`] is the shared state; it never leaves its thread.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -53,7 +53,7 @@ const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
 /// A command to a worker. Its receipt, if any, is dropped when the command is carried out.
 #[derive(Debug)]
-pub enum Control {
+pub enum WorkerCommand {
     /// Use this plan for requests that start from now on.
     Plan(Arc<Rollout>, Option<Receipt>),
     /// Accept from these sockets too, which are bound and non-blocking. Each comes with its address as
@@ -80,12 +80,12 @@ pub enum Control {
 
 /// The sender of commands to a worker.
 #[derive(Clone, Debug)]
-pub struct Mailbox(UnboundedSender<Control>);
+pub struct Mailbox(UnboundedSender<WorkerCommand>);
 
 impl Mailbox {
     /// Creates a mailbox, and the receiver for the worker.
     #[must_use]
-    pub fn new() -> (Self, UnboundedReceiver<Control>) {
+    pub fn new() -> (Self, UnboundedReceiver<WorkerCommand>) {
         let (sender, receiver) = unbounded_channel();
         (Self(sender), receiver)
     }
@@ -93,8 +93,8 @@ impl Mailbox {
     /// Returns the function through which pools of other workers send it messages.
     fn post(&self) -> SendToWorker {
         let mailbox = self.clone();
-        Box::new(move |message| match mailbox.send(Control::Upstream(message)) {
-            Err(Control::Upstream(message)) => Err(message),
+        Box::new(move |message| match mailbox.send(WorkerCommand::Upstream(message)) {
+            Err(WorkerCommand::Upstream(message)) => Err(message),
             _ => Ok(()),
         })
     }
@@ -103,7 +103,7 @@ impl Mailbox {
     ///
     /// # Errors
     /// Returns the command if the worker is gone.
-    pub fn send(&self, control: Control) -> Result<(), Control> {
+    pub fn send(&self, control: WorkerCommand) -> Result<(), WorkerCommand> {
         self.0.send(control).map_err(|SendError(control)| control)
     }
 }
@@ -116,7 +116,7 @@ pub struct WorkerSetup {
     /// The first plan.
     pub plan: Arc<Rollout>,
     /// The receiver of its commands.
-    pub control: UnboundedReceiver<Control>,
+    pub control: UnboundedReceiver<WorkerCommand>,
     /// The mailboxes of all workers by number, its own included.
     pub mailboxes: Vec<Mailbox>,
     /// The number of connections of each worker.
@@ -379,7 +379,7 @@ impl Worker {
 }
 
 /// Runs a worker on this thread until it has drained. Calls `running` when it is ready to receive commands.
-/// It accepts nothing before it gets [`Control::Listen`].
+/// It accepts nothing before it gets [`WorkerCommand::Listen`].
 ///
 /// # Errors
 /// If the kernel provides no poller or no random bytes.
@@ -415,7 +415,7 @@ pub(crate) const TUNNEL_CLOSE_TIME: Duration = Duration::from_secs(2);
 /// Carries out commands until the drain is over.
 async fn run_commands<F: Fn(Box<Client>) + Clone + 'static>(
     worker: &Rc<Worker>,
-    mut control: UnboundedReceiver<Control>,
+    mut control: UnboundedReceiver<WorkerCommand>,
     serve: &F,
 ) {
     let (end, closes_tunnels) = (worker.timers.deadline(), worker.timers.deadline());
@@ -424,39 +424,39 @@ async fn run_commands<F: Fn(Box<Client>) + Clone + 'static>(
         let mut admitted = 0;
         while let Poll::Ready(message) = control.poll_recv(cx) {
             match message {
-                Some(Control::Plan(plan, receipt)) => {
+                Some(WorkerCommand::Plan(plan, receipt)) => {
                     worker.change_plan(plan);
                     drop(receipt);
                 }
-                Some(Control::Upstream(message)) => worker.upstreams.borrow().receive(message),
-                Some(Control::Listen(sockets, receipt)) => {
+                Some(WorkerCommand::Upstream(message)) => worker.upstreams.borrow().receive(message),
+                Some(WorkerCommand::Listen(sockets, receipt)) => {
                     if let Err(error) = listen(worker, sockets, serve)
                         && let Some(receipt) = receipt
                     {
                         receipt.failed(error);
                     }
                 }
-                Some(Control::Close(listeners, waiting)) => {
+                Some(WorkerCommand::Close(listeners, waiting)) => {
                     listeners.into_iter().for_each(|handle| worker.listeners.close(handle, waiting));
                     worker.wake_all();
                 }
-                Some(Control::Connection(stream, peer, handle, listener)) => {
+                Some(WorkerCommand::Connection(stream, peer, handle, listener)) => {
                     admit(worker, worker.listeners.find(handle), (stream, peer, listener), serve);
                     admitted += 1;
                     if admitted == ACCEPTS_PER_TURN {
                         return Poll::Ready(true);
                     }
                 }
-                Some(Control::Log(sink, receipt)) => {
+                Some(WorkerCommand::Log(sink, receipt)) => {
                     worker.logs_responses.set(sink.is_of_responses());
                     worker.log.replace(*sink).flush();
                     drop(receipt);
                 }
-                Some(Control::Leave { grace }) => {
+                Some(WorkerCommand::Leave { grace }) => {
                     worker.announces_close.set(true);
                     worker.grace.set(grace);
                 }
-                Some(Control::Drain(bound)) => {
+                Some(WorkerCommand::Drain(bound)) => {
                     worker.drain();
                     // If several drains have bounds, the nearest one counts, in whatever order they arrive.
                     let now = tollgate_net::now();
@@ -488,7 +488,7 @@ async fn run_commands<F: Fn(Box<Client>) + Clone + 'static>(
     // on to the next worker, and a closed connection is counted.
     control.close();
     while let Ok(message) = control.try_recv() {
-        if let Control::Upstream(message) = message {
+        if let WorkerCommand::Upstream(message) = message {
             worker.upstreams.borrow().receive(message);
         }
     }

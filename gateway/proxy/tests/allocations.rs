@@ -12,7 +12,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tollgate_config::from_text;
 use tollgate_listen::{ConnectionCounts, bind};
 use tollgate_observe::{AccessLog, LogConfig, LogFormat, LogTarget, Registry};
-use tollgate_proxy::{Control, ListenerId, Mailbox, Rollout, WorkerSetup, run_worker};
+use tollgate_proxy::{ListenerId, Mailbox, Rollout, WorkerCommand, WorkerSetup, run_worker};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -72,7 +72,7 @@ fn worker(yaml: &str) -> (SocketAddr, Mailbox) {
     let bind = SocketAddr::from(([127, 0, 0, 1], 0));
     let sockets =
         listeners.into_iter().map(|listener| (ListenerId(0), bind.into(), listener.into())).collect();
-    mailbox.send(Control::Listen(sockets, None)).expect("a mailbox");
+    mailbox.send(WorkerCommand::Listen(sockets, None)).expect("a mailbox");
     let registry = Registry::new(true);
     let setup = WorkerSetup {
         id: 0,
@@ -153,6 +153,6 @@ fn a_steady_request_allocates_nothing() {
                 "{REQUESTS} requests, {name}, {settings:?}: {change:?}"
             );
         }
-        mailbox.send(Control::Drain(None)).expect("it runs");
+        mailbox.send(WorkerCommand::Drain(None)).expect("it runs");
     }
 }

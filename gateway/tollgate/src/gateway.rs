@@ -18,7 +18,7 @@ use tollgate_observe::{
 };
 use tollgate_plan::{Plan, PlannedLog};
 use tollgate_policy::{LogExport, Side};
-use tollgate_proxy::{Control, Receipt, Receipts, Rollout};
+use tollgate_proxy::{Receipt, Receipts, Rollout, WorkerCommand};
 use tollgate_sources::{PendingRequest, View};
 use tollgate_upstream::{Discovery, UpstreamStates};
 
@@ -224,7 +224,7 @@ impl Gateway {
         let (receipt, receipts) = Receipt::new();
         self.change_log(log, &receipt);
         // Before the sockets, so that requests on new addresses find their routes.
-        self.workers.tell(|_| Control::Plan(plan.clone(), Some(receipt.clone())));
+        self.workers.tell(|_| WorkerCommand::Plan(plan.clone(), Some(receipt.clone())));
         self.guarding.change(&plan.settings.overload);
         self.shown.send_replace(plan.clone());
         self.retired.push(std::mem::replace(&mut self.current, plan));
@@ -253,7 +253,7 @@ impl Gateway {
     /// Makes the workers write to these logs.
     fn change_log(&mut self, log: Option<AccessLog>, receipt: &Receipt) {
         let Some(log) = log else { return };
-        self.workers.tell(|_| Control::Log(Box::new(log.sink()), Some(receipt.clone())));
+        self.workers.tell(|_| WorkerCommand::Log(Box::new(log.sink()), Some(receipt.clone())));
         self.registry.watch_log(&log);
         // The old log ends when the last worker has handed over its lines.
         self.log = Arc::new(log);
@@ -268,7 +268,7 @@ impl Gateway {
             // Requests of routes whose logs are not open are logged to the gateway's logs.
             Err(error) => notice!("warning: {error}"),
         }
-        self.workers.tell(|_| Control::Plan(plan.clone(), Some(receipt.clone())));
+        self.workers.tell(|_| WorkerCommand::Plan(plan.clone(), Some(receipt.clone())));
         self.shown.send_replace(plan.clone());
         self.retired.push(std::mem::replace(&mut self.current, plan));
         receipts
@@ -291,7 +291,7 @@ impl Gateway {
     pub fn leave(&self, grace: Option<Duration>) {
         self.ready.store(false, Ordering::Relaxed);
         self.registry.update_status(|status| status.draining = true);
-        self.workers.tell(|_| Control::Leave { grace });
+        self.workers.tell(|_| WorkerCommand::Leave { grace });
     }
 
     /// Closes the listening sockets, gives requests in flight at most `bound` to finish, and waits for that.
@@ -300,7 +300,7 @@ impl Gateway {
     /// The first error of a worker.
     pub fn drain(mut self, bound: Option<Duration>) -> io::Result<()> {
         self.listeners.forget();
-        self.workers.tell(|_| Control::Drain(bound));
+        self.workers.tell(|_| WorkerCommand::Drain(bound));
         let result = self.workers.join();
         self.log.close(LOG_CLOSE);
         result

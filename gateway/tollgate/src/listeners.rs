@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use tollgate_config::{Config, ListenAddress};
 use tollgate_listen::{bind, bind_shared_port, listen};
-use tollgate_proxy::{Control, ListenerId, Queued, Receipt};
+use tollgate_proxy::{ListenerId, Queued, Receipt, WorkerCommand};
 
 use crate::admin::socket::{self, Socket};
 use crate::aside::aside;
@@ -160,7 +160,7 @@ impl Listeners {
         // Drops this process's duplicates first; the sockets close with the workers' duplicates.
         drop(gone);
         if !doors.is_empty() {
-            workers.tell(|_| Control::Close(doors.clone(), Queued::Accept));
+            workers.tell(|_| WorkerCommand::Close(doors.clone(), Queued::Accept));
         }
     }
 
@@ -185,7 +185,8 @@ impl Listeners {
             open.door = Some(ListenerId(self.doors));
             self.doors += 1;
         }
-        workers.tell(|worker| Control::Listen(std::mem::take(&mut shares[worker]), Some(receipt.clone())));
+        workers
+            .tell(|worker| WorkerCommand::Listen(std::mem::take(&mut shares[worker]), Some(receipt.clone())));
         Ok(())
     }
 
@@ -211,7 +212,7 @@ impl Listeners {
         let (taken, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.open).into_iter().partition(is_taken);
         self.open = kept;
         let doors: Vec<_> = taken.iter().filter_map(|open| open.door).collect();
-        workers.tell(|_| Control::Close(doors.clone(), Queued::Leave));
+        workers.tell(|_| WorkerCommand::Close(doors.clone(), Queued::Leave));
     }
 
     /// Drops this process's sockets. The workers have the last duplicates, and close them when they have

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tollgate_listen::ConnectionCounts;
 use tollgate_observe::{AccessLog, Registry};
-use tollgate_proxy::{Control, Mailbox, Rollout, WorkerSetup, run_worker};
+use tollgate_proxy::{Mailbox, Rollout, WorkerCommand, WorkerSetup, run_worker};
 use tollgate_upstream::UpstreamStates;
 
 /// The running workers.
@@ -76,7 +76,7 @@ impl Workers {
     }
 
     /// Sends a message to each worker; `what` makes it from the worker's number.
-    pub fn tell(&self, mut what: impl FnMut(usize) -> Control) {
+    pub fn tell(&self, mut what: impl FnMut(usize) -> WorkerCommand) {
         for (worker, mailbox) in self.mailboxes.iter().enumerate() {
             // A worker that is gone needs no message.
             let _ = mailbox.send(what(worker));
@@ -89,7 +89,7 @@ impl Workers {
         move || {
             for mailbox in &mailboxes {
                 // A worker that is gone has drained.
-                let _ = mailbox.send(Control::Drain(Some(Duration::ZERO)));
+                let _ = mailbox.send(WorkerCommand::Drain(Some(Duration::ZERO)));
             }
         }
     }

@@ -12,7 +12,7 @@ use tollgate_net::Timers;
 use tollgate_net::simulated::{self, ConnectionBound};
 use tollgate_observe::Registry;
 use tollgate_plan::{Caps, Plan};
-use tollgate_proxy::{Control, Mailbox, Receipt, Rollout};
+use tollgate_proxy::{Mailbox, Receipt, Rollout, WorkerCommand};
 use tollgate_upstream::UpstreamStates;
 use tollgate_upstream::health::HealthMonitor;
 
@@ -54,7 +54,7 @@ pub async fn run(first: Arc<Rollout>, mut plans: UnboundedReceiver<Plan>, desk: 
         let (receipt, receipts) = Receipt::new();
         for mailbox in &desk.mailboxes {
             // A drained worker no longer receives.
-            let _ = mailbox.send(Control::Plan(next.clone(), Some(receipt.clone())));
+            let _ = mailbox.send(WorkerCommand::Plan(next.clone(), Some(receipt.clone())));
         }
         drop(receipt);
         health.apply_plan(next.change());

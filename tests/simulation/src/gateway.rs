@@ -12,7 +12,7 @@ use tollgate_listen::{BACKLOG, ConnectionCounts};
 use tollgate_net::simulated::{self, TaskGroup};
 use tollgate_observe::{AccessLog, LogConfig, LogFormat, LogTarget, Registry, Snapshot};
 use tollgate_plan::Plan;
-use tollgate_proxy::{Control, ListenerId, Mailbox, Rollout, WorkerSetup, work};
+use tollgate_proxy::{ListenerId, Mailbox, Rollout, WorkerCommand, WorkerSetup, work};
 use tollgate_upstream::UpstreamStates;
 
 use crate::control::{self, InForce};
@@ -164,7 +164,7 @@ impl Gateway {
         let mut groups = Vec::new();
         for (id, control) in inboxes.into_iter().enumerate() {
             let sockets = vec![(ListenerId(0), bind.clone(), simulated::listen(GATEWAY, BACKLOG as usize))];
-            assert!(mailboxes[id].send(Control::Listen(sockets, None)).is_ok(), "its inbox is here");
+            assert!(mailboxes[id].send(WorkerCommand::Listen(sockets, None)).is_ok(), "its inbox is here");
             let setup = WorkerSetup {
                 id,
                 plan: plan.clone(),
@@ -247,7 +247,7 @@ impl Gateway {
     }
 
     /// Sends a message to all workers. Each receives it at its next turn.
-    pub fn tell(&self, control: impl Fn() -> Control) {
+    pub fn tell(&self, control: impl Fn() -> WorkerCommand) {
         for mailbox in &self.mailboxes {
             // A drained worker no longer receives.
             let _ = mailbox.send(control());

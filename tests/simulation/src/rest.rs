@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use tollgate_net::simulated::{self, RunLimits};
-use tollgate_proxy::Control;
+use tollgate_proxy::WorkerCommand;
 
 use crate::directory::Directory;
 use crate::gateway::{Gateway, Office, plan};
@@ -86,7 +86,7 @@ fn count() -> Tasks {
         simulated::sleep(Duration::from_secs(10)).await;
         let count = |index| simulated::tasks(gateway.group(index)) as u64;
         let tasks = Tasks { worker: count(0), control: count(1) };
-        gateway.tell(|| Control::Drain(None));
+        gateway.tell(|| WorkerCommand::Drain(None));
         let left = gateway.ended().await;
         assert!(left.is_empty(), "{left:?}");
         tasks

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tollgate_net::simulated::{self, RunLimits, StopReason};
-use tollgate_proxy::Control;
+use tollgate_proxy::WorkerCommand;
 
 use crate::audit::audit;
 use crate::books::Books;
@@ -110,7 +110,7 @@ async fn main(scenario: Scenario, books: Books, office: Rc<Office>) -> Vec<Strin
             let leave = scenario.leave.unwrap_or_default().min(at);
             simulated::sleep(at - leave).await;
             if !leave.is_zero() {
-                gateway.tell(|| Control::Leave { grace: Some(leave) });
+                gateway.tell(|| WorkerCommand::Leave { grace: Some(leave) });
                 simulated::sleep(leave).await;
             }
         }
@@ -125,7 +125,7 @@ async fn main(scenario: Scenario, books: Books, office: Rc<Office>) -> Vec<Strin
         }
     }
     simulated::note("drain");
-    gateway.tell(|| Control::Drain(Some(DRAIN)));
+    gateway.tell(|| WorkerCommand::Drain(Some(DRAIN)));
     left.extend(gateway.ended().await);
     while playing.get() > 0 {
         simulated::sleep(Duration::from_millis(10)).await;

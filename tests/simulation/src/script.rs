@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tollgate_net::simulated::{self, NetworkConditions, RunLimits};
 use tollgate_net::{BoundListener, Listener};
-use tollgate_proxy::Control;
+use tollgate_proxy::WorkerCommand;
 
 use crate::directory::Directory;
 use crate::gateway::{Gateway, Line, Office, plan};
@@ -42,7 +42,7 @@ where
         drop(office);
         let listener = Listener::register(listen()).expect("registered");
         parties(Origin { listener, gateway: gateway.clone() }).await;
-        gateway.tell(|| Control::Drain(Some(Duration::from_secs(60))));
+        gateway.tell(|| WorkerCommand::Drain(Some(Duration::from_secs(60))));
         gateway.ended().await
     });
     assert_eq!(ended.panics, [""; 0]);

@@ -26,7 +26,7 @@ use tollgate_upstream::Outcome;
 
 use crate::client_side::ClientSide;
 use crate::connection::Client;
-use crate::forward::{Attempts, Replay};
+use crate::forward::{Replay, RequestAttempts};
 use crate::pace::{Pace, Paces, is_stream};
 use crate::request_state::RequestState;
 use crate::time_limit::TimeLimit;
@@ -102,7 +102,7 @@ pub(crate) struct Parties<'a, 'r, S, U> {
     /// sent repeatedly.
     pub collected: Option<u64>,
     /// The attempts of the request, which decide whether another may follow.
-    pub attempts: &'a mut Attempts<'r>,
+    pub attempts: &'a mut RequestAttempts<'r>,
 }
 
 /// One attempt to send one request to one endpoint.

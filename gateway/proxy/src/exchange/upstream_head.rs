@@ -8,9 +8,9 @@ use tollgate_http::{Method, Name, NameSet, RequestHead, TargetForm, Version};
 use tollgate_plan::{CdnLoop, GatewaySettings, HostRewrite, Route};
 use tollgate_upstream::Pool;
 
-use crate::client_certificate::{ClientCertificate, ReservedFields};
+use crate::client_certificate::{PresentedCertificate, ReservedFields};
 use crate::decide::upstream_path;
-use crate::forward::Page;
+use crate::forward::ErrorPage;
 use crate::forwarded;
 use crate::request_state::RequestState;
 
@@ -21,7 +21,7 @@ pub(crate) struct Outgoing<'a> {
     /// Whether the client used TLS.
     pub secure: bool,
     /// The certificate that the client has presented.
-    pub identity: Option<&'a ClientCertificate>,
+    pub identity: Option<&'a PresentedCertificate>,
     pub settings: &'a GatewaySettings,
     pub route: &'a Route,
     /// The endpoint's address as text.
@@ -153,7 +153,7 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
 /// that choose among the page's forms: the page's server must not see credentials that the client sent for
 /// another resource.
 #[cold]
-fn for_page(out: &mut Vec<u8>, outgoing: &Outgoing<'_>, page: &Page) {
+fn for_page(out: &mut Vec<u8>, outgoing: &Outgoing<'_>, page: &ErrorPage) {
     // With the fields that detect loops: the page may be this gateway's own, and end in an error itself.
     const CARRIED: [&str; 5] = ["Accept", "Accept-Language", "Accept-Encoding", "User-Agent", "CDN-Loop"];
     let Outgoing { state, settings, route, .. } = outgoing;

@@ -110,8 +110,8 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
         }
     }
 
-    /// Returns whether the [client's deadline](super::Attempts::is_clients_choice) explains the outcome of
-    /// the call.
+    /// Returns whether the [client's deadline](super::RequestAttempts::is_clients_choice) explains the
+    /// outcome of the call.
     #[inline]
     pub(super) fn is_clients_choice(&self, status: u16) -> bool {
         self.client.stream.may_be_grpc() && self.attempts.is_clients_choice(status)

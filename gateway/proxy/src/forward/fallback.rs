@@ -45,12 +45,12 @@ pub(crate) struct FallingBack {
     /// Whether the client's connection closes after the response. `None`: the request's body is still needed.
     closes: Option<bool>,
     /// The page that is requested.
-    page: Option<Page>,
+    page: Option<ErrorPage>,
 }
 
 /// A page that replaces an error.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct ErrorPage {
     /// Its path and query.
     pub target: Vec<u8>,
     /// The status that the client gets.
@@ -60,7 +60,7 @@ pub(crate) struct Page {
 }
 
 impl FallingBack {
-    pub fn page(&self) -> Option<&Page> {
+    pub fn page(&self) -> Option<&ErrorPage> {
         self.page.as_ref()
     }
 
@@ -227,7 +227,7 @@ pub(crate) async fn fall_back<S: ClientSide>(
                 leave_body(client, state, active);
                 if let Some(falling) = &mut state.fallback {
                     let lines = falling.lines.clone();
-                    falling.page = Some(Page {
+                    falling.page = Some(ErrorPage {
                         target: filled(path, falling.status),
                         status: status.unwrap_or(falling.status),
                         lines: if status.is_none() { lines } else { Vec::new() },

@@ -37,9 +37,9 @@ use tollgate_upstream::{Outcome, Upstream};
 
 use self::answer::after_whole;
 pub(crate) use self::discard::keep;
-pub(crate) use self::fallback::{FallBack, FallingBack, Page, choose, fall_back};
+pub(crate) use self::fallback::{ErrorPage, FallBack, FallingBack, choose, fall_back};
 use self::retry::AttemptFailure;
-pub(crate) use self::retry::{Attempts, Replay};
+pub(crate) use self::retry::{Replay, RequestAttempts};
 use crate::active::ActivePlan;
 use crate::affinity::RequestAffinity;
 use crate::client_side::ClientSide;
@@ -128,7 +128,7 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
         client_deadline = ClientDeadline::new(began, grpc.timeout);
     }
     let upgrade = allows_upgrade(route, &state.request) && !is_page;
-    let attempts = Attempts::new(upstream, route, total, client_deadline, is_page);
+    let attempts = RequestAttempts::new(upstream, route, total, client_deadline, is_page);
     let mut forwarding = Forwarding::<S, U> {
         client,
         worker,
@@ -291,7 +291,7 @@ struct Forwarding<'a, S, U> {
     upgrade: bool,
     /// The length of a body that was collected. It is in the upstream's backlog, and can be sent repeatedly.
     collected: Option<u64>,
-    attempts: Attempts<'a>,
+    attempts: RequestAttempts<'a>,
     /// The version of HTTP that the endpoints speak.
     speaks: PhantomData<U>,
 }

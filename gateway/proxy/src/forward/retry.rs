@@ -1,8 +1,8 @@
 //! Decides whether a request is retried, and holds the permits of its attempts.
 //!
-//! [`Attempts`] counts the attempts of one request. [`Attempts::begin`] asks the adaptive limit and the
-//! circuit breaker for each. After a failure, the retry rules, the remaining time and the retry budget decide
-//! about another one.
+//! [`RequestAttempts`] counts the attempts of one request. [`RequestAttempts::begin`] asks the adaptive limit
+//! and the circuit breaker for each. After a failure, the retry rules, the remaining time and the retry
+//! budget decide about another one.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ pub(super) struct AttemptFailure {
 }
 
 /// The attempts of one request: their number, their permits, and the rules for another one.
-pub(crate) struct Attempts<'a> {
+pub(crate) struct RequestAttempts<'a> {
     upstream: &'a Upstream,
     rules: &'a Retry,
     total: TimeLimit,
@@ -82,7 +82,7 @@ pub(super) struct AttemptPermits {
     in_progress: Option<InFlightGuard>,
 }
 
-impl<'a> Attempts<'a> {
+impl<'a> RequestAttempts<'a> {
     pub fn new(
         upstream: &'a Upstream,
         route: &'a Route,

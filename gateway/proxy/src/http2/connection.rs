@@ -15,7 +15,7 @@ use tollgate_http2::{ErrorCode, IncomingRequest, LocalSettings, ServerConnection
 use tollgate_net::Deadline;
 
 use super::connection_state::ConnectionState;
-use super::frame_budget::{FrameBudget, Trust, after_others};
+use super::frame_budget::{ClientTrust, FrameBudget, after_others};
 use super::request;
 use super::socket::Http2Socket;
 use super::stream::Http2Stream;
@@ -58,7 +58,7 @@ pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
         frame_budget,
         has_read_ahead: false,
         requests: 0,
-        phase: Phase::Handshake,
+        phase: ConnectionPhase::Handshake,
         idle: None,
         goaway_deadline: None,
         age: None,
@@ -85,7 +85,7 @@ fn settings(worker: &Worker) -> LocalSettings {
 
 /// The stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum ConnectionPhase {
     /// The client's SETTINGS have not arrived.
     Handshake,
     Open,
@@ -106,9 +106,9 @@ struct ConnectionTask {
     has_read_ahead: bool,
     /// Requests started.
     requests: u64,
-    phase: Phase,
+    phase: ConnectionPhase,
     /// The purpose of the deadline: whether the connection was idle when it was set, and its phase.
-    idle: Option<(bool, Phase)>,
+    idle: Option<(bool, ConnectionPhase)>,
     /// When this passes, the client has received the first GOAWAY, and the final one is sent.
     goaway_deadline: Option<Deadline>,
     /// Passes when the connection reaches its age limit; `None` if it has none.
@@ -122,27 +122,27 @@ impl ConnectionTask {
         loop {
             // If the client does not read, its input is not read either until enough was written.
             let is_full = self.connection().is_full();
-            let taken = if self.phase == Phase::Ending || is_full {
+            let taken = if self.phase == ConnectionPhase::Ending || is_full {
                 Poll::Ready(true)
             } else {
                 self.handle_input(cx)
             };
-            if self.phase == Phase::Handshake && self.connection().has_peer_settings() {
-                self.phase = Phase::Open;
+            if self.phase == ConnectionPhase::Handshake && self.connection().has_peer_settings() {
+                self.phase = ConnectionPhase::Open;
             }
-            if self.phase != Phase::Ending && self.must_end() {
-                self.phase = Phase::Ending;
+            if self.phase != ConnectionPhase::Ending && self.must_end() {
+                self.phase = ConnectionPhase::Ending;
                 self.queue_ended_streams();
                 self.deadline.set(tollgate_net::now(), Some(GOAWAY_TIME));
                 continue;
             }
-            if self.phase == Phase::Open && self.shared.has_aged() {
+            if self.phase == ConnectionPhase::Open && self.shared.has_aged() {
                 self.age();
             }
             let is_too_old = self.age.as_ref().is_some_and(|age| age.poll_passed(cx).is_ready());
-            if self.phase == Phase::Open && (is_too_old || self.must_announce_close()) {
+            if self.phase == ConnectionPhase::Open && (is_too_old || self.must_announce_close()) {
                 self.age = None;
-                self.phase = Phase::Leaving;
+                self.phase = ConnectionPhase::Leaving;
                 self.connection().start_graceful_shutdown();
                 let deadline = self.shared.worker().timers.deadline();
                 deadline.set(tollgate_net::now(), Some(GOAWAY_TIME));
@@ -154,7 +154,9 @@ impl ConnectionTask {
             }
             let is_over = match self.io.poll_write(&self.shared.connection, cx) {
                 Poll::Ready(Err(_)) => true,
-                Poll::Ready(Ok(())) => self.phase == Phase::Ending && self.io.poll_shutdown(cx).is_ready(),
+                Poll::Ready(Ok(())) => {
+                    self.phase == ConnectionPhase::Ending && self.io.poll_shutdown(cx).is_ready()
+                }
                 Poll::Pending => false,
             };
             if is_over {
@@ -172,7 +174,7 @@ impl ConnectionTask {
             let connection = self.connection();
             let has_room = is_full && !connection.is_full();
             let may_start_stream = connection.has_request() && self.shared.may_start_stream();
-            if self.phase != Phase::Ending
+            if self.phase != ConnectionPhase::Ending
                 && !connection.is_full()
                 && (has_room || may_start_stream || connection.is_finished())
             {
@@ -185,8 +187,10 @@ impl ConnectionTask {
             }
             match self.phase {
                 // A client that never sent SETTINGS gets no GOAWAY.
-                Phase::Handshake | Phase::Ending => return Poll::Ready(()),
-                Phase::Open | Phase::Leaving => self.connection().end(ErrorCode::NO_ERROR),
+                ConnectionPhase::Handshake | ConnectionPhase::Ending => return Poll::Ready(()),
+                ConnectionPhase::Open | ConnectionPhase::Leaving => {
+                    self.connection().end(ErrorCode::NO_ERROR)
+                }
             }
         }
     }
@@ -255,7 +259,7 @@ impl ConnectionTask {
                 self.refuse_excess();
                 return Poll::Pending;
             }
-            if self.shared.client() == Trust::Untested && !self.has_read_ahead {
+            if self.shared.client() == ClientTrust::Untested && !self.has_read_ahead {
                 // Requests of an untested client start only after more of its input was examined.
                 let has_gone = self.poll_read_all(cx).is_ready();
                 if has_gone || self.frame_budget.is_exhausted() || !self.connection().has_request() {
@@ -327,17 +331,17 @@ impl ConnectionTask {
     /// Sets the deadline if its purpose has changed.
     fn wait(&mut self) {
         let for_what = Some((self.shared.is_idle(), self.phase));
-        if self.idle == for_what || self.phase == Phase::Ending {
+        if self.idle == for_what || self.phase == ConnectionPhase::Ending {
             return;
         }
         self.idle = for_what;
         let connection_context = &self.shared.connection_context;
         let bound = match for_what {
             // `serve` has set it.
-            Some((_, Phase::Handshake)) => return,
+            Some((_, ConnectionPhase::Handshake)) => return,
             // Each stream has its own deadlines.
             Some((false, _)) | None => None,
-            Some((true, Phase::Open)) => self.shared.idle(),
+            Some((true, ConnectionPhase::Open)) => self.shared.idle(),
             Some((true, _)) => {
                 [connection_context.worker().grace.get(), self.shared.idle()].into_iter().flatten().min()
             }

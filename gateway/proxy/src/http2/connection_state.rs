@@ -15,7 +15,7 @@ use tollgate_http2::ServerConnection;
 use tollgate_net::Negotiated;
 use tollgate_plan::RouteStay;
 
-use super::frame_budget::Trust;
+use super::frame_budget::ClientTrust;
 use super::stream_limit::{PIECES_PER_STREAM, SHARE_STREAMS, StreamLimit};
 use crate::connection::ConnectionContext;
 use crate::worker::Worker;
@@ -152,11 +152,11 @@ impl ConnectionState {
     }
 
     /// Returns how far the client is trusted.
-    pub fn client(&self) -> Trust {
+    pub fn client(&self) -> ClientTrust {
         match self.taken.get() {
-            0 => Trust::Untested,
-            1..TRUSTED_PIECES => Trust::New,
-            _ => Trust::Trusted,
+            0 => ClientTrust::Untested,
+            1..TRUSTED_PIECES => ClientTrust::New,
+            _ => ClientTrust::Trusted,
         }
     }
 

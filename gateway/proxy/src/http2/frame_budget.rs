@@ -28,7 +28,7 @@ const NEW_CLIENT_WEIGHT: usize = 4;
 
 /// How far the gateway trusts a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trust {
+pub(super) enum ClientTrust {
     /// It has taken no part of a response. Its requests start only after more of its input was examined.
     /// Floods start with the largest number of requests that the limits allow, and each can cost a connection
     /// to an endpoint.
@@ -51,7 +51,7 @@ pub(super) struct FrameBudget {
     /// Whether the last bytes cost more to process than their number suggests.
     is_dense: Cell<bool>,
     turn: Cell<TurnState>,
-    client: Cell<Trust>,
+    client: Cell<ClientTrust>,
     has_begun: Cell<bool>,
     exhausted: Cell<bool>,
 }
@@ -64,7 +64,7 @@ impl FrameBudget {
             bytes: Cell::new(0),
             is_dense: Cell::new(true),
             turn: Cell::new(TurnState::Free),
-            client: Cell::new(Trust::Untested),
+            client: Cell::new(ClientTrust::Untested),
             has_begun: Cell::new(false),
             exhausted: Cell::new(false),
         })
@@ -99,7 +99,7 @@ impl FrameBudget {
     }
 
     /// Updates how far the client is trusted.
-    pub fn set_trust(&self, trust: Trust) {
+    pub fn set_trust(&self, trust: ClientTrust) {
         self.client.set(trust);
     }
 
@@ -107,9 +107,9 @@ impl FrameBudget {
     pub fn request(&self) {
         self.has_begun.set(true);
         let weight = match self.client.get() {
-            Trust::Untested => REQUESTS_PER_TURN,
-            Trust::New => NEW_CLIENT_WEIGHT,
-            Trust::Trusted => 1,
+            ClientTrust::Untested => REQUESTS_PER_TURN,
+            ClientTrust::New => NEW_CLIENT_WEIGHT,
+            ClientTrust::Trusted => 1,
         };
         self.requests.set(self.requests.get() + weight);
     }
@@ -193,7 +193,7 @@ impl FrameBudget {
 
     /// Returns whether the client is not trusted yet.
     pub fn is_new(&self) -> bool {
-        self.client.get() != Trust::Trusted
+        self.client.get() != ClientTrust::Trusted
     }
 
     /// Queues the connection for its next turn. `late`: it has not used up a turn before.
@@ -218,7 +218,7 @@ pub(super) mod tests {
     /// Returns the budget of a trusted client.
     pub fn known(scheduler: &Rc<Scheduler>) -> Rc<FrameBudget> {
         let frame_budget = FrameBudget::new(scheduler.clone());
-        frame_budget.set_trust(Trust::Trusted);
+        frame_budget.set_trust(ClientTrust::Trusted);
         frame_budget
     }
 
@@ -250,7 +250,7 @@ pub(super) mod tests {
         assert!(untested.request_budget_is_spent(&waker()));
 
         let frame_budget = FrameBudget::new(Rc::default());
-        frame_budget.set_trust(Trust::New);
+        frame_budget.set_trust(ClientTrust::New);
         (1..REQUESTS_PER_TURN / NEW_CLIENT_WEIGHT).for_each(|_| frame_budget.request());
         assert!(!frame_budget.request_budget_is_spent(&waker()));
         frame_budget.request();

@@ -49,13 +49,13 @@ pub(super) enum TurnState {
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
     /// Trusted clients that have used up their turn and have more to process.
-    known: Queue,
+    known: TurnQueue,
     /// Untrusted clients that have used up their turn and have more to process.
-    new: Queue,
+    new: TurnQueue,
     /// Untrusted clients that have not used up a turn and came when the round had served enough. A client
     /// that sends one request after another does not wait for clients that send a hundred at once: FQ-CoDel
     /// treats sparse flows alike (RFC 8290, 4.2).
-    late: Queue,
+    late: TurnQueue,
     /// Ended connections whose streams do not all know it yet.
     ended: RefCell<VecDeque<Weak<ConnectionState>>>,
     /// Untrusted clients that were read in this round.
@@ -68,7 +68,7 @@ pub(crate) struct Scheduler {
 
 /// Connections that wait for a turn, each once. Some may have closed since.
 #[derive(Debug, Default)]
-struct Queue(RefCell<VecDeque<(Weak<FrameBudget>, Waker)>>);
+struct TurnQueue(RefCell<VecDeque<(Weak<FrameBudget>, Waker)>>);
 
 impl Scheduler {
     /// Queues a connection. `late`: it has not used up a turn.
@@ -168,7 +168,7 @@ impl Scheduler {
     }
 }
 
-impl Queue {
+impl TurnQueue {
     fn is_empty(&self) -> bool {
         self.0.borrow().is_empty()
     }
@@ -197,7 +197,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::super::frame_budget::tests::{known, waker};
-    use super::super::frame_budget::{REQUESTS_PER_TURN, Trust};
+    use super::super::frame_budget::{ClientTrust, REQUESTS_PER_TURN};
     use super::*;
 
     fn news(scheduler: &Rc<Scheduler>, count: usize) -> Vec<Rc<FrameBudget>> {
@@ -210,7 +210,7 @@ mod tests {
         !frame_budget.request_budget_is_spent(&waker()) && !frame_budget.byte_budget_is_spent(&waker())
     }
 
-    fn waiting(queue: &Queue) -> usize {
+    fn waiting(queue: &TurnQueue) -> usize {
         queue.0.borrow().len()
     }
 
@@ -326,7 +326,7 @@ mod tests {
     fn in_a_round_that_takes_long_who_is_new_begins_one_request() {
         let scheduler = Rc::new(Scheduler::default());
         let (one, other) = (news(&scheduler, 1).remove(0), known(&scheduler));
-        one.set_trust(Trust::New);
+        one.set_trust(ClientTrust::New);
         let begun = |frame_budget: &Rc<FrameBudget>| {
             frame_budget.turn();
             let begun = (0..3).take_while(|_| !frame_budget.request_budget_is_spent(&waker()));

@@ -2,7 +2,7 @@
 
 use tollgate_http2::{ErrorCode, RequestStream, ServerConnection};
 
-use super::frame_budget::Trust;
+use super::frame_budget::ClientTrust;
 
 /// Bytes of waiting heads that a connection may hold, as they are in memory: enough for some hundred browser
 /// requests.
@@ -19,8 +19,8 @@ pub(super) fn exceeds_limit(connection: &ServerConnection) -> bool {
 
 /// While the waiting heads of all connections exceed `CROWDED_TOTAL_BYTES`, refuses waiting requests of an
 /// untrusted client until it holds no more than `CROWDED_MAX_BYTES` bytes.
-pub(super) fn refuse_excess(connection: &ServerConnection, client: Trust) {
-    while client != Trust::Trusted
+pub(super) fn refuse_excess(connection: &ServerConnection, client: ClientTrust) {
+    while client != ClientTrust::Trusted
         && connection.queued_bytes_of_all() > CROWDED_TOTAL_BYTES
         && connection.queued_bytes() > CROWDED_MAX_BYTES
         && let Some(begun) = connection.next_request()

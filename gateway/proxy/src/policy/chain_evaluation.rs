@@ -16,7 +16,7 @@ use super::{ActivePolicy, PolicyEnd};
 use crate::active::ActivePlan;
 use crate::affinity::RequestAffinity;
 use crate::announced::Announced;
-use crate::client_certificate::ClientCertificate;
+use crate::client_certificate::PresentedCertificate;
 use crate::client_tls::ClientTls;
 use crate::forwarded::ForwardedFields;
 use crate::request_state::RequestState;
@@ -102,7 +102,7 @@ impl<'a> ChainEvaluation<'a> {
             client: self.client.ip(),
             client_port: Some(self.client.port()).filter(|port| *port != 0),
             secure: state.record.announced.is_secure(secure),
-            certificate: tls.and_then(|tls| tls.identity.as_ref()).and_then(ClientCertificate::der),
+            certificate: tls.and_then(|tls| tls.identity.as_ref()).and_then(PresentedCertificate::der),
             route: &self.active.route(self.route).name,
             worker: worker.id,
             now: state.record.started().unwrap_or_else(tollgate_net::now),

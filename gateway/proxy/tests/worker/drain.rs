@@ -4,7 +4,7 @@ use std::io::Read;
 use std::time::{Duration, Instant};
 
 use tollgate_observe::Reason;
-use tollgate_proxy::Control;
+use tollgate_proxy::WorkerCommand;
 
 use crate::gateway::{Client, Gateway, eventually};
 use crate::origin::Origin;
@@ -40,7 +40,7 @@ fn what_is_in_flight_ends_and_says_that_it_is_the_last() {
     let mut client = gateway.client();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     eventually("the request", || gateway.counts().in_flight == 1);
-    gateway.tell(|| Control::Drain(Some(SOON)));
+    gateway.tell(|| WorkerCommand::Drain(Some(SOON)));
     let answer = client.answer();
     assert!(answer.contains("\r\nConnection: close\r\n") && answer.ends_with("\r\nok"), "{answer}");
     assert!(client.rest().expect("an end").is_empty());
@@ -94,7 +94,7 @@ fn connections_in_the_queue_are_served() {
                 clients.push(client);
             }
             for mailbox in mailboxes {
-                mailbox.send(Control::Drain(Some(SOON))).expect("a mailbox");
+                mailbox.send(WorkerCommand::Drain(Some(SOON))).expect("a mailbox");
             }
         });
         for client in &mut clients {

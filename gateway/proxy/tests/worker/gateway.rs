@@ -10,7 +10,7 @@ use tollgate_config::from_text;
 use tollgate_listen::{ConnectionCounts, bind};
 use tollgate_observe::{AccessLog, LogConfig, LogFormat, LogTarget, Reason, Registry, Snapshot};
 use tollgate_plan::Plan;
-use tollgate_proxy::{Control, ListenerId, Mailbox, Rollout, WorkerSetup, run_worker};
+use tollgate_proxy::{ListenerId, Mailbox, Rollout, WorkerCommand, WorkerSetup, run_worker};
 
 /// How long a test waits before it reports a hang. No test passes or fails because a machine is slow.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -81,7 +81,7 @@ impl Gateway {
         for (mailbox, listener) in mailboxes.iter().zip(listeners) {
             let sockets =
                 vec![(ListenerId(0), SocketAddr::from(([127, 0, 0, 1], 0)).into(), listener.into())];
-            mailbox.send(Control::Listen(sockets, None)).expect("a mailbox");
+            mailbox.send(WorkerCommand::Listen(sockets, None)).expect("a mailbox");
         }
         let shared = tollgate_upstream::UpstreamStates::new();
         before(address, &mailboxes);
@@ -108,7 +108,7 @@ impl Gateway {
         self.registry.snapshot()
     }
 
-    pub fn tell(&self, control: impl Fn() -> Control) {
+    pub fn tell(&self, control: impl Fn() -> WorkerCommand) {
         for mailbox in &self.mailboxes {
             mailbox.send(control()).expect("the worker runs");
         }
@@ -117,7 +117,7 @@ impl Gateway {
     /// Gives every worker a new plan.
     pub fn change(&self, yaml: &str) {
         let next = self.plan.borrow().next(plan(yaml), &self.registry);
-        self.tell(|| Control::Plan(next.clone(), None));
+        self.tell(|| WorkerCommand::Plan(next.clone(), None));
         *self.plan.borrow_mut() = next;
     }
 
@@ -130,7 +130,7 @@ impl Gateway {
     pub fn end(self, bound: Duration) -> Ended {
         for mailbox in &self.mailboxes {
             // A worker without connections may have stopped already.
-            let _ = mailbox.send(Control::Drain(Some(bound)));
+            let _ = mailbox.send(WorkerCommand::Drain(Some(bound)));
         }
         for thread in self.threads {
             thread.join().expect("no panic").expect("a worker that ran");

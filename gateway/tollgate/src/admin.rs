@@ -16,34 +16,34 @@ use tollgate_config::{AdminAddress, Config};
 use tollgate_net::notice;
 use tollgate_observe::{AdminWatch, serve};
 
-use crate::aside::aside;
-use crate::listeners::Inherited;
-use socket::Socket;
+use crate::file_jobs::run_file_job;
+use crate::listeners::InheritedSockets;
+use socket::ListenSocket;
 
 /// The admin listener, if one is configured.
 #[derive(Debug)]
 pub struct Admin {
-    open: Option<Open>,
+    open: Option<OpenListener>,
     serving: Option<JoinHandle<()>>,
     /// The TLS configuration of new connections. Open connections keep theirs.
     tls: watch::Sender<Option<Arc<ServerConfig>>>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenListener {
     /// The address as it is written in the file; its port may be 0.
-    written: AdminAddress,
-    socket: Socket,
+    configured: AdminAddress,
+    socket: ListenSocket,
 }
 
 /// The changes that a new configuration makes to the admin listener.
 #[derive(Debug, Default)]
-pub struct Change {
+pub struct AdminChange {
     /// `None`: no change. `Some(None)`: there is no listener any more. Otherwise an open listener that is not
     /// served yet.
-    listener: Option<Option<Open>>,
-    /// Whether the socket's file still has its temporary name. [`Admin::change`] moves it over the old one.
-    is_beside: bool,
+    listener: Option<Option<OpenListener>>,
+    /// Whether the socket's file still has its temporary name. [`Admin::apply`] moves it over the old one.
+    has_temporary_name: bool,
 }
 
 impl Default for Admin {
@@ -57,37 +57,48 @@ impl Admin {
     ///
     /// # Errors
     /// The address cannot be opened. Nothing has changed then.
-    pub async fn prepare(&self, config: &Config, inherited: &mut Inherited) -> io::Result<Change> {
+    pub async fn prepare(
+        &self,
+        config: &Config,
+        inherited: &mut InheritedSockets,
+    ) -> io::Result<AdminChange> {
         let wanted = config.admin.as_ref().map(|admin| &admin.bind.value);
-        if wanted == self.open.as_ref().map(|open| &open.written) {
-            return Ok(Change::default());
+        if wanted == self.open.as_ref().map(|open| &open.configured) {
+            return Ok(AdminChange::default());
         }
-        let Some(written) = wanted else { return Ok(Change { listener: Some(None), is_beside: false }) };
+        let Some(configured) = wanted else {
+            return Ok(AdminChange { listener: Some(None), has_temporary_name: false });
+        };
         // Only the mode or owner of the file differs.
-        let is_beside = self.file().is_some() && self.file() == file_of(written);
-        let inherited = inherited.admin.take().filter(|(other, _)| *other == written.to_string());
+        let has_temporary_name = self.file().is_some() && self.file() == socket_path(configured);
+        let inherited = inherited.admin.take().filter(|(other, _)| *other == configured.to_string());
         let socket = match inherited {
-            Some((_, socket)) => Socket::adopt(written, socket)?,
+            Some((_, socket)) => ListenSocket::adopt(configured, socket)?,
             // On a blocking thread: the directory of a Unix socket and the lookup of its owner may be slow.
             None => {
-                let written = written.clone();
-                let open = move || match is_beside {
-                    true => Socket::open_beside(&written),
-                    false => Socket::open(&written, "admin"),
+                let configured = configured.clone();
+                let open = move || match has_temporary_name {
+                    true => ListenSocket::open_temporary(&configured),
+                    false => ListenSocket::open(&configured, "admin"),
                 };
-                aside(open).await?
+                run_file_job(open).await?
             }
         };
-        Ok(Change { listener: Some(Some(Open { written: written.clone(), socket })), is_beside })
+        Ok(AdminChange {
+            listener: Some(Some(OpenListener { configured: configured.clone(), socket })),
+            has_temporary_name,
+        })
     }
 
     /// Applies a prepared change. If the listener changes, its connections are closed.
-    pub fn change(&mut self, change: Change, tls: Option<Arc<ServerConfig>>) {
+    pub fn apply(&mut self, change: AdminChange, tls: Option<Arc<ServerConfig>>) {
         self.tls.send_replace(tls);
         if let Some(open) = change.listener {
-            if let Some(file) =
-                open.as_ref().and_then(|open| file_of(&open.written)).filter(|_| change.is_beside)
-                && let Err(error) = socket::settle(file)
+            if let Some(file) = open
+                .as_ref()
+                .and_then(|open| socket_path(&open.configured))
+                .filter(|_| change.has_temporary_name)
+                && let Err(error) = socket::move_into_place(file)
             {
                 return notice!("error: the admin listener stays as it was: {}: {error}", file.display());
             }
@@ -126,35 +137,35 @@ impl Admin {
     }
 
     /// Returns the location to show: the URL for a browser, or the Unix socket as it is written.
-    pub fn shown(&self) -> Option<String> {
+    pub fn display_address(&self) -> Option<String> {
         let open = self.open.as_ref()?;
         let scheme = if self.tls.borrow().is_some() { "https" } else { "http" };
         Some(match open.socket.address() {
             Some(address) => format!("{scheme}://{address}/"),
-            None => open.written.to_string(),
+            None => open.configured.to_string(),
         })
     }
 
     /// Returns the file of the Unix socket, if it is one.
     pub fn file(&self) -> Option<&Path> {
-        file_of(&self.open.as_ref()?.written)
+        socket_path(&self.open.as_ref()?.configured)
     }
 
     /// Returns the socket and its address as it is written, for the process that takes over.
     pub fn socket(&self) -> Option<(String, BorrowedFd<'_>)> {
-        self.open.as_ref().map(|open| (open.written.to_string(), open.socket.descriptor()))
+        self.open.as_ref().map(|open| (open.configured.to_string(), open.socket.descriptor()))
     }
 }
 
-fn file_of(written: &AdminAddress) -> Option<&Path> {
-    match written {
+fn socket_path(configured: &AdminAddress) -> Option<&Path> {
+    match configured {
         AdminAddress::Unix(socket) => Some(&socket.path),
         AdminAddress::Tcp(_) => None,
     }
 }
 
 /// Removes the file of a Unix socket that is no longer served.
-pub fn forget(file: Option<PathBuf>) {
+pub fn remove_socket_file(file: Option<PathBuf>) {
     if let Some(file) = file {
         socket::remove(&file);
     }

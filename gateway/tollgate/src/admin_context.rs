@@ -7,7 +7,7 @@ use tollgate_observe::AdminState;
 use tollgate_proxy::Rollout;
 use tollgate_sources::{PendingRequest, View};
 
-use crate::access::{Access, Attempts};
+use crate::access::{AccessRules, FailedAttempts};
 
 /// The state from which pages and API answer. Every handler has a clone, which is cheap.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct AdminContext {
     /// The queue of changes for the control thread.
     pub change_queue: mpsc::Sender<PendingRequest>,
     /// The access rules, which a reload may change.
-    pub access: watch::Receiver<Arc<Access>>,
+    pub access: watch::Receiver<Arc<AccessRules>>,
     /// Wrong credentials of the last minute.
-    pub attempts: Arc<Attempts>,
+    pub attempts: Arc<FailedAttempts>,
 }

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use tollgate_observe::{AdminWatch, PeerAddress, pages};
 
-use crate::access::{guard, refused_certificate};
+use crate::access::{guard, report_refused_certificate};
 use crate::admin_context::AdminContext;
 use crate::{api, apisix, etcd, live};
 
@@ -24,7 +24,7 @@ pub fn router(context: &AdminContext) -> Router {
 pub fn watch(context: &AdminContext) -> AdminWatch {
     let (access, attempts) = (context.access.clone(), context.attempts.clone());
     let certificate_refused = move |peer: PeerAddress, why: &str| {
-        refused_certificate(&access.borrow().clone(), &attempts, peer, why);
+        report_refused_certificate(&access.borrow().clone(), &attempts, peer, why);
     };
     AdminWatch {
         counts: context.admin.registry.admin_counts(),

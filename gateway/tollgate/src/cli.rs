@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::client::Remote;
+use crate::admin_client::AdminOptions;
 use crate::remote;
 
 /// An API gateway that takes the lowest toll on each request, and can prove it.
@@ -52,46 +52,46 @@ pub enum Command {
     ///
     /// The request goes through the same code as in a running gateway. No socket is opened.
     #[command(after_long_help = EXPLAIN)]
-    Explain(Question),
+    Explain(ExplainArgs),
     /// Start two small services with the gateway in front of them, and print commands to try.
     ///
     /// Everything listens on this machine only, and is removed when the demo ends.
     #[command(after_long_help = DEMO)]
-    Demo(Addresses),
+    Demo(DemoArgs),
     /// Show live figures of a running gateway: requests, errors, latency, toll, routes, endpoints.
     ///
     /// Asks the admin listener once a second. `q` quits, tab switches between routes and endpoints, `s` sorts
     /// by the next column, space pauses. If the output is not a terminal, it prints one page and ends.
     #[command(after_long_help = TOP_LIVE)]
-    Top(Watched),
+    Top(TopArgs),
     /// Show what a running gateway has: routes, upstreams, consumers, certificates, policy sets, or one of
     /// them.
     #[command(after_long_help = GET)]
-    Get(remote::Get),
+    Get(remote::GetArgs),
     /// Write a resource of a running gateway, such as a route. It is durable and in force when this returns.
     #[command(after_long_help = SET)]
-    Set(remote::Set),
+    Set(remote::SetArgs),
     /// Remove a resource of a running gateway, such as a route.
     #[command(after_long_help = DELETE)]
-    Delete(remote::Delete),
+    Delete(remote::DeleteArgs),
     /// Show what a file, or a version, would change in a running gateway.
     #[command(after_long_help = DIFF)]
-    Diff(remote::Diff),
+    Diff(remote::DiffArgs),
     /// Show who changed what in a running gateway, and when.
     #[command(after_long_help = HISTORY)]
-    History(remote::History),
+    History(remote::HistoryArgs),
     /// Restore the store of a running gateway to the state of a version.
     #[command(after_long_help = ROLLBACK)]
-    Rollback(remote::Rollback),
+    Rollback(remote::RollbackArgs),
     /// Print the resources of a running gateway in the form of a file.
     #[command(after_long_help = EXPORT)]
-    Export(remote::Export),
+    Export(remote::ExportArgs),
     /// Write the resources of a file to a running gateway: all of them, or none.
     #[command(after_long_help = IMPORT)]
-    Import(remote::Import),
+    Import(remote::ImportArgs),
     /// Copy the store of a running gateway, on the gateway's machine.
     #[command(after_long_help = BACKUP)]
-    Backup(remote::Backup),
+    Backup(remote::BackupArgs),
     /// Measure the toll of this and other gateways, side by side.
     ///
     /// The laboratory is a separate program, `tollgate-lab`, which is looked up next to this one and on PATH.
@@ -123,7 +123,7 @@ pub enum Command {
 
 /// The request to explain.
 #[derive(Clone, Debug, Args)]
-pub struct Question {
+pub struct ExplainArgs {
     /// The configuration file; `-` is standard input.
     pub file: PathBuf,
     /// The method; case matters (RFC 9110, 9.1).
@@ -147,10 +147,10 @@ pub struct Question {
 
 /// The gateway to watch.
 #[derive(Clone, Debug, Args)]
-pub struct Watched {
+pub struct TopArgs {
     /// The gateway to ask.
     #[command(flatten)]
-    pub remote: Remote,
+    pub remote: AdminOptions,
     /// Print one page and end.
     #[arg(long)]
     pub once: bool,
@@ -158,7 +158,7 @@ pub struct Watched {
 
 /// The addresses of the demo.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct Addresses {
+pub struct DemoArgs {
     /// The address of the gateway; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)))]
     pub listen: SocketAddr,

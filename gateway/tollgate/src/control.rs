@@ -6,7 +6,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
-use rustix::process::{Pid, Signal as Sent, kill_process};
+use rustix::process::{Pid, Signal as UnixSignal, kill_process};
 use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -17,16 +17,16 @@ use tollgate_sources::{ChangeError, EtcdEvent, PendingRequest, Sources, record_c
 use tollgate_upstream::health::HealthMonitor;
 
 use crate::etcd;
+use crate::file_watch::FileWatch;
 use crate::gateway::Gateway;
-use crate::reload::{self, Outcome, Reader};
+use crate::reload::{self, JobResult, SourceReader};
 use crate::signals::Signals;
 use crate::stop::{hand_over, stop};
 use crate::systemd;
-use crate::upgrade::{CalledOff, Handover, Program, Successor};
-use crate::watch::Watch;
+use crate::upgrade::{CancelFlag, Handover, Program, Successor};
 
 /// A running gateway, with everything that its control thread needs.
-pub struct Started {
+pub struct StartedGateway {
     pub gateway: Gateway,
     pub runtime: LocalRuntime,
     /// The signals received since the start began.
@@ -38,16 +38,16 @@ pub struct Started {
 }
 
 /// How often the CPU quota and affinity are read again, which means reading a dozen files.
-const CORES: Duration = Duration::from_secs(30);
+const CORES_INTERVAL: Duration = Duration::from_secs(30);
 /// How often the cost meter is sampled and the workers are checked.
-const SAMPLE: Duration = Duration::from_secs(1);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long the end of the process waits for the sources to finish their writes.
-const RELEASE: Duration = Duration::from_secs(2);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a stop waits for an upgrade to be cancelled.
-const CALL_OFF: Duration = Duration::from_secs(5);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Capacity of the queue of pending changes. When the queue is full, senders wait.
-const WAITING: usize = 256;
+const CHANGE_QUEUE_MAX: usize = 256;
 
 /// Whether another process can replace this one.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ pub enum Upgradable {
 }
 
 /// The reason why the control thread ends.
-enum End {
+enum ExitReason {
     /// A signal asked for a stop.
     Stop,
     /// Another process serves.
@@ -79,10 +79,10 @@ pub fn runtime() -> io::Result<LocalRuntime> {
 ///
 /// # Errors
 /// A worker died, or signals cannot be received.
-pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
+pub fn control(started: StartedGateway, upgradable: Upgradable) -> io::Result<()> {
     // From now on, a slow reader of standard error cannot block the process.
     drop_notices_when_stalled();
-    let Started { mut gateway, runtime, mut signals, sources, etcd_events } = started;
+    let StartedGateway { mut gateway, runtime, mut signals, sources, etcd_events } = started;
     let shared = gateway.shared.clone();
     // Started outside of `watch`, because health checks continue during the drain.
     let health = runtime.block_on(async {
@@ -90,40 +90,40 @@ pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
             HealthMonitor::start(shared, &Timers::start()?, fastrand::u64(..), |notice| notice!("{notice}"));
         health.add_upstreams(&gateway.current().upstreams);
         // So does the overload guard: a draining process may run short of memory too.
-        gateway.guarding.start();
+        gateway.overload_guard.start();
         Ok::<_, io::Error>(health)
     })?;
-    let (sender, change_queue) = mpsc::channel(WAITING);
+    let (sender, change_queue) = mpsc::channel(CHANGE_QUEUE_MAX);
     let view = sources.view.clone();
     gateway.open_api(view.clone(), sender);
-    let reader = Reader::new(sources);
+    let reader = SourceReader::new(sources);
     gateway.registry.update_status(|status| status.file = reader.file().display().to_string());
-    let mut control = Control {
+    let mut control = ControlThread {
         gateway,
         health,
         reader,
-        watch: Watch::default(),
+        watch: FileWatch::default(),
         upgradable,
         upgrade: None,
-        deferred: false,
+        reload_deferred: false,
         change_queue,
-        due: false,
+        upgrade_pending: false,
         etcd_events,
     };
     control.gateway.registry.update_status(|status| status.etcd = etcd::status(&view));
     let end = runtime.block_on(control.watch(&mut signals));
-    control.call_off(&runtime);
-    let Control { gateway, health, reader, .. } = control;
+    control.cancel_upgrade(&runtime);
+    let ControlThread { gateway, health, reader, .. } = control;
     // The sources may wait for a disk or for etcd; a stop does not wait for them.
     let released = release(reader);
     let ended = match end {
-        Ok(End::Stop) => stop(&runtime, gateway, &mut signals),
-        Ok(End::Succeeded(successor)) => hand_over(&runtime, gateway, &successor, &mut signals),
+        Ok(ExitReason::Stop) => stop(&runtime, gateway, &mut signals),
+        Ok(ExitReason::Succeeded(successor)) => hand_over(&runtime, gateway, &successor, &mut signals),
         // The remaining workers drain as at a stop.
         Err(error) => stop(&runtime, gateway, &mut signals).and(Err(error)),
     };
     // The receiver returns an error when the sources are released.
-    let _ = released.recv_timeout(RELEASE);
+    let _ = released.recv_timeout(RELEASE_TIMEOUT);
     drop(health);
     // Threads that wait for a disk end with the process.
     runtime.shutdown_background();
@@ -131,7 +131,7 @@ pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
 }
 
 /// Drops the sources on another thread. The receiver disconnects when that is done.
-fn release(reader: Reader) -> std::sync::mpsc::Receiver<()> {
+fn release(reader: SourceReader) -> std::sync::mpsc::Receiver<()> {
     let (done, released) = std::sync::mpsc::channel();
     // If no thread can be started, they are dropped here.
     let _ = std::thread::Builder::new().name("release".to_owned()).spawn(move || {
@@ -141,84 +141,84 @@ fn release(reader: Reader) -> std::sync::mpsc::Receiver<()> {
     released
 }
 
-struct Control {
+struct ControlThread {
     gateway: Gateway,
     health: Rc<HealthMonitor>,
-    reader: Reader,
-    watch: Watch,
+    reader: SourceReader,
+    watch: FileWatch,
     upgradable: Upgradable,
     upgrade: Option<Upgrade>,
     /// A reload was requested while a new process was starting, which may have read the file before.
-    deferred: bool,
+    reload_deferred: bool,
     /// Changes from the API.
     change_queue: mpsc::Receiver<PendingRequest>,
     /// An upgrade was requested while a job of the reader was running.
-    due: bool,
+    upgrade_pending: bool,
     /// Messages from etcd, if it is a source.
     etcd_events: Option<mpsc::Receiver<EtcdEvent>>,
 }
 
 /// An upgrade in progress.
 struct Upgrade {
-    asked: Instant,
-    called_off: CalledOff,
-    stage: Stage,
+    requested_at: Instant,
+    cancel: CancelFlag,
+    stage: UpgradeStage,
     task: JoinHandle<Result<Successor, String>>,
 }
 
 #[derive(PartialEq, Eq)]
-enum Stage {
+enum UpgradeStage {
     /// The new process is starting its workers.
     Starting,
     /// The new process has permission to serve.
     Beginning,
 }
 
-impl Control {
-    async fn watch(&mut self, signals: &mut Signals) -> io::Result<End> {
+impl ControlThread {
+    async fn watch(&mut self, signals: &mut Signals) -> io::Result<ExitReason> {
         let registry = self.gateway.registry.clone();
         let mut meter = CostMeter::new();
-        let mut looked = Instant::now();
+        let mut cores_read_at = Instant::now();
         let mut cores = available_cores().usable.min(self.gateway.workers.count() as f64);
-        meter.sample(looked, process_cpu_time(), registry.requests(), cores);
+        meter.sample(cores_read_at, process_cpu_time(), registry.requests(), cores);
         registry.set_cost(meter.reading());
-        self.watch.follow(self.gateway.files.watched.clone()).await;
+        self.watch.watch_files(self.gateway.files.watched.clone()).await;
         self.gateway.serve_admin()?;
         systemd::ready();
-        let mut tick = tokio::time::interval(SAMPLE);
+        let mut tick = tokio::time::interval(SAMPLE_INTERVAL);
         // After a delay the next sample comes a full interval later; a shorter interval would measure only
         // the sampling.
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut problem = None;
         loop {
             tokio::select! {
-                () = signals.stop.requested() => return Ok(End::Stop),
+                () = signals.stop.requested() => return Ok(ExitReason::Stop),
                 _ = signals.reload.recv() => self.reload(),
                 () = self.watch.changed() => self.reload(),
                 _ = signals.reopen.recv() => self.gateway.log.reopen(),
                 _ = signals.upgrade.recv() => self.start_upgrade(),
-                Some(pending) = self.change_queue.recv() => self.change(pending),
-                Some(event) = next(&mut self.etcd_events) => self.hear(event),
-                outcome = self.reader.done() => {
+                Some(pending) = self.change_queue.recv() => self.queue_changes(pending),
+                Some(event) = next_etcd_event(&mut self.etcd_events) => self.queue_etcd_events(event),
+                outcome = self.reader.finished() => {
                     let outcome = outcome?;
                     tokio::select! {
                         () = self.apply(outcome) => {}
                         // Applying a plan may wait for name servers.
-                        () = signals.stop.requested() => return Ok(End::Stop),
+                        () = signals.stop.requested() => return Ok(ExitReason::Stop),
                     }
-                    if std::mem::take(&mut self.due) {
+                    if std::mem::take(&mut self.upgrade_pending) {
                         self.start_upgrade();
                     }
-                    self.catch_up();
+                    self.start_pending_work();
                 }
-                result = done(&mut self.upgrade) => {
-                    if let Some(successor) = self.go_on(result)? {
-                        return Ok(End::Succeeded(successor));
+                result = upgrade_result(&mut self.upgrade) => {
+                    if let Some(successor) = self.continue_upgrade(result)? {
+                        return Ok(ExitReason::Succeeded(successor));
                     }
                 }
                 _ = tick.tick() => {
-                    if looked.elapsed() >= CORES {
-                        looked = Instant::now();
+                    if cores_read_at.elapsed() >= CORES_INTERVAL {
+                        cores_read_at = Instant::now();
                         cores = available_cores().usable.min(self.gateway.workers.count() as f64);
                     }
                     meter.sample(Instant::now(), process_cpu_time(), registry.requests(), cores);
@@ -236,7 +236,7 @@ impl Control {
                         // Tries again after a lack of file descriptors, which was reported when it occurred.
                         let _ = self.gateway.serve_admin();
                     }
-                    if !self.gateway.workers.are_whole() {
+                    if !self.gateway.workers.all_running() {
                         return Err(io::Error::other("a worker has ended"));
                     }
                 }
@@ -245,8 +245,8 @@ impl Control {
     }
 
     fn reload(&mut self) {
-        if self.upgrade.is_some() || self.due {
-            self.deferred = true;
+        if self.upgrade.is_some() || self.upgrade_pending {
+            self.reload_deferred = true;
             return;
         }
         self.reader.start(self.gateway.current(), &self.gateway.registry);
@@ -254,97 +254,99 @@ impl Control {
 
     /// Starts the work that waits. While an upgrade is in progress it stays queued, and runs here if the
     /// upgrade fails.
-    fn catch_up(&mut self) {
-        if self.upgrade.is_some() || self.due {
+    fn start_pending_work(&mut self) {
+        if self.upgrade.is_some() || self.upgrade_pending {
             return;
         }
-        if std::mem::take(&mut self.deferred) {
+        if std::mem::take(&mut self.reload_deferred) {
             self.reload();
         }
-        self.reader.go_on(self.gateway.current(), &self.gateway.registry);
+        self.reader.start_next(self.gateway.current(), &self.gateway.registry);
     }
 
     /// Queues a change of the store, with all others that have arrived. They are made together.
-    fn change(&mut self, pending: PendingRequest) {
+    fn queue_changes(&mut self, pending: PendingRequest) {
         let mut next = Some(pending);
         while let Some(pending) = next {
-            if self.upgrade.is_some() || self.due {
+            if self.upgrade.is_some() || self.upgrade_pending {
                 pending.send_answer(Err(ChangeError::NotNow(
                     "another process is taking over: try again in a moment",
                 )));
             } else {
-                self.reader.ask(pending);
+                self.reader.queue_change(pending);
             }
             next = self.change_queue.try_recv().ok();
         }
-        self.catch_up();
+        self.start_pending_work();
     }
 
     /// Queues a message from etcd, with all others that have arrived. They are applied together.
-    fn hear(&mut self, event: EtcdEvent) {
+    fn queue_etcd_events(&mut self, event: EtcdEvent) {
         let mut next = Some(event);
         while let Some(event) = next {
             if let Some(message) = record_connection(&self.gateway.context().view, &event) {
                 notice!("{message}");
             }
             if matches!(event, EtcdEvent::Snapshot { .. } | EtcdEvent::Changes { .. }) {
-                self.reader.hear(Some(event));
+                self.reader.queue_etcd_event(Some(event));
             }
             next = self.etcd_events.as_mut().and_then(|events| events.try_recv().ok());
         }
-        self.show_etcd();
-        self.catch_up();
+        self.update_etcd_status();
+        self.start_pending_work();
     }
 
-    fn show_etcd(&self) {
+    fn update_etcd_status(&self) {
         let status = etcd::status(&self.gateway.context().view);
         self.gateway.registry.update_status(|of| of.etcd = status);
     }
 
-    async fn apply(&mut self, outcome: Outcome) {
+    async fn apply(&mut self, outcome: JobResult) {
         match outcome {
-            Outcome::Etcd(rollout, applied) => {
-                reload::bring(rollout, &applied, &mut self.gateway, &self.health, &self.reader).await;
+            JobResult::Etcd(rollout, applied) => {
+                reload::apply_etcd(rollout, &applied, &mut self.gateway, &self.health, &self.reader).await;
             }
-            Outcome::File(reading) => {
-                reload::apply(*reading, &mut self.gateway, &self.health, &mut self.reader).await;
+            JobResult::File(reading) => {
+                reload::apply_file(*reading, &mut self.gateway, &self.health, &mut self.reader).await;
                 if self.etcd_events.is_some() {
                     // Entries of etcd that the old file made invalid may be valid now.
-                    self.reader.hear(None);
+                    self.reader.queue_etcd_event(None);
                 }
-                self.watch.follow(self.gateway.files.watched.clone()).await;
+                self.watch.watch_files(self.gateway.files.watched.clone()).await;
             }
-            Outcome::Changes(changed) => {
-                reload::land(*changed, &mut self.gateway, &self.health, &mut self.reader).await;
+            JobResult::Changes(changed) => {
+                reload::apply_changes(*changed, &mut self.gateway, &self.health, &mut self.reader).await;
             }
         }
         if self.etcd_events.is_some() {
-            self.show_etcd();
-            self.reader.say(self.gateway.current().generation());
+            self.update_etcd_status();
+            self.reader.publish_presence(self.gateway.current().generation());
         }
     }
 
     /// Starts a new process, if an upgrade is possible.
     fn start_upgrade(&mut self) {
-        let asked = Instant::now();
+        let requested_at = Instant::now();
         if self.upgrade.is_some() {
             return notice!("error: no second upgrade: one is under way");
         }
         let program = match &self.upgradable {
-            Upgradable::No(why) => return self.upgrade_failed(asked, (*why).to_owned()),
+            Upgradable::No(why) => return self.upgrade_failed(requested_at, (*why).to_owned()),
             // If process 1 ends, its container or PID namespace ends with it.
             Upgradable::By(_) if std::process::id() == 1 => {
-                return self
-                    .upgrade_failed(asked, "the end of process 1 is the end of its container".to_owned());
+                return self.upgrade_failed(
+                    requested_at,
+                    "the end of process 1 is the end of its container".to_owned(),
+                );
             }
             Upgradable::By(program) => program,
         };
         if self.reader.is_busy() {
-            self.due = true;
+            self.upgrade_pending = true;
             return;
         }
-        let called_off = CalledOff::default();
-        match Handover::new(program, &self.gateway, called_off.clone()) {
+        let cancel = CancelFlag::default();
+        match Handover::new(program, &self.gateway, cancel.clone()) {
             Ok(handover) => {
                 let store = self.reader.store();
                 let task = spawn_blocking(move || {
@@ -352,63 +354,63 @@ impl Control {
                     store.close();
                     handover.start().inspect_err(|_| store.reopen())
                 });
-                self.upgrade = Some(Upgrade { asked, called_off, stage: Stage::Starting, task });
+                self.upgrade = Some(Upgrade { requested_at, cancel, stage: UpgradeStage::Starting, task });
             }
-            Err(error) => self.upgrade_failed(asked, error.to_string()),
+            Err(error) => self.upgrade_failed(requested_at, error.to_string()),
         }
     }
 
     /// Handles the end of an upgrade's stage. Returns the new process once it serves.
-    fn go_on(&mut self, result: Result<Successor, String>) -> io::Result<Option<Successor>> {
-        let Some(Upgrade { asked, called_off, stage, .. }) = self.upgrade.take() else { return Ok(None) };
+    fn continue_upgrade(&mut self, result: Result<Successor, String>) -> io::Result<Option<Successor>> {
+        let Some(Upgrade { requested_at, cancel, stage, .. }) = self.upgrade.take() else { return Ok(None) };
         match result {
-            Ok(successor) if stage == Stage::Starting => {
+            Ok(successor) if stage == UpgradeStage::Starting => {
                 // If both processes answered in turn, a scraper would see two sets of counters.
                 self.gateway.admin.stop();
                 let store = self.reader.store();
-                let task = spawn_blocking(move || successor.begin().inspect_err(|_| store.reopen()));
-                self.upgrade = Some(Upgrade { asked, called_off, stage: Stage::Beginning, task });
+                let task = spawn_blocking(move || successor.allow_serving().inspect_err(|_| store.reopen()));
+                self.upgrade = Some(Upgrade { requested_at, cancel, stage: UpgradeStage::Beginning, task });
                 Ok(None)
             }
             Ok(successor) => {
-                if self.deferred {
-                    tell(&successor, Sent::HUP);
+                if self.reload_deferred {
+                    send_signal(&successor, UnixSignal::HUP);
                 }
                 Ok(Some(successor))
             }
             Err(problem) => {
-                self.upgrade_failed(asked, problem);
+                self.upgrade_failed(requested_at, problem);
                 if let Err(error) = self.gateway.serve_admin() {
                     notice!("error: the admin listener is not served for now: {error}");
                 }
-                self.catch_up();
+                self.start_pending_work();
                 Ok(None)
             }
         }
     }
 
-    fn upgrade_failed(&self, asked: Instant, problem: String) {
+    fn upgrade_failed(&self, requested_at: Instant, problem: String) {
         notice!("error: no upgrade: {problem}; the gateway goes on as it is");
-        let attempt = Attempt { at: SystemTime::now(), took: asked.elapsed(), problem: Some(problem) };
+        let attempt = Attempt { at: SystemTime::now(), took: requested_at.elapsed(), problem: Some(problem) };
         self.gateway.registry.update_status(|status| status.last_upgrade = Some(attempt));
     }
 
     /// Cancels an upgrade in progress.
-    fn call_off(&mut self, runtime: &LocalRuntime) {
-        if let Some(Upgrade { called_off, task, .. }) = self.upgrade.take() {
-            called_off.set();
+    fn cancel_upgrade(&mut self, runtime: &LocalRuntime) {
+        if let Some(Upgrade { cancel, task, .. }) = self.upgrade.take() {
+            cancel.set();
             // Dropping the successor kills it, unless it already serves. Then it is stopped by a signal, as
             // this process is.
-            let ended = runtime.block_on(async { tokio::time::timeout(CALL_OFF, task).await });
+            let ended = runtime.block_on(async { tokio::time::timeout(CANCEL_TIMEOUT, task).await });
             if let Ok(Ok(Ok(successor))) = ended {
-                tell(&successor, Sent::TERM);
+                send_signal(&successor, UnixSignal::TERM);
             }
         }
     }
 }
 
 /// Returns the next message from etcd; never, if it is not a source.
-async fn next(etcd_events: &mut Option<mpsc::Receiver<EtcdEvent>>) -> Option<EtcdEvent> {
+async fn next_etcd_event(etcd_events: &mut Option<mpsc::Receiver<EtcdEvent>>) -> Option<EtcdEvent> {
     match etcd_events {
         Some(open) => open.recv().await,
         None => std::future::pending().await,
@@ -416,7 +418,7 @@ async fn next(etcd_events: &mut Option<mpsc::Receiver<EtcdEvent>>) -> Option<Etc
 }
 
 /// Sends a signal to the new process.
-fn tell(successor: &Successor, signal: Sent) {
+fn send_signal(successor: &Successor, signal: UnixSignal) {
     if let Some(id) = i32::try_from(successor.id()).ok().and_then(Pid::from_raw) {
         // It does not matter if the process has already ended.
         let _ = kill_process(id, signal);
@@ -424,7 +426,7 @@ fn tell(successor: &Successor, signal: Sent) {
 }
 
 /// Returns the result of the upgrade's current stage; never, if there is no upgrade.
-async fn done(upgrade: &mut Option<Upgrade>) -> Result<Successor, String> {
+async fn upgrade_result(upgrade: &mut Option<Upgrade>) -> Result<Successor, String> {
     match upgrade {
         Some(upgrade) => (&mut upgrade.task).await.unwrap_or_else(|error| Err(error.to_string())),
         None => std::future::pending().await,

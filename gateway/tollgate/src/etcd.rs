@@ -13,16 +13,19 @@ use tollgate_plan::compile_parts;
 use tollgate_sources::{EtcdEvent, EtcdView, GatewayIdentity, RefusedEntry, Sources, View, list_gateways};
 
 use crate::admin_context::AdminContext;
-use crate::api::of_problem;
-use crate::compiled::Good;
+use crate::api::problem_to_json;
+use crate::load::LoadedPlan;
 
 /// Joins the etcd that the configuration names, if any. The plan made with its resources replaces the plan of
 /// the file.
 ///
 /// # Errors
 /// A message: etcd does not answer, and no last good state is cached.
-pub fn join(sources: &mut Sources, good: &mut Good) -> Result<Option<mpsc::Receiver<EtcdEvent>>, String> {
-    let Some(settings) = &good.config.etcd else { return Ok(None) };
+pub fn join(
+    sources: &mut Sources,
+    loaded: &mut LoadedPlan,
+) -> Result<Option<mpsc::Receiver<EtcdEvent>>, String> {
+    let Some(settings) = &loaded.config.etcd else { return Ok(None) };
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = if host.trim().is_empty() { "gateway" } else { host.trim() };
     let identity = GatewayIdentity {
@@ -32,7 +35,7 @@ pub fn join(sources: &mut Sources, good: &mut Good) -> Result<Option<mpsc::Recei
     let (applied, etcd_events) = sources.join(settings, identity, |parts| Ok(compile_parts(parts)?.plan))?;
     applied.messages.iter().for_each(|line| notice!("{line}"));
     if let Some(plan) = applied.compiled {
-        good.plan = plan;
+        loaded.plan = plan;
     }
     // The generation of the first plan.
     sources.publish_presence(1);
@@ -54,18 +57,18 @@ pub fn status(view: &View) -> Option<EtcdStatus> {
 
 /// Returns the part of the admin API for etcd; it only reads.
 pub fn routes() -> Router<AdminContext> {
-    Router::new().route("/api/v1/etcd", get(shown))
+    Router::new().route("/api/v1/etcd", get(get_etcd))
 }
 
 /// `GET /api/v1/etcd`: returns whether etcd answers, which entries were refused, and which gateways have
 /// joined.
-async fn shown(State(context): State<AdminContext>) -> (StatusCode, Json<Value>) {
+async fn get_etcd(State(context): State<AdminContext>) -> (StatusCode, Json<Value>) {
     let Some(etcd): Option<EtcdView> = context.view.read(|state| state.etcd.clone()) else {
         let message = "etcd is no source of this gateway: the configuration file does not name it";
         return (StatusCode::NOT_FOUND, Json(json!({ "error": "not_found", "message": message })));
     };
     let since = etcd.since.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_millis();
-    let refused: Vec<Value> = etcd.refused.iter().map(of_refused).collect();
+    let refused: Vec<Value> = etcd.refused.iter().map(refused_to_json).collect();
     let there = match etcd.member {
         Some(_) => list_gateways(&etcd.handle).await.ok(),
         None => None,
@@ -86,12 +89,12 @@ async fn shown(State(context): State<AdminContext>) -> (StatusCode, Json<Value>)
     (StatusCode::OK, Json(value))
 }
 
-fn of_refused(entry: &RefusedEntry) -> Value {
+fn refused_to_json(entry: &RefusedEntry) -> Value {
     json!({
         "resource": entry.key,
         "revision": entry.revision,
         "removal": entry.removal,
         "in_force": entry.in_force,
-        "problems": entry.problems.iter().map(of_problem).collect::<Vec<_>>(),
+        "problems": entry.problems.iter().map(problem_to_json).collect::<Vec<_>>(),
     })
 }

@@ -6,27 +6,27 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollgate_config::{Config, Problem};
 use tollgate_plan::{Certificate, Plan};
 
-use crate::plural::counted;
+use crate::plural::count_noun;
 
 /// The files from which a configuration was made.
 #[derive(Clone, Debug, Default)]
-pub struct Files {
+pub struct SourceFiles {
     /// The files to watch; empty unless `watch` is on.
     pub watched: Vec<PathBuf>,
     /// The listeners' certificates, each name once, with the expiry in seconds since 1970.
     pub certificates: Vec<(String, i64)>,
 }
 
-impl Files {
+impl SourceFiles {
     /// Collects the files of a config and its plan. `sources` are the files from which the config was read.
     pub fn new(config: &Config, plan: &Plan, sources: Vec<PathBuf>) -> Self {
         let watched = if config.watch { sources } else { Vec::new() };
-        Self { watched, certificates: ends(plan) }
+        Self { watched, certificates: certificate_expiries(plan) }
     }
 }
 
 /// Returns the listeners' certificates, each once, and when they expire.
-pub fn ends(plan: &Plan) -> Vec<(String, i64)> {
+pub fn certificate_expiries(plan: &Plan) -> Vec<(String, i64)> {
     let all = plan.listeners.iter().flat_map(|listener| &listener.certificates);
     let mut all: Vec<_> = all.filter_map(|it| Some((it.name.clone(), it.not_after?))).collect();
     all.sort();
@@ -36,18 +36,20 @@ pub fn ends(plan: &Plan) -> Vec<(String, i64)> {
 
 /// How long before its expiry a certificate gives a warning. Automatic renewal usually happens a month
 /// before.
-const SOON: Duration = Duration::from_secs(14 * 24 * 3600);
+const EXPIRY_WARNING: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// Returns warnings for certificates that have expired or will soon.
-pub fn ending(plan: &Plan) -> Vec<Problem> {
+pub fn expiry_warnings(plan: &Plan) -> Vec<Problem> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64;
     let mut problems = Vec::new();
     for Certificate { name, at, not_after } in plan.listeners.iter().flat_map(|it| &it.certificates) {
         let Some(left) = not_after.map(|end| end - now) else { continue };
-        if left < SOON.as_secs() as i64 {
+        if left < EXPIRY_WARNING.as_secs() as i64 {
             let message = match left {
                 ..=0 => format!("the certificate in `{name}` has ended: clients refuse it"),
-                _ => format!("the certificate in `{name}` ends in {}", counted(left as u64 / 86_400, "day")),
+                _ => {
+                    format!("the certificate in `{name}` ends in {}", count_noun(left as u64 / 86_400, "day"))
+                }
             };
             problems.push(Problem::warning(*at, message));
         }

@@ -22,22 +22,22 @@ use tollgate_proxy::{Receipt, Receipts, Rollout, WorkerCommand};
 use tollgate_sources::{PendingRequest, View};
 use tollgate_upstream::{Discovery, UpstreamStates};
 
-use crate::access::{Access, Attempts, check_audit_log};
+use crate::access::{AccessRules, FailedAttempts, check_audit_log};
 use crate::admin::{self, Admin};
 use crate::admin_context::AdminContext;
 use crate::admin_routes;
-use crate::aside::aside;
-use crate::behind::behind;
-use crate::compiled::Good;
-use crate::files::Files;
-use crate::guards::Guarding;
-use crate::listeners::{self, Inherited, Listeners};
-use crate::lookups;
+use crate::endpoint_discovery;
+use crate::file_jobs::run_file_job;
+use crate::files::SourceFiles;
+use crate::listeners::{self, InheritedSockets, Listeners};
+use crate::load::LoadedPlan;
+use crate::low_priority::spawn_low_priority;
+use crate::overload::OverloadGuard;
 use crate::startup::cannot_log;
-use crate::workers::Workers;
+use crate::workers::WorkerThreads;
 
 /// How long a log may take to write its last lines when the gateway ends.
-const LOG_CLOSE: Duration = Duration::from_secs(2);
+const LOG_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The running gateway.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub struct Gateway {
     /// The config in force, without its routes.
     pub config: Config,
     /// The files from which it was made.
-    pub files: Files,
+    pub files: SourceFiles,
     /// The counters.
     pub registry: Arc<Registry>,
     /// The access log.
@@ -61,17 +61,17 @@ pub struct Gateway {
     /// The admin listener.
     pub admin: Admin,
     /// The worker threads.
-    pub workers: Workers,
+    pub workers: WorkerThreads,
     /// Sheds load if memory or file descriptors run short.
-    pub guarding: Guarding,
+    pub overload_guard: OverloadGuard,
     /// The plan that the workers run or are about to run.
     current: Arc<Rollout>,
     /// The same plan, for the admin listener.
-    shown: watch::Sender<Arc<Rollout>>,
+    plan_sender: watch::Sender<Arc<Rollout>>,
     api: (Arc<View>, mpsc::Sender<PendingRequest>),
     /// The access rules of the admin listener.
-    access: watch::Sender<Arc<Access>>,
-    attempts: Arc<Attempts>,
+    access: watch::Sender<Arc<AccessRules>>,
+    attempts: Arc<FailedAttempts>,
     /// Earlier plans, on which requests may still run. They are kept here so that no worker drops the last
     /// reference to one.
     retired: Vec<Arc<Rollout>>,
@@ -79,9 +79,9 @@ pub struct Gateway {
 
 /// Everything that a new config needs opened. It is ready, but nothing has changed yet.
 #[derive(Debug)]
-pub struct Prepared {
-    listeners: listeners::Change,
-    admin: admin::Change,
+pub struct PreparedChange {
+    listeners: listeners::ListenersChange,
+    admin: admin::AdminChange,
     log: Option<AccessLog>,
 }
 
@@ -91,20 +91,28 @@ impl Gateway {
     ///
     /// # Errors
     /// An address cannot be bound, a log cannot be opened, or a thread cannot be started.
-    pub fn start(good: Good, inherited: &mut Inherited, runtime: &LocalRuntime) -> io::Result<Self> {
-        let Good { config, plan, files, routes_read } = good;
+    pub fn start(
+        loaded: LoadedPlan,
+        inherited: &mut InheritedSockets,
+        runtime: &LocalRuntime,
+    ) -> io::Result<Self> {
+        let LoadedPlan { config, plan, files, routes_read } = loaded;
         let count = match config.workers {
             tollgate_config::Workers::Auto => available_cores().workers(),
             tollgate_config::Workers::Count(count) => usize::from(count),
         };
         let mut listeners = Listeners::default();
-        let opened = runtime.block_on(listeners.prepare(&listeners::wanted(&config), count, inherited))?;
+        let opened = runtime.block_on(listeners.prepare(
+            &listeners::configured_addresses(&config),
+            count,
+            inherited,
+        ))?;
         let mut admin = Admin::default();
         let change = runtime.block_on(admin.prepare(&config, inherited))?;
-        admin.change(change, admin_tls(&plan));
+        admin.apply(change, admin_tls(&plan));
         let audit_log = audit_log(&config).map(Path::to_owned);
-        runtime.block_on(aside(move || check_audit_log(audit_log.as_deref())))?;
-        let access = watch::Sender::new(Arc::new(Access::new(config.admin.as_ref())));
+        runtime.block_on(run_file_job(move || check_audit_log(audit_log.as_deref())))?;
+        let access = watch::Sender::new(Arc::new(AccessRules::new(config.admin.as_ref())));
         let registry = Registry::new(config.metrics);
         let current = Rollout::first(plan, &registry);
         let log = runtime.block_on(access_log(&current.logs, current.side()))?;
@@ -112,10 +120,10 @@ impl Gateway {
         let shared = UpstreamStates::new();
         registry.watch_upstreams(shared.clone());
         // Clients that connect now wait in the kernel's queue.
-        let discovery = runtime.block_on(lookups::begin(&shared, &current));
-        let workers = Workers::start(count, &current, &registry, &shared, &log)?;
+        let discovery = runtime.block_on(endpoint_discovery::start(&shared, &current));
+        let workers = WorkerThreads::start(count, &current, &registry, &shared, &log)?;
         listeners.change(opened, &workers);
-        let guarding = Guarding::new(&current.settings.overload, workers.loads(), &registry);
+        let overload_guard = OverloadGuard::new(&current.settings.overload, workers.loads(), &registry);
         let ready = Arc::new(AtomicBool::new(false));
         registry.update_status(|status| {
             status.workers = count;
@@ -125,7 +133,7 @@ impl Gateway {
             status.routes_read = routes_read;
         });
         let retired = Vec::new();
-        let shown = watch::Sender::new(current.clone());
+        let plan_sender = watch::Sender::new(current.clone());
         Ok(Self {
             config,
             files,
@@ -137,9 +145,9 @@ impl Gateway {
             listeners,
             admin,
             workers,
-            guarding,
+            overload_guard,
             current,
-            shown,
+            plan_sender,
             // A closed channel, until the control thread takes changes.
             api: (Arc::default(), mpsc::channel(1).0),
             access,
@@ -154,7 +162,7 @@ impl Gateway {
     /// No file descriptors are left.
     pub fn listen(&mut self) -> io::Result<()> {
         let (receipt, receipts) = Receipt::new();
-        self.listeners.tell(&self.workers, &receipt)?;
+        self.listeners.start_accepting(&self.workers, &receipt)?;
         drop(receipt);
         receipts.wait()?;
         self.ready.store(true, Ordering::Relaxed);
@@ -167,7 +175,7 @@ impl Gateway {
         let (view, change_queue) = self.api.clone();
         AdminContext {
             admin,
-            plan: self.shown.subscribe(),
+            plan: self.plan_sender.subscribe(),
             view,
             change_queue,
             access: self.access.subscribe(),
@@ -198,15 +206,15 @@ impl Gateway {
     ///
     /// # Errors
     /// Something cannot be opened. Nothing has changed then.
-    pub async fn prepare(&self, config: &Config, logs: &[PlannedLog]) -> io::Result<Prepared> {
-        let none = &mut Inherited::default();
-        let addresses = listeners::wanted(config);
+    pub async fn prepare(&self, config: &Config, logs: &[PlannedLog]) -> io::Result<PreparedChange> {
+        let none = &mut InheritedSockets::default();
+        let addresses = listeners::configured_addresses(config);
         let listeners = self.listeners.prepare(&addresses, self.workers.count(), none).await?;
         let admin = self.admin.prepare(config, none).await?;
         let audit_log = audit_log(config).map(Path::to_owned);
-        aside(move || check_audit_log(audit_log.as_deref())).await?;
+        run_file_job(move || check_audit_log(audit_log.as_deref())).await?;
         let log = self.changed_log(logs).await?;
-        Ok(Prepared { listeners, admin, log })
+        Ok(PreparedChange { listeners, admin, log })
     }
 
     /// Gives every worker a new plan, with everything that was prepared for it. The receipts complete when
@@ -218,22 +226,22 @@ impl Gateway {
         &mut self,
         plan: Arc<Rollout>,
         config: Config,
-        prepared: Prepared,
+        prepared: PreparedChange,
     ) -> (Receipts, io::Result<()>) {
-        let Prepared { listeners, admin, log } = prepared;
+        let PreparedChange { listeners, admin, log } = prepared;
         let (receipt, receipts) = Receipt::new();
         self.change_log(log, &receipt);
         // Before the sockets, so that requests on new addresses find their routes.
-        self.workers.tell(|_| WorkerCommand::Plan(plan.clone(), Some(receipt.clone())));
-        self.guarding.change(&plan.settings.overload);
-        self.shown.send_replace(plan.clone());
+        self.workers.send(|_| WorkerCommand::Plan(plan.clone(), Some(receipt.clone())));
+        self.overload_guard.change(&plan.settings.overload);
+        self.plan_sender.send_replace(plan.clone());
         self.retired.push(std::mem::replace(&mut self.current, plan));
         self.listeners.change(listeners, &self.workers);
-        let told = self.listeners.tell(&self.workers, &receipt);
+        let told = self.listeners.start_accepting(&self.workers, &receipt);
         // Revokes access from now on. The listener follows the access rules, so it never serves under older
         // ones.
-        self.access.send_replace(Arc::new(Access::new(config.admin.as_ref())));
-        self.admin.change(admin, admin_tls(&self.current));
+        self.access.send_replace(Arc::new(AccessRules::new(config.admin.as_ref())));
+        self.admin.apply(admin, admin_tls(&self.current));
         let told = told.and(self.serve_admin());
         // These settings keep their values from the start, whatever the new file says.
         let (workers, metrics) = (self.config.workers, self.config.metrics);
@@ -253,7 +261,7 @@ impl Gateway {
     /// Makes the workers write to these logs.
     fn change_log(&mut self, log: Option<AccessLog>, receipt: &Receipt) {
         let Some(log) = log else { return };
-        self.workers.tell(|_| WorkerCommand::Log(Box::new(log.sink()), Some(receipt.clone())));
+        self.workers.send(|_| WorkerCommand::Log(Box::new(log.sink()), Some(receipt.clone())));
         self.registry.watch_log(&log);
         // The old log ends when the last worker has handed over its lines.
         self.log = Arc::new(log);
@@ -261,15 +269,15 @@ impl Gateway {
 
     /// Gives every worker a new plan from the store or etcd, which changes no sockets. The receipts complete
     /// when all workers run it.
-    pub async fn take_over(&mut self, plan: Arc<Rollout>) -> Receipts {
+    pub async fn roll_out(&mut self, plan: Arc<Rollout>) -> Receipts {
         let (receipt, receipts) = Receipt::new();
         match self.changed_log(&plan.logs).await {
             Ok(log) => self.change_log(log, &receipt),
             // Requests of routes whose logs are not open are logged to the gateway's logs.
             Err(error) => notice!("warning: {error}"),
         }
-        self.workers.tell(|_| WorkerCommand::Plan(plan.clone(), Some(receipt.clone())));
-        self.shown.send_replace(plan.clone());
+        self.workers.send(|_| WorkerCommand::Plan(plan.clone(), Some(receipt.clone())));
+        self.plan_sender.send_replace(plan.clone());
         self.retired.push(std::mem::replace(&mut self.current, plan));
         receipts
     }
@@ -282,16 +290,16 @@ impl Gateway {
         self.retired = kept;
         let gone: Vec<_> = gone;
         if !gone.is_empty() {
-            drop(behind(move || drop(gone)));
+            drop(spawn_low_priority(move || drop(gone)));
         }
     }
 
     /// From now on, every response announces that the connection will close. `grace` is how long idle
     /// connections may stay after the drain begins.
-    pub fn leave(&self, grace: Option<Duration>) {
+    pub fn announce_close(&self, grace: Option<Duration>) {
         self.ready.store(false, Ordering::Relaxed);
         self.registry.update_status(|status| status.draining = true);
-        self.workers.tell(|_| WorkerCommand::Leave { grace });
+        self.workers.send(|_| WorkerCommand::Leave { grace });
     }
 
     /// Closes the listening sockets, gives requests in flight at most `bound` to finish, and waits for that.
@@ -299,10 +307,10 @@ impl Gateway {
     /// # Errors
     /// The first error of a worker.
     pub fn drain(mut self, bound: Option<Duration>) -> io::Result<()> {
-        self.listeners.forget();
-        self.workers.tell(|_| WorkerCommand::Drain(bound));
+        self.listeners.close();
+        self.workers.send(|_| WorkerCommand::Drain(bound));
         let result = self.workers.join();
-        self.log.close(LOG_CLOSE);
+        self.log.close(LOG_CLOSE_TIMEOUT);
         result
     }
 }
@@ -318,11 +326,11 @@ fn audit_log(config: &Config) -> Option<&Path> {
 
 /// Opens the access logs, with their exports to collectors.
 async fn access_log(logs: &[PlannedLog], side: &Side) -> io::Result<AccessLog> {
-    let opened: Vec<Log> = logs.iter().map(|log| log_of(log, side)).collect();
-    aside(move || AccessLog::start_all(opened)).await.map_err(|error| cannot_log(logs, &error))
+    let opened: Vec<Log> = logs.iter().map(|log| observe_log(log, side)).collect();
+    run_file_job(move || AccessLog::start_all(opened)).await.map_err(|error| cannot_log(logs, &error))
 }
 
-fn log_of(planned: &PlannedLog, side: &Side) -> Log {
+fn observe_log(planned: &PlannedLog, side: &Side) -> Log {
     let PlannedLog { key, is_default, log, collector } = planned;
     let target = match &log.to {
         LogTarget::Off => tollgate_observe::LogTarget::Off,

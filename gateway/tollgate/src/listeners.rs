@@ -8,30 +8,30 @@ use tollgate_config::{Config, ListenAddress};
 use tollgate_listen::{bind, bind_shared_port, listen};
 use tollgate_proxy::{ListenerId, Queued, Receipt, WorkerCommand};
 
-use crate::admin::socket::{self, Socket};
-use crate::aside::aside;
+use crate::admin::socket::{self, ListenSocket};
+use crate::file_jobs::run_file_job;
 use crate::startup::cannot_listen;
-use crate::workers::Workers;
+use crate::workers::WorkerThreads;
 
 /// The addresses on which the workers accept connections.
 #[derive(Debug, Default)]
 pub struct Listeners {
-    open: Vec<Open>,
+    open: Vec<OpenListener>,
     /// The number of the next listener handle. Numbers are not reused.
-    doors: u32,
+    next_handle: u32,
 }
 
 /// A listen address.
 #[derive(Debug)]
-struct Open {
+struct OpenListener {
     /// The address as it is written in the file; its port may be 0.
-    written: ListenAddress,
+    configured: ListenAddress,
     /// The address with its actual port.
     address: ListenAddress,
     /// The handle by which the workers know it; `None` until they accept on it.
-    door: Option<ListenerId>,
+    handle: Option<ListenerId>,
     /// Whether this process created the file of the Unix socket, rather than inheriting it.
-    made: bool,
+    created_file: bool,
     /// The sockets, which an upgrade hands to the next process. Workers have duplicates of them. For a Unix
     /// socket all entries are duplicates of one socket, from which all workers accept. It has the type of a
     /// TCP listener, since accepting from a descriptor is the same for both.
@@ -41,7 +41,7 @@ struct Open {
 /// Sockets that another process opened before this one, each with the address as it was written in that
 /// process's file.
 #[derive(Debug, Default)]
-pub struct Inherited {
+pub struct InheritedSockets {
     /// The sockets of `listen`.
     pub listen: Vec<(ListenAddress, TcpListener)>,
     /// The socket of `admin`.
@@ -50,20 +50,20 @@ pub struct Inherited {
 
 /// The changes that a new file makes. Added sockets are open, but no worker accepts from them yet.
 #[derive(Debug)]
-pub struct Change {
-    added: Vec<Open>,
+pub struct ListenersChange {
+    added: Vec<OpenListener>,
     removed: Vec<ListenAddress>,
 }
 
-impl Drop for Change {
+impl Drop for ListenersChange {
     /// Removes the files of sockets that were opened for a change that is not applied.
     fn drop(&mut self) {
-        self.added.iter().filter(|open| open.made).for_each(Open::remove_file);
+        self.added.iter().filter(|open| open.created_file).for_each(OpenListener::remove_file);
     }
 }
 
 /// Returns the addresses that a config names.
-pub fn wanted(config: &Config) -> Vec<ListenAddress> {
+pub fn configured_addresses(config: &Config) -> Vec<ListenAddress> {
     config.listen.iter().map(|listener| listener.bind.value.clone()).collect()
 }
 
@@ -76,43 +76,50 @@ impl Listeners {
         &self,
         wanted: &[ListenAddress],
         workers: usize,
-        inherited: &mut Inherited,
-    ) -> io::Result<Change> {
-        let mut change = Change { added: Vec::new(), removed: Vec::new() };
-        for written in wanted {
-            match self.open.iter().find(|open| open.written.is_same_place(written)) {
-                None => change.added.push(self.open(written, workers, inherited).await?),
+        inherited: &mut InheritedSockets,
+    ) -> io::Result<ListenersChange> {
+        let mut change = ListenersChange { added: Vec::new(), removed: Vec::new() };
+        for configured in wanted {
+            match self.open.iter().find(|open| open.configured.is_same_place(configured)) {
+                None => change.added.push(self.open(configured, workers, inherited).await?),
                 // The mode or owner of the socket's file may have changed.
-                Some(open) if open.written != *written => belong(written).await?,
+                Some(open) if open.configured != *configured => apply_ownership(configured).await?,
                 Some(_) => {}
             }
         }
-        let is_wanted = |open: &Open| wanted.iter().any(|wanted| wanted.is_same_place(&open.written));
-        let gone = self.open.iter().filter(|open| !is_wanted(open)).map(|open| open.written.clone());
+        let is_wanted =
+            |open: &OpenListener| wanted.iter().any(|wanted| wanted.is_same_place(&open.configured));
+        let gone = self.open.iter().filter(|open| !is_wanted(open)).map(|open| open.configured.clone());
         change.removed = gone.collect();
         Ok(change)
     }
 
     async fn open(
         &self,
-        written: &ListenAddress,
+        configured: &ListenAddress,
         workers: usize,
-        inherited: &mut Inherited,
-    ) -> io::Result<Open> {
-        match written {
+        inherited: &mut InheritedSockets,
+    ) -> io::Result<OpenListener> {
+        match configured {
             ListenAddress::Tcp(address) => self.open_tcp(*address, workers, inherited),
-            ListenAddress::Unix(_) => open_unix(written, workers, inherited).await,
+            ListenAddress::Unix(_) => open_unix(configured, workers, inherited).await,
         }
     }
 
-    fn open_tcp(&self, written: SocketAddr, workers: usize, inherited: &mut Inherited) -> io::Result<Open> {
-        let explain = |error| cannot_listen("listen", written, &error);
-        let mut sockets = inherited.take(&written.into());
+    fn open_tcp(
+        &self,
+        configured: SocketAddr,
+        workers: usize,
+        inherited: &mut InheritedSockets,
+    ) -> io::Result<OpenListener> {
+        let explain = |error| cannot_listen("listen", configured, &error);
+        let mut sockets = inherited.take(&configured.into());
         if sockets.is_empty() {
             // `bind` refuses a port on which another socket listens. On a port of this process or of its
             // predecessor that check would fail, so it is skipped.
-            let own = written.port() != 0 && (self.has(written.port()) || inherited.has(written.port()));
-            sockets = if own { bind_shared_port(written, workers) } else { bind(written, workers) }
+            let own =
+                configured.port() != 0 && (self.has(configured.port()) || inherited.has(configured.port()));
+            sockets = if own { bind_shared_port(configured, workers) } else { bind(configured, workers) }
                 .map_err(explain)?;
         }
         let address = sockets[0].local_addr()?;
@@ -132,23 +139,29 @@ impl Listeners {
         for socket in &sockets {
             socket.set_nonblocking(true)?;
         }
-        Ok(Open { written: written.into(), address: address.into(), door: None, made: false, sockets })
+        Ok(OpenListener {
+            configured: configured.into(),
+            address: address.into(),
+            handle: None,
+            created_file: false,
+            sockets,
+        })
     }
 
     fn has(&self, port: u16) -> bool {
         self.open.iter().any(|open| open.address.tcp().is_some_and(|address| address.port() == port))
     }
 
-    /// Applies a prepared change. [`tell`](Self::tell) makes the workers accept on the new addresses.
-    pub fn change(&mut self, mut change: Change, workers: &Workers) {
+    /// Applies a prepared change. [`start_accepting`](Self::start_accepting) makes the workers accept on the new addresses.
+    pub fn change(&mut self, mut change: ListenersChange, workers: &WorkerThreads) {
         let (added, removed) = (std::mem::take(&mut change.added), std::mem::take(&mut change.removed));
         let (gone, kept): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.open).into_iter().partition(|open| removed.contains(&open.written));
+            std::mem::take(&mut self.open).into_iter().partition(|open| removed.contains(&open.configured));
         self.open = kept;
-        let doors: Vec<_> = gone.iter().filter_map(|open| open.door).collect();
-        if !doors.is_empty() {
+        let handles: Vec<_> = gone.iter().filter_map(|open| open.handle).collect();
+        if !handles.is_empty() {
             // An old and a new address may share a port, one wider than the other. Listening on the new one
-            // first leaves no gap. An error here recurs in `tell`, which reports it.
+            // first leaves no gap. An error here recurs in `start_accepting`, which reports it.
             let _ = added.iter().flat_map(|open| &open.sockets).try_for_each(listen);
         }
         self.open.extend(added);
@@ -159,8 +172,8 @@ impl Listeners {
         gone.iter().for_each(|open| open.remove_file());
         // Drops this process's duplicates first; the sockets close with the workers' duplicates.
         drop(gone);
-        if !doors.is_empty() {
-            workers.tell(|_| WorkerCommand::Close(doors.clone(), Queued::Accept));
+        if !handles.is_empty() {
+            workers.send(|_| WorkerCommand::Close(handles.clone(), Queued::Accept));
         }
     }
 
@@ -169,24 +182,24 @@ impl Listeners {
     ///
     /// # Errors
     /// No file descriptors are left. No worker gets an address then, and the next call tries again.
-    pub fn tell(&mut self, workers: &Workers, receipt: &Receipt) -> io::Result<()> {
+    pub fn start_accepting(&mut self, workers: &WorkerThreads, receipt: &Receipt) -> io::Result<()> {
         let mut shares: Vec<Vec<_>> = (0..workers.count()).map(|_| Vec::new()).collect();
-        let new: Vec<&mut Open> = self.open.iter_mut().filter(|open| open.door.is_none()).collect();
-        for (open, door) in new.iter().zip(self.doors..) {
+        let new: Vec<&mut OpenListener> = self.open.iter_mut().filter(|open| open.handle.is_none()).collect();
+        for (open, handle) in new.iter().zip(self.next_handle..) {
             for (index, socket) in open.sockets.iter().enumerate() {
                 let copy = socket.try_clone()?.into();
-                shares[index % workers.count()].push((ListenerId(door), open.written.clone(), copy));
+                shares[index % workers.count()].push((ListenerId(handle), open.configured.clone(), copy));
             }
         }
         // Only now, since a process that listened and then failed to start would reset the clients that wait
         // in its queue.
         new.iter().flat_map(|open| &open.sockets).try_for_each(listen)?;
         for open in new {
-            open.door = Some(ListenerId(self.doors));
-            self.doors += 1;
+            open.handle = Some(ListenerId(self.next_handle));
+            self.next_handle += 1;
         }
         workers
-            .tell(|worker| WorkerCommand::Listen(std::mem::take(&mut shares[worker]), Some(receipt.clone())));
+            .send(|worker| WorkerCommand::Listen(std::mem::take(&mut shares[worker]), Some(receipt.clone())));
         Ok(())
     }
 
@@ -196,59 +209,63 @@ impl Listeners {
     }
 
     /// Returns the addresses as they are written in the file.
-    pub fn written(&self) -> impl Iterator<Item = &ListenAddress> {
-        self.open.iter().map(|open| &open.written)
+    pub fn configured_addresses(&self) -> impl Iterator<Item = &ListenAddress> {
+        self.open.iter().map(|open| &open.configured)
     }
 
     /// Returns every socket with its address as it is written in the file, for the process that takes over.
     pub fn sockets(&self) -> impl Iterator<Item = (&ListenAddress, &TcpListener)> {
-        self.open.iter().flat_map(|open| open.sockets.iter().map(|socket| (&open.written, socket)))
+        self.open.iter().flat_map(|open| open.sockets.iter().map(|socket| (&open.configured, socket)))
     }
 
     /// Stops accepting on the addresses that another process has taken over. It has the same sockets, and
     /// accepts the connections that wait in their queues.
-    pub fn leave(&mut self, taken: &[ListenAddress], workers: &Workers) {
-        let is_taken = |open: &Open| taken.iter().any(|taken| taken.is_same_place(&open.written));
+    pub fn stop_accepting(&mut self, taken: &[ListenAddress], workers: &WorkerThreads) {
+        let is_taken = |open: &OpenListener| taken.iter().any(|taken| taken.is_same_place(&open.configured));
         let (taken, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.open).into_iter().partition(is_taken);
         self.open = kept;
-        let doors: Vec<_> = taken.iter().filter_map(|open| open.door).collect();
-        workers.tell(|_| WorkerCommand::Close(doors.clone(), Queued::Leave));
+        let handles: Vec<_> = taken.iter().filter_map(|open| open.handle).collect();
+        workers.send(|_| WorkerCommand::Close(handles.clone(), Queued::Leave));
     }
 
     /// Drops this process's sockets. The workers have the last duplicates, and close them when they have
     /// drained.
-    pub fn forget(&mut self) {
-        self.open.iter().for_each(Open::remove_file);
+    pub fn close(&mut self) {
+        self.open.iter().for_each(OpenListener::remove_file);
         self.open.clear();
     }
 }
 
-impl Open {
+impl OpenListener {
     /// Removes the file of a Unix socket, so that no client can connect to it any more.
     fn remove_file(&self) {
-        if let ListenAddress::Unix(socket) = &self.written {
+        if let ListenAddress::Unix(socket) = &self.configured {
             socket::remove(&socket.path);
         }
     }
 }
 
 /// Sets the mode and owner of a socket's file.
-async fn belong(written: &ListenAddress) -> io::Result<()> {
-    let written = written.clone();
-    aside(move || socket::belong(&written)).await
+async fn apply_ownership(configured: &ListenAddress) -> io::Result<()> {
+    let configured = configured.clone();
+    run_file_job(move || socket::apply_ownership(&configured)).await
 }
 
 /// Opens a Unix socket, or takes over the inherited one. All workers share it.
-async fn open_unix(written: &ListenAddress, workers: usize, inherited: &mut Inherited) -> io::Result<Open> {
-    let mut sockets = inherited.take(written);
-    let made = sockets.is_empty();
-    if made {
+async fn open_unix(
+    configured: &ListenAddress,
+    workers: usize,
+    inherited: &mut InheritedSockets,
+) -> io::Result<OpenListener> {
+    let mut sockets = inherited.take(configured);
+    let created_file = sockets.is_empty();
+    if created_file {
         // On another thread: the directory may be slow, and so may a process that already listens there.
-        let place = written.clone();
-        let opened = aside(move || Socket::open(&place, "listen")).await?;
+        let place = configured.clone();
+        let opened = run_file_job(move || ListenSocket::open(&place, "listen")).await?;
         sockets.push(TcpListener::from(opened.into_descriptor()));
     } else {
-        belong(written).await?;
+        apply_ownership(configured).await?;
     }
     while sockets.len() < workers {
         let shared = sockets[0].try_clone()?;
@@ -257,14 +274,20 @@ async fn open_unix(written: &ListenAddress, workers: usize, inherited: &mut Inhe
     for socket in &sockets {
         socket.set_nonblocking(true)?;
     }
-    Ok(Open { written: written.clone(), address: written.clone(), door: None, made, sockets })
+    Ok(OpenListener {
+        configured: configured.clone(),
+        address: configured.clone(),
+        handle: None,
+        created_file,
+        sockets,
+    })
 }
 
-impl Inherited {
+impl InheritedSockets {
     /// Takes the sockets of an address in `listen`, as it is written.
-    fn take(&mut self, written: &ListenAddress) -> Vec<TcpListener> {
+    fn take(&mut self, configured: &ListenAddress) -> Vec<TcpListener> {
         let all = std::mem::take(&mut self.listen).into_iter();
-        let (taken, kept) = all.partition(|(other, _)| other.is_same_place(written));
+        let (taken, kept) = all.partition(|(other, _)| other.is_same_place(configured));
         self.listen = kept;
         let taken: Vec<(ListenAddress, TcpListener)> = taken;
         taken.into_iter().map(|(_, socket)| socket).collect()
@@ -288,18 +311,21 @@ mod tests {
     #[test]
     fn what_was_there_stays_and_the_rest_is_opened_or_closed() {
         let mut listeners = Listeners::default();
-        let mut first = done(listeners.prepare(&[ANY.into()], 2, &mut Inherited::default())).expect("a port");
+        let mut first =
+            done(listeners.prepare(&[ANY.into()], 2, &mut InheritedSockets::default())).expect("a port");
         listeners.open.append(&mut first.added);
         let address = listeners.addresses().next().and_then(ListenAddress::tcp).expect("one");
         let other = SocketAddr::new([127, 0, 0, 2].into(), address.port());
-        let change = done(listeners.prepare(&[other.into(), ANY.into()], 2, &mut Inherited::default()))
-            .expect("a port");
+        let change =
+            done(listeners.prepare(&[other.into(), ANY.into()], 2, &mut InheritedSockets::default()))
+                .expect("a port");
         assert_eq!((change.added.len(), change.removed.len()), (1, 0));
-        let change = done(listeners.prepare(&[other.into()], 2, &mut Inherited::default())).expect("a port");
+        let change =
+            done(listeners.prepare(&[other.into()], 2, &mut InheritedSockets::default())).expect("a port");
         assert_eq!((change.added.len(), &*change.removed), (1, &[ANY.into()][..]));
         // A wider address on the same port belongs to this process, so it is no conflict.
         let all = SocketAddr::new([0, 0, 0, 0].into(), address.port());
-        done(listeners.prepare(&[all.into()], 2, &mut Inherited::default())).expect("beside our own");
+        done(listeners.prepare(&[all.into()], 2, &mut InheritedSockets::default())).expect("beside our own");
     }
 
     #[test]
@@ -307,8 +333,9 @@ mod tests {
         let taken = TcpListener::bind(ANY).expect("a port");
         let address = taken.local_addr().expect("an address");
         let listeners = Listeners::default();
-        let error = done(listeners.prepare(&[ANY.into(), address.into()], 1, &mut Inherited::default()))
-            .expect_err("in use");
+        let error =
+            done(listeners.prepare(&[ANY.into(), address.into()], 1, &mut InheritedSockets::default()))
+                .expect_err("in use");
         assert!(error.to_string().contains("something listens there already"), "{error}");
     }
 
@@ -316,7 +343,7 @@ mod tests {
     fn inherited_sockets_are_all_used_and_missing_ones_made() {
         let before = bind(ANY, 2).expect("a port");
         let address = before[0].local_addr().expect("an address");
-        let inherited = |sockets: &[TcpListener]| Inherited {
+        let inherited = |sockets: &[TcpListener]| InheritedSockets {
             listen: sockets.iter().map(|socket| (ANY.into(), socket.try_clone().expect("a copy"))).collect(),
             admin: None,
         };

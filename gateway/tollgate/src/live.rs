@@ -15,11 +15,11 @@ use tollgate_observe::live::{Live, UpstreamLimits};
 use tollgate_plan::{Caps, Plan};
 
 use crate::admin_context::AdminContext;
-use crate::api::body::whole;
-use crate::explain::{Asked, Wrong, running};
+use crate::api::body::read_whole;
+use crate::explain::{ExplainRequest, InvalidRequest, explain_running};
 
 /// The largest question, in bytes. It must hold a request head.
-const LARGEST: usize = 2 << 20;
+const QUESTION_MAX_BYTES: usize = 2 << 20;
 
 /// Returns the routes of this part; all of them only read.
 pub fn routes() -> Router<AdminContext> {
@@ -28,15 +28,15 @@ pub fn routes() -> Router<AdminContext> {
 
 /// The query parameters of a request for live figures.
 #[derive(Debug, Deserialize)]
-struct Part {
+struct LiveQuery {
     /// Only points after this time, in seconds since 1970.
     #[serde(default)]
     after: f64,
 }
 
 /// `GET /api/v1/live?after=TIME`: returns counts, workers, routes, endpoints, cost and history.
-async fn live(State(context): State<AdminContext>, Query(part): Query<Part>) -> Json<Live> {
-    let mut live = context.admin.registry.live(part.after);
+async fn live(State(context): State<AdminContext>, Query(query): Query<LiveQuery>) -> Json<Live> {
+    let mut live = context.admin.registry.live(query.after);
     add_limits(&mut live, &context.plan.borrow());
     Json(live)
 }
@@ -56,21 +56,21 @@ fn add_limits(live: &mut Live, plan: &Plan) {
     }
 }
 
-/// `POST /api/v1/explain`: explains a request by the plan in force. The body is an [`Asked`].
+/// `POST /api/v1/explain`: explains a request by the plan in force. The body is an [`ExplainRequest`].
 async fn explain(State(context): State<AdminContext>, body: Body) -> Response {
-    let body = match whole(body, LARGEST).await {
+    let body = match read_whole(body, QUESTION_MAX_BYTES).await {
         Ok(body) => body,
         Err(response) => return *response,
     };
-    let asked: Asked = match serde_json::from_slice(&body) {
-        Ok(asked) => asked,
-        Err(error) => return refused(String::new(), error.to_string()).into_response(),
+    let request: ExplainRequest = match serde_json::from_slice(&body) {
+        Ok(request) => request,
+        Err(error) => return invalid_request(String::new(), error.to_string()).into_response(),
     };
     let plan = context.plan.borrow().clone();
     // On a blocking thread: with many routes it takes milliseconds.
-    let answer = match spawn_blocking(move || running(&asked, &plan)).await {
+    let answer = match spawn_blocking(move || explain_running(&request, &plan)).await {
         Ok(Ok(report)) => (StatusCode::OK, Json(report)),
-        Ok(Err(Wrong { pointer, message })) => refused(pointer, message),
+        Ok(Err(InvalidRequest { pointer, message })) => invalid_request(pointer, message),
         Err(error) => {
             let value = json!({ "error": "internal_error", "message": error.to_string() });
             (StatusCode::INTERNAL_SERVER_ERROR, Json(value))
@@ -80,7 +80,7 @@ async fn explain(State(context): State<AdminContext>, body: Body) -> Response {
 }
 
 /// Returns the response to an invalid question. `pointer` is its position (RFC 6901).
-fn refused(pointer: String, message: String) -> (StatusCode, Json<Value>) {
+fn invalid_request(pointer: String, message: String) -> (StatusCode, Json<Value>) {
     let problem = json!({ "pointer": pointer, "message": message });
     let value = json!({ "error": "invalid", "message": message, "problems": [problem] });
     (StatusCode::UNPROCESSABLE_ENTITY, Json(value))

@@ -1,5 +1,5 @@
 //! Reloads: reads and compiles changes of the file, the store or etcd, and puts valid ones in force.
-//! [`Reader`] runs one job at a time on a thread of lower priority than the workers. The functions below
+//! [`SourceReader`] runs one job at a time on a thread of lower priority than the workers. The functions below
 //! apply its results on the control thread.
 
 use std::io;
@@ -19,63 +19,63 @@ use tollgate_sources::{
 use tollgate_store::Store;
 use tollgate_upstream::health::HealthMonitor;
 
-use crate::behind::behind;
-use crate::compiled;
-use crate::files::{Files, ends};
+use crate::endpoint_discovery;
+use crate::files::{SourceFiles, certificate_expiries};
 use crate::gateway::Gateway;
-use crate::lookups;
-use crate::plural::counted;
+use crate::load;
+use crate::low_priority::spawn_low_priority;
+use crate::plural::count_noun;
 use crate::systemd;
 
 /// Runs the jobs that read the sources, one at a time.
 #[derive(Debug)]
-pub struct Reader {
+pub struct SourceReader {
     file: PathBuf,
     /// The sources; `None` while a job uses them.
     sources: Option<Sources>,
     /// The compiled parts of the last plan; locked while a job runs.
     memo: Arc<Mutex<CompileCache>>,
-    running: Option<oneshot::Receiver<(Sources, Outcome)>>,
+    running: Option<oneshot::Receiver<(Sources, JobResult)>>,
     /// Whether a reload was requested while another job was running.
-    again: bool,
+    reload_pending: bool,
     /// Changes for the next job.
-    queue: Vec<PendingRequest>,
+    pending_changes: Vec<PendingRequest>,
     /// Messages from etcd for the next job.
     etcd_events: Vec<EtcdEvent>,
 }
 
 /// The result of a job.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum JobResult {
     /// The file was read.
-    File(Box<Reading>),
+    File(Box<FileReading>),
     /// The store was changed.
-    Changes(Box<Changed>),
+    Changes(Box<StoreChanges>),
     /// etcd has sent changes: the plan to roll out, if any, and the other results.
     Etcd(Option<Arc<Rollout>>, Box<Applied<()>>),
 }
 
 /// The result of reading the file.
 #[derive(Debug)]
-pub struct Reading {
-    asked: Instant,
+pub struct FileReading {
+    requested_at: Instant,
     /// The process's settings, the plan, and the files of both; `None` if the file is invalid.
-    good: Option<(Config, Arc<Rollout>, Files)>,
+    loaded: Option<(Config, Arc<Rollout>, SourceFiles)>,
     /// How many routes were read; unchanged ones are taken from the last read.
     routes_read: usize,
     /// The read state, to be adopted once the plan is in force.
-    reload: compiled::Reload,
+    reload: load::PlanReload,
 }
 
 /// The result of changing the store. Each change is answered when all workers run the plan.
 #[derive(Debug)]
-pub struct Changed {
+pub struct StoreChanges {
     rollout: Option<Arc<Rollout>>,
     completed: Vec<CompletedRequest>,
     deferred: Vec<PendingRequest>,
 }
 
-impl Reader {
+impl SourceReader {
     /// Wraps sources that have been read once.
     pub fn new(sources: Sources) -> Self {
         let file = sources.file().to_owned();
@@ -84,8 +84,8 @@ impl Reader {
             sources: Some(sources),
             memo: Arc::default(),
             running: None,
-            again: false,
-            queue: Vec::new(),
+            reload_pending: false,
+            pending_changes: Vec::new(),
             etcd_events: Vec::new(),
         }
     }
@@ -93,43 +93,43 @@ impl Reader {
     /// Starts to read the file, now or after the running job. `current` is the plan in force.
     pub fn start(&mut self, current: &Arc<Rollout>, registry: &Arc<Registry>) {
         let Some(mut sources) = self.sources.take() else {
-            self.again = true;
+            self.reload_pending = true;
             return;
         };
-        self.again = false;
+        self.reload_pending = false;
         systemd::reloading();
-        let asked = Instant::now();
+        let requested_at = Instant::now();
         let (current, registry, memo) = (current.clone(), registry.clone(), self.memo.clone());
-        self.running = Some(behind(move || {
-            let reading = read(&mut sources, asked, &current, &registry, &mut held(&memo));
-            (sources, Outcome::File(Box::new(reading)))
+        self.running = Some(spawn_low_priority(move || {
+            let reading = read(&mut sources, requested_at, &current, &registry, &mut lock_memo(&memo));
+            (sources, JobResult::File(Box::new(reading)))
         }));
     }
 
     /// Queues a change for the next job.
-    pub fn ask(&mut self, pending: PendingRequest) {
-        self.queue.push(pending);
+    pub fn queue_change(&mut self, pending: PendingRequest) {
+        self.pending_changes.push(pending);
     }
 
     /// Queues a message from etcd for the next job. `None` only retries entries that were refused because of
     /// others.
-    pub fn hear(&mut self, event: Option<EtcdEvent>) {
+    pub fn queue_etcd_event(&mut self, event: Option<EtcdEvent>) {
         self.etcd_events.push(event.unwrap_or(EtcdEvent::Changes { revision: 0, entries: Vec::new() }));
     }
 
     /// Publishes the running generation in this gateway's key in etcd.
-    pub fn say(&self, generation: u64) {
+    pub fn publish_presence(&self, generation: u64) {
         if let Some(sources) = &self.sources {
             sources.publish_presence(generation);
         }
     }
 
     /// Starts the next job, if one is due and none is running.
-    pub fn go_on(&mut self, current: &Arc<Rollout>, registry: &Arc<Registry>) {
-        if self.again {
+    pub fn start_next(&mut self, current: &Arc<Rollout>, registry: &Arc<Registry>) {
+        if self.reload_pending {
             return self.start(current, registry);
         }
-        if self.queue.is_empty() && self.etcd_events.is_empty() {
+        if self.pending_changes.is_empty() && self.etcd_events.is_empty() {
             return;
         }
         let Some(mut sources) = self.sources.take() else { return };
@@ -137,29 +137,29 @@ impl Reader {
         if !self.etcd_events.is_empty() {
             let etcd_events = std::mem::take(&mut self.etcd_events);
             let (current, registry, memo) = (current.clone(), registry.clone(), self.memo.clone());
-            self.running = Some(behind(move || {
-                let memo = &mut *held(&memo);
+            self.running = Some(spawn_low_priority(move || {
+                let memo = &mut *lock_memo(&memo);
                 let (plan, applied) = sources
                     .apply_events(etcd_events, |parts| Ok(compile_with_cache(parts, memo)?.plan))
                     .split();
                 let rollout = plan.map(|plan| current.next(plan, &registry));
-                (sources, Outcome::Etcd(rollout, Box::new(applied)))
+                (sources, JobResult::Etcd(rollout, Box::new(applied)))
             }));
             return;
         }
-        let requests = std::mem::take(&mut self.queue);
+        let requests = std::mem::take(&mut self.pending_changes);
         let (current, registry, memo) = (current.clone(), registry.clone(), self.memo.clone());
-        self.running = Some(behind(move || {
-            let memo = &mut *held(&memo);
+        self.running = Some(spawn_low_priority(move || {
+            let memo = &mut *lock_memo(&memo);
             let batch = sources.apply_requests(requests, |parts| Ok(compile_with_cache(parts, memo)?.plan));
             let BatchResult { compiled, completed, deferred } = batch;
             let rollout = compiled.map(|plan| current.next(plan, &registry));
-            (sources, Outcome::Changes(Box::new(Changed { rollout, completed, deferred })))
+            (sources, JobResult::Changes(Box::new(StoreChanges { rollout, completed, deferred })))
         }));
     }
 
     /// Returns the result of the running job; never, if there is none.
-    pub async fn done(&mut self) -> io::Result<Outcome> {
+    pub async fn finished(&mut self) -> io::Result<JobResult> {
         let Some(running) = &mut self.running else { return std::future::pending().await };
         let outcome = running.await;
         self.running = None;
@@ -179,16 +179,16 @@ impl Reader {
     }
 
     /// Returns the store for an upgrade; empty if there is none or a job is running.
-    pub fn store(&self) -> HeldStore {
-        HeldStore(self.sources.as_ref().and_then(Sources::store).cloned())
+    pub fn store(&self) -> StoreHandle {
+        StoreHandle(self.sources.as_ref().and_then(Sources::store).cloned())
     }
 }
 
 /// The store during an upgrade. Both methods may wait for the disk.
 #[derive(Debug)]
-pub struct HeldStore(Option<Arc<Store>>);
+pub struct StoreHandle(Option<Arc<Store>>);
 
-impl HeldStore {
+impl StoreHandle {
     /// Closes the store's file, so that the new process can open it.
     pub fn close(&self) {
         if let Some(store) = &self.0 {
@@ -207,33 +207,38 @@ impl HeldStore {
 }
 
 /// Locks the memo. It is valid at any time, so a panic while it was locked does no harm.
-fn held(memo: &Mutex<CompileCache>) -> MutexGuard<'_, CompileCache> {
+fn lock_memo(memo: &Mutex<CompileCache>) -> MutexGuard<'_, CompileCache> {
     memo.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads and compiles the file. It runs on another thread, since it may take long.
 fn read(
     sources: &mut Sources,
-    asked: Instant,
+    requested_at: Instant,
     current: &Rollout,
     registry: &Registry,
     memo: &mut CompileCache,
-) -> Reading {
-    let mut reload = compiled::read_again(sources, memo);
-    compiled::show(&reload.problems);
-    let good = compiled::good(&mut reload);
-    let routes_read = good.as_ref().map_or(0, |good| good.routes_read);
-    let good = good.map(|good| {
-        let rollout = current.next(good.plan, registry);
-        (good.config, rollout, good.files)
+) -> FileReading {
+    let mut reload = load::reload(sources, memo);
+    load::print_problems(&reload.problems);
+    let loaded = load::take_loaded(&mut reload);
+    let routes_read = loaded.as_ref().map_or(0, |loaded| loaded.routes_read);
+    let loaded = loaded.map(|loaded| {
+        let rollout = current.next(loaded.plan, registry);
+        (loaded.config, rollout, loaded.files)
     });
-    Reading { asked, good, routes_read, reload }
+    FileReading { requested_at, loaded, routes_read, reload }
 }
 
 /// Puts changes in force. They are answered when all workers run the plan.
-pub async fn land(changed: Changed, gateway: &mut Gateway, health: &HealthMonitor, reader: &mut Reader) {
-    let Changed { rollout, mut completed, deferred } = changed;
-    reader.queue.splice(..0, deferred);
+pub async fn apply_changes(
+    changed: StoreChanges,
+    gateway: &mut Gateway,
+    health: &HealthMonitor,
+    reader: &mut SourceReader,
+) {
+    let StoreChanges { rollout, mut completed, deferred } = changed;
+    reader.pending_changes.splice(..0, deferred);
     for request in &completed {
         let who = &request.pending.request.who;
         if !request.result.changes.is_empty() {
@@ -247,8 +252,8 @@ pub async fn land(changed: Changed, gateway: &mut Gateway, health: &HealthMonito
         }
         return;
     };
-    let gone = lookups::change(&mut gateway.discovery, &rollout).await;
-    let receipts = gateway.take_over(rollout.clone()).await;
+    let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
+    let receipts = gateway.roll_out(rollout.clone()).await;
     health.apply_plan(rollout.change());
     if let Some(sources) = &reader.sources {
         sources.publish(&completed);
@@ -257,7 +262,7 @@ pub async fn land(changed: Changed, gateway: &mut Gateway, health: &HealthMonito
     tokio::spawn(async move {
         let done = receipts.all().await;
         let generation = rollout.generation();
-        serving(&rollout, &registry);
+        record_in_force(&rollout, &registry);
         drop(rollout);
         for CompletedRequest { pending, result, .. } in completed.drain(..) {
             pending.send_answer(match &done {
@@ -270,25 +275,25 @@ pub async fn land(changed: Changed, gateway: &mut Gateway, health: &HealthMonito
 }
 
 /// Puts changes from etcd in force.
-pub async fn bring(
+pub async fn apply_etcd(
     rollout: Option<Arc<Rollout>>,
     applied: &Applied<()>,
     gateway: &mut Gateway,
     health: &HealthMonitor,
-    reader: &Reader,
+    reader: &SourceReader,
 ) {
     applied.messages.iter().for_each(|line| notice!("{line}"));
     if let Some(sources) = &reader.sources {
         sources.publish_applied(applied);
     }
     let Some(rollout) = rollout else { return };
-    let gone = lookups::change(&mut gateway.discovery, &rollout).await;
-    let receipts = gateway.take_over(rollout.clone()).await;
+    let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
+    let receipts = gateway.roll_out(rollout.clone()).await;
     health.apply_plan(rollout.change());
     let registry = gateway.registry.clone();
     tokio::spawn(async move {
         if receipts.all().await.is_ok() {
-            serving(&rollout, &registry);
+            record_in_force(&rollout, &registry);
         }
         drop(rollout);
         gone.forget();
@@ -296,40 +301,45 @@ pub async fn bring(
 }
 
 /// Records that every worker runs the plan.
-fn serving(rollout: &Rollout, registry: &Registry) {
+fn record_in_force(rollout: &Rollout, registry: &Registry) {
     let (generation, routes) = (rollout.generation(), rollout.routes.len());
     registry.update_status(|status| {
         if generation > status.generation {
             status.generation = generation;
             status.routes = routes;
-            status.certificates = ends(rollout);
+            status.certificates = certificate_expiries(rollout);
             status.in_force_since = SystemTime::now();
         }
     });
 }
 
 /// Puts a file in force if it is valid; otherwise reports that the old plan stays.
-pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &HealthMonitor, reader: &mut Reader) {
-    let Reading { asked, good, routes_read, mut reload } = reading;
+pub async fn apply_file(
+    reading: FileReading,
+    gateway: &mut Gateway,
+    health: &HealthMonitor,
+    reader: &mut SourceReader,
+) {
+    let FileReading { requested_at, loaded, routes_read, mut reload } = reading;
     let file = reader.file.as_path();
-    let Some((config, rollout, files)) = good else {
+    let Some((config, rollout, files)) = loaded else {
         let problem = "the file has errors: the standard error says which".to_owned();
-        return refused(gateway, asked, file, problem);
+        return report_refused(gateway, requested_at, file, problem);
     };
     let prepared = match gateway.prepare(&config, &rollout.logs).await {
         Ok(prepared) => prepared,
         Err(error) => {
             notice!("error: {error}");
-            return refused(gateway, asked, file, error.to_string());
+            return report_refused(gateway, requested_at, file, error.to_string());
         }
     };
-    let fixed = unchangeable(&gateway.config, &config);
+    let fixed = unchangeable_settings(&gateway.config, &config);
     if !fixed.is_empty() {
         let fixed = fixed.join(", ");
         notice!("warning: {fixed} changed: this needs an upgrade or a restart, the rest is in force");
     }
-    let gone = lookups::change(&mut gateway.discovery, &rollout).await;
-    let (receipts, told) = gateway.change(rollout.clone(), config, prepared);
+    let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
+    let (receipts, admin_result) = gateway.change(rollout.clone(), config, prepared);
     gateway.registry.update_status(|status| status.certificates.clone_from(&files.certificates));
     gateway.files = files;
     if let Some(sources) = &mut reader.sources {
@@ -339,29 +349,29 @@ pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &HealthMonit
     let registry = gateway.registry.clone();
     let file = file.to_owned();
     tokio::spawn(async move {
-        let done = told.and(receipts.all().await);
-        in_force(done, (&rollout, routes_read), asked, &registry, &file);
+        let done = admin_result.and(receipts.all().await);
+        report_reload(done, (&rollout, routes_read), requested_at, &registry, &file);
         gone.forget();
     });
 }
 
 /// Reports a reload that has changed nothing.
-fn refused(gateway: &Gateway, asked: Instant, file: &Path, problem: String) {
+fn report_refused(gateway: &Gateway, requested_at: Instant, file: &Path, problem: String) {
     notice!("error: {} is not loaded; the gateway goes on with what it has", file.display());
-    let attempt = Attempt { at: SystemTime::now(), took: asked.elapsed(), problem: Some(problem) };
+    let attempt = Attempt { at: SystemTime::now(), took: requested_at.elapsed(), problem: Some(problem) };
     gateway.registry.update_status(|status| status.last_reload = Some(attempt));
     systemd::ready();
 }
 
 /// Reports that every worker runs the plan.
-fn in_force(
+fn report_reload(
     done: io::Result<()>,
     (rollout, routes_read): (&Rollout, usize),
-    asked: Instant,
+    requested_at: Instant,
     registry: &Registry,
     file: &Path,
 ) {
-    let (took, at) = (asked.elapsed(), SystemTime::now());
+    let (took, at) = (requested_at.elapsed(), SystemTime::now());
     let (generation, routes) = (rollout.generation(), rollout.routes.len());
     let problem = done.err().map(|error| format!("an address or the admin listener is missing: {error}"));
     if let Some(problem) = &problem {
@@ -377,14 +387,14 @@ fn in_force(
             status.last_reload = Some(Attempt { at, took, problem });
         }
     });
-    let routes = counted(routes, "route");
+    let routes = count_noun(routes, "route");
     let milliseconds = took.as_secs_f64() * 1e3;
     notice!("reloaded {}: {routes}, generation {generation}, {milliseconds:.1} ms", file.display());
     systemd::ready();
 }
 
 /// Returns the settings that the new file changes, but a reload cannot.
-fn unchangeable(old: &Config, new: &Config) -> Vec<&'static str> {
+fn unchangeable_settings(old: &Config, new: &Config) -> Vec<&'static str> {
     let checks = [
         ("`workers`", old.workers != new.workers),
         ("`metrics`", old.metrics != new.metrics),

@@ -8,7 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// before it is awaited is remembered.
 pub struct Signals {
     /// SIGTERM and SIGINT: stop.
-    pub stop: Stop,
+    pub stop: StopSignals,
     /// SIGHUP: reload.
     pub reload: Signal,
     /// SIGUSR1: reopen the logs.
@@ -18,7 +18,7 @@ pub struct Signals {
 }
 
 /// The signals that ask for a stop.
-pub struct Stop {
+pub struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
@@ -29,8 +29,10 @@ impl Signals {
     /// # Errors
     /// The kernel refuses a handler.
     pub fn new() -> io::Result<Self> {
-        let stop =
-            Stop { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
+        let stop = StopSignals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        };
         Ok(Self {
             stop,
             reload: signal(SignalKind::hangup())?,
@@ -40,7 +42,7 @@ impl Signals {
     }
 }
 
-impl Stop {
+impl StopSignals {
     /// Waits for a request to stop.
     pub async fn requested(&mut self) {
         tokio::select! {

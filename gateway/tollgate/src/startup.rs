@@ -44,7 +44,7 @@ pub fn cannot_log(logs: &[PlannedLog], error: &io::Error) -> io::Error {
 }
 
 /// The initial size of the kernel's table of open files, in entries of 8 bytes.
-const FILES: u64 = 65_536;
+const FILE_TABLE_SIZE: u64 = 65_536;
 
 /// Raises the limit of open files to the hard limit: each connection is a file, and the usual soft limit of
 /// 1,024 is meant for programs that use `select`. If that is not permitted, the limit stays as it is.
@@ -53,14 +53,14 @@ const FILES: u64 = 65_536;
 /// threads, the kernel doubles the table on demand, and every thread that opens a file waits for a grace
 /// period of RCU (`expand_files`). All workers then stalled for some 20 ms at the first 64, 256, 512 and so
 /// on connections.
-pub fn make_room_for_files() {
+pub fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     let _ = setrlimit(Resource::Nofile, limit);
-    let most = getrlimit(Resource::Nofile).current.unwrap_or(FILES).min(FILES);
+    let size = getrlimit(Resource::Nofile).current.unwrap_or(FILE_TABLE_SIZE).min(FILE_TABLE_SIZE);
     // Opening the highest number extends the table; the file is closed at once.
-    let last = i32::try_from(most).unwrap_or(i32::MAX) - 1;
+    let last = i32::try_from(size).unwrap_or(i32::MAX) - 1;
     let _ = rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), last);
 }
 
@@ -92,12 +92,12 @@ mod tests {
 
     #[test]
     fn the_file_limit_is_the_highest_allowed() {
-        make_room_for_files();
+        raise_file_limit();
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         assert_eq!(limit.current, limit.maximum);
         let status = std::fs::read_to_string("/proc/self/status").expect("a process");
         let size = status.lines().find_map(|line| line.strip_prefix("FDSize:")).expect("a size");
-        let room = limit.current.unwrap_or(FILES).min(FILES);
+        let room = limit.current.unwrap_or(FILE_TABLE_SIZE).min(FILE_TABLE_SIZE);
         assert!(size.trim().parse::<u64>().expect("a number") >= room, "{size} for {room}");
     }
 }

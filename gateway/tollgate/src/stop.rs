@@ -11,18 +11,18 @@ use tokio::runtime::LocalRuntime;
 use tollgate_net::notice;
 use tollgate_observe::{AccessLog, Registry};
 
-use crate::admin::forget;
+use crate::admin::remove_socket_file;
 use crate::gateway::Gateway;
-use crate::plural::counted;
+use crate::plural::count_noun;
 use crate::signals::Signals;
 use crate::systemd;
 use crate::upgrade::Successor;
 
 /// How long idle connections may stay at a stop: some round trips, and longer than a busy client pauses. Such
 /// a client sends one more request, and its response announces the close.
-const GRACE: Duration = Duration::from_millis(500);
+const IDLE_GRACE: Duration = Duration::from_millis(500);
 /// How long before the end of a drain idle connections are closed.
-const MARGIN: Duration = Duration::from_secs(1);
+const DRAIN_MARGIN: Duration = Duration::from_secs(1);
 
 /// Stops the gateway: first readiness ends, then the listening sockets close, then connections as they
 /// finish. A second signal ends it at once.
@@ -31,21 +31,22 @@ const MARGIN: Duration = Duration::from_secs(1);
 /// The first error of a worker.
 pub fn stop(runtime: &LocalRuntime, gateway: Gateway, signals: &mut Signals) -> io::Result<()> {
     systemd::stopping();
-    notice!("tollgate stops: {} in flight", counted(gateway.registry.in_flight(), "request"));
+    notice!("tollgate stops: {} in flight", count_noun(gateway.registry.in_flight(), "request"));
     // The admin listener keeps answering (not ready) until the drain ends.
-    gateway.leave(Some(GRACE));
+    gateway.announce_close(Some(IDLE_GRACE));
     let mut bound = gateway.config.timeouts.drain;
     if let Some(delay) = gateway.config.timeouts.drain_delay {
         let log = gateway.log.clone();
-        let passed = runtime.block_on(async { until(tokio::time::sleep(delay), signals, &log).await });
+        let passed =
+            runtime.block_on(async { unless_stopped(tokio::time::sleep(delay), signals, &log).await });
         if passed.is_none() {
-            at_once(&gateway.registry);
+            report_immediate_stop(&gateway.registry);
             bound = Some(Duration::ZERO);
         }
     }
     let file = gateway.admin.file().map(Path::to_owned);
     let drained = drain(runtime, gateway, bound, signals, 1);
-    forget(file);
+    remove_socket_file(file);
     drained
 }
 
@@ -61,49 +62,54 @@ pub fn hand_over(
     signals: &mut Signals,
 ) -> io::Result<()> {
     let id = successor.id();
-    let in_flight = counted(gateway.registry.in_flight(), "request");
+    let in_flight = count_noun(gateway.registry.in_flight(), "request");
     notice!("tollgate {id} has taken over from {}: {in_flight} here end first", std::process::id());
     gateway.admin.stop();
     let bound = gateway.config.timeouts.drain;
-    gateway.leave(bound.map(|bound| bound.saturating_sub(MARGIN).max(GRACE.min(bound))));
-    gateway.listeners.leave(successor.addresses(), &gateway.workers);
+    gateway.announce_close(bound.map(|bound| bound.saturating_sub(DRAIN_MARGIN).max(IDLE_GRACE.min(bound))));
+    gateway.listeners.stop_accepting(successor.addresses(), &gateway.workers);
     systemd::main_process(id);
-    successor.done();
+    successor.confirm();
     // A signal that stops the whole service reaches this process too. The first one does not cut requests off.
     drain(runtime, gateway, bound, signals, 2)
 }
 
-/// Drains, until `patience` signals have asked for a stop.
+/// Drains, until `stop_signals` signals have asked for a stop.
 fn drain(
     runtime: &LocalRuntime,
     gateway: Gateway,
     bound: Option<Duration>,
     signals: &mut Signals,
-    patience: u32,
+    stop_signals: u32,
 ) -> io::Result<()> {
-    let (hurry, registry, log) = (gateway.workers.hurry(), gateway.registry.clone(), gateway.log.clone());
+    let (drain_now, registry, log) =
+        (gateway.workers.drain_now(), gateway.registry.clone(), gateway.log.clone());
     let drained = runtime.block_on(async {
         let mut drain = tokio::task::spawn_blocking(move || gateway.drain(bound));
-        for left in (0..patience).rev() {
-            match until(&mut drain, signals, &log).await {
+        for left in (0..stop_signals).rev() {
+            match unless_stopped(&mut drain, signals, &log).await {
                 Some(drained) => return drained,
                 None if left > 0 => {
-                    let in_flight = counted(registry.in_flight(), "request");
+                    let in_flight = count_noun(registry.in_flight(), "request");
                     notice!("tollgate {} ends already: {in_flight} in flight", std::process::id());
                 }
                 None => {}
             }
         }
-        at_once(&registry);
+        report_immediate_stop(&registry);
         // The drain ends early but in the same way: requests that are cut off still get their log lines.
-        hurry();
+        drain_now();
         drain.await
     });
     drained.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
 /// Waits for a future, unless a stop is requested first. Logs can be rotated while it waits.
-async fn until<T>(what: impl Future<Output = T>, signals: &mut Signals, log: &AccessLog) -> Option<T> {
+async fn unless_stopped<T>(
+    what: impl Future<Output = T>,
+    signals: &mut Signals,
+    log: &AccessLog,
+) -> Option<T> {
     let mut what = pin!(what);
     loop {
         tokio::select! {
@@ -114,6 +120,6 @@ async fn until<T>(what: impl Future<Output = T>, signals: &mut Signals, log: &Ac
     }
 }
 
-fn at_once(registry: &Registry) {
-    notice!("tollgate stops at once: {} cut off", counted(registry.in_flight(), "request"));
+fn report_immediate_stop(registry: &Registry) {
+    notice!("tollgate stops at once: {} cut off", count_noun(registry.in_flight(), "request"));
 }

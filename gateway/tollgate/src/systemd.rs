@@ -11,40 +11,40 @@ use nix::time::ClockId;
 use sd_notify::NotifyState;
 
 /// The most messages that wait for the supervisor; further ones are lost.
-const WAITING: usize = 64;
+const QUEUE_MAX: usize = 64;
 /// How long the process waits for a message that must be sent before it continues.
-const PATIENCE: Duration = Duration::from_millis(500);
+const SEND_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A message, and a sender that is dropped when the message is sent.
-type Message = (Vec<NotifyState<'static>>, SyncSender<()>);
+type SystemdMessage = (Vec<NotifyState<'static>>, SyncSender<()>);
 
 /// Reports that the gateway serves. It also ends a reload.
 pub fn ready() {
-    drop(tell(vec![NotifyState::Ready]));
+    drop(queue(vec![NotifyState::Ready]));
 }
 
 /// Reports that a reload begins.
 pub fn reloading() {
     // The clock exists on every Linux, so 0 is never used.
     let microseconds = ClockId::CLOCK_MONOTONIC.now().map_or(0, |time| time.num_microseconds());
-    drop(tell(vec![NotifyState::Reloading, NotifyState::MonotonicUsec(microseconds.into())]));
+    drop(queue(vec![NotifyState::Reloading, NotifyState::MonotonicUsec(microseconds.into())]));
 }
 
 /// Reports that another process becomes the service's main process. Waits until the message is sent: until
 /// then, systemd accepts no messages of the other process.
 pub fn main_process(id: u32) {
     // An error means that it was sent, or that the time is over.
-    let _ = tell(vec![NotifyState::MainPid(id)]).recv_timeout(PATIENCE);
+    let _ = queue(vec![NotifyState::MainPid(id)]).recv_timeout(SEND_TIMEOUT);
 }
 
 /// Reports that the gateway stops. Waits until the message is sent, since the process may end next.
 pub fn stopping() {
-    let _ = tell(vec![NotifyState::Stopping]).recv_timeout(PATIENCE);
+    let _ = queue(vec![NotifyState::Stopping]).recv_timeout(SEND_TIMEOUT);
 }
 
 /// Queues a message. The receiver disconnects when it is sent.
-fn tell(states: Vec<NotifyState<'static>>) -> Receiver<()> {
-    static SENDER: OnceLock<Option<SyncSender<Message>>> = OnceLock::new();
+fn queue(states: Vec<NotifyState<'static>>) -> Receiver<()> {
+    static SENDER: OnceLock<Option<SyncSender<SystemdMessage>>> = OnceLock::new();
     let (done, sent) = sync_channel(1);
     if std::env::var_os("NOTIFY_SOCKET").is_some()
         && let Some(sender) = SENDER.get_or_init(start)
@@ -54,8 +54,8 @@ fn tell(states: Vec<NotifyState<'static>>) -> Receiver<()> {
     sent
 }
 
-fn start() -> Option<SyncSender<Message>> {
-    let (sender, messages) = sync_channel::<Message>(WAITING);
+fn start() -> Option<SyncSender<SystemdMessage>> {
+    let (sender, messages) = sync_channel::<SystemdMessage>(QUEUE_MAX);
     let send = move || {
         for (states, done) in messages {
             // A supervisor that does not read is no reason not to serve.

@@ -5,7 +5,7 @@
 //!
 //! | From | Message | Meaning |
 //! |---|---|---|
-//! | old | [`Offer`], then `sockets`, as often as needed | these are my listening sockets |
+//! | old | [`SocketOffer`], then `sockets`, as often as needed | these are my listening sockets |
 //! | new | `ready` | my workers run; I accept nothing yet |
 //! | old | `go` | I no longer serve the admin listener: begin |
 //! | new | `serving`, and addresses | every worker accepts on these |
@@ -22,18 +22,18 @@ use serde_json::{Value, json};
 use tollgate_config::ListenAddress;
 use tollgate_listen::Channel;
 
-use crate::listeners::Inherited;
+use crate::listeners::InheritedSockets;
 
 /// An environment variable that tells a process to take over from its parent.
-pub const MARK: &str = "TOLLGATE_TAKEOVER";
+pub const TAKEOVER_VARIABLE: &str = "TOLLGATE_TAKEOVER";
 /// The version of the protocol on the channel.
-const VERSION: u64 = 1;
+const PROTOCOL_VERSION: u64 = 1;
 /// How long the new process waits for each message.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The addresses on which the old process listens. The sockets follow in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Offer {
+pub struct SocketOffer {
     /// The address of each socket of `listen`, as it is written in the file.
     pub listen: Vec<ListenAddress>,
     /// The address of the admin listener, as it is written in the file.
@@ -44,18 +44,18 @@ pub struct Offer {
 #[derive(Debug)]
 pub struct Predecessor(Channel);
 
-impl Offer {
+impl SocketOffer {
     /// Returns the text of the message.
     pub fn text(&self) -> String {
         let listen: Vec<_> = self.listen.iter().map(ListenAddress::to_string).collect();
-        json!({ "version": VERSION, "listen": listen, "admin": self.admin }).to_string()
+        json!({ "version": PROTOCOL_VERSION, "listen": listen, "admin": self.admin }).to_string()
     }
 
     /// Parses the message.
     fn read(text: &str) -> io::Result<Self> {
         let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
         let value: Value = serde_json::from_str(text).map_err(io::Error::other)?;
-        if value["version"] != VERSION {
+        if value["version"] != PROTOCOL_VERSION {
             return Err(wrong(
                 "the running process hands over in a way that this one does not know: restart",
             ));
@@ -78,21 +78,21 @@ impl Predecessor {
     ///
     /// # Errors
     /// There is one, but the handover fails.
-    pub fn find() -> io::Result<Option<(Self, Inherited)>> {
-        if std::env::var_os(MARK).is_none() {
+    pub fn find() -> io::Result<Option<(Self, InheritedSockets)>> {
+        if std::env::var_os(TAKEOVER_VARIABLE).is_none() {
             return Ok(None);
         }
         let channel = Channel::adopt(io::stdin().as_fd().try_clone_to_owned()?)?;
         // Otherwise a later reader of standard input would read the channel, and a copy of its end would stay
         // open.
         rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
-        let offer = Offer::read(&channel.receive(PATIENCE)?.text)?;
+        let offer = SocketOffer::read(&channel.receive(MESSAGE_TIMEOUT)?.text)?;
         let mut sockets = Vec::new();
         while sockets.len() < offer.sockets() {
-            sockets.extend(channel.receive(PATIENCE)?.sockets);
+            sockets.extend(channel.receive(MESSAGE_TIMEOUT)?.sockets);
         }
         let mut sockets = sockets.into_iter();
-        let mut inherited = Inherited::default();
+        let mut inherited = InheritedSockets::default();
         let listeners = sockets.by_ref().map(TcpListener::from);
         inherited.listen.extend(offer.listen.iter().cloned().zip(listeners));
         inherited.admin = offer.admin.zip(sockets.next());
@@ -105,7 +105,7 @@ impl Predecessor {
     /// # Errors
     /// The old process is alive but sends nothing. It has given up this process and will end it.
     pub fn ready(&self) -> io::Result<()> {
-        let word = self.0.send("ready").and_then(|()| self.0.receive(PATIENCE));
+        let word = self.0.send("ready").and_then(|()| self.0.receive(MESSAGE_TIMEOUT));
         match word {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(error),
@@ -119,7 +119,7 @@ impl Predecessor {
         let words = std::iter::once("serving".to_owned()).chain(addresses.map(|address| address.to_string()));
         let text = words.collect::<Vec<_>>().join(" ");
         // The old process may be gone; this one serves all the same.
-        let _ = self.0.send(&text).and_then(|()| self.0.receive(PATIENCE));
+        let _ = self.0.send(&text).and_then(|()| self.0.receive(MESSAGE_TIMEOUT));
     }
 }
 
@@ -130,16 +130,16 @@ mod tests {
     #[test]
     fn an_offer_is_understood() {
         let address = |text: &str| text.parse::<ListenAddress>().expect("an address");
-        let offer = Offer {
+        let offer = SocketOffer {
             listen: vec![address("127.0.0.1:0"), address("[::]:8080"), address("[::]:8080")],
             admin: Some("unix:/run/tollgate.sock".to_owned()),
         };
-        assert_eq!(Offer::read(&offer.text()).expect("an offer"), offer);
+        assert_eq!(SocketOffer::read(&offer.text()).expect("an offer"), offer);
         assert_eq!(offer.sockets(), 4);
-        let none = Offer::default();
-        assert_eq!(Offer::read(&none.text()).expect("an offer"), none);
+        let none = SocketOffer::default();
+        assert_eq!(SocketOffer::read(&none.text()).expect("an offer"), none);
         for wrong in ["", "{}", r#"{"version": 2, "listen": []}"#, r#"{"version": 1, "listen": ["x"]}"#] {
-            assert!(Offer::read(wrong).is_err(), "{wrong}");
+            assert!(SocketOffer::read(wrong).is_err(), "{wrong}");
         }
     }
 }

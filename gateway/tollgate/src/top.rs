@@ -9,16 +9,16 @@ use tollgate_net::notice;
 use tollgate_observe::live::Live;
 use tollgate_top::{Recent, run, text};
 
-use crate::cli::Watched;
-use crate::client::Client;
+use crate::admin_client::AdminClient;
+use crate::cli::TopArgs;
 use crate::print::print;
 
 /// The pause between the two requests for a single page: rates need two samples.
-const BETWEEN: Duration = Duration::from_secs(1);
+const SAMPLE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Shows live figures until the user quits. Shows one page if standard input or output is not a terminal.
-pub fn top(watched: &Watched) -> ExitCode {
-    match shown(watched) {
+pub fn top(args: &TopArgs) -> ExitCode {
+    match run_top(args) {
         Ok(code) => code,
         Err(message) => {
             notice!("error: {message}");
@@ -27,8 +27,8 @@ pub fn top(watched: &Watched) -> ExitCode {
     }
 }
 
-fn shown(watched: &Watched) -> Result<ExitCode, String> {
-    let client = Client::new(&watched.remote)?;
+fn run_top(args: &TopArgs) -> Result<ExitCode, String> {
+    let client = AdminClient::new(&args.remote)?;
     let address = client.address().to_owned();
     let ask = move |after: f64| -> Result<Live, String> {
         let body = client.get(&format!("/api/v1/live?after={after}"))?;
@@ -37,12 +37,12 @@ fn shown(watched: &Watched) -> Result<ExitCode, String> {
     // The first request precedes the switch of the screen, so that an error is readable.
     let mut recent = Recent::default();
     recent.take(ask(0.0)?);
-    let interactive = !watched.once && std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    let interactive = !args.once && std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if interactive {
         run(&address, recent, ask).map_err(|error| error.to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
-    thread::sleep(BETWEEN);
+    thread::sleep(SAMPLE_PAUSE);
     recent.take(ask(recent.after())?);
     Ok(print(&text(&recent), ExitCode::SUCCESS))
 }

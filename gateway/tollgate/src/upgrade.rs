@@ -16,12 +16,12 @@ use tollgate_config::ListenAddress;
 use tollgate_listen::{Channel, ChannelMessage};
 
 use crate::gateway::Gateway;
-use crate::takeover::{MARK, Offer};
+use crate::takeover::{SocketOffer, TAKEOVER_VARIABLE};
 
 /// How long the new process may take from `go` until its workers accept.
-const SERVING: Duration = Duration::from_secs(5);
+const SERVING_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a waiting thread checks whether the upgrade was cancelled.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The command by which this process was started. The new process is started in the same way.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl Program {
 
     fn command(&self, name: &Path) -> Command {
         let mut command = Command::new(name);
-        command.args(&self.arguments).env(MARK, "1");
+        command.args(&self.arguments).env(TAKEOVER_VARIABLE, "1");
         command
     }
 
@@ -70,24 +70,24 @@ impl Program {
 #[derive(Debug)]
 pub struct Handover {
     program: Program,
-    offer: Offer,
+    offer: SocketOffer,
     sockets: Vec<OwnedFd>,
-    called_off: CalledOff,
+    cancel: CancelFlag,
     /// How long the new process may take until its workers run.
-    within: Option<Duration>,
+    time_limit: Option<Duration>,
 }
 
 /// A flag that cancels an upgrade. The new process is then killed.
 #[derive(Clone, Debug, Default)]
-pub struct CalledOff(Arc<AtomicBool>);
+pub struct CancelFlag(Arc<AtomicBool>);
 
 /// A new process. Dropping it kills the process, unless it serves.
 #[derive(Debug)]
 pub struct Successor {
     child: Child,
     channel: Channel,
-    called_off: CalledOff,
-    serves: Option<Vec<ListenAddress>>,
+    cancel: CancelFlag,
+    serving_addresses: Option<Vec<ListenAddress>>,
 }
 
 impl Handover {
@@ -95,8 +95,8 @@ impl Handover {
     ///
     /// # Errors
     /// No file descriptors are left.
-    pub fn new(program: &Program, gateway: &Gateway, called_off: CalledOff) -> io::Result<Self> {
-        let mut offer = Offer::default();
+    pub fn new(program: &Program, gateway: &Gateway, cancel: CancelFlag) -> io::Result<Self> {
+        let mut offer = SocketOffer::default();
         let mut sockets = Vec::new();
         for (address, socket) in gateway.listeners.sockets() {
             offer.listen.push(address.clone());
@@ -106,8 +106,8 @@ impl Handover {
             offer.admin = Some(address);
             sockets.push(socket.try_clone_to_owned()?);
         }
-        let within = gateway.config.timeouts.takeover;
-        Ok(Self { program: program.clone(), offer, sockets, called_off, within })
+        let time_limit = gateway.config.timeouts.takeover;
+        Ok(Self { program: program.clone(), offer, sockets, cancel, time_limit })
     }
 
     /// Starts the new process, and waits until its workers run.
@@ -119,13 +119,13 @@ impl Handover {
         let child = self.program.start(&other)?;
         // Otherwise this end would stay open here, and the end of the new process would go unnoticed.
         drop(other);
-        let mut successor = Successor { child, channel, called_off: self.called_off, serves: None };
+        let mut successor = Successor { child, channel, cancel: self.cancel, serving_addresses: None };
         let sockets: Vec<_> = self.sockets.iter().map(AsFd::as_fd).collect();
         let sent = successor.channel.send(&self.offer.text());
         let sent = sent.and_then(|()| successor.channel.send_sockets("sockets", &sockets));
         // If sending fails, the process has usually ended; its exit status is the better explanation.
-        let heard = sent.and_then(|()| successor.hear("ready", self.within));
-        heard.map_err(|error| successor.explain(&error)).map(|_| successor)
+        let ready = sent.and_then(|()| successor.wait_for("ready", self.time_limit));
+        ready.map_err(|error| successor.explain(&error)).map(|_| successor)
     }
 }
 
@@ -134,12 +134,12 @@ impl Successor {
     ///
     /// # Errors
     /// Returns a readable reason why it did not.
-    pub fn begin(mut self) -> Result<Self, String> {
-        let begun = self.channel.send("go").and_then(|()| self.hear("serving", Some(SERVING)));
-        match begun {
+    pub fn allow_serving(mut self) -> Result<Self, String> {
+        let serving = self.channel.send("go").and_then(|()| self.wait_for("serving", Some(SERVING_TIMEOUT)));
+        match serving {
             Ok(addresses) => {
                 let addresses = addresses.split(' ').filter_map(|address| address.parse().ok());
-                self.serves = Some(addresses.collect());
+                self.serving_addresses = Some(addresses.collect());
                 Ok(self)
             }
             Err(error) => Err(self.explain(&error)),
@@ -153,26 +153,26 @@ impl Successor {
 
     /// Returns the addresses on which it accepts, as they are written in its file.
     pub fn addresses(&self) -> &[ListenAddress] {
-        self.serves.as_deref().unwrap_or_default()
+        self.serving_addresses.as_deref().unwrap_or_default()
     }
 
     /// Reports that the supervisor knows about it.
-    pub fn done(&self) {
+    pub fn confirm(&self) {
         // It serves whether it receives this or not.
         let _ = self.channel.send("done");
     }
 
     /// Waits for a message that begins with this word, and returns the rest.
-    fn hear(&self, word: &str, within: Option<Duration>) -> io::Result<String> {
-        let end = within.map(|within| Instant::now() + within);
+    fn wait_for(&self, word: &str, time_limit: Option<Duration>) -> io::Result<String> {
+        let end = time_limit.map(|time_limit| Instant::now() + time_limit);
         loop {
-            match self.channel.receive(LOOK) {
+            match self.channel.receive(POLL_INTERVAL) {
                 Ok(ChannelMessage { text, .. }) => {
                     let wrong = || io::Error::other(format!("it says `{text}`"));
                     return text.strip_prefix(word).map(str::to_owned).ok_or_else(wrong);
                 }
                 Err(error) if error.kind() != io::ErrorKind::TimedOut => return Err(error),
-                Err(_) if self.called_off.0.load(Ordering::Relaxed) => {
+                Err(_) if self.cancel.0.load(Ordering::Relaxed) => {
                     return Err(io::Error::other("it was called off"));
                 }
                 Err(error) if end.is_some_and(|end| Instant::now() >= end) => return Err(error),
@@ -189,7 +189,7 @@ impl Successor {
         let end = Instant::now() + Duration::from_secs(1);
         while gone && Instant::now() < end {
             if let Ok(Some(status)) = self.child.try_wait() {
-                return ended(status);
+                return exit_message(status);
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -201,7 +201,7 @@ impl Successor {
     }
 }
 
-fn ended(status: ExitStatus) -> String {
+fn exit_message(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("the new process ended with exit status {code}"),
@@ -212,16 +212,15 @@ fn ended(status: ExitStatus) -> String {
 
 impl Drop for Successor {
     fn drop(&mut self) {
-        if self.serves.is_none() {
-            // Killed before the channel closes, since it would take that for the end of this process, and
-            // serve.
+        if self.serving_addresses.is_none() {
+            // Killed before the channel closes, since it would take that for the end of this process, and serve.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
     }
 }
 
-impl CalledOff {
+impl CancelFlag {
     /// Cancels the upgrade.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);

@@ -12,13 +12,13 @@ use tollgate_upstream::UpstreamStates;
 
 /// The running workers.
 #[derive(Debug)]
-pub struct Workers {
+pub struct WorkerThreads {
     mailboxes: Vec<Mailbox>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     loads: Arc<ConnectionCounts>,
 }
 
-impl Workers {
+impl WorkerThreads {
     /// Starts `count` workers. They accept no connections yet.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Workers {
         // Waits for all workers, so that readiness means every worker runs. A failed worker reports why.
         for _ in 0..count {
             if started.recv().is_err() {
-                return Err(failure(threads));
+                return Err(start_error(threads));
             }
         }
         Ok(Self { mailboxes, threads, loads })
@@ -76,7 +76,7 @@ impl Workers {
     }
 
     /// Sends a message to each worker; `what` makes it from the worker's number.
-    pub fn tell(&self, mut what: impl FnMut(usize) -> WorkerCommand) {
+    pub fn send(&self, mut what: impl FnMut(usize) -> WorkerCommand) {
         for (worker, mailbox) in self.mailboxes.iter().enumerate() {
             // A worker that is gone needs no message.
             let _ = mailbox.send(what(worker));
@@ -84,7 +84,7 @@ impl Workers {
     }
 
     /// Returns a function that ends a drain at once. A thread other than the draining one may call it.
-    pub fn hurry(&self) -> impl Fn() + use<> {
+    pub fn drain_now(&self) -> impl Fn() + use<> {
         let mailboxes = self.mailboxes.clone();
         move || {
             for mailbox in &mailboxes {
@@ -95,7 +95,7 @@ impl Workers {
     }
 
     /// Returns whether every worker still runs.
-    pub fn are_whole(&self) -> bool {
+    pub fn all_running(&self) -> bool {
         self.threads.iter().all(|thread| !thread.is_finished())
     }
 
@@ -114,7 +114,7 @@ impl Workers {
 }
 
 /// Returns the reason why a worker could not start. The other workers end with the process.
-fn failure(threads: Vec<JoinHandle<io::Result<()>>>) -> io::Error {
+fn start_error(threads: Vec<JoinHandle<io::Result<()>>>) -> io::Error {
     let ended = threads.into_iter().filter(JoinHandle::is_finished).map(JoinHandle::join);
     let mut errors =
         ended.filter_map(|end| end.unwrap_or_else(|_| Err(io::Error::other("it panicked"))).err());

@@ -19,18 +19,18 @@ use tollgate_net::notice;
 use tollgate_observe::{AdminRefusal, Peer, PeerAddress};
 use tollgate_tls::PeerCertificate;
 
-use super::attempts::{Attempts, Failure, Source};
-use super::report::{Changed, Problem};
-use super::tokens::Access;
+use super::attempts::{ClientSource, FailedAttempt, FailedAttempts};
+use super::report::{AuditedChange, ErrorCode};
+use super::tokens::AccessRules;
 use super::{audit, host};
 use crate::admin_context::AdminContext;
-use crate::api::problem;
+use crate::api::error_response;
 
 /// The name of the client that asks for a change, for the history. The guard sets it.
 #[derive(Clone, Debug)]
-pub struct Asker(pub String);
+pub struct ClientName(pub String);
 
-impl<S: Sync> FromRequestParts<S> for Asker {
+impl<S: Sync> FromRequestParts<S> for ClientName {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
@@ -42,19 +42,19 @@ impl<S: Sync> FromRequestParts<S> for Asker {
 pub async fn guard(State(context): State<AdminContext>, mut request: Request, next: Next) -> Response {
     let access = context.access.borrow().clone();
     let counts = context.admin.registry.admin_counts();
-    if !host::is_known(&access, &request) {
+    if !host::is_allowed(&access, &request) {
         counts.refused(AdminRefusal::Host);
         let message = "the listener answers to an IP address or `localhost`, and to the names under `admin: {hosts: ...}`";
-        return problem(StatusCode::FORBIDDEN, "forbidden", message);
+        return error_response(StatusCode::FORBIDDEN, "forbidden", message);
     }
-    let Some(needed) = needed(request.method(), request.uri().path()) else {
+    let Some(required) = required_role(request.method(), request.uri().path()) else {
         return next.run(request).await;
     };
-    let (asker, role) = match identified(&access, &request, &context.attempts) {
+    let (client, role) = match authenticate(&access, &request, &context.attempts) {
         Ok(found) => found,
         Err(refused) => {
             counts.refused(refused.why);
-            let (response, failure, audited) = refused_credentials(&context, &access, &request, refused);
+            let (response, failure, audited) = reject_credentials(&context, &access, &request, refused);
             // Dropped now: no handler reads its body.
             drop(request);
             if let Some((to, record)) = audited {
@@ -67,35 +67,35 @@ pub async fn guard(State(context): State<AdminContext>, mut request: Request, ne
         }
     };
     let audited =
-        (needed > Role::Read).then(|| Audited::new(&access, &request, Some((&asker, role)))).flatten();
-    let permitted = permitted(&access, &request, &asker, role, needed);
-    let answered = async move {
+        (required > Role::Read).then(|| AuditEntry::new(&access, &request, Some((&client, role)))).flatten();
+    let permitted = authorize(&access, &request, &client, role, required);
+    let change_response = async move {
         match permitted {
             Err(response) => {
                 counts.refused(AdminRefusal::Forbidden);
                 *response
             }
             Ok(()) => {
-                request.extensions_mut().insert(Asker(asker));
+                request.extensions_mut().insert(ClientName(client));
                 request.extensions_mut().insert(role);
                 next.run(request).await
             }
         }
     };
-    let Some(audited) = audited else { return answered.await };
+    let Some(audited) = audited else { return change_response.await };
     // A separate task, so that a client that disconnects cannot interrupt a change.
-    let told = tokio::spawn(async move {
-        let response = answered.await;
-        let (to, record) = audited.told(&response);
+    let task = tokio::spawn(async move {
+        let response = change_response.await;
+        let (to, record) = audited.complete(&response);
         audit::write(to, record).await;
         response
     });
-    told.await.unwrap_or_else(|error| resume_unwind(error.into_panic()))
+    task.await.unwrap_or_else(|error| resume_unwind(error.into_panic()))
 }
 
 /// Returns the role that a request needs. `None` for requests that reveal nothing about this gateway:
 /// liveness, readiness and the dashboard's static files, which ask for a token themselves.
-fn needed(method: &Method, path: &str) -> Option<Role> {
+fn required_role(method: &Method, path: &str) -> Option<Role> {
     let reads = matches!(*method, Method::GET | Method::HEAD);
     match path {
         "/" | "/healthz" | "/readyz" | "/dashboard" if reads => None,
@@ -110,38 +110,38 @@ fn needed(method: &Method, path: &str) -> Option<Role> {
 }
 
 /// The refusal of a client's credentials.
-struct Refused {
+struct RefusedCredentials {
     why: AdminRefusal,
     response: Box<Response>,
 }
 
-impl Refused {
+impl RefusedCredentials {
     fn new(why: AdminRefusal, response: Box<Response>) -> Self {
         Self { why, response }
     }
 }
 
 /// Returns the source of a request's credentials.
-fn source(request: &Request) -> Source {
-    request.extensions().get::<Peer>().map_or(Source::User(None), |peer| peer.address.into())
+fn client_source(request: &Request) -> ClientSource {
+    request.extensions().get::<Peer>().map_or(ClientSource::User(None), |peer| peer.address.into())
 }
 
 /// Returns the answer to refused credentials. If they were wrong, returns also its delay and a record for the
 /// audit log.
-fn refused_credentials(
+fn reject_credentials(
     context: &AdminContext,
-    access: &Arc<Access>,
+    access: &Arc<AccessRules>,
     request: &Request,
-    refused: Refused,
-) -> (Response, Option<Failure>, Option<(PathBuf, Value)>) {
-    let Refused { why, response } = refused;
+    refused: RefusedCredentials,
+) -> (Response, Option<FailedAttempt>, Option<(PathBuf, Value)>) {
+    let RefusedCredentials { why, response } = refused;
     // A request without a token guesses nothing. A throttled request follows others that were already logged.
     if matches!(why, AdminRefusal::TokenMissing | AdminRefusal::Throttled) {
         return (*response, None, None);
     }
-    let failure = context.attempts.failed(source(request));
+    let failure = context.attempts.record_failure(client_source(request));
     let peer = request.extensions().get::<Peer>().map(|peer| peer.address.to_string()).unwrap_or_default();
-    if let Some(count) = failure.told {
+    if let Some(count) = failure.logged_count {
         let (reason, method) = (why.as_str(), request.method());
         // Truncated, since an unknown client chose it.
         let path: String = request.uri().path().chars().take(200).collect();
@@ -149,20 +149,25 @@ fn refused_credentials(
             "warning: admin: wrong credentials ({reason}) from {peer}, {method} {path}: {count} within a minute"
         );
     }
-    let audited = Audited::new(access, request, None).map(|audited| audited.told(&response));
+    let audited = AuditEntry::new(access, request, None).map(|audited| audited.complete(&response));
     (*response, Some(failure), audited)
 }
 
 /// Writes a client certificate that a handshake refused to the log and the audit log.
-pub fn refused_certificate(access: &Access, attempts: &Arc<Attempts>, peer: PeerAddress, why: &str) {
+pub fn report_refused_certificate(
+    access: &AccessRules,
+    attempts: &Arc<FailedAttempts>,
+    peer: PeerAddress,
+    why: &str,
+) {
     // The handshake is over, so there is no answer to delay.
-    let told = attempts.failed(peer.into()).told;
-    if let Some(count) = told {
+    let task = attempts.record_failure(peer.into()).logged_count;
+    if let Some(count) = task {
         notice!("warning: admin: client certificate of {peer} refused: {why}: {count} within a minute");
     }
     let Some(to) = access.audit_log.clone().filter(|_| attempts.may_audit(peer.into())) else { return };
     let record = json!({
-        "at": now(),
+        "at": audit_time(),
         "who": null,
         "role": null,
         "peer": peer.to_string(),
@@ -180,21 +185,25 @@ pub fn refused_certificate(access: &Access, attempts: &Arc<Attempts>, peer: Peer
 }
 
 /// Returns the current time in the format of the audit log.
-fn now() -> String {
+fn audit_time() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     crate::time::rfc3339(u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Authenticates the client. Returns its name and role.
-fn identified(access: &Access, request: &Request, attempts: &Attempts) -> Result<(String, Role), Refused> {
+fn authenticate(
+    access: &AccessRules,
+    request: &Request,
+    attempts: &FailedAttempts,
+) -> Result<(String, Role), RefusedCredentials> {
     if let Some(role) = access.anonymous() {
         let shown = request.extensions().get::<Peer>().is_some_and(|peer| peer.certificate.is_some());
         if access.needs_certificate() && !shown {
             let message = "this connection has shown no certificate: another one is to be opened";
-            let response = Box::new(problem(StatusCode::FORBIDDEN, "forbidden", message));
-            return Err(Refused::new(AdminRefusal::Certificate, response));
+            let response = Box::new(error_response(StatusCode::FORBIDDEN, "forbidden", message));
+            return Err(RefusedCredentials::new(AdminRefusal::Certificate, response));
         }
-        return Ok((certificate(request).unwrap_or_else(|| "local".to_owned()), role));
+        return Ok((certificate_subject(request).unwrap_or_else(|| "local".to_owned()), role));
     }
     let headers = request.headers();
     // Clients of APISIX send the token in this field.
@@ -205,85 +214,85 @@ fn identified(access: &Access, request: &Request, attempts: &Attempts) -> Result
         Some(Some((scheme, token))) if scheme.eq_ignore_ascii_case(b"bearer ") => Some(token.trim_ascii()),
         Some(_) => {
             let response = unauthorized("the `Authorization` is not `Bearer TOKEN`", "invalid_request");
-            return Err(Refused::new(AdminRefusal::CredentialsMalformed, response));
+            return Err(RefusedCredentials::new(AdminRefusal::CredentialsMalformed, response));
         }
         None => key.map(HeaderValue::as_bytes),
     };
     let Some(token) = token else {
         let response = unauthorized("a token is needed: send `Authorization: Bearer TOKEN`", "");
-        return Err(Refused::new(AdminRefusal::TokenMissing, response));
+        return Err(RefusedCredentials::new(AdminRefusal::TokenMissing, response));
     };
-    if !attempts.may_try(source(request)) {
-        return Err(Refused::new(AdminRefusal::Throttled, too_many()));
+    if !attempts.may_try(client_source(request)) {
+        return Err(RefusedCredentials::new(AdminRefusal::Throttled, throttled()));
     }
     match access.find(token) {
         Some((name, role)) => Ok((name.to_owned(), role)),
         None => {
             let response = unauthorized("nobody has this token", "invalid_token");
-            Err(Refused::new(AdminRefusal::TokenUnknown, response))
+            Err(RefusedCredentials::new(AdminRefusal::TokenUnknown, response))
         }
     }
 }
 
 /// Returns a 429: the address has sent too many wrong tokens.
-fn too_many() -> Box<Response> {
+fn throttled() -> Box<Response> {
     let message = "too many wrong tokens come from this address: try again in a moment";
-    let mut response = problem(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", message);
+    let mut response = error_response(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", message);
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     Box::new(response)
 }
 
 /// Returns a 401 with the challenge of RFC 6750, section 3.
 fn unauthorized(message: &str, error: &str) -> Box<Response> {
-    let mut response = problem(StatusCode::UNAUTHORIZED, "unauthorized", message);
+    let mut response = error_response(StatusCode::UNAUTHORIZED, "unauthorized", message);
     let challenge = match error {
         "" => "Bearer realm=\"tollgate\"".to_owned(),
         error => format!("Bearer realm=\"tollgate\", error=\"{error}\""),
     };
-    challenged(&mut response, &challenge);
+    set_challenge(&mut response, &challenge);
     Box::new(response)
 }
 
-fn challenged(response: &mut Response, challenge: &str) {
+fn set_challenge(response: &mut Response, challenge: &str) {
     if let Ok(challenge) = HeaderValue::from_str(challenge) {
         response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     }
 }
 
 /// Checks whether the client may do what it asks for.
-fn permitted(
-    access: &Access,
+fn authorize(
+    access: &AccessRules,
     request: &Request,
-    asker: &str,
+    client: &str,
     role: Role,
-    needed: Role,
+    required: Role,
 ) -> Result<(), Box<Response>> {
-    let forbidden = |message: &str| Box::new(problem(StatusCode::FORBIDDEN, "forbidden", message));
+    let forbidden = |message: &str| Box::new(error_response(StatusCode::FORBIDDEN, "forbidden", message));
     let headers = request.headers();
     // A page of another origin must neither change anything nor start an expensive query.
-    if !matches!(*request.method(), Method::GET | Method::HEAD) && is_foreign(headers) {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) && is_cross_origin(headers) {
         return Err(forbidden("a page of another origin asks for this"));
     }
-    if role >= needed {
+    if role >= required {
         return Ok(());
     }
-    if !access.is_closed() {
+    if !access.requires_token() {
         return Err(forbidden(
             "without tokens nothing is changed over an address that others reach: name who may under `admin: {tokens: \
              ...}`, or let it listen on the loopback address",
         ));
     }
-    let (role, needed) = (role.as_str(), needed.as_str());
+    let (role, required) = (role.as_str(), required.as_str());
     let mut response =
-        forbidden(&format!("this needs the role `{needed}`; the token `{asker}` has `{role}`"));
+        forbidden(&format!("this needs the role `{required}`; the token `{client}` has `{role}`"));
     // RFC 6750, section 3.1.
-    let challenge = format!("Bearer realm=\"tollgate\", error=\"insufficient_scope\", scope=\"{needed}\"");
-    challenged(&mut response, &challenge);
+    let challenge = format!("Bearer realm=\"tollgate\", error=\"insufficient_scope\", scope=\"{required}\"");
+    set_challenge(&mut response, &challenge);
     Err(response)
 }
 
 /// Returns the subject of the peer's certificate; its alternative names if the subject is empty.
-fn certificate(request: &Request) -> Option<String> {
+fn certificate_subject(request: &Request) -> Option<String> {
     let der = request.extensions().get::<Peer>()?.certificate.clone()?;
     let shown = PeerCertificate::new(&der)?;
     let subject = shown.subject();
@@ -291,23 +300,23 @@ fn certificate(request: &Request) -> Option<String> {
 }
 
 /// A record of the audit log and the file for it.
-struct Audited {
+struct AuditEntry {
     to: PathBuf,
     record: Value,
 }
 
-impl Audited {
+impl AuditEntry {
     /// Begins a record. `who` has the client's name and role; `None` if it is unknown. Returns `None` without
     /// an audit log.
-    fn new(access: &Arc<Access>, request: &Request, who: Option<(&str, Role)>) -> Option<Self> {
+    fn new(access: &Arc<AccessRules>, request: &Request, who: Option<(&str, Role)>) -> Option<Self> {
         let to = access.audit_log.clone()?;
         let peer = request.extensions().get::<Peer>().map(|peer| peer.address.to_string());
         let record = json!({
             "at": null,
-            "who": who.map(|(asker, _)| asker),
+            "who": who.map(|(client, _)| client),
             "role": who.map(|(_, role)| role.as_str()),
             "peer": peer,
-            "certificate": certificate(request),
+            "certificate": certificate_subject(request),
             "method": request.method().as_str(),
             "path": request.uri().path(),
         });
@@ -315,15 +324,15 @@ impl Audited {
     }
 
     /// Completes the record with the outcome of the request.
-    fn told(self, response: &Response) -> (PathBuf, Value) {
+    fn complete(self, response: &Response) -> (PathBuf, Value) {
         let Self { to, mut record } = self;
-        let changed = response.extensions().get::<Changed>();
-        let error = response.extensions().get::<Problem>().map(|problem| problem.0.as_str());
-        record["at"] = now().into();
+        let changed = response.extensions().get::<AuditedChange>();
+        let error = response.extensions().get::<ErrorCode>().map(|problem| problem.0.as_str());
+        record["at"] = audit_time().into();
         record["status"] = response.status().as_u16().into();
         record["outcome"] = match (response.status().is_success(), changed) {
             (false, _) => "refused",
-            (true, Some(Changed { dry_run: true, .. })) => "dry_run",
+            (true, Some(AuditedChange { dry_run: true, .. })) => "dry_run",
             (true, Some(changed)) if changed.resources.is_empty() => "unchanged",
             (true, Some(_)) => "changed",
             (true, None) => "done",
@@ -337,18 +346,18 @@ impl Audited {
     }
 }
 
-fn text(headers: &HeaderMap, name: impl axum::http::header::AsHeaderName) -> Option<&str> {
+fn header_text(headers: &HeaderMap, name: impl axum::http::header::AsHeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 /// Returns whether the browser's fields show that a page of another origin sends the request.
-fn is_foreign(headers: &HeaderMap) -> bool {
-    if let Some(site) = text(headers, "sec-fetch-site") {
+fn is_cross_origin(headers: &HeaderMap) -> bool {
+    if let Some(site) = header_text(headers, "sec-fetch-site") {
         return !matches!(site, "same-origin" | "none");
     }
     let Some(origin) = headers.get(ORIGIN) else { return false };
     let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
-    origin.is_none() || origin != text(headers, HOST)
+    origin.is_none() || origin != header_text(headers, HOST)
 }
 
 #[cfg(test)]
@@ -375,7 +384,7 @@ mod tests {
             (&[("sec-fetch-site", "same-site")], true),
             (&[("sec-fetch-site", "same-origin"), ("origin", "http://a")], false),
         ] {
-            assert_eq!(is_foreign(&headers(lines)), foreign, "{lines:?}");
+            assert_eq!(is_cross_origin(&headers(lines)), foreign, "{lines:?}");
         }
     }
 
@@ -396,7 +405,7 @@ mod tests {
             (Method::POST, "/api/v1/store/backup", Some(Role::Admin)),
             (Method::OPTIONS, "/healthz", Some(Role::Write)),
         ] {
-            assert_eq!(needed(&method, path), role, "{method} {path}");
+            assert_eq!(required_role(&method, path), role, "{method} {path}");
         }
     }
 }

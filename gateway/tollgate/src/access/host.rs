@@ -9,19 +9,19 @@ use std::net::IpAddr;
 use axum::extract::Request;
 use axum::http::header::HOST;
 
-use super::tokens::Access;
+use super::tokens::AccessRules;
 
 /// Returns whether the listener answers to every host that the request names. True for a request without any,
 /// since browsers always send one.
-pub fn is_known(access: &Access, request: &Request) -> bool {
-    let is_known = |host: &str| {
+pub fn is_allowed(access: &AccessRules, request: &Request) -> bool {
+    let is_allowed = |host: &str| {
         let name = without_port(host);
-        is_local(name) || access.answers_to(name)
+        is_local(name) || access.allows_host(name)
     };
     // A target in absolute form counts too (RFC 9112, section 3.2.2).
     let target = request.uri().authority().map(|authority| authority.as_str());
     let fields = request.headers().get_all(HOST).iter().map(|value| value.to_str().unwrap_or("(not text)"));
-    target.into_iter().chain(fields).all(is_known)
+    target.into_iter().chain(fields).all(is_allowed)
 }
 
 fn without_port(host: &str) -> &str {
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn names_that_could_be_a_strangers_are_told_from_this_machine() {
-        let open = Access::new(Some(&tollgate_config::AdminSettings::default()));
+        let open = AccessRules::new(Some(&tollgate_config::AdminSettings::default()));
         for (hosts, known) in [
             (&["127.0.0.1:9901"][..], true),
             (&["[::1]:9901"], true),
@@ -63,10 +63,10 @@ mod tests {
             for host in hosts {
                 request.headers_mut().append(HOST, host.parse().expect("a value"));
             }
-            assert_eq!(is_known(&open, &request), known, "{hosts:?}");
+            assert_eq!(is_allowed(&open, &request), known, "{hosts:?}");
         }
         let mut request = Request::new(Body::empty());
         *request.uri_mut() = "http://evil.example/metrics".parse().expect("a target");
-        assert!(!is_known(&open, &request));
+        assert!(!is_allowed(&open, &request));
     }
 }

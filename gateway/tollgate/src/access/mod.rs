@@ -16,8 +16,8 @@ mod host;
 mod report;
 mod tokens;
 
-pub use attempts::Attempts;
+pub use attempts::FailedAttempts;
 pub use audit::check as check_audit_log;
-pub use guard::{Asker, guard, refused_certificate};
-pub use report::{Changed, Problem};
-pub use tokens::Access;
+pub use guard::{ClientName, guard, report_refused_certificate};
+pub use report::{AuditedChange, ErrorCode};
+pub use tokens::AccessRules;

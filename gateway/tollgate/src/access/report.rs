@@ -2,7 +2,7 @@
 
 /// The change that a response reports, for the audit log.
 #[derive(Clone, Debug)]
-pub struct Changed {
+pub struct AuditedChange {
     /// The store's version before the change.
     pub before: u64,
     /// The store's version after it.
@@ -15,4 +15,4 @@ pub struct Changed {
 
 /// The code of an error response, for the audit log.
 #[derive(Clone, Debug)]
-pub struct Problem(pub String);
+pub struct ErrorCode(pub String);

@@ -8,13 +8,13 @@ use tollgate_config::{AdminAddress, AdminSettings, AdminToken, Role, TokenSecret
 
 /// The access rules of the admin listener. It stores only hashes of the tokens.
 #[derive(Debug, Default)]
-pub struct Access {
-    tokens: Vec<Token>,
+pub struct AccessRules {
+    tokens: Vec<HashedToken>,
     /// The role of every client that reaches the listener without a token; `None` if tokens are configured.
     anonymous: Option<Role>,
     /// Whether that role requires a client certificate on the connection. A connection opened before the
     /// setting changed has none.
-    certified: bool,
+    needs_certificate: bool,
     /// The file of the audit log.
     pub audit_log: Option<PathBuf>,
     /// Host names that the listener answers to, besides IP addresses and `localhost`.
@@ -22,38 +22,39 @@ pub struct Access {
 }
 
 #[derive(Debug)]
-struct Token {
+struct HashedToken {
     name: String,
     role: Role,
     hash: [u8; 32],
 }
 
-impl Access {
+impl AccessRules {
     /// Returns the rules that the configuration sets; without an admin listener the default.
     pub fn new(settings: Option<&AdminSettings>) -> Self {
         let Some(settings) = settings else { return Self::default() };
         let AdminSettings { bind, tls, tokens, audit_log, hosts, open: _ } = settings;
-        let certified = tls.as_ref().and_then(|tls| tls.client.as_ref()).is_some_and(|it| it.required);
+        let needs_certificate =
+            tls.as_ref().and_then(|tls| tls.client.as_ref()).is_some_and(|it| it.required);
         let local = match &bind.value {
             AdminAddress::Tcp(address) => address.ip().is_loopback(),
             AdminAddress::Unix(_) => true,
         };
-        let (anonymous, certified) = without_token(!tokens.is_empty(), local, certified);
-        let tokens = tokens.iter().map(Token::new).collect();
-        Self { tokens, anonymous, certified, audit_log: audit_log.clone(), hosts: hosts.clone() }
+        let (anonymous, needs_certificate) = without_token(!tokens.is_empty(), local, needs_certificate);
+        let tokens = tokens.iter().map(HashedToken::new).collect();
+        Self { tokens, anonymous, needs_certificate, audit_log: audit_log.clone(), hosts: hosts.clone() }
     }
 
     /// Returns whether the listener answers to this host name: one that the configuration names. Without such
     /// names, every name if a token is required, since an attacker's page has no token.
-    pub fn answers_to(&self, name: &str) -> bool {
+    pub fn allows_host(&self, name: &str) -> bool {
         match self.hosts.is_empty() {
-            true => self.is_closed() && !name.is_empty(),
+            true => self.requires_token() && !name.is_empty(),
             false => self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name)),
         }
     }
 
     /// Returns whether a token is required.
-    pub fn is_closed(&self) -> bool {
+    pub fn requires_token(&self) -> bool {
         self.anonymous.is_none()
     }
 
@@ -64,7 +65,7 @@ impl Access {
 
     /// Returns whether that role requires a client certificate.
     pub fn needs_certificate(&self) -> bool {
-        self.certified
+        self.needs_certificate
     }
 
     /// Returns the name and role of a token. The time it takes reveals nothing about how much of a token was
@@ -82,8 +83,8 @@ impl Access {
 }
 
 /// Returns the role of clients without a token, and whether it requires a client certificate.
-fn without_token(tokens: bool, local: bool, certified: bool) -> (Option<Role>, bool) {
-    match (tokens, local, certified) {
+fn without_token(tokens: bool, local: bool, needs_certificate: bool) -> (Option<Role>, bool) {
+    match (tokens, local, needs_certificate) {
         (true, ..) => (None, false),
         (false, true, _) => (Some(Role::Admin), false),
         (false, false, true) => (Some(Role::Admin), true),
@@ -92,7 +93,7 @@ fn without_token(tokens: bool, local: bool, certified: bool) -> (Option<Role>, b
     }
 }
 
-impl Token {
+impl HashedToken {
     fn new(token: &AdminToken) -> Self {
         let hash = match &token.token {
             TokenSecret::Digest(hash) => hash.0,
@@ -110,11 +111,11 @@ impl Token {
 mod tests {
     use super::*;
 
-    fn access(admin: &str) -> Access {
+    fn access(admin: &str) -> AccessRules {
         let text = format!("listen: 127.0.0.1:0\nroutes: []\nadmin: {admin}\n");
         let loaded = tollgate_config::from_text("t", &text, &|_| None);
         let config = loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)));
-        Access::new(config.admin.as_ref())
+        AccessRules::new(config.admin.as_ref())
     }
 
     #[test]
@@ -123,7 +124,7 @@ mod tests {
             "{tokens: {a: {role: write, token: 0123456789abcdef}, \
              b: {role: read, token: \"sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"}}}",
         );
-        assert!(access.is_closed());
+        assert!(access.requires_token());
         assert_eq!(access.find(b"0123456789abcdef"), Some(("a", Role::Write)));
         // The example of FIPS 180-4.
         assert_eq!(access.find(b"abc"), Some(("b", Role::Read)));
@@ -135,13 +136,17 @@ mod tests {
     #[test]
     fn what_a_certificate_opens_needs_one() {
         // Whether there are tokens; whether the listener is local; whether it requires certificates.
-        for (tokens, local, certified, opens) in [
+        for (tokens, local, needs_certificate, opens) in [
             (false, false, true, (Some(Role::Admin), true)),
             (false, true, true, (Some(Role::Admin), false)),
             (false, false, false, (Some(Role::Read), false)),
             (true, false, true, (None, false)),
         ] {
-            assert_eq!(without_token(tokens, local, certified), opens, "{tokens} {local} {certified}");
+            assert_eq!(
+                without_token(tokens, local, needs_certificate),
+                opens,
+                "{tokens} {local} {needs_certificate}"
+            );
         }
     }
 

@@ -15,28 +15,28 @@ use crate::startup::cannot_listen;
 
 /// A listening socket of the admin listener, or a Unix socket of an ordinary one.
 #[derive(Debug)]
-pub enum Socket {
+pub enum ListenSocket {
     /// A TCP socket.
     Tcp(TcpListener),
     /// A Unix socket.
     Unix(UnixListener),
 }
 
-impl Socket {
+impl ListenSocket {
     /// Opens the socket. `key` names its configuration key in errors.
     ///
     /// # Errors
     /// Returns a readable reason.
-    pub fn open(written: &AdminAddress, key: &str) -> io::Result<Self> {
-        let opened = match written {
+    pub fn open(configured: &AdminAddress, key: &str) -> io::Result<Self> {
+        let opened = match configured {
             AdminAddress::Tcp(address) => {
                 Self::Tcp(TcpListener::bind(address).map_err(|error| cannot_listen(key, *address, &error))?)
             }
             AdminAddress::Unix(socket) => {
-                Self::Unix(listen(socket).map_err(|error| said(socket, key, &error))?)
+                Self::Unix(listen_unix(socket).map_err(|error| explain(socket, key, &error))?)
             }
         };
-        opened.prepared()
+        opened.into_nonblocking()
     }
 
     /// Opens a Unix socket under a temporary name next to its file, on which this process listens already.
@@ -44,11 +44,12 @@ impl Socket {
     ///
     /// # Errors
     /// Returns a readable reason.
-    pub fn open_beside(written: &AdminAddress) -> io::Result<Self> {
-        match written {
-            AdminAddress::Tcp(_) => Self::open(written, "admin"),
+    pub fn open_temporary(configured: &AdminAddress) -> io::Result<Self> {
+        match configured {
+            AdminAddress::Tcp(_) => Self::open(configured, "admin"),
             AdminAddress::Unix(socket) => {
-                Self::Unix(beside(socket).map_err(|error| said(socket, "admin", &error))?).prepared()
+                Self::Unix(listen_temporary(socket).map_err(|error| explain(socket, "admin", &error))?)
+                    .into_nonblocking()
             }
         }
     }
@@ -57,18 +58,18 @@ impl Socket {
     ///
     /// # Errors
     /// The file of a Unix socket cannot be given its mode or owner.
-    pub fn adopt(written: &AdminAddress, socket: OwnedFd) -> io::Result<Self> {
-        let adopted = match written {
+    pub fn adopt(configured: &AdminAddress, socket: OwnedFd) -> io::Result<Self> {
+        let adopted = match configured {
             AdminAddress::Tcp(_) => Self::Tcp(socket.into()),
             AdminAddress::Unix(settings) => {
-                own(settings, &settings.path).map_err(|error| said(settings, "admin", &error))?;
+                set_owner(settings, &settings.path).map_err(|error| explain(settings, "admin", &error))?;
                 Self::Unix(socket.into())
             }
         };
-        adopted.prepared()
+        adopted.into_nonblocking()
     }
 
-    fn prepared(self) -> io::Result<Self> {
+    fn into_nonblocking(self) -> io::Result<Self> {
         match &self {
             Self::Tcp(listener) => listener.set_nonblocking(true)?,
             Self::Unix(listener) => listener.set_nonblocking(true)?,
@@ -120,17 +121,17 @@ impl Socket {
 ///
 /// # Errors
 /// The mode or owner cannot be set.
-pub fn belong(written: &AdminAddress) -> io::Result<()> {
-    match written {
+pub fn apply_ownership(configured: &AdminAddress) -> io::Result<()> {
+    match configured {
         AdminAddress::Tcp(_) => Ok(()),
         AdminAddress::Unix(socket) => {
-            own(socket, &socket.path).map_err(|error| said(socket, "listen", &error))
+            set_owner(socket, &socket.path).map_err(|error| explain(socket, "listen", &error))
         }
     }
 }
 
 /// Listens on a Unix socket. Replaces a file that an ended process has left.
-fn listen(socket: &AdminSocket) -> io::Result<UnixListener> {
+fn listen_unix(socket: &AdminSocket) -> io::Result<UnixListener> {
     let path = &socket.path;
     match std::fs::symlink_metadata(path) {
         Ok(data) if !data.file_type().is_socket() => {
@@ -141,18 +142,18 @@ fn listen(socket: &AdminSocket) -> io::Result<UnixListener> {
         }
         _ => {}
     }
-    let listener = beside(socket)?;
-    settle(path)?;
+    let listener = listen_temporary(socket)?;
+    move_into_place(path)?;
     Ok(listener)
 }
 
 /// Listens under a temporary name. The file is moved to its path once it has its mode and owner, so no client
 /// finds it with others.
-fn beside(socket: &AdminSocket) -> io::Result<UnixListener> {
-    let new = place_beside(&socket.path);
+fn listen_temporary(socket: &AdminSocket) -> io::Result<UnixListener> {
+    let new = temporary_path(&socket.path);
     remove(&new);
     let listener = UnixListener::bind(&new)?;
-    own(socket, &new).inspect_err(|_| remove(&new))?;
+    set_owner(socket, &new).inspect_err(|_| remove(&new))?;
     Ok(listener)
 }
 
@@ -160,19 +161,19 @@ fn beside(socket: &AdminSocket) -> io::Result<UnixListener> {
 ///
 /// # Errors
 /// The directory is no longer writable. The temporary file is removed then.
-pub fn settle(path: &Path) -> io::Result<()> {
-    let new = place_beside(path);
+pub fn move_into_place(path: &Path) -> io::Result<()> {
+    let new = temporary_path(path);
     std::fs::rename(&new, path).inspect_err(|_| remove(&new))
 }
 
-fn place_beside(path: &Path) -> PathBuf {
+fn temporary_path(path: &Path) -> PathBuf {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     PathBuf::from(new)
 }
 
 /// Sets the mode and owner of a file.
-fn own(socket: &AdminSocket, file: &Path) -> io::Result<()> {
+fn set_owner(socket: &AdminSocket, file: &Path) -> io::Result<()> {
     // First for the owner alone, so that no one else has access before the owner is set.
     std::fs::set_permissions(file, std::fs::Permissions::from_mode(socket.mode & 0o700))?;
     if let Some(Owner { user, group }) = &socket.owner {
@@ -199,7 +200,7 @@ fn group_id(name: &str) -> io::Result<u32> {
     group.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("there is no group `{name}`")))
 }
 
-fn said(socket: &AdminSocket, key: &str, error: &io::Error) -> io::Error {
+fn explain(socket: &AdminSocket, key: &str, error: &io::Error) -> io::Error {
     let advice = match error.kind() {
         io::ErrorKind::NotFound if error.raw_os_error().is_some() => {
             "its directory does not exist".to_owned()
@@ -228,24 +229,24 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("admin.sock");
         let wanted = AdminAddress::Unix(AdminSocket { path: path.clone(), mode: 0o660, owner: None });
-        let first = Socket::open(&wanted, "admin").expect("open");
+        let first = ListenSocket::open(&wanted, "admin").expect("open");
         let mode = || std::fs::metadata(&path).expect("there").permissions().mode() & 0o777;
         assert_eq!(mode(), 0o660);
-        let error = Socket::open(&wanted, "admin").expect_err("in use").to_string();
+        let error = ListenSocket::open(&wanted, "admin").expect_err("in use").to_string();
         assert!(error.contains("listens there already") && error.contains("admin.sock"), "{error}");
         // As if its process had crashed.
         drop(first);
-        Socket::open(&wanted, "admin").expect("open again");
+        ListenSocket::open(&wanted, "admin").expect("open again");
         remove(&path);
         std::fs::write(&path, "precious").expect("written");
-        let error = Socket::open(&wanted, "admin").expect_err("no socket").to_string();
+        let error = ListenSocket::open(&wanted, "admin").expect_err("no socket").to_string();
         assert!(error.contains("is no socket"), "{error}");
         let none = AdminSocket {
             path: folder.path().join("b.sock"),
             mode: 0o600,
             owner: Some(Owner { user: Some("no-such-user".to_owned()), group: None }),
         };
-        let error = Socket::open(&AdminAddress::Unix(none), "admin").expect_err("nobody").to_string();
+        let error = ListenSocket::open(&AdminAddress::Unix(none), "admin").expect_err("nobody").to_string();
         assert!(error.contains("there is no user `no-such-user`"), "{error}");
         assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 1, "nothing is left behind");
     }

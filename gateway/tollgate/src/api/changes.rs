@@ -10,84 +10,84 @@ use serde_json::Value;
 use tollgate_config::kind;
 use tollgate_sources::{ChangeAction, ChangeError, Intent, Precondition, ResourceChange};
 
-use super::answer::{answered, problem, refused, tagged};
-use super::ask;
 use super::body::read;
-use super::resources::known;
-use crate::access::Asker;
+use super::resources::find_kind;
+use super::response::{change_error_response, change_response, error_response, with_etag};
+use super::submit_change;
+use crate::access::ClientName;
 use crate::admin_context::AdminContext;
 
 /// The query parameters of a change.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct How {
+pub struct ChangeQuery {
     /// Only report what would change.
     #[serde(default)]
     pub dry_run: bool,
 }
 
-type Named = Path<(String, String)>;
+type ResourcePath = Path<(String, String)>;
 
 /// `PUT /api/v1/{kind}/{name}`.
 pub async fn put(
     State(context): State<AdminContext>,
-    asker: Asker,
-    path: Named,
-    Query(how): Query<How>,
+    client: ClientName,
+    path: ResourcePath,
+    Query(query): Query<ChangeQuery>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    written(&context, asker, path, &how, &headers, body, ChangeAction::Put).await
+    change_from_body(&context, client, path, &query, &headers, body, ChangeAction::Put).await
 }
 
 /// `PATCH /api/v1/{kind}/{name}`, with a merge patch (RFC 7396).
 pub async fn patch(
     State(context): State<AdminContext>,
-    asker: Asker,
-    path: Named,
-    Query(how): Query<How>,
+    client: ClientName,
+    path: ResourcePath,
+    Query(query): Query<ChangeQuery>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    written(&context, asker, path, &how, &headers, body, ChangeAction::Patch).await
+    change_from_body(&context, client, path, &query, &headers, body, ChangeAction::Patch).await
 }
 
 /// `DELETE /api/v1/{kind}/{name}`.
 pub async fn delete(
     State(context): State<AdminContext>,
-    asker: Asker,
-    path: Named,
-    Query(how): Query<How>,
+    client: ClientName,
+    path: ResourcePath,
+    Query(query): Query<ChangeQuery>,
     headers: HeaderMap,
 ) -> Response {
-    single(&context, asker, path, &how, &headers, ChangeAction::Delete).await
+    change_one(&context, client, path, &query, &headers, ChangeAction::Delete).await
 }
 
 /// Makes a change whose value is in the body.
-async fn written(
+async fn change_from_body(
     context: &AdminContext,
-    asker: Asker,
-    path: Named,
-    how: &How,
+    client: ClientName,
+    path: ResourcePath,
+    query: &ChangeQuery,
     headers: &HeaderMap,
     body: Body,
     action: fn(Value) -> ChangeAction,
 ) -> Response {
     match read(headers, body).await {
-        Ok(value) => single(context, asker, path, how, headers, action(value)).await,
+        Ok(value) => change_one(context, client, path, query, headers, action(value)).await,
         Err(response) => *response,
     }
 }
 
-async fn single(
+async fn change_one(
     context: &AdminContext,
-    asker: Asker,
-    Path((kind, name)): Named,
-    how: &How,
+    client: ClientName,
+    Path((kind, name)): ResourcePath,
+    query: &ChangeQuery,
     headers: &HeaderMap,
     action: ChangeAction,
 ) -> Response {
-    let kind = match known(&kind) {
+    let kind = match find_kind(&kind) {
         Ok(kind) => kind,
         Err(response) => return *response,
     };
@@ -95,30 +95,30 @@ async fn single(
         // Written alone, it would have no effect on the gateway.
         let message =
             format!("an object of APISIX is written with what comes of it, over /apisix/admin/{name}");
-        return problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &message);
+        return error_response(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &message);
     }
-    let precondition = match precondition(headers) {
+    let precondition = match parse_precondition(headers) {
         Ok(precondition) => precondition,
         Err(response) => return *response,
     };
-    let gone = matches!(action, ChangeAction::Delete);
+    let is_deletion = matches!(action, ChangeAction::Delete);
     let change = ResourceChange { kind, name, action, precondition };
-    let answer = ask(context, asker.0, Intent::Changes(vec![change]), how.dry_run).await;
+    let answer = submit_change(context, client.0, Intent::Changes(vec![change]), query.dry_run).await;
     match answer {
-        Err(error) => refused(&error),
-        Ok(what) => {
-            let new = what.changes.first().is_some_and(|change| change.before.is_none());
-            let status = if new && !how.dry_run { StatusCode::CREATED } else { StatusCode::OK };
-            let version = what.version;
-            let response = answered(status, headers, what, how.dry_run).await;
-            if gone || how.dry_run { response } else { tagged(response, version) }
+        Err(error) => change_error_response(&error),
+        Ok(result) => {
+            let new = result.changes.first().is_some_and(|change| change.before.is_none());
+            let status = if new && !query.dry_run { StatusCode::CREATED } else { StatusCode::OK };
+            let version = result.version;
+            let response = change_response(status, headers, result, query.dry_run).await;
+            if is_deletion || query.dry_run { response } else { with_etag(response, version) }
         }
     }
 }
 
 /// Returns the precondition that a request sets on the resource (RFC 9110, section 13.1).
-fn precondition(headers: &HeaderMap) -> Result<Precondition, Box<Response>> {
-    let bad = |message: &str| Box::new(problem(StatusCode::BAD_REQUEST, "bad_request", message));
+fn parse_precondition(headers: &HeaderMap) -> Result<Precondition, Box<Response>> {
+    let bad = |message: &str| Box::new(error_response(StatusCode::BAD_REQUEST, "bad_request", message));
     let text = |name| {
         headers.get(name).map(|value: &axum::http::HeaderValue| value.to_str().unwrap_or_default().trim())
     };
@@ -141,8 +141,8 @@ fn precondition(headers: &HeaderMap) -> Result<Precondition, Box<Response>> {
 /// `POST /api/v1/transactions`: several changes, all or none.
 pub async fn transaction(
     State(context): State<AdminContext>,
-    asker: Asker,
-    Query(how): Query<How>,
+    client: ClientName,
+    Query(query): Query<ChangeQuery>,
     headers: HeaderMap,
     content: Body,
 ) -> Response {
@@ -151,27 +151,27 @@ pub async fn transaction(
         Err(response) => return *response,
     };
     // A body may hold 100,000 changes.
-    let read = tokio::task::spawn_blocking(move || changes(value)).await;
+    let read = tokio::task::spawn_blocking(move || parse_changes(value)).await;
     let changes = match read.unwrap_or_else(|_| Err("the changes could not be read".to_owned())) {
         Ok(changes) => changes,
-        Err(message) => return refused(&ChangeError::Malformed(message)),
+        Err(message) => return change_error_response(&ChangeError::Malformed(message)),
     };
-    match ask(&context, asker.0, Intent::Changes(changes), how.dry_run).await {
-        Ok(what) => answered(StatusCode::OK, &headers, what, how.dry_run).await,
-        Err(error) => refused(&error),
+    match submit_change(&context, client.0, Intent::Changes(changes), query.dry_run).await {
+        Ok(result) => change_response(StatusCode::OK, &headers, result, query.dry_run).await,
+        Err(error) => change_error_response(&error),
     }
 }
 
-fn changes(mut value: Value) -> Result<Vec<ResourceChange>, String> {
+fn parse_changes(mut value: Value) -> Result<Vec<ResourceChange>, String> {
     let list = value.get_mut("changes").map(Value::take);
     let Some(Value::Array(list)) = list else { return Err("`changes` is to be a list".to_owned()) };
     list.into_iter()
         .enumerate()
-        .map(|(index, change)| one(change).map_err(|why| format!("/changes/{index}: {why}")))
+        .map(|(index, change)| parse_change(change).map_err(|why| format!("/changes/{index}: {why}")))
         .collect()
 }
 
-fn one(change: Value) -> Result<ResourceChange, String> {
+fn parse_change(change: Value) -> Result<ResourceChange, String> {
     let Value::Object(mut entries) = change else { return Err("a change is a mapping".to_owned()) };
     let known = ["op", "kind", "name", "value", "if_version"];
     if let Some(key) = entries.keys().find(|key| !known.contains(&key.as_str())) {

@@ -13,24 +13,26 @@ use serde_json::{Value, json};
 use tollgate_sources::{ChangeError, EtcdHandle, Intent, list_versions};
 use tollgate_store::{Error, Store, VersionRecord};
 
-use super::answer::{answered, body, change, problem, refused, wants_yaml};
-use super::ask;
 use super::body::read;
-use super::changes::How;
-use crate::access::Asker;
+use super::changes::ChangeQuery;
+use super::response::{
+    body, change_error_response, change_response, change_to_json, error_response, wants_yaml,
+};
+use super::submit_change;
+use crate::access::ClientName;
 use crate::admin_context::AdminContext;
 
 /// How many versions a list has unless the client sets `limit`.
-const USUAL: usize = 50;
+const LIMIT_DEFAULT: usize = 50;
 /// The most versions in a list.
-const MOST: usize = 1000;
+const LIMIT_MAX: usize = 1000;
 /// How many versions are fetched from etcd at once.
-const PAGE: usize = 20;
+const PAGE_VERSIONS: usize = 20;
 
 /// The query parameters of a list of versions.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Part {
+pub struct ListQuery {
     /// Only versions before this one.
     before: Option<u64>,
     /// The most versions to return.
@@ -40,30 +42,30 @@ pub struct Part {
 /// The query parameters of a single version.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Since {
+pub struct VersionQuery {
     /// Report all changes after this version, not only the changes of the requested one.
     since: Option<u64>,
 }
 
 /// Runs an operation on the store, off the control thread.
-async fn with<T: Send + 'static>(
+async fn with_store<T: Send + 'static>(
     context: &AdminContext,
     act: impl FnOnce(&Store) -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Box<Response>> {
     let Some(store): Option<Arc<Store>> = context.view.read(|state| state.store.clone()) else {
-        return Err(Box::new(refused(&ChangeError::NoStore)));
+        return Err(Box::new(change_error_response(&ChangeError::NoStore)));
     };
     let done = tokio::task::spawn_blocking(move || act(&store)).await;
     let done = done.unwrap_or_else(|error| Err(std::io::Error::other(error).into()));
     done.map_err(|error| {
         Box::new(match error {
             Error::UnknownVersion(_) | Error::VersionExpired(_) => {
-                refused(&ChangeError::UnknownVersion(error.to_string()))
+                change_error_response(&ChangeError::UnknownVersion(error.to_string()))
             }
-            Error::Closed => {
-                refused(&ChangeError::NotNow("another process is taking over: try again in a moment"))
-            }
-            error => problem(StatusCode::INSUFFICIENT_STORAGE, "store", &error.to_string()),
+            Error::Closed => change_error_response(&ChangeError::NotNow(
+                "another process is taking over: try again in a moment",
+            )),
+            error => error_response(StatusCode::INSUFFICIENT_STORAGE, "store", &error.to_string()),
         })
     })
 }
@@ -73,28 +75,32 @@ fn etcd_handle(context: &AdminContext) -> Option<EtcdHandle> {
     context.view.read(|state| state.etcd.as_ref().map(|etcd| etcd.handle.clone()))
 }
 
-fn away(error: &impl ToString) -> Box<Response> {
-    Box::new(refused(&ChangeError::EtcdUnavailable(error.to_string())))
+fn etcd_unavailable(error: &impl ToString) -> Box<Response> {
+    Box::new(change_error_response(&ChangeError::EtcdUnavailable(error.to_string())))
 }
 
 /// Returns one version from etcd's history.
-async fn in_etcd(etcd: &EtcdHandle, version: u64) -> Result<VersionRecord, Box<Response>> {
-    let found = list_versions(etcd, version.checked_add(1), 1).await.map_err(|error| away(&error))?;
+async fn version_in_etcd(etcd: &EtcdHandle, version: u64) -> Result<VersionRecord, Box<Response>> {
+    let found =
+        list_versions(etcd, version.checked_add(1), 1).await.map_err(|error| etcd_unavailable(&error))?;
     let none = || format!("etcd's history does not tell of version {version}");
     let entry = found.into_iter().find(|entry| entry.version == version);
-    entry.ok_or_else(|| Box::new(refused(&ChangeError::UnknownVersion(none()))))
+    entry.ok_or_else(|| Box::new(change_error_response(&ChangeError::UnknownVersion(none()))))
 }
 
 /// `GET /api/v1/history`: lists versions, the newest first.
 pub async fn list(
     State(context): State<AdminContext>,
-    Query(part): Query<Part>,
+    Query(query): Query<ListQuery>,
     headers: HeaderMap,
 ) -> Response {
-    let limit = part.limit.unwrap_or(USUAL).min(MOST);
+    let limit = query.limit.unwrap_or(LIMIT_DEFAULT).min(LIMIT_MAX);
     let list_versions = match etcd_handle(&context) {
-        Some(etcd) => briefs_in_etcd(&etcd, part.before, limit).await,
-        None => with(&context, move |store| store.history(part.before, limit, |entry| brief(&entry))).await,
+        Some(etcd) => summaries_in_etcd(&etcd, query.before, limit).await,
+        None => {
+            with_store(&context, move |store| store.history(query.before, limit, |entry| summary(&entry)))
+                .await
+        }
     };
     match list_versions {
         Ok(list_versions) => {
@@ -105,23 +111,24 @@ pub async fn list(
 }
 
 /// Lists versions from etcd. etcd returns whole entries, so they are fetched in pages to bound memory.
-async fn briefs_in_etcd(
+async fn summaries_in_etcd(
     etcd: &EtcdHandle,
     mut before: Option<u64>,
     limit: usize,
 ) -> Result<Vec<Value>, Box<Response>> {
     let mut out = Vec::new();
     while out.len() < limit {
-        let page =
-            list_versions(etcd, before, PAGE.min(limit - out.len())).await.map_err(|error| away(&error))?;
+        let page = list_versions(etcd, before, PAGE_VERSIONS.min(limit - out.len()))
+            .await
+            .map_err(|error| etcd_unavailable(&error))?;
         let Some(last) = page.last() else { break };
         before = Some(last.version);
-        out.extend(page.iter().map(brief));
+        out.extend(page.iter().map(summary));
     }
     Ok(out)
 }
 
-fn brief(entry: &VersionRecord) -> Value {
+fn summary(entry: &VersionRecord) -> Value {
     let resources =
         entry.content.changes.iter().take(20).map(|change| format!("{}/{}", change.kind, change.name));
     json!({
@@ -139,19 +146,19 @@ fn brief(entry: &VersionRecord) -> Value {
 pub async fn one(
     State(context): State<AdminContext>,
     Path(version): Path<u64>,
-    Query(Since { since }): Query<Since>,
+    Query(VersionQuery { since }): Query<VersionQuery>,
     headers: HeaderMap,
 ) -> Response {
     let Some(since) = since else {
         let entry = match etcd_handle(&context) {
-            Some(etcd) => in_etcd(&etcd, version).await,
-            None => with(&context, move |store| store.version(version)).await,
+            Some(etcd) => version_in_etcd(&etcd, version).await,
+            None => with_store(&context, move |store| store.version(version)).await,
         };
         return match entry {
             Ok(entry) => {
-                told(&headers, move || {
-                    let mut value = brief(&entry);
-                    value["changes"] = shown(&between(vec![entry])).into();
+                respond(&headers, move || {
+                    let mut value = summary(&entry);
+                    value["changes"] = changes_to_json(&combine_changes(vec![entry])).into();
                     value
                 })
                 .await
@@ -161,16 +168,16 @@ pub async fn one(
     };
     if since > version {
         let message = format!("`since` is to be a version before {version}");
-        return refused(&ChangeError::Malformed(message));
+        return change_error_response(&ChangeError::Malformed(message));
     }
     let entries = match etcd_handle(&context) {
-        Some(etcd) => after_in_etcd(&etcd, since, version).await,
-        None => after(&context, since, version).await,
+        Some(etcd) => versions_after_in_etcd(&etcd, since, version).await,
+        None => versions_after(&context, since, version).await,
     };
     match entries {
         Ok(entries) => {
-            told(&headers, move || {
-                let changes = shown(&between(entries));
+            respond(&headers, move || {
+                let changes = changes_to_json(&combine_changes(entries));
                 json!({ "version": version, "since": since, "count": changes.len(), "changes": changes })
             })
             .await
@@ -180,20 +187,21 @@ pub async fn one(
 }
 
 /// Makes a response on a blocking thread, since a version may have changed 100,000 resources.
-async fn told(headers: &HeaderMap, value: impl FnOnce() -> Value + Send + 'static) -> Response {
+async fn respond(headers: &HeaderMap, value: impl FnOnce() -> Value + Send + 'static) -> Response {
     let yaml = wants_yaml(headers);
     let made = tokio::task::spawn_blocking(move || body(StatusCode::OK, yaml, &value()));
-    let lost = |_| problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the answer could not be made");
+    let lost =
+        |_| error_response(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the answer could not be made");
     made.await.unwrap_or_else(lost)
 }
 
 /// Returns the versions after `versions_since` up to `version`, the newest first.
-async fn after(
+async fn versions_after(
     context: &AdminContext,
     since: u64,
     version: u64,
 ) -> Result<Vec<VersionRecord>, Box<Response>> {
-    let entries = with(context, move |store| {
+    let entries = with_store(context, move |store| {
         // An unknown version is refused. Version 0 is the empty store and has no entry.
         if version > 0 {
             store.version(version)?;
@@ -207,16 +215,19 @@ async fn after(
 
 /// Returns the same from etcd's history. Both versions must still be in it, or the versions in between may be
 /// missing.
-async fn after_in_etcd(
+async fn versions_after_in_etcd(
     etcd: &EtcdHandle,
     since: u64,
     version: u64,
 ) -> Result<Vec<VersionRecord>, Box<Response>> {
     let none = |missing: u64| {
-        let message = format!("etcd's history does not tell of version {missing}, or not with {MOST} others");
-        Box::new(refused(&ChangeError::UnknownVersion(message)))
+        let message =
+            format!("etcd's history does not tell of version {missing}, or not with {LIMIT_MAX} others");
+        Box::new(change_error_response(&ChangeError::UnknownVersion(message)))
     };
-    let mut found = list_versions(etcd, version.checked_add(1), MOST).await.map_err(|error| away(&error))?;
+    let mut found = list_versions(etcd, version.checked_add(1), LIMIT_MAX)
+        .await
+        .map_err(|error| etcd_unavailable(&error))?;
     for wanted in [version, since] {
         if !found.iter().any(|entry| entry.version == wanted) {
             return Err(none(wanted));
@@ -227,11 +238,11 @@ async fn after_in_etcd(
 }
 
 /// The JSON text of a resource before and after.
-type Both = (Option<String>, Option<String>);
+type BeforeAfter = (Option<String>, Option<String>);
 
 /// Returns the combined effect of these versions, given newest first.
-fn between(entries: Vec<VersionRecord>) -> BTreeMap<(String, String), Both> {
-    let mut all: BTreeMap<(String, String), Both> = BTreeMap::new();
+fn combine_changes(entries: Vec<VersionRecord>) -> BTreeMap<(String, String), BeforeAfter> {
+    let mut all: BTreeMap<(String, String), BeforeAfter> = BTreeMap::new();
     for change in entries.into_iter().flat_map(|entry| entry.content.changes) {
         all.entry((change.kind, change.name))
             .and_modify(|both| both.0.clone_from(&change.before))
@@ -241,10 +252,10 @@ fn between(entries: Vec<VersionRecord>) -> BTreeMap<(String, String), Both> {
     all
 }
 
-fn shown(changes: &BTreeMap<(String, String), Both>) -> Vec<Value> {
+fn changes_to_json(changes: &BTreeMap<(String, String), BeforeAfter>) -> Vec<Value> {
     let read = |text: &Option<String>| -> Option<Value> { serde_json::from_str(text.as_deref()?).ok() };
-    let one = |((kind, name), (before, after)): (&(String, String), &Both)| {
-        change(kind, name, read(before).as_ref(), read(after).as_ref())
+    let one = |((kind, name), (before, after)): (&(String, String), &BeforeAfter)| {
+        change_to_json(kind, name, read(before).as_ref(), read(after).as_ref())
     };
     changes.iter().map(one).collect()
 }
@@ -252,14 +263,14 @@ fn shown(changes: &BTreeMap<(String, String), Both>) -> Vec<Value> {
 /// `POST /api/v1/rollback/{version}`: restores the state of a version, as a new version.
 pub async fn rollback(
     State(context): State<AdminContext>,
-    asker: Asker,
+    client: ClientName,
     Path(version): Path<u64>,
-    Query(how): Query<How>,
+    Query(query): Query<ChangeQuery>,
     headers: HeaderMap,
 ) -> Response {
-    match ask(&context, asker.0, Intent::Rollback(version), how.dry_run).await {
-        Ok(what) => answered(StatusCode::OK, &headers, what, how.dry_run).await,
-        Err(error) => refused(&error),
+    match submit_change(&context, client.0, Intent::Rollback(version), query.dry_run).await {
+        Ok(result) => change_response(StatusCode::OK, &headers, result, query.dry_run).await,
+        Err(error) => change_error_response(&error),
     }
 }
 
@@ -271,12 +282,12 @@ pub async fn backup(State(context): State<AdminContext>, headers: HeaderMap, con
     };
     let path = value["to"].as_str().map(PathBuf::from).filter(|path| path.is_absolute());
     let Some(path) = path else {
-        return refused(&ChangeError::Malformed(
+        return change_error_response(&ChangeError::Malformed(
             "`to` is to be an absolute path on the gateway's machine".to_owned(),
         ));
     };
     let to = path.clone();
-    match with(&context, move |store| store.backup(&to)).await {
+    match with_store(&context, move |store| store.backup(&to)).await {
         Ok(()) => body(StatusCode::OK, wants_yaml(&headers), &json!({ "to": path.display().to_string() })),
         Err(response) => *response,
     }
@@ -285,7 +296,7 @@ pub async fn backup(State(context): State<AdminContext>, headers: HeaderMap, con
 /// `POST /api/v1/store/compact`: makes the store's file as small as possible.
 pub async fn compact(State(context): State<AdminContext>, headers: HeaderMap) -> Response {
     let length = |store: &Store| std::fs::metadata(store.path()).map(|data| data.len());
-    let sizes = with(&context, move |store| {
+    let sizes = with_store(&context, move |store| {
         let before = length(store)?;
         store.compact()?;
         Ok((before, length(store)?))

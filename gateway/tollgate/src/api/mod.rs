@@ -4,14 +4,14 @@
 //! when both are done. Reads never wait for the control thread: they use the
 //! [`View`](tollgate_sources::View).
 
-mod answer;
 pub(crate) mod body;
 mod changes;
 mod history;
 mod openapi;
 mod resources;
+mod response;
 
-pub use answer::{changed, of_problem, problem, refused};
+pub use response::{audited_change, change_error_response, error_response, problem_to_json};
 
 use axum::Router;
 use axum::routing::{get, post};
@@ -37,13 +37,18 @@ pub fn router(context: &AdminContext) -> Router {
             "/api/v1/{kind}/{*name}",
             get(resources::one).put(changes::put).patch(changes::patch).delete(changes::delete),
         )
-        .method_not_allowed_fallback(answer::wrong_method)
+        .method_not_allowed_fallback(response::wrong_method)
         .with_state(context.clone())
 }
 
 /// Sends a change to the control thread, and waits until it is done.
-pub async fn ask(context: &AdminContext, who: String, intent: Intent, dry_run: bool) -> ChangeOutcome {
-    let (answer, answered) = oneshot::channel();
+pub async fn submit_change(
+    context: &AdminContext,
+    who: String,
+    intent: Intent,
+    dry_run: bool,
+) -> ChangeOutcome {
+    let (answer, change_response) = oneshot::channel();
     let pending = PendingRequest {
         request: ChangeRequest { who, intent, dry_run },
         received_at: std::time::Instant::now(),
@@ -51,7 +56,7 @@ pub async fn ask(context: &AdminContext, who: String, intent: Intent, dry_run: b
     };
     let stops = || ChangeError::NotNow("the gateway stops");
     context.change_queue.send(pending).await.map_err(|_| stops())?;
-    let mut answer = answered.await.unwrap_or_else(|_| Err(stops()));
+    let mut answer = change_response.await.unwrap_or_else(|_| Err(stops()));
     if let (true, Ok(done)) = (dry_run, &mut answer) {
         // The generation that the change would have, unless another change comes first.
         done.generation = context.plan.borrow().generation() + u64::from(!done.changes.is_empty());

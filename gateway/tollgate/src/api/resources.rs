@@ -8,14 +8,14 @@ use serde_json::{Map, Value, json};
 use tollgate_config::{KINDS, Kind, Role, kind, masked};
 use tollgate_sources::ResourceItem;
 
-use super::answer::{body, problem, tagged, wants_yaml};
-use crate::access::Asker;
+use super::response::{body, error_response, wants_yaml, with_etag};
+use crate::access::ClientName;
 use crate::admin_context::AdminContext;
 
 /// The query parameters of a list.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Filter {
+pub struct ListFilter {
     /// Only names that contain this text.
     name: Option<String>,
     /// `file`, `store` or `etcd`.
@@ -29,11 +29,11 @@ pub struct Filter {
 }
 
 /// Returns the kind of this name, or a 404 that lists the kinds.
-pub fn known(name: &str) -> Result<&'static Kind, Box<Response>> {
+pub fn find_kind(name: &str) -> Result<&'static Kind, Box<Response>> {
     kind(name).ok_or_else(|| {
         let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
         let message = format!("there is no kind `{name}`; there are {}", names.join(", "));
-        Box::new(problem(StatusCode::NOT_FOUND, "not_found", &message))
+        Box::new(error_response(StatusCode::NOT_FOUND, "not_found", &message))
     })
 }
 
@@ -41,7 +41,7 @@ pub fn known(name: &str) -> Result<&'static Kind, Box<Response>> {
 /// determined.
 pub async fn summary(
     State(context): State<AdminContext>,
-    asker: Asker,
+    client: ClientName,
     Extension(role): Extension<Role>,
     headers: HeaderMap,
 ) -> Response {
@@ -52,7 +52,7 @@ pub async fn summary(
         "generation": plan.generation(),
         "version": version,
         "writable": stores,
-        "who": asker.0,
+        "who": client.0,
         "role": role.as_str(),
         "routes": plan.routes.len(),
         "upstreams": plan.upstreams.len(),
@@ -66,10 +66,10 @@ pub async fn summary(
 pub async fn list(
     State(context): State<AdminContext>,
     Path(name): Path<String>,
-    Query(filter): Query<Filter>,
+    Query(filter): Query<ListFilter>,
     headers: HeaderMap,
 ) -> Response {
-    let kind = match known(&name) {
+    let kind = match find_kind(&name) {
         Ok(kind) => kind,
         Err(response) => return *response,
     };
@@ -91,17 +91,17 @@ pub async fn list(
         });
         let found = items.len();
         items.truncate(filter.limit.unwrap_or(usize::MAX));
-        let items: Vec<Value> = items.iter().map(|item| shown(&item.to_item())).collect();
+        let items: Vec<Value> = items.iter().map(|item| resource_to_json(&item.to_item())).collect();
         json!({ "total": total, "found": found, "items": items })
     };
     let yaml = wants_yaml(&headers);
     match tokio::task::spawn_blocking(move || body(StatusCode::OK, yaml, &wanted())).await {
         Ok(response) => response,
-        Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the list could not be made"),
+        Err(_) => error_response(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the list could not be made"),
     }
 }
 
-fn shown(item: &ResourceItem) -> Value {
+fn resource_to_json(item: &ResourceItem) -> Value {
     json!({
         "name": item.name,
         "source": item.source,
@@ -117,24 +117,28 @@ pub async fn one(
     Path((kind, name)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {
-    let kind = match known(&kind) {
+    let kind = match find_kind(&kind) {
         Ok(kind) => kind,
         Err(response) => return *response,
     };
     // The first request after a reload waits until the texts of the file are read.
     let (view, of) = (context.view.clone(), name.clone());
     let Ok(found) = tokio::task::spawn_blocking(move || view.get(kind, &of)).await else {
-        return problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the resource could not be read");
+        return error_response(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "the resource could not be read",
+        );
     };
     let Some(item) = found else {
         let message = format!("there is no {} of the name `{name}`", kind.noun);
-        return problem(StatusCode::NOT_FOUND, "not_found", &message);
+        return error_response(StatusCode::NOT_FOUND, "not_found", &message);
     };
     let mut response = body(StatusCode::OK, wants_yaml(&headers), &masked(kind, &item.value));
     let source = HeaderValue::from_str(&item.source).unwrap_or(HeaderValue::from_static("file"));
     response.headers_mut().insert("tollgate-source", source);
     match item.version {
-        Some(version) => tagged(response, version),
+        Some(version) => with_etag(response, version),
         None => response,
     }
 }
@@ -143,25 +147,25 @@ pub async fn one(
 pub async fn config(State(context): State<AdminContext>, headers: HeaderMap) -> Response {
     let yaml = wants_yaml(&headers);
     let made = tokio::task::spawn_blocking(move || {
-        let mut whole = Map::new();
+        let mut read_whole = Map::new();
         for kind in &KINDS {
             let items = context.view.all(kind);
             // A key that the file itself cannot have appears only if there is something under it.
             if kind.key.starts_with("x-") && items.is_empty() {
                 continue;
             }
-            whole.insert(kind.key.to_owned(), together(kind, &items));
+            read_whole.insert(kind.key.to_owned(), resources_in_file_form(kind, &items));
         }
-        body(StatusCode::OK, yaml, &Value::Object(whole))
+        body(StatusCode::OK, yaml, &Value::Object(read_whole))
     });
     match made.await {
         Ok(response) => response,
-        Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the list could not be made"),
+        Err(_) => error_response(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the list could not be made"),
     }
 }
 
 /// Returns the resources of a kind in the form that a file has: a list with names, or a mapping of names.
-fn together(kind: &Kind, items: &[ResourceItem]) -> Value {
+fn resources_in_file_form(kind: &Kind, items: &[ResourceItem]) -> Value {
     if !kind.is_list() {
         return Value::Object(
             items.iter().map(|item| (item.name.clone(), masked(kind, &item.value))).collect(),

@@ -6,9 +6,9 @@ use axum::body::{Body, to_bytes};
 use serde_json::{Map, Value};
 
 /// The largest body, in bytes. APISIX's own limit is 1.5 MiB.
-const LARGEST: usize = 2 << 20;
+const BODY_MAX_BYTES: usize = 2 << 20;
 /// How long a body may take to arrive.
-const PATIENCE: Duration = Duration::from_secs(30);
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Reads an object. The `Content-Type` is ignored, since `curl -d` sets the one of a form.
 pub async fn read(body: Body) -> Result<Map<String, Value>, String> {
@@ -20,7 +20,7 @@ pub async fn read(body: Body) -> Result<Map<String, Value>, String> {
 
 /// Reads any JSON value.
 pub async fn read_any(body: Body) -> Result<Value, String> {
-    let bytes = match tokio::time::timeout(PATIENCE, to_bytes(body, LARGEST)).await {
+    let bytes = match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, BODY_MAX_BYTES)).await {
         Err(_) => return Err("the body does not come".to_owned()),
         Ok(Err(_)) => return Err("the body is larger than 2 MiB, or was cut".to_owned()),
         Ok(Ok(bytes)) => bytes,

@@ -2,20 +2,20 @@
 
 use serde_json::{Map, Value, json};
 
-use super::fields::Fields;
+use super::fields::ObjectFields;
 
 /// Converts `checks` to `health` and `outlier` of the gateway's upstream.
 ///
 /// # Errors
 /// Names a setting that has no counterpart here.
-pub fn of(checks: Value, scheme: &str) -> Result<Map<String, Value>, String> {
-    let mut checks = Fields::of(checks, "upstream/checks")?;
+pub fn convert_checks(checks: Value, scheme: &str) -> Result<Map<String, Value>, String> {
+    let mut checks = ObjectFields::of(checks, "upstream/checks")?;
     let mut out = Map::new();
     match checks.take("active") {
         Some(active) => {
             out.insert(
                 "health".to_owned(),
-                active_of(Fields::of(active, "upstream/checks/active")?, scheme)?,
+                convert_active(ObjectFields::of(active, "upstream/checks/active")?, scheme)?,
             );
         }
         None => return Err(checks.wrong("active", "an object: there are no passive checks without it")),
@@ -23,19 +23,19 @@ pub fn of(checks: Value, scheme: &str) -> Result<Map<String, Value>, String> {
     // In APISIX, without `passive` no ordinary response counts against a node.
     let outlier = match checks.take("passive") {
         None => json!("off"),
-        Some(passive) => passive_of(Fields::of(passive, "upstream/checks/passive")?)?,
+        Some(passive) => convert_passive(ObjectFields::of(passive, "upstream/checks/passive")?)?,
     };
     out.insert("outlier".to_owned(), outlier);
     checks.end()?;
     Ok(out)
 }
 
-fn part(fields: &mut Fields, key: &str) -> Result<Fields, String> {
+fn child_object(fields: &mut ObjectFields, key: &str) -> Result<ObjectFields, String> {
     let value = fields.take(key).unwrap_or(json!({}));
-    Fields::of(value, &fields.bare(key))
+    ObjectFields::of(value, &fields.bare(key))
 }
 
-fn count(fields: &mut Fields, key: &str, default: u64, least: u64) -> Result<u64, String> {
+fn count(fields: &mut ObjectFields, key: &str, default: u64, least: u64) -> Result<u64, String> {
     let number = fields.number(key)?.unwrap_or(default);
     match (least..=254).contains(&number) {
         true => Ok(number),
@@ -43,7 +43,7 @@ fn count(fields: &mut Fields, key: &str, default: u64, least: u64) -> Result<u64
     }
 }
 
-fn statuses(fields: &mut Fields) -> Result<Option<Vec<u64>>, String> {
+fn statuses(fields: &mut ObjectFields) -> Result<Option<Vec<u64>>, String> {
     let Some(value) = fields.take("http_statuses") else { return Ok(None) };
     let all: Option<Vec<u64>> = value.as_array().and_then(|all| all.iter().map(Value::as_u64).collect());
     let all = all.filter(|all| !all.is_empty() && all.iter().all(|one| (200..=599).contains(one)));
@@ -51,7 +51,7 @@ fn statuses(fields: &mut Fields) -> Result<Option<Vec<u64>>, String> {
 }
 
 /// Converts `active` to `health`.
-fn active_of(mut active: Fields, scheme: &str) -> Result<Value, String> {
+fn convert_active(mut active: ObjectFields, scheme: &str) -> Result<Value, String> {
     let kind = active.text("type")?.unwrap_or_else(|| "http".to_owned());
     let path = active.text("http_path")?.unwrap_or_else(|| "/".to_owned());
     let mut out = Map::new();
@@ -93,7 +93,8 @@ fn active_of(mut active: Fields, scheme: &str) -> Result<Value, String> {
         }
         out.insert("headers".to_owned(), Value::Object(headers));
     }
-    let (mut healthy, mut unhealthy) = (part(&mut active, "healthy")?, part(&mut active, "unhealthy")?);
+    let (mut healthy, mut unhealthy) =
+        (child_object(&mut active, "healthy")?, child_object(&mut active, "unhealthy")?);
     // APISIX has an interval for each state of a node. The gateway has one, so the shorter of the two is
     // used.
     let intervals = [healthy.number("interval")?, unhealthy.number("interval")?];
@@ -116,11 +117,12 @@ fn active_of(mut active: Fields, scheme: &str) -> Result<Value, String> {
 }
 
 /// Converts `passive` to `outlier`.
-fn passive_of(mut passive: Fields) -> Result<Value, String> {
+fn convert_passive(mut passive: ObjectFields) -> Result<Value, String> {
     if !matches!(passive.text("type")?.as_deref(), None | Some("http" | "https" | "tcp")) {
         return Err(passive.wrong("type", "`http`, `https` or `tcp`"));
     }
-    let (mut healthy, mut unhealthy) = (part(&mut passive, "healthy")?, part(&mut passive, "unhealthy")?);
+    let (mut healthy, mut unhealthy) =
+        (child_object(&mut passive, "healthy")?, child_object(&mut passive, "unhealthy")?);
     // Here an ejected node returns after a time or by a successful probe, so successes of requests do not
     // count.
     statuses(&mut healthy)?;

@@ -7,18 +7,21 @@ use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
 use tollgate_config::MASK;
 
-use super::fields::Fields;
-use super::objects::{self, Objects, Of};
-use super::plugins::{self, Tokens};
+use super::fields::ObjectFields;
+use super::objects::{self, ObjectKind, Objects};
+use super::plugins::{self, TokenSettings};
 
 /// The cost of bcrypt. Verifying a password that is not cached takes some 60 ms of a core.
-const COST: u32 = 10;
+const BCRYPT_COST: u32 = 10;
 
 /// Replaces secrets by their hashes. A secret that equals the mask keeps its old value.
 ///
 /// # Errors
 /// A secret cannot be hashed, or is the mask while there is no old value.
-pub fn hashed(object: &mut Map<String, Value>, before: Option<&Map<String, Value>>) -> Result<(), String> {
+pub fn hash_secrets(
+    object: &mut Map<String, Value>,
+    before: Option<&Map<String, Value>>,
+) -> Result<(), String> {
     for (plugin, key) in SECRETS {
         let pointer = format!("/{plugin}/{key}");
         let known = before.and_then(|before| before.get("plugins")?.pointer(&pointer)).cloned();
@@ -47,7 +50,10 @@ pub fn hashed(object: &mut Map<String, Value>, before: Option<&Map<String, Value
                 if text.len() > 72 {
                     return Err(format!("`plugins{pointer}` has more than 72 bytes"));
                 }
-                json!(bcrypt::hash(text, COST).map_err(|_| format!("`plugins{pointer}` cannot be hashed"))?)
+                json!(
+                    bcrypt::hash(text, BCRYPT_COST)
+                        .map_err(|_| format!("`plugins{pointer}` cannot be hashed"))?
+                )
             }
         };
     }
@@ -58,7 +64,7 @@ pub fn hashed(object: &mut Map<String, Value>, before: Option<&Map<String, Value
 const SECRETS: [(&str, &str); 3] = [("key-auth", "key"), ("basic-auth", "password"), ("jwt-auth", "secret")];
 
 /// Masks the secrets of an object before it is shown.
-pub fn masked(object: &mut Map<String, Value>) {
+pub fn mask_secrets(object: &mut Map<String, Value>) {
     for (plugin, key) in SECRETS {
         let plugins = object.get_mut("plugins");
         if let Some(secret) = plugins.and_then(|plugins| plugins.pointer_mut(&format!("/{plugin}/{key}"))) {
@@ -80,19 +86,19 @@ pub fn document(
     objects: &Objects,
     name: &str,
     group: Option<String>,
-    mut fields: Fields,
+    mut fields: ObjectFields,
 ) -> Result<Value, String> {
     fields.only("username", &[json!(name)])?;
-    let plugins = fields.take("plugins").map(plugins::map).transpose()?.unwrap_or_default();
+    let plugins = fields.take("plugins").map(plugins::plugins_object).transpose()?.unwrap_or_default();
     fields.end()?;
-    let mut shown = Shown::default();
-    shown.all(name, plugins, "")?;
+    let mut shown = ConsumerCredentials::default();
+    shown.add_all(name, plugins, "")?;
     for id in objects.credentials(name) {
-        let Some(object) = objects.get(Of::Credentials, &id) else { continue };
-        shown.all(
+        let Some(object) = objects.get(ObjectKind::Credentials, &id) else { continue };
+        shown.add_all(
             name,
             credential(object.clone())?,
-            &format!("{}: ", objects::document(&(Of::Credentials, id))),
+            &format!("{}: ", objects::document(&(ObjectKind::Credentials, id))),
         )?;
     }
     let mut out = Map::new();
@@ -111,35 +117,35 @@ pub fn document(
 /// # Errors
 /// Names a setting that has no counterpart here.
 pub fn credential(object: Map<String, Value>) -> Result<Map<String, Value>, String> {
-    let mut fields = Fields::new(object, "");
-    super::parts::described(&mut fields)?;
-    let plugins = fields.take("plugins").map(plugins::map).transpose()?.unwrap_or_default();
+    let mut fields = ObjectFields::new(object, "");
+    super::parts::take_description(&mut fields)?;
+    let plugins = fields.take("plugins").map(plugins::plugins_object).transpose()?.unwrap_or_default();
     fields.end()?;
-    if let Some(other) = plugins.keys().find(|name| !AUTHENTICATE.contains(&name.as_str())) {
+    if let Some(other) = plugins.keys().find(|name| !AUTHENTICATION_PLUGINS.contains(&name.as_str())) {
         return Err(format!("`plugins/{other}`: a credential has `key-auth`, `basic-auth` or `jwt-auth`"));
     }
     Ok(plugins)
 }
 
 /// The plugins that authenticate a consumer.
-const AUTHENTICATE: [&str; 3] = ["key-auth", "basic-auth", "jwt-auth"];
+const AUTHENTICATION_PLUGINS: [&str; 3] = ["key-auth", "basic-auth", "jwt-auth"];
 
 /// The credentials of a consumer.
 #[derive(Default)]
-struct Shown {
+struct ConsumerCredentials {
     keys: Vec<String>,
     password: Option<Value>,
 }
 
-impl Shown {
-    fn all(&mut self, name: &str, plugins: Map<String, Value>, whose: &str) -> Result<(), String> {
+impl ConsumerCredentials {
+    fn add_all(&mut self, name: &str, plugins: Map<String, Value>, origin: &str) -> Result<(), String> {
         plugins.into_iter().try_for_each(|(plugin, conf)| {
-            self.one(name, &plugin, conf).map_err(|message| format!("{whose}{message}"))
+            self.add_plugin(name, &plugin, conf).map_err(|message| format!("{origin}{message}"))
         })
     }
 
-    fn one(&mut self, name: &str, plugin: &str, conf: Value) -> Result<(), String> {
-        let mut conf = Fields::of(conf, &format!("plugins/{plugin}"))?;
+    fn add_plugin(&mut self, name: &str, plugin: &str, conf: Value) -> Result<(), String> {
+        let mut conf = ObjectFields::of(conf, &format!("plugins/{plugin}"))?;
         match plugin {
             "key-auth" => {
                 let key = conf.text("key")?.ok_or_else(|| conf.wrong("key", "a key"))?;
@@ -187,7 +193,7 @@ pub struct TokenKey {
 ///
 /// # Errors
 /// Names a setting that has no counterpart here.
-fn token_key(conf: &mut Fields) -> Result<TokenKey, String> {
+fn token_key(conf: &mut ObjectFields) -> Result<TokenKey, String> {
     let key =
         conf.text("key")?.ok_or_else(|| conf.wrong("key", "what its tokens have in the claim `key`"))?;
     if conf.take("public_key").is_some() {
@@ -226,21 +232,21 @@ pub struct TokenOwner {
 
 /// Returns `jwt-auth` of all consumers and credentials, with the names of the consumers.
 fn token_confs(objects: &Objects) -> impl Iterator<Item = (&str, &Value)> {
-    let own = objects.all(Of::Consumers);
+    let own = objects.all(ObjectKind::Consumers);
     let credentials =
-        objects.all(Of::Credentials).filter_map(|(id, object)| Some((id.split('/').next()?, object)));
+        objects.all(ObjectKind::Credentials).filter_map(|(id, object)| Some((id.split('/').next()?, object)));
     own.chain(credentials).filter_map(|(name, object)| Some((name, object.get("plugins")?.get("jwt-auth")?)))
 }
 
 /// Returns the policies that admit tokens of all consumers, and the owners of the tokens. Each token is
 /// verified with the key of the consumer that it names, and with no other.
-pub fn tokens(objects: &Objects, tokens: &Tokens) -> (Map<String, Value>, Vec<TokenOwner>) {
+pub fn tokens(objects: &Objects, tokens: &TokenSettings) -> (Map<String, Value>, Vec<TokenOwner>) {
     let mut keys = Vec::new();
     let mut alternatives = Vec::new();
     for (name, conf) in token_confs(objects) {
-        let group = objects.get(Of::Consumers, name).and_then(|consumer| consumer.get("group_id"));
-        let group = group.and_then(objects::named);
-        let conf = Fields::of(conf.clone(), "plugins/jwt-auth");
+        let group = objects.get(ObjectKind::Consumers, name).and_then(|consumer| consumer.get("group_id"));
+        let group = group.and_then(objects::id_text);
+        let conf = ObjectFields::of(conf.clone(), "plugins/jwt-auth");
         // Its errors were reported when it was written.
         let Ok(key) = conf.and_then(|mut conf| token_key(&mut conf)) else { continue };
         // The consumer holds the secret and can sign any claim. Only the claim that is compared with its key

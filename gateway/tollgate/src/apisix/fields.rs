@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value};
 
-/// An object whose entries are taken out one at a time. [`Fields::end`] refuses the remaining ones by name.
-pub struct Fields {
+/// An object whose entries are taken out one at a time. [`ObjectFields::end`] refuses the remaining ones by name.
+pub struct ObjectFields {
     entries: Map<String, Value>,
     /// The path of the object in messages: empty, or `upstream/` and the like.
     path: String,
 }
 
-impl Fields {
+impl ObjectFields {
     /// Wraps an object at this path.
     pub fn new(entries: Map<String, Value>, path: &str) -> Self {
         Self { entries, path: path.to_owned() }

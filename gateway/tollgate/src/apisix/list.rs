@@ -4,19 +4,22 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::objects::named;
+use super::objects::id_text;
 
 /// The query parameters of a request.
-pub type Args = BTreeMap<String, String>;
+pub type QueryArgs = BTreeMap<String, String>;
 
 /// An object with its key and the version that changed it last.
-pub type Item = (String, Map<String, Value>, Option<u64>);
+pub type ListedObject = (String, Map<String, Value>, Option<u64>);
 
 /// Returns the objects that match, cut to the requested page, and how many match on all pages.
 ///
 /// # Errors
 /// A filter or page parameter is invalid.
-pub fn chosen(mut items: Vec<Item>, args: &Args) -> Result<(Vec<Item>, usize), String> {
+pub fn filter_and_page(
+    mut items: Vec<ListedObject>,
+    args: &QueryArgs,
+) -> Result<(Vec<ListedObject>, usize), String> {
     let wanted = args.get("filter").map(|filter| pairs(filter)).unwrap_or_default();
     if let Some((key, _)) =
         wanted.iter().find(|(key, _)| !matches!(key.as_str(), "service_id" | "upstream_id"))
@@ -34,7 +37,7 @@ pub fn chosen(mut items: Vec<Item>, args: &Args) -> Result<(Vec<Item>, usize), S
         name.is_none_or(|name| own("name").is_some_and(|own| own.contains(name.as_str())))
             && label.is_none_or(|label| value.get("labels").and_then(|labels| labels.get(label)).is_some())
             && uri.is_none_or(|uri| own("uri").into_iter().chain(uris).any(|own| own.contains(uri.as_str())))
-            && wanted.iter().all(|(key, wanted)| value.get(key).and_then(named).as_ref() == Some(wanted))
+            && wanted.iter().all(|(key, wanted)| value.get(key).and_then(id_text).as_ref() == Some(wanted))
     });
     let total = items.len();
     let number = |key: &str| match args.get(key) {
@@ -75,10 +78,10 @@ mod tests {
             });
             (number.to_string(), value.as_object().expect("an object").clone(), None)
         };
-        let items: Vec<Item> = (0..25).map(item).collect();
+        let items: Vec<ListedObject> = (0..25).map(item).collect();
         let of = |query: &[(&str, &str)]| {
             let args = query.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-            chosen(items.clone(), &args).map(|(items, total)| (items.len(), total))
+            filter_and_page(items.clone(), &args).map(|(items, total)| (items.len(), total))
         };
         for (query, expected) in [
             (&[][..], (25, 25)),

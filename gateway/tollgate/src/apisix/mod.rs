@@ -15,7 +15,6 @@
 //! | `route`, `vars`, `upstream`, `consumer`, `ssl`, `plugins` | conversion of each kind |
 //! | `answer` | responses as clients of versions 1 to 3 expect them |
 
-mod answer;
 mod body;
 mod checks;
 mod consumer;
@@ -26,6 +25,7 @@ mod names;
 mod objects;
 mod parts;
 mod plugins;
+mod response;
 mod route;
 mod ssl;
 mod stored;
@@ -43,33 +43,33 @@ use tokio::sync::RwLock;
 use tollgate_config::{kind, masked};
 use tollgate_sources::{ChangeAction, Intent, Precondition, ResourceChange};
 
-use self::answer::{missing, object, refused, wrong};
-use self::list::Args;
+use self::list::QueryArgs;
 use self::names::resource_name;
-use self::objects::{Id, Objects, Of, document, key, named, raw_kind};
-use self::parts::Documents;
+use self::objects::{ObjectId, ObjectKind, Objects, document, etcd_key, id_text, raw_kind};
+use self::parts::DerivedDocuments;
+use self::response::{change_error_response, not_found, object_response, wrong};
 use self::stored::stored;
-use crate::access::Asker;
+use crate::access::ClientName;
 use crate::admin_context::AdminContext;
-use crate::api::ask;
+use crate::api::submit_change;
 
 /// Orders the writes of this front. Writers of routes and certificates, from which nothing else is derived,
 /// hold it shared. Every other write and every deletion holds it exclusively.
-static WRITING: RwLock<()> = RwLock::const_new(());
+static WRITE_LOCK: RwLock<()> = RwLock::const_new(());
 
 /// Returns the routes of the front.
 pub fn router(context: &AdminContext) -> Router {
     Router::new()
-        .route("/apisix/admin/{kind}", get(list).post(post).put(without_id))
-        .route("/apisix/admin/{kind}/{id}", get(one).put(put).patch(patch).delete(delete))
-        .route("/apisix/admin/{kind}/{id}/{*rest}", any(deeper))
+        .route("/apisix/admin/{kind}", get(list).post(post).put(put_without_id))
+        .route("/apisix/admin/{kind}/{id}", get(get_object).put(put).patch(patch).delete(delete))
+        .route("/apisix/admin/{kind}/{id}/{*rest}", any(serve_subpath))
         .with_state(context.clone())
 }
 
 /// Returns the kind of this name; the error says what to use instead. Credentials have no kind here: their
 /// path is below a consumer.
-fn known(name: &str) -> Result<Of, Box<Response>> {
-    Of::named(name).filter(|of| *of != Of::Credentials).ok_or_else(|| {
+fn find_kind(name: &str) -> Result<ObjectKind, Box<Response>> {
+    ObjectKind::id_text(name).filter(|of| *of != ObjectKind::Credentials).ok_or_else(|| {
         let instead = match name {
             "stream_routes" => "this gateway proxies HTTP alone",
             "protos" => "this gateway translates no JSON to gRPC",
@@ -87,7 +87,7 @@ fn known(name: &str) -> Result<Of, Box<Response>> {
 
 /// Checks an id: 1 to 64 letters, digits, `-`, `_` and `.`. It must not look like the name of an upstream
 /// inside a route.
-fn checked(id: &str) -> Result<(), Box<Response>> {
+fn check_id(id: &str) -> Result<(), Box<Response>> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     match (1..=64).contains(&id.len()) && id.bytes().all(fits) && !id.starts_with("route-") {
         true => Ok(()),
@@ -99,35 +99,40 @@ fn checked(id: &str) -> Result<(), Box<Response>> {
 ///
 /// # Errors
 /// The object does not exist, or one of its documents was changed through `/api/v1`.
-fn found(context: &AdminContext, objects: &Objects, id: &Id) -> Result<Map<String, Value>, Box<Response>> {
-    let Some(object) = objects.get(id.0, &id.1) else { return Err(Box::new(lost(context, id))) };
-    if let Some((kind, name)) = changed(context, objects, id) {
+fn find_object(
+    context: &AdminContext,
+    objects: &Objects,
+    id: &ObjectId,
+) -> Result<Map<String, Value>, Box<Response>> {
+    let Some(object) = objects.get(id.0, &id.1) else { return Err(Box::new(missing_object(context, id))) };
+    if let Some((kind, name)) = changed_document(context, objects, id) {
         let message = format!("it was changed over /api/v1/{kind}/{name}: look at it and change it there");
         return Err(Box::new(wrong(StatusCode::CONFLICT, &message)));
     }
     let mut shown = Map::new();
-    let own = if id.0 == Of::Consumers { "username" } else { "id" };
+    let own = if id.0 == ObjectKind::Consumers { "username" } else { "id" };
     shown.insert(own.to_owned(), json!(id.1.rsplit('/').next()));
     shown.extend(
         object.iter().filter(|(other, _)| *other != own).map(|(key, value)| (key.clone(), value.clone())),
     );
     match id.0 {
-        Of::Consumers | Of::Credentials => consumer::masked(&mut shown),
-        Of::Ssls => ssl::masked(&mut shown),
+        ObjectKind::Consumers | ObjectKind::Credentials => consumer::mask_secrets(&mut shown),
+        ObjectKind::Ssls => ssl::mask_secrets(&mut shown),
         _ => {}
     }
     match masked(raw_kind(), &Value::Object(shown)) {
         Value::Object(shown) => Ok(shown),
-        _ => Err(Box::new(missing(&document(id)))),
+        _ => Err(Box::new(not_found(&document(id)))),
     }
 }
 
 /// Returns the response for an object that does not exist. A resource of its name may still exist.
-fn lost(context: &AdminContext, id: &Id) -> Response {
-    let kind = matches!(id.0, Of::Routes | Of::Upstreams).then(|| kind(id.0.name())).flatten();
+fn missing_object(context: &AdminContext, id: &ObjectId) -> Response {
+    let kind =
+        matches!(id.0, ObjectKind::Routes | ObjectKind::Upstreams).then(|| kind(id.0.name())).flatten();
     let name = resource_name(&id.1);
     match kind.and_then(|kind| context.view.get(kind, &name)) {
-        None => missing(&document(id)),
+        None => not_found(&document(id)),
         Some(_) => {
             let message =
                 format!("it was changed over /api/v1/{}/{name}: look at it and change it there", id.0.name());
@@ -137,7 +142,11 @@ fn lost(context: &AdminContext, id: &Id) -> Response {
 }
 
 /// Returns the first document that differs from what the object derives.
-fn changed(context: &AdminContext, objects: &Objects, id: &Id) -> Option<(&'static str, String)> {
+fn changed_document(
+    context: &AdminContext,
+    objects: &Objects,
+    id: &ObjectId,
+) -> Option<(&'static str, String)> {
     let documents = derive::documents(objects, id).unwrap_or_default();
     documents.into_iter().find_map(|((of, name), value)| {
         let is = kind(of).and_then(|kind| context.view.get(kind, &name));
@@ -149,19 +158,24 @@ fn changed(context: &AdminContext, objects: &Objects, id: &Id) -> Option<(&'stat
 async fn list(
     State(context): State<AdminContext>,
     Path(name): Path<String>,
-    Query(args): Query<Args>,
+    Query(args): Query<QueryArgs>,
 ) -> Response {
     if name == "plugins" && args.get("all").is_some_and(|all| all == "true") {
-        return answer::plugins(true);
+        return response::plugins(true);
     }
-    match known(&name) {
-        Ok(of) => list_of(&context, of, None, args).await,
+    match find_kind(&name) {
+        Ok(of) => list_objects(&context, of, None, args).await,
         Err(response) => *response,
     }
 }
 
 /// Lists the objects of a kind; only one consumer's, if they are credentials.
-async fn list_of(context: &AdminContext, of: Of, consumer: Option<String>, args: Args) -> Response {
+async fn list_objects(
+    context: &AdminContext,
+    of: ObjectKind,
+    consumer: Option<String>,
+    args: QueryArgs,
+) -> Response {
     let context = context.clone();
     let shown = tokio::task::spawn_blocking(move || {
         let objects = stored(&context, None);
@@ -170,14 +184,14 @@ async fn list_of(context: &AdminContext, of: Of, consumer: Option<String>, args:
         let ids = ids.filter(|id| whose.as_ref().is_none_or(|whose| id.starts_with(whose.as_str())));
         let shown = |id: String| {
             let id = (of, id);
-            let value = found(&context, &objects, &id).ok()?;
-            Some((key(&id), value, version(&context, &id)))
+            let value = find_object(&context, &objects, &id).ok()?;
+            Some((etcd_key(&id), value, version(&context, &id)))
         };
         ids.collect::<Vec<_>>().into_iter().filter_map(shown).collect::<Vec<_>>()
     });
     match shown.await {
-        Ok(items) => match list::chosen(items, &args) {
-            Ok((items, total)) => answer::listed(of.name(), items, total),
+        Ok(items) => match list::filter_and_page(items, &args) {
+            Ok((items, total)) => response::list_response(of.name(), items, total),
             Err(message) => wrong(StatusCode::BAD_REQUEST, &message),
         },
         Err(error) => wrong(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
@@ -185,30 +199,33 @@ async fn list_of(context: &AdminContext, of: Of, consumer: Option<String>, args:
 }
 
 /// Returns the store version that changed an object last.
-fn version(context: &AdminContext, id: &Id) -> Option<u64> {
+fn version(context: &AdminContext, id: &ObjectId) -> Option<u64> {
     context.view.get(raw_kind(), &document(id)).and_then(|item| item.version)
 }
 
 /// Returns the objects on which this one can depend. Reads them on a blocking thread.
-async fn objects_of(context: &AdminContext, id: &Id) -> Objects {
+async fn objects_of(context: &AdminContext, id: &ObjectId) -> Objects {
     let (context, id) = (context.clone(), id.clone());
     tokio::task::spawn_blocking(move || stored(&context, Some(&id))).await.unwrap_or_default()
 }
 
 /// `GET /apisix/admin/{kind}/{id}`.
-async fn one(State(context): State<AdminContext>, Path((name, id)): Path<(String, String)>) -> Response {
+async fn get_object(
+    State(context): State<AdminContext>,
+    Path((name, id)): Path<(String, String)>,
+) -> Response {
     if name == "plugins" && id == "list" {
-        return answer::plugins(false);
+        return response::plugins(false);
     }
-    match known(&name) {
-        Ok(of) => one_of(&context, &(of, id)).await,
+    match find_kind(&name) {
+        Ok(of) => get_object_by_id(&context, &(of, id)).await,
         Err(response) => *response,
     }
 }
 
-async fn one_of(context: &AdminContext, id: &Id) -> Response {
-    match found(context, &objects_of(context, id).await, id) {
-        Ok(value) => object(StatusCode::OK, "get", &key(id), Some(value), version(context, id)),
+async fn get_object_by_id(context: &AdminContext, id: &ObjectId) -> Response {
+    match find_object(context, &objects_of(context, id).await, id) {
+        Ok(value) => object_response(StatusCode::OK, "get", &etcd_key(id), Some(value), version(context, id)),
         Err(response) => *response,
     }
 }
@@ -216,40 +233,42 @@ async fn one_of(context: &AdminContext, id: &Id) -> Response {
 /// `PUT /apisix/admin/{kind}/{id}`: creates or replaces an object.
 async fn put(
     State(context): State<AdminContext>,
-    asker: Asker,
+    client: ClientName,
     Path((name, id)): Path<(String, String)>,
-    Query(args): Query<Args>,
+    Query(args): Query<QueryArgs>,
     body: Body,
 ) -> Response {
-    let of = match known(&name).and_then(|of| checked(&id).map(|()| of)).and_then(|of| lasting(of, &args)) {
-        Ok(of) => of,
-        Err(response) => return *response,
-    };
+    let of =
+        match find_kind(&name).and_then(|of| check_id(&id).map(|()| of)).and_then(|of| refuse_ttl(of, &args))
+        {
+            Ok(of) => of,
+            Err(response) => return *response,
+        };
     match body::read(body).await {
-        Ok(entries) => written(&context, asker, (of, id), Wish::Whole(entries)).await,
+        Ok(entries) => write_object(&context, client, (of, id), ObjectEdit::Replace(entries)).await,
         Err(message) => wrong(StatusCode::BAD_REQUEST, &message),
     }
 }
 
 /// `PUT /apisix/admin/{kind}`: creates or replaces an object that contains its id, such as a consumer.
-async fn without_id(
+async fn put_without_id(
     State(context): State<AdminContext>,
-    asker: Asker,
+    client: ClientName,
     Path(name): Path<String>,
-    Query(args): Query<Args>,
+    Query(args): Query<QueryArgs>,
     body: Body,
 ) -> Response {
-    match known(&name).and_then(|of| lasting(of, &args)) {
-        Ok(of) => written_by_own_id(&context, asker, of, None, body).await,
+    match find_kind(&name).and_then(|of| refuse_ttl(of, &args)) {
+        Ok(of) => write_with_own_id(&context, client, of, None, body).await,
         Err(response) => *response,
     }
 }
 
 /// Writes an object that contains its id. With `consumer`, it is a credential of that consumer.
-async fn written_by_own_id(
+async fn write_with_own_id(
     context: &AdminContext,
-    asker: Asker,
-    of: Of,
+    client: ClientName,
+    of: ObjectKind,
     consumer: Option<&str>,
     body: Body,
 ) -> Response {
@@ -257,22 +276,22 @@ async fn written_by_own_id(
         Ok(entries) => entries,
         Err(message) => return wrong(StatusCode::BAD_REQUEST, &message),
     };
-    let key = if of == Of::Consumers { "username" } else { "id" };
-    let Some(id) = entries.get(key).and_then(named) else {
+    let key = if of == ObjectKind::Consumers { "username" } else { "id" };
+    let Some(id) = entries.get(key).and_then(id_text) else {
         let message = format!("`PUT` needs an id: /apisix/admin/{}/ID, or `{key}`", of.name());
         return wrong(StatusCode::BAD_REQUEST, &message);
     };
-    match checked(&id) {
+    match check_id(&id) {
         Ok(()) => {
             let id = consumer.map_or(id.clone(), |consumer| format!("{consumer}/{id}"));
-            written(context, asker, (of, id), Wish::Whole(entries)).await
+            write_object(context, client, (of, id), ObjectEdit::Replace(entries)).await
         }
         Err(response) => *response,
     }
 }
 
 /// Refuses a time to live: objects stay until they are deleted.
-fn lasting(of: Of, args: &Args) -> Result<Of, Box<Response>> {
+fn refuse_ttl(of: ObjectKind, args: &QueryArgs) -> Result<ObjectKind, Box<Response>> {
     match args.get("ttl").map(String::as_str) {
         None | Some("0") => Ok(of),
         Some(_) => {
@@ -285,13 +304,13 @@ fn lasting(of: Of, args: &Args) -> Result<Of, Box<Response>> {
 /// `POST /apisix/admin/{kind}`: creates an object with an id that the gateway chooses.
 async fn post(
     State(context): State<AdminContext>,
-    asker: Asker,
+    client: ClientName,
     Path(name): Path<String>,
-    Query(args): Query<Args>,
+    Query(args): Query<QueryArgs>,
     body: Body,
 ) -> Response {
-    let of = match known(&name).and_then(|of| lasting(of, &args)) {
-        Ok(Of::Consumers) => {
+    let of = match find_kind(&name).and_then(|of| refuse_ttl(of, &args)) {
+        Ok(ObjectKind::Consumers) => {
             return wrong(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "a consumer has a name: `PUT /apisix/admin/consumers`",
@@ -303,7 +322,7 @@ async fn post(
     // If two requests choose the same id at once, one of them fails because it exists.
     let id = format!("{:020}", context.view.read(|state| state.version) + 1);
     match body::read(body).await {
-        Ok(entries) => written(&context, asker, (of, id), Wish::New(entries)).await,
+        Ok(entries) => write_object(&context, client, (of, id), ObjectEdit::Create(entries)).await,
         Err(message) => wrong(StatusCode::BAD_REQUEST, &message),
     }
 }
@@ -311,22 +330,22 @@ async fn post(
 /// `PATCH /apisix/admin/{kind}/{id}`: merges the body into the object; `null` removes a key.
 async fn patch(
     State(context): State<AdminContext>,
-    asker: Asker,
+    client: ClientName,
     Path((name, id)): Path<(String, String)>,
     body: Body,
 ) -> Response {
-    let of = match known(&name) {
+    let of = match find_kind(&name) {
         Ok(of) => of,
         Err(response) => return *response,
     };
     match body::read(body).await {
-        Ok(patch) => written(&context, asker, (of, id), Wish::Patch(patch)).await,
+        Ok(patch) => write_object(&context, client, (of, id), ObjectEdit::Patch(patch)).await,
         Err(message) => wrong(StatusCode::BAD_REQUEST, &message),
     }
 }
 
 /// Applies a merge patch (RFC 7396).
-fn merge(into: &mut Value, patch: Value) {
+fn apply_merge_patch(into: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *into = patch;
         return;
@@ -338,47 +357,54 @@ fn merge(into: &mut Value, patch: Value) {
     for (key, value) in patch {
         match value {
             Value::Null => drop(entries.shift_remove(&key)),
-            value => merge(entries.entry(key).or_insert(Value::Null), value),
+            value => apply_merge_patch(entries.entry(key).or_insert(Value::Null), value),
         }
     }
 }
 
 /// The change that a request makes to an object.
-enum Wish {
+enum ObjectEdit {
     /// Replaces it, or creates it.
-    Whole(Map<String, Value>),
+    Replace(Map<String, Value>),
     /// Creates it; fails if it exists.
-    New(Map<String, Value>),
+    Create(Map<String, Value>),
     /// Merges this into it.
     Patch(Map<String, Value>),
     /// Replaces the part at this path.
-    Part(Vec<String>, Value),
+    ReplacePart(Vec<String>, Value),
     /// Deletes it.
-    Gone,
+    Delete,
 }
 
 /// Writes an object and everything derived from it in one transaction, and returns the response.
-async fn written(context: &AdminContext, asker: Asker, id: Id, wish: Wish) -> Response {
-    let gone = matches!(wish, Wish::Gone);
+async fn write_object(
+    context: &AdminContext,
+    client: ClientName,
+    id: ObjectId,
+    edit: ObjectEdit,
+) -> Response {
+    let is_deletion = matches!(edit, ObjectEdit::Delete);
     // The dependencies are read first and the changes written later; no conflicting write may come in
     // between.
-    let alone = gone || !matches!(id.0, Of::Routes | Of::Ssls);
+    let is_exclusive = is_deletion || !matches!(id.0, ObjectKind::Routes | ObjectKind::Ssls);
     let (_read, _write);
-    if alone {
-        _write = WRITING.write().await;
+    if is_exclusive {
+        _write = WRITE_LOCK.write().await;
     } else {
-        _read = WRITING.read().await;
+        _read = WRITE_LOCK.read().await;
     }
     let (there, wanted) = (context.clone(), id.clone());
-    let planned = tokio::task::spawn_blocking(move || planned(&there, &wanted, wish)).await;
+    let planned = tokio::task::spawn_blocking(move || plan_changes(&there, &wanted, edit)).await;
     let changes = match planned {
         Ok(Ok(changes)) => changes,
         Ok(Err(response)) => return *response,
         Err(error) => return wrong(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     };
-    match ask(context, asker.0, Intent::Changes(changes), false).await {
-        Err(error) => refused(&error),
-        Ok(done) if gone => answer::audited(object(StatusCode::OK, "delete", &key(&id), None, None), &done),
+    match submit_change(context, client.0, Intent::Changes(changes), false).await {
+        Err(error) => change_error_response(&error),
+        Ok(done) if is_deletion => {
+            response::with_audit(object_response(StatusCode::OK, "delete", &etcd_key(&id), None, None), &done)
+        }
         Ok(done) => {
             let name = document(&id);
             let new =
@@ -389,42 +415,49 @@ async fn written(context: &AdminContext, asker: Asker, id: Id, wish: Wish) -> Re
                 .iter()
                 .any(|it| it.kind.name == of && it.name == resource_name(&id.1) && it.before.is_some());
             let status = if new && !known { StatusCode::CREATED } else { StatusCode::OK };
-            let value = found(context, &objects_of(context, &id).await, &id).ok();
-            answer::audited(object(status, "set", &key(&id), value, version(context, &id)), &done)
+            let value = find_object(context, &objects_of(context, &id).await, &id).ok();
+            response::with_audit(
+                object_response(status, "set", &etcd_key(&id), value, version(context, &id)),
+                &done,
+            )
         }
     }
 }
 
 /// Returns the changes that carry out a wish.
-fn planned(context: &AdminContext, id: &Id, wish: Wish) -> Result<Vec<ResourceChange>, Box<Response>> {
+fn plan_changes(
+    context: &AdminContext,
+    id: &ObjectId,
+    edit: ObjectEdit,
+) -> Result<Vec<ResourceChange>, Box<Response>> {
     let bad = |message: String| Box::new(wrong(StatusCode::BAD_REQUEST, &message));
     let before = stored(context, Some(id));
     let raw = context.view.get(raw_kind(), &document(id));
     let version = raw.as_ref().and_then(|item| item.version);
     let mut precondition = Precondition::None;
-    let entries = match wish {
-        Wish::Whole(entries) => Some(entries),
-        Wish::New(entries) => {
+    let entries = match edit {
+        ObjectEdit::Replace(entries) => Some(entries),
+        ObjectEdit::Create(entries) => {
             precondition = Precondition::Absent;
             Some(entries)
         }
-        wish @ (Wish::Patch(_) | Wish::Part(..)) => {
-            let object = found(context, &before, id)?;
+        edit @ (ObjectEdit::Patch(_) | ObjectEdit::ReplacePart(..)) => {
+            let object = find_object(context, &before, id)?;
             precondition = version.map_or(Precondition::None, |version| Precondition::Version(vec![version]));
             let mut value = Value::Object(object);
-            match wish {
-                Wish::Part(steps, part) => place(&mut value, &steps, part),
-                Wish::Patch(patch) => merge(&mut value, Value::Object(patch)),
+            match edit {
+                ObjectEdit::ReplacePart(steps, part) => set_at_path(&mut value, &steps, part),
+                ObjectEdit::Patch(patch) => apply_merge_patch(&mut value, Value::Object(patch)),
                 _ => {}
             }
-            let Value::Object(entries) = value else { return Err(Box::new(missing(&document(id)))) };
+            let Value::Object(entries) = value else { return Err(Box::new(not_found(&document(id)))) };
             Some(entries)
         }
-        Wish::Gone => {
+        ObjectEdit::Delete => {
             if before.get(id.0, &id.1).is_none() {
-                return Err(Box::new(lost(context, id)));
+                return Err(Box::new(missing_object(context, id)));
             }
-            if let Some(user) = before.users(id).first() {
+            if let Some(user) = before.referrers(id).first() {
                 let (name, user) = (resource_name(&id.1), document(user));
                 return Err(bad(format!(
                     "{}/{name} cannot be deleted: {user} is still using it; delete that first, `force` does not help",
@@ -446,7 +479,7 @@ fn planned(context: &AdminContext, id: &Id, wish: Wish) -> Result<Vec<ResourceCh
             }
             let known = before.get(id.0, &id.1);
             match id.0 {
-                Of::Consumers => {
+                ObjectKind::Consumers => {
                     if known.is_none()
                         && kind("consumers").is_some_and(|kind| context.view.get(kind, &id.1).is_some())
                     {
@@ -455,16 +488,16 @@ fn planned(context: &AdminContext, id: &Id, wish: Wish) -> Result<Vec<ResourceCh
                             id.1
                         )));
                     }
-                    consumer::hashed(&mut entries, known).map_err(bad)?;
+                    consumer::hash_secrets(&mut entries, known).map_err(bad)?;
                 }
-                Of::Credentials => {
+                ObjectKind::Credentials => {
                     let consumer = id.1.split('/').next().unwrap_or_default();
-                    if before.get(Of::Consumers, consumer).is_none() {
-                        return Err(Box::new(missing(&format!("consumers/{consumer}"))));
+                    if before.get(ObjectKind::Consumers, consumer).is_none() {
+                        return Err(Box::new(not_found(&format!("consumers/{consumer}"))));
                     }
-                    consumer::hashed(&mut entries, known).map_err(bad)?;
+                    consumer::hash_secrets(&mut entries, known).map_err(bad)?;
                 }
-                Of::Ssls => {
+                ObjectKind::Ssls => {
                     let key = |name: &str| {
                         Some(context.view.get(kind("certificates")?, name)?.value["key"].clone())
                     };
@@ -490,9 +523,9 @@ fn planned(context: &AdminContext, id: &Id, wish: Wish) -> Result<Vec<ResourceCh
         });
     }
     // Deleting a consumer deletes its credentials.
-    if after.get(id.0, &id.1).is_none() && id.0 == Of::Consumers {
+    if after.get(id.0, &id.1).is_none() && id.0 == ObjectKind::Consumers {
         for credential in after.credentials(&id.1) {
-            let id = (Of::Credentials, credential);
+            let id = (ObjectKind::Credentials, credential);
             changes.push(ResourceChange {
                 kind: raw_kind(),
                 name: document(&id),
@@ -503,15 +536,15 @@ fn planned(context: &AdminContext, id: &Id, wish: Wish) -> Result<Vec<ResourceCh
         }
     }
     let mut ids = vec![id.clone()];
-    ids.extend(after.depending(id));
+    ids.extend(after.dependents(id));
     for other in ids {
         let mut old = derive::documents(&before, &other).unwrap_or_default();
         let new = derive::documents(&after, &other).map_err(|message| match other == *id {
             true => bad(message),
             false => bad(format!("{}: {message}", document(&other))),
         })?;
-        let mut new: Documents = new;
-        if other == *id && id.0 == Of::Ssls {
+        let mut new: DerivedDocuments = new;
+        if other == *id && id.0 == ObjectKind::Ssls {
             let kept = |index: usize| match index {
                 0 => resource_name(&id.1),
                 index => format!("{}/{index}", resource_name(&id.1)),
@@ -555,59 +588,61 @@ fn planned(context: &AdminContext, id: &Id, wish: Wish) -> Result<Vec<ResourceCh
 /// `DELETE /apisix/admin/{kind}/{id}`.
 async fn delete(
     State(context): State<AdminContext>,
-    asker: Asker,
+    client: ClientName,
     Path((name, id)): Path<(String, String)>,
 ) -> Response {
-    match known(&name) {
-        Ok(of) => written(&context, asker, (of, id), Wish::Gone).await,
+    match find_kind(&name) {
+        Ok(of) => write_object(&context, client, (of, id), ObjectEdit::Delete).await,
         Err(response) => *response,
     }
 }
 
 /// Serves the paths below an object: its credentials, and its parts.
-async fn deeper(
+async fn serve_subpath(
     State(context): State<AdminContext>,
-    asker: Asker,
+    client: ClientName,
     Path((name, id, path)): Path<(String, String, String)>,
-    Query(args): Query<Args>,
+    Query(args): Query<QueryArgs>,
     method: Method,
     body: Body,
 ) -> Response {
     let steps: Vec<_> = path.split('/').filter(|step| !step.is_empty()).map(str::to_owned).collect();
     match (name.as_str(), steps.as_slice()) {
         ("consumers", [first, rest @ ..]) if first == "credentials" && rest.len() < 2 => {
-            let own = rest.first().map(|own| (Of::Credentials, format!("{id}/{own}")));
+            let own = rest.first().map(|own| (ObjectKind::Credentials, format!("{id}/{own}")));
             match (method, own) {
-                (Method::GET, None) => list_of(&context, Of::Credentials, Some(id), args).await,
-                (Method::GET, Some(own)) => one_of(&context, &own).await,
+                (Method::GET, None) => list_objects(&context, ObjectKind::Credentials, Some(id), args).await,
+                (Method::GET, Some(own)) => get_object_by_id(&context, &own).await,
                 (Method::PUT, None) => {
-                    written_by_own_id(&context, asker, Of::Credentials, Some(&id), body).await
+                    write_with_own_id(&context, client, ObjectKind::Credentials, Some(&id), body).await
                 }
-                (Method::PUT, Some(own)) => match (checked(&rest[0]), body::read(body).await) {
-                    (Ok(()), Ok(entries)) => written(&context, asker, own, Wish::Whole(entries)).await,
+                (Method::PUT, Some(own)) => match (check_id(&rest[0]), body::read(body).await) {
+                    (Ok(()), Ok(entries)) => {
+                        write_object(&context, client, own, ObjectEdit::Replace(entries)).await
+                    }
                     (Err(response), _) => *response,
                     (_, Err(message)) => wrong(StatusCode::BAD_REQUEST, &message),
                 },
-                (Method::DELETE, Some(own)) => written(&context, asker, own, Wish::Gone).await,
+                (Method::DELETE, Some(own)) => write_object(&context, client, own, ObjectEdit::Delete).await,
                 _ => wrong(StatusCode::METHOD_NOT_ALLOWED, "a credential is written as a whole: `PUT` it"),
             }
         }
         ("schema", [kind]) if id == "validate" && method == Method::POST => {
-            validated(&context, asker, kind, body).await
+            validate_object(&context, client, kind, body).await
         }
-        _ => match known(&name) {
+        _ => match find_kind(&name) {
             Err(response) => *response,
             Ok(_) if method != Method::PATCH => {
                 wrong(StatusCode::NOT_FOUND, "a part of an object has no address here but for `PATCH`")
             }
-            Ok(of) => part(&context, asker, (of, id), steps, body).await,
+            Ok(of) => replace_part(&context, client, (of, id), steps, body).await,
         },
     }
 }
 
 /// `POST /apisix/admin/schema/validate/{kind}`: checks an object without writing it.
-async fn validated(context: &AdminContext, asker: Asker, kind: &str, body: Body) -> Response {
-    let of = match known(kind) {
+async fn validate_object(context: &AdminContext, client: ClientName, kind: &str, body: Body) -> Response {
+    let of = match find_kind(kind) {
         Ok(of) => of,
         Err(response) => return *response,
     };
@@ -615,39 +650,49 @@ async fn validated(context: &AdminContext, asker: Asker, kind: &str, body: Body)
         Ok(entries) => entries,
         Err(message) => return wrong(StatusCode::BAD_REQUEST, &message),
     };
-    let own = if of == Of::Consumers { "username" } else { "id" };
-    let id = entries.get(own).and_then(named).unwrap_or_else(|| "validate".to_owned());
-    if let Err(response) = checked(&id) {
+    let own = if of == ObjectKind::Consumers { "username" } else { "id" };
+    let id = entries.get(own).and_then(id_text).unwrap_or_else(|| "validate".to_owned());
+    if let Err(response) = check_id(&id) {
         return *response;
     }
-    let _read = WRITING.read().await;
+    let _read = WRITE_LOCK.read().await;
     let there = context.clone();
-    let planned = tokio::task::spawn_blocking(move || planned(&there, &(of, id), Wish::Whole(entries))).await;
+    let planned =
+        tokio::task::spawn_blocking(move || plan_changes(&there, &(of, id), ObjectEdit::Replace(entries)))
+            .await;
     let changes = match planned {
         Ok(Ok(changes)) => changes,
         Ok(Err(response)) => return *response,
         Err(error) => return wrong(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     };
-    match ask(context, asker.0, Intent::Changes(changes), true).await {
-        Err(error) => refused(&error),
-        Ok(done) => answer::audited(answer::good(), &done),
+    match submit_change(context, client.0, Intent::Changes(changes), true).await {
+        Err(error) => change_error_response(&error),
+        Ok(done) => response::with_audit(response::valid(), &done),
     }
 }
 
 /// `PATCH /apisix/admin/routes/1/upstream` and the like: replaces that part by the body.
-async fn part(context: &AdminContext, asker: Asker, id: Id, steps: Vec<String>, body: Body) -> Response {
+async fn replace_part(
+    context: &AdminContext,
+    client: ClientName,
+    id: ObjectId,
+    steps: Vec<String>,
+    body: Body,
+) -> Response {
     match body::read_any(body).await {
-        Ok(value) if steps.len() <= DEEPEST => written(context, asker, id, Wish::Part(steps, value)).await,
+        Ok(value) if steps.len() <= PATH_STEPS_MAX => {
+            write_object(context, client, id, ObjectEdit::ReplacePart(steps, value)).await
+        }
         Ok(_) => wrong(StatusCode::BAD_REQUEST, "no part of an object is that deep"),
         Err(message) => wrong(StatusCode::BAD_REQUEST, &message),
     }
 }
 
 /// The most steps of a path to a part of an object.
-const DEEPEST: usize = 32;
+const PATH_STEPS_MAX: usize = 32;
 
 /// Sets the value at this path; `null` removes the entry.
-fn place(into: &mut Value, steps: &[String], value: Value) {
+fn set_at_path(into: &mut Value, steps: &[String], value: Value) {
     let Some((step, rest)) = steps.split_first() else {
         *into = value;
         return;
@@ -660,6 +705,6 @@ fn place(into: &mut Value, steps: &[String], value: Value) {
             entries.shift_remove(step);
             return;
         }
-        place(entries.entry(step.clone()).or_insert(Value::Null), rest, value);
+        set_at_path(entries.entry(step.clone()).or_insert(Value::Null), rest, value);
     }
 }

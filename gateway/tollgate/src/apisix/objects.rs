@@ -11,7 +11,7 @@ use tollgate_config::{KINDS, Kind, kind};
 
 /// A kind of APISIX object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Of {
+pub enum ObjectKind {
     Routes,
     Upstreams,
     Services,
@@ -23,7 +23,7 @@ pub enum Of {
     GlobalRules,
 }
 
-impl Of {
+impl ObjectKind {
     /// All kinds.
     pub const ALL: [Self; 9] = [
         Self::Routes,
@@ -53,24 +53,26 @@ impl Of {
     }
 
     /// Returns the kind of this name. Version 2 of APISIX calls one `ssl`.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn id_text(name: &str) -> Option<Self> {
         let name = if name == "ssl" { "ssls" } else { name };
         Self::ALL.into_iter().find(|of| of.name() == name)
     }
 }
 
 /// The identity of an object: its kind and its id.
-pub type Id = (Of, String);
+pub type ObjectId = (ObjectKind, String);
 
 /// Returns the name of an object's document.
-pub fn document((of, id): &Id) -> String {
+pub fn document((of, id): &ObjectId) -> String {
     format!("{}/{id}", of.name())
 }
 
 /// Returns the key by which clients know an object.
-pub fn key(id: &Id) -> String {
+pub fn etcd_key(id: &ObjectId) -> String {
     match (id.0, id.1.split_once('/')) {
-        (Of::Credentials, Some((consumer, own))) => format!("/apisix/consumers/{consumer}/credentials/{own}"),
+        (ObjectKind::Credentials, Some((consumer, own))) => {
+            format!("/apisix/consumers/{consumer}/credentials/{own}")
+        }
         _ => format!("/apisix/{}", document(id)),
     }
 }
@@ -82,27 +84,27 @@ pub fn raw_kind() -> &'static Kind {
 
 /// The stored objects.
 #[derive(Clone, Debug, Default)]
-pub struct Objects(BTreeMap<Id, Map<String, Value>>);
+pub struct Objects(BTreeMap<ObjectId, Map<String, Value>>);
 
 impl Objects {
     /// Returns an object.
-    pub fn get(&self, of: Of, id: &str) -> Option<&Map<String, Value>> {
+    pub fn get(&self, of: ObjectKind, id: &str) -> Option<&Map<String, Value>> {
         self.0.get(&(of, id.to_owned()))
     }
 
     /// Returns the ids of a consumer's credentials.
     pub fn credentials(&self, consumer: &str) -> Vec<String> {
         let own = |id: &str| id.strip_prefix(consumer).is_some_and(|rest| rest.starts_with('/'));
-        self.all(Of::Credentials).map(|(id, _)| id).filter(|id| own(id)).map(str::to_owned).collect()
+        self.all(ObjectKind::Credentials).map(|(id, _)| id).filter(|id| own(id)).map(str::to_owned).collect()
     }
 
     /// Returns the objects of a kind with their ids.
-    pub fn all(&self, of: Of) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
+    pub fn all(&self, of: ObjectKind) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
         self.0.iter().filter(move |((own, _), _)| *own == of).map(|((_, id), value)| (id.as_str(), value))
     }
 
     /// Writes an object; `None` removes it.
-    pub fn set(&mut self, id: Id, value: Option<Map<String, Value>>) {
+    pub fn set(&mut self, id: ObjectId, value: Option<Map<String, Value>>) {
         match value {
             Some(value) => drop(self.0.insert(id, value)),
             None => drop(self.0.remove(&id)),
@@ -110,15 +112,15 @@ impl Objects {
     }
 
     /// Returns the objects that refer to this one by its id.
-    pub fn users(&self, (of, id): &Id) -> Vec<Id> {
-        let (key, users): (&str, &[Of]) = match of {
-            Of::Upstreams => ("upstream_id", &[Of::Routes, Of::Services]),
-            Of::Services => ("service_id", &[Of::Routes]),
-            Of::PluginConfigs => ("plugin_config_id", &[Of::Routes]),
-            Of::ConsumerGroups => ("group_id", &[Of::Consumers]),
+    pub fn referrers(&self, (of, id): &ObjectId) -> Vec<ObjectId> {
+        let (key, users): (&str, &[ObjectKind]) = match of {
+            ObjectKind::Upstreams => ("upstream_id", &[ObjectKind::Routes, ObjectKind::Services]),
+            ObjectKind::Services => ("service_id", &[ObjectKind::Routes]),
+            ObjectKind::PluginConfigs => ("plugin_config_id", &[ObjectKind::Routes]),
+            ObjectKind::ConsumerGroups => ("group_id", &[ObjectKind::Consumers]),
             _ => return Vec::new(),
         };
-        let names = |value: &Value| named(value).is_some_and(|named| named == *id);
+        let names = |value: &Value| id_text(value).is_some_and(|named| named == *id);
         let splits = |object: &Map<String, Value>| {
             let rules = object.get("plugins").and_then(|plugins| plugins.pointer("/traffic-split/rules"));
             let shares = rules
@@ -126,7 +128,8 @@ impl Objects {
                 .into_iter()
                 .flatten()
                 .filter_map(|rule| rule.get("weighted_upstreams").and_then(Value::as_array));
-            *of == Of::Upstreams && shares.flatten().filter_map(|share| share.get("upstream_id")).any(names)
+            *of == ObjectKind::Upstreams
+                && shares.flatten().filter_map(|share| share.get("upstream_id")).any(names)
         };
         let uses = |object: &Map<String, Value>| object.get(key).is_some_and(names) || splits(object);
         self.0
@@ -137,24 +140,24 @@ impl Objects {
     }
 
     /// Returns the other objects whose documents may change when this one changes.
-    pub fn depending(&self, id: &Id) -> Vec<Id> {
+    pub fn dependents(&self, id: &ObjectId) -> Vec<ObjectId> {
         let mut out = match id.0 {
             // Every route has the plugins of the global rules, and accepts the tokens of all consumers.
-            Of::GlobalRules | Of::Consumers => {
-                self.all(Of::Routes).map(|(id, _)| (Of::Routes, id.to_owned())).collect()
+            ObjectKind::GlobalRules | ObjectKind::Consumers => {
+                self.all(ObjectKind::Routes).map(|(id, _)| (ObjectKind::Routes, id.to_owned())).collect()
             }
             // A credential belongs to its consumer, and may be a token.
-            Of::Credentials => {
+            ObjectKind::Credentials => {
                 let consumer = id.1.split('/').next().unwrap_or_default().to_owned();
-                let routes = self.all(Of::Routes).map(|(id, _)| (Of::Routes, id.to_owned()));
-                routes.chain([(Of::Consumers, consumer)]).collect()
+                let routes = self.all(ObjectKind::Routes).map(|(id, _)| (ObjectKind::Routes, id.to_owned()));
+                routes.chain([(ObjectKind::Consumers, consumer)]).collect()
             }
-            _ => self.users(id),
+            _ => self.referrers(id),
         };
         // A route uses the upstream of its service.
-        let services: Vec<_> = out.iter().filter(|(of, _)| *of == Of::Services).cloned().collect();
+        let services: Vec<_> = out.iter().filter(|(of, _)| *of == ObjectKind::Services).cloned().collect();
         for service in services {
-            out.extend(self.users(&service));
+            out.extend(self.referrers(&service));
         }
         out.sort();
         out.dedup();
@@ -163,6 +166,6 @@ impl Objects {
 }
 
 /// Returns an id, which may be written as a number.
-pub fn named(value: &Value) -> Option<String> {
+pub fn id_text(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned).or_else(|| value.as_u64().map(|number| number.to_string()))
 }

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::fields::Fields;
-use super::objects::named;
+use super::fields::ObjectFields;
+use super::objects::id_text;
 use super::plugins;
-use super::upstream::{self, Written};
+use super::upstream::{self, ConvertedUpstream};
 
 /// Documents, by the name of their kind and their own name.
-pub type Documents = BTreeMap<(&'static str, String), Value>;
+pub type DerivedDocuments = BTreeMap<(&'static str, String), Value>;
 
 /// Removes the fields that only describe an object.
 ///
 /// # Errors
 /// A field has the wrong type.
-pub fn described(fields: &mut Fields) -> Result<(), String> {
+pub fn take_description(fields: &mut ObjectFields) -> Result<(), String> {
     fields.text("name")?;
     fields.text("desc")?;
     fields.number("create_time")?;
@@ -29,15 +29,15 @@ pub fn described(fields: &mut Fields) -> Result<(), String> {
 }
 
 /// Returns the name of the upstream that is written inside a service.
-pub fn service_upstream(id: &str) -> String {
+pub fn service_upstream_name(id: &str) -> String {
     format!("apisix.service.{id}")
 }
 
 /// The parts of a service.
 #[derive(Debug, Default)]
-pub struct Service {
+pub struct ServiceParts {
     /// The upstream that is written inside it.
-    pub upstream: Option<Written>,
+    pub upstream: Option<ConvertedUpstream>,
     /// The id of the upstream that it refers to.
     pub upstream_id: Option<String>,
     pub plugins: Map<String, Value>,
@@ -45,16 +45,16 @@ pub struct Service {
     pub enable_websocket: Option<bool>,
 }
 
-impl Service {
+impl ServiceParts {
     /// Parses a service.
     ///
     /// # Errors
     /// Names a setting that has no counterpart here.
-    pub fn of(mut fields: Fields) -> Result<Self, String> {
+    pub fn of(mut fields: ObjectFields) -> Result<Self, String> {
         let enable_websocket = fields.flag("enable_websocket")?;
-        let plugins = fields.take("plugins").map(plugins::map).transpose()?.unwrap_or_default();
+        let plugins = fields.take("plugins").map(plugins::plugins_object).transpose()?.unwrap_or_default();
         let hosts = fields.texts("hosts")?;
-        let (upstream, upstream_id) = own_or_named(&mut fields)?;
+        let (upstream, upstream_id) = inline_or_referenced_upstream(&mut fields)?;
         fields.end()?;
         Ok(Self { upstream, upstream_id, plugins, hosts, enable_websocket })
     }
@@ -64,12 +64,14 @@ impl Service {
 ///
 /// # Errors
 /// Both are set, or one of them is wrong.
-pub fn own_or_named(fields: &mut Fields) -> Result<(Option<Written>, Option<String>), String> {
+pub fn inline_or_referenced_upstream(
+    fields: &mut ObjectFields,
+) -> Result<(Option<ConvertedUpstream>, Option<String>), String> {
     match (fields.take("upstream"), fields.take("upstream_id")) {
         (Some(_), Some(_)) => Err("`upstream` and `upstream_id` exclude each other".to_owned()),
-        (Some(own), None) => Ok((Some(upstream::written(Fields::of(own, "upstream")?)?), None)),
+        (Some(own), None) => Ok((Some(upstream::convert(ObjectFields::of(own, "upstream")?)?), None)),
         (None, Some(id)) => {
-            let id = named(&id).ok_or("`upstream_id` is to be the id of an upstream")?;
+            let id = id_text(&id).ok_or("`upstream_id` is to be the id of an upstream")?;
             Ok((None, Some(id)))
         }
         (None, None) => Ok((None, None)),

@@ -6,33 +6,33 @@
 
 use serde_json::{Map, Value, json};
 
-use super::fields::Fields;
+use super::fields::ObjectFields;
 use super::names::{PREFIX, resource_name};
-use super::objects::{Objects, Of, named};
-use super::parts::{Documents, Service, own_or_named, service_upstream};
-use super::plugins::{self, Effect, Origin, Rule, To};
+use super::objects::{ObjectKind, Objects, id_text};
+use super::parts::{DerivedDocuments, ServiceParts, inline_or_referenced_upstream, service_upstream_name};
+use super::plugins::{self, PluginEffect, PluginOrigin, SplitRule, SplitTarget};
 use super::{consumer, upstream, vars};
 
 /// Returns the name of the upstream that is written inside a route.
-pub fn own_upstream(id: &str) -> String {
+pub fn route_upstream_name(id: &str) -> String {
     format!("apisix-route-{id}")
 }
 
 /// Returns the name of the upstream of a route's part, such as `mirror`.
-fn part_upstream(part: &str, id: &str) -> String {
+fn part_upstream_name(part: &str, id: &str) -> String {
     format!("apisix.{part}.{id}")
 }
 
 /// The conditions in a route's own fields.
 #[derive(Debug)]
-struct Conditions {
+struct RouteConditions {
     paths: Vec<Value>,
     hosts: Vec<Option<String>>,
     methods: Option<Vec<String>>,
 }
 
-impl Conditions {
-    fn of(fields: &mut Fields, service: &Service) -> Result<Self, String> {
+impl RouteConditions {
+    fn of(fields: &mut ObjectFields, service: &ServiceParts) -> Result<Self, String> {
         let paths = match (fields.text("uri")?, fields.texts("uris")?) {
             (Some(one), None) => vec![one],
             (None, Some(many)) => many,
@@ -48,12 +48,12 @@ impl Conditions {
             },
             _ => return Err("`host` and `hosts` exclude each other".to_owned()),
         };
-        let paths = paths.iter().map(|path| matched(path)).collect::<Result<_, _>>()?;
+        let paths = paths.iter().map(|path| path_match(path)).collect::<Result<_, _>>()?;
         Ok(Self { paths, hosts, methods: fields.texts("methods")? })
     }
 
     /// Returns the entries of `match`, each combined with one of the alternatives in `further`.
-    fn matches(&self, further: &[vars::Condition]) -> Result<Vec<Value>, String> {
+    fn matches(&self, further: &[vars::VarCondition]) -> Result<Vec<Value>, String> {
         let mut out = Vec::new();
         for further in further {
             let hosts = match (&further.host, self.hosts.as_slice()) {
@@ -77,7 +77,7 @@ impl Conditions {
                     let Some(path) = further
                         .path
                         .as_ref()
-                        .map_or(Ok(Some(path.clone())), |further| narrowed(path, further))?
+                        .map_or(Ok(Some(path.clone())), |further| narrow_path(path, further))?
                     else {
                         continue;
                     };
@@ -104,7 +104,7 @@ impl Conditions {
 }
 
 /// Combines a path condition with a second, narrower one; `None` if no path meets both.
-fn narrowed(own: &Value, further: &Value) -> Result<Option<Value>, String> {
+fn narrow_path(own: &Value, further: &Value) -> Result<Option<Value>, String> {
     let exact = further["exact"].as_str();
     match (own["exact"].as_str(), own["prefix"].as_str(), exact) {
         (_, Some("/"), _) => Ok(Some(further.clone())),
@@ -124,28 +124,28 @@ fn narrowed(own: &Value, further: &Value) -> Result<Option<Value>, String> {
 /// which overrides its service.
 fn plugins_of(
     objects: &Objects,
-    fields: &mut Fields,
-    service: Option<(&str, &Service)>,
-) -> Result<Vec<(String, Value, Origin)>, String> {
-    let mut all: Vec<(String, Value, Origin)> = Vec::new();
-    let mut over = |plugins: Map<String, Value>, origin: &Origin| {
+    fields: &mut ObjectFields,
+    service: Option<(&str, &ServiceParts)>,
+) -> Result<Vec<(String, Value, PluginOrigin)>, String> {
+    let mut all: Vec<(String, Value, PluginOrigin)> = Vec::new();
+    let mut over = |plugins: Map<String, Value>, origin: &PluginOrigin| {
         for (name, conf) in plugins {
             all.retain(|(other, ..)| *other != name);
             all.push((name, conf, origin.clone()));
         }
     };
     if let Some((id, service)) = service {
-        over(service.plugins.clone(), &Origin::service(id));
+        over(service.plugins.clone(), &PluginOrigin::service(id));
     }
     if let Some(config) = fields.take("plugin_config_id") {
-        let id = named(&config).ok_or_else(|| fields.wrong("plugin_config_id", "an id"))?;
-        let config = objects.get(Of::PluginConfigs, &id);
+        let id = id_text(&config).ok_or_else(|| fields.wrong("plugin_config_id", "an id"))?;
+        let config = objects.get(ObjectKind::PluginConfigs, &id);
         let config = config.ok_or_else(|| format!("`plugin_config_id`: there is no plugin config `{id}`"))?;
         let plugins = config.get("plugins").cloned().unwrap_or(json!({}));
-        over(plugins::map(plugins)?, &Origin::shared(Of::PluginConfigs, &id));
+        over(plugins::plugins_object(plugins)?, &PluginOrigin::shared(ObjectKind::PluginConfigs, &id));
     }
     if let Some(own) = fields.take("plugins") {
-        over(plugins::map(own)?, &Origin::default());
+        over(plugins::plugins_object(own)?, &PluginOrigin::default());
     }
     Ok(all)
 }
@@ -154,7 +154,7 @@ fn plugins_of(
 ///
 /// # Errors
 /// Names a setting that has no counterpart here.
-pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Documents, String> {
+pub fn documents(objects: &Objects, id: &str, mut fields: ObjectFields) -> Result<DerivedDocuments, String> {
     fields.only("id", &[json!(id), id.parse::<u64>().map_or(Value::Null, Value::from)])?;
     let is_on = match fields.number("status")? {
         None | Some(1) => true,
@@ -181,30 +181,30 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
         }
     }
     let service_id =
-        fields.take("service_id").map(|id| named(&id).ok_or("`service_id` is to be an id")).transpose()?;
+        fields.take("service_id").map(|id| id_text(&id).ok_or("`service_id` is to be an id")).transpose()?;
     let service = match &service_id {
-        None => Service::default(),
+        None => ServiceParts::default(),
         Some(id) => {
-            let service = objects.get(Of::Services, id);
+            let service = objects.get(ObjectKind::Services, id);
             let service = service.ok_or_else(|| format!("`service_id`: there is no service `{id}`"))?;
-            let mut fields = Fields::new(service.clone(), "");
-            super::parts::described(&mut fields)?;
-            Service::of(fields)?
+            let mut fields = ObjectFields::new(service.clone(), "");
+            super::parts::take_description(&mut fields)?;
+            ServiceParts::of(fields)?
         }
     };
-    let conditions = Conditions::of(&mut fields, &service)?;
+    let conditions = RouteConditions::of(&mut fields, &service)?;
     let further = match fields.take("vars") {
-        None => vec![vars::Condition::default()],
+        None => vec![vars::VarCondition::default()],
         Some(vars) => vars::conditions(&vars, "vars")?,
     };
-    let mut effect = Effect::default();
-    for (rule, object) in objects.all(Of::GlobalRules) {
-        let plugins = plugins::map(object.get("plugins").cloned().unwrap_or(json!({})))?;
-        effect.all(&plugins, &Origin::shared(Of::GlobalRules, rule))?;
+    let mut effect = PluginEffect::default();
+    for (rule, object) in objects.all(ObjectKind::GlobalRules) {
+        let plugins = plugins::plugins_object(object.get("plugins").cloned().unwrap_or(json!({})))?;
+        effect.add_all(&plugins, &PluginOrigin::shared(ObjectKind::GlobalRules, rule))?;
     }
     let origin = service_id.as_deref().map(|id| (id, &service));
     for (name, conf, origin) in plugins_of(objects, &mut fields, origin)? {
-        effect.one(&name, &conf, &origin)?;
+        effect.add_plugin(&name, &conf, &origin)?;
     }
     // The gateway's routes have no condition for the client's address, so a policy checks it.
     if let Some(clients) = clients {
@@ -216,7 +216,7 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
         effect.policies.insert("ip".to_owned(), json!({ "allow": clients }));
     }
     if effect.by_method {
-        others_may(objects, &mut effect.policies);
+        allow_other_consumers(objects, &mut effect.policies);
     }
     if let Some(tokens) = effect.tokens.take() {
         let (policies, keys) = consumer::tokens(objects, &tokens);
@@ -235,29 +235,29 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
             }
         }
     }
-    let (own, upstream_id) = own_or_named(&mut fields)?;
+    let (own, upstream_id) = inline_or_referenced_upstream(&mut fields)?;
     let timeouts = upstream::timeouts(&mut fields)?;
     fields.end()?;
-    let mut out = Documents::new();
+    let mut out = DerivedDocuments::new();
     // The route's own upstream takes precedence over the service's.
     let (to, written) = match (own, upstream_id, &service_id) {
-        (Some(own), ..) => (Some(own_upstream(id)), Some(own)),
+        (Some(own), ..) => (Some(route_upstream_name(id)), Some(own)),
         (None, Some(named), _) => (Some(resource_name(&named)), named_upstream(objects, &named)?),
         (None, None, Some(service_id)) => match (&service.upstream, &service.upstream_id) {
-            (Some(own), _) => (Some(service_upstream(service_id)), Some(own.clone())),
+            (Some(own), _) => (Some(service_upstream_name(service_id)), Some(own.clone())),
             (None, Some(named)) => (Some(resource_name(named)), named_upstream(objects, named)?),
             (None, None) => (None, None),
         },
         (None, None, None) => (None, None),
     };
-    let is_own = to.as_ref().is_some_and(|to| *to == own_upstream(id));
+    let is_own = to.as_ref().is_some_and(|to| *to == route_upstream_name(id));
     let host = written.as_ref().and_then(|written| written.host.clone());
     let to = match (to, written, effect.breaker.take()) {
         // A route that always redirects needs no upstream.
         _ if effect.redirect.is_some() => None,
         (None, ..) => None,
         (Some(to), Some(mut own), breaker) if is_own => {
-            own_breaker(&mut own.resource, breaker);
+            set_breaker(&mut own.resource, breaker);
             out.insert(("upstreams", to.clone()), own.resource);
             Some(to)
         }
@@ -265,19 +265,19 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
         // A breaker is a setting of the upstream. An upstream that other routes use as well is copied, so
         // that they keep theirs.
         (Some(_), Some(mut copy), breaker) => {
-            own_breaker(&mut copy.resource, breaker);
-            let name = part_upstream("breaker", id);
+            set_breaker(&mut copy.resource, breaker);
+            let name = part_upstream_name("breaker", id);
             out.insert(("upstreams", name.clone()), copy.resource);
             Some(name)
         }
         (Some(_), None, Some(_)) => return Err("`upstream_id`: there is no such upstream".to_owned()),
     };
     if let Some(address) = effect.mirror.take() {
-        let name = part_upstream("mirror", id);
+        let name = part_upstream_name("mirror", id);
         out.insert(("upstreams", name.clone()), json!({ "endpoints": [{ "address": address }] }));
         effect.policies["mirror"]["to"] = json!(name);
     }
-    let made = Made {
+    let builder = RouteBuilder {
         id,
         conditions: &conditions,
         further: &further,
@@ -288,8 +288,8 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
         upgrades: upgrades.or(service.enable_websocket) != Some(false),
         objects,
     };
-    made.routes(&mut out)?;
-    Ok(if is_on { out } else { Documents::new() })
+    builder.routes(&mut out)?;
+    Ok(if is_on { out } else { DerivedDocuments::new() })
 }
 
 /// Adds to a rule of `authorize` the claims that identify the tokens of its consumers and groups.
@@ -308,14 +308,14 @@ fn name_tokens(rule: &mut Value, keys: &[consumer::TokenOwner]) {
 }
 
 /// Adds a rule for the consumers that no other rule of `authorize` names.
-fn others_may(objects: &Objects, policies: &mut Map<String, Value>) {
+fn allow_other_consumers(objects: &Objects, policies: &mut Map<String, Value>) {
     let rules = policies.get_mut("authorize").and_then(|authorize| authorize.get_mut("allow"));
     let Some(Value::Array(rules)) = rules else { return };
     let named = |name: &str| {
         rules.iter().any(|rule| rule["consumers"].as_array().is_some_and(|all| all.contains(&json!(name))))
     };
     let others: Vec<_> = objects
-        .all(Of::Consumers)
+        .all(ObjectKind::Consumers)
         .map(|(name, _)| name)
         .filter(|name| !named(name))
         .map(|name| json!(name))
@@ -329,25 +329,25 @@ fn others_may(objects: &Objects, policies: &mut Map<String, Value>) {
 ///
 /// # Errors
 /// Names a setting that has no counterpart here.
-fn named_upstream(objects: &Objects, id: &str) -> Result<Option<upstream::Written>, String> {
-    let Some(object) = objects.get(Of::Upstreams, id) else { return Ok(None) };
-    let mut fields = Fields::new(object.clone(), "");
+fn named_upstream(objects: &Objects, id: &str) -> Result<Option<upstream::ConvertedUpstream>, String> {
+    let Some(object) = objects.get(ObjectKind::Upstreams, id) else { return Ok(None) };
+    let mut fields = ObjectFields::new(object.clone(), "");
     fields.take("id");
-    upstream::written(fields).map(Some)
+    upstream::convert(fields).map(Some)
 }
 
-fn own_breaker(upstream: &mut Value, breaker: Option<Value>) {
+fn set_breaker(upstream: &mut Value, breaker: Option<Value>) {
     if let Some(breaker) = breaker {
         upstream["breaker"] = breaker;
     }
 }
 
 /// The inputs from which a route's documents are made.
-struct Made<'a> {
+struct RouteBuilder<'a> {
     id: &'a str,
-    conditions: &'a Conditions,
-    further: &'a [vars::Condition],
-    effect: &'a Effect,
+    conditions: &'a RouteConditions,
+    further: &'a [vars::VarCondition],
+    effect: &'a PluginEffect,
     timeouts: Option<&'a Value>,
     /// The upstream of the route, and the `Host` that is sent to it.
     to: Option<&'a str>,
@@ -357,22 +357,24 @@ struct Made<'a> {
     objects: &'a Objects,
 }
 
-impl Made<'_> {
-    fn routes(&self, out: &mut Documents) -> Result<(), String> {
+impl RouteBuilder<'_> {
+    fn routes(&self, out: &mut DerivedDocuments) -> Result<(), String> {
         let name = resource_name(self.id);
         let missing = || "`upstream` is missing, or `upstream_id`".to_owned();
         let mut usual = self.to.map(|to| (json!(to), self.host.map(str::to_owned)));
-        for (index, Rule { conditions, shares }) in self.effect.rules.iter().enumerate() {
+        for (index, SplitRule { conditions, shares }) in self.effect.rules.iter().enumerate() {
             let mut to = Vec::new();
             let mut hosts = Vec::new();
             for (number, share) in shares.iter().enumerate() {
                 let (target, host) = match &share.to {
-                    To::Own => (self.to.ok_or_else(missing)?.to_owned(), self.host.map(str::to_owned)),
-                    To::Named(id) => {
+                    SplitTarget::RouteUpstream => {
+                        (self.to.ok_or_else(missing)?.to_owned(), self.host.map(str::to_owned))
+                    }
+                    SplitTarget::ById(id) => {
                         (resource_name(id), named_upstream(self.objects, id)?.and_then(|named| named.host))
                     }
-                    To::Written(written) => {
-                        let name = part_upstream(&format!("split.{index}.{number}"), self.id);
+                    SplitTarget::Inline(written) => {
+                        let name = part_upstream_name(&format!("split.{index}.{number}"), self.id);
                         out.insert(("upstreams", name.clone()), written.resource.clone());
                         (name, written.host.clone())
                     }
@@ -400,7 +402,7 @@ impl Made<'_> {
                     let mut both = Vec::new();
                     for own in self.further {
                         for more in conditions {
-                            both.push(vars::together(own, more, "plugins/traffic-split/rules")?);
+                            both.push(vars::combine(own, more, "plugins/traffic-split/rules")?);
                         }
                     }
                     let matches = self.conditions.matches(&both)?;
@@ -426,7 +428,7 @@ impl Made<'_> {
     }
 
     fn route(&self, matches: Vec<Value>, to: Option<(Value, Option<String>)>) -> Value {
-        let Effect { policies, rewrite, redirect, .. } = self.effect;
+        let PluginEffect { policies, rewrite, redirect, .. } = self.effect;
         let mut route = Map::new();
         route.insert("match".to_owned(), Value::Array(matches));
         match (redirect, to) {
@@ -457,7 +459,7 @@ impl Made<'_> {
 
 /// Converts a path to a match of the path itself or of everything below it. Unlike in APISIX, a prefix for
 /// `/a/*` also matches `/a`.
-fn matched(uri: &str) -> Result<Value, String> {
+fn path_match(uri: &str) -> Result<Value, String> {
     let wrong = |why: &str| Err(format!("`uri` `{uri}`: {why}"));
     match uri.strip_suffix("/*") {
         _ if !uri.starts_with('/') => wrong("it does not begin with `/`"),
@@ -471,7 +473,7 @@ fn matched(uri: &str) -> Result<Value, String> {
 
 /// Returns the APISIX form of a route that was written before objects were stored. `None` if this form cannot
 /// express all of it.
-pub fn shown(id: &str, route: &Value, upstream: Option<&Value>) -> Option<Map<String, Value>> {
+pub fn to_apisix(id: &str, route: &Value, upstream: Option<&Value>) -> Option<Map<String, Value>> {
     let mut out = Map::new();
     out.insert("id".to_owned(), json!(id));
     let (mut uris, mut hosts, mut methods) = (Vec::new(), Vec::new(), Value::Null);
@@ -501,16 +503,18 @@ pub fn shown(id: &str, route: &Value, upstream: Option<&Value>) -> Option<Map<St
         out.insert("methods".to_owned(), methods);
     }
     let to = route["to"].as_str()?;
-    if to == own_upstream(id) {
-        out.insert("upstream".to_owned(), Value::Object(upstream::shown(upstream?)?));
+    if to == route_upstream_name(id) {
+        out.insert("upstream".to_owned(), Value::Object(upstream::to_apisix(upstream?)?));
     } else {
         out.insert("upstream_id".to_owned(), json!(to.strip_prefix(PREFIX)?));
     }
-    out.extend(upstream::timeout_shown(&route["timeouts"]).map(|timeout| ("timeout".to_owned(), timeout)));
+    out.extend(
+        upstream::timeout_to_apisix(&route["timeouts"]).map(|timeout| ("timeout".to_owned(), timeout)),
+    );
     // Settings that this form cannot express would be lost when a client writes it back.
-    let again = documents(&Objects::default(), id, Fields::new(out.clone(), "")).ok()?;
+    let again = documents(&Objects::default(), id, ObjectFields::new(out.clone(), "")).ok()?;
     let of = |kind, name: String| again.get(&(kind, name));
-    let own = of("upstreams", own_upstream(id));
+    let own = of("upstreams", route_upstream_name(id));
     let same = of("routes", resource_name(id)) == Some(route) && own.is_none_or(|own| Some(own) == upstream);
     same.then_some(out)
 }
@@ -523,8 +527,8 @@ mod tests {
         value.as_object().expect("an object").clone()
     }
 
-    fn made(body: Value) -> Result<Documents, String> {
-        documents(&Objects::default(), "1", Fields::new(object(body), ""))
+    fn builder(body: Value) -> Result<DerivedDocuments, String> {
+        documents(&Objects::default(), "1", ObjectFields::new(object(body), ""))
     }
 
     #[test]
@@ -537,19 +541,19 @@ mod tests {
             json!({"uri": "/s", "upstream": {"type": "least_conn", "nodes": {"h:443": 1}, "scheme": "https", "retries": 0}}),
             json!({"uri": "/q", "upstream": {"type": "chash", "hash_on": "vars", "key": "arg_user", "nodes": {"h:80": 1}}}),
         ] {
-            let all = made(body.clone()).expect("good");
+            let all = builder(body.clone()).expect("good");
             let (route, own) =
-                (&all[&("routes", resource_name("1"))], all.get(&("upstreams", own_upstream("1"))));
-            let mut shown = shown("1", route, own).expect("ours");
+                (&all[&("routes", resource_name("1"))], all.get(&("upstreams", route_upstream_name("1"))));
+            let mut shown = to_apisix("1", route, own).expect("ours");
             assert_eq!(shown.shift_remove("id"), Some(json!("1")));
             assert_eq!(Value::Object(shown), body);
         }
-        let all = made(json!({"uri": "/a", "upstream": {"nodes": {"h": 1}}})).expect("good");
-        let own = &all[&("upstreams", own_upstream("1"))];
+        let all = builder(json!({"uri": "/a", "upstream": {"nodes": {"h": 1}}})).expect("good");
+        let own = &all[&("upstreams", route_upstream_name("1"))];
         assert_eq!(own["endpoints"][0]["address"], "h:80");
         let mut route = all[&("routes", resource_name("1"))].clone();
         route["policies"] = json!({"ip": {"deny": "10.0.0.0/8"}});
-        assert_eq!(shown("1", &route, Some(own)), None, "somebody else has said more");
+        assert_eq!(to_apisix("1", &route, Some(own)), None, "somebody else has said more");
     }
 
     #[test]
@@ -637,7 +641,7 @@ mod tests {
             (json!({"uri": "/a", "id": "2", "upstream": {"nodes": nodes}}), "`id`"),
             (json!({"uri": "/a", "upstream_id": "1", "upstream": {"nodes": nodes}}), "exclude"),
         ] {
-            let error = made(body.clone()).expect_err(&body.to_string());
+            let error = builder(body.clone()).expect_err(&body.to_string());
             assert!(error.contains(name), "{body}: {error}");
         }
     }

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 use tollgate_config::MASK;
 
-use super::fields::Fields;
-use super::parts::Documents;
+use super::fields::ObjectFields;
+use super::parts::DerivedDocuments;
 
 /// Derives the documents of a certificate object, and removes the keys from the object. `known` returns the
 /// key of an existing document.
@@ -15,9 +15,9 @@ pub fn documents(
     id: &str,
     object: &mut Map<String, Value>,
     known: &dyn Fn(&str) -> Option<Value>,
-) -> Result<Documents, String> {
-    let mut fields = Fields::new(object.clone(), "");
-    super::parts::described(&mut fields)?;
+) -> Result<DerivedDocuments, String> {
+    let mut fields = ObjectFields::new(object.clone(), "");
+    super::parts::take_description(&mut fields)?;
     let is_on = match fields.number("status")? {
         None | Some(1) => true,
         Some(0) => false,
@@ -41,7 +41,8 @@ pub fn documents(
     if fields.take("ssl_protocols").is_some() {
         return Err("`ssl_protocols`: the versions are those of the listener, in the file".to_owned());
     }
-    let text = |fields: &mut Fields, key: &str| fields.text(key)?.ok_or_else(|| fields.wrong(key, "PEM"));
+    let text =
+        |fields: &mut ObjectFields, key: &str| fields.text(key)?.ok_or_else(|| fields.wrong(key, "PEM"));
     let mut pairs = vec![(text(&mut fields, "cert")?, text(&mut fields, "key")?)];
     match (fields.texts("certs")?, fields.texts("keys")?) {
         (None, None) => {}
@@ -49,7 +50,7 @@ pub fn documents(
         _ => return Err("`certs` and `keys` are to be lists of the same length".to_owned()),
     }
     fields.end()?;
-    let mut out = Documents::new();
+    let mut out = DerivedDocuments::new();
     for (index, (certificate, key)) in pairs.into_iter().enumerate() {
         if !certificate.contains("-----BEGIN") {
             return Err("`cert` is to be PEM".to_owned());
@@ -81,7 +82,7 @@ fn name(id: &str, index: usize) -> String {
 }
 
 /// Replaces each key by a mask, to show the object.
-pub fn masked(object: &mut Map<String, Value>) {
+pub fn mask_secrets(object: &mut Map<String, Value>) {
     object.insert("key".to_owned(), json!(MASK));
     if let Some(certificates) = object.get("certs").and_then(Value::as_array).map(Vec::len) {
         object.insert("keys".to_owned(), json!(vec![MASK; certificates]));

@@ -4,26 +4,27 @@ use serde_json::Value;
 use tollgate_config::kind;
 
 use super::names::PREFIX;
-use super::objects::{Id, Objects, Of, raw_kind};
+use super::objects::{ObjectId, ObjectKind, Objects, raw_kind};
 use super::{route, upstream};
 use crate::admin_context::AdminContext;
 
 /// Returns the stored objects on which `whose` can depend; all of them for `None`. A route depends on no
 /// other route, and there may be very many, so those are left out.
-pub fn stored(context: &AdminContext, whose: Option<&Id>) -> Objects {
+pub fn stored(context: &AdminContext, whose: Option<&ObjectId>) -> Objects {
     let mut all = Objects::default();
-    let wanted = |id: &Id| match whose {
-        Some(whose) if whose.0 == Of::Routes && id.0 == Of::Routes => whose == id,
+    let wanted = |id: &ObjectId| match whose {
+        Some(whose) if whose.0 == ObjectKind::Routes && id.0 == ObjectKind::Routes => whose == id,
         _ => true,
     };
     for item in context.view.list(raw_kind()) {
-        let id = item.name().split_once('/').and_then(|(of, id)| Some((Of::named(of)?, id.to_owned())));
+        let id =
+            item.name().split_once('/').and_then(|(of, id)| Some((ObjectKind::id_text(of)?, id.to_owned())));
         if let (Some(id), Value::Object(entries)) = (id.filter(wanted), item.value()) {
             all.set(id, Some(entries.clone()));
         }
     }
     // Older versions stored no objects. Their routes and upstreams are reconstructed from the documents.
-    for of in [Of::Routes, Of::Upstreams] {
+    for of in [ObjectKind::Routes, ObjectKind::Upstreams] {
         let Some(documents) = kind(of.name()) else { continue };
         for item in context.view.list(documents) {
             let id =
@@ -31,12 +32,12 @@ pub fn stored(context: &AdminContext, whose: Option<&Id>) -> Objects {
             let id = id.map(|id| (of, id.to_owned()));
             let Some(id) = id.filter(|id| wanted(id) && all.get(id.0, &id.1).is_none()) else { continue };
             let shown = match of {
-                Of::Routes => {
+                ObjectKind::Routes => {
                     let own = kind("upstreams")
-                        .and_then(|kind| context.view.get(kind, &route::own_upstream(&id.1)));
-                    route::shown(&id.1, item.value(), own.as_ref().map(|own| &own.value))
+                        .and_then(|kind| context.view.get(kind, &route::route_upstream_name(&id.1)));
+                    route::to_apisix(&id.1, item.value(), own.as_ref().map(|own| &own.value))
                 }
-                _ => upstream::shown(item.value()),
+                _ => upstream::to_apisix(item.value()),
             };
             if let Some(mut shown) = shown {
                 shown.shift_remove("id");

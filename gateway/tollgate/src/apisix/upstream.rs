@@ -3,11 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::checks;
-use super::fields::Fields;
+use super::fields::ObjectFields;
 
 /// A converted upstream.
 #[derive(Clone, Debug)]
-pub struct Written {
+pub struct ConvertedUpstream {
     /// The gateway's resource.
     pub resource: Value,
     /// The `Host` that its endpoints get: a name, or `endpoint` for each endpoint's own; `None`: the
@@ -19,8 +19,8 @@ pub struct Written {
 ///
 /// # Errors
 /// Names a setting that has no counterpart here.
-pub fn written(mut fields: Fields) -> Result<Written, String> {
-    super::parts::described(&mut fields)?;
+pub fn convert(mut fields: ObjectFields) -> Result<ConvertedUpstream, String> {
+    super::parts::take_description(&mut fields)?;
     let scheme_name = fields.text("scheme")?;
     let scheme = match scheme_name.as_deref() {
         None | Some("http") => "",
@@ -33,7 +33,7 @@ pub fn written(mut fields: Fields) -> Result<Written, String> {
         }
     };
     let mut out = Map::new();
-    let (place, found) = places(&mut fields, scheme)?;
+    let (place, found) = endpoints_or_discovery(&mut fields, scheme)?;
     out.insert(place.to_owned(), found);
     if scheme_name.as_deref() == Some("grpcs") {
         out.insert("http2".to_owned(), json!("on"));
@@ -43,7 +43,9 @@ pub fn written(mut fields: Fields) -> Result<Written, String> {
     let balance = match kind.as_deref() {
         None | Some("roundrobin") => None,
         Some("least_conn") => Some(json!("least_requests")),
-        Some("chash") => Some(json!({ "policy": "hash", "by": by(on.as_deref(), key.as_deref(), &fields)? })),
+        Some("chash") => {
+            Some(json!({ "policy": "hash", "by": balance(on.as_deref(), key.as_deref(), &fields)? }))
+        }
         Some("ewma") => {
             return Err(
                 "`upstream/type`: no endpoint is chosen by its latency here: write `least_conn`".to_owned()
@@ -54,7 +56,7 @@ pub fn written(mut fields: Fields) -> Result<Written, String> {
     if kind.as_deref() != Some("chash") && (on.is_some() || key.is_some()) {
         return Err(fields.wrong("type", "`chash` where there is a `key`"));
     }
-    let checks = fields.take("checks").map(|checks| checks::of(checks, scheme)).transpose()?;
+    let checks = fields.take("checks").map(|checks| checks::convert_checks(checks, scheme)).transpose()?;
     // APISIX uses unhealthy nodes only if no healthy ones are left.
     let balance = match (balance, &checks) {
         (balance, None) => balance,
@@ -83,10 +85,10 @@ pub fn written(mut fields: Fields) -> Result<Written, String> {
     }
     out.extend(timeouts(&mut fields)?.map(|timeouts| ("timeouts".to_owned(), timeouts)));
     if let Some(pool) = fields.take("keepalive_pool") {
-        out.insert("pool".to_owned(), pool_of(Fields::of(pool, "upstream/keepalive_pool")?)?);
+        out.insert("pool".to_owned(), convert_pool(ObjectFields::of(pool, "upstream/keepalive_pool")?)?);
     }
     if let Some(tls) = fields.take("tls") {
-        let tls = tls_of(Fields::of(tls, "upstream/tls")?)?;
+        let tls = convert_tls(ObjectFields::of(tls, "upstream/tls")?)?;
         // Without TLS the setting has no effect.
         out.extend(tls.filter(|_| scheme == "https://").map(|tls| ("tls".to_owned(), tls)));
     }
@@ -101,11 +103,11 @@ pub fn written(mut fields: Fields) -> Result<Written, String> {
         _ => return Err(fields.wrong("pass_host", "`pass`, `node` or `rewrite`")),
     };
     fields.end()?;
-    Ok(Written { resource: Value::Object(out), host })
+    Ok(ConvertedUpstream { resource: Value::Object(out), host })
 }
 
 /// Converts `keepalive_pool`.
-fn pool_of(mut pool: Fields) -> Result<Value, String> {
+fn convert_pool(mut pool: ObjectFields) -> Result<Value, String> {
     let size = pool.number("size")?.unwrap_or(320);
     let requests = pool.number("requests")?.unwrap_or(1000).max(1);
     let idle = pool.take("idle_timeout").map_or(Some(60.0), |time| time.as_f64());
@@ -122,7 +124,7 @@ fn pool_of(mut pool: Fields) -> Result<Value, String> {
 }
 
 /// Converts `tls`.
-fn tls_of(mut tls: Fields) -> Result<Option<Value>, String> {
+fn convert_tls(mut tls: ObjectFields) -> Result<Option<Value>, String> {
     for key in ["client_cert", "client_key", "client_cert_id"] {
         if tls.take(key).is_some() {
             return Err(format!(
@@ -138,7 +140,7 @@ fn tls_of(mut tls: Fields) -> Result<Option<Value>, String> {
 }
 
 /// Converts `nodes` or the discovery settings. Returns the key and the value for the gateway's resource.
-fn places(fields: &mut Fields, scheme: &str) -> Result<(&'static str, Value), String> {
+fn endpoints_or_discovery(fields: &mut ObjectFields, scheme: &str) -> Result<(&'static str, Value), String> {
     let (kind, name) = (fields.text("discovery_type")?, fields.text("service_name")?);
     if kind.is_none() && name.is_none() {
         return Ok(("endpoints", endpoints(fields, scheme)?));
@@ -164,7 +166,7 @@ fn places(fields: &mut Fields, scheme: &str) -> Result<(&'static str, Value), St
 }
 
 /// Converts `nodes`, in both of its forms.
-fn endpoints(fields: &mut Fields, scheme: &str) -> Result<Value, String> {
+fn endpoints(fields: &mut ObjectFields, scheme: &str) -> Result<Value, String> {
     let expected = "a mapping of `host:port` to a weight, or a list of `host`, `port` and `weight`";
     let one = |host: &str, weight: &Value| json!({ "address": format!("{scheme}{host}"), "weight": weight });
     match fields.take("nodes") {
@@ -173,7 +175,7 @@ fn endpoints(fields: &mut Fields, scheme: &str) -> Result<Value, String> {
         }
         Some(Value::Array(nodes)) if !nodes.is_empty() => {
             let nodes = nodes.into_iter().enumerate().map(|(index, node)| {
-                let mut node = Fields::of(node, &format!("upstream/nodes/{index}"))?;
+                let mut node = ObjectFields::of(node, &format!("upstream/nodes/{index}"))?;
                 let host = node.text("host")?.ok_or_else(|| node.wrong("host", "a host"))?;
                 let port = node.number("port")?;
                 let weight = node.take("weight").ok_or_else(|| node.wrong("weight", "a number"))?;
@@ -220,7 +222,7 @@ fn with_port(host: &str, scheme: &str) -> String {
 }
 
 /// Converts the key of consistent hashing.
-fn by(on: Option<&str>, key: Option<&str>, fields: &Fields) -> Result<Value, String> {
+fn balance(on: Option<&str>, key: Option<&str>, fields: &ObjectFields) -> Result<Value, String> {
     if matches!(on, Some("consumer" | "vars_combinations")) {
         return Err(fields.wrong(
             "hash_on",
@@ -246,9 +248,9 @@ fn by(on: Option<&str>, key: Option<&str>, fields: &Fields) -> Result<Value, Str
 }
 
 /// Converts `timeout`, which is in seconds.
-pub fn timeouts(fields: &mut Fields) -> Result<Option<Value>, String> {
+pub fn timeouts(fields: &mut ObjectFields) -> Result<Option<Value>, String> {
     let Some(value) = fields.take("timeout") else { return Ok(None) };
-    let mut timeout = Fields::of(value.clone(), "timeout")?;
+    let mut timeout = ObjectFields::of(value.clone(), "timeout")?;
     // The gateway has one timeout for both directions.
     if let Some(send) = timeout.take("send").filter(|send| *send != value["read"]) {
         return Err(format!("`timeout/send` is {send}: it can only be what `timeout/read` is here"));
@@ -266,7 +268,7 @@ pub fn timeouts(fields: &mut Fields) -> Result<Option<Value>, String> {
 }
 
 /// Converts a resource that [`written`] has made back to APISIX's form.
-pub fn shown(resource: &Value) -> Option<Map<String, Value>> {
+pub fn to_apisix(resource: &Value) -> Option<Map<String, Value>> {
     let mut out = Map::new();
     let (mut nodes, mut scheme) = (Map::new(), "http");
     for endpoint in resource.get("endpoints")?.as_array()? {
@@ -310,12 +312,12 @@ pub fn shown(resource: &Value) -> Option<Map<String, Value>> {
         Value::String(_) => drop(out.insert("retries".to_owned(), json!(0))),
         retry => drop(out.insert("retries".to_owned(), json!(retry["attempts"].as_u64()?.checked_sub(1)?))),
     }
-    out.extend(timeout_shown(&resource["timeouts"]).map(|timeout| ("timeout".to_owned(), timeout)));
+    out.extend(timeout_to_apisix(&resource["timeouts"]).map(|timeout| ("timeout".to_owned(), timeout)));
     Some(out)
 }
 
 /// Converts timeouts that [`timeouts`] has made back to APISIX's form.
-pub fn timeout_shown(timeouts: &Value) -> Option<Value> {
+pub fn timeout_to_apisix(timeouts: &Value) -> Option<Value> {
     let mut out = Map::new();
     for (ours, theirs) in [("connect", "connect"), ("response_header", "read")] {
         let Some(text) = timeouts[ours].as_str() else { continue };

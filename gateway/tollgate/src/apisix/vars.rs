@@ -3,11 +3,11 @@
 use serde_json::{Map, Value, json};
 
 /// The most alternatives to which the conditions of an object may expand.
-const MOST: usize = 64;
+const CONDITIONS_MAX: usize = 64;
 
 /// Conditions that a request must meet, all of them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Condition {
+pub struct VarCondition {
     pub methods: Option<Vec<String>>,
     /// A path match that replaces the object's own.
     pub path: Option<Value>,
@@ -20,7 +20,7 @@ pub struct Condition {
 ///
 /// # Errors
 /// Names a condition that has no counterpart here.
-pub fn conditions(vars: &Value, place: &str) -> Result<Vec<Condition>, String> {
+pub fn conditions(vars: &Value, place: &str) -> Result<Vec<VarCondition>, String> {
     let Some(items) = vars.as_array() else { return Err(format!("`{place}` is to be a list")) };
     let (any, items) = match items.first().and_then(Value::as_str) {
         Some("OR") => (true, &items[1..]),
@@ -28,13 +28,13 @@ pub fn conditions(vars: &Value, place: &str) -> Result<Vec<Condition>, String> {
         Some("!OR" | "!AND") => return Err(format!("`{place}`: `!OR` and `!AND` have no counterpart here")),
         _ => (false, items.as_slice()),
     };
-    let mut all: Vec<Condition> = if any { Vec::new() } else { vec![Condition::default()] };
+    let mut all: Vec<VarCondition> = if any { Vec::new() } else { vec![VarCondition::default()] };
     for (index, item) in items.iter().enumerate() {
         let place = format!("{place}/{index}");
         let nested = item.as_array().and_then(|item| item.first()).and_then(Value::as_str);
         let own = match nested {
             Some("OR" | "AND" | "!OR" | "!AND") => conditions(item, &place)?,
-            _ => one(item, &place)?,
+            _ => parse_condition(item, &place)?,
         };
         if any {
             all.extend(own);
@@ -42,13 +42,15 @@ pub fn conditions(vars: &Value, place: &str) -> Result<Vec<Condition>, String> {
             let mut both = Vec::new();
             for before in &all {
                 for own in &own {
-                    both.push(together(before, own, &place)?);
+                    both.push(combine(before, own, &place)?);
                 }
             }
             all = both;
         }
-        if all.len() > MOST {
-            return Err(format!("`{place}`: these conditions come to more than {MOST} alternatives"));
+        if all.len() > CONDITIONS_MAX {
+            return Err(format!(
+                "`{place}`: these conditions come to more than {CONDITIONS_MAX} alternatives"
+            ));
         }
     }
     Ok(all)
@@ -58,7 +60,7 @@ pub fn conditions(vars: &Value, place: &str) -> Result<Vec<Condition>, String> {
 ///
 /// # Errors
 /// Both test the same thing, in a way that the router cannot combine.
-pub fn together(one: &Condition, other: &Condition, place: &str) -> Result<Condition, String> {
+pub fn combine(one: &VarCondition, other: &VarCondition, place: &str) -> Result<VarCondition, String> {
     let twice = |what: &str| Err(format!("`{place}`: a second condition on {what} has no counterpart here"));
     let mut out = one.clone();
     for (into, from, what) in
@@ -88,7 +90,7 @@ pub fn together(one: &Condition, other: &Condition, place: &str) -> Result<Condi
 }
 
 /// Returns the alternatives of one condition.
-fn one(item: &Value, place: &str) -> Result<Vec<Condition>, String> {
+fn parse_condition(item: &Value, place: &str) -> Result<Vec<VarCondition>, String> {
     let Some([variable, operator, value]) = item.as_array().map(Vec::as_slice) else {
         return Err(match item.as_array().and_then(|item| item.get(1)).and_then(Value::as_str) {
             Some("!") => format!("`{place}`: `!` has no counterpart here, but for `~=`"),
@@ -98,48 +100,56 @@ fn one(item: &Value, place: &str) -> Result<Vec<Condition>, String> {
     let (Some(variable), Some(operator)) = (variable.as_str(), operator.as_str()) else {
         return Err(format!("`{place}` is to be a list of a variable, an operator and a value"));
     };
-    let test = Test::of(operator, value, place)?;
+    let test = VarTest::of(operator, value, place)?;
     let named = |prefix: &str| variable.strip_prefix(prefix).filter(|name| !name.is_empty());
-    let is = |condition: Condition| Ok(vec![condition]);
+    let is = |condition: VarCondition| Ok(vec![condition]);
     match variable {
         "request_method" => match test {
-            Test::Is(methods) => is(Condition { methods: Some(methods), ..Condition::default() }),
+            VarTest::Is(methods) => is(VarCondition { methods: Some(methods), ..VarCondition::default() }),
             _ => Err(format!("`{place}`: `request_method` is compared by `==` and `in` here")),
         },
         "uri" => match test {
-            Test::Is(paths) => Ok(paths
+            VarTest::Is(paths) => Ok(paths
                 .into_iter()
-                .map(|path| Condition { path: Some(json!({ "exact": path })), ..Condition::default() })
+                .map(|path| VarCondition { path: Some(json!({ "exact": path })), ..VarCondition::default() })
                 .collect()),
-            Test::Found(regex) => {
-                is(Condition { path: Some(json!({ "regex": regex })), ..Condition::default() })
+            VarTest::Found(regex) => {
+                is(VarCondition { path: Some(json!({ "regex": regex })), ..VarCondition::default() })
             }
-            Test::IsNot(_) => Err(format!("`{place}`: `uri` is compared by `==`, `in` and `~~` here")),
+            VarTest::IsNot(_) => Err(format!("`{place}`: `uri` is compared by `==`, `in` and `~~` here")),
         },
         "host" | "http_host" => match test {
-            Test::Is(hosts) => Ok(hosts
+            VarTest::Is(hosts) => Ok(hosts
                 .into_iter()
-                .map(|host| Condition { host: Some(host), ..Condition::default() })
+                .map(|host| VarCondition { host: Some(host), ..VarCondition::default() })
                 .collect()),
             _ => Err(format!("`{place}`: `host` is compared by `==` and `in` here")),
         },
         _ => {
             if let Some(name) = named("arg_") {
-                return Ok(test.values().into_iter().map(|value| with(name, value, true)).collect());
+                return Ok(test
+                    .values()
+                    .into_iter()
+                    .map(|value| field_condition(name, value, true))
+                    .collect());
             }
             if let Some(name) = named("http_") {
                 let name = name.replace('_', "-");
-                return Ok(test.values().into_iter().map(|value| with(&name, value, false)).collect());
+                return Ok(test
+                    .values()
+                    .into_iter()
+                    .map(|value| field_condition(&name, value, false))
+                    .collect());
             }
             if let Some(name) = named("cookie_") {
                 let value = match test {
-                    Test::Is(values) => {
-                        values.iter().map(|value| escaped(value)).collect::<Vec<_>>().join("|")
+                    VarTest::Is(values) => {
+                        values.iter().map(|value| escape_regex(value)).collect::<Vec<_>>().join("|")
                     }
                     _ => return Err(format!("`{place}`: a cookie is compared by `==` and `in` here")),
                 };
-                let regex = format!("(?:(?s:.*); *)?{}=(?:{value})(?: *;(?s:.*))?", escaped(name));
-                return is(with("cookie", json!({ "regex": regex }), false));
+                let regex = format!("(?:(?s:.*); *)?{}=(?:{value})(?: *;(?s:.*))?", escape_regex(name));
+                return is(field_condition("cookie", json!({ "regex": regex }), false));
             }
             Err(format!(
                 "`{place}`: the variable `{variable}` has no counterpart here: there are `arg_NAME`, `http_NAME`, `cookie_NAME`, \
@@ -149,16 +159,16 @@ fn one(item: &Value, place: &str) -> Result<Vec<Condition>, String> {
     }
 }
 
-fn with(name: &str, value: Value, in_query: bool) -> Condition {
+fn field_condition(name: &str, value: Value, in_query: bool) -> VarCondition {
     let one = Map::from_iter([(name.to_owned(), value)]);
     match in_query {
-        true => Condition { query: one, ..Condition::default() },
-        false => Condition { headers: one, ..Condition::default() },
+        true => VarCondition { query: one, ..VarCondition::default() },
+        false => VarCondition { headers: one, ..VarCondition::default() },
     }
 }
 
 /// The comparison of a condition.
-enum Test {
+enum VarTest {
     /// The value equals one of these.
     Is(Vec<String>),
     /// The value differs from this one, or is missing.
@@ -167,7 +177,7 @@ enum Test {
     Found(String),
 }
 
-impl Test {
+impl VarTest {
     fn of(operator: &str, value: &Value, place: &str) -> Result<Self, String> {
         let text = |value: &Value| match value {
             Value::String(text) => Ok(text.clone()),
@@ -196,10 +206,12 @@ impl Test {
         match self {
             Self::Is(mut values) if values.len() == 1 => vec![json!({ "exact": values.swap_remove(0) })],
             Self::Is(values) => {
-                let all: Vec<_> = values.iter().map(|value| escaped(value)).collect();
+                let all: Vec<_> = values.iter().map(|value| escape_regex(value)).collect();
                 vec![json!({ "regex": format!("(?:{})", all.join("|")) })]
             }
-            Self::IsNot(value) => vec![json!({ "present": false }), json!({ "regex": other_than(&value) })],
+            Self::IsNot(value) => {
+                vec![json!({ "present": false }), json!({ "regex": regex_for_any_but(&value) })]
+            }
             Self::Found(regex) => vec![json!({ "regex": regex })],
         }
     }
@@ -207,19 +219,19 @@ impl Test {
 
 /// Returns an expression for all texts except this one. The regex engine has no look-ahead, which would be
 /// shorter.
-fn other_than(text: &str) -> String {
+fn regex_for_any_but(text: &str) -> String {
     let mut out = String::from("(?s:");
     let mut before = String::new();
     for letter in text.chars() {
         // The text ends here or continues with another character.
-        out += &format!("{before}(?:[^{}].*)?|", class(letter));
-        before += &escaped(&letter.to_string());
+        out += &format!("{before}(?:[^{}].*)?|", letter_class(letter));
+        before += &escape_regex(&letter.to_string());
     }
     out += &format!("{before}.+)");
     out
 }
 
-fn class(letter: char) -> String {
+fn letter_class(letter: char) -> String {
     if letter.is_ascii_alphanumeric() || !letter.is_ascii() {
         letter.to_string()
     } else {
@@ -228,7 +240,7 @@ fn class(letter: char) -> String {
 }
 
 /// Returns an expression that matches exactly this text.
-pub fn escaped(text: &str) -> String {
+pub fn escape_regex(text: &str) -> String {
     let mut out = String::new();
     for letter in text.chars() {
         if letter.is_ascii() && !letter.is_ascii_alphanumeric() && letter != '_' && letter != ' ' {
@@ -275,7 +287,7 @@ mod tests {
 
     #[test]
     fn any_text_but_one() {
-        let regex = regex::Regex::new(&format!("^(?:{})$", other_than("a.b"))).expect("an expression");
+        let regex = regex::Regex::new(&format!("^(?:{})$", regex_for_any_but("a.b"))).expect("an expression");
         for other in ["", "a", "a.", "a.c", "axb", "a.bc", "b", "a.b.b"] {
             assert!(regex.is_match(other), "{other:?}");
         }

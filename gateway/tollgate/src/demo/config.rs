@@ -6,14 +6,14 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-use crate::cli::Addresses;
+use crate::cli::DemoArgs;
 
 /// The file name of the store, next to the configuration.
 pub const STORE: &str = "store";
 
 /// Returns the configuration for two services at these addresses.
-pub fn text(addresses: &Addresses, services: [SocketAddr; 2]) -> String {
-    let Addresses { listen, admin } = addresses;
+pub fn text(args: &DemoArgs, services: [SocketAddr; 2]) -> String {
+    let DemoArgs { listen, admin } = args;
     let [one, two] = services;
     // A user who names an address that others can reach wants them to see it.
     let open = if admin.ip().is_loopback() { "off" } else { "on" };
@@ -74,7 +74,7 @@ mod tests {
     fn it_compiles_without_a_warning() {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let service = SocketAddr::from(([127, 0, 0, 1], 4711));
-        let text = text(&Addresses { listen: any, admin: any }, [service, service]);
+        let text = text(&DemoArgs { listen: any, admin: any }, [service, service]);
         let loaded = tollgate_config::from_text("demo.yaml", &text, &|_| None);
         assert!(loaded.problems.is_empty(), "{}", loaded.problems.render(false));
         let compiled = tollgate_plan::compile(&loaded.config.expect("it is good")).expect("it compiles");

@@ -14,19 +14,19 @@ use tollgate_config::ListenAddress;
 use tollgate_net::notice;
 use tollgate_store::{DocumentChange, NewVersion, Store};
 
-use crate::cli::Addresses;
+use crate::cli::DemoArgs;
 use crate::control::{Upgradable, control};
 use crate::gateway::Gateway;
-use crate::listeners::Inherited;
+use crate::listeners::InheritedSockets;
 use crate::print::print;
-use crate::run::{ended, start};
+use crate::run::{exit_code, start};
 
 /// The file name of the configuration in the demo's directory.
 const FILE: &str = "gateway.yaml";
 
 /// Runs the demo until a signal stops it.
-pub fn demo(addresses: &Addresses) -> ExitCode {
-    let folder = match prepare(addresses) {
+pub fn demo(args: &DemoArgs) -> ExitCode {
+    let folder = match set_up(args) {
         Ok(folder) => folder,
         Err(message) => {
             notice!("error: {message}");
@@ -34,20 +34,20 @@ pub fn demo(addresses: &Addresses) -> ExitCode {
         }
     };
     let file = folder.path().join(FILE);
-    let Some(started) = start(&file, Inherited::default(), None) else {
+    let Some(started) = start(&file, InheritedSockets::default(), None) else {
         return ExitCode::FAILURE;
     };
     // A failure to print is ignored: the gateway runs all the same.
     let _ = print(&what_to_try(&started.gateway, &file), ExitCode::SUCCESS);
-    ended(control(started, Upgradable::No("the demo's services would end with this process")))
+    exit_code(control(started, Upgradable::No("the demo's services would end with this process")))
 }
 
 /// Starts the services, and writes the configuration and the store. Dropping the result deletes both.
-fn prepare(addresses: &Addresses) -> Result<TempDir, String> {
+fn set_up(args: &DemoArgs) -> Result<TempDir, String> {
     // Checked first, so that the message names the option and not the key of a file that the user has not
     // written.
     for (option, other, address) in
-        [("--listen", "127.0.0.1:8081", addresses.listen), ("--admin", "127.0.0.1:9902", addresses.admin)]
+        [("--listen", "127.0.0.1:8081", args.listen), ("--admin", "127.0.0.1:9902", args.admin)]
     {
         if let Err(error) = TcpListener::bind(address) {
             return Err(match error.kind() {
@@ -62,9 +62,10 @@ fn prepare(addresses: &Addresses) -> Result<TempDir, String> {
     }
     let services =
         service::start(["one", "two"]).map_err(|error| format!("cannot start the services: {error}"))?;
-    let text = config::text(addresses, services);
+    let text = config::text(args, services);
     let folder = write(&text).map_err(|error| format!("cannot write the configuration: {error}"))?;
-    fill(&folder.path().join(config::STORE)).map_err(|error| format!("cannot make the store: {error}"))?;
+    create_store(&folder.path().join(config::STORE))
+        .map_err(|error| format!("cannot make the store: {error}"))?;
     Ok(folder)
 }
 
@@ -75,7 +76,7 @@ fn write(text: &str) -> io::Result<TempDir> {
 }
 
 /// Creates a store with one route.
-fn fill(path: &Path) -> Result<(), tollgate_store::Error> {
+fn create_store(path: &Path) -> Result<(), tollgate_store::Error> {
     let (name, value) = config::stored();
     let change = DocumentChange {
         kind: "routes".to_owned(),

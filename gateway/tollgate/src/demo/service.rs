@@ -23,8 +23,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Starts a service for each name on a free port of the loopback address. They end with the process.
 pub fn start(names: [&'static str; 2]) -> io::Result<[SocketAddr; 2]> {
-    let mut addresses = [SocketAddr::from(([127, 0, 0, 1], 0)); 2];
-    for (name, address) in names.into_iter().zip(&mut addresses) {
+    let mut args = [SocketAddr::from(([127, 0, 0, 1], 0)); 2];
+    for (name, address) in names.into_iter().zip(&mut args) {
         let listener = TcpListener::bind(*address)?;
         listener.set_nonblocking(true)?;
         *address = listener.local_addr()?;
@@ -32,7 +32,7 @@ pub fn start(names: [&'static str; 2]) -> io::Result<[SocketAddr; 2]> {
         let thread = std::thread::Builder::new().name(format!("service-{name}"));
         thread.spawn(move || runtime.block_on(serve(name, listener)))?;
     }
-    Ok(addresses)
+    Ok(args)
 }
 
 async fn serve(name: &'static str, listener: TcpListener) -> io::Result<()> {

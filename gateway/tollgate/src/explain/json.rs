@@ -4,18 +4,18 @@ use serde_json::{Map, Value, json};
 use tollgate_plan::Priority;
 use tollgate_proxy::RehearsedPolicy;
 
-use super::report::{Act, Forward, Place, Reachable, Report};
+use super::report::{EndpointShare, Forward, Report, RouteAction, RoutePosition};
 
 /// Returns the report as one JSON document. All keys are always present; inapplicable ones are `null`.
 pub fn json(report: &Report) -> Value {
     let (mut forward, mut redirect, mut respond) = (Value::Null, Value::Null, Value::Null);
     match &report.action {
         None => {}
-        Some(Act::Forward(forwarded)) => forward = self::forward(forwarded),
-        Some(Act::Redirect { status, location }) => {
+        Some(RouteAction::Forward(forwarded)) => forward = self::forward(forwarded),
+        Some(RouteAction::Redirect { status, location }) => {
             redirect = json!({ "status": status, "location": location });
         }
-        Some(Act::Respond(fixed)) => {
+        Some(RouteAction::Respond(fixed)) => {
             let lines = String::from_utf8_lossy(&fixed.headers).into_owned();
             let headers: Vec<&str> = lines.lines().collect();
             let body = String::from_utf8_lossy(&fixed.body);
@@ -23,7 +23,7 @@ pub fn json(report: &Report) -> Value {
         }
     }
     let others = report.others.iter().map(|(place, why)| {
-        let mut entry = self::place(place);
+        let mut entry = self::locate(place);
         entry.insert("why".to_owned(), why.to_string().into());
         Value::from(entry)
     });
@@ -37,7 +37,7 @@ pub fn json(report: &Report) -> Value {
             json!({ "status": refused.status, "reason": refused.reason, "detail": refused.detail })
         }),
         "preflight": report.preflight,
-        "route": report.route.as_ref().map(place),
+        "route": report.route.as_ref().map(locate),
         "policies": policies.collect::<Vec<_>>(),
         "others": others.collect::<Vec<_>>(),
         "others_left_out": report.left_out,
@@ -47,8 +47,8 @@ pub fn json(report: &Report) -> Value {
     })
 }
 
-fn place(place: &Place) -> Map<String, Value> {
-    let Place { name, file, line } = place;
+fn locate(place: &RoutePosition) -> Map<String, Value> {
+    let RoutePosition { name, file, line } = place;
     Map::from_iter([
         ("name".to_owned(), name.as_str().into()),
         // At line 0, the position is unknown.
@@ -63,7 +63,7 @@ fn forward(forward: &Forward) -> Value {
         changes.map(|change| json!({ "name": change.name, "before": change.before, "after": change.after }));
     let upstreams = forward.upstreams.iter().map(|upstream| {
         let endpoints = upstream.endpoints.iter();
-        let endpoints = endpoints.map(|Reachable { address, weight, priority, zone, share }| {
+        let endpoints = endpoints.map(|EndpointShare { address, weight, priority, zone, share }| {
             json!({ "address": address, "weight": weight, "priority": priority, "zone": zone, "share": share })
         });
         let endpoints: Vec<Value> = endpoints.collect();

@@ -5,11 +5,11 @@
 //! through the worker's own code. `report` collects the result (with `changes`, `nearest` and `rules`), and
 //! `text` and `json` print it.
 
-mod changes;
+mod field_changes;
 mod json;
 mod nearest;
-mod question;
 mod report;
+mod request;
 mod rules;
 mod text;
 
@@ -23,15 +23,15 @@ use tollgate_net::notice;
 use tollgate_plan::Plan;
 use tollgate_proxy::rehearse;
 
-pub use self::question::Wrong;
 use self::report::Report;
-use crate::cli::Question;
-use crate::compiled;
+pub use self::request::InvalidRequest;
+use crate::cli::ExplainArgs;
+use crate::load;
 use crate::print::print;
 
 /// How many of the routes that do not win are shown without `--all`. With more, the winner would scroll off
 /// the screen.
-const NEAREST: usize = 10;
+const OTHERS_MAX: usize = 10;
 
 /// The exit code if the command line or the file is invalid.
 const BAD_USAGE: u8 = 2;
@@ -39,7 +39,7 @@ const BAD_USAGE: u8 = 2;
 /// The request to explain.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Asked {
+pub struct ExplainRequest {
     pub method: String,
     /// `/path?query`, `host/path` or `http://host:port/path`. Without a host, the first `listen` address is
     /// used.
@@ -60,22 +60,22 @@ fn loopback() -> IpAddr {
 }
 
 /// Explains one request. The exit code tells whether a route takes it.
-pub fn explain(question: &Question) -> ExitCode {
-    let (good, problems) = compiled::read(&question.file);
-    let Some(good) = good else {
-        compiled::show(&problems);
+pub fn explain(args: &ExplainArgs) -> ExitCode {
+    let (loaded, problems) = load::load_file(&args.file);
+    let Some(loaded) = loaded else {
+        load::print_problems(&problems);
         return ExitCode::from(BAD_USAGE);
     };
-    let Question { method, url, headers, from, all, .. } = question.clone();
-    let asked = Asked { method, url, headers, from, all };
-    let report = match answer(&asked, Some(&good.config), &good.plan) {
+    let ExplainArgs { method, url, headers, from, all, .. } = args.clone();
+    let request = ExplainRequest { method, url, headers, from, all };
+    let report = match build_report(&request, Some(&loaded.config), &loaded.plan) {
         Ok(report) => report,
         Err(wrong) => {
             notice!("error: {}", wrong.message);
             return ExitCode::from(BAD_USAGE);
         }
     };
-    let text = if question.json { format!("{:#}\n", json::json(&report)) } else { text::text(&report) };
+    let text = if args.json { format!("{:#}\n", json::json(&report)) } else { text::text(&report) };
     print(&text, if report.refused.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -83,14 +83,18 @@ pub fn explain(question: &Question) -> ExitCode {
 ///
 /// # Errors
 /// The question does not describe a request.
-pub fn running(asked: &Asked, plan: &Plan) -> Result<Value, Wrong> {
-    answer(asked, None, plan).map(|report| json::json(&report))
+pub fn explain_running(request: &ExplainRequest, plan: &Plan) -> Result<Value, InvalidRequest> {
+    build_report(request, None, plan).map(|report| json::json(&report))
 }
 
-fn answer(asked: &Asked, config: Option<&Config>, plan: &Plan) -> Result<Report, Wrong> {
-    let sent = question::sent(asked, plan)?;
-    let secure = question::is_secure(asked, plan);
-    let rehearsal = rehearse(plan, sent.as_bytes(), SocketAddr::new(asked.from, 0), secure);
-    let shown = if asked.all { usize::MAX } else { NEAREST };
+fn build_report(
+    request: &ExplainRequest,
+    config: Option<&Config>,
+    plan: &Plan,
+) -> Result<Report, InvalidRequest> {
+    let sent = request::request_head(request, plan)?;
+    let secure = request::is_secure(request, plan);
+    let rehearsal = rehearse(plan, sent.as_bytes(), SocketAddr::new(request.from, 0), secure);
+    let shown = if request.all { usize::MAX } else { OTHERS_MAX };
     Ok(report::report(config, plan, &sent, rehearsal, shown))
 }

@@ -12,12 +12,12 @@ use tollgate_route::Why;
 pub fn sort(others: &mut [(u32, Why)], matches: &[&Match], path: &str) {
     others.sort_by_cached_key(|(route, why)| {
         let shared = matches.get(*route as usize).map_or(0, |matches| shared(matches, path));
-        (steps(why), Reverse(shared), *route)
+        (distance(why), Reverse(shared), *route)
     });
 }
 
 /// Returns how far a route is from a match; 0 is a match.
-fn steps(why: &Why) -> u8 {
+fn distance(why: &Why) -> u8 {
     match why {
         Why::LessSpecific(_) => 0,
         Why::Query(_) => 1,

@@ -7,7 +7,7 @@ use tollgate_plan::{Action, Endpoint, Plan, Priority, Respond, Retry, Route, Ups
 use tollgate_proxy::{Rehearsal, RehearsedOutcome, RehearsedPolicy};
 use tollgate_route::Why;
 
-use super::changes::{Change, changes, fields};
+use super::field_changes::{FieldChange, changes, fields};
 use super::{nearest, rules};
 
 /// The explanation of a request.
@@ -23,22 +23,22 @@ pub struct Report {
     /// For a CORS preflight, the method of the request that it announces.
     pub preflight: Option<String>,
     /// The route that takes the request.
-    pub route: Option<Place>,
+    pub route: Option<RoutePosition>,
     /// The nearest of the other routes, with the reason why each does not take it.
-    pub others: Vec<(Place, Why)>,
+    pub others: Vec<(RoutePosition, Why)>,
     /// How many other routes are left out of `others`.
     pub left_out: usize,
     /// The policies that the request passes, in order.
     pub policies: Vec<RehearsedPolicy>,
     /// The reason if the gateway answers with an error.
-    pub refused: Option<Refusal>,
+    pub refused: Option<RefusedRequest>,
     /// How the route handles the request, unless it is refused.
-    pub action: Option<Act>,
+    pub action: Option<RouteAction>,
 }
 
 /// A route and where it was written.
 #[derive(Debug)]
-pub struct Place {
+pub struct RoutePosition {
     pub name: String,
     /// The file; empty if it is unknown.
     pub file: String,
@@ -48,7 +48,7 @@ pub struct Place {
 
 /// An error response.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct RefusedRequest {
     pub status: u16,
     /// The reason, spelled as in the log.
     pub reason: &'static str,
@@ -58,7 +58,7 @@ pub struct Refusal {
 
 /// How a route handles a request.
 #[derive(Debug)]
-pub enum Act {
+pub enum RouteAction {
     /// Forwards it.
     Forward(Box<Forward>),
     /// Redirects it.
@@ -78,7 +78,7 @@ pub struct Forward {
     /// Path and query as sent upstream.
     pub target: String,
     /// The fields that change.
-    pub changes: Vec<Change>,
+    pub changes: Vec<FieldChange>,
     /// Whether the connection may switch to another protocol.
     pub upgrade: bool,
     /// The upstreams among which the request is forwarded.
@@ -105,14 +105,14 @@ pub struct Destination {
     /// Its weight relative to the route's other upstreams.
     pub weight: u32,
     /// The endpoints that the configuration lists.
-    pub endpoints: Vec<Reachable>,
+    pub endpoints: Vec<EndpointShare>,
     /// Its rules for choosing an endpoint and for failures: key and description.
     pub rules: Vec<(&'static str, String)>,
 }
 
 /// An endpoint of an upstream.
 #[derive(Debug)]
-pub struct Reachable {
+pub struct EndpointShare {
     /// Its address.
     pub address: String,
     /// Its weight relative to the upstream's other endpoints.
@@ -137,8 +137,9 @@ pub fn report(
 ) -> Report {
     let Rehearsal { sent_path, path, explanation, preflight, policies, outcome } = rehearsal;
     let (sent_path, path) = (lossy(&sent_path), lossy(&path));
-    let place =
-        |route: u32| config.map_or_else(|| unplaced(plan, route), |config| place(config, plan, route));
+    let place = |route: u32| {
+        config.map_or_else(|| route_without_position(plan, route), |config| locate(config, plan, route))
+    };
     let winner = explanation.as_ref().and_then(|explanation| explanation.winner);
     let mut others = explanation.map_or_else(Vec::new, |explanation| explanation.others);
     let written = config.map_or(&[][..], |config| &config.routes);
@@ -151,9 +152,9 @@ pub fn report(
     let route = winner.map(|index| &plan.routes[index as usize]);
     let (refused, action) = match (outcome, route) {
         (RehearsedOutcome::Refused { reason, status, detail }, _) => {
-            (Some(Refusal { status, reason: reason.as_str(), detail }), None)
+            (Some(RefusedRequest { status, reason: reason.as_str(), detail }), None)
         }
-        (outcome, Some(route)) => (None, act(plan, route, sent, outcome)),
+        (outcome, Some(route)) => (None, route_action(plan, route, sent, outcome)),
         (_, None) => (None, None),
     };
     Report {
@@ -172,11 +173,11 @@ pub fn report(
 }
 
 /// Returns a route whose position is unknown.
-fn unplaced(plan: &Plan, route: u32) -> Place {
-    Place { name: plan.routes[route as usize].name.clone(), file: String::new(), line: 0 }
+fn route_without_position(plan: &Plan, route: u32) -> RoutePosition {
+    RoutePosition { name: plan.routes[route as usize].name.clone(), file: String::new(), line: 0 }
 }
 
-fn place(config: &Config, plan: &Plan, route: u32) -> Place {
+fn locate(config: &Config, plan: &Plan, route: u32) -> RoutePosition {
     let index = route as usize;
     let at = config.routes.get(index).map_or_else(At::default, |route| {
         // Several matches under one route are adjacent routes with the same position. The position of the
@@ -187,22 +188,22 @@ fn place(config: &Config, plan: &Plan, route: u32) -> Place {
         if shares { route.matches.at } else { route.at }
     });
     let file = config.files.get(at.file as usize).map_or_else(String::new, |file| file.name.clone());
-    Place { name: plan.routes[index].name.clone(), file, line: at.line }
+    RoutePosition { name: plan.routes[index].name.clone(), file, line: at.line }
 }
 
-fn act(plan: &Plan, route: &Route, sent: &str, outcome: RehearsedOutcome) -> Option<Act> {
+fn route_action(plan: &Plan, route: &Route, sent: &str, outcome: RehearsedOutcome) -> Option<RouteAction> {
     match (outcome, &route.action) {
         (RehearsedOutcome::Forward { head, upgrade, .. }, Action::Forward(shares)) => {
-            Some(Act::Forward(Box::new(forward(plan, route, shares, sent, &lossy(&head), upgrade))))
+            Some(RouteAction::Forward(Box::new(forward(plan, route, shares, sent, &lossy(&head), upgrade))))
         }
         (RehearsedOutcome::Redirect { location }, Action::Redirect(redirect)) => {
-            Some(Act::Redirect { status: redirect.status, location: lossy(&location) })
+            Some(RouteAction::Redirect { status: redirect.status, location: lossy(&location) })
         }
         (RehearsedOutcome::Answered(answer), _) => {
             let tollgate_policy::Answer { status, lines, body } = answer;
-            Some(Act::Respond(Respond { status, headers: lines, body }))
+            Some(RouteAction::Respond(Respond { status, headers: lines, body }))
         }
-        (RehearsedOutcome::Respond, Action::Respond(respond)) => Some(Act::Respond(respond.clone())),
+        (RehearsedOutcome::Respond, Action::Respond(respond)) => Some(RouteAction::Respond(respond.clone())),
         _ => None,
     }
 }
@@ -264,7 +265,7 @@ fn destinations(plan: &Plan, shares: &[UpstreamShare], retry: Option<&Retry>) ->
 
 /// Returns the endpoints that the configuration lists. While all are healthy, the lowest tier takes all
 /// requests; within it, the endpoints of the gateway's own zone do, if there are any.
-fn endpoints(plan: &Plan, upstream: &Upstream, part: f64) -> Vec<Reachable> {
+fn endpoints(plan: &Plan, upstream: &Upstream, part: f64) -> Vec<EndpointShare> {
     let known = upstream.discover.is_none();
     let weighted = || upstream.endpoints.iter().filter(|endpoint| endpoint.weight > 0);
     let first = weighted().map(|endpoint| endpoint.priority).min().unwrap_or(0);
@@ -274,7 +275,7 @@ fn endpoints(plan: &Plan, upstream: &Upstream, part: f64) -> Vec<Reachable> {
     let takes =
         |endpoint: &Endpoint| endpoint.priority == first && (!any_near || near(endpoint.zone.as_deref()));
     let within = sum(weighted().filter(|endpoint| takes(endpoint)).map(|endpoint| endpoint.weight));
-    let one = |endpoint: &Endpoint| Reachable {
+    let one = |endpoint: &Endpoint| EndpointShare {
         address: endpoint.address.to_string(),
         weight: endpoint.weight,
         priority: endpoint.priority,

@@ -7,8 +7,8 @@ use tollgate_http::reason_phrase;
 use tollgate_plan::{Priority, Respond};
 use tollgate_proxy::RehearsedPolicy;
 
-use super::changes::Change;
-use super::report::{Act, Destination, Forward, Place, Reachable, Report};
+use super::field_changes::FieldChange;
+use super::report::{Destination, EndpointShare, Forward, Report, RouteAction, RoutePosition};
 
 /// Width of the first column, in characters.
 const LABEL: usize = 10;
@@ -54,12 +54,12 @@ pub fn text(report: &Report) -> String {
     }
     match &report.action {
         None => {}
-        Some(Act::Forward(forward)) => page.forward(report, forward),
-        Some(Act::Redirect { status, location }) => {
+        Some(RouteAction::Forward(forward)) => page.forward(report, forward),
+        Some(RouteAction::Redirect { status, location }) => {
             page.line("answer", format_args!("{status} {}", reason_phrase(*status)));
             page.line("", format_args!("Location: {location}"));
         }
-        Some(Act::Respond(respond)) => page.respond(respond),
+        Some(RouteAction::Respond(respond)) => page.respond(respond),
     }
     page.others(report);
     page.out
@@ -84,7 +84,7 @@ impl Page {
             self.line(next(), format_args!("{} -> {}", report.target, forward.target));
         }
         for change in &forward.changes {
-            let Change { name, before, after } = change;
+            let FieldChange { name, before, after } = change;
             let (before, after) = (before.join(", "), after.join(", "));
             match (before.as_str(), after.as_str()) {
                 ("", after) => self.line(next(), format_args!("+ {name}: {after}")),
@@ -178,7 +178,7 @@ fn shared(upstreams: &[Destination]) -> Option<&[(&'static str, String)]> {
     rest.iter().all(|other| other.rules == first.rules).then_some(&first.rules)
 }
 
-fn reachable(endpoint: &Reachable) -> String {
+fn reachable(endpoint: &EndpointShare) -> String {
     let mut out = format!("{}, weight {}", endpoint.address, endpoint.weight);
     if endpoint.priority > 0 {
         out.push_str(&format!(", priority {}", endpoint.priority));
@@ -192,8 +192,8 @@ fn reachable(endpoint: &Reachable) -> String {
     out
 }
 
-fn shown(place: &Place) -> String {
-    let Place { name, file, line } = place;
+fn shown(place: &RoutePosition) -> String {
+    let RoutePosition { name, file, line } = place;
     format!("{name} ({file}:{line})")
 }
 

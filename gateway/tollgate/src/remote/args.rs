@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::client::Remote;
+use crate::admin_client::AdminOptions;
 
 /// The format of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub enum OutputFormat {
     /// Readable text.
     Text,
     /// The response as JSON.
@@ -19,7 +19,7 @@ pub enum Output {
 
 /// The resources to show.
 #[derive(Clone, Debug, Args)]
-pub struct Get {
+pub struct GetArgs {
     /// `routes`, `upstreams`, `consumers`, `certificates` or `policies`, or one of them: `routes/hello`.
     /// Without it, a summary.
     #[arg(value_name = "KIND[/NAME]")]
@@ -34,15 +34,15 @@ pub struct Get {
     pub source: Option<String>,
     /// The format. By default one resource is printed as YAML, and a list as a table.
     #[arg(short, long, value_name = "FORM")]
-    pub output: Option<Output>,
+    pub output: Option<OutputFormat>,
     /// The gateway to ask.
     #[command(flatten)]
-    pub remote: Remote,
+    pub remote: AdminOptions,
 }
 
 /// The resource to write.
 #[derive(Clone, Debug, Args)]
-pub struct Set {
+pub struct SetArgs {
     /// The resource: `routes/hello`, `upstreams/shop`, `consumers/alice`.
     #[arg(value_name = "KIND/NAME")]
     pub what: String,
@@ -57,23 +57,23 @@ pub struct Set {
     pub merge: bool,
     /// Conditions and output.
     #[command(flatten)]
-    pub change: Change,
+    pub change: ResourceChangeArgs,
 }
 
 /// The resource to remove.
 #[derive(Clone, Debug, Args)]
-pub struct Delete {
+pub struct DeleteArgs {
     /// The resource: `routes/hello`.
     #[arg(value_name = "KIND/NAME")]
     pub what: String,
     /// Conditions and output.
     #[command(flatten)]
-    pub change: Change,
+    pub change: ResourceChangeArgs,
 }
 
 /// The conditions and output of a change of one resource.
 #[derive(Clone, Debug, Args)]
-pub struct Change {
+pub struct ResourceChangeArgs {
     /// Only if the current version is this one: `tollgate get KIND` lists versions.
     #[arg(long, value_name = "VERSION", conflicts_with = "if_new")]
     pub if_version: Option<u64>,
@@ -82,40 +82,40 @@ pub struct Change {
     pub if_new: bool,
     /// Dry run and output.
     #[command(flatten)]
-    pub how: How,
+    pub how: ChangeArgs,
 }
 
 /// The execution and output of a change.
 #[derive(Clone, Debug, Args)]
-pub struct How {
+pub struct ChangeArgs {
     /// Only report what would change.
     #[arg(long)]
     pub dry_run: bool,
     /// The format.
     #[arg(short, long, value_name = "FORM", default_value = "text")]
-    pub output: Output,
+    pub output: OutputFormat,
     /// The gateway to ask.
     #[command(flatten)]
-    pub remote: Remote,
+    pub remote: AdminOptions,
 }
 
 /// The resources to export.
 #[derive(Clone, Debug, Args)]
-pub struct Export {
+pub struct ExportArgs {
     /// Only resources from the store, not from the gateway's file.
     #[arg(long)]
     pub stored: bool,
     /// The format: `yaml` or `json`.
     #[arg(short, long, value_name = "FORM", default_value = "yaml")]
-    pub output: Output,
+    pub output: OutputFormat,
     /// The gateway to ask.
     #[command(flatten)]
-    pub remote: Remote,
+    pub remote: AdminOptions,
 }
 
 /// The resources to import.
 #[derive(Clone, Debug, Args)]
-pub struct Import {
+pub struct ImportArgs {
     /// A file with resources, as `export` writes it; `-` is standard input.
     pub file: PathBuf,
     /// Remove resources that are in the store but not in the file.
@@ -123,12 +123,12 @@ pub struct Import {
     pub prune: bool,
     /// Dry run and output.
     #[command(flatten)]
-    pub how: How,
+    pub how: ChangeArgs,
 }
 
 /// The state to compare with.
 #[derive(Clone, Debug, Args)]
-pub struct Diff {
+pub struct DiffArgs {
     /// A file with resources, as `export` writes it (`-` is standard input), or the number of a version.
     #[arg(value_name = "FILE|VERSION")]
     pub with: PathBuf,
@@ -137,15 +137,15 @@ pub struct Diff {
     pub prune: bool,
     /// The format.
     #[arg(short, long, value_name = "FORM", default_value = "text")]
-    pub output: Output,
+    pub output: OutputFormat,
     /// The gateway to ask.
     #[command(flatten)]
-    pub remote: Remote,
+    pub remote: AdminOptions,
 }
 
 /// The versions to show.
 #[derive(Clone, Debug, Args)]
-pub struct History {
+pub struct HistoryArgs {
     /// A single version, with its changes.
     #[arg(id = "at", value_name = "VERSION")]
     pub version: Option<u64>,
@@ -157,29 +157,29 @@ pub struct History {
     pub before: Option<u64>,
     /// The format.
     #[arg(short, long, value_name = "FORM", default_value = "text")]
-    pub output: Output,
+    pub output: OutputFormat,
     /// The gateway to ask.
     #[command(flatten)]
-    pub remote: Remote,
+    pub remote: AdminOptions,
 }
 
 /// The version to restore.
 #[derive(Clone, Debug, Args)]
-pub struct Rollback {
+pub struct RollbackArgs {
     /// The version; 0 is the empty store.
     #[arg(id = "to", value_name = "VERSION")]
     pub version: u64,
     /// Dry run and output.
     #[command(flatten)]
-    pub how: How,
+    pub how: ChangeArgs,
 }
 
 /// The destination of a backup.
 #[derive(Clone, Debug, Args)]
-pub struct Backup {
+pub struct BackupArgs {
     /// A file that does not exist yet, on the gateway's machine.
     pub to: PathBuf,
     /// The gateway to ask.
     #[command(flatten)]
-    pub remote: Remote,
+    pub remote: AdminOptions,
 }

@@ -4,37 +4,44 @@ use hyper::Method;
 use hyper::header::{IF_MATCH, IF_NONE_MATCH};
 use serde_json::Value;
 
-use super::Said;
-use super::args::{Change, Delete, Get, Output, Set};
-use super::ask::{Gateway, document, encoded, named, path, read};
-use super::show;
-use crate::client::Sent;
+use super::CommandOutput;
+use super::args::{DeleteArgs, GetArgs, OutputFormat, ResourceChangeArgs, SetArgs};
+use super::format;
+use super::request::{AdminApi, parse_document, percent_encode, read_document, resource_path, split_name};
+use crate::admin_client::RequestContent;
 
 /// Shows a summary, a list or a resource.
-pub fn get(args: &Get) -> Result<Said, String> {
-    let gateway = Gateway::new(&args.remote)?;
+pub fn get(args: &GetArgs) -> Result<CommandOutput, String> {
+    let gateway = AdminApi::new(&args.remote)?;
     let Some(what) = &args.what else {
         let value = gateway.get("/api/v1")?;
-        return Ok(Said::good(show::document(&value, args.output.unwrap_or(Output::Yaml))));
+        return Ok(CommandOutput::success(format::document(
+            &value,
+            args.output.unwrap_or(OutputFormat::Yaml),
+        )));
     };
-    let (kind, name) = named(what, args.name.as_deref());
+    let (kind, name) = split_name(what, args.name.as_deref());
     if let Some(name) = name {
-        let value = gateway.get(&format!("/api/v1/{}/{}", encoded(kind), encoded(name)))?;
-        return Ok(Said::good(show::document(&value, args.output.unwrap_or(Output::Yaml))));
+        let value = gateway.get(&format!("/api/v1/{}/{}", percent_encode(kind), percent_encode(name)))?;
+        return Ok(CommandOutput::success(format::document(
+            &value,
+            args.output.unwrap_or(OutputFormat::Yaml),
+        )));
     }
     let filters = [("q", &args.search), ("source", &args.source)];
-    let filters =
-        filters.iter().filter_map(|(key, value)| Some(format!("{key}={}", encoded(value.as_deref()?))));
+    let filters = filters
+        .iter()
+        .filter_map(|(key, value)| Some(format!("{key}={}", percent_encode(value.as_deref()?))));
     let filters = filters.collect::<Vec<_>>().join("&");
-    let list = gateway.get(&format!("/api/v1/{}?{filters}", encoded(kind)))?;
-    if let Some(output @ (Output::Json | Output::Yaml)) = args.output {
-        return Ok(Said::good(show::document(&list, output)));
+    let list = gateway.get(&format!("/api/v1/{}?{filters}", percent_encode(kind)))?;
+    if let Some(output @ (OutputFormat::Json | OutputFormat::Yaml)) = args.output {
+        return Ok(CommandOutput::success(format::document(&list, output)));
     }
     let rows: Vec<_> = list["items"].as_array().into_iter().flatten().map(row).collect();
     if rows.is_empty() {
-        return Ok(Said::good(format!("no {kind}\n")));
+        return Ok(CommandOutput::success(format!("no {kind}\n")));
     }
-    Ok(Said::good(show::table(&["NAME", "VERSION", "SOURCE", "WHAT"], &rows)))
+    Ok(CommandOutput::success(format::table(&["NAME", "VERSION", "SOURCE", "WHAT"], &rows)))
 }
 
 fn row(item: &Value) -> Vec<String> {
@@ -43,30 +50,35 @@ fn row(item: &Value) -> Vec<String> {
     let what = value.get("match").or(value.get("endpoints")).or(value.get("discover")).unwrap_or(value);
     let what = what.as_str().map_or_else(|| what.to_string(), str::to_owned);
     vec![
-        show::text(&item["name"]),
-        show::text(&item["version"]),
-        show::text(&item["source"]),
-        show::short(&what),
+        format::text(&item["name"]),
+        format::text(&item["version"]),
+        format::text(&item["source"]),
+        format::truncate(&what),
     ]
 }
 
 /// Writes a resource.
-pub fn set(args: &Set) -> Result<Said, String> {
+pub fn set(args: &SetArgs) -> Result<CommandOutput, String> {
     let value = match (&args.value, &args.file) {
-        (Some(text), _) => document("the value", text)?,
-        (None, Some(file)) => read(file)?,
+        (Some(text), _) => parse_document("the value", text)?,
+        (None, Some(file)) => read_document(file)?,
         (None, None) => return Err("there is no value".to_owned()),
     };
     let method = if args.merge { Method::PATCH } else { Method::PUT };
-    changed(&method, &args.what, Some(value), &args.change)
+    change_resource(&method, &args.what, Some(value), &args.change)
 }
 
 /// Removes a resource.
-pub fn delete(args: &Delete) -> Result<Said, String> {
-    changed(&Method::DELETE, &args.what, None, &args.change)
+pub fn delete(args: &DeleteArgs) -> Result<CommandOutput, String> {
+    change_resource(&Method::DELETE, &args.what, None, &args.change)
 }
 
-fn changed(method: &Method, what: &str, body: Option<Value>, change: &Change) -> Result<Said, String> {
+fn change_resource(
+    method: &Method,
+    what: &str,
+    body: Option<Value>,
+    change: &ResourceChangeArgs,
+) -> Result<CommandOutput, String> {
     let mut headers = Vec::new();
     if let Some(version) = change.if_version {
         headers.push((IF_MATCH, format!("\"{version}\"")));
@@ -75,10 +87,10 @@ fn changed(method: &Method, what: &str, body: Option<Value>, change: &Change) ->
         headers.push((IF_NONE_MATCH, "*".to_owned()));
     }
     let how = &change.how;
-    let path = format!("{}?dry_run={}", path(what)?, how.dry_run);
-    let answer = Gateway::new(&how.remote)?.ask(method, &path, Sent { body, headers })?;
-    Ok(Said::good(match how.output {
-        Output::Text => show::change(&answer, how.dry_run),
-        output => show::document(&answer, output),
+    let path = format!("{}?dry_run={}", resource_path(what)?, how.dry_run);
+    let answer = AdminApi::new(&how.remote)?.request(method, &path, RequestContent { body, headers })?;
+    Ok(CommandOutput::success(match how.output {
+        OutputFormat::Text => format::change(&answer, how.dry_run),
+        output => format::document(&answer, output),
     }))
 }

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::fields::Fields;
-use super::Effect;
+use super::super::fields::ObjectFields;
+use super::PluginEffect;
 
 /// The request field in which APISIX names the consumer to the upstream.
 pub const CONSUMER: &str = "X-Consumer-Username";
 
-fn anonymous(fields: &mut Fields) -> Result<(), String> {
+fn anonymous(fields: &mut ObjectFields) -> Result<(), String> {
     match fields.take("anonymous_consumer") {
         None => Ok(()),
         Some(_) => Err(format!(
@@ -19,7 +19,7 @@ fn anonymous(fields: &mut Fields) -> Result<(), String> {
 }
 
 /// Converts `key-auth` to `api_key`.
-pub fn key(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+pub fn key(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<(), String> {
     anonymous(fields)?;
     let header = fields.text("header")?.unwrap_or_else(|| "apikey".to_owned());
     let query = fields.text("query")?.unwrap_or_else(|| "apikey".to_owned());
@@ -31,7 +31,7 @@ pub fn key(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
 
 /// The places and the claim of tokens that are verified with consumers' keys.
 #[derive(Debug)]
-pub struct Tokens {
+pub struct TokenSettings {
     /// The value for `from` of the policy.
     pub from: Value,
     pub forward: bool,
@@ -40,7 +40,7 @@ pub struct Tokens {
 }
 
 /// Converts `jwt-auth` to `jwt`, with the keys of consumers.
-pub fn tokens(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+pub fn tokens(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<(), String> {
     anonymous(fields)?;
     let header = fields.text("header")?.unwrap_or_else(|| "Authorization".to_owned());
     let query = fields.text("query")?.unwrap_or_else(|| "jwt".to_owned());
@@ -51,7 +51,7 @@ pub fn tokens(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     fields.only("use_jwks", &[json!(false)])?;
     fields.text("realm")?;
     let from = json!([{ "header": header }, { "query": query }, { "cookie": cookie }]);
-    match effect.tokens.replace(Tokens { from, forward: !hides, claim }) {
+    match effect.tokens.replace(TokenSettings { from, forward: !hides, claim }) {
         None => Ok(()),
         Some(_) => {
             Err("`plugins/jwt-auth` is there twice, here and in a global rule: write one of them".to_owned())
@@ -60,7 +60,7 @@ pub fn tokens(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
 }
 
 /// Converts `basic-auth` to `basic`.
-pub fn basic(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+pub fn basic(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<(), String> {
     anonymous(fields)?;
     let hides = fields.flag("hide_credentials")?.unwrap_or(false);
     let mut value = Map::new();
@@ -71,7 +71,7 @@ pub fn basic(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
 }
 
 /// Converts `consumer-restriction` to `authorize`.
-pub fn consumers(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+pub fn consumers(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<(), String> {
     let key = match fields.text("type")?.as_deref() {
         None | Some("consumer_name") => "consumers",
         Some("consumer_group_id") => "groups",
@@ -101,7 +101,7 @@ pub fn consumers(effect: &mut Effect, fields: &mut Fields) -> Result<(), String>
         let mut allow = Vec::new();
         for (index, rule) in rules.into_iter().enumerate() {
             let mut rule =
-                Fields::of(rule, &format!("plugins/consumer-restriction/allowed_by_methods/{index}"))?;
+                ObjectFields::of(rule, &format!("plugins/consumer-restriction/allowed_by_methods/{index}"))?;
             let user = rule.text("user")?.ok_or_else(|| rule.wrong("user", "the name of a consumer"))?;
             let methods = rule.texts("methods")?.ok_or_else(|| rule.wrong("methods", "a list of methods"))?;
             rule.end()?;
@@ -118,7 +118,7 @@ pub fn consumers(effect: &mut Effect, fields: &mut Fields) -> Result<(), String>
 }
 
 /// Converts `ip-restriction` to `ip`.
-pub fn addresses(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+pub fn addresses(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<(), String> {
     refuses_with(fields, "response_code", 403)?;
     let mut value = Map::new();
     for (theirs, ours) in [("whitelist", "allow"), ("blacklist", "deny")] {
@@ -131,7 +131,7 @@ pub fn addresses(effect: &mut Effect, fields: &mut Fields) -> Result<(), String>
 }
 
 /// Checks that a plugin asks for the only status and body that its policy can refuse with.
-fn refuses_with(fields: &mut Fields, key: &str, status: u64) -> Result<(), String> {
+fn refuses_with(fields: &mut ObjectFields, key: &str, status: u64) -> Result<(), String> {
     fields.only(key, &[json!(status)])?;
     for message in ["message", "rejected_msg"] {
         if fields.take(message).is_some() {
@@ -145,7 +145,7 @@ fn refuses_with(fields: &mut Fields, key: &str, status: u64) -> Result<(), Strin
 }
 
 /// Converts `cors`.
-pub fn cors(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+pub fn cors(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<(), String> {
     let list = |text: String| {
         text.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect::<Vec<_>>()
     };
@@ -155,8 +155,8 @@ pub fn cors(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     let origins = fields.text("allow_origins")?;
     if let Some(regexes) = regexes {
         // APISIX searches the expression within an origin; the gateway matches whole origins.
-        let whole = regexes.iter().map(|regex| format!("(?s:.*)(?:{regex})(?s:.*)"));
-        value.insert("regex".to_owned(), json!(whole.collect::<Vec<_>>()));
+        let read_whole = regexes.iter().map(|regex| format!("(?s:.*)(?:{regex})(?s:.*)"));
+        value.insert("regex".to_owned(), json!(read_whole.collect::<Vec<_>>()));
     }
     match origins.as_deref() {
         None if value.contains_key("regex") => {}

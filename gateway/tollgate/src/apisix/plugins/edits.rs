@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::super::fields::Fields;
-use super::Effect;
+use super::super::fields::ObjectFields;
+use super::PluginEffect;
 
 /// Converts `proxy-rewrite` to `rewrite` and edits of request fields.
-pub fn request(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+pub fn request(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<(), String> {
     if let Some(uri) = fields.text("uri")? {
         if uri.contains('$') {
             return Err(format!(
@@ -25,7 +25,7 @@ pub fn request(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
             if policy["add"].get(name).is_some() {
                 return Err(format!("{}: the parameter `{name}` is there twice", fields.place("uri")));
             }
-            policy["add"][name] = json!(braced(value));
+            policy["add"][name] = json!(escape_braces(value));
         }
     }
     if let Some(regex) = fields.texts("regex_uri")? {
@@ -38,7 +38,7 @@ pub fn request(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
         // In APISIX, a fixed path takes precedence over an expression.
         if !effect.rewrite.contains_key("path") {
             effect.rewrite.insert("regex".to_owned(), json!(regex));
-            effect.rewrite.insert("replace".to_owned(), json!(groups(replace)));
+            effect.rewrite.insert("replace".to_owned(), json!(capture_groups(replace)));
         }
     }
     if let Some(host) = fields.text("host")? {
@@ -56,7 +56,7 @@ pub fn request(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
 }
 
 /// Converts `response-rewrite` to edits of response fields.
-pub fn response(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+pub fn response(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<(), String> {
     for (key, instead) in [
         (
             "status_code",
@@ -78,9 +78,9 @@ pub fn response(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> 
 }
 
 /// Converts `headers` in both of its forms.
-fn headers(effect: &mut Effect, fields: &mut Fields, direction: &str) -> Result<(), String> {
+fn headers(effect: &mut PluginEffect, fields: &mut ObjectFields, direction: &str) -> Result<(), String> {
     let Some(value) = fields.take("headers") else { return Ok(()) };
-    let mut headers = Fields::of(value, &fields.bare("headers"))?;
+    let mut headers = ObjectFields::of(value, &fields.bare("headers"))?;
     let has_parts = headers.keys().any(|key| matches!(key, "set" | "add" | "remove"));
     if !has_parts {
         for name in headers.keys().map(str::to_owned).collect::<Vec<_>>() {
@@ -114,7 +114,7 @@ fn headers(effect: &mut Effect, fields: &mut Fields, direction: &str) -> Result<
                 }
             }
             Some(value) => {
-                let mut entries = Fields::of(value, &headers.bare(how))?;
+                let mut entries = ObjectFields::of(value, &headers.bare(how))?;
                 for name in entries.keys().map(str::to_owned).collect::<Vec<_>>() {
                     let place = entries.place(&name);
                     // A list of values becomes one field.
@@ -156,7 +156,7 @@ fn template(text: &str, place: &str) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {
-        out.push_str(&braced(&rest[..at]));
+        out.push_str(&escape_braces(&rest[..at]));
         rest = &rest[at + 1..];
         let (name, after) = match rest.strip_prefix('{').and_then(|inside| inside.split_once('}')) {
             Some(both) => both,
@@ -183,16 +183,16 @@ fn template(text: &str, place: &str) -> Result<String, String> {
             },
         };
     }
-    Ok(out + &braced(rest))
+    Ok(out + &escape_braces(rest))
 }
 
 /// Escapes braces, which are doubled in templates.
-fn braced(text: &str) -> String {
+fn escape_braces(text: &str) -> String {
     text.replace('{', "{{").replace('}', "}}")
 }
 
 /// Converts `redirect` to `redirect` of the route, or to `intercept` if some requests are not redirected.
-pub fn redirect(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+pub fn redirect(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<(), String> {
     let https = fields.flag("http_to_https")?.unwrap_or(false);
     let (uri, regex) = (fields.text("uri")?, fields.texts("regex_uri")?);
     let status = fields.number("ret_code")?.unwrap_or(302);
@@ -217,12 +217,12 @@ pub fn redirect(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> 
             "{}: not beside `http_to_https`, which keeps the query",
             fields.place("append_query_string")
         )),
-        (false, Some(uri), None) => to(effect, &uri, status, keeps, fields),
+        (false, Some(uri), None) => redirect_to(effect, &uri, status, keeps, fields),
         (false, None, Some(regex)) => {
             let [path, replace] = regex.as_slice() else {
                 return Err(fields.wrong("regex_uri", "an expression and what replaces it"));
             };
-            let replace = encoded(&groups(replace));
+            let replace = percent_encode(&capture_groups(replace));
             let mut rule = json!({ "path": path, "status": status, "replace": replace });
             if keeps {
                 rule["keep_query"] = json!(true);
@@ -235,7 +235,13 @@ pub fn redirect(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> 
 }
 
 /// Redirects to one location.
-fn to(effect: &mut Effect, uri: &str, status: u64, keeps: bool, fields: &Fields) -> Result<(), String> {
+fn redirect_to(
+    effect: &mut PluginEffect,
+    uri: &str,
+    status: u64,
+    keeps: bool,
+    fields: &ObjectFields,
+) -> Result<(), String> {
     const STATUSES: [u64; 5] = [301, 302, 303, 307, 308];
     let place = fields.place("uri");
     let plain = uri.replace("${", "$").replace('}', "");
@@ -246,7 +252,7 @@ fn to(effect: &mut Effect, uri: &str, status: u64, keeps: bool, fields: &Fields)
     };
     if !text.contains('$') && STATUSES.contains(&status) && !query {
         // The text contains no `$`, so nothing in it can be taken for a group.
-        let value = json!({ "to": encoded(&text), "status": status });
+        let value = json!({ "to": percent_encode(&text), "status": status });
         return match effect.redirect.replace(value) {
             None => Ok(()),
             Some(_) => {
@@ -255,7 +261,7 @@ fn to(effect: &mut Effect, uri: &str, status: u64, keeps: bool, fields: &Fields)
             }
         };
     }
-    let mut rule = json!({ "location": encoded(&template(&text, &place)?), "status": status });
+    let mut rule = json!({ "location": percent_encode(&template(&text, &place)?), "status": status });
     if query {
         rule["keep_query"] = json!(true);
     }
@@ -265,7 +271,7 @@ fn to(effect: &mut Effect, uri: &str, status: u64, keeps: bool, fields: &Fields)
 
 /// Puts braces around the number of each group, because `$1a` would be the group `1a`. Doubles every other
 /// `$`.
-fn groups(text: &str) -> String {
+fn capture_groups(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -288,7 +294,7 @@ fn groups(text: &str) -> String {
 }
 
 /// Percent-encodes the bytes that a URL cannot contain.
-fn encoded(text: &str) -> String {
+fn percent_encode(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         match byte {
@@ -302,7 +308,7 @@ fn encoded(text: &str) -> String {
 }
 
 /// Converts `request-id`. The gateway gives every request an id; this writes it to header fields.
-pub fn request_id(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+pub fn request_id(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<(), String> {
     let name = fields.text("header_name")?.unwrap_or_else(|| "X-Request-Id".to_owned());
     let responds = fields.flag("include_in_response")?.unwrap_or(true);
     for key in ["algorithm", "range_id"] {

@@ -2,11 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::fields::Fields;
-use super::{Effect, Origin};
+use super::super::fields::ObjectFields;
+use super::{PluginEffect, PluginOrigin};
 
 /// Converts `limit-count` to `rate_limit`.
-pub fn count(effect: &mut Effect, fields: &mut Fields, origin: &Origin) -> Result<(), String> {
+pub fn count(
+    effect: &mut PluginEffect,
+    fields: &mut ObjectFields,
+    origin: &PluginOrigin,
+) -> Result<(), String> {
     let mut common = Map::new();
     status(fields, &mut common)?;
     let shows = fields.flag("show_limit_quota_header")?.unwrap_or(true);
@@ -32,11 +36,11 @@ pub fn count(effect: &mut Effect, fields: &mut Fields, origin: &Origin) -> Resul
     };
     let rules = rules.as_array().filter(|rules| !rules.is_empty()).cloned();
     for (index, rule) in rules.ok_or_else(|| fields.wrong("rules", "a list"))?.into_iter().enumerate() {
-        let mut rule = Fields::of(rule, &format!("plugins/limit-count/rules/{index}"))?;
+        let mut rule = ObjectFields::of(rule, &format!("plugins/limit-count/rules/{index}"))?;
         let mut limit = common.clone();
         rate(&mut rule, &mut limit)?;
         let text = rule.text("key")?.ok_or_else(|| rule.wrong("key", "variables such as `$remote_addr`"))?;
-        limit.insert("by".to_owned(), combined(&text, &rule)?);
+        limit.insert("by".to_owned(), combined_key(&text, &rule)?);
         scope(&mut limit, name.clone(), &format!("limit-count/{index}"));
         rule.end()?;
         effect.limit("rate_limit", limit);
@@ -45,7 +49,7 @@ pub fn count(effect: &mut Effect, fields: &mut Fields, origin: &Origin) -> Resul
 }
 
 /// Converts `count` and `time_window` to a rate.
-fn rate(fields: &mut Fields, limit: &mut Map<String, Value>) -> Result<(), String> {
+fn rate(fields: &mut ObjectFields, limit: &mut Map<String, Value>) -> Result<(), String> {
     for name in ["count", "time_window"] {
         if fields.peek(name).is_some_and(Value::is_string) {
             return Err(format!(
@@ -61,7 +65,11 @@ fn rate(fields: &mut Fields, limit: &mut Map<String, Value>) -> Result<(), Strin
 }
 
 /// Converts `limit-req` to `rate_limit`. Requests within the burst, which APISIX delays, pass at once.
-pub fn requests(effect: &mut Effect, fields: &mut Fields, origin: &Origin) -> Result<(), String> {
+pub fn requests(
+    effect: &mut PluginEffect,
+    fields: &mut ObjectFields,
+    origin: &PluginOrigin,
+) -> Result<(), String> {
     let rate = fields
         .take("rate")
         .and_then(|rate| rate.as_f64())
@@ -92,7 +100,11 @@ pub fn requests(effect: &mut Effect, fields: &mut Fields, origin: &Origin) -> Re
 }
 
 /// Converts `limit-conn` to `concurrency`. Requests within the burst, which APISIX delays, pass at once.
-pub fn connections(effect: &mut Effect, fields: &mut Fields, origin: &Origin) -> Result<(), String> {
+pub fn connections(
+    effect: &mut PluginEffect,
+    fields: &mut ObjectFields,
+    origin: &PluginOrigin,
+) -> Result<(), String> {
     let conn = positive(fields, "conn")?;
     let burst = fields.number("burst")?.ok_or_else(|| fields.wrong("burst", "a whole number"))?;
     // How long APISIX delays requests beyond `conn`. The gateway does not delay them.
@@ -117,20 +129,24 @@ pub fn connections(effect: &mut Effect, fields: &mut Fields, origin: &Origin) ->
     Ok(())
 }
 
-fn positive(fields: &mut Fields, key: &str) -> Result<u64, String> {
+fn positive(fields: &mut ObjectFields, key: &str) -> Result<u64, String> {
     let number = fields.number(key)?.filter(|number| *number > 0);
     number.ok_or_else(|| fields.wrong(key, "a whole number, at least 1"))
 }
 
 /// Converts the key by which a limit counts.
-fn key(fields: &mut Fields, limit: &mut Map<String, Value>, default: Option<&str>) -> Result<(), String> {
+fn key(
+    fields: &mut ObjectFields,
+    limit: &mut Map<String, Value>,
+    default: Option<&str>,
+) -> Result<(), String> {
     let kind = fields.text("key_type")?.unwrap_or_else(|| "var".to_owned());
     let key = fields.text("key")?.or_else(|| default.map(str::to_owned));
     let key = key.ok_or_else(|| fields.wrong("key", "what requests are told apart by"))?;
     let by = match kind.as_str() {
         "constant" => return Ok(()),
-        "var" => json!(by(&key, fields)?),
-        "var_combination" => combined(&key, fields)?,
+        "var" => json!(count_key(&key, fields)?),
+        "var_combination" => combined_key(&key, fields)?,
         _ => return Err(fields.wrong("key_type", "`var`, `var_combination` or `constant`")),
     };
     limit.insert("by".to_owned(), by);
@@ -138,18 +154,18 @@ fn key(fields: &mut Fields, limit: &mut Map<String, Value>, default: Option<&str
 }
 
 /// Converts a key of several variables, separated by spaces.
-fn combined(key: &str, fields: &Fields) -> Result<Value, String> {
+fn combined_key(key: &str, fields: &ObjectFields) -> Result<Value, String> {
     let words = key.split_ascii_whitespace();
     let parts =
         words.map(|word| match word.strip_prefix('$') {
-            Some(name) => by(name.trim_start_matches('{').trim_end_matches('}'), fields),
+            Some(name) => count_key(name.trim_start_matches('{').trim_end_matches('}'), fields),
             None => Err(fields
                 .wrong("key", "variables with blanks between them, such as `$remote_addr $consumer_name`")),
         });
     Ok(json!(parts.collect::<Result<Vec<_>, _>>()?))
 }
 
-fn by(variable: &str, fields: &Fields) -> Result<String, String> {
+fn count_key(variable: &str, fields: &ObjectFields) -> Result<String, String> {
     let named = |prefix: &str| variable.strip_prefix(prefix).filter(|name| !name.is_empty());
     let text = match variable {
         "remote_addr" | "binary_remote_addr" => "address",
@@ -175,7 +191,7 @@ fn by(variable: &str, fields: &Fields) -> Result<String, String> {
 }
 
 /// Sets the status of refused requests; like in APISIX, 503 is the default.
-fn status(fields: &mut Fields, limit: &mut Map<String, Value>) -> Result<(), String> {
+fn status(fields: &mut ObjectFields, limit: &mut Map<String, Value>) -> Result<(), String> {
     let status = fields.number("rejected_code")?.unwrap_or(503);
     if !(400..=599).contains(&status) {
         return Err(fields.wrong("rejected_code", "a status from 400 to 599"));
@@ -202,7 +218,7 @@ fn scope(limit: &mut Map<String, Value>, scope: Option<String>, plugin: &str) {
 }
 
 /// Converts `policy` and the settings of Redis.
-fn redis(fields: &mut Fields, limit: &mut Map<String, Value>) -> Result<(), String> {
+fn redis(fields: &mut ObjectFields, limit: &mut Map<String, Value>) -> Result<(), String> {
     let policy = fields.text("policy")?;
     let degrade = fields.flag("allow_degradation")?.unwrap_or(false);
     let mut redis = Map::new();
@@ -225,7 +241,7 @@ fn redis(fields: &mut Fields, limit: &mut Map<String, Value>) -> Result<(), Stri
             let database = fields.number("redis_database")?.unwrap_or(0);
             let tls = fields.flag("redis_ssl")?.unwrap_or(false);
             if tls {
-                verified(fields, "redis_ssl_verify")?;
+                require_verification(fields, "redis_ssl_verify")?;
             } else {
                 fields.flag("redis_ssl_verify")?;
             }
@@ -243,7 +259,7 @@ fn redis(fields: &mut Fields, limit: &mut Map<String, Value>) -> Result<(), Stri
             // APISIX's internal name of the cluster.
             fields.text("redis_cluster_name")?;
             if fields.flag("redis_cluster_ssl")?.unwrap_or(false) {
-                verified(fields, "redis_cluster_ssl_verify")?;
+                require_verification(fields, "redis_cluster_ssl_verify")?;
                 redis.insert("tls".to_owned(), json!(true));
             } else {
                 fields.flag("redis_cluster_ssl_verify")?;
@@ -282,7 +298,7 @@ fn redis(fields: &mut Fields, limit: &mut Map<String, Value>) -> Result<(), Stri
 }
 
 /// Converts `redis_sentinels`.
-fn sentinels(fields: &mut Fields) -> Result<Vec<String>, String> {
+fn sentinels(fields: &mut ObjectFields) -> Result<Vec<String>, String> {
     let all = fields.take("redis_sentinels").and_then(|all| all.as_array().cloned()).unwrap_or_default();
     let all: Option<Vec<_>> = all
         .iter()
@@ -293,7 +309,7 @@ fn sentinels(fields: &mut Fields) -> Result<Vec<String>, String> {
 }
 
 /// Checks that TLS is verified: the gateway has no other mode.
-fn verified(fields: &mut Fields, key: &str) -> Result<(), String> {
+fn require_verification(fields: &mut ObjectFields, key: &str) -> Result<(), String> {
     match fields.flag(key)? {
         Some(true) => Ok(()),
         _ => Err(format!("{} can only be true here: a certificate is verified", fields.place(key))),

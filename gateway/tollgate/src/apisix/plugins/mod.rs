@@ -16,11 +16,11 @@ mod traffic;
 
 use serde_json::{Map, Value, json};
 
-use super::fields::Fields;
-use super::objects::Of;
+use super::fields::ObjectFields;
+use super::objects::ObjectKind;
 
-pub use access::{CONSUMER, Tokens};
-pub use traffic::{Rule, To};
+pub use access::{CONSUMER, TokenSettings};
+pub use traffic::{SplitRule, SplitTarget};
 
 /// The plugins that this front accepts.
 pub const NAMES: [&str; 18] = [
@@ -46,26 +46,26 @@ pub const NAMES: [&str; 18] = [
 
 /// The place at which a plugin is written, as far as it matters.
 #[derive(Clone, Debug, Default)]
-pub struct Origin {
+pub struct PluginOrigin {
     /// The scope in which the limits written there count together; `None`: each route counts alone.
     pub scope: Option<String>,
 }
 
-impl Origin {
+impl PluginOrigin {
     /// Returns the origin of plugins in a service.
     pub fn service(id: &str) -> Self {
-        Self::shared(Of::Services, id)
+        Self::shared(ObjectKind::Services, id)
     }
 
     /// Returns the origin of plugins in an object that several routes share.
-    pub fn shared(of: Of, id: &str) -> Self {
+    pub fn shared(of: ObjectKind, id: &str) -> Self {
         Self { scope: Some(format!("apisix/{}/{id}", of.name())) }
     }
 }
 
 /// The combined effect of a route's plugins.
 #[derive(Debug, Default)]
-pub struct Effect {
+pub struct PluginEffect {
     /// Policies of the route.
     pub policies: Map<String, Value>,
     /// The route's `rewrite`.
@@ -75,48 +75,48 @@ pub struct Effect {
     /// The circuit breaker of its upstream.
     pub breaker: Option<Value>,
     /// The rules of `traffic-split`, which distribute requests by conditions.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<SplitRule>,
     /// The address that receives mirrored requests.
     pub mirror: Option<String>,
     /// Whether consumers that no rule of `authorize` names may use every method.
     pub by_method: bool,
     /// The settings of `jwt-auth`, if the route accepts tokens.
-    pub tokens: Option<Tokens>,
+    pub tokens: Option<TokenSettings>,
 }
 
 /// Returns the plugins of an object.
 ///
 /// # Errors
 /// The value is not an object.
-pub fn map(plugins: Value) -> Result<Map<String, Value>, String> {
+pub fn plugins_object(plugins: Value) -> Result<Map<String, Value>, String> {
     match plugins {
         Value::Object(plugins) => Ok(plugins),
         _ => Err("`plugins` is to be an object".to_owned()),
     }
 }
 
-impl Effect {
+impl PluginEffect {
     /// Adds the effects of all these plugins.
     ///
     /// # Errors
     /// Names a setting that has no counterpart here.
-    pub fn all(&mut self, plugins: &Map<String, Value>, origin: &Origin) -> Result<(), String> {
-        plugins.iter().try_for_each(|(name, conf)| self.one(name, conf, origin))
+    pub fn add_all(&mut self, plugins: &Map<String, Value>, origin: &PluginOrigin) -> Result<(), String> {
+        plugins.iter().try_for_each(|(name, conf)| self.add_plugin(name, conf, origin))
     }
 
     /// Adds the effect of one plugin.
     ///
     /// # Errors
     /// Names a setting that has no counterpart here.
-    pub fn one(&mut self, name: &str, conf: &Value, origin: &Origin) -> Result<(), String> {
-        if let Some(instead) = others::instead(name) {
+    pub fn add_plugin(&mut self, name: &str, conf: &Value, origin: &PluginOrigin) -> Result<(), String> {
+        if let Some(instead) = others::replacement(name) {
             return Err(format!(
                 "`plugins/{name}` has no counterpart in this gateway's APISIX front: {instead}"
             ));
         }
-        let mut fields = Fields::of(conf.clone(), &format!("plugins/{name}"))?;
+        let mut fields = ObjectFields::of(conf.clone(), &format!("plugins/{name}"))?;
         if let Some(meta) = fields.take("_meta") {
-            let mut meta = Fields::of(meta, &format!("plugins/{name}/_meta"))?;
+            let mut meta = ObjectFields::of(meta, &format!("plugins/{name}/_meta"))?;
             let is_off = meta.flag("disable")?.unwrap_or(false);
             meta.end()?;
             if is_off {

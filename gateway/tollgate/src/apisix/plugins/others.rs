@@ -1,7 +1,7 @@
 //! Plugins without a counterpart, and what to write instead.
 
 /// Returns what to write instead of a plugin; `None` if it is not one of these.
-pub fn instead(name: &str) -> Option<&'static str> {
+pub fn replacement(name: &str) -> Option<&'static str> {
     Some(match name {
         "openid-connect" | "cas-auth" | "authz-casdoor" | "authz-keycloak" | "saml-auth" | "multi-auth"
         | "wolf-rbac" | "ldap-auth" | "dingtalk-auth" | "feishu-auth" => {

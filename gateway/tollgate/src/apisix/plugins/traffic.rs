@@ -2,41 +2,41 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::fields::Fields;
-use super::super::objects::named;
-use super::super::upstream::{self, Written};
+use super::super::fields::ObjectFields;
+use super::super::objects::id_text;
+use super::super::upstream::{self, ConvertedUpstream};
 use super::super::vars;
-use super::Effect;
+use super::PluginEffect;
 
 /// A rule of `traffic-split`.
 #[derive(Debug)]
-pub struct Rule {
+pub struct SplitRule {
     /// Alternatives of which a request must meet one; `None`: the rule applies to all requests.
-    pub conditions: Option<Vec<vars::Condition>>,
+    pub conditions: Option<Vec<vars::VarCondition>>,
     /// The upstreams among which the requests are divided.
-    pub shares: Vec<Share>,
+    pub shares: Vec<SplitShare>,
 }
 
 /// An upstream's share of the requests.
 #[derive(Debug)]
-pub struct Share {
-    pub to: To,
+pub struct SplitShare {
+    pub to: SplitTarget,
     pub weight: u64,
 }
 
 /// The upstream of a share.
 #[derive(Debug)]
-pub enum To {
+pub enum SplitTarget {
     /// The route's own upstream.
-    Own,
+    RouteUpstream,
     /// The upstream with this id.
-    Named(String),
+    ById(String),
     /// An upstream written in place.
-    Written(Written),
+    Inline(ConvertedUpstream),
 }
 
 /// Converts `traffic-split`.
-pub fn split(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+pub fn split(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<(), String> {
     let Some(Value::Array(rules)) = fields.take("rules") else {
         return Err(fields.wrong("rules", "a list of rules"));
     };
@@ -47,13 +47,13 @@ pub fn split(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     }
     for (index, rule) in rules.into_iter().enumerate() {
         let place = format!("plugins/traffic-split/rules/{index}");
-        let mut rule = Fields::of(rule, &place)?;
+        let mut rule = ObjectFields::of(rule, &place)?;
         let conditions = match rule.take("match") {
             None => None,
             Some(Value::Array(matches)) => {
                 let mut all = Vec::new();
                 for one in matches {
-                    let mut one = Fields::of(one, &format!("{place}/match"))?;
+                    let mut one = ObjectFields::of(one, &format!("{place}/match"))?;
                     let vars = one.take("vars").ok_or_else(|| one.wrong("vars", "a list of conditions"))?;
                     one.end()?;
                     all.extend(vars::conditions(&vars, &format!("{place}/match/vars"))?);
@@ -66,26 +66,30 @@ pub fn split(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
             return Err(rule.wrong("weighted_upstreams", "a list"));
         };
         let shares = weighted.into_iter().enumerate().map(|(index, share)| {
-            let mut share = Fields::of(share, &format!("{place}/weighted_upstreams/{index}"))?;
+            let mut share = ObjectFields::of(share, &format!("{place}/weighted_upstreams/{index}"))?;
             let weight = share.number("weight")?.unwrap_or(1);
             let to = match (share.take("upstream"), share.take("upstream_id")) {
                 (Some(_), Some(_)) => return Err(share.wrong("upstream_id", "left out beside `upstream`")),
-                (Some(own), None) => To::Written(upstream::written(Fields::of(own, "upstream")?)?),
-                (None, Some(id)) => To::Named(named(&id).ok_or_else(|| share.wrong("upstream_id", "an id"))?),
-                (None, None) => To::Own,
+                (Some(own), None) => {
+                    SplitTarget::Inline(upstream::convert(ObjectFields::of(own, "upstream")?)?)
+                }
+                (None, Some(id)) => {
+                    SplitTarget::ById(id_text(&id).ok_or_else(|| share.wrong("upstream_id", "an id"))?)
+                }
+                (None, None) => SplitTarget::RouteUpstream,
             };
             share.end()?;
-            Ok(Share { to, weight })
+            Ok(SplitShare { to, weight })
         });
         let shares = shares.collect::<Result<Vec<_>, String>>()?;
         rule.end()?;
-        effect.rules.push(Rule { conditions, shares });
+        effect.rules.push(SplitRule { conditions, shares });
     }
     Ok(())
 }
 
 /// Converts `proxy-mirror` to `mirror`.
-pub fn mirror(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+pub fn mirror(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<(), String> {
     let host = fields.text("host")?.ok_or_else(|| fields.wrong("host", "`http://host:port`"))?;
     let address = host.strip_suffix('/').unwrap_or(&host);
     if !address.starts_with("http://") && !address.starts_with("https://") {
@@ -110,7 +114,7 @@ pub fn mirror(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
 }
 
 /// Converts `api-breaker` to `breaker` of the upstream.
-pub fn breaker(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+pub fn breaker(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<(), String> {
     if fields.take("break_response_code").is_some_and(|code| code != 503) {
         return Err(format!(
             "{}: an open breaker is answered 503 here; write 503, and the body in `errors` of the file",
@@ -128,7 +132,7 @@ pub fn breaker(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     let mut failures = 3;
     let mut probes = 3;
     if let Some(unhealthy) = fields.take("unhealthy") {
-        let mut unhealthy = Fields::of(unhealthy, "plugins/api-breaker/unhealthy")?;
+        let mut unhealthy = ObjectFields::of(unhealthy, "plugins/api-breaker/unhealthy")?;
         failures = unhealthy.number("failures")?.unwrap_or(failures).max(1);
         if let Some(statuses) = unhealthy.take("http_statuses") {
             let all = statuses.as_array().is_some_and(|all| {
@@ -144,7 +148,7 @@ pub fn breaker(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
         unhealthy.end()?;
     }
     if let Some(healthy) = fields.take("healthy") {
-        let mut healthy = Fields::of(healthy, "plugins/api-breaker/healthy")?;
+        let mut healthy = ObjectFields::of(healthy, "plugins/api-breaker/healthy")?;
         probes = healthy.number("successes")?.unwrap_or(probes).max(1);
         healthy.take("http_statuses");
         healthy.end()?;
@@ -160,7 +164,7 @@ pub fn breaker(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
 }
 
 /// Converts `uri-blocker` to `intercept`.
-pub fn block(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+pub fn block(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<(), String> {
     let rules =
         fields.texts("block_rules")?.ok_or_else(|| fields.wrong("block_rules", "a list of expressions"))?;
     let status = fields.number("rejected_code")?.unwrap_or(403);

@@ -16,34 +16,36 @@ const NICE: i32 = 10;
 /// Runs work on its own thread with a lower scheduling priority than the rest of the process. If no thread
 /// can be started, runs it here before returning. The work must not start a process, which would inherit the
 /// priority. The receiver gets an error if the work panics, as it does here if it blocks on a runtime.
-pub fn behind<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
-    elsewhere(work, |run| thread::Builder::new().name("plans".to_owned()).spawn(run).map(drop))
+pub fn spawn_low_priority<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> oneshot::Receiver<T> {
+    spawn_with(work, |run| thread::Builder::new().name("plans".to_owned()).spawn(run).map(drop))
 }
 
 /// Like [`behind`], with the function that starts the thread.
-fn elsewhere<T: Send + 'static>(
+fn spawn_with<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
     spawn: impl FnOnce(Box<dyn FnOnce() + Send>) -> io::Result<()>,
 ) -> oneshot::Receiver<T> {
     let (done, receiver) = oneshot::channel();
     // If the thread cannot be started, its closure is dropped. The job is shared so that it survives.
     let job = Arc::new(Mutex::new(Some((work, done))));
-    let there = job.clone();
+    let shared_job = job.clone();
     let started = spawn(Box::new(move || {
         // On Linux the nice value belongs to the thread. If it is refused, the thread keeps the normal
         // priority.
         let _ = nice(NICE);
-        run(&there);
+        run_once(&shared_job);
     }));
     if started.is_err() {
         // A panic on the thread would end only that thread. The dropped sender reports it.
-        let _ = catch_unwind(AssertUnwindSafe(|| run(&job)));
+        let _ = catch_unwind(AssertUnwindSafe(|| run_once(&job)));
     }
     receiver
 }
 
 /// Runs the job, unless it has already run.
-fn run<T>(job: &Mutex<Option<(impl FnOnce() -> T, oneshot::Sender<T>)>>) {
+fn run_once<T>(job: &Mutex<Option<(impl FnOnce() -> T, oneshot::Sender<T>)>>) {
     let taken = job.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some((work, done)) = taken {
         // The receiver may be gone.
@@ -57,10 +59,10 @@ mod tests {
 
     #[test]
     fn it_is_done_without_a_thread_too() {
-        let answer = elsewhere(|| 7, |_| Err(io::ErrorKind::WouldBlock.into()));
+        let answer = spawn_with(|| 7, |_| Err(io::ErrorKind::WouldBlock.into()));
         assert_eq!(answer.blocking_recv(), Ok(7));
-        assert_eq!(behind(|| 8).blocking_recv(), Ok(8));
-        let panicked = elsewhere(|| panic!("on purpose"), |_| Err(io::ErrorKind::WouldBlock.into()));
+        assert_eq!(spawn_low_priority(|| 8).blocking_recv(), Ok(8));
+        let panicked = spawn_with(|| panic!("on purpose"), |_| Err(io::ErrorKind::WouldBlock.into()));
         assert!(panicked.blocking_recv().is_err());
     }
 }

@@ -7,28 +7,28 @@ use hyper::Method;
 use serde_json::Value;
 use tollgate_config::from_yaml;
 
-use crate::client::{Answer, Client, Remote, Sent};
+use crate::admin_client::{AdminClient, AdminOptions, AdminResponse, RequestContent};
 
 /// A gateway to send requests to.
-pub struct Gateway(Client);
+pub struct AdminApi(AdminClient);
 
-impl Gateway {
+impl AdminApi {
     /// Uses the gateway that the command line names.
-    pub fn new(remote: &Remote) -> Result<Self, String> {
-        Client::new(remote).map(Self)
+    pub fn new(remote: &AdminOptions) -> Result<Self, String> {
+        AdminClient::new(remote).map(Self)
     }
 
     /// Returns the JSON document at a path.
     pub fn get(&self, path: &str) -> Result<Value, String> {
-        self.ask(&Method::GET, path, Sent::default())
+        self.request(&Method::GET, path, RequestContent::default())
     }
 
     /// Sends a request and returns the JSON document of its response. If it fails, returns a readable
     /// message.
-    pub fn ask(&self, method: &Method, path: &str, sent: Sent) -> Result<Value, String> {
-        let answer = self.0.send(method, path, &sent)?;
+    pub fn request(&self, method: &Method, path: &str, content: RequestContent) -> Result<Value, String> {
+        let answer = self.0.send(method, path, &content)?;
         if !answer.status.is_success() {
-            return Err(problems(&answer).unwrap_or_else(|| self.0.refusal(&answer)));
+            return Err(problems(&answer).unwrap_or_else(|| self.0.error_message(&answer)));
         }
         serde_json::from_slice(&answer.body)
             .map_err(|_| format!("{} is no admin API of this version", self.0.address()))
@@ -36,14 +36,14 @@ impl Gateway {
 }
 
 /// Returns the problems of a configuration in a response, rendered as `check` does.
-fn problems(answer: &Answer) -> Option<String> {
+fn problems(answer: &AdminResponse) -> Option<String> {
     let value: Value = serde_json::from_slice(&answer.body).ok()?;
     let texts: Vec<_> = value["problems"].as_array()?.iter().filter_map(|it| it["text"].as_str()).collect();
     (!texts.is_empty()).then(|| texts.iter().map(|text| text.trim_end()).collect::<Vec<_>>().join("\n\n"))
 }
 
 /// Splits a kind and a name that may be written together or apart.
-pub fn named<'a>(what: &'a str, name: Option<&'a str>) -> (&'a str, Option<&'a str>) {
+pub fn split_name<'a>(what: &'a str, name: Option<&'a str>) -> (&'a str, Option<&'a str>) {
     match (what.split_once('/'), name) {
         (Some((kind, name)), None) if !name.is_empty() => (kind, Some(name)),
         (Some((kind, _)), name) => (kind, name),
@@ -55,15 +55,15 @@ pub fn named<'a>(what: &'a str, name: Option<&'a str>) -> (&'a str, Option<&'a s
 ///
 /// # Errors
 /// The name is missing.
-pub fn path(what: &str) -> Result<String, String> {
-    match named(what, None) {
-        (kind, Some(name)) => Ok(format!("/api/v1/{}/{}", encoded(kind), encoded(name))),
+pub fn resource_path(what: &str) -> Result<String, String> {
+    match split_name(what, None) {
+        (kind, Some(name)) => Ok(format!("/api/v1/{}/{}", percent_encode(kind), percent_encode(name))),
         (kind, None) => Err(format!("`{kind}` has no name: write `{kind}/NAME`")),
     }
 }
 
 /// Percent-encodes a text for a path or a query (RFC 3986, section 2.3). Slashes are kept.
-pub fn encoded(text: &str) -> String {
+pub fn percent_encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
@@ -77,18 +77,18 @@ pub fn encoded(text: &str) -> String {
 }
 
 /// Reads a document from a file or standard input.
-pub fn read(file: &Path) -> Result<Value, String> {
+pub fn read_document(file: &Path) -> Result<Value, String> {
     let mut text = String::new();
     let (name, result) = match file == Path::new("-") {
         true => ("standard input".to_owned(), std::io::stdin().lock().read_to_string(&mut text).map(drop)),
         false => (file.display().to_string(), std::fs::read_to_string(file).map(|read| text = read)),
     };
     result.map_err(|error| format!("cannot read {name}: {error}"))?;
-    document(&name, &text)
+    parse_document(&name, &text)
 }
 
 /// Parses a YAML document; JSON is YAML too.
-pub fn document(name: &str, text: &str) -> Result<Value, String> {
+pub fn parse_document(name: &str, text: &str) -> Result<Value, String> {
     from_yaml(text).map_err(|problems| {
         let texts: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
         format!("{name} is no document of YAML or JSON: {}", texts.join("; "))
@@ -101,11 +101,11 @@ mod tests {
 
     #[test]
     fn resources_by_their_names() {
-        assert_eq!(path("routes/a b"), Ok("/api/v1/routes/a%20b".to_owned()));
-        assert_eq!(path("routes/shop/cart?x"), Ok("/api/v1/routes/shop/cart%3Fx".to_owned()));
-        assert!(path("routes").is_err() && path("routes/").is_err());
-        assert_eq!(named("routes", Some("a")), ("routes", Some("a")));
-        assert_eq!(named("routes/a", None), ("routes", Some("a")));
-        assert_eq!(named("routes", None), ("routes", None));
+        assert_eq!(resource_path("routes/a b"), Ok("/api/v1/routes/a%20b".to_owned()));
+        assert_eq!(resource_path("routes/shop/cart?x"), Ok("/api/v1/routes/shop/cart%3Fx".to_owned()));
+        assert!(resource_path("routes").is_err() && resource_path("routes/").is_err());
+        assert_eq!(split_name("routes", Some("a")), ("routes", Some("a")));
+        assert_eq!(split_name("routes/a", None), ("routes", Some("a")));
+        assert_eq!(split_name("routes", None), ("routes", None));
     }
 }

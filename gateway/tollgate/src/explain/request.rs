@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 
 use tollgate_plan::Plan;
 
-use super::Asked;
+use super::ExplainRequest;
 
 /// A mistake in the question.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Wrong {
-    /// Its position, as a JSON pointer (RFC 6901) into [`Asked`].
+pub struct InvalidRequest {
+    /// Its position, as a JSON pointer (RFC 6901) into [`ExplainRequest`].
     pub pointer: String,
     /// A readable message.
     pub message: String,
@@ -19,19 +19,19 @@ pub struct Wrong {
 ///
 /// # Errors
 /// The arguments do not describe a request.
-pub fn sent(asked: &Asked, plan: &Plan) -> Result<String, Wrong> {
-    let wrong = |pointer: &str, message| Wrong { pointer: pointer.to_owned(), message };
-    let method = &asked.method;
+pub fn request_head(request: &ExplainRequest, plan: &Plan) -> Result<String, InvalidRequest> {
+    let wrong = |pointer: &str, message| InvalidRequest { pointer: pointer.to_owned(), message };
+    let method = &request.method;
     if method.is_empty() || method.contains(|c: char| c.is_whitespace() || c.is_control()) {
         let message = format!("`{method}` is not a method: write `GET`, for example");
         return Err(wrong("/method", message));
     }
-    let Target { authority, target } = split(&asked.url).map_err(|message| wrong("/url", message))?;
-    let authority = authority.map_or_else(|| own_authority(plan), str::to_owned);
+    let UrlParts { authority, target } = split(&request.url).map_err(|message| wrong("/url", message))?;
+    let authority = authority.map_or_else(|| default_authority(plan), str::to_owned);
     let target = if method == "CONNECT" { authority.clone() } else { target };
     let mut fields = String::new();
     let mut host = format!("Host: {authority}\r\n");
-    for (index, header) in asked.headers.iter().enumerate() {
+    for (index, header) in request.headers.iter().enumerate() {
         let (name, value) = field(header).map_err(|message| wrong(&format!("/headers/{index}"), message))?;
         if name.eq_ignore_ascii_case("host") {
             host.clear();
@@ -43,8 +43,8 @@ pub fn sent(asked: &Asked, plan: &Plan) -> Result<String, Wrong> {
 
 /// Returns whether the request would arrive over TLS. Without a scheme in the URL, the first listener
 /// decides.
-pub fn is_secure(asked: &Asked, plan: &Plan) -> bool {
-    match asked.url.split_once("://") {
+pub fn is_secure(request: &ExplainRequest, plan: &Plan) -> bool {
+    match request.url.split_once("://") {
         Some((scheme, _)) if !scheme.contains(['/', '?', '#']) => scheme.eq_ignore_ascii_case("https"),
         _ => plan.listeners.first().is_some_and(|listener| listener.tls.is_some()),
     }
@@ -52,13 +52,13 @@ pub fn is_secure(asked: &Asked, plan: &Plan) -> bool {
 
 /// A URL's parts.
 #[derive(Debug, PartialEq, Eq)]
-struct Target<'a> {
+struct UrlParts<'a> {
     authority: Option<&'a str>,
     /// Path and query, as a client sends them.
     target: String,
 }
 
-fn split(url: &str) -> Result<Target<'_>, String> {
+fn split(url: &str) -> Result<UrlParts<'_>, String> {
     if url.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err("a URL has no blanks or control characters: encode them, `%20` for example".to_owned());
     }
@@ -68,7 +68,7 @@ fn split(url: &str) -> Result<Target<'_>, String> {
         return Err("the URL is empty: write `/path`, `host/path` or `http://host:port/path`".to_owned());
     }
     if url.starts_with('/') || url == "*" {
-        return Ok(Target { authority: None, target: url.to_owned() });
+        return Ok(UrlParts { authority: None, target: url.to_owned() });
     }
     let rest = match url.split_once("://") {
         Some((scheme, rest))
@@ -94,11 +94,11 @@ fn split(url: &str) -> Result<Target<'_>, String> {
     }
     // An empty path is sent as `/` (RFC 9110, 4.2.3).
     let slash = if path.starts_with('/') { "" } else { "/" };
-    Ok(Target { authority: Some(authority), target: format!("{slash}{path}") })
+    Ok(UrlParts { authority: Some(authority), target: format!("{slash}{path}") })
 }
 
 /// Returns the authority by which a client on this machine would reach the first listener.
-fn own_authority(plan: &Plan) -> String {
+fn default_authority(plan: &Plan) -> String {
     let address = plan.listeners.iter().find_map(|listener| listener.bind.tcp());
     let address = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 80)));
     if address.ip().is_unspecified() { format!("localhost:{}", address.port()) } else { address.to_string() }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn urls() {
-        let parts = |authority, target: &str| Target { authority, target: target.to_owned() };
+        let parts = |authority, target: &str| UrlParts { authority, target: target.to_owned() };
         for (url, expected) in [
             ("/v1/x?q=1", parts(None, "/v1/x?q=1")),
             ("/go?to=http://x/", parts(None, "/go?to=http://x/")),

@@ -10,16 +10,16 @@ use tollgate_plan::Overload;
 
 /// How often usage is checked. The bound on client connections is exact in between; memory takes longer than
 /// this to fill.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// How far usage must fall below a threshold before load is admitted again. Without the gap, admission would
 /// oscillate.
-const SLACK: f64 = 0.02;
+const HYSTERESIS: f64 = 0.02;
 /// The least time between messages, unless the situation gets worse. The metrics record every change.
-const QUIET: Duration = Duration::from_secs(10);
+const MESSAGE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Sheds load if memory or file descriptors run short.
 #[derive(Clone, Debug)]
-pub struct Guarding {
+pub struct OverloadGuard {
     rules: Arc<Mutex<Overload>>,
     loads: Arc<ConnectionCounts>,
     registry: Arc<Registry>,
@@ -34,7 +34,7 @@ struct Shed {
     connections: Option<u64>,
 }
 
-impl Guarding {
+impl OverloadGuard {
     /// Creates the guard with the rules of the first plan.
     pub fn new(rules: &Overload, loads: &Arc<ConnectionCounts>, registry: &Arc<Registry>) -> Self {
         let rules = Arc::new(Mutex::new(rules.clone()));
@@ -53,15 +53,15 @@ impl Guarding {
 
     /// Starts the checks. They run as long as the current runtime.
     pub fn start(&self) {
-        let guarding = self.clone();
-        tollgate_net::spawn(async move { guarding.watch().await });
+        let guard = self.clone();
+        tollgate_net::spawn(async move { guard.watch().await });
     }
 
     async fn watch(self) {
         let mut guards = Guards::new();
         let mut before = Shed::default();
-        let mut told = Told::default();
-        let mut tick = tokio::time::interval(LOOK);
+        let mut last_report = LastReport::default();
+        let mut tick = tokio::time::interval(CHECK_INTERVAL);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tick.tick().await;
@@ -75,7 +75,7 @@ impl Guarding {
             self.loads.pressure.set(shed.requests, shed.connections.unwrap_or(u64::MAX));
             reading.sheds = shed.requests;
             self.registry.update_status(|status| status.guards = reading);
-            if let Some(message) = told.message(now, &reading, shed, clients) {
+            if let Some(message) = last_report.message(now, &reading, shed, clients) {
                 notice!("{message}");
             }
             before = shed;
@@ -94,7 +94,7 @@ fn decide(reading: &GuardReading, clients: u64, rules: &Overload, before: Shed) 
     let memory = reading.memory.map_or(0.0, Guarded::ratio);
     let files = reading.files.map_or(0.0, Guarded::ratio);
     let past = |ratio: f64, line: f64, level: u8| {
-        let slack = if before.requests >= level { SLACK } else { 0.0 };
+        let slack = if before.requests >= level { HYSTERESIS } else { 0.0 };
         ratio >= line - slack
     };
     let full = past(memory, 1.0, 3);
@@ -115,21 +115,21 @@ fn decide(reading: &GuardReading, clients: u64, rules: &Overload, before: Shed) 
 
 /// The state that was last reported on standard error.
 #[derive(Debug, Default)]
-struct Told {
-    what: (u8, bool),
+struct LastReport {
+    state: (u8, bool),
     at: Option<Instant>,
 }
 
-impl Told {
-    /// Returns a message if the state has changed, at most once every [`QUIET`] unless it got worse.
+impl LastReport {
+    /// Returns a message if the state has changed, at most once every [`MESSAGE_INTERVAL`] unless it got worse.
     fn message(&mut self, now: Instant, reading: &GuardReading, shed: Shed, clients: u64) -> Option<String> {
         let closed = shed.connections.is_some_and(|most| clients >= most);
-        let what = (shed.requests, closed);
-        let soon = self.at.is_some_and(|at| now.saturating_duration_since(at) < QUIET);
-        if what == self.what || (soon && what <= self.what) {
+        let state = (shed.requests, closed);
+        let soon = self.at.is_some_and(|at| now.saturating_duration_since(at) < MESSAGE_INTERVAL);
+        if state == self.state || (soon && state <= self.state) {
             return None;
         }
-        (self.what, self.at) = (what, Some(now));
+        (self.state, self.at) = (state, Some(now));
         let requests = match shed.requests {
             0 => None,
             1 => Some("requests of low priority"),
@@ -142,9 +142,9 @@ impl Told {
             return Some("overload is over: nothing is turned away any more".to_owned());
         }
         let used = [("memory", reading.memory, " bytes"), ("file descriptors", reading.files, "")];
-        let used = used.into_iter().filter_map(|(what, guarded, unit)| {
+        let used = used.into_iter().filter_map(|(state, guarded, unit)| {
             let Guarded { used, bound } = guarded?;
-            Some(format!("{what}: {used} of {bound}{unit}"))
+            Some(format!("{state}: {used} of {bound}{unit}"))
         });
         let used = used.collect::<Vec<_>>().join("; ");
         Some(format!("warning: overload: {} are turned away ({used})", turned_away.join(" and ")))
@@ -203,10 +203,10 @@ mod tests {
 
     #[test]
     fn it_is_said_once_and_worse_at_once() {
-        let (mut told, now) = (Told::default(), Instant::now());
+        let (mut last_report, now) = (LastReport::default(), Instant::now());
         let mut say = |seconds, requests, connections, clients| {
             let shed = Shed { requests, connections: Some(connections) };
-            told.message(now + Duration::from_secs(seconds), &reading(950, 10), shed, clients)
+            last_report.message(now + Duration::from_secs(seconds), &reading(950, 10), shed, clients)
         };
         assert_eq!(say(0, 0, 100, 5), None);
         let first = say(1, 1, 100, 5).expect("a message");

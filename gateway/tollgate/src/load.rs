@@ -7,17 +7,17 @@ use tollgate_config::{At, Config, Loaded, Parts, Problem, Problems, Readable, fr
 use tollgate_plan::{CompileCache, Plan, check_matches, compile, compile_with_cache};
 use tollgate_sources::Sources;
 
-use crate::files::{Files, ending};
+use crate::files::{SourceFiles, expiry_warnings};
 
 /// A valid configuration and its plan.
 #[derive(Debug)]
-pub struct Good {
+pub struct LoadedPlan {
     /// The configuration.
     pub config: Config,
     /// The plan compiled from it.
     pub plan: Plan,
     /// The files from which both were made.
-    pub files: Files,
+    pub files: SourceFiles,
     /// How many routes were read for it; unchanged ones are taken from the last read.
     pub routes_read: usize,
 }
@@ -28,43 +28,43 @@ pub fn is_standard_input(file: &Path) -> bool {
 }
 
 /// Returns the name of a file for messages.
-pub fn name(file: &Path) -> String {
+pub fn display_name(file: &Path) -> String {
     if is_standard_input(file) { "standard input".to_owned() } else { file.display().to_string() }
 }
 
 /// Reads and compiles a file or standard input. There may be problems in both cases: errors or warnings.
-pub fn read(file: &Path) -> (Option<Good>, Problems) {
+pub fn load_file(file: &Path) -> (Option<LoadedPlan>, Problems) {
     let loaded = if is_standard_input(file) { read_standard_input() } else { load(file) };
     let mut problems = loaded.problems;
-    let plan = plan(loaded.config.as_ref(), loaded.readable.as_ref(), &mut problems);
-    let good = loaded.config.zip(plan).map(|(config, plan)| Good {
-        files: Files::new(&config, &plan, config.sources()),
+    let plan = compile_config(loaded.config.as_ref(), loaded.readable.as_ref(), &mut problems);
+    let loaded = loaded.config.zip(plan).map(|(config, plan)| LoadedPlan {
+        files: SourceFiles::new(&config, &plan, config.sources()),
         routes_read: config.routes.len(),
         config,
         plan,
     });
-    (good, problems)
+    (loaded, problems)
 }
 
 /// The result of reading the sources again.
-pub type Reload = tollgate_sources::ReloadResult<Plan>;
+pub type PlanReload = tollgate_sources::ReloadResult<Plan>;
 
 /// Reads and compiles a file repeatedly, merged with the store. Unlike [`read`], it reads only what has
 /// changed, and the resulting config has no routes, upstreams and texts.
-pub fn read_again(sources: &mut Sources, memo: &mut CompileCache) -> Reload {
+pub fn reload(sources: &mut Sources, memo: &mut CompileCache) -> PlanReload {
     let compile = |parts: &Parts<'_>| {
         let compiled = compile_with_cache(parts, memo)?;
-        let told = [compiled.warnings, ending(&compiled.plan)].concat();
-        Ok((compiled.plan, told))
+        let problems_found = [compiled.warnings, expiry_warnings(&compiled.plan)].concat();
+        Ok((compiled.plan, problems_found))
     };
     sources.reload(compile, check_matches)
 }
 
 /// Takes the result if it is valid. The caller adopts `reload` once the plan is in force.
-pub fn good(reload: &mut Reload) -> Option<Good> {
+pub fn take_loaded(reload: &mut PlanReload) -> Option<LoadedPlan> {
     let (config, plan) = reload.compiled.take()?;
-    Some(Good {
-        files: Files::new(&config, &plan, reload.sources()),
+    Some(LoadedPlan {
+        files: SourceFiles::new(&config, &plan, reload.sources()),
         routes_read: reload.routes_read,
         config,
         plan,
@@ -72,17 +72,21 @@ pub fn good(reload: &mut Reload) -> Option<Good> {
 }
 
 /// Compiles a config; `None` if it has errors.
-fn plan(config: Option<&Config>, readable: Option<&Readable>, problems: &mut Problems) -> Option<Plan> {
-    let (plan, told) = match config.map(compile) {
+fn compile_config(
+    config: Option<&Config>,
+    readable: Option<&Readable>,
+    problems: &mut Problems,
+) -> Option<Plan> {
+    let (plan, problems_found) = match config.map(compile) {
         Some(Ok(compiled)) => {
-            let told = [compiled.warnings, ending(&compiled.plan)].concat();
-            (Some(compiled.plan), told)
+            let problems_found = [compiled.warnings, expiry_warnings(&compiled.plan)].concat();
+            (Some(compiled.plan), problems_found)
         }
         Some(Err(errors)) => (None, errors),
         // Checks the routes that could be read, so that one run reports all problems.
         None => (None, readable.map(check_matches).unwrap_or_default()),
     };
-    problems.extend(told);
+    problems.extend(problems_found);
     problems.sort();
     plan
 }
@@ -101,7 +105,7 @@ fn read_standard_input() -> Loaded {
 }
 
 /// Prints problems on standard error.
-pub fn show(problems: &Problems) {
+pub fn print_problems(problems: &Problems) {
     if !problems.is_empty() {
         let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         tollgate_net::write_error(&problems.render(colour));

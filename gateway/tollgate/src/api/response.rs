@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tollgate_config::{DocumentProblem, KINDS, Severity, kind, masked, to_yaml};
 use tollgate_sources::{ChangeError, ChangeResult, ResourceDiff};
 
-use crate::access::{Changed, Problem};
+use crate::access::{AuditedChange, ErrorCode};
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
@@ -35,7 +35,7 @@ pub fn body(status: StatusCode, yaml: bool, value: &Value) -> Response {
 }
 
 /// Adds an entity tag (RFC 9110, section 8.8.3): the version that changed the resource last.
-pub fn tagged(mut response: Response, version: u64) -> Response {
+pub fn with_etag(mut response: Response, version: u64) -> Response {
     if let Ok(tag) = HeaderValue::from_str(&format!("\"{version}\"")) {
         response.headers_mut().insert(ETAG, tag);
     }
@@ -43,23 +43,27 @@ pub fn tagged(mut response: Response, version: u64) -> Response {
 }
 
 /// Returns an error response without further details.
-pub fn problem(status: StatusCode, error: &str, message: &str) -> Response {
-    with_problem(status, error, &json!({ "error": error, "message": message }))
+pub fn error_response(status: StatusCode, error: &str, message: &str) -> Response {
+    with_error_code(status, error, &json!({ "error": error, "message": message }))
 }
 
-fn with_problem(status: StatusCode, error: &str, value: &Value) -> Response {
+fn with_error_code(status: StatusCode, error: &str, value: &Value) -> Response {
     let mut response = body(status, false, value);
-    response.extensions_mut().insert(Problem(error.to_owned()));
+    response.extensions_mut().insert(ErrorCode(error.to_owned()));
     response
 }
 
 /// Answers a method that the path does not have.
 pub async fn wrong_method() -> Response {
-    problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path has other methods: see Allow")
+    error_response(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "this path has other methods: see Allow",
+    )
 }
 
 /// Returns the response to a change that was refused.
-pub fn refused(error: &ChangeError) -> Response {
+pub fn change_error_response(error: &ChangeError) -> Response {
     let (status, code) = match error {
         ChangeError::NoStore => (StatusCode::CONFLICT, "no_store"),
         ChangeError::NotNow(_) => (StatusCode::SERVICE_UNAVAILABLE, "not_now"),
@@ -74,9 +78,9 @@ pub fn refused(error: &ChangeError) -> Response {
     };
     let mut value = json!({ "error": code, "message": error.to_string() });
     if let ChangeError::Invalid(problems) = error {
-        value["problems"] = problems.iter().map(of_problem).collect();
+        value["problems"] = problems.iter().map(problem_to_json).collect();
     }
-    let mut response = with_problem(status, code, &value);
+    let mut response = with_error_code(status, code, &value);
     if status == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
@@ -84,7 +88,7 @@ pub fn refused(error: &ChangeError) -> Response {
 }
 
 /// Returns a problem of a configuration as JSON.
-pub fn of_problem(problem: &DocumentProblem) -> Value {
+pub fn problem_to_json(problem: &DocumentProblem) -> Value {
     let severity = match problem.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
@@ -101,18 +105,18 @@ pub fn of_problem(problem: &DocumentProblem) -> Value {
 }
 
 /// Returns the response to a change that was made, or would be, together with what the audit log records.
-pub async fn answered(
+pub async fn change_response(
     status: StatusCode,
     headers: &HeaderMap,
     what: ChangeResult,
     dry_run: bool,
 ) -> Response {
     /// Up to this number of changes, the control thread itself makes the response.
-    const FEW: usize = 100;
-    let (yaml, few) = (wants_yaml(headers), what.changes.len() <= FEW);
+    const INLINE_CHANGES_MAX: usize = 100;
+    let (yaml, few) = (wants_yaml(headers), what.changes.len() <= INLINE_CHANGES_MAX);
     let make = move || {
-        let mut response = body(status, yaml, &done(&what, dry_run));
-        response.extensions_mut().insert(changed(&what, dry_run));
+        let mut response = body(status, yaml, &result_to_json(&what, dry_run));
+        response.extensions_mut().insert(audited_change(&what, dry_run));
         response
     };
     if few {
@@ -120,35 +124,35 @@ pub async fn answered(
     }
     let made = tokio::task::spawn_blocking(make).await;
     let lost = "the change was made, and its answer could not be";
-    made.unwrap_or_else(|_| problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", lost))
+    made.unwrap_or_else(|_| error_response(StatusCode::INTERNAL_SERVER_ERROR, "internal", lost))
 }
 
 /// Returns the part of a change that the audit log records.
-pub fn changed(what: &ChangeResult, dry_run: bool) -> Changed {
+pub fn audited_change(what: &ChangeResult, dry_run: bool) -> AuditedChange {
     let resources: Vec<_> = what.changes.iter().map(|it| format!("{}/{}", it.kind.name, it.name)).collect();
     // Each request that changes something creates one version.
     let made = u64::from(!dry_run && !resources.is_empty());
-    Changed { before: what.version.saturating_sub(made), after: what.version, dry_run, resources }
+    AuditedChange { before: what.version.saturating_sub(made), after: what.version, dry_run, resources }
 }
 
 /// Returns a change that was made, or would be, as JSON.
-fn done(done: &ChangeResult, dry_run: bool) -> Value {
+fn result_to_json(done: &ChangeResult, dry_run: bool) -> Value {
     json!({
         "version": done.version,
         "generation": done.generation,
         "dry_run": dry_run,
-        "changes": done.changes.iter().map(difference).collect::<Vec<_>>(),
-        "warnings": done.warnings.iter().map(of_problem).collect::<Vec<_>>(),
+        "changes": done.changes.iter().map(diff_to_json).collect::<Vec<_>>(),
+        "warnings": done.warnings.iter().map(problem_to_json).collect::<Vec<_>>(),
     })
 }
 
-fn difference(difference: &ResourceDiff) -> Value {
+fn diff_to_json(difference: &ResourceDiff) -> Value {
     let ResourceDiff { kind, name, before, after } = difference;
-    change(kind.name, name, before.as_deref(), after.as_deref())
+    change_to_json(kind.name, name, before.as_deref(), after.as_deref())
 }
 
 /// Returns a resource before and after, with its secrets masked.
-pub fn change(kind_name: &str, name: &str, before: Option<&Value>, after: Option<&Value>) -> Value {
+pub fn change_to_json(kind_name: &str, name: &str, before: Option<&Value>, after: Option<&Value>) -> Value {
     // A history may contain a kind that this program does not know.
     let kind = kind(kind_name).unwrap_or(&KINDS[0]);
     let what = match (before, after) {

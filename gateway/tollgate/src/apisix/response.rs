@@ -8,11 +8,11 @@ use axum::response::Response;
 use serde_json::{Map, Value, json};
 use tollgate_sources::{ChangeError, ChangeResult};
 
-use super::list::Item;
-use crate::access::Problem;
+use super::list::ListedObject;
+use crate::access::ErrorCode;
 use crate::api;
 
-fn document(status: StatusCode, value: &Value) -> Response {
+fn json_response(status: StatusCode, value: &Value) -> Response {
     let mut response = Response::new(Body::from(format!("{value}\n")));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -21,7 +21,7 @@ fn document(status: StatusCode, value: &Value) -> Response {
 
 /// Returns an object, or reports its deletion. `version`, which changed it last, is used for both of etcd's
 /// indexes.
-pub fn object(
+pub fn object_response(
     status: StatusCode,
     action: &str,
     key: &str,
@@ -42,11 +42,11 @@ pub fn object(
             answer[name] = json!(version);
         }
     }
-    document(status, &answer)
+    json_response(status, &answer)
 }
 
 /// Lists objects of a kind, by key and with the version that changed each last. `total` counts all pages.
-pub fn listed(kind: &str, items: Vec<Item>, total: usize) -> Response {
+pub fn list_response(kind: &str, items: Vec<ListedObject>, total: usize) -> Response {
     let list = items.into_iter().map(|(key, value, version)| {
         let mut item = json!({ "key": key, "value": value });
         if let Some(version) = version {
@@ -57,7 +57,7 @@ pub fn listed(kind: &str, items: Vec<Item>, total: usize) -> Response {
     });
     let list: Vec<_> = list.collect();
     let node = json!({ "key": format!("/apisix/{kind}"), "dir": true, "nodes": list });
-    document(
+    json_response(
         StatusCode::OK,
         &json!({ "action": "get", "total": total, "list": list, "node": node, "count": list.len() }),
     )
@@ -70,38 +70,38 @@ pub fn plugins(as_object: bool) -> Response {
         false => json!(names),
         true => names.iter().map(|name| ((*name).to_owned(), json!({ "name": name }))).collect(),
     };
-    document(StatusCode::OK, &answer)
+    json_response(StatusCode::OK, &answer)
 }
 
 /// Confirms that an object is valid.
-pub fn good() -> Response {
-    document(StatusCode::OK, &json!({}))
+pub fn valid() -> Response {
+    json_response(StatusCode::OK, &json!({}))
 }
 
 /// Returns an error response.
 pub fn wrong(status: StatusCode, message: &str) -> Response {
-    let mut response = document(status, &json!({ "error_msg": message, "message": message }));
-    response.extensions_mut().insert(Problem("apisix".to_owned()));
+    let mut response = json_response(status, &json!({ "error_msg": message, "message": message }));
+    response.extensions_mut().insert(ErrorCode("apisix".to_owned()));
     response
 }
 
 /// Returns a 404 for an object that does not exist.
-pub fn missing(what: &str) -> Response {
+pub fn not_found(what: &str) -> Response {
     wrong(StatusCode::NOT_FOUND, &format!("Key not found: {what}"))
 }
 
 /// Returns the response to a change that was refused.
-pub fn refused(error: &ChangeError) -> Response {
+pub fn change_error_response(error: &ChangeError) -> Response {
     let status = match error {
         // APISIX answers an invalid body with 400.
         ChangeError::Invalid(_) => StatusCode::BAD_REQUEST,
-        error => api::refused(error).status(),
+        error => api::change_error_response(error).status(),
     };
     wrong(status, &error.to_string())
 }
 
 /// Attaches the change to the response, for the audit log.
-pub fn audited(mut response: Response, done: &ChangeResult) -> Response {
-    response.extensions_mut().insert(api::changed(done, false));
+pub fn with_audit(mut response: Response, done: &ChangeResult) -> Response {
+    response.extensions_mut().insert(api::audited_change(done, false));
     response
 }

@@ -20,18 +20,18 @@ use tokio_rustls::TlsConnector;
 use tollgate_tls::{ClientOptions, Pem, TlsIdentity};
 
 /// The time limit of a request that only reads, response included.
-const PATIENCE: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The time limit of a change. When it is answered, it is durable and every worker runs it; it may hold
 /// 100,000 routes.
-const CHANGE_PATIENCE: Duration = Duration::from_secs(120);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The largest response body, in bytes.
-const LIMIT: usize = 256 << 20;
+const RESPONSE_MAX_BYTES: usize = 256 << 20;
 
 /// The gateway to talk to, and the credentials.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Remote {
+pub struct AdminOptions {
     /// The gateway's admin listener: `host:port`, `https://host:port` or `unix:/path`.
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_ADMIN", default_value = "127.0.0.1:9901")]
     pub admin: String,
@@ -52,7 +52,7 @@ pub struct Remote {
 
 /// A client for one gateway. It opens a connection for each request.
 #[derive(Debug)]
-pub struct Client {
+pub struct AdminClient {
     address: String,
     token: Option<String>,
     /// The TLS configuration and the server name; `None`: plain text.
@@ -62,32 +62,34 @@ pub struct Client {
 
 /// A response.
 #[derive(Debug)]
-pub struct Answer {
+pub struct AdminResponse {
     pub status: StatusCode,
     pub body: Bytes,
 }
 
 /// The body and additional header fields of a request.
 #[derive(Debug, Default)]
-pub struct Sent {
+pub struct RequestContent {
     /// The body, sent as JSON; `None`: no body.
     pub body: Option<Value>,
     /// Additional header fields.
     pub headers: Vec<(HeaderName, String)>,
 }
 
-impl Client {
+impl AdminClient {
     /// Makes a client. It connects only when a request is sent.
     ///
     /// # Errors
     /// A message if the address is malformed, a file cannot be used, or the runtime cannot be created.
-    pub fn new(remote: &Remote) -> Result<Self, String> {
-        let given = remote.admin.as_str();
-        let secure = given.starts_with("https://");
-        let plain = given.strip_prefix("https://").or(given.strip_prefix("http://")).unwrap_or(given);
+    pub fn new(remote: &AdminOptions) -> Result<Self, String> {
+        let address = remote.admin.as_str();
+        let secure = address.starts_with("https://");
+        let plain = address.strip_prefix("https://").or(address.strip_prefix("http://")).unwrap_or(address);
         let plain = plain.trim_end_matches('/');
         if plain.is_empty() || plain.contains(char::is_whitespace) || plain.contains("://") {
-            return Err(format!("`{given}` is not the address of an admin listener: write `127.0.0.1:9901`"));
+            return Err(format!(
+                "`{address}` is not the address of an admin listener: write `127.0.0.1:9901`"
+            ));
         }
         let tls = if secure { Some(tls(remote, plain)?) } else { None };
         let token = remote.token.clone().filter(|token| !token.is_empty());
@@ -106,10 +108,10 @@ impl Client {
     /// # Errors
     /// A message that says what to do: the gateway does not answer, or the status is not 200.
     pub fn get(&self, path: &str) -> Result<Bytes, String> {
-        let answer = self.send(&Method::GET, path, &Sent::default())?;
-        match answer.status {
-            StatusCode::OK => Ok(answer.body),
-            _ => Err(self.refusal(&answer)),
+        let response = self.send(&Method::GET, path, &RequestContent::default())?;
+        match response.status {
+            StatusCode::OK => Ok(response.body),
+            _ => Err(self.error_message(&response)),
         }
     }
 
@@ -117,21 +119,26 @@ impl Client {
     ///
     /// # Errors
     /// A message that says what to do, if the gateway does not answer.
-    pub fn send(&self, method: &Method, path: &str, sent: &Sent) -> Result<Answer, String> {
-        let patience = if *method == Method::GET { PATIENCE } else { CHANGE_PATIENCE };
-        let asked = async { tokio::time::timeout(patience, self.ask(method, path, sent)).await };
-        match self.runtime.block_on(asked) {
-            Ok(Ok(answer)) => Ok(answer),
+    pub fn send(
+        &self,
+        method: &Method,
+        path: &str,
+        content: &RequestContent,
+    ) -> Result<AdminResponse, String> {
+        let timeout = if *method == Method::GET { READ_TIMEOUT } else { CHANGE_TIMEOUT };
+        let response = async { tokio::time::timeout(timeout, self.request(method, path, content)).await };
+        match self.runtime.block_on(response) {
+            Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(format!("{} does not answer: {error}", self.address)),
-            Err(_) => Err(format!("{} does not answer within {patience:?}", self.address)),
+            Err(_) => Err(format!("{} does not answer within {timeout:?}", self.address)),
         }
     }
 
     /// Returns a readable message for a response without success.
-    pub fn refusal(&self, answer: &Answer) -> String {
-        let value: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    pub fn error_message(&self, response: &AdminResponse) -> String {
+        let value: Value = serde_json::from_slice(&response.body).unwrap_or_default();
         let message = value["message"].as_str().unwrap_or_default();
-        match answer.status {
+        match response.status {
             StatusCode::UNAUTHORIZED if self.token.is_none() => {
                 "a token is wanted: set TOLLGATE_TOKEN".to_owned()
             }
@@ -143,22 +150,22 @@ impl Client {
         }
     }
 
-    async fn ask(
+    async fn request(
         &self,
         method: &Method,
         path: &str,
-        sent: &Sent,
-    ) -> Result<Answer, Box<dyn std::error::Error>> {
-        let question = (method, path, sent);
+        content: &RequestContent,
+    ) -> Result<AdminResponse, Box<dyn std::error::Error>> {
+        let parts = (method, path, content);
         if let Some(file) = self.address.strip_prefix("unix:") {
-            return self.exchange(UnixStream::connect(file).await?, question, "localhost").await;
+            return self.exchange(UnixStream::connect(file).await?, parts, "localhost").await;
         }
         let stream = TcpStream::connect(&self.address).await?;
         match &self.tls {
-            None => self.exchange(stream, question, &self.address).await,
+            None => self.exchange(stream, parts, &self.address).await,
             Some((config, name)) => {
                 let stream = TlsConnector::from(config.clone()).connect(name.clone(), stream).await?;
-                self.exchange(stream, question, &self.address).await
+                self.exchange(stream, parts, &self.address).await
             }
         }
     }
@@ -166,9 +173,9 @@ impl Client {
     async fn exchange(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        (method, path, sent): (&Method, &str, &Sent),
+        (method, path, content): (&Method, &str, &RequestContent),
         host: &str,
-    ) -> Result<Answer, Box<dyn std::error::Error>> {
+    ) -> Result<AdminResponse, Box<dyn std::error::Error>> {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         let mut request = Request::builder().method(method).uri(path);
@@ -176,22 +183,25 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
-        for (name, value) in &sent.headers {
+        for (name, value) in &content.headers {
             request = request.header(name, value);
         }
-        let body = sent.body.as_ref().map(Value::to_string).unwrap_or_default();
-        if sent.body.is_some() {
+        let body = content.body.as_ref().map(Value::to_string).unwrap_or_default();
+        if content.body.is_some() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         let response = sender.send_request(request.body(Full::new(Bytes::from(body)))?).await?;
         let status = response.status();
-        let body = Limited::new(response.into_body(), LIMIT).collect().await.map_err(io::Error::other)?;
-        Ok(Answer { status, body: body.to_bytes() })
+        let body = Limited::new(response.into_body(), RESPONSE_MAX_BYTES)
+            .collect()
+            .await
+            .map_err(io::Error::other)?;
+        Ok(AdminResponse { status, body: body.to_bytes() })
     }
 }
 
 /// Returns the TLS configuration and the name of the server.
-fn tls(remote: &Remote, address: &str) -> Result<(Arc<ClientConfig>, ServerName<'static>), String> {
+fn tls(remote: &AdminOptions, address: &str) -> Result<(Arc<ClientConfig>, ServerName<'static>), String> {
     let read = |path: &String| {
         let bytes = std::fs::read(path).map_err(|error| format!("cannot read {path}: {error}"))?;
         Ok::<_, String>(Pem::from(bytes.as_slice()))
@@ -203,8 +213,8 @@ fn tls(remote: &Remote, address: &str) -> Result<(Arc<ClientConfig>, ServerName<
     let files =
         ClientOptions { authorities, identity, alpn: vec![b"http/1.1".to_vec()], ..ClientOptions::default() };
     let client = tollgate_tls::TlsClientConfig::new(&files).map_err(|problems| {
-        let said: Vec<_> = problems.into_iter().map(|problem| problem.message).collect();
-        format!("cannot use the certificates: {}", said.join("; "))
+        let messages: Vec<_> = problems.into_iter().map(|problem| problem.message).collect();
+        format!("cannot use the certificates: {}", messages.join("; "))
     })?;
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -220,8 +230,8 @@ mod tests {
     fn addresses() {
         let address = |text: &str| {
             let remote =
-                Remote { admin: text.to_owned(), token: None, ca: None, certificate: None, key: None };
-            Client::new(&remote).map(|client| client.address().to_owned())
+                AdminOptions { admin: text.to_owned(), token: None, ca: None, certificate: None, key: None };
+            AdminClient::new(&remote).map(|client| client.address().to_owned())
         };
         assert_eq!(address("127.0.0.1:9901").as_deref(), Ok("127.0.0.1:9901"));
         assert_eq!(address("http://localhost:9901/").as_deref(), Ok("localhost:9901"));

@@ -7,40 +7,41 @@ use hyper::Method;
 use serde_json::{Map, Value, json};
 use tollgate_config::{KINDS, Kind};
 
-use super::Said;
-use super::args::{Backup, Diff, Export, Import, Output};
-use super::ask::{Gateway, read};
-use super::show;
-use crate::client::Sent;
+use super::CommandOutput;
+use super::args::{BackupArgs, DiffArgs, ExportArgs, ImportArgs, OutputFormat};
+use super::format;
+use super::request::{AdminApi, read_document};
+use crate::admin_client::RequestContent;
 
 /// Prints all resources.
-pub fn export(args: &Export) -> Result<Said, String> {
-    let gateway = Gateway::new(&args.remote)?;
+pub fn export(args: &ExportArgs) -> Result<CommandOutput, String> {
+    let gateway = AdminApi::new(&args.remote)?;
     let whole = match args.stored {
         false => gateway.get("/api/v1/config")?,
         true => {
             let mut whole = Map::new();
             for kind in &KINDS {
-                let mut items = items(&gateway, kind)?.into_iter().filter(|item| item.stored).peekable();
+                let mut items =
+                    list_resources(&gateway, kind)?.into_iter().filter(|item| item.stored).peekable();
                 if kind.key.starts_with("x-") && items.peek().is_none() {
                     continue;
                 }
-                whole.insert(kind.key.to_owned(), together(kind, items));
+                whole.insert(kind.key.to_owned(), join_resources(kind, items));
             }
             Value::Object(whole)
         }
     };
-    Ok(Said::good(show::document(&whole, args.output)))
+    Ok(CommandOutput::success(format::document(&whole, args.output)))
 }
 
 /// A resource of the gateway.
-struct Item {
+struct ApiResource {
     name: String,
     value: Value,
     stored: bool,
 }
 
-fn items(gateway: &Gateway, kind: &Kind) -> Result<Vec<Item>, String> {
+fn list_resources(gateway: &AdminApi, kind: &Kind) -> Result<Vec<ApiResource>, String> {
     let list = gateway.get(&format!("/api/v1/{}", kind.name))?;
     let items = list["items"].as_array().into_iter().flatten();
     Ok(items
@@ -50,17 +51,17 @@ fn items(gateway: &Gateway, kind: &Kind) -> Result<Vec<Item>, String> {
             if let (true, Some(entries)) = (kind.is_list(), value.as_object_mut()) {
                 entries.shift_remove("name");
             }
-            Item { name: show::text(&item["name"]), value, stored: !item["version"].is_null() }
+            ApiResource { name: format::text(&item["name"]), value, stored: !item["version"].is_null() }
         })
         .collect())
 }
 
 /// Combines resources to the form of a file: a list with names, or a mapping of names.
-fn together(kind: &Kind, items: impl Iterator<Item = Item>) -> Value {
+fn join_resources(kind: &Kind, items: impl Iterator<Item = ApiResource>) -> Value {
     if !kind.is_list() {
         return Value::Object(items.map(|item| (item.name, item.value)).collect());
     }
-    let named = items.map(|Item { name, mut value, .. }| {
+    let named = items.map(|ApiResource { name, mut value, .. }| {
         if let Value::Object(entries) = &mut value {
             entries.shift_insert(0, "name".to_owned(), name.into());
         }
@@ -70,28 +71,33 @@ fn together(kind: &Kind, items: impl Iterator<Item = Item>) -> Value {
 }
 
 /// Writes all resources of a file: all of them, or none.
-pub fn import(args: &Import) -> Result<Said, String> {
+pub fn import(args: &ImportArgs) -> Result<CommandOutput, String> {
     let how = &args.how;
-    let gateway = Gateway::new(&how.remote)?;
-    let (answer, left) = brought(&gateway, &args.file, args.prune, how.dry_run)?;
-    Ok(Said::good(match how.output {
-        Output::Text => show::change(&answer, how.dry_run) + &told(left),
-        output => show::document(&answer, output),
+    let gateway = AdminApi::new(&how.remote)?;
+    let (answer, unchanged) = import_file(&gateway, &args.file, args.prune, how.dry_run)?;
+    Ok(CommandOutput::success(match how.output {
+        OutputFormat::Text => format::change(&answer, how.dry_run) + &unchanged_note(unchanged),
+        output => format::document(&answer, output),
     }))
 }
 
-fn told(left: usize) -> String {
-    match left {
+fn unchanged_note(unchanged: usize) -> String {
+    match unchanged {
         0 => String::new(),
         1 => "1 resource is the gateway's file's, and says the same there\n".to_owned(),
-        left => format!("{left} resources are the gateway's file's, and say the same there\n"),
+        unchanged => format!("{unchanged} resources are the gateway's file's, and say the same there\n"),
     }
 }
 
 /// Writes a file's resources, or reports what that would change. Also returns how many resources the
 /// gateway's own file already has.
-fn brought(gateway: &Gateway, file: &Path, prune: bool, dry_run: bool) -> Result<(Value, usize), String> {
-    let whole = read(file)?;
+fn import_file(
+    gateway: &AdminApi,
+    file: &Path,
+    prune: bool,
+    dry_run: bool,
+) -> Result<(Value, usize), String> {
+    let whole = read_document(file)?;
     let entries =
         whole.as_object().ok_or("the file holds no mapping of kinds of resources, such as `routes`")?;
     if let Some(key) = entries.keys().find(|key| KINDS.iter().all(|kind| kind.key != key.as_str())) {
@@ -101,32 +107,32 @@ fn brought(gateway: &Gateway, file: &Path, prune: bool, dry_run: bool) -> Result
             kinds.join(", ")
         ));
     }
-    let (mut changes, mut left) = (Vec::new(), 0);
+    let (mut changes, mut unchanged) = (Vec::new(), 0);
     for kind in &KINDS {
-        let there = items(gateway, kind)?;
-        let wanted = apart(kind, entries.get(kind.key))?;
+        let current = list_resources(gateway, kind)?;
+        let wanted = split_resources(kind, entries.get(kind.key))?;
         for (name, value) in &wanted {
             // A resource that the gateway's own file has in the same form is no change. If it differs, the
             // API refuses it and says where to change it.
-            if there.iter().any(|item| !item.stored && item.name == *name && item.value == *value) {
-                left += 1;
+            if current.iter().any(|item| !item.stored && item.name == *name && item.value == *value) {
+                unchanged += 1;
                 continue;
             }
             changes.push(json!({ "op": "put", "kind": kind.name, "name": name, "value": value }));
         }
-        let gone =
-            there.iter().filter(|item| item.stored && !wanted.iter().any(|(name, _)| *name == item.name));
-        for item in gone.filter(|_| prune) {
+        let removed =
+            current.iter().filter(|item| item.stored && !wanted.iter().any(|(name, _)| *name == item.name));
+        for item in removed.filter(|_| prune) {
             changes.push(json!({ "op": "delete", "kind": kind.name, "name": item.name }));
         }
     }
-    let sent = Sent { body: Some(json!({ "changes": changes })), headers: Vec::new() };
+    let content = RequestContent { body: Some(json!({ "changes": changes })), headers: Vec::new() };
     let path = format!("/api/v1/transactions?dry_run={dry_run}");
-    Ok((gateway.ask(&Method::POST, &path, sent)?, left))
+    Ok((gateway.request(&Method::POST, &path, content)?, unchanged))
 }
 
 /// Splits the resources of a kind by name.
-fn apart(kind: &Kind, value: Option<&Value>) -> Result<Vec<(String, Value)>, String> {
+fn split_resources(kind: &Kind, value: Option<&Value>) -> Result<Vec<(String, Value)>, String> {
     match value {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::Object(entries)) if !kind.is_list() => {
@@ -154,35 +160,39 @@ fn apart(kind: &Kind, value: Option<&Value>) -> Result<Vec<(String, Value)>, Str
 }
 
 /// Shows what a file or a rollback would change. The exit code is 1 if there is a difference, as with `diff`.
-pub fn diff(args: &Diff) -> Result<Said, String> {
-    let gateway = Gateway::new(&args.remote)?;
+pub fn diff(args: &DiffArgs) -> Result<CommandOutput, String> {
+    let gateway = AdminApi::new(&args.remote)?;
     let version = args.with.to_str().and_then(|text| text.parse::<u64>().ok());
     let answer = match version {
         Some(version) => {
             let path = format!("/api/v1/rollback/{version}?dry_run=true");
-            gateway.ask(&Method::POST, &path, Sent::default())?
+            gateway.request(&Method::POST, &path, RequestContent::default())?
         }
-        None => brought(&gateway, &args.with, args.prune, true)?.0,
+        None => import_file(&gateway, &args.with, args.prune, true)?.0,
     };
     let same = answer["changes"].as_array().is_some_and(Vec::is_empty);
     let text = match args.output {
-        Output::Text => show::changes(&answer["changes"], true),
-        output => show::document(&answer, output),
+        OutputFormat::Text => format::changes(&answer["changes"], true),
+        output => format::document(&answer, output),
     };
-    Ok(Said { text, code: if same { ExitCode::SUCCESS } else { ExitCode::from(1) } })
+    Ok(CommandOutput { text, code: if same { ExitCode::SUCCESS } else { ExitCode::from(1) } })
 }
 
 /// Makes the gateway copy its store.
-pub fn backup(args: &Backup) -> Result<Said, String> {
-    let gateway = Gateway::new(&args.remote)?;
+pub fn backup(args: &BackupArgs) -> Result<CommandOutput, String> {
+    let gateway = AdminApi::new(&args.remote)?;
     // Made absolute here: for a gateway on another machine, the output then shows at least which path was
     // used.
     let to = std::path::absolute(&args.to).map_err(|error| error.to_string())?;
     let body = Some(json!({ "to": to.display().to_string() }));
-    let answer = gateway.ask(&Method::POST, "/api/v1/store/backup", Sent { body, headers: Vec::new() })?;
-    Ok(Said::good(format!(
+    let answer = gateway.request(
+        &Method::POST,
+        "/api/v1/store/backup",
+        RequestContent { body, headers: Vec::new() },
+    )?;
+    Ok(CommandOutput::success(format!(
         "the store is copied to {}, on the gateway's machine\n",
-        show::text(&answer["to"])
+        format::text(&answer["to"])
     )))
 }
 
@@ -197,14 +207,20 @@ mod tests {
         let routes = kind("routes").expect("a kind");
         let upstreams = kind("upstreams").expect("a kind");
         let list = json!([{ "name": "a", "match": "/a", "respond": "a" }]);
-        let apart_ = apart(routes, Some(&list)).expect("good");
-        assert_eq!(apart_, [("a".to_owned(), json!({ "match": "/a", "respond": "a" }))]);
-        let items = apart_.into_iter().map(|(name, value)| Item { name, value, stored: true });
-        assert_eq!(together(routes, items), list);
+        let split = split_resources(routes, Some(&list)).expect("good");
+        assert_eq!(split, [("a".to_owned(), json!({ "match": "/a", "respond": "a" }))]);
+        let items = split.into_iter().map(|(name, value)| ApiResource { name, value, stored: true });
+        assert_eq!(join_resources(routes, items), list);
         let named = json!({ "u": ["10.0.0.1:80"] });
-        assert_eq!(apart(upstreams, Some(&named)).expect("good")[0].0, "u");
-        assert!(apart(routes, Some(&named)).is_err() && apart(upstreams, Some(&list)).is_err());
-        assert!(apart(routes, Some(&json!([{ "match": "/a" }]))).is_err_and(|why| why.contains("/routes/0")));
-        assert_eq!(apart(routes, None), Ok(Vec::new()));
+        assert_eq!(split_resources(upstreams, Some(&named)).expect("good")[0].0, "u");
+        assert!(
+            split_resources(routes, Some(&named)).is_err()
+                && split_resources(upstreams, Some(&list)).is_err()
+        );
+        assert!(
+            split_resources(routes, Some(&json!([{ "match": "/a" }])))
+                .is_err_and(|why| why.contains("/routes/0"))
+        );
+        assert_eq!(split_resources(routes, None), Ok(Vec::new()));
     }
 }

@@ -10,19 +10,19 @@ use tollgate_upstream::{Discovery, EndedLookups, UpstreamStates};
 /// How long the gateway waits for first answers, at the start and with each new plan. Without answers, the
 /// first requests of these upstreams get 503. But a dead name server must not keep all other upstreams from
 /// being served.
-const FIRST: Duration = Duration::from_secs(3);
+const FIRST_ANSWERS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Starts the discovery that a plan needs, and waits for first answers.
-pub async fn begin(shared: &Arc<UpstreamStates>, plan: &Rollout) -> Discovery {
+pub async fn start(shared: &Arc<UpstreamStates>, plan: &Rollout) -> Discovery {
     let mut discovery = Discovery::new(shared.clone(), Arc::new(|text| notice!("warning: {text}")));
-    change(&mut discovery, plan).await.forget();
+    apply(&mut discovery, plan).await.forget();
     discovery
 }
 
 /// Changes to a plan that is not in force yet, and waits for first answers of new upstreams.
-pub async fn change(discovery: &mut Discovery, plan: &Rollout) -> EndedLookups {
+pub async fn apply(discovery: &mut Discovery, plan: &Rollout) -> EndedLookups {
     let gone = discovery.apply(&plan.upstreams);
-    for upstream in discovery.wait_for_first_lookups(FIRST).await {
+    for upstream in discovery.wait_for_first_lookups(FIRST_ANSWERS_TIMEOUT).await {
         notice!("warning: upstream {upstream}: its endpoints are not looked up yet; it goes on trying");
     }
     gone

@@ -5,9 +5,9 @@ const CONTEXT: usize = 2;
 
 /// Returns the lines of both texts, removed ones with `-` and added ones with `+`. Long unchanged stretches
 /// are left out. It builds a table with an entry for each pair of lines, which is small for single resources.
-pub fn difference(before: &str, after: &str) -> String {
+pub fn line_diff(before: &str, after: &str) -> String {
     let (a, b): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
-    let lines = merged(&a, &b);
+    let lines = merge_lines(&a, &b);
     let mut out = String::new();
     let mut skipped = false;
     for (index, (sign, line)) in lines.iter().enumerate() {
@@ -26,7 +26,7 @@ pub fn difference(before: &str, after: &str) -> String {
 }
 
 /// Merges both by their longest common subsequence.
-fn merged<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<(char, &'a str)> {
+fn merge_lines<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<(char, &'a str)> {
     // Entry `[i][j]` is the length of the longest common subsequence of `a[i..]` and `b[j..]`.
     let mut common = vec![vec![0_u32; b.len() + 1]; a.len() + 1];
     for i in (0..a.len()).rev() {
@@ -61,9 +61,9 @@ mod tests {
     fn what_is_the_same_is_left_out() {
         let before = "a\nb\nc\nd\ne\nf\ng\n";
         let after = "a\nb\nc\nd\nE\nf\ng\nh\n";
-        assert_eq!(difference(before, after), "    ...\n    c\n    d\n  - e\n  + E\n    f\n    g\n  + h\n");
-        assert_eq!(difference(before, before), "");
-        assert_eq!(difference("", "x\n"), "  + x\n");
-        assert_eq!(difference("x\n", ""), "  - x\n");
+        assert_eq!(line_diff(before, after), "    ...\n    c\n    d\n  - e\n  + E\n    f\n    g\n  + h\n");
+        assert_eq!(line_diff(before, before), "");
+        assert_eq!(line_diff("", "x\n"), "  + x\n");
+        assert_eq!(line_diff("x\n", ""), "  - x\n");
     }
 }

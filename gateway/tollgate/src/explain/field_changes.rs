@@ -2,7 +2,7 @@
 
 /// A field that is not forwarded as it was received.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct FieldChange {
     /// Its name as the client wrote it, or as the gateway writes it if the client did not send it.
     pub name: String,
     /// Its values as received.
@@ -12,15 +12,15 @@ pub struct Change {
 }
 
 /// Compares two heads, each with its start line. The changes are in the order in which the fields appear.
-pub fn changes(received: &str, sent: &str) -> Vec<Change> {
-    let mut all: Vec<Change> = Vec::new();
+pub fn changes(received: &str, sent: &str) -> Vec<FieldChange> {
+    let mut all: Vec<FieldChange> = Vec::new();
     for (line, is_sent) in
         fields(received).map(|line| (line, false)).chain(fields(sent).map(|line| (line, true)))
     {
         let (name, value) = line;
         let index =
             all.iter().position(|change| change.name.eq_ignore_ascii_case(name)).unwrap_or_else(|| {
-                all.push(Change { name: name.to_owned(), before: Vec::new(), after: Vec::new() });
+                all.push(FieldChange { name: name.to_owned(), before: Vec::new(), after: Vec::new() });
                 all.len() - 1
             });
         let values = if is_sent { &mut all[index].after } else { &mut all[index].before };
@@ -44,7 +44,7 @@ mod tests {
     fn added_removed_replaced() {
         let received = "GET / HTTP/1.1\r\nHost: a\r\nkeep-alive: 5\r\nX-F: 1\r\nX-F: 2\r\nX-Same: s\r\n\r\n";
         let sent = "GET / HTTP/1.1\r\nHost: b\r\nX-F: 1, 2, 3\r\nX-Same: s\r\nX-New: n\r\n\r\n";
-        let change = |name: &str, before: &[&str], after: &[&str]| Change {
+        let change = |name: &str, before: &[&str], after: &[&str]| FieldChange {
             name: name.to_owned(),
             before: before.iter().map(|value| (*value).to_owned()).collect(),
             after: after.iter().map(|value| (*value).to_owned()).collect(),

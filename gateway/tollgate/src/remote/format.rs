@@ -3,14 +3,14 @@
 use serde_json::Value;
 use tollgate_config::to_yaml;
 
-use super::args::Output;
-use super::lines::difference;
+use super::args::OutputFormat;
+use super::line_diff::line_diff;
 
 /// Formats a document as JSON or YAML.
-pub fn document(value: &Value, output: Output) -> String {
+pub fn document(value: &Value, output: OutputFormat) -> String {
     match output {
-        Output::Json => format!("{value:#}\n"),
-        Output::Text | Output::Yaml => to_yaml(value),
+        OutputFormat::Json => format!("{value:#}\n"),
+        OutputFormat::Text | OutputFormat::Yaml => to_yaml(value),
     }
 }
 
@@ -41,7 +41,7 @@ pub fn changes(changes: &Value, with_lines: bool) -> String {
         };
         out.push_str(&format!("{sign} {}/{}\n", text(&change["kind"]), text(&change["name"])));
         if with_lines {
-            out.push_str(&difference(&yaml(&change["before"]), &yaml(&change["after"])));
+            out.push_str(&line_diff(&yaml(&change["before"]), &yaml(&change["after"])));
         }
     }
     out
@@ -80,9 +80,9 @@ fn line(cells: &mut dyn Iterator<Item = &str>, widths: &[usize]) -> String {
 }
 
 /// Cuts a text to the width of a cell.
-pub fn short(text: &str) -> String {
-    const LONGEST: usize = 60;
-    match text.char_indices().nth(LONGEST) {
+pub fn truncate(text: &str) -> String {
+    const WIDTH_MAX: usize = 60;
+    match text.char_indices().nth(WIDTH_MAX) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),
     }

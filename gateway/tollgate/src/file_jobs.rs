@@ -10,7 +10,9 @@ use tollgate_config::file_access::{self, PATIENCE, Stalled};
 ///
 /// # Errors
 /// The error of the operation, or a timeout.
-pub async fn aside<T: Send + 'static>(job: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+pub async fn run_file_job<T: Send + 'static>(
+    job: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
     let (done, answer) = oneshot::channel();
     let stalled = |stalled: Stalled| io::Error::other(stalled.to_string());
     file_access::start(move || drop(done.send(job()))).map_err(stalled)?;

@@ -22,7 +22,7 @@ pub fn spawn_low_priority<T: Send + 'static>(
     spawn_with(work, |run| thread::Builder::new().name("plans".to_owned()).spawn(run).map(drop))
 }
 
-/// Like [`behind`], with the function that starts the thread.
+/// Like [`spawn_low_priority`], with the function that starts the thread.
 fn spawn_with<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
     spawn: impl FnOnce(Box<dyn FnOnce() + Send>) -> io::Result<()>,

@@ -2,7 +2,7 @@
 
 /// An embedded file.
 #[derive(Debug)]
-pub(crate) struct File {
+pub(crate) struct EmbeddedFile {
     /// Path under `/dashboard/`.
     pub(crate) name: &'static str,
     pub(crate) content_type: &'static str,
@@ -16,7 +16,7 @@ const SVG: &str = "image/svg+xml";
 
 macro_rules! files {
     ($($folder:literal: $($name:literal $content_type:ident),+;)+) => {
-        &[$($(File {
+        &[$($(EmbeddedFile {
             name: page_name(concat!($folder, $name)),
             content_type: $content_type,
             content: include_str!(concat!("../", $folder, $name)),
@@ -33,7 +33,7 @@ const fn page_name(path: &'static str) -> &'static str {
 }
 
 /// All embedded files.
-pub(crate) const FILES: &[File] = files! {
+pub(crate) const FILES: &[EmbeddedFile] = files! {
     "page/":
         "index.html" HTML, "style.css" CSS, "edit.css" CSS, "icon.svg" SVG,
         "api.js" SCRIPT, "app.js" SCRIPT, "chart.js" SCRIPT, "diff.js" SCRIPT, "editor.js" SCRIPT, "format.js" SCRIPT,
@@ -80,9 +80,9 @@ mod tests {
         let served = FILES.iter().map(|file| file.name.to_owned());
         let (vendor, page): (BTreeSet<_>, BTreeSet<_>) = served.partition(|name| name.starts_with("vendor/"));
         assert_eq!(page, names(&folder("page"), ""));
-        let there = names(&folder("vendor"), "vendor/");
+        let present = names(&folder("vendor"), "vendor/");
         let others = |name: &&String| name.ends_with(".LICENSE") || name.ends_with("README.md");
-        assert_eq!(vendor, there.iter().filter(|name| !others(name)).cloned().collect());
+        assert_eq!(vendor, present.iter().filter(|name| !others(name)).cloned().collect());
     }
 
     #[test]
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn every_text_is_there_and_asked_for() {
         let scripts = FILES.iter().filter(|file| file.name.ends_with(".js") && !file.name.contains("vendor"));
-        let (words, page): (Vec<&File>, Vec<&File>) =
+        let (words, page): (Vec<&EmbeddedFile>, Vec<&EmbeddedFile>) =
             scripts.partition(|file| file.name.starts_with("words/"));
         let entries = words.iter().flat_map(|file| file.content.split("\n  '").skip(1));
         let entries: Vec<(&str, &str)> =
@@ -117,7 +117,7 @@ mod tests {
             assert!(quotes == 4, "{key} has not two texts: {texts}");
         }
         // `t('key'` uses one key; `t(`prefix.${...}`)` uses all keys with that prefix.
-        let asked = |begin: &str, end: char| -> BTreeSet<&str> {
+        let used = |begin: &str, end: char| -> BTreeSet<&str> {
             let name = |before: &str| before.ends_with(|last: char| last.is_alphanumeric() || last == '.');
             let found = page.iter().flat_map(|file| {
                 let all = file.content.match_indices(begin);
@@ -126,16 +126,16 @@ mod tests {
             });
             found.filter_map(|rest| rest.split(end).next()).collect()
         };
-        let whole = asked("t('", '\'');
-        let begun = asked("t(`", '$');
+        let whole = used("t('", '\'');
+        let prefixes = used("t(`", '$');
         let missing: Vec<_> = whole.difference(&keys).collect();
         assert!(missing.is_empty(), "asked for, and not there: {missing:?}");
-        for prefix in &begun {
+        for prefix in &prefixes {
             assert!(keys.iter().any(|key| key.starts_with(prefix)), "nothing begins with {prefix}");
         }
         let unused = keys
             .iter()
-            .filter(|key| !whole.contains(*key) && !begun.iter().any(|prefix| key.starts_with(prefix)));
+            .filter(|key| !whole.contains(*key) && !prefixes.iter().any(|prefix| key.starts_with(prefix)));
         assert_eq!(unused.collect::<Vec<_>>(), Vec::<&&str>::new(), "nobody asks for them");
     }
 
@@ -151,9 +151,9 @@ mod tests {
             })
             .collect();
         let described: BTreeSet<String> = rows.iter().map(|(name, _)| (*name).to_owned()).collect();
-        let mut there = names(&folder("vendor"), "");
-        there.remove("README.md");
-        assert_eq!(described, there);
+        let mut present = names(&folder("vendor"), "");
+        present.remove("README.md");
+        assert_eq!(described, present);
         for (name, expected) in rows {
             let sum = digest(&SHA256, &fs::read(folder("vendor").join(name)).unwrap());
             let sum: String = sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();

@@ -19,42 +19,42 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
 
-use files::{FILES, File};
+use files::{EmbeddedFile, FILES};
 
 /// The page's content security policy. It may load scripts, styles and images from its own origin, and send
 /// requests there. It forbids inline scripts, framing and form submission.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Returns the router of the page and its files.
 pub fn router() -> Router {
     Router::new()
         // The location is relative, so that it also works under a path prefix.
-        .route("/dashboard", get(async || moved("dashboard/")))
-        .route("/dashboard/", get(async |headers: HeaderMap| answer("index.html", &headers)))
+        .route("/dashboard", get(async || redirect("dashboard/")))
+        .route("/dashboard/", get(async |headers: HeaderMap| file_response("index.html", &headers)))
         .route(
             "/dashboard/{*file}",
-            get(async |Path(file): Path<String>, headers: HeaderMap| answer(&file, &headers)),
+            get(async |Path(file): Path<String>, headers: HeaderMap| file_response(&file, &headers)),
         )
 }
 
-fn answer(name: &str, headers: &HeaderMap) -> Response {
-    let Some(File { content_type, content, .. }) = FILES.iter().find(|file| file.name == name) else {
-        return with(
+fn file_response(name: &str, headers: &HeaderMap) -> Response {
+    let Some(EmbeddedFile { content_type, content, .. }) = FILES.iter().find(|file| file.name == name) else {
+        return response_with(
             StatusCode::NOT_FOUND,
             "the dashboard has no such file\n",
             &[(CONTENT_TYPE, "text/plain; charset=utf-8")],
         );
     };
-    let tag = tag(content);
-    let known = headers.get(IF_NONE_MATCH).is_some_and(|value| value.as_bytes() == tag.as_bytes());
-    let (status, body) = if known { (StatusCode::NOT_MODIFIED, "") } else { (StatusCode::OK, *content) };
-    let mut response = with(
+    let tag = entity_tag(content);
+    let is_current = headers.get(IF_NONE_MATCH).is_some_and(|value| value.as_bytes() == tag.as_bytes());
+    let (status, body) = if is_current { (StatusCode::NOT_MODIFIED, "") } else { (StatusCode::OK, *content) };
+    let mut response = response_with(
         status,
         body,
         &[
             (CONTENT_TYPE, content_type),
-            (CONTENT_SECURITY_POLICY, POLICY),
+            (CONTENT_SECURITY_POLICY, CONTENT_POLICY),
             (X_CONTENT_TYPE_OPTIONS, "nosniff"),
             (REFERRER_POLICY, "no-referrer"),
             // Browsers revalidate each time, and download again only after an upgrade.
@@ -67,11 +67,11 @@ fn answer(name: &str, headers: &HeaderMap) -> Response {
     response
 }
 
-fn moved(to: &'static str) -> Response {
-    with(StatusCode::SEE_OTHER, "", &[(LOCATION, to)])
+fn redirect(to: &'static str) -> Response {
+    response_with(StatusCode::SEE_OTHER, "", &[(LOCATION, to)])
 }
 
-fn with(status: StatusCode, body: &'static str, headers: &[(HeaderName, &'static str)]) -> Response {
+fn response_with(status: StatusCode, body: &'static str, headers: &[(HeaderName, &'static str)]) -> Response {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
     for (name, value) in headers {
@@ -81,7 +81,7 @@ fn with(status: StatusCode, body: &'static str, headers: &[(HeaderName, &'static
 }
 
 /// Returns an entity tag: a hash of the content.
-fn tag(content: &str) -> String {
+fn entity_tag(content: &str) -> String {
     let mut hasher = DefaultHasher::new();
     content.hash(&mut hasher);
     format!("\"{:016x}\"", hasher.finish())
@@ -93,14 +93,14 @@ mod tests {
 
     #[test]
     fn a_file_comes_with_its_policy_and_only_once() {
-        let response = answer("app.js", &HeaderMap::new());
+        let response = file_response("app.js", &HeaderMap::new());
         assert_eq!(response.status(), StatusCode::OK);
         let headers = response.headers();
         assert_eq!(headers[CONTENT_TYPE], "text/javascript; charset=utf-8");
         assert!(headers[CONTENT_SECURITY_POLICY].to_str().unwrap().starts_with("default-src 'none'"));
         let again = HeaderMap::from_iter([(IF_NONE_MATCH, headers[ETAG].clone())]);
-        assert_eq!(answer("app.js", &again).status(), StatusCode::NOT_MODIFIED);
-        assert_eq!(answer("style.css", &again).status(), StatusCode::OK);
-        assert_eq!(answer("../Cargo.toml", &again).status(), StatusCode::NOT_FOUND);
+        assert_eq!(file_response("app.js", &again).status(), StatusCode::NOT_MODIFIED);
+        assert_eq!(file_response("style.css", &again).status(), StatusCode::OK);
+        assert_eq!(file_response("../Cargo.toml", &again).status(), StatusCode::NOT_FOUND);
     }
 }

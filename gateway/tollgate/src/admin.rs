@@ -16,21 +16,21 @@ use tollgate_config::{AdminAddress, Config};
 use tollgate_net::notice;
 use tollgate_observe::{AdminWatch, serve};
 
-use crate::file_jobs::run_file_job;
+use crate::blocking_files::run_file_job;
 use crate::listeners::InheritedSockets;
 use socket::ListenSocket;
 
 /// The admin listener, if one is configured.
 #[derive(Debug)]
 pub struct Admin {
-    open: Option<OpenListener>,
+    open: Option<OpenAdminListener>,
     serving: Option<JoinHandle<()>>,
     /// The TLS configuration of new connections. Open connections keep theirs.
     tls: watch::Sender<Option<Arc<ServerConfig>>>,
 }
 
 #[derive(Debug)]
-struct OpenListener {
+struct OpenAdminListener {
     /// The address as it is written in the file; its port may be 0.
     configured: AdminAddress,
     socket: ListenSocket,
@@ -41,7 +41,7 @@ struct OpenListener {
 pub struct AdminChange {
     /// `None`: no change. `Some(None)`: there is no listener any more. Otherwise an open listener that is not
     /// served yet.
-    listener: Option<Option<OpenListener>>,
+    listener: Option<Option<OpenAdminListener>>,
     /// Whether the socket's file still has its temporary name. [`Admin::apply`] moves it over the old one.
     has_temporary_name: bool,
 }
@@ -85,7 +85,7 @@ impl Admin {
             }
         };
         Ok(AdminChange {
-            listener: Some(Some(OpenListener { configured: configured.clone(), socket })),
+            listener: Some(Some(OpenAdminListener { configured: configured.clone(), socket })),
             has_temporary_name,
         })
     }

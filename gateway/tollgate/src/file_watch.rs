@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tollgate_config::file_access;
 
-use crate::file_jobs::run_file_job;
+use crate::blocking_files::run_file_job;
 
 /// How often files are checked. They are polled because inotify watches the entries of a directory. It
 /// reports nothing when a mounted volume replaces a link above it, as Kubernetes does with secrets.

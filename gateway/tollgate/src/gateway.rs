@@ -26,8 +26,8 @@ use crate::access::{AccessRules, FailedAttempts, check_audit_log};
 use crate::admin::{self, Admin};
 use crate::admin_context::AdminContext;
 use crate::admin_routes;
+use crate::blocking_files::run_file_job;
 use crate::endpoint_discovery;
-use crate::file_jobs::run_file_job;
 use crate::files::SourceFiles;
 use crate::listeners::{self, InheritedSockets, Listeners};
 use crate::load::LoadedPlan;
@@ -237,17 +237,17 @@ impl Gateway {
         self.plan_sender.send_replace(plan.clone());
         self.retired.push(std::mem::replace(&mut self.current, plan));
         self.listeners.change(listeners, &self.workers);
-        let told = self.listeners.start_accepting(&self.workers, &receipt);
+        let listening = self.listeners.start_accepting(&self.workers, &receipt);
         // Revokes access from now on. The listener follows the access rules, so it never serves under older
         // ones.
         self.access.send_replace(Arc::new(AccessRules::new(config.admin.as_ref())));
         self.admin.apply(admin, admin_tls(&self.current));
-        let told = told.and(self.serve_admin());
+        let listening = listening.and(self.serve_admin());
         // These settings keep their values from the start, whatever the new file says.
         let (workers, metrics) = (self.config.workers, self.config.metrics);
         let (store, etcd) = (self.config.store.take(), self.config.etcd.take());
         self.config = Config { workers, metrics, store, etcd, ..config };
-        (receipts, told)
+        (receipts, listening)
     }
 
     /// Opens the logs of another plan; `None` if they are the ones in use.
@@ -357,13 +357,13 @@ fn observe_log(planned: &PlannedLog, side: &Side) -> Log {
         min_duration: filter.min_duration,
         sample: filter.sample,
     });
-    let told = collector.clone();
+    let collector = collector.clone();
     Log {
         config: LogConfig { target, format },
         key: *key,
         usual: *is_default,
         fields: log.fields.clone(),
         filter: filter.collect(),
-        told: told.map(|collector| -> Arc<dyn LineTarget> { Arc::new(LogExport::new(collector, side)) }),
+        told: collector.map(|collector| -> Arc<dyn LineTarget> { Arc::new(LogExport::new(collector, side)) }),
     }
 }

@@ -9,7 +9,7 @@ use tollgate_listen::{bind, bind_shared_port, listen};
 use tollgate_proxy::{ListenerId, Queued, Receipt, WorkerCommand};
 
 use crate::admin::socket::{self, ListenSocket};
-use crate::file_jobs::run_file_job;
+use crate::blocking_files::run_file_job;
 use crate::startup::cannot_listen;
 use crate::workers::WorkerThreads;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tollgate_net::notice;
 use tollgate_observe::live::Live;
-use tollgate_top::{Recent, run, text};
+use tollgate_top::{RecentDocuments, run, text};
 
 use crate::admin_client::AdminClient;
 use crate::cli::TopArgs;
@@ -35,14 +35,14 @@ fn run_top(args: &TopArgs) -> Result<ExitCode, String> {
         serde_json::from_slice(&body).map_err(|error| format!("the answer is of another version: {error}"))
     };
     // The first request precedes the switch of the screen, so that an error is readable.
-    let mut recent = Recent::default();
-    recent.take(ask(0.0)?);
+    let mut recent = RecentDocuments::default();
+    recent.add(ask(0.0)?);
     let interactive = !args.once && std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if interactive {
         run(&address, recent, ask).map_err(|error| error.to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
     thread::sleep(SAMPLE_PAUSE);
-    recent.take(ask(recent.after())?);
+    recent.add(ask(recent.after())?);
     Ok(print(&text(&recent), ExitCode::SUCCESS))
 }

@@ -1,7 +1,7 @@
 //! Formats figures for people: three significant digits, and a unit.
 
 /// The text for an unknown figure.
-const NOTHING: &str = "-";
+const UNKNOWN: &str = "-";
 
 /// Formats a count or a rate.
 pub fn amount(value: f64) -> String {
@@ -15,7 +15,7 @@ pub fn amount(value: f64) -> String {
 
 /// Formats seconds, in a suitable unit.
 pub fn time(seconds: Option<f64>) -> String {
-    let Some(seconds) = seconds else { return NOTHING.to_owned() };
+    let Some(seconds) = seconds else { return UNKNOWN.to_owned() };
     let (value, unit) = match seconds {
         1.0.. => (seconds, "s"),
         1e-3.. => (seconds * 1e3, "ms"),
@@ -37,7 +37,7 @@ pub fn percent(part: f64) -> String {
 
 /// Formats bytes.
 pub fn bytes(value: Option<u64>) -> String {
-    let Some(value) = value else { return NOTHING.to_owned() };
+    let Some(value) = value else { return UNKNOWN.to_owned() };
     let (mut left, mut units) = (value as f64, ["B", "KiB", "MiB", "GiB"].into_iter());
     let mut unit = units.next().unwrap_or_default();
     while left >= 1024.0
@@ -59,8 +59,8 @@ pub fn age(seconds: f64) -> String {
 }
 
 /// Formats a figure that may be unknown, with `digits` decimals.
-pub fn known(value: Option<f64>, digits: usize) -> String {
-    value.map_or_else(|| NOTHING.to_owned(), |value| format!("{value:.digits$}"))
+pub fn optional(value: Option<f64>, digits: usize) -> String {
+    value.map_or_else(|| UNKNOWN.to_owned(), |value| format!("{value:.digits$}"))
 }
 
 #[cfg(test)]

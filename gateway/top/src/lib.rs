@@ -12,8 +12,8 @@ mod terminal;
 mod text;
 mod view;
 
-pub use recent::Recent;
-pub use terminal::{Answer, run};
+pub use recent::RecentDocuments;
+pub use terminal::{LiveResult, run};
 pub use text::text;
 
 #[cfg(test)]

@@ -5,30 +5,30 @@ use std::cmp::Ordering;
 use tollgate_observe::live::{EndpointLive, RouteLive};
 
 use crate::figures::{age, amount, percent, time};
-use crate::recent::{Rates, Recent};
-use crate::screen::{Order, Tab};
+use crate::recent::{RecentDocuments, RequestRates};
+use crate::screen::{SortColumn, Tab};
 
 /// The severity of a row, which `view` shows as a colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mood {
+pub enum RowSeverity {
     /// Normal.
     #[default]
-    Well,
+    Normal,
     /// Needs attention.
-    Doubtful,
+    Warning,
     /// Failing.
-    Bad,
+    Critical,
 }
 
 /// A table.
 #[derive(Debug)]
-pub struct Rows {
+pub struct TableData {
     /// Names of the columns; text columns come first, then figures.
     pub columns: &'static [&'static str],
     /// Number of text columns.
-    pub texts: usize,
+    pub text_columns: usize,
     /// Index of the column by which the table is sorted.
-    pub sorted: usize,
+    pub sorted_column: usize,
     pub rows: Vec<Row>,
 }
 
@@ -38,7 +38,7 @@ pub struct Row {
     /// One cell for each column.
     pub cells: Vec<String>,
     /// The severity.
-    pub mood: Mood,
+    pub severity: RowSeverity,
 }
 
 const ROUTES: &[&str] = &["route", "req/s", "5xx", "p50", "p99", "total"];
@@ -47,19 +47,19 @@ const ENDPOINTS: &[&str] = &["upstream", "endpoint", "state", "weight", "conns",
 /// The values by which a row is sorted.
 struct SortKeys<'a> {
     name: (&'a str, &'a str),
-    rates: Rates,
+    rates: RequestRates,
     slowness: f64,
     total: u64,
 }
 
 impl SortKeys<'_> {
-    fn compare(&self, other: &Self, order: Order) -> Ordering {
+    fn compare(&self, other: &Self, order: SortColumn) -> Ordering {
         let least_first = match order {
-            Order::Rate => self.rates.rate.total_cmp(&other.rates.rate),
-            Order::Errors => self.rates.errors.total_cmp(&other.rates.errors),
-            Order::Slowness => self.slowness.total_cmp(&other.slowness),
-            Order::Total => self.total.cmp(&other.total),
-            Order::Name => other.name.cmp(&self.name),
+            SortColumn::Rate => self.rates.rate.total_cmp(&other.rates.rate),
+            SortColumn::Errors => self.rates.errors.total_cmp(&other.rates.errors),
+            SortColumn::Slowness => self.slowness.total_cmp(&other.slowness),
+            SortColumn::Total => self.total.cmp(&other.total),
+            SortColumn::Name => other.name.cmp(&self.name),
         };
         // Rows with equal values are sorted by name; otherwise they would change places every second.
         least_first.reverse().then_with(|| self.name.cmp(&other.name))
@@ -67,20 +67,20 @@ impl SortKeys<'_> {
 }
 
 /// Returns the rows of a table, sorted.
-pub fn rows(recent: &Recent, tab: Tab, order: Order) -> Rows {
+pub fn rows(recent: &RecentDocuments, tab: Tab, order: SortColumn) -> TableData {
     match tab {
         Tab::Routes => routes(recent, order),
         Tab::Endpoints => endpoints(recent, order),
     }
 }
 
-fn sorted<'a>(mut all: Vec<(SortKeys<'a>, Row)>, order: Order) -> Vec<Row> {
+fn sort_rows<'a>(mut all: Vec<(SortKeys<'a>, Row)>, order: SortColumn) -> Vec<Row> {
     all.sort_by(|(one, _), (other, _)| one.compare(other, order));
     all.into_iter().map(|(_, row)| row).collect()
 }
 
-fn routes(recent: &Recent, order: Order) -> Rows {
-    let named = |(route, rates): (&RouteLive, Rates)| {
+fn routes(recent: &RecentDocuments, order: SortColumn) -> TableData {
+    let named = |(route, rates): (&RouteLive, RequestRates)| {
         let name = match route.name.as_str() {
             "-" => "(no route)",
             "other" => "(all others)",
@@ -100,13 +100,18 @@ fn routes(recent: &Recent, order: Order) -> Rows {
         ];
         let slowness = rates.p99.unwrap_or_default();
         let keys = SortKeys { name: (name, ""), rates: *rates, slowness, total: *total };
-        (keys, Row { cells, mood: failing(rates.errors) })
+        (keys, Row { cells, severity: error_severity(rates.errors) })
     });
     let sorted_by = [1, 2, 4, 5, 0][order as usize];
-    Rows { columns: ROUTES, texts: 1, sorted: sorted_by, rows: sorted(all.collect(), order) }
+    TableData {
+        columns: ROUTES,
+        text_columns: 1,
+        sorted_column: sorted_by,
+        rows: sort_rows(all.collect(), order),
+    }
 }
 
-fn endpoints(recent: &Recent, order: Order) -> Rows {
+fn endpoints(recent: &RecentDocuments, order: SortColumn) -> TableData {
     let all = recent.endpoints();
     let all = all.iter().map(|(upstream, endpoint, rates)| {
         let cells = vec![
@@ -119,24 +124,29 @@ fn endpoints(recent: &Recent, order: Order) -> Rows {
             percent(rates.errors),
             endpoint.requests.to_string(),
         ];
-        let mood = match endpoint.state.as_str() {
-            "unhealthy" => Mood::Bad,
-            "ejected" => Mood::Doubtful,
-            _ => failing(rates.errors),
+        let severity = match endpoint.state.as_str() {
+            "unhealthy" => RowSeverity::Critical,
+            "ejected" => RowSeverity::Warning,
+            _ => error_severity(rates.errors),
         };
         let name = (upstream.name.as_str(), endpoint.address.as_str());
         let slowness = f64::from(endpoint.connections);
-        (SortKeys { name, rates: *rates, slowness, total: endpoint.requests }, Row { cells, mood })
+        (SortKeys { name, rates: *rates, slowness, total: endpoint.requests }, Row { cells, severity })
     });
     let sorted_by = [5, 6, 4, 7, 0][order as usize];
-    Rows { columns: ENDPOINTS, texts: 3, sorted: sorted_by, rows: sorted(all.collect(), order) }
+    TableData {
+        columns: ENDPOINTS,
+        text_columns: 3,
+        sorted_column: sorted_by,
+        rows: sort_rows(all.collect(), order),
+    }
 }
 
-fn failing(part: f64) -> Mood {
+fn error_severity(part: f64) -> RowSeverity {
     match part {
-        0.01.. => Mood::Bad,
-        0.0 => Mood::Well,
-        _ => Mood::Doubtful,
+        0.01.. => RowSeverity::Critical,
+        0.0 => RowSeverity::Normal,
+        _ => RowSeverity::Warning,
     }
 }
 
@@ -157,19 +167,25 @@ mod tests {
 
     #[test]
     fn sorted_by_each_column() {
-        let mut recent = Recent::default();
-        recent.take(live(1_000.0, 0));
-        recent.take(live(1_002.0, 400));
+        let mut recent = RecentDocuments::default();
+        recent.add(live(1_000.0, 0));
+        recent.add(live(1_002.0, 400));
         let first = |order| rows(&recent, Tab::Routes, order).rows[0].cells[0].clone();
-        assert_eq!(first(Order::Rate), "items");
-        assert_eq!(first(Order::Errors), "cart");
-        assert_eq!((first(Order::Total), first(Order::Name)), ("items".to_owned(), "cart".to_owned()));
-        let table = rows(&recent, Tab::Routes, Order::Errors);
-        assert_eq!(table.columns[table.sorted], "5xx");
+        assert_eq!(first(SortColumn::Rate), "items");
+        assert_eq!(first(SortColumn::Errors), "cart");
+        assert_eq!(
+            (first(SortColumn::Total), first(SortColumn::Name)),
+            ("items".to_owned(), "cart".to_owned())
+        );
+        let table = rows(&recent, Tab::Routes, SortColumn::Errors);
+        assert_eq!(table.columns[table.sorted_column], "5xx");
         assert_eq!(table.rows[0].cells[..3], ["cart", "50", "10 %"]);
-        assert_eq!((table.rows[0].mood, table.rows[1].mood), (Mood::Bad, Mood::Well));
-        let table = rows(&recent, Tab::Endpoints, Order::Name);
+        assert_eq!(
+            (table.rows[0].severity, table.rows[1].severity),
+            (RowSeverity::Critical, RowSeverity::Normal)
+        );
+        let table = rows(&recent, Tab::Endpoints, SortColumn::Name);
         assert_eq!(table.rows[1].cells[..3], ["shop", "10.0.0.2:8080", "unhealthy"]);
-        assert_eq!(table.rows[1].mood, Mood::Bad);
+        assert_eq!(table.rows[1].severity, RowSeverity::Critical);
     }
 }

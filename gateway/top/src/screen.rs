@@ -12,7 +12,7 @@ pub enum Tab {
 
 /// The column by which a table is sorted: figures from the largest, names alphabetically.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum SortColumn {
     /// Requests per second.
     #[default]
     Rate,
@@ -26,30 +26,31 @@ pub enum Order {
     Name,
 }
 
-impl Order {
-    const ALL: [Order; 5] = [Order::Rate, Order::Errors, Order::Slowness, Order::Total, Order::Name];
+impl SortColumn {
+    const ALL: [SortColumn; 5] =
+        [SortColumn::Rate, SortColumn::Errors, SortColumn::Slowness, SortColumn::Total, SortColumn::Name];
 
     fn next(self) -> Self {
-        let at = Self::ALL.iter().position(|order| *order == self).unwrap_or_default();
-        Self::ALL[(at + 1) % Self::ALL.len()]
+        let index = Self::ALL.iter().position(|order| *order == self).unwrap_or_default();
+        Self::ALL[(index + 1) % Self::ALL.len()]
     }
 }
 
 /// The state of the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Screen {
+pub struct ScreenState {
     pub tab: Tab,
     /// Order of its rows.
-    pub order: Order,
+    pub order: SortColumn,
     /// Number of rows scrolled away at the top.
-    pub scrolled: usize,
+    pub scroll_offset: usize,
     /// Whether the display is frozen.
     pub paused: bool,
 }
 
 /// The action of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
+pub enum KeyAction {
     /// Show the other table.
     Tab,
     /// Sort by the next column.
@@ -67,26 +68,26 @@ pub enum Key {
 }
 
 /// Number of rows in a page.
-const PAGE: usize = 10;
+const PAGE_ROWS: usize = 10;
 
-impl Screen {
+impl ScreenState {
     /// Performs the action of a key. `rows` is the number of rows in the table.
-    pub fn press(&mut self, key: Key, rows: usize) {
+    pub fn press(&mut self, key: KeyAction, rows: usize) {
         let last = rows.saturating_sub(1);
         match key {
-            Key::Tab => {
+            KeyAction::Tab => {
                 self.tab = if self.tab == Tab::Routes { Tab::Endpoints } else { Tab::Routes };
-                self.scrolled = 0;
+                self.scroll_offset = 0;
             }
-            Key::Sort => {
+            KeyAction::Sort => {
                 self.order = self.order.next();
-                self.scrolled = 0;
+                self.scroll_offset = 0;
             }
-            Key::Down => self.scrolled = (self.scrolled + 1).min(last),
-            Key::Up => self.scrolled = self.scrolled.saturating_sub(1),
-            Key::PageDown => self.scrolled = (self.scrolled + PAGE).min(last),
-            Key::PageUp => self.scrolled = self.scrolled.saturating_sub(PAGE),
-            Key::Pause => self.paused = !self.paused,
+            KeyAction::Down => self.scroll_offset = (self.scroll_offset + 1).min(last),
+            KeyAction::Up => self.scroll_offset = self.scroll_offset.saturating_sub(1),
+            KeyAction::PageDown => self.scroll_offset = (self.scroll_offset + PAGE_ROWS).min(last),
+            KeyAction::PageUp => self.scroll_offset = self.scroll_offset.saturating_sub(PAGE_ROWS),
+            KeyAction::Pause => self.paused = !self.paused,
         }
     }
 }
@@ -97,20 +98,23 @@ mod tests {
 
     #[test]
     fn keys() {
-        let mut screen = Screen::default();
-        screen.press(Key::Up, 3);
+        let mut screen = ScreenState::default();
+        screen.press(KeyAction::Up, 3);
         for _ in 0..9 {
-            screen.press(Key::Down, 3);
+            screen.press(KeyAction::Down, 3);
         }
-        assert_eq!(screen.scrolled, 2, "not past the last row");
-        screen.press(Key::Tab, 3);
-        assert_eq!((screen.tab, screen.scrolled), (Tab::Endpoints, 0));
+        assert_eq!(screen.scroll_offset, 2, "not past the last row");
+        screen.press(KeyAction::Tab, 3);
+        assert_eq!((screen.tab, screen.scroll_offset), (Tab::Endpoints, 0));
         let orders = [(); 5].map(|()| {
-            screen.press(Key::Sort, 3);
+            screen.press(KeyAction::Sort, 3);
             screen.order
         });
-        assert_eq!(orders, [Order::Errors, Order::Slowness, Order::Total, Order::Name, Order::Rate]);
-        screen.press(Key::PageDown, 0);
-        assert_eq!(screen.scrolled, 0, "an empty table");
+        assert_eq!(
+            orders,
+            [SortColumn::Errors, SortColumn::Slowness, SortColumn::Total, SortColumn::Name, SortColumn::Rate]
+        );
+        screen.press(KeyAction::PageDown, 0);
+        assert_eq!(screen.scroll_offset, 0, "an empty table");
     }
 }

@@ -9,78 +9,85 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers
 use ratatui::{DefaultTerminal, crossterm};
 use tollgate_observe::live::Live;
 
-use crate::recent::Recent;
+use crate::recent::RecentDocuments;
 use crate::rows::rows;
-use crate::screen::{Key, Screen};
+use crate::screen::{KeyAction, ScreenState};
 use crate::view::draw;
 
 /// Interval between two requests.
-const EVERY: Duration = Duration::from_secs(1);
+const REQUEST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Longest delay before a document is shown.
-const LOOK: Duration = Duration::from_millis(100);
+const EVENT_POLL_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The result of a request: a document, or the problem.
-pub type Answer = Result<Live, String>;
+pub type LiveResult = Result<Live, String>;
 
 /// The meaning of a terminal event.
-enum Wish {
+enum UserAction {
     Quit,
-    Do(Key),
-    Nothing,
+    Press(KeyAction),
+    Ignore,
 }
 
-/// Shows a document from `ask` once per second, until the user quits. `ask` takes the time of the last known
+/// Shows a document from `request` once per second, until the user quits. `request` takes the time of the last known
 /// history point, and runs on a thread of its own. `first` holds the documents received before.
 ///
 /// # Errors
 /// Returns an error if the terminal cannot be used.
-pub fn run(address: &str, first: Recent, ask: impl FnMut(f64) -> Answer + Send + 'static) -> io::Result<()> {
-    let answers = asking(first.after(), ask);
+pub fn run(
+    address: &str,
+    first: RecentDocuments,
+    request: impl FnMut(f64) -> LiveResult + Send + 'static,
+) -> io::Result<()> {
+    let results = spawn_requests(first.after(), request);
     // Restores the terminal, also after a panic.
     let mut terminal = ratatui::try_init()?;
-    let result = shown(&mut terminal, address, first, &answers);
+    let result = run_screen(&mut terminal, address, first, &results);
     ratatui::try_restore()?;
     result
 }
 
-/// Calls `ask` until the receiver is dropped.
-fn asking(mut after: f64, mut ask: impl FnMut(f64) -> Answer + Send + 'static) -> Receiver<Answer> {
+/// Calls `request` until the receiver is dropped.
+fn spawn_requests(
+    mut after: f64,
+    mut request: impl FnMut(f64) -> LiveResult + Send + 'static,
+) -> Receiver<LiveResult> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
         loop {
-            let begun = Instant::now();
-            let answer = ask(after);
-            if let Ok(live) = &answer {
+            let started_at = Instant::now();
+            let result = request(after);
+            if let Ok(live) = &result {
                 after = live.history.time.last().copied().unwrap_or(after);
             }
-            if sender.send(answer).is_err() {
+            if sender.send(result).is_err() {
                 return;
             }
-            thread::sleep(EVERY.saturating_sub(begun.elapsed()));
+            thread::sleep(REQUEST_INTERVAL.saturating_sub(started_at.elapsed()));
         }
     });
     receiver
 }
 
-fn shown(
+fn run_screen(
     terminal: &mut DefaultTerminal,
     address: &str,
-    mut recent: Recent,
-    answers: &Receiver<Answer>,
+    mut recent: RecentDocuments,
+    results: &Receiver<LiveResult>,
 ) -> io::Result<()> {
-    let (mut screen, mut problem) = (Screen::default(), None);
+    let (mut screen, mut problem) = (ScreenState::default(), None);
     loop {
         terminal.draw(|frame| {
             draw(frame, &recent, screen, address, problem.as_deref());
         })?;
         // Wait for a key, a resize of the terminal, or a document.
-        while !event::poll(LOOK)? {
-            match answers.recv_timeout(Duration::ZERO) {
-                Ok(answer) if screen.paused => drop(answer),
+        while !event::poll(EVENT_POLL_TIMEOUT)? {
+            match results.recv_timeout(Duration::ZERO) {
+                Ok(result) if screen.paused => drop(result),
                 Ok(Ok(live)) => {
                     problem = None;
-                    recent.take(live);
+                    recent.add(live);
                     break;
                 }
                 Ok(Err(why)) => {
@@ -94,30 +101,32 @@ fn shown(
             }
         }
         while event::poll(Duration::ZERO)? {
-            match wish(&event::read()?) {
-                Wish::Quit => return Ok(()),
-                Wish::Do(key) => screen.press(key, rows(&recent, screen.tab, screen.order).rows.len()),
-                Wish::Nothing => {}
+            match user_action(&event::read()?) {
+                UserAction::Quit => return Ok(()),
+                UserAction::Press(key) => {
+                    screen.press(key, rows(&recent, screen.tab, screen.order).rows.len())
+                }
+                UserAction::Ignore => {}
             }
         }
     }
 }
 
-fn wish(event: &crossterm::event::Event) -> Wish {
-    let Event::Key(key) = event else { return Wish::Nothing };
+fn user_action(event: &crossterm::event::Event) -> UserAction {
+    let Event::Key(key) = event else { return UserAction::Ignore };
     if key.kind == KeyEventKind::Release {
-        return Wish::Nothing;
+        return UserAction::Ignore;
     }
     match key.code {
-        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Wish::Quit,
-        KeyCode::Char('q') | KeyCode::Esc => Wish::Quit,
-        KeyCode::Tab | KeyCode::BackTab | KeyCode::Left | KeyCode::Right => Wish::Do(Key::Tab),
-        KeyCode::Char('s') => Wish::Do(Key::Sort),
-        KeyCode::Char(' ') => Wish::Do(Key::Pause),
-        KeyCode::Down | KeyCode::Char('j') => Wish::Do(Key::Down),
-        KeyCode::Up | KeyCode::Char('k') => Wish::Do(Key::Up),
-        KeyCode::PageDown => Wish::Do(Key::PageDown),
-        KeyCode::PageUp => Wish::Do(Key::PageUp),
-        _ => Wish::Nothing,
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => UserAction::Quit,
+        KeyCode::Char('q') | KeyCode::Esc => UserAction::Quit,
+        KeyCode::Tab | KeyCode::BackTab | KeyCode::Left | KeyCode::Right => UserAction::Press(KeyAction::Tab),
+        KeyCode::Char('s') => UserAction::Press(KeyAction::Sort),
+        KeyCode::Char(' ') => UserAction::Press(KeyAction::Pause),
+        KeyCode::Down | KeyCode::Char('j') => UserAction::Press(KeyAction::Down),
+        KeyCode::Up | KeyCode::Char('k') => UserAction::Press(KeyAction::Up),
+        KeyCode::PageDown => UserAction::Press(KeyAction::PageDown),
+        KeyCode::PageUp => UserAction::Press(KeyAction::PageUp),
+        _ => UserAction::Ignore,
     }
 }

@@ -7,28 +7,28 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, Wrap};
 use tollgate_observe::live::Live;
 
-use crate::figures::{age, amount, bytes, known, percent, time};
-use crate::recent::Recent;
-use crate::rows::{Mood, rows};
-use crate::screen::{Screen, Tab};
+use crate::figures::{age, amount, bytes, optional, percent, time};
+use crate::recent::RecentDocuments;
+use crate::rows::{RowSeverity, rows};
+use crate::screen::{ScreenState, Tab};
 
 /// The help line at the bottom.
-const KEYS: &str = " q quit  tab routes/endpoints  s sort  arrows scroll  space pause ";
+const HELP_LINE: &str = " q quit  tab routes/endpoints  s sort  arrows scroll  space pause ";
 
 /// Rows of the summary.
-const FIGURES: u16 = 7;
+const SUMMARY_ROWS: u16 = 7;
 
 /// Rows of the graph of requests, with its frame.
-const SPARK: u16 = 5;
+const GRAPH_ROWS: u16 = 5;
 
 /// Returns the title line: version, state, generation and uptime.
-pub fn head(live: &Live) -> String {
+pub fn title_line(live: &Live) -> String {
     let Live { version, state, generation, uptime, .. } = live;
     format!("tollgate {version}, {state}, generation {generation}, up {}", age(*uptime))
 }
 
 /// Returns the summary: name and value of each figure.
-pub fn summary(recent: &Recent, live: &Live) -> Vec<(&'static str, String)> {
+pub fn summary(recent: &RecentDocuments, live: &Live) -> Vec<(&'static str, String)> {
     let all = recent.all();
     let (cost, requests) = (&live.cost, &live.requests);
     let point = |column: &[f64]| column.last().copied().unwrap_or_default();
@@ -56,7 +56,7 @@ pub fn summary(recent: &Recent, live: &Live) -> Vec<(&'static str, String)> {
         ("errors", format!("{} 5xx, {} 4xx", percent(all.errors), percent(refused))),
         ("latency", format!("p50 {}, p99 {}", time(all.p50), time(all.p99))),
         ("toll", toll),
-        ("headroom", format!("{} more requests/s", known(cost.headroom.map(f64::floor), 0))),
+        ("headroom", format!("{} more requests/s", optional(cost.headroom.map(f64::floor), 0))),
         ("clients", format!("{} connections, {} workers", live.clients.open, live.workers.len())),
         ("memory", memory),
     ];
@@ -69,16 +69,16 @@ pub fn summary(recent: &Recent, live: &Live) -> Vec<(&'static str, String)> {
 /// Draws everything. `problem`: why the last request failed. Returns the number of rows in the table.
 pub fn draw(
     frame: &mut Frame<'_>,
-    recent: &Recent,
-    screen: Screen,
+    recent: &RecentDocuments,
+    screen: ScreenState,
     address: &str,
     problem: Option<&str>,
 ) -> usize {
     let [top, rest, foot] =
         Layout::vertical([Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)])
             .areas(frame.area());
-    frame.render_widget(Paragraph::new(KEYS).style(dim()), foot);
-    let Some(live) = recent.now() else {
+    frame.render_widget(Paragraph::new(HELP_LINE).style(dim()), foot);
+    let Some(live) = recent.latest() else {
         let text = problem.map_or_else(|| format!("asking {address} ..."), str::to_owned);
         frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: false }), rest);
         return 0;
@@ -86,19 +86,19 @@ pub fn draw(
     title(frame, top, live, address, screen, problem);
     let figures = summary(recent, live);
     // On a low screen the table takes precedence over the graph.
-    let room = if rest.height < FIGURES + SPARK + 4 { 0 } else { SPARK };
+    let graph_rows = if rest.height < SUMMARY_ROWS + GRAPH_ROWS + 4 { 0 } else { GRAPH_ROWS };
     let height = (figures.len() as u16).min(rest.height / 2);
     let [above, spark, table] =
-        Layout::vertical([Constraint::Length(height), Constraint::Length(room), Constraint::Min(0)])
+        Layout::vertical([Constraint::Length(height), Constraint::Length(graph_rows), Constraint::Min(0)])
             .areas(rest);
     let lines = figures
         .into_iter()
         .map(|(name, value)| Line::from(vec![Span::styled(format!(" {name:<9} "), dim()), Span::raw(value)]));
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), above);
-    if room > 0 {
+    if graph_rows > 0 {
         sparkline(frame, spark, recent);
     }
-    rows_of(frame, table, recent, screen)
+    draw_table(frame, table, recent, screen)
 }
 
 fn title(
@@ -106,7 +106,7 @@ fn title(
     area: Rect,
     live: &Live,
     address: &str,
-    screen: Screen,
+    screen: ScreenState,
     problem: Option<&str>,
 ) {
     let state = match (problem, screen.paused) {
@@ -115,7 +115,7 @@ fn title(
         (None, false) => Span::raw(""),
     };
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    let line = Line::from(vec![Span::styled(format!(" {}", head(live)), bold), state]);
+    let line = Line::from(vec![Span::styled(format!(" {}", title_line(live)), bold), state]);
     frame.render_widget(Paragraph::new(line), area);
     let width = address.len() as u16 + 1;
     if problem.is_none() && area.width > 60 + width {
@@ -124,41 +124,41 @@ fn title(
     }
 }
 
-fn sparkline(frame: &mut Frame<'_>, area: Rect, recent: &Recent) {
+fn sparkline(frame: &mut Frame<'_>, area: Rect, recent: &RecentDocuments) {
     let block = Block::bordered().border_style(dim()).title("requests/s");
     let width = usize::from(block.inner(area).width);
     let points: Vec<u64> = recent.requests().rev().take(width).map(|rate| rate.round() as u64).collect();
-    let most = points.iter().copied().max().unwrap_or_default();
+    let maximum = points.iter().copied().max().unwrap_or_default();
     // The newest point is at the right edge, even if there are few points.
     let mut data = vec![0; width.saturating_sub(points.len())];
     data.extend(points.into_iter().rev());
-    let block = block.title(Line::from(format!("most {most}")).right_aligned());
+    let block = block.title(Line::from(format!("most {maximum}")).right_aligned());
     let spark = Sparkline::default().data(data).block(block).style(Style::new().fg(Color::Cyan));
     frame.render_widget(spark, area);
 }
 
-fn rows_of(frame: &mut Frame<'_>, area: Rect, recent: &Recent, screen: Screen) -> usize {
+fn draw_table(frame: &mut Frame<'_>, area: Rect, recent: &RecentDocuments, screen: ScreenState) -> usize {
     let table = rows(recent, screen.tab, screen.order);
     let count = table.rows.len();
     let head = table.columns.iter().enumerate().map(|(index, name)| {
-        let mark = if index == table.sorted { "v" } else { "" };
+        let mark = if index == table.sorted_column { "v" } else { "" };
         let line = Line::from(format!("{name}{mark}"));
-        Cell::from(if index < table.texts { line } else { line.right_aligned() })
+        Cell::from(if index < table.text_columns { line } else { line.right_aligned() })
     });
-    let body = table.rows.iter().skip(screen.scrolled).map(|row| {
+    let body = table.rows.iter().skip(screen.scroll_offset).map(|row| {
         let cells = row.cells.iter().enumerate().map(|(index, cell)| {
             let line = Line::from(cell.as_str());
-            Cell::from(if index < table.texts { line } else { line.right_aligned() })
+            Cell::from(if index < table.text_columns { line } else { line.right_aligned() })
         });
-        Row::new(cells.collect::<Vec<_>>()).style(style(row.mood))
+        Row::new(cells.collect::<Vec<_>>()).style(style(row.severity))
     });
-    let texts = |index: usize| match (screen.tab, index) {
+    let text_columns = |index: usize| match (screen.tab, index) {
         (Tab::Routes, _) => Constraint::Fill(1),
         (Tab::Endpoints, 0) => Constraint::Fill(2),
         (Tab::Endpoints, _) => Constraint::Fill(3),
     };
     let widths = (0..table.columns.len())
-        .map(|index| if index < table.texts { texts(index) } else { Constraint::Length(9) });
+        .map(|index| if index < table.text_columns { text_columns(index) } else { Constraint::Length(9) });
     let name = if screen.tab == Tab::Routes { "routes" } else { "endpoints" };
     let block = Block::bordered().border_style(dim()).title(name);
     let block = block.title(Line::from(format!("{count} rows")).right_aligned());
@@ -173,11 +173,11 @@ fn dim() -> Style {
     Style::new().add_modifier(Modifier::DIM)
 }
 
-fn style(mood: Mood) -> Style {
-    match mood {
-        Mood::Well => Style::new(),
-        Mood::Doubtful => Style::new().fg(Color::Yellow),
-        Mood::Bad => Style::new().fg(Color::Red),
+fn style(severity: RowSeverity) -> Style {
+    match severity {
+        RowSeverity::Normal => Style::new(),
+        RowSeverity::Warning => Style::new().fg(Color::Yellow),
+        RowSeverity::Critical => Style::new().fg(Color::Red),
     }
 }
 
@@ -188,9 +188,15 @@ mod tests {
 
     use super::*;
     use crate::sample::live;
-    use crate::screen::{Key, Order};
+    use crate::screen::{KeyAction, SortColumn};
 
-    fn drawn(width: u16, height: u16, recent: &Recent, screen: Screen, problem: Option<&str>) -> String {
+    fn drawn(
+        width: u16,
+        height: u16,
+        recent: &RecentDocuments,
+        screen: ScreenState,
+        problem: Option<&str>,
+    ) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
         terminal
             .draw(|frame| {
@@ -200,16 +206,16 @@ mod tests {
         terminal.backend().to_string()
     }
 
-    fn busy() -> Recent {
-        let mut recent = Recent::default();
-        recent.take(live(1_000.0, 0));
-        recent.take(live(1_002.0, 400));
+    fn busy() -> RecentDocuments {
+        let mut recent = RecentDocuments::default();
+        recent.add(live(1_000.0, 0));
+        recent.add(live(1_002.0, 400));
         recent
     }
 
     #[test]
     fn routes_with_their_figures() {
-        let screen = drawn(100, 30, &busy(), Screen::default(), None);
+        let screen = drawn(100, 30, &busy(), ScreenState::default(), None);
         for text in [
             "generation 3",
             "200/s",
@@ -227,9 +233,9 @@ mod tests {
 
     #[test]
     fn endpoints_and_order() {
-        let mut state = Screen::default();
-        state.press(Key::Tab, 2);
-        state.order = Order::Name;
+        let mut state = ScreenState::default();
+        state.press(KeyAction::Tab, 2);
+        state.order = SortColumn::Name;
         let screen = drawn(120, 30, &busy(), state, None);
         assert!(screen.contains("10.0.0.2:8080") && screen.contains("unhealthy"), "{screen}");
         assert!(screen.contains("upstreamv"), "{screen}");
@@ -239,24 +245,33 @@ mod tests {
     fn any_size_holds() {
         for (width, height) in [(1, 1), (10, 3), (40, 8), (79, 12), (300, 100)] {
             for tab in [Tab::Routes, Tab::Endpoints] {
-                drawn(width, height, &busy(), Screen { tab, scrolled: 99, ..Screen::default() }, None);
                 drawn(
                     width,
                     height,
-                    &Recent::default(),
-                    Screen { tab, ..Screen::default() },
+                    &busy(),
+                    ScreenState { tab, scroll_offset: 99, ..ScreenState::default() },
+                    None,
+                );
+                drawn(
+                    width,
+                    height,
+                    &RecentDocuments::default(),
+                    ScreenState { tab, ..ScreenState::default() },
                     Some("refused"),
                 );
             }
         }
-        let low = drawn(80, 12, &busy(), Screen::default(), None);
+        let low = drawn(80, 12, &busy(), ScreenState::default(), None);
         assert!(low.contains("items"), "the table is there on a low screen\n{low}");
     }
 
     #[test]
     fn nobody_answers() {
-        assert!(drawn(60, 5, &Recent::default(), Screen::default(), None).contains("asking 127.0.0.1:9901"));
-        let screen = drawn(100, 20, &busy(), Screen::default(), Some("connection refused"));
+        assert!(
+            drawn(60, 5, &RecentDocuments::default(), ScreenState::default(), None)
+                .contains("asking 127.0.0.1:9901")
+        );
+        let screen = drawn(100, 20, &busy(), ScreenState::default(), Some("connection refused"));
         assert!(screen.contains("no contact: connection refused") && screen.contains("items"), "{screen}");
     }
 }

@@ -361,7 +361,7 @@ impl RouteBuilder<'_> {
     fn routes(&self, out: &mut DerivedDocuments) -> Result<(), String> {
         let name = resource_name(self.id);
         let missing = || "`upstream` is missing, or `upstream_id`".to_owned();
-        let mut usual = self.to.map(|to| (json!(to), self.host.map(str::to_owned)));
+        let mut default_target = self.to.map(|to| (json!(to), self.host.map(str::to_owned)));
         for (index, SplitRule { conditions, shares }) in self.effect.rules.iter().enumerate() {
             let mut to = Vec::new();
             let mut hosts = Vec::new();
@@ -395,7 +395,7 @@ impl RouteBuilder<'_> {
             match conditions {
                 // The first rule without conditions takes all remaining requests.
                 None => {
-                    usual = Some((json!(to), host));
+                    default_target = Some((json!(to), host));
                     break;
                 }
                 Some(conditions) => {
@@ -420,10 +420,10 @@ impl RouteBuilder<'_> {
             return Err("`vars`: no request meets these conditions and the route's others".to_owned());
         }
         let answers = self.effect.redirect.is_some() || self.effect.policies.contains_key("intercept");
-        if usual.is_none() && !answers {
+        if default_target.is_none() && !answers {
             return Err(missing());
         }
-        out.insert(("routes", name), self.route(matches, usual));
+        out.insert(("routes", name), self.route(matches, default_target));
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //! and a name and is read on its own.
 //!
 //! A document is read by the same readers as the corresponding part of the file. The result is kept, so a
-//! change costs only the reading of the changed documents. [`Parts`] combines the file and the documents.
+//! change costs only the reading of the changed documents. [`CombinedResources`] combines the file and the documents.
 //!
 //! A document is JSON. The positions of its problems are JSON pointers (RFC 6901).
 
@@ -28,17 +28,17 @@ use crate::model::{
     At, Config, ConsumerSpec, Discover, NamedCertificate, PemFile, PolicySet, Route, SourceFile, Upstream,
 };
 use crate::problem::{Problem, Problems, Severity};
-use crate::read::{Reference, unknown};
+use crate::read::{UpstreamReference, unknown};
 use crate::tree::shown;
 
-pub use kinds::{KINDS, Kind, kind};
-pub use mask::{MASK, hide_in_plugin, masked, unmasked};
-pub use parts::Parts;
-pub(crate) use pointer::step;
+pub use kinds::{KINDS, ResourceKind, kind};
+pub use mask::{MASK, masked, register_plugin_secrets, unmasked};
+pub use parts::CombinedResources;
+pub(crate) use pointer::escape;
 pub use value::{FileResource, file_resources, from_yaml, to_yaml};
 
 /// File numbers from here on belong to documents, not to files.
-const FIRST: u32 = 1 << 24;
+const FIRST_DOCUMENT_ID: u32 = 1 << 24;
 
 /// The documents of one source.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ pub struct Documents {
     scope: Scope,
     by_kind: Vec<BTreeMap<String, Arc<Document>>>,
     /// Documents by the file number under which each was read.
-    places: Vec<Option<Arc<Document>>>,
+    slots: Vec<Option<Arc<Document>>>,
     free: BTreeSet<u32>,
 }
 
@@ -59,12 +59,12 @@ pub struct Documents {
 #[derive(Debug)]
 pub struct Document {
     /// Kind of the resource.
-    pub kind: &'static Kind,
+    pub kind: &'static ResourceKind,
     /// Its name, unique within its kind over all sources.
     pub name: String,
     /// The content; a route is stored without its name.
     pub value: Arc<Value>,
-    place: u32,
+    file_id: u32,
     pub(crate) routes: Vec<Route>,
     pub(crate) upstreams: Vec<Upstream>,
     pub(crate) consumers: Vec<ConsumerSpec>,
@@ -76,7 +76,7 @@ pub struct Document {
     names_files: bool,
     /// Scope of its files when it was read.
     scope: Scope,
-    references: Vec<Reference>,
+    references: Vec<UpstreamReference>,
     warnings: Vec<Problem>,
 }
 
@@ -84,7 +84,7 @@ pub struct Document {
 #[derive(Debug)]
 #[must_use = "a rejected change must be undone"]
 pub struct Undo {
-    kind: &'static Kind,
+    kind: &'static ResourceKind,
     name: String,
     before: Option<Arc<Document>>,
 }
@@ -95,22 +95,22 @@ impl Documents {
     #[must_use]
     pub fn new(source: &str, folder: PathBuf, scope: Scope) -> Self {
         let by_kind = KINDS.iter().map(|_| BTreeMap::new()).collect();
-        Self { source: source.to_owned(), folder, scope, by_kind, places: Vec::new(), free: BTreeSet::new() }
+        Self { source: source.to_owned(), folder, scope, by_kind, slots: Vec::new(), free: BTreeSet::new() }
     }
 
     /// Returns the document with this name.
     #[must_use]
-    pub fn get(&self, kind: &Kind, name: &str) -> Option<&Arc<Document>> {
+    pub fn get(&self, kind: &ResourceKind, name: &str) -> Option<&Arc<Document>> {
         self.by_kind[kind.index].get(name)
     }
 
     /// Iterates over the documents of a kind, by name.
-    pub fn of(&self, kind: &Kind) -> impl Iterator<Item = &Arc<Document>> {
+    pub fn of(&self, kind: &ResourceKind) -> impl Iterator<Item = &Arc<Document>> {
         self.by_kind[kind.index].values()
     }
 
     /// Iterates over the documents of a kind whose names sort after this one.
-    pub fn after(&self, kind: &Kind, name: &str) -> impl Iterator<Item = &Arc<Document>> {
+    pub fn after(&self, kind: &ResourceKind, name: &str) -> impl Iterator<Item = &Arc<Document>> {
         let after = (Bound::Excluded(name), Bound::Unbounded);
         self.by_kind[kind.index].range::<str, _>(after).map(|(_, document)| document)
     }
@@ -134,26 +134,26 @@ impl Documents {
     /// Returns the problems of the document, including warnings. Nothing has changed then.
     pub fn put(
         &mut self,
-        kind: &'static Kind,
+        kind: &'static ResourceKind,
         name: &str,
         value: impl Into<Arc<Value>>,
     ) -> Result<Undo, Vec<DocumentProblem>> {
-        let place = self.free.pop_last().unwrap_or_else(|| {
-            self.places.push(None);
-            u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
+        let slot = self.free.pop_last().unwrap_or_else(|| {
+            self.slots.push(None);
+            u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
         });
-        let file = FIRST.saturating_add(place);
+        let file = FIRST_DOCUMENT_ID.saturating_add(slot);
         let read = read::document(kind, name, value.into(), file, &self.folder, &self.scope);
         match read {
             Ok(document) => {
                 let document = Arc::new(document);
-                self.places[place as usize] = Some(document.clone());
+                self.slots[slot as usize] = Some(document.clone());
                 let before = self.by_kind[kind.index].insert(name.to_owned(), document);
-                self.forget_place(before.as_ref());
+                self.remove_from_index(before.as_ref());
                 Ok(Undo { kind, name: name.to_owned(), before })
             }
-            Err(read::Refused { text, problems }) => {
-                self.free.insert(place);
+            Err(read::InvalidDocument { text, problems }) => {
+                self.free.insert(slot);
                 let source = self.title(kind, name);
                 let tell = |problem: &Problem| DocumentProblem::in_text(kind, name, &source, &text, problem);
                 Err(problems.iter().map(tell).collect())
@@ -162,7 +162,7 @@ impl Documents {
     }
 
     /// Replaces the scope of files that documents may name, and returns the previous one.
-    pub fn confine(&mut self, scope: Scope) -> Scope {
+    pub fn replace_scope(&mut self, scope: Scope) -> Scope {
         std::mem::replace(&mut self.scope, scope)
     }
 
@@ -171,7 +171,7 @@ impl Documents {
     ///
     /// Returns the changes, so that they can be undone, and the problems of the documents that could not be
     /// read.
-    pub fn renew(&mut self) -> (Vec<Undo>, Vec<Problem>) {
+    pub fn reread_changed(&mut self) -> (Vec<Undo>, Vec<Problem>) {
         let all = self.by_kind.iter().flat_map(BTreeMap::values);
         let is_stale = |document: &Arc<Document>| {
             document.names_files && document.scope != self.scope || document.files.iter().any(is_changed)
@@ -191,9 +191,9 @@ impl Documents {
     }
 
     /// Removes a document; `None`: there is none.
-    pub fn remove(&mut self, kind: &'static Kind, name: &str) -> Option<Undo> {
+    pub fn remove(&mut self, kind: &'static ResourceKind, name: &str) -> Option<Undo> {
         let before = self.by_kind[kind.index].remove(name)?;
-        self.forget_place(Some(&before));
+        self.remove_from_index(Some(&before));
         Some(Undo { kind, name: name.to_owned(), before: Some(before) })
     }
 
@@ -204,10 +204,10 @@ impl Documents {
             None => self.by_kind[kind.index].remove(&name),
             Some(document) => {
                 // Another document may have taken its number in the meantime.
-                let place = (document.place - FIRST) as usize;
-                if self.places[place].is_none() {
-                    self.free.remove(&(document.place - FIRST));
-                    self.places[place] = Some(document.clone());
+                let slot = (document.file_id - FIRST_DOCUMENT_ID) as usize;
+                if self.slots[slot].is_none() {
+                    self.free.remove(&(document.file_id - FIRST_DOCUMENT_ID));
+                    self.slots[slot] = Some(document.clone());
                     self.by_kind[kind.index].insert(name, document)
                 } else {
                     let value = document.value.clone();
@@ -217,14 +217,14 @@ impl Documents {
                 }
             }
         };
-        self.forget_place(gone.as_ref());
+        self.remove_from_index(gone.as_ref());
     }
 
-    fn forget_place(&mut self, document: Option<&Arc<Document>>) {
+    fn remove_from_index(&mut self, document: Option<&Arc<Document>>) {
         if let Some(document) = document {
-            let place = document.place - FIRST;
-            self.places[place as usize] = None;
-            self.free.insert(place);
+            let slot = document.file_id - FIRST_DOCUMENT_ID;
+            self.slots[slot as usize] = None;
+            self.free.insert(slot);
         }
     }
 
@@ -235,13 +235,14 @@ impl Documents {
         &self,
         documents: impl IntoIterator<Item = &'d Document>,
         file_has: impl Fn(&str) -> bool,
-        parts: impl FnOnce() -> Parts<'p>,
+        parts: impl FnOnce() -> CombinedResources<'p>,
     ) -> Vec<DocumentProblem> {
         let upstreams = &self.by_kind[kinds::UPSTREAMS];
-        let leads_nowhere =
-            |reference: &&Reference| !upstreams.contains_key(&reference.name) && !file_has(&reference.name);
+        let leads_nowhere = |reference: &&UpstreamReference| {
+            !upstreams.contains_key(&reference.name) && !file_has(&reference.name)
+        };
         let references = documents.into_iter().flat_map(|document| &document.references);
-        let missing: Vec<Reference> = references.filter(leads_nowhere).cloned().collect();
+        let missing: Vec<UpstreamReference> = references.filter(leads_nowhere).cloned().collect();
         if missing.is_empty() {
             return Vec::new();
         }
@@ -250,7 +251,10 @@ impl Documents {
             .iter()
             .map(|upstream| (upstream.name.value.clone(), upstream.name.at))
             .collect();
-        unknown(&missing, &names).iter().map(|problem| self.tell(problem, &Problems::default())).collect()
+        unknown(&missing, &names)
+            .iter()
+            .map(|problem| self.to_document_problem(problem, &Problems::default()))
+            .collect()
     }
 
     /// Checks the lists of endpoints that a document names. A list that does not exist yet is only a warning,
@@ -261,7 +265,8 @@ impl Documents {
         for discover in document.upstreams.iter().filter_map(|upstream| upstream.discover.as_ref()) {
             let Discover::File(file) = &discover.value else { continue };
             let list = file.clone();
-            let read = file_access::within_path(&file.path, move || load_endpoints(&list).map(drop));
+            let read =
+                file_access::run_with_timeout_for_path(&file.path, move || load_endpoints(&list).map(drop));
             let problem = match read {
                 Ok(Ok(())) => continue,
                 Ok(Err(bad)) if bad.is_missing => Problem::warning(
@@ -271,7 +276,7 @@ impl Documents {
                 Ok(Err(bad)) => Problem::error(discover.at, bad.reason),
                 Err(stalled) => Problem::error(discover.at, format!("cannot read the file: {stalled}")),
             };
-            problems.push(self.tell(&problem, &Problems::default()));
+            problems.push(self.to_document_problem(&problem, &Problems::default()));
         }
         problems
     }
@@ -279,13 +284,17 @@ impl Documents {
     /// Returns the warnings about a document.
     #[must_use]
     pub fn warnings(&self, document: &Document) -> Vec<DocumentProblem> {
-        document.warnings.iter().map(|problem| self.tell(problem, &Problems::default())).collect()
+        document
+            .warnings
+            .iter()
+            .map(|problem| self.to_document_problem(problem, &Problems::default()))
+            .collect()
     }
 
-    /// Converts a problem of a [`Parts`], which may concern a file or one of these documents, to the API's
-    /// form. `places` knows the files.
+    /// Converts a problem of a [`CombinedResources`], which may concern a file or one of these documents, to the API's
+    /// form. `positions` knows the files.
     #[must_use]
-    pub fn tell(&self, problem: &Problem, places: &Problems) -> DocumentProblem {
+    pub fn to_document_problem(&self, problem: &Problem, positions: &Problems) -> DocumentProblem {
         match self.at(problem.at) {
             Some(document) => {
                 let source = self.title(document.kind, &document.name);
@@ -294,30 +303,30 @@ impl Documents {
             }
             None => {
                 let mut settled = problem.clone();
-                places.settle(&mut settled);
-                DocumentProblem::in_file(&settled, places.files())
+                positions.update_positions(&mut settled);
+                DocumentProblem::in_file(&settled, positions.files())
             }
         }
     }
 
     /// Returns the documents that a problem concerns: first the one it was found in, then those it refers to.
-    pub fn about(&self, problem: &Problem) -> impl Iterator<Item = &Arc<Document>> {
+    pub fn documents_of(&self, problem: &Problem) -> impl Iterator<Item = &Arc<Document>> {
         let related = problem.related.iter().map(|(at, _)| *at);
         std::iter::once(problem.at).chain(related).filter_map(|at| self.at(at))
     }
 
     fn at(&self, at: At) -> Option<&Arc<Document>> {
-        self.places.get(at.file.checked_sub(FIRST)? as usize)?.as_ref()
+        self.slots.get(at.file.checked_sub(FIRST_DOCUMENT_ID)? as usize)?.as_ref()
     }
 
-    fn title(&self, kind: &Kind, name: &str) -> String {
+    fn title(&self, kind: &ResourceKind, name: &str) -> String {
         format!("{}: {}/{name}", self.source, kind.name)
     }
 
     /// Adds the texts of the documents that the problems refer to, and sorts the problems.
     #[must_use]
     pub fn collect(&self, mut problems: Problems) -> Problems {
-        problems.adopt(|file| {
+        problems.add_files(|file| {
             let document = self.at(At { file, ..At::default() })?;
             Some(SourceFile { name: self.title(document.kind, &document.name), text: document.text() })
         });
@@ -327,11 +336,11 @@ impl Documents {
 
     /// Finds names that both these documents and the file define.
     #[must_use]
-    pub fn twice(&self, config: &Config) -> Vec<Problem> {
+    pub fn duplicate_names(&self, config: &Config) -> Vec<Problem> {
         let mut problems = Vec::new();
         let told = |noun: &str, name: &str, at: At, other: At| {
             let problem = Problem::error(at, format!("two {noun}s are named {}", shown(name)));
-            problem.see(other, format!("the other one, in the {}", self.source))
+            problem.related(other, format!("the other one, in the {}", self.source))
         };
         for name in config.routes.iter().filter_map(|route| route.name.as_ref()) {
             if let Some(other) = self.by_kind[kinds::ROUTES].get(&name.value) {
@@ -354,13 +363,13 @@ impl At {
     /// Returns whether the position is in a document, not in a file.
     #[must_use]
     pub fn is_in_document(self) -> bool {
-        self.file >= FIRST
+        self.file >= FIRST_DOCUMENT_ID
     }
 }
 
 impl Config {
     /// Returns the names of a kind's resources, as used in metrics, with their source positions.
-    pub fn names(&self, kind: &Kind) -> Vec<(String, At)> {
+    pub fn names(&self, kind: &ResourceKind) -> Vec<(String, At)> {
         match kind.index {
             kinds::ROUTES => self.routes.iter().map(|route| (route.display_name(), route.at)).collect(),
             kinds::UPSTREAMS => {
@@ -387,11 +396,11 @@ impl Config {
 impl Document {
     /// Returns the text that positions of problems refer to, with secrets masked.
     fn text(&self) -> String {
-        read::shown(self.kind, &self.value)
+        read::masked_yaml(self.kind, &self.value)
     }
 
     fn start(&self) -> At {
-        At { file: self.place, line: 1, column: 1, length: 1 }
+        At { file: self.file_id, line: 1, column: 1, length: 1 }
     }
 }
 
@@ -420,8 +429,8 @@ pub struct DocumentProblem {
 }
 
 impl DocumentProblem {
-    fn in_text(kind: &Kind, name: &str, title: &str, text: &str, problem: &Problem) -> Self {
-        let pointer = pointer::find(text, problem.at);
+    fn in_text(kind: &ResourceKind, name: &str, title: &str, text: &str, problem: &Problem) -> Self {
+        let pointer = pointer::pointer_at(text, problem.at);
         let mut there = problem.clone();
         // Related positions refer to other texts.
         there.related = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::file_access::{self, NamedFile, Unread};
+use crate::file_access::{self, NamedFile, ReadError};
 use crate::load;
 use crate::model::{At, Endpoint, SourceFile};
 use crate::parse::parse;
@@ -12,7 +12,7 @@ use crate::reader::Reader;
 
 /// The reason why a list of endpoints is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadList {
+pub struct EndpointListError {
     /// Whether the file does not exist.
     pub is_missing: bool,
     /// The reason, on one line, without text from the file.
@@ -23,28 +23,28 @@ pub struct BadList {
 
 /// Reads a file with any value that `endpoints` accepts: YAML or JSON, one endpoint or a list, each an
 /// address or a mapping. Variables are not expanded, because programs write such files. Blocks on the file
-/// system: call it through [`file_access::start`] or [`file_access::within`].
+/// system: call it through [`file_access::start`] or [`file_access::run_with_timeout`].
 ///
 /// # Errors
 /// Returns all problems of the file. If a document names the file, the error contains positions and no text
 /// from it: a token that may write documents need not be allowed to read files.
-pub fn load_endpoints(file: &NamedFile) -> Result<Vec<Endpoint>, BadList> {
+pub fn load_endpoints(file: &NamedFile) -> Result<Vec<Endpoint>, EndpointListError> {
     let name = file.path.display().to_string();
     let unread = |is_missing: bool, reason: &dyn std::fmt::Display| {
         let mut problems = Problems::new(vec![SourceFile { name: name.clone(), text: String::new() }]);
         problems.push(Problem::error(At::default(), format!("cannot read the file: {reason}")));
-        BadList {
+        EndpointListError {
             is_missing,
             reason: format!("cannot read the file: {reason}"),
             text: problems.render(false),
         }
     };
-    let bytes =
-        file_access::read_here(file, load::LARGEST).map_err(|why| unread(why == Unread::Missing, &why))?;
-    let text = load::text_of(bytes).map_err(|reason| unread(false, &reason))?;
+    let bytes = file_access::read_blocking(file, load::FILE_MAX_BYTES)
+        .map_err(|why| unread(why == ReadError::Missing, &why))?;
+    let text = load::decode_text(bytes).map_err(|reason| unread(false, &reason))?;
     endpoints_from_text(&name, &text).map_err(|problems| {
-        let text = if file.scope.is_confined() { places(&problems) } else { problems.render(false) };
-        BadList { is_missing: false, reason: reason(&problems), text }
+        let text = if file.scope.is_confined() { positions(&problems) } else { problems.render(false) };
+        EndpointListError { is_missing: false, reason: reason(&problems), text }
     })
 }
 
@@ -60,19 +60,19 @@ fn reason(problems: &Problems) -> String {
 }
 
 /// Lists the positions of the errors without any text from the file.
-fn places(problems: &Problems) -> String {
+fn positions(problems: &Problems) -> String {
     /// Maximum number of positions listed.
-    const MOST: usize = 10;
+    const SHOWN_MAX: usize = 10;
     let name = problems.files().first().map_or("", |file| &file.name);
     let errors = || problems.iter().filter(|problem| problem.severity == Severity::Error);
     let mut text = String::from("the file is no list of endpoints\n");
-    for problem in errors().take(MOST) {
+    for problem in errors().take(SHOWN_MAX) {
         let _ = match problem.at.line {
             0 => writeln!(text, " --> {name}"),
             line => writeln!(text, " --> {name}:{line}:{}", problem.at.column),
         };
     }
-    let more = errors().count().saturating_sub(MOST);
+    let more = errors().count().saturating_sub(SHOWN_MAX);
     if more > 0 {
         let _ = writeln!(text, " and {more} more places");
     }

@@ -5,44 +5,46 @@
 //! variable.
 
 use crate::problem::Problem;
-use crate::tree::{Kind, Node, Scalar};
+use crate::tree::{Node, NodeKind, Scalar};
 
 /// Looks up a variable.
 pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Expands the variables in every value of a tree. A value with an error becomes [`Kind::Invalid`].
+/// Expands the variables in every value of a tree. A value with an error becomes [`NodeKind::Invalid`].
 pub(crate) fn expand(node: &mut Node, lookup: Lookup<'_>, problems: &mut Vec<Problem>) {
     match &mut node.kind {
-        Kind::Invalid => {}
-        Kind::List(items) => items.iter_mut().for_each(|item| expand(item, lookup, problems)),
-        Kind::Map(entries) => entries.iter_mut().for_each(|entry| expand(&mut entry.value, lookup, problems)),
-        Kind::Scalar(scalar) if !scalar.text.contains("${") => {}
-        Kind::Scalar(scalar) => match fill(&scalar.text, lookup) {
-            Ok(Filled { text, variables: false }) => scalar.text = text,
-            Ok(Filled { text, variables: true }) => {
+        NodeKind::Invalid => {}
+        NodeKind::List(items) => items.iter_mut().for_each(|item| expand(item, lookup, problems)),
+        NodeKind::Map(entries) => {
+            entries.iter_mut().for_each(|entry| expand(&mut entry.value, lookup, problems))
+        }
+        NodeKind::Scalar(scalar) if !scalar.text.contains("${") => {}
+        NodeKind::Scalar(scalar) => match expand_text(&scalar.text, lookup) {
+            Ok(Expansion { text, variables: false }) => scalar.text = text,
+            Ok(Expansion { text, variables: true }) => {
                 let written = std::mem::take(&mut scalar.text);
                 // Quoted: a variable's value is always text, never a boolean, number or null.
-                node.kind = Kind::Scalar(Scalar { text, quoted: true, written: Some(written) });
+                node.kind = NodeKind::Scalar(Scalar { text, quoted: true, written: Some(written) });
             }
             Err(faults) => {
-                for fault in faults {
-                    let at = node.part(fault.start, fault.length);
-                    problems.push(Problem::error(at, fault.message).help(fault.help));
+                for error in faults {
+                    let at = node.part(error.start, error.length);
+                    problems.push(Problem::error(at, error.message).help(error.help));
                 }
-                node.kind = Kind::Invalid;
+                node.kind = NodeKind::Invalid;
             }
         },
     }
 }
 
 #[derive(Debug, PartialEq)]
-struct Filled {
+struct Expansion {
     text: String,
     variables: bool,
 }
 
 #[derive(Debug, PartialEq)]
-struct Fault {
+struct VariableError {
     /// In characters, from the start of the text.
     start: usize,
     length: usize,
@@ -50,8 +52,8 @@ struct Fault {
     help: String,
 }
 
-fn fill(text: &str, lookup: Lookup<'_>) -> Result<Filled, Vec<Fault>> {
-    let mut out = Filled { text: String::with_capacity(text.len()), variables: false };
+fn expand_text(text: &str, lookup: Lookup<'_>) -> Result<Expansion, Vec<VariableError>> {
+    let mut out = Expansion { text: String::with_capacity(text.len()), variables: false };
     let mut faults = Vec::new();
     let mut rest = text;
     let mut done = 0;
@@ -67,7 +69,7 @@ fn fill(text: &str, lookup: Lookup<'_>) -> Result<Filled, Vec<Fault>> {
         out.text.push_str(before);
         done += before.chars().count();
         let Some(end) = from.find('}') else {
-            faults.push(Fault {
+            faults.push(VariableError {
                 start: done,
                 length: from.chars().count(),
                 message: "`${` is not closed".to_owned(),
@@ -79,13 +81,13 @@ fn fill(text: &str, lookup: Lookup<'_>) -> Result<Filled, Vec<Fault>> {
         };
         let inside = &from[2..end];
         let length = inside.chars().count() + 3;
-        match one(inside, lookup) {
+        match resolve(inside, lookup) {
             Ok(Some(value)) => {
                 out.text.push_str(&value);
                 out.variables = true;
             }
             Ok(None) => out.text.push_str(&from[..=end]),
-            Err((message, help)) => faults.push(Fault { start: done, length, message, help }),
+            Err((message, help)) => faults.push(VariableError { start: done, length, message, help }),
         }
         done += length;
         rest = &from[end + 1..];
@@ -95,7 +97,7 @@ fn fill(text: &str, lookup: Lookup<'_>) -> Result<Filled, Vec<Fault>> {
 }
 
 /// Returns the value for the text between the braces; `None` if it is the number of a capture group.
-fn one(inside: &str, lookup: Lookup<'_>) -> Result<Option<String>, (String, String)> {
+fn resolve(inside: &str, lookup: Lookup<'_>) -> Result<Option<String>, (String, String)> {
     let (name, default) = match inside.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
         None => (inside, None),
@@ -136,23 +138,23 @@ mod tests {
         }
     }
 
-    fn filled(text: &str) -> String {
-        fill(text, &lookup).unwrap().text
+    fn expansion(text: &str) -> String {
+        expand_text(text, &lookup).unwrap().text
     }
 
     #[test]
     fn variables_defaults_and_escapes() {
-        assert_eq!(filled("a ${HOST} b"), "a db: {x} b");
-        assert_eq!(filled("${NONE:-d}${HOST:-d}"), "ddb: {x}");
-        assert_eq!(filled("${EMPTY:-d}|${EMPTY}|"), "d||");
-        assert_eq!(filled("$${HOST} $HOST $$ ${1}"), "${HOST} $HOST $$ ${1}");
-        assert!(!fill("$${HOST}", &lookup).unwrap().variables);
+        assert_eq!(expansion("a ${HOST} b"), "a db: {x} b");
+        assert_eq!(expansion("${NONE:-d}${HOST:-d}"), "ddb: {x}");
+        assert_eq!(expansion("${EMPTY:-d}|${EMPTY}|"), "d||");
+        assert_eq!(expansion("$${HOST} $HOST $$ ${1}"), "${HOST} $HOST $$ ${1}");
+        assert!(!expand_text("$${HOST}", &lookup).unwrap().variables);
     }
 
     #[test]
     fn mistakes_are_placed_in_characters() {
-        let faults = fill("日 ${NONE} ${-} ${x", &lookup).unwrap_err();
-        let places: Vec<_> = faults.iter().map(|fault| (fault.start, fault.length)).collect();
+        let faults = expand_text("日 ${NONE} ${-} ${x", &lookup).unwrap_err();
+        let places: Vec<_> = faults.iter().map(|error| (error.start, error.length)).collect();
         assert_eq!(places, [(2, 7), (10, 4), (15, 3)]);
     }
 }

@@ -4,7 +4,7 @@
 //! keys, lists of endpoints. Three rules apply to each of them:
 //!
 //! - Only regular files are read. A named pipe, a device or a socket is rejected before it is opened for data.
-//! - File operations run on threads of this module, and a caller waits at most [`PATIENCE`]. A file on a network
+//! - File operations run on threads of this module, and a caller waits at most [`OPERATION_TIMEOUT`]. A file on a network
 //!   mount that does not answer blocks one of these threads, not the caller.
 //! - A [`Scope`] bounds the directories of a file. It is checked on the opened file, after symbolic links are
 //!   resolved.
@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-pub(crate) use threads::within_path;
-pub use threads::{PATIENCE, Stalled, start, within};
+pub(crate) use threads::run_with_timeout_for_path;
+pub use threads::{OPERATION_TIMEOUT, Stalled, run_with_timeout, start};
 
 /// The directories that a file must lie in; the default admits any place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,11 +51,11 @@ impl From<&Path> for NamedFile {
 
 /// The reason why a [`Scope`] rejects a path. It does not reveal whether the file exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outside {
+pub struct OutsideScope {
     is_closed: bool,
 }
 
-impl Outside {
+impl OutsideScope {
     /// Returns the reason, for a message that starts with the path.
     #[must_use]
     pub fn message(self) -> &'static str {
@@ -82,13 +82,13 @@ impl Scope {
     }
 
     /// Returns the real path of a file in this scope. For a file that does not exist, it is the directory's
-    /// real path with the file's name. Blocks on the file system, so call it through [`within`].
+    /// real path with the file's name. Blocks on the file system, so call it through [`run_with_timeout`].
     ///
     /// # Errors
     /// Fails if the file lies outside the scope.
-    pub fn resolve(&self, path: &Path) -> Result<PathBuf, Outside> {
+    pub fn resolve(&self, path: &Path) -> Result<PathBuf, OutsideScope> {
         let Some(directories) = &self.0 else { return Ok(path.to_owned()) };
-        let outside = Outside { is_closed: directories.is_empty() };
+        let outside = OutsideScope { is_closed: directories.is_empty() };
         if directories.is_empty() {
             return Err(outside);
         }
@@ -115,14 +115,14 @@ fn real_path(path: &Path) -> Option<PathBuf> {
 
 /// The reason why a file was not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unread {
+pub enum ReadError {
     /// It does not exist.
     Missing,
     /// Any other reason, as a phrase.
     Because(String),
 }
 
-impl std::fmt::Display for Unread {
+impl std::fmt::Display for ReadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Missing => f.write_str("there is no such file"),
@@ -131,7 +131,7 @@ impl std::fmt::Display for Unread {
     }
 }
 
-impl From<io::Error> for Unread {
+impl From<io::Error> for ReadError {
     fn from(error: io::Error) -> Self {
         use io::ErrorKind;
         match error.kind() {
@@ -143,40 +143,41 @@ impl From<io::Error> for Unread {
     }
 }
 
-/// Reads a regular file of at most `largest` bytes. Waits at most [`PATIENCE`].
+/// Reads a regular file of at most `max_bytes` bytes. Waits at most [`OPERATION_TIMEOUT`].
 ///
 /// # Errors
 /// Returns the reason why the file was not read.
-pub fn read(file: &NamedFile, largest: usize) -> Result<Vec<u8>, Unread> {
+pub fn read(file: &NamedFile, max_bytes: usize) -> Result<Vec<u8>, ReadError> {
     let job = {
         let file = file.clone();
-        move || read_here(&file, largest)
+        move || read_blocking(&file, max_bytes)
     };
-    within_path(&file.path, job).unwrap_or_else(|stalled| Err(Unread::Because(stalled.to_string())))
+    run_with_timeout_for_path(&file.path, job)
+        .unwrap_or_else(|stalled| Err(ReadError::Because(stalled.to_string())))
 }
 
 /// Works like [`read`], but on the calling thread and without a time limit.
 ///
 /// # Errors
 /// Returns the reason why the file was not read.
-pub fn read_here(file: &NamedFile, largest: usize) -> Result<Vec<u8>, Unread> {
+pub fn read_blocking(file: &NamedFile, max_bytes: usize) -> Result<Vec<u8>, ReadError> {
     let mut opened = open(file)?;
     // The buffer must not grow: reallocation leaves a copy in memory, which may be a secret.
     let size = opened.metadata().map_or(0, |metadata| metadata.len());
     let mut bytes =
-        Vec::with_capacity(usize::try_from(size).unwrap_or(largest).min(largest).saturating_add(1));
+        Vec::with_capacity(usize::try_from(size).unwrap_or(max_bytes).min(max_bytes).saturating_add(1));
     // A file may grow while it is read.
-    let limit = u64::try_from(largest).unwrap_or(u64::MAX).saturating_add(1);
+    let limit = u64::try_from(max_bytes).unwrap_or(u64::MAX).saturating_add(1);
     opened.by_ref().take(limit).read_to_end(&mut bytes)?;
-    if bytes.len() > largest {
-        return Err(Unread::Because(format!("it is larger than {} MiB", largest >> 20)));
+    if bytes.len() > max_bytes {
+        return Err(ReadError::Because(format!("it is larger than {} MiB", max_bytes >> 20)));
     }
     Ok(bytes)
 }
 
 /// Opens a regular file if it lies in its scope.
-fn open(file: &NamedFile) -> Result<File, Unread> {
-    let outside = |outside: Outside| Unread::Because(outside.message().to_owned());
+fn open(file: &NamedFile) -> Result<File, ReadError> {
+    let outside = |outside: OutsideScope| ReadError::Because(outside.message().to_owned());
     let real = file.scope.resolve(&file.path).map_err(outside)?;
     // The path is checked first, because opening a device or a pipe can have side effects.
     regular(real.metadata()?.file_type())?;
@@ -196,17 +197,17 @@ fn open(file: &NamedFile) -> Result<File, Unread> {
             Err(_) => file.scope.resolve(&file.path).map_err(outside)? == real,
         };
         if !same {
-            return Err(outside(Outside { is_closed: false }));
+            return Err(outside(OutsideScope { is_closed: false }));
         }
     }
     Ok(opened)
 }
 
-fn regular(kind: FileType) -> Result<(), Unread> {
+fn regular(kind: FileType) -> Result<(), ReadError> {
     let what = if kind.is_file() {
         return Ok(());
     } else if kind.is_dir() {
-        return Err(Unread::Because("it is a directory".to_owned()));
+        return Err(ReadError::Because("it is a directory".to_owned()));
     } else if kind.is_fifo() {
         "a pipe"
     } else if kind.is_socket() {
@@ -214,7 +215,7 @@ fn regular(kind: FileType) -> Result<(), Unread> {
     } else {
         "a device"
     };
-    Err(Unread::Because(format!("it is {what}; only regular files are read")))
+    Err(ReadError::Because(format!("it is {what}; only regular files are read")))
 }
 
 #[cfg(test)]
@@ -295,8 +296,8 @@ mod tests {
         for good in ["a", "deep/b", "within", "deep/../a"] {
             assert_eq!(read(inside.join(good)), Ok(b"x".to_vec()), "{good}");
         }
-        assert_eq!(read(inside.join("none")), Err(Unread::Missing.to_string()));
-        let refused = Outside { is_closed: false }.message();
+        assert_eq!(read(inside.join("none")), Err(ReadError::Missing.to_string()));
+        let refused = OutsideScope { is_closed: false }.message();
         for bad in ["escape", "way/c", "way/none", "../outside/c", "../inside-not/d", "dangling", "..", "."] {
             assert_eq!(read(inside.join(bad)), Err(refused.to_owned()), "{bad}");
         }

@@ -4,27 +4,30 @@ use std::path::{Path, PathBuf};
 
 use glob::Pattern;
 
-use crate::file_access::within;
+use crate::file_access::run_with_timeout;
 use crate::load::{Loader, real_path};
 use crate::problem::Problem;
 use crate::read::Include;
 
 /// Maximum number of files of one configuration.
-const FILES: usize = 10_000;
+const FILES_MAX: usize = 10_000;
 /// Maximum depth of includes within includes.
-const DEPTH: usize = 16;
+const DEPTH_MAX: usize = 16;
 
 /// Reads the files that one entry of `include` names, in the order of their paths.
-pub(crate) fn follow(loader: &mut Loader<'_>, from: &Path, include: &Include) {
+pub(crate) fn load_includes(loader: &mut Loader<'_>, from: &Path, include: &Include) {
     let at = include.at;
     let text = include.pattern.as_str();
     let base = from.parent().unwrap_or(Path::new(""));
-    if loader.open.len() >= DEPTH {
-        loader.lost(Problem::error(at, format!("files include each other more than {DEPTH} levels deep")));
+    if loader.open.len() >= DEPTH_MAX {
+        loader.report_unreadable(Problem::error(
+            at,
+            format!("files include each other more than {DEPTH_MAX} levels deep"),
+        ));
         return;
     }
     if !text.contains(['*', '?', '[']) {
-        one(loader, &base.join(text), include, true);
+        load_one(loader, &base.join(text), include, true);
         return;
     }
     // The folder's own name may contain pattern characters. An absolute pattern replaces the folder.
@@ -33,16 +36,19 @@ pub(crate) fn follow(loader: &mut Loader<'_>, from: &Path, include: &Include) {
     } else {
         format!("{}/{text}", Pattern::escape(&base.display().to_string()))
     };
-    let matches = match within(move || matching(&full)) {
+    let matches = match run_with_timeout(move || matching_paths(&full)) {
         Ok(Ok(matches)) => matches,
         Err(stalled) => {
             let message = format!("cannot look into a folder of {}: {stalled}", include.shown);
-            loader.lost(Problem::error(at, message));
+            loader.report_unreadable(Problem::error(at, message));
             return;
         }
         Ok(Err(error)) => {
             // The pattern may come from a variable, so the message repeats only the reason.
-            loader.lost(Problem::error(at, format!("this is not a pattern of paths: {}", error.msg)));
+            loader.report_unreadable(Problem::error(
+                at,
+                format!("this is not a pattern of paths: {}", error.msg),
+            ));
             return;
         }
     };
@@ -52,7 +58,7 @@ pub(crate) fn follow(loader: &mut Loader<'_>, from: &Path, include: &Include) {
             Ok(path) => paths.push(path),
             Err(reason) => {
                 let message = format!("cannot look into a folder of {}: {reason}", include.shown);
-                loader.lost(Problem::error(at, message));
+                loader.report_unreadable(Problem::error(at, message));
             }
         }
     }
@@ -61,15 +67,15 @@ pub(crate) fn follow(loader: &mut Loader<'_>, from: &Path, include: &Include) {
         loader.problems.push(Problem::warning(at, "this pattern matches no file"));
     }
     for path in paths {
-        one(loader, &path, include, false);
+        load_one(loader, &path, include, false);
     }
 }
 
 /// Files that a pattern matches, and the reasons why folders could not be read.
-type Matching = Vec<Result<PathBuf, String>>;
+type MatchingPaths = Vec<Result<PathBuf, String>>;
 
 /// Returns the files that a pattern matches, without folders.
-fn matching(pattern: &str) -> Result<Matching, glob::PatternError> {
+fn matching_paths(pattern: &str) -> Result<MatchingPaths, glob::PatternError> {
     let found = glob::glob(pattern)?;
     let file = |found: glob::GlobResult| match found {
         Ok(path) if path.is_dir() => None,
@@ -79,10 +85,10 @@ fn matching(pattern: &str) -> Result<Matching, glob::PatternError> {
     Ok(found.filter_map(file).collect())
 }
 
-fn one(loader: &mut Loader<'_>, path: &Path, include: &Include, by_name: bool) {
+fn load_one(loader: &mut Loader<'_>, path: &Path, include: &Include, by_name: bool) {
     let at = include.at;
-    if loader.files.len() >= FILES {
-        loader.lost(Problem::error(at, format!("more than {FILES} files")));
+    if loader.files.len() >= FILES_MAX {
+        loader.report_unreadable(Problem::error(at, format!("more than {FILES_MAX} files")));
         return;
     }
     let canonical = real_path(path);

@@ -25,18 +25,18 @@ mod render;
 mod scalar;
 mod schema;
 mod source;
+mod source_files;
 mod spec;
 mod suggest;
 mod syntax;
 mod tree;
-mod watched;
 
 pub use documents::{
-    Document, DocumentProblem, Documents, FileResource, KINDS, Kind, MASK, Parts, Undo, file_resources,
-    from_yaml, hide_in_plugin, kind, masked, to_yaml, unmasked,
+    CombinedResources, Document, DocumentProblem, Documents, FileResource, KINDS, MASK, ResourceKind, Undo,
+    file_resources, from_yaml, kind, masked, register_plugin_secrets, to_yaml, unmasked,
 };
-pub use endpoint_list::{BadList, endpoints_from_text, load_endpoints};
-pub use load::{Loaded, Readable, from_text, load, load_with};
+pub use endpoint_list::{EndpointListError, endpoints_from_text, load_endpoints};
+pub use load::{Loaded, PartialConfig, from_text, load, load_with};
 pub use model::*;
 pub use problem::{Problem, Problems, Severity};
 pub use read::shared_credentials;
@@ -48,5 +48,5 @@ pub use scalar::replacement::{
 pub use scalar::template::{ACCESS_LOG_FIELDS, Piece, access_log_template};
 pub use scalar::value_template::{REQUEST_FIELDS, ValuePiece, value_template};
 pub use schema::schema;
-pub use source::{Held, Reading, Source};
+pub use source::{ConfigRef, ConfigSource, Reading};
 pub use suggest::nearest;

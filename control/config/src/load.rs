@@ -12,7 +12,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::env::{self, Lookup};
-use crate::file_access::{self, NamedFile, Unread, within};
+use crate::file_access::{self, NamedFile, ReadError, run_with_timeout};
 use crate::include;
 use crate::model::{At, Config, Discover, Paths, PemBytes, PemFile, Route, SourceFile};
 use crate::parse::parse;
@@ -22,9 +22,9 @@ use crate::reader::Reader;
 use crate::source::Layout;
 
 /// Maximum size of a file in bytes. 100,000 routes are about 10 MiB.
-pub(crate) const LARGEST: usize = 64 << 20;
+pub(crate) const FILE_MAX_BYTES: usize = 64 << 20;
 /// Maximum size of a PEM file in bytes. All roots that browsers trust are 250 KiB.
-const LARGEST_PEM: usize = 4 << 20;
+const PEM_MAX_BYTES: usize = 4 << 20;
 
 /// The result of loading a configuration.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub struct Loaded {
     pub config: Option<Config>,
     /// The usable part of a configuration with errors; `None` if there is no error, or if an error may change
     /// the meaning of that part.
-    pub readable: Option<Readable>,
+    pub partial: Option<PartialConfig>,
     /// The problems in order of position, with the files that they refer to.
     pub problems: Problems,
 }
@@ -41,7 +41,7 @@ pub struct Loaded {
 /// The part of a rejected configuration on which checks of combinations still make sense, so that one run
 /// reports all problems. It must not be run.
 #[derive(Clone, Debug)]
-pub struct Readable {
+pub struct PartialConfig {
     /// Routes whose match was read without an error. Their other fields may be wrong.
     pub routes: Vec<Route>,
     /// How ambiguous bytes of the path are treated.
@@ -71,7 +71,7 @@ pub fn from_text(name: &str, text: &str, variables: &dyn Fn(&str) -> Option<Stri
     let mut loader = Loader::new(variables);
     loader.files.push(SourceFile { name: name.to_owned(), text: text.to_owned() });
     for pattern in loader.text(0, text, true) {
-        loader.draft.names_lost = true;
+        loader.draft.upstreams_may_be_missing = true;
         let problem = Problem::error(
             pattern.at,
             "`include` needs a configuration file, because its paths are relative to it",
@@ -99,7 +99,7 @@ pub(crate) struct Loader<'a> {
 }
 
 /// The result of a complete read, for a source that may later reread only a part.
-pub(crate) struct Whole {
+pub(crate) struct FullRead {
     /// The configuration and the readers' bookkeeping; `None` if one of the problems is an error.
     pub draft: Option<Draft>,
     /// Positions of the routes, if the configuration is a single file with one block list of routes.
@@ -107,7 +107,7 @@ pub(crate) struct Whole {
     /// Warnings found up to the checks of references and timeouts. They exclude the checks that are repeated
     /// after every partial read.
     pub warnings: Vec<Problem>,
-    pub readable: Option<Readable>,
+    pub partial: Option<PartialConfig>,
     pub problems: Problems,
 }
 
@@ -126,10 +126,10 @@ impl<'a> Loader<'a> {
     }
 
     /// Reads a file and its includes.
-    pub fn whole(path: &Path, variables: Lookup<'a>) -> Whole {
+    pub fn read_all(path: &Path, variables: Lookup<'a>) -> FullRead {
         let mut loader = Self::new(variables);
         loader.file(path, None, None);
-        loader.conclude()
+        loader.finish_checks()
     }
 
     /// Reads a file and its includes. `by` is the `include` that names it; `None` for the first file.
@@ -146,7 +146,7 @@ impl<'a> Loader<'a> {
                         (At::default(), format!("cannot read the file: {reason}"))
                     }
                 };
-                self.lost(Problem::error(at, message));
+                self.report_unreadable(Problem::error(at, message));
                 return;
             }
         };
@@ -160,14 +160,14 @@ impl<'a> Loader<'a> {
         self.seen.insert(canonical.clone());
         self.open.push(canonical);
         for pattern in patterns {
-            include::follow(self, path, &pattern);
+            include::load_includes(self, path, &pattern);
         }
         self.open.pop();
     }
 
     /// Reports that a file could not be read, and notes that upstreams may therefore be unknown.
-    pub fn lost(&mut self, problem: Problem) {
-        self.draft.names_lost = true;
+    pub fn report_unreadable(&mut self, problem: Problem) {
+        self.draft.upstreams_may_be_missing = true;
         self.problems.push(problem);
     }
 
@@ -175,7 +175,7 @@ impl<'a> Loader<'a> {
     fn text(&mut self, file: u32, text: &str, main: bool) -> Vec<Include> {
         let mut parsed = parse(file, text);
         self.problems.append(&mut parsed.problems);
-        self.draft.torn |= !parsed.whole;
+        self.draft.is_incomplete |= !parsed.whole;
         let Some(root) = &mut parsed.root else {
             if parsed.complete {
                 let at = At { file, ..At::default() };
@@ -202,17 +202,18 @@ impl<'a> Loader<'a> {
     }
 
     fn finish(self) -> Loaded {
-        let Whole { draft, readable, problems, .. } = self.conclude();
-        Loaded { config: draft.map(|draft| draft.config), readable, problems }
+        let FullRead { draft, partial, problems, .. } = self.finish_checks();
+        Loaded { config: draft.map(|draft| draft.config), partial, problems }
     }
 
     /// Checks what depends on the whole configuration, resolves relative paths and reads PEM files.
-    fn conclude(mut self) -> Whole {
+    fn finish_checks(mut self) -> FullRead {
         let Draft { references, upstream_names, .. } = &self.draft;
-        if !self.draft.torn && !self.draft.names_lost {
+        if !self.draft.is_incomplete && !self.draft.upstreams_may_be_missing {
             self.problems.extend(read::unknown(references, upstream_names));
         }
-        self.problems.extend(read::too_long(&self.draft.waits, self.draft.config.timeouts.total));
+        self.problems
+            .extend(read::check_per_try(&self.draft.per_try_timeouts, self.draft.config.timeouts.total));
         let warnings = self.layout.as_ref().map(|_| self.problems.clone()).unwrap_or_default();
         let broken = self.problems.iter().any(|problem| problem.severity == Severity::Error);
         if self.draft.config.routes.is_empty() && !broken {
@@ -224,7 +225,7 @@ impl<'a> Loader<'a> {
                     .help("write `routes: []` if that is intended"),
             });
         }
-        self.problems.extend(read::unplaced(&self.draft.config));
+        self.problems.extend(read::check_zones(&self.draft.config));
         self.pem_files();
         let mut problems = Problems::new(self.files.clone());
         problems.extend(self.problems);
@@ -260,13 +261,15 @@ impl<'a> Loader<'a> {
         if !problems.has_errors() {
             let counted = |mut layout: Layout| layout.count(&draft.config.routes).map(|()| layout);
             let layout = self.layout.and_then(counted);
-            return Whole { draft: Some(draft), layout, warnings, readable: None, problems };
+            return FullRead { draft: Some(draft), layout, warnings, partial: None, problems };
         }
-        let Draft { config, unsound, torn, paths_unsound, .. } = draft;
-        let sound = config.routes.into_iter().enumerate().filter(|(index, _)| !unsound.contains(index));
+        let Draft { config, unreliable_routes, is_incomplete, paths_unreliable, .. } = draft;
+        let sound =
+            config.routes.into_iter().enumerate().filter(|(index, _)| !unreliable_routes.contains(index));
         let routes = sound.map(|(_, route)| route).collect();
-        let readable = (!torn && !paths_unsound).then_some(Readable { routes, paths: config.paths });
-        Whole { draft: None, layout: None, warnings, readable, problems }
+        let partial =
+            (!is_incomplete && !paths_unreliable).then_some(PartialConfig { routes, paths: config.paths });
+        FullRead { draft: None, layout: None, warnings, partial, problems }
     }
 }
 
@@ -292,7 +295,7 @@ pub(crate) fn read_pem_files(config: &mut Config, problems: &mut Vec<Problem>) {
         let Some(path) = &pem.path else { continue };
         paths.push(path.clone());
         let file = NamedFile { path: path.clone(), scope: pem.scope.clone() };
-        match file_access::read(&file, LARGEST_PEM) {
+        match file_access::read(&file, PEM_MAX_BYTES) {
             Ok(bytes) => pem.bytes = PemBytes(bytes),
             Err(reason) => {
                 let problem = Problem::error(pem.at, format!("cannot read {}: {reason}", pem.shown));
@@ -310,7 +313,7 @@ pub(crate) fn read_pem_files(config: &mut Config, problems: &mut Vec<Problem>) {
 /// that the file cannot be read.
 pub(crate) fn read_pem(pem: &PemFile) -> Option<Option<PemBytes>> {
     let file = NamedFile { path: pem.path.clone()?, scope: pem.scope.clone() };
-    Some(file_access::read(&file, LARGEST_PEM).ok().map(PemBytes))
+    Some(file_access::read(&file, PEM_MAX_BYTES).ok().map(PemBytes))
 }
 
 /// Reads a file as text.
@@ -318,8 +321,9 @@ pub(crate) fn read_pem(pem: &PemFile) -> Option<Option<PemBytes>> {
 /// # Errors
 /// Returns the reason as a phrase for a message.
 pub(crate) fn read(path: &Path) -> Result<String, String> {
-    let bytes = file_access::read(&NamedFile::from(path), LARGEST).map_err(|unread| unread.to_string())?;
-    text_of(bytes)
+    let bytes =
+        file_access::read(&NamedFile::from(path), FILE_MAX_BYTES).map_err(|unread| unread.to_string())?;
+    decode_text(bytes)
 }
 
 /// Works like [`read`], but also accepts a pipe and blocks until its other end closes.
@@ -328,18 +332,18 @@ fn read_any(path: &Path) -> Result<String, String> {
     if !is_pipe {
         return read(path);
     }
-    let reason = |error: std::io::Error| Unread::from(error).to_string();
+    let reason = |error: std::io::Error| ReadError::from(error).to_string();
     let mut bytes = Vec::new();
-    let limit = u64::try_from(LARGEST).unwrap_or(u64::MAX).saturating_add(1);
+    let limit = u64::try_from(FILE_MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
     File::open(path).map_err(reason)?.take(limit).read_to_end(&mut bytes).map_err(reason)?;
-    if bytes.len() > LARGEST {
-        return Err(format!("it is larger than {} MiB", LARGEST >> 20));
+    if bytes.len() > FILE_MAX_BYTES {
+        return Err(format!("it is larger than {} MiB", FILE_MAX_BYTES >> 20));
     }
-    text_of(bytes)
+    decode_text(bytes)
 }
 
 /// Converts bytes to text. Anything but UTF-8 is an error that names the line.
-pub(crate) fn text_of(bytes: Vec<u8>) -> Result<String, String> {
+pub(crate) fn decode_text(bytes: Vec<u8>) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() + 1;
@@ -350,5 +354,5 @@ pub(crate) fn text_of(bytes: Vec<u8>) -> Result<String, String> {
 /// Resolves symbolic links; `None` if that fails or the file system does not answer in time.
 pub(crate) fn real_path(path: &Path) -> Option<PathBuf> {
     let path = path.to_owned();
-    within(move || path.canonicalize()).ok()?.ok()
+    run_with_timeout(move || path.canonicalize()).ok()?.ok()
 }

@@ -75,7 +75,7 @@ pub struct Config {
     /// The listeners; at least one.
     pub listen: Vec<Listener>,
     /// Worker threads.
-    pub workers: Workers,
+    pub workers: WorkerCount,
     /// The admin listener (`None`: off). Default 127.0.0.1:9901.
     pub admin: Option<AdminSettings>,
     /// Directories for files that documents of the API, the store and etcd may name. Default none.
@@ -129,7 +129,7 @@ impl Default for Config {
             files: Vec::new(),
             pem_files: Vec::new(),
             listen: Vec::new(),
-            workers: Workers::default(),
+            workers: WorkerCount::default(),
             admin: Some(AdminSettings::default()),
             document_files: Vec::new(),
             access_log: Vec::new(),
@@ -225,7 +225,7 @@ pub enum Http2 {
 
 /// The number of workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Workers {
+pub enum WorkerCount {
     /// The number of processors that this process may use (affinity and cgroup quota).
     #[default]
     Auto,

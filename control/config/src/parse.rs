@@ -9,19 +9,19 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
 use crate::model::At;
 use crate::problem::Problem;
-use crate::syntax::{self, Mark};
-use crate::tree::{Entry, Kind, Node, Scalar, shown};
+use crate::syntax::{self, TextPosition};
+use crate::tree::{MappingEntry, Node, NodeKind, Scalar, shown};
 
 /// Maximum nesting depth. A full configuration needs 8. The readers recurse, so there must be a limit.
-const DEPTH: usize = 64;
+const DEPTH_MAX: usize = 64;
 /// Maximum of values that all aliases of a file may copy together. Ten aliases of ten, nested ten deep, would
 /// be ten billion.
-const COPIES: usize = 100_000;
+const ALIAS_NODES_MAX: usize = 100_000;
 /// Maximum of traps repaired in one file; each costs another pass.
-const REPAIRS: usize = 64;
+const REPAIRS_MAX: usize = 64;
 
 /// The result of parsing a file.
-pub(crate) struct Parsed {
+pub(crate) struct ParsedText {
     /// The document's value; `None` if there is none.
     pub root: Option<Node>,
     pub problems: Vec<Problem>,
@@ -36,17 +36,17 @@ pub(crate) struct Parsed {
 
 /// Parses a file's text. It reports known traps (an unquoted `*.example.com`) and repairs them, so that they
 /// do not hide the problems after them.
-pub(crate) fn parse(file: u32, text: &str) -> Parsed {
+pub(crate) fn parse(file: u32, text: &str) -> ParsedText {
     let mut problems = Vec::new();
     let mut repaired: Option<String> = None;
-    for _ in 0..REPAIRS {
+    for _ in 0..REPAIRS_MAX {
         let current = repaired.as_deref().unwrap_or(text);
         let mut builder = Builder::new(file, current, repaired.is_some());
         match builder.run() {
             Ok(()) => {
                 problems.append(&mut builder.problems);
                 let complete = !builder.cut;
-                return Parsed {
+                return ParsedText {
                     root: builder.root,
                     problems,
                     complete,
@@ -62,26 +62,34 @@ pub(crate) fn parse(file: u32, text: &str) -> Parsed {
                     continue;
                 }
                 let open = builder.stack.iter().rev().find(|open| open.bracket);
-                let open = open
-                    .map(|open| Mark { line: open.at.line as usize, column: open.at.column as usize - 1 });
+                let open = open.map(|open| TextPosition {
+                    line: open.at.line as usize,
+                    column: open.at.column as usize - 1,
+                });
                 problems.push(syntax::explain(file, current, failure.mark, &failure.info, open));
                 builder.close_all();
                 problems.append(&mut builder.problems);
-                return Parsed { root: builder.root, problems, complete: false, whole: false, plain: false };
+                return ParsedText {
+                    root: builder.root,
+                    problems,
+                    complete: false,
+                    whole: false,
+                    plain: false,
+                };
             }
         }
     }
-    Parsed { root: None, problems, complete: false, whole: false, plain: false }
+    ParsedText { root: None, problems, complete: false, whole: false, plain: false }
 }
 
 /// Position and reason of a syntax error.
-struct Failure {
-    mark: Mark,
+struct ParseError {
+    mark: TextPosition,
     info: String,
 }
 
 /// An unfinished list or mapping.
-struct Open {
+struct OpenNode {
     at: At,
     /// Whether a bracket opened it.
     bracket: bool,
@@ -93,11 +101,11 @@ struct Open {
 
 enum Content {
     List(Vec<Node>),
-    Map { entries: Vec<Entry>, key: Key },
+    Map { entries: Vec<MappingEntry>, key: PendingKey },
 }
 
 /// The key that the next value belongs to.
-enum Key {
+enum PendingKey {
     None,
     Named(String, At),
     /// A key that was already reported. Its value is dropped.
@@ -106,7 +114,7 @@ enum Key {
 
 /// A finished value with its nesting height and its number of values, for the bounds on aliases.
 #[derive(Clone)]
-struct Built {
+struct BuiltNode {
     node: Node,
     height: usize,
     size: usize,
@@ -115,10 +123,10 @@ struct Built {
 struct Builder<'t> {
     file: u32,
     text: &'t str,
-    end: Mark,
+    end: TextPosition,
     repaired: bool,
-    stack: Vec<Open>,
-    anchors: HashMap<usize, Built>,
+    stack: Vec<OpenNode>,
+    anchors: HashMap<usize, BuiltNode>,
     copies: usize,
     root: Option<Node>,
     problems: Vec<Problem>,
@@ -151,14 +159,14 @@ impl<'t> Builder<'t> {
         }
     }
 
-    fn run(&mut self) -> Result<(), Failure> {
+    fn run(&mut self) -> Result<(), ParseError> {
         let mut parser = Parser::new_from_str(self.text);
         while let Some(event) = parser.next_event() {
             match event {
                 Ok((event, span)) => self.event(event, span)?,
                 Err(error) => {
-                    let mark = Mark { line: error.marker().line(), column: error.marker().col() };
-                    return Err(Failure { mark, info: error.info().to_owned() });
+                    let mark = TextPosition { line: error.marker().line(), column: error.marker().col() };
+                    return Err(ParseError { mark, info: error.info().to_owned() });
                 }
             }
             if self.cut {
@@ -169,17 +177,17 @@ impl<'t> Builder<'t> {
         Ok(())
     }
 
-    fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), Failure> {
+    fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), ParseError> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let tagged = self.tag(tag.as_deref(), span);
                 let plain = style == ScalarStyle::Plain;
                 let kind = if self.repaired { syntax::restore(&text) } else { Some(text.into_owned()) };
                 let kind = match kind {
-                    Some(text) => Kind::Scalar(Scalar { text, quoted: !plain || tagged, written: None }),
-                    None => Kind::Invalid,
+                    Some(text) => NodeKind::Scalar(Scalar { text, quoted: !plain || tagged, written: None }),
+                    None => NodeKind::Invalid,
                 };
-                let built = Built { node: Node { at: self.at(span), kind }, height: 1, size: 1 };
+                let built = BuiltNode { node: Node { at: self.at(span), kind }, height: 1, size: 1 };
                 self.anchor(anchor, &built);
                 self.add(built, plain)
             }
@@ -190,7 +198,7 @@ impl<'t> Builder<'t> {
             }
             Event::MappingStart(anchor, tag) => {
                 self.tag(tag.as_deref(), span);
-                self.open(span, anchor, Content::Map { entries: Vec::new(), key: Key::None });
+                self.open(span, anchor, Content::Map { entries: Vec::new(), key: PendingKey::None });
                 Ok(())
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(),
@@ -216,7 +224,7 @@ impl<'t> Builder<'t> {
         let to = |n: usize| u32::try_from(n).unwrap_or(u32::MAX - 1);
         // For a multi-line value the renderer cuts the caret at the end of the first line.
         let length = to(span.end.index().saturating_sub(span.start.index())).max(1);
-        let mark = Mark { line: span.start.line(), column: span.start.col() }.min(self.end);
+        let mark = TextPosition { line: span.start.line(), column: span.start.col() }.min(self.end);
         At {
             file: self.file,
             line: to(mark.line).saturating_add(self.offset),
@@ -239,7 +247,7 @@ impl<'t> Builder<'t> {
         tag.is_yaml_core_schema() && tag.suffix == "str"
     }
 
-    fn anchor(&mut self, id: usize, built: &Built) {
+    fn anchor(&mut self, id: usize, built: &BuiltNode) {
         if id != 0 {
             self.plain = false;
             self.anchors.insert(id, built.clone());
@@ -250,19 +258,19 @@ impl<'t> Builder<'t> {
         let at = At { length: 1, ..self.at(span) };
         // A collection opened by indentation has no text of its own.
         let bracket = span.end.index() > span.start.index();
-        if self.stack.len() >= DEPTH {
-            self.problems.push(Problem::error(at, format!("nested more than {DEPTH} levels deep")));
+        if self.stack.len() >= DEPTH_MAX {
+            self.problems.push(Problem::error(at, format!("nested more than {DEPTH_MAX} levels deep")));
             self.cut = true;
             return;
         }
-        self.stack.push(Open { at, bracket, anchor, content, height: 0, size: 0 });
+        self.stack.push(OpenNode { at, bracket, anchor, content, height: 0, size: 0 });
     }
 
-    fn close(&mut self) -> Result<(), Failure> {
+    fn close(&mut self) -> Result<(), ParseError> {
         let Some(open) = self.stack.pop() else { return Ok(()) };
         let mut at = open.at;
         let kind = match open.content {
-            Content::List(items) => Kind::List(items),
+            Content::List(items) => NodeKind::List(items),
             Content::Map { mut entries, .. } => {
                 if let Some(first) = entries.first()
                     && first.at.line == at.line
@@ -272,10 +280,10 @@ impl<'t> Builder<'t> {
                 }
                 self.duplicates(&mut entries);
                 self.merge(&mut entries);
-                Kind::Map(entries)
+                NodeKind::Map(entries)
             }
         };
-        let built = Built { node: Node { at, kind }, height: open.height + 1, size: open.size + 1 };
+        let built = BuiltNode { node: Node { at, kind }, height: open.height + 1, size: open.size + 1 };
         self.anchor(open.anchor, &built);
         self.add(built, false)
     }
@@ -288,7 +296,7 @@ impl<'t> Builder<'t> {
         }
     }
 
-    fn add(&mut self, built: Built, plain: bool) -> Result<(), Failure> {
+    fn add(&mut self, built: BuiltNode, plain: bool) -> Result<(), ParseError> {
         let Some(parent) = self.stack.last_mut() else {
             self.root.get_or_insert(built.node);
             return Ok(());
@@ -297,23 +305,25 @@ impl<'t> Builder<'t> {
         parent.size = parent.size.saturating_add(built.size);
         match &mut parent.content {
             Content::List(items) => items.push(built.node),
-            Content::Map { entries, key } => match std::mem::replace(key, Key::None) {
-                Key::Named(key, at) => entries.push(Entry { key, at, value: built.node }),
-                Key::Unusable => {}
-                Key::None => {
+            Content::Map { entries, key } => match std::mem::replace(key, PendingKey::None) {
+                PendingKey::Named(key, at) => entries.push(MappingEntry { key, at, value: built.node }),
+                PendingKey::Unusable => {}
+                PendingKey::None => {
                     let at = built.node.at;
                     *key = match built.node.kind {
                         // A quoted `<<` is an ordinary name; the quotes in the stored key distinguish it from
                         // a merge.
-                        Kind::Scalar(scalar) if scalar.text == "<<" && !plain => {
-                            Key::Named("\"<<\"".to_owned(), at)
+                        NodeKind::Scalar(scalar) if scalar.text == "<<" && !plain => {
+                            PendingKey::Named("\"<<\"".to_owned(), at)
                         }
-                        Kind::Scalar(mut scalar) => Key::Named(std::mem::take(&mut scalar.text), at),
-                        Kind::Invalid => {
+                        NodeKind::Scalar(mut scalar) => {
+                            PendingKey::Named(std::mem::take(&mut scalar.text), at)
+                        }
+                        NodeKind::Invalid => {
                             self.dropped = true;
-                            Key::Unusable
+                            PendingKey::Unusable
                         }
-                        Kind::List(_) | Kind::Map(_) => return self.unusable(at),
+                        NodeKind::List(_) | NodeKind::Map(_) => return self.unusable(at),
                     };
                 }
             },
@@ -322,13 +332,13 @@ impl<'t> Builder<'t> {
     }
 
     /// Reports a list or mapping in the place of a key. Usually it is an unquoted `[::]:8080`.
-    fn unusable(&mut self, at: At) -> Result<(), Failure> {
-        let mark = Mark { line: at.line as usize, column: at.column as usize - 1 };
+    fn unusable(&mut self, at: At) -> Result<(), ParseError> {
+        let mark = TextPosition { line: at.line as usize, column: at.column as usize - 1 };
         if syntax::bracket(self.text, mark).is_some() {
-            return Err(Failure { mark, info: String::new() });
+            return Err(ParseError { mark, info: String::new() });
         }
-        if let Some(Open { content: Content::Map { key, .. }, .. }) = self.stack.last_mut() {
-            *key = Key::Unusable;
+        if let Some(OpenNode { content: Content::Map { key, .. }, .. }) = self.stack.last_mut() {
+            *key = PendingKey::Unusable;
         }
         self.dropped = true;
         self.problems.push(
@@ -338,23 +348,24 @@ impl<'t> Builder<'t> {
         Ok(())
     }
 
-    fn alias(&mut self, id: usize, span: Span) -> Result<(), Failure> {
+    fn alias(&mut self, id: usize, span: Span) -> Result<(), ParseError> {
         self.plain = false;
         let at = self.at(span);
         let depth = self.stack.len();
-        let invalid = Built { node: Node { at, kind: Kind::Invalid }, height: 1, size: 1 };
+        let invalid = BuiltNode { node: Node { at, kind: NodeKind::Invalid }, height: 1, size: 1 };
         let built = match self.anchors.get(&id) {
             None => {
                 self.problems.push(Problem::error(at, "this alias is inside the value that it refers to"));
                 invalid
             }
-            Some(built) if built.height + depth > DEPTH => {
-                let message = format!("with this alias, values are nested more than {DEPTH} levels deep");
+            Some(built) if built.height + depth > DEPTH_MAX => {
+                let message = format!("with this alias, values are nested more than {DEPTH_MAX} levels deep");
                 self.problems.push(Problem::error(at, message));
                 invalid
             }
-            Some(built) if self.copies.saturating_add(built.size) > COPIES => {
-                let message = format!("the aliases of this file expand to more than {COPIES} values");
+            Some(built) if self.copies.saturating_add(built.size) > ALIAS_NODES_MAX => {
+                let message =
+                    format!("the aliases of this file expand to more than {ALIAS_NODES_MAX} values");
                 self.problems.push(Problem::error(at, message));
                 self.cut = true;
                 invalid
@@ -367,10 +378,10 @@ impl<'t> Builder<'t> {
         self.add(built, false)
     }
 
-    fn duplicates(&mut self, entries: &mut Vec<Entry>) {
+    fn duplicates(&mut self, entries: &mut Vec<MappingEntry>) {
         let mut seen: HashMap<String, At> = HashMap::new();
         let small = entries.len() <= 16;
-        let mut kept: Vec<Entry> = Vec::with_capacity(entries.len());
+        let mut kept: Vec<MappingEntry> = Vec::with_capacity(entries.len());
         for entry in entries.drain(..) {
             let first = if small {
                 kept.iter().find(|other| other.key == entry.key).map(|other| other.at)
@@ -380,7 +391,7 @@ impl<'t> Builder<'t> {
             if let Some(first) = first {
                 self.problems.push(
                     Problem::error(entry.at, format!("the key {} is given twice", shown(&entry.key)))
-                        .see(first, "first written here"),
+                        .related(first, "first written here"),
                 );
                 self.dropped = true;
                 continue;
@@ -394,21 +405,21 @@ impl<'t> Builder<'t> {
     }
 
     /// Merges `<<: *other` (YAML 1.1's merge key): keys that the mapping lacks are copied from the other one.
-    fn merge(&mut self, entries: &mut Vec<Entry>) {
+    fn merge(&mut self, entries: &mut Vec<MappingEntry>) {
         let Some(position) = entries.iter().position(|entry| entry.key == "<<") else { return };
         let merge = entries.remove(position);
         let sources = match merge.value.kind {
-            Kind::List(items) => items,
+            NodeKind::List(items) => items,
             kind => vec![Node { at: merge.value.at, kind }],
         };
         let mut own: HashSet<String> = entries.iter().map(|entry| entry.key.clone()).collect();
         for source in sources {
             match source.kind {
-                Kind::Map(inherited) => {
+                NodeKind::Map(inherited) => {
                     entries.extend(inherited.into_iter().filter(|entry| own.insert(entry.key.clone())));
                 }
-                Kind::Invalid => self.dropped = true,
-                Kind::Scalar(_) | Kind::List(_) => {
+                NodeKind::Invalid => self.dropped = true,
+                NodeKind::Scalar(_) | NodeKind::List(_) => {
                     self.dropped = true;
                     self.problems.push(
                         Problem::error(merge.at, "`<<` takes a mapping or a list of mappings")
@@ -422,7 +433,7 @@ impl<'t> Builder<'t> {
 
 /// The end of a partial parse of a list.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Stop {
+pub(crate) enum StopAt {
     /// Before the item, a mapping, that starts on this line.
     Item(usize),
     /// Before the key on this line, the first one after the list.
@@ -436,18 +447,18 @@ pub(crate) enum Stop {
 /// Reaching `stop` proves that the parser is there in the same state as after any other text before it.
 /// `offset` is added to the lines of positions. Returns `None` if the text does not reach `stop`, or contains
 /// anything unusual: anchors, aliases, tags, or any problem.
-pub(crate) fn items(file: u32, text: &str, offset: u32, stop: Stop) -> Option<Vec<Node>> {
+pub(crate) fn items(file: u32, text: &str, offset: u32, stop: StopAt) -> Option<Vec<Node>> {
     let mut builder = Builder::new(file, text, false);
     builder.offset = offset;
     let mut parser = Parser::new_from_str(text);
-    let mut stopped = matches!(stop, Stop::End);
+    let mut stopped = matches!(stop, StopAt::End);
     while let Some(event) = parser.next_event() {
         let (event, span) = event.ok()?;
         let here = match (&event, stop) {
-            (Event::MappingStart(..), Stop::Item(line)) => {
+            (Event::MappingStart(..), StopAt::Item(line)) => {
                 builder.stack.len() == 2 && span.start.line() == line
             }
-            (Event::Scalar(..), Stop::Key(line)) => {
+            (Event::Scalar(..), StopAt::Key(line)) => {
                 builder.stack.len() == 1 && span.start.line() == line && span.start.col() == 0
             }
             _ => false,
@@ -464,21 +475,22 @@ pub(crate) fn items(file: u32, text: &str, offset: u32, stop: Stop) -> Option<Ve
     if !stopped {
         return None;
     }
-    if matches!(stop, Stop::Item(_))
-        && let Some(Open { content: Content::List(items), .. }) = builder.stack.pop()
+    if matches!(stop, StopAt::Item(_))
+        && let Some(OpenNode { content: Content::List(items), .. }) = builder.stack.pop()
     {
         // This must be the list itself, and not one under a key in between.
-        let first = |open: &Open| matches!(&open.content, Content::Map { entries, .. } if entries.is_empty());
+        let first =
+            |open: &OpenNode| matches!(&open.content, Content::Map { entries, .. } if entries.is_empty());
         return builder.stack.last().is_some_and(first).then_some(items);
     }
     let entries = match (builder.stack.pop(), builder.root) {
-        (Some(Open { content: Content::Map { entries, .. }, .. }), None) => entries,
-        (None, Some(Node { kind: Kind::Map(entries), .. })) => entries,
+        (Some(OpenNode { content: Content::Map { entries, .. }, .. }), None) => entries,
+        (None, Some(Node { kind: NodeKind::Map(entries), .. })) => entries,
         _ => return None,
     };
     let mut entries = entries.into_iter();
     match (entries.next()?.value.kind, entries.next()) {
-        (Kind::List(items), None) => Some(items),
+        (NodeKind::List(items), None) => Some(items),
         _ => None,
     }
 }
@@ -493,10 +505,10 @@ mod tests {
 
     fn show(node: &Node) -> String {
         match &node.kind {
-            Kind::Invalid => "!".into(),
-            Kind::Scalar(scalar) => scalar.text.clone(),
-            Kind::List(items) => format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(" ")),
-            Kind::Map(entries) => {
+            NodeKind::Invalid => "!".into(),
+            NodeKind::Scalar(scalar) => scalar.text.clone(),
+            NodeKind::List(items) => format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(" ")),
+            NodeKind::Map(entries) => {
                 let inner: Vec<_> = entries.iter().map(|e| format!("{}={}", e.key, show(&e.value))).collect();
                 format!("{{{}}}", inner.join(" "))
             }

@@ -2,7 +2,7 @@
 
 use crate::model::{At, SourceFile};
 use crate::render;
-use crate::source::Lines;
+use crate::source::LineMap;
 
 /// Severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,9 +61,9 @@ impl Problem {
         self
     }
 
-    /// Adds a related position: `.see(first.at, "first written here")`.
+    /// Adds a related position: `.related(first.at, "first written here")`.
     #[must_use]
-    pub fn see(mut self, at: At, why: impl Into<String>) -> Self {
+    pub fn related(mut self, at: At, why: impl Into<String>) -> Self {
         self.related.push((at, why.into()));
         self
     }
@@ -75,7 +75,7 @@ pub struct Problems {
     files: Vec<SourceFile>,
     list: Vec<Problem>,
     /// Maps the lines under which parts were read to the present lines.
-    lines: Lines,
+    lines: LineMap,
 }
 
 impl Problems {
@@ -86,29 +86,29 @@ impl Problems {
     }
 
     /// Makes an empty list for a file whose parts may have moved since they were read.
-    pub(crate) fn moved(files: Vec<SourceFile>, lines: Lines) -> Self {
+    pub(crate) fn with_line_map(files: Vec<SourceFile>, lines: LineMap) -> Self {
         Self { files, list: Vec::new(), lines }
     }
 
     #[cfg(test)]
-    pub(crate) fn lines(&self) -> &Lines {
+    pub(crate) fn lines(&self) -> &LineMap {
         &self.lines
     }
 
     /// Returns an empty list for the same files.
     #[must_use]
-    pub fn without(&self) -> Self {
+    pub fn empty_copy(&self) -> Self {
         Self { files: self.files.clone(), list: Vec::new(), lines: self.lines.clone() }
     }
 
     /// Converts a problem's positions to the present lines.
-    pub fn settle(&self, problem: &mut Problem) {
-        self.lines.settle(problem);
+    pub fn update_positions(&self, problem: &mut Problem) {
+        self.lines.update_positions(problem);
     }
 
     /// Adds the files that `file` returns and redirects positions to them. `file` gets a position's file
     /// index, and returns `None` for files that are already in the list.
-    pub(crate) fn adopt(&mut self, mut file: impl FnMut(u32) -> Option<SourceFile>) {
+    pub(crate) fn add_files(&mut self, mut file: impl FnMut(u32) -> Option<SourceFile>) {
         let mut known = std::collections::HashMap::new();
         for problem in &mut self.list {
             let places = problem.related.iter_mut().map(|(at, _)| at).chain([&mut problem.at]);
@@ -127,7 +127,7 @@ impl Problems {
 
     /// Adds a problem. Its [`At::file`] indexes the files given to [`Problems::new`].
     pub fn push(&mut self, mut problem: Problem) {
-        self.lines.settle(&mut problem);
+        self.lines.update_positions(&mut problem);
         self.list.push(problem);
     }
 

@@ -32,13 +32,13 @@ pub(crate) use consumers::document as consumer_document;
 pub use consumers::shared_credentials;
 pub(crate) use draft::{Draft, Include};
 pub(crate) use policies::document as policy_set_document;
-pub(crate) use references::{Reference, unknown};
+pub(crate) use references::{UpstreamReference, unknown};
 #[cfg(test)]
 pub(crate) use respond::json as json_of;
 pub(crate) use root::root;
 pub(crate) use route::route;
 pub(crate) use tls::files as pem_files;
-pub(crate) use upstream::{document as upstream_document, endpoints, too_long, unplaced};
+pub(crate) use upstream::{check_per_try, check_zones, document as upstream_document, endpoints};
 
 #[cfg(test)]
 mod tests;

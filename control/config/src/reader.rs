@@ -6,11 +6,11 @@
 
 use crate::model::{At, Spanned};
 use crate::problem::{Problem, Severity};
-use crate::scalar::Fault;
+use crate::scalar::ScalarError;
 use crate::scalar::quantity;
-use crate::spec::{Choice, Key, Section, Shape, any_of, names};
+use crate::spec::{Choice, KeySpec, Section, Shape, any_of, names};
 use crate::suggest;
-use crate::tree::{Entry, Kind, Node, Scalar, shown};
+use crate::tree::{MappingEntry, Node, NodeKind, Scalar, shown};
 
 mod pairs;
 
@@ -26,13 +26,13 @@ pub(crate) struct Reader {
 /// The entries of a mapping with known keys.
 pub(crate) struct Fields<'t> {
     section: &'static Section,
-    entries: &'t [Entry],
+    entries: &'t [MappingEntry],
 }
 
 /// A key that is present, with its value.
 #[derive(Clone, Copy)]
 pub(crate) struct Field<'t> {
-    pub key: &'static Key,
+    pub key: &'static KeySpec,
     /// Source position of the key.
     pub at: At,
     pub node: &'t Node,
@@ -65,7 +65,7 @@ impl<'t> Setting<'t> {
 
 impl<'t> Fields<'t> {
     /// Returns the table's entry for a key.
-    pub fn key(&self, name: &str) -> Option<&'static Key> {
+    pub fn key(&self, name: &str) -> Option<&'static KeySpec> {
         self.section.keys.iter().find(|key| key.name == name)
     }
 
@@ -85,7 +85,7 @@ impl Reader {
     /// Returns the fields of a mapping. Reports unknown keys, keys without a value, missing keys and mutually
     /// exclusive keys.
     pub fn fields<'t>(&mut self, node: &'t Node, section: &'static Section) -> Option<Fields<'t>> {
-        let Kind::Map(entries) = &node.kind else {
+        let NodeKind::Map(entries) = &node.kind else {
             if !node.is_invalid() {
                 let message = if node.is_null() {
                     format!("{} is empty", section.noun)
@@ -105,7 +105,7 @@ impl Reader {
         Some(Fields { section, entries })
     }
 
-    fn entry(&mut self, entry: &Entry, section: &'static Section) {
+    fn entry(&mut self, entry: &MappingEntry, section: &'static Section) {
         if let Some(key) = section.keys.iter().find(|key| key.name == entry.key) {
             if entry.value.is_null() && self.complete {
                 let problem = Problem::error(entry.at, format!("`{}` has no value", key.name));
@@ -130,7 +130,7 @@ impl Reader {
         });
     }
 
-    fn required(&mut self, at: At, entries: &[Entry], section: &'static Section) {
+    fn required(&mut self, at: At, entries: &[MappingEntry], section: &'static Section) {
         let given = |name: &str| entries.iter().any(|entry| entry.key == name);
         for key in section.keys.iter().filter(|key| key.required) {
             if !given(key.name) && !misspelt(entries, section, key.name) {
@@ -146,7 +146,7 @@ impl Reader {
         match (present.next(), present.next()) {
             (Some(first), Some(second)) => self.problems.push(
                 Problem::error(second.at, format!("`{}` and `{}` exclude each other", first.key, second.key))
-                    .see(first.at, format!("`{}` is here", first.key)),
+                    .related(first.at, format!("`{}` is here", first.key)),
             ),
             (None, _)
                 if exactly
@@ -162,7 +162,7 @@ impl Reader {
     }
 
     /// Returns whether an error was added after the first `start` problems.
-    pub fn erred_since(&self, start: usize) -> bool {
+    pub fn has_errors_since(&self, start: usize) -> bool {
         self.problems.iter().skip(start).any(|problem| problem.severity == Severity::Error)
     }
 
@@ -177,7 +177,7 @@ impl Reader {
     pub fn mismatch(&mut self, node: &Node, what: &str, expected: String) {
         if !node.is_invalid() {
             let problem = Problem::error(node.at, format!("{what} cannot be {}", node.noun()));
-            let bracket = matches!(node.kind, Kind::Map(_) | Kind::List(_)) && node.at.length == 1;
+            let bracket = matches!(node.kind, NodeKind::Map(_) | NodeKind::List(_)) && node.at.length == 1;
             let problem = problem.expected(expected);
             let quote = "a text that starts with `{` or `[` needs quotes";
             self.problems.push(if bracket { problem.help(quote) } else { problem });
@@ -185,7 +185,7 @@ impl Reader {
     }
 
     /// Reports a fault in a scalar without revealing the value of a variable.
-    pub fn fault(&mut self, node: &Node, scalar: &Scalar, fault: Fault, expected: String) {
+    pub fn fault(&mut self, node: &Node, scalar: &Scalar, fault: ScalarError, expected: String) {
         let at = fault.part.map_or(node.at, |(start, length)| node.part(start, length));
         let mut problem =
             Problem::error(at, fault.message.replacen("{}", &scalar.shown(), 1)).expected(expected);
@@ -215,7 +215,7 @@ impl Reader {
         node: &Node,
         what: &str,
         shape: &Shape,
-        parse: impl FnOnce(&str) -> Result<T, Fault>,
+        parse: impl FnOnce(&str) -> Result<T, ScalarError>,
     ) -> Option<T> {
         let scalar = self.scalar(node, what, shape)?;
         match parse(&scalar.text) {
@@ -228,7 +228,11 @@ impl Reader {
     }
 
     /// Parses a field's scalar and reports a fault.
-    pub fn field<T>(&mut self, field: Field<'_>, parse: impl FnOnce(&str) -> Result<T, Fault>) -> Option<T> {
+    pub fn field<T>(
+        &mut self,
+        field: Field<'_>,
+        parse: impl FnOnce(&str) -> Result<T, ScalarError>,
+    ) -> Option<T> {
         self.parsed(field.node, &format!("`{}`", field.key.name), &field.key.shape, parse)
     }
 
@@ -236,7 +240,7 @@ impl Reader {
     pub fn spanned<T>(
         &mut self,
         field: Field<'_>,
-        parse: impl FnOnce(&str) -> Result<T, Fault>,
+        parse: impl FnOnce(&str) -> Result<T, ScalarError>,
     ) -> Option<Spanned<T>> {
         self.field(field, parse).map(|value| Spanned { value, at: field.node.at })
     }
@@ -252,7 +256,7 @@ impl Reader {
             None => self.fault(
                 field.node,
                 scalar,
-                Fault::new("{} is neither `on` nor `off`"),
+                ScalarError::new("{} is neither `on` nor `off`"),
                 field.key.shape.expected_scalar(),
             ),
         }
@@ -260,7 +264,7 @@ impl Reader {
 
     /// Reads a value that is `on`, `off` or a mapping with overrides.
     pub fn setting<'t>(&mut self, field: Field<'t>, section: &'static Section) -> Option<Setting<'t>> {
-        if matches!(field.node.kind, Kind::Map(_)) {
+        if matches!(field.node.kind, NodeKind::Map(_)) {
             return self.fields(field.node, section).map(Setting::Fields);
         }
         let scalar = self.scalar(field.node, &format!("`{}`", field.key.name), &field.key.shape)?;
@@ -268,7 +272,7 @@ impl Reader {
             Some(true) => Some(Setting::On),
             Some(false) => Some(Setting::Off),
             None => {
-                let fault = Fault::new(format!("{{}} is not a value of `{}`", field.key.name));
+                let fault = ScalarError::new(format!("{{}} is not a value of `{}`", field.key.name));
                 self.fault(field.node, scalar, fault, field.key.shape.expected());
                 None
             }
@@ -290,7 +294,7 @@ impl Reader {
             Shape::Size { min, max, .. } => quantity::size(text, min, max),
             Shape::Count { min, max, .. } => quantity::count(text, min, max),
             Shape::Percent { min, max, .. } => quantity::percent(text, min, max, field.key.name != "percent"),
-            _ => Err(Fault::new("{} is not a number")),
+            _ => Err(ScalarError::new("{} is not a number")),
         })
         .map(Some)
     }
@@ -351,7 +355,7 @@ impl Reader {
         let Shape::Word(words) = field.key.shape else { return None };
         self.field(field, |text| {
             words.iter().find(|word| **word == text).copied().ok_or_else(|| {
-                let fault = Fault::new(format!("{{}} is not a value of `{}`", field.key.name));
+                let fault = ScalarError::new(format!("{{}} is not a value of `{}`", field.key.name));
                 match suggest::nearest(text, words.iter().copied()) {
                     Some(near) => fault.suggest(format!("did you mean `{near}`?")),
                     None => fault,
@@ -363,29 +367,29 @@ impl Reader {
 
 /// Returns whether an unknown key is a misspelling of `name`. It was reported with that suggestion, so a
 /// report of the missing key would be redundant.
-pub(crate) fn misspelt(entries: &[Entry], section: &Section, name: &str) -> bool {
+pub(crate) fn misspelt(entries: &[MappingEntry], section: &Section, name: &str) -> bool {
     let unknown = |key: &str| section.keys.iter().all(|known| known.name != key);
     entries.iter().any(|entry| unknown(&entry.key) && suggest::key(&entry.key, section) == Some(name))
 }
 
 /// Maximum number of entries in a list whose entries are compared pairwise (quadratic cost).
-const MOST: usize = 1000;
+const ITEMS_MAX: usize = 1000;
 
 impl Reader {
     /// Works like [`one_or_many`], for lists that need not be long. Reports entries beyond the limit.
-    pub fn few<'t>(&mut self, node: &'t Node, what: &str) -> &'t [Node] {
+    pub fn bounded_items<'t>(&mut self, node: &'t Node, what: &str) -> &'t [Node] {
         let items = one_or_many(node);
-        if let Some(extra) = items.get(MOST) {
-            self.problems.push(Problem::error(extra.at, format!("{what} has more than {MOST} entries")));
+        if let Some(extra) = items.get(ITEMS_MAX) {
+            self.problems.push(Problem::error(extra.at, format!("{what} has more than {ITEMS_MAX} entries")));
         }
-        &items[..items.len().min(MOST)]
+        &items[..items.len().min(ITEMS_MAX)]
     }
 }
 
 /// Returns the items of a list, or the single value as a list of one. The caller reports an empty list.
 pub(crate) fn one_or_many(node: &Node) -> &[Node] {
     match &node.kind {
-        Kind::List(items) => items,
+        NodeKind::List(items) => items,
         _ => std::slice::from_ref(node),
     }
 }

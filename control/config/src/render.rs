@@ -8,23 +8,23 @@ use crate::model::{At, SourceFile};
 use crate::problem::{Problem, Severity};
 
 /// Columns of a tab in the output, at any position: carets must not depend on the reader's terminal.
-const TAB: usize = 4;
+const TAB_WIDTH: usize = 4;
 /// Columns of a line that are shown; a longer one (JSON on one line) is truncated around the caret.
-const WIDTH: usize = 140;
+const LINE_WIDTH_MAX: usize = 140;
 
 /// Renders all problems as one text; empty if there are none.
 pub(crate) fn render(files: &[SourceFile], problems: &[Problem], colour: bool) -> String {
     let paint = Paint(colour);
-    let pages: Vec<Page<'_>> = files.iter().map(Page::new).collect();
+    let texts: Vec<SourceText<'_>> = files.iter().map(SourceText::new).collect();
     let mut out = String::new();
     for problem in problems {
-        one(&mut out, &pages, problem, paint);
+        render_problem(&mut out, &texts, problem, paint);
     }
     count(&mut out, files, problems, paint);
     out
 }
 
-fn one(out: &mut String, pages: &[Page<'_>], problem: &Problem, paint: Paint) {
+fn render_problem(out: &mut String, texts: &[SourceText<'_>], problem: &Problem, paint: Paint) {
     let (word, style) = match problem.severity {
         Severity::Error => ("error", "1;31"),
         Severity::Warning => ("warning", "1;33"),
@@ -32,15 +32,15 @@ fn one(out: &mut String, pages: &[Page<'_>], problem: &Problem, paint: Paint) {
     let message = clean(&problem.message);
     put(out, format_args!("{}{}\n", paint.on(style, word), paint.on("1", &format!(": {message}"))));
 
-    let line = pages.get(problem.at.file as usize).and_then(|page| page.line(problem.at.line));
+    let line = texts.get(problem.at.file as usize).and_then(|page| page.line(problem.at.line));
     let gutter = if line.is_some() { problem.at.line.to_string().len() } else { 1 };
     let blank = " ".repeat(gutter);
-    if let Some(place) = place(pages, problem.at) {
+    if let Some(place) = describe_position(texts, problem.at) {
         put(out, format_args!("{blank}{} {place}\n", paint.on("1;34", "-->")));
     }
     let bar = paint.on("1;34", "|");
     if let Some(line) = line {
-        let Shown { text, before, caret } = show(line, problem.at);
+        let Excerpt { text, before, caret } = show(line, problem.at);
         let number = paint.on("1;34", &format!("{:>gutter$}", problem.at.line));
         let caret = paint.on(style, &"^".repeat(caret));
         put(out, format_args!("{blank} {bar}\n{number} {bar} {text}\n"));
@@ -54,7 +54,7 @@ fn one(out: &mut String, pages: &[Page<'_>], problem: &Problem, paint: Paint) {
         put(out, format_args!("{blank} {equals} {}: {}\n", paint.on("1", "help"), clean(help)));
     }
     for (at, why) in &problem.related {
-        let place = place(pages, *at).unwrap_or_default();
+        let place = describe_position(texts, *at).unwrap_or_default();
         put(out, format_args!("{blank} {equals} {}: {}: {place}\n", paint.on("1", "note"), clean(why)));
     }
     out.push('\n');
@@ -80,18 +80,18 @@ fn count(out: &mut String, files: &[SourceFile], problems: &[Problem], paint: Pa
 }
 
 /// Returns `file`, `file:line:column`, or `None` for an unknown file.
-fn place(pages: &[Page<'_>], at: At) -> Option<String> {
-    let name = clean(pages.get(at.file as usize)?.name);
+fn describe_position(texts: &[SourceText<'_>], at: At) -> Option<String> {
+    let name = clean(texts.get(at.file as usize)?.name);
     Some(if at.line == 0 { name } else { format!("{name}:{}:{}", at.line, at.column) })
 }
 
 /// A file split into lines once, so that many problems do not each search it from the top.
-struct Page<'a> {
+struct SourceText<'a> {
     name: &'a str,
     lines: Vec<&'a str>,
 }
 
-impl<'a> Page<'a> {
+impl<'a> SourceText<'a> {
     fn new(file: &'a SourceFile) -> Self {
         Self { name: &file.name, lines: lines(&file.text) }
     }
@@ -124,7 +124,7 @@ pub(crate) fn lines(text: &str) -> Vec<&str> {
     lines
 }
 
-struct Shown {
+struct Excerpt {
     text: String,
     /// Columns before the caret.
     before: usize,
@@ -134,13 +134,13 @@ struct Shown {
 
 /// Prepares a line and the position of its caret for display. Only a window of a long line is examined: a
 /// megabyte of JSON on one line may have thousands of problems.
-fn show(line: &str, at: At) -> Shown {
+fn show(line: &str, at: At) -> Excerpt {
     let start = at.column.saturating_sub(1) as usize;
-    let from = start.saturating_sub(WIDTH);
+    let from = start.saturating_sub(LINE_WIDTH_MAX);
     let tail = after(line, from);
-    let mut chars: Vec<char> = tail.chars().take(3 * WIDTH + 1).collect();
-    let more = chars.len() > 3 * WIDTH;
-    chars.truncate(3 * WIDTH);
+    let mut chars: Vec<char> = tail.chars().take(3 * LINE_WIDTH_MAX + 1).collect();
+    let more = chars.len() > 3 * LINE_WIDTH_MAX;
+    chars.truncate(3 * LINE_WIDTH_MAX);
 
     let columns = |range: std::ops::Range<usize>| {
         let end = range.end.min(chars.len());
@@ -148,16 +148,20 @@ fn show(line: &str, at: At) -> Shown {
     };
     let before = columns(0..start - from);
     let end = (start - from).saturating_add(at.length.max(1) as usize);
-    let caret = columns(start - from..end).clamp(1, WIDTH);
+    let caret = columns(start - from..end).clamp(1, LINE_WIDTH_MAX);
     let total = columns(0..chars.len());
     // A short line is shown completely, a long one from a little before the caret.
-    let skip = if from == 0 && !more && total <= WIDTH { 0 } else { before.saturating_sub(WIDTH / 4) };
+    let skip = if from == 0 && !more && total <= LINE_WIDTH_MAX {
+        0
+    } else {
+        before.saturating_sub(LINE_WIDTH_MAX / 4)
+    };
     let mut text = String::new();
     let mut column = 0;
     let mut first = None;
     for c in &chars {
         let next = column + width(*c);
-        if column >= skip && next <= skip + WIDTH {
+        if column >= skip && next <= skip + LINE_WIDTH_MAX {
             first.get_or_insert(column);
             visible(&mut text, *c);
         }
@@ -168,11 +172,11 @@ fn show(line: &str, at: At) -> Shown {
     if cut {
         text.insert(0, '…');
     }
-    if more || total > skip + WIDTH {
+    if more || total > skip + LINE_WIDTH_MAX {
         text.push('…');
     }
     let before = before.saturating_sub(first) + usize::from(cut);
-    Shown { text: text.trim_end().to_owned(), before, caret }
+    Excerpt { text: text.trim_end().to_owned(), before, caret }
 }
 
 /// Returns the text after the first `count` characters.
@@ -190,7 +194,7 @@ fn after(line: &str, count: usize) -> &str {
 
 fn width(c: char) -> usize {
     match c {
-        '\t' => TAB,
+        '\t' => TAB_WIDTH,
         c if hidden(c) => 1,
         c => c.width().unwrap_or(0),
     }
@@ -198,7 +202,7 @@ fn width(c: char) -> usize {
 
 fn visible(out: &mut String, c: char) {
     match c {
-        '\t' => out.push_str(&" ".repeat(TAB)),
+        '\t' => out.push_str(&" ".repeat(TAB_WIDTH)),
         c if hidden(c) => out.push('\u{fffd}'),
         c => out.push(c),
     }

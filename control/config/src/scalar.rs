@@ -17,9 +17,9 @@ pub(crate) mod value_template;
 /// The reason why a text is not a valid value.
 ///
 /// The text may be a secret, so a fault does not contain it. The reader replaces `{}` by the value as
-/// written, and drops [`Fault::suggestion`] if a variable was expanded.
+/// written, and drops [`ScalarError::suggestion`] if a variable was expanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct ScalarError {
     /// The message; it contains `{}`, usually at the start.
     pub message: String,
     /// Fixed advice.
@@ -30,7 +30,7 @@ pub(crate) struct Fault {
     pub part: Option<(usize, usize)>,
 }
 
-impl Fault {
+impl ScalarError {
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), help: None, suggestion: None, part: None }
     }

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::spec::{Choice, Key, ROOT, Section, Shape, Text, sections};
+use crate::spec::{Choice, KeySpec, ROOT, Section, Shape, Text, sections};
 
 /// Returns the JSON Schema (draft 2020-12) of a configuration file, with short and long forms and a
 /// description of each key.
@@ -74,7 +74,7 @@ fn section(section: &Section) -> Value {
     Value::Object(out)
 }
 
-fn key(key: &Key) -> Value {
+fn key(key: &KeySpec) -> Value {
     let mut out = match shape(&key.shape) {
         Value::Object(map) => map,
         _ => Map::new(),

@@ -7,25 +7,25 @@
 
 mod change;
 mod layout;
-mod lines;
+mod line_map;
 
 use std::mem::take;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use crate::load::{self, Loader, Readable, Whole};
+use crate::load::{self, FullRead, Loader, PartialConfig};
 use crate::model::Config;
 use crate::problem::{Problem, Problems};
 use crate::read::{self, Draft};
 
 pub(crate) use layout::Layout;
-pub(crate) use lines::Lines;
+pub(crate) use line_map::LineMap;
 
 /// A file and the result of its last reading.
 #[derive(Debug)]
-pub struct Source {
+pub struct ConfigSource {
     path: PathBuf,
-    kept: Option<Kept>,
+    last: Option<LastReading>,
 }
 
 /// The result of a reading, like [`Loaded`](crate::Loaded).
@@ -33,25 +33,25 @@ pub struct Source {
 pub struct Reading<'a> {
     /// The configuration; `None` if one of the problems is an error. Its positions are those at which each
     /// part was read; only `problems` can convert them to the present text.
-    pub config: Option<Held<'a>>,
-    /// As [`Loaded::readable`](crate::Loaded::readable).
-    pub readable: Option<Readable>,
+    pub config: Option<ConfigRef<'a>>,
+    /// As [`Loaded::partial`](crate::Loaded::partial).
+    pub partial: Option<PartialConfig>,
     /// The problems. A problem that is added gets its positions converted to the present text.
     pub problems: Problems,
     /// How many routes this reading has read.
-    pub anew: usize,
+    pub routes_read: usize,
 }
 
 /// A reading without errors.
-pub(crate) struct Kept {
+pub(crate) struct LastReading {
     pub draft: Draft,
     pub layout: Layout,
-    pub lines: Lines,
+    pub lines: LineMap,
     /// Warnings about single values and about combinations within one place.
     pub warnings: Vec<Problem>,
 }
 
-impl std::fmt::Debug for Kept {
+impl std::fmt::Debug for LastReading {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Kept({} routes)", self.draft.config.routes.len())
     }
@@ -59,30 +59,30 @@ impl std::fmt::Debug for Kept {
 
 /// Access to a configuration, borrowed or owned.
 #[derive(Debug)]
-pub enum Held<'a> {
+pub enum ConfigRef<'a> {
     /// Kept by the source, for comparison with the next text.
-    Kept(&'a mut Config),
+    Borrowed(&'a mut Config),
     /// Not kept by the source.
-    Own(Box<Config>),
+    Owned(Box<Config>),
 }
 
-impl Deref for Held<'_> {
+impl Deref for ConfigRef<'_> {
     type Target = Config;
 
     fn deref(&self) -> &Config {
         match self {
-            Self::Kept(config) => config,
-            Self::Own(config) => config,
+            Self::Borrowed(config) => config,
+            Self::Owned(config) => config,
         }
     }
 }
 
-impl Held<'_> {
+impl ConfigRef<'_> {
     /// Clones the configuration without its files, routes, upstreams and consumers, which can be large.
     pub fn settings(&mut self) -> Config {
         let config = match self {
-            Self::Kept(config) => &mut **config,
-            Self::Own(config) => &mut **config,
+            Self::Borrowed(config) => &mut **config,
+            Self::Owned(config) => &mut **config,
         };
         let (files, routes) = (take(&mut config.files), take(&mut config.routes));
         let (upstreams, consumers) = (take(&mut config.upstreams), take(&mut config.consumers));
@@ -93,11 +93,11 @@ impl Held<'_> {
     }
 }
 
-impl Source {
+impl ConfigSource {
     /// Makes a source for a file, without reading it.
     #[must_use]
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), kept: None }
+        Self { path: path.to_owned(), last: None }
     }
 
     /// Returns the path of the file.
@@ -114,38 +114,38 @@ impl Source {
 
     /// Works like [`load`](Self::load), with variables from `variables`, which must not change between calls.
     pub fn load_with(&mut self, variables: &dyn Fn(&str) -> Option<String>) -> Reading<'_> {
-        let kept = self.kept.take().and_then(|mut kept| {
-            let anew = change::follow(&mut kept, load::read(&self.path).ok()?, variables)?;
-            Some((kept, anew))
+        let last = self.last.take().and_then(|mut last| {
+            let routes_read = change::reread(&mut last, load::read(&self.path).ok()?, variables)?;
+            Some((last, routes_read))
         });
-        if let Some((kept, anew)) = kept {
-            return self.kept.insert(kept).reading(anew);
+        if let Some((last, routes_read)) = last {
+            return self.last.insert(last).reading(routes_read);
         }
-        let Whole { draft, layout, warnings, readable, problems } = Loader::whole(&self.path, variables);
-        let anew = draft.as_ref().map_or(0, |draft| draft.config.routes.len());
+        let FullRead { draft, layout, warnings, partial, problems } = Loader::read_all(&self.path, variables);
+        let routes_read = draft.as_ref().map_or(0, |draft| draft.config.routes.len());
         let config = match (draft, layout) {
             (None, _) => None,
-            (Some(draft), None) => Some(Held::Own(Box::new(draft.config))),
+            (Some(draft), None) => Some(ConfigRef::Owned(Box::new(draft.config))),
             (Some(mut draft), Some(layout)) => {
                 draft.references = Vec::new();
-                draft.waits = Vec::new();
+                draft.per_try_timeouts = Vec::new();
                 let text = draft.config.files.first().map_or("", |file| &file.text);
-                let lines = Lines::new(change::count_lines(text));
-                let kept = self.kept.insert(Kept { draft, layout, lines, warnings });
-                Some(Held::Kept(&mut kept.draft.config))
+                let lines = LineMap::new(change::count_lines(text));
+                let last = self.last.insert(LastReading { draft, layout, lines, warnings });
+                Some(ConfigRef::Borrowed(&mut last.draft.config))
             }
         };
-        Reading { config, readable, problems, anew }
+        Reading { config, partial, problems, routes_read }
     }
 }
 
-impl Kept {
-    fn reading(&mut self, anew: usize) -> Reading<'_> {
+impl LastReading {
+    fn reading(&mut self, routes_read: usize) -> Reading<'_> {
         let config = &mut self.draft.config;
-        let mut problems = Problems::moved(config.files.clone(), self.lines.clone());
+        let mut problems = Problems::with_line_map(config.files.clone(), self.lines.clone());
         problems.extend(self.warnings.iter().cloned());
-        problems.extend(read::unplaced(config));
+        problems.extend(read::check_zones(config));
         problems.sort();
-        Reading { config: Some(Held::Kept(config)), readable: None, problems, anew }
+        Reading { config: Some(ConfigRef::Borrowed(config)), partial: None, problems, routes_read }
     }
 }

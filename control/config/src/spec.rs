@@ -32,7 +32,7 @@ pub(crate) struct Section {
     /// The mapping with its article, for messages: "a route".
     pub noun: &'static str,
     pub doc: &'static str,
-    pub keys: &'static [Key],
+    pub keys: &'static [KeySpec],
     pub choice: Choice,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum Choice {
 }
 
 /// One key of a mapping.
-pub(crate) struct Key {
+pub(crate) struct KeySpec {
     pub name: &'static str,
     pub doc: &'static str,
     pub shape: Shape,
@@ -52,17 +52,17 @@ pub(crate) struct Key {
     pub default: Option<&'static str>,
     pub required: bool,
     /// Names of the key in other gateways, and common mistakes.
-    pub also: &'static [&'static str],
+    pub aliases: &'static [&'static str],
     /// Whether the value is a secret, which is never shown.
     pub secret: bool,
 }
 
-impl Key {
+impl KeySpec {
     pub const fn new(name: &'static str, doc: &'static str, shape: Shape) -> Self {
-        Self { name, doc, shape, default: None, required: false, also: &[], secret: false }
+        Self { name, doc, shape, default: None, required: false, aliases: &[], secret: false }
     }
 
-    pub const fn or(mut self, default: &'static str) -> Self {
+    pub const fn default(mut self, default: &'static str) -> Self {
         self.default = Some(default);
         self
     }
@@ -77,8 +77,8 @@ impl Key {
         self
     }
 
-    pub const fn also(mut self, names: &'static [&'static str]) -> Self {
-        self.also = names;
+    pub const fn aliases(mut self, names: &'static [&'static str]) -> Self {
+        self.aliases = names;
         self
     }
 }

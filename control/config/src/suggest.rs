@@ -24,7 +24,7 @@ pub fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<&
 
 /// Returns the key of a section that `text` probably means: a misspelling, or another gateway's name for it.
 pub(crate) fn key(text: &str, section: &Section) -> Option<&'static str> {
-    let exact = section.keys.iter().find(|key| key.also.contains(&text)).map(|key| key.name);
+    let exact = section.keys.iter().find(|key| key.aliases.contains(&text)).map(|key| key.name);
     exact.or_else(|| nearest(text, section.keys.iter().map(|key| key.name)))
 }
 

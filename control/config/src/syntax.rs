@@ -11,7 +11,7 @@ use crate::render::lines;
 use crate::tree::shown;
 
 /// Pairs of a real character and its stand-in from Unicode's private use area.
-const STAND_INS: [(char, char); 6] = [
+const LOOKALIKES: [(char, char); 6] = [
     ('*', '\u{e000}'),
     ('[', '\u{e001}'),
     (']', '\u{e002}'),
@@ -24,12 +24,12 @@ const LOST: char = '\u{e006}';
 
 /// A position in the text: line from 1, column from 0, in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Mark {
+pub(crate) struct TextPosition {
     pub line: usize,
     pub column: usize,
 }
 
-fn at(file: u32, mark: Mark, length: usize) -> At {
+fn at(file: u32, mark: TextPosition, length: usize) -> At {
     let to = |n: usize| u32::try_from(n).unwrap_or(u32::MAX - 1);
     At { file, line: to(mark.line).max(1), column: to(mark.column) + 1, length: to(length).max(1) }
 }
@@ -51,16 +51,16 @@ pub(crate) fn restore(text: &str) -> Option<String> {
 fn true_text(text: &str) -> String {
     let back = |c| match c {
         LOST => '*',
-        c => STAND_INS.iter().find(|(_, private)| *private == c).map_or(c, |(real, _)| *real),
+        c => LOOKALIKES.iter().find(|(_, private)| *private == c).map_or(c, |(real, _)| *real),
     };
     text.chars().map(back).collect()
 }
 
 /// Repairs a syntax error that is a known trap. Returns the repaired text and the problem to report.
-pub(crate) fn repair(file: u32, text: &str, mark: Mark, info: &str) -> Option<(String, Problem)> {
+pub(crate) fn repair(file: u32, text: &str, mark: TextPosition, info: &str) -> Option<(String, Problem)> {
     let chars = line(text, mark.line);
     let mut trap = if info.contains("anchor") {
-        star(file, &chars, mark)
+        unquoted_star(file, &chars, mark)
     } else {
         bracket_in(file, &chars, mark).or_else(|| flow(file, &chars, mark, info))
     }?;
@@ -89,18 +89,18 @@ pub(crate) fn repair(file: u32, text: &str, mark: Mark, info: &str) -> Option<(S
 }
 
 /// Returns `Some` if there is an unquoted address such as `[::]:8080` at this position.
-pub(crate) fn bracket(text: &str, mark: Mark) -> Option<()> {
+pub(crate) fn bracket(text: &str, mark: TextPosition) -> Option<()> {
     bracket_in(0, &line(text, mark.line), mark).map(|_| ())
 }
 
-struct Trap {
+struct KnownMistake {
     /// Columns of the line, and the stand-in for each.
     swaps: Vec<(usize, char)>,
     problem: Problem,
 }
 
-fn stand_in(c: char) -> Option<char> {
-    STAND_INS.iter().find(|(real, _)| *real == c).map(|(_, private)| *private)
+fn lookalike(c: char) -> Option<char> {
+    LOOKALIKES.iter().find(|(real, _)| *real == c).map(|(_, private)| *private)
 }
 
 /// Returns the text from a column to the next blank, comma or closing bracket.
@@ -110,7 +110,7 @@ fn word(chars: &[char], start: usize) -> String {
 }
 
 /// Detects `*.example.com`: YAML reads a leading `*` as an alias.
-fn star(file: u32, chars: &[char], mark: Mark) -> Option<Trap> {
+fn unquoted_star(file: u32, chars: &[char], mark: TextPosition) -> Option<KnownMistake> {
     if chars.get(mark.column) != Some(&'*') {
         return None;
     }
@@ -121,17 +121,17 @@ fn star(file: u32, chars: &[char], mark: Mark) -> Option<Trap> {
         let problem = Problem::error(place, format!("no value is marked `&{name}`"))
             .help(format!("write `{name}` for the name of an upstream"))
             .help(format!("put quotes around a text that begins with `*`: `\"{word}\"`"));
-        return Some(Trap { swaps: vec![(mark.column, LOST)], problem });
+        return Some(KnownMistake { swaps: vec![(mark.column, LOST)], problem });
     }
     let word = word.trim_end_matches(':');
     let problem =
         Problem::error(place, format!("{} is not quoted: YAML reads a leading `*` as an alias", shown(word)))
             .help(format!("put it in quotes: `\"{word}\"`"));
-    Some(Trap { swaps: vec![(mark.column, stand_in('*')?)], problem })
+    Some(KnownMistake { swaps: vec![(mark.column, lookalike('*')?)], problem })
 }
 
 /// Detects `[::]:8080`: YAML reads a leading `[` as the start of a list.
-fn bracket_in(file: u32, chars: &[char], mark: Mark) -> Option<Trap> {
+fn bracket_in(file: u32, chars: &[char], mark: TextPosition) -> Option<KnownMistake> {
     // The parser reports the error at the start, at the end or just after the brackets, and an address is
     // short.
     let near = mark.column.saturating_sub(80)..chars.len().min(mark.column.saturating_add(80));
@@ -155,7 +155,7 @@ fn bracket_in(file: u32, chars: &[char], mark: Mark) -> Option<Trap> {
         if mark.column < start || mark.column > close + 1 {
             continue;
         }
-        let place = at(file, Mark { line: mark.line, column: start }, word.chars().count());
+        let place = at(file, TextPosition { line: mark.line, column: start }, word.chars().count());
         let mut problem = Problem::error(
             place,
             format!("{} is not quoted: YAML reads `[` as the start of a list", shown(&word)),
@@ -164,7 +164,10 @@ fn bracket_in(file: u32, chars: &[char], mark: Mark) -> Option<Trap> {
         if let Some(port) = word.strip_prefix("[::]:") {
             problem = problem.help(format!("or write `:{port}`, which means the same"));
         }
-        return Some(Trap { swaps: vec![(open, stand_in('[')?), (close, stand_in(']')?)], problem });
+        return Some(KnownMistake {
+            swaps: vec![(open, lookalike('[')?), (close, lookalike(']')?)],
+            problem,
+        });
     }
     None
 }
@@ -175,7 +178,7 @@ fn chars_until(chars: &[char], open: usize, close: usize) -> String {
 }
 
 /// Detects `{regex: /v[0-9]+}` or `[${HOST}:80]`: inside brackets, a bracket ends an unquoted text.
-fn flow(file: u32, chars: &[char], mark: Mark, info: &str) -> Option<Trap> {
+fn flow(file: u32, chars: &[char], mark: TextPosition, info: &str) -> Option<KnownMistake> {
     let open = mark.column;
     let from = *chars.get(open)?;
     if !matches!(from, '[' | '{') {
@@ -202,7 +205,7 @@ fn flow(file: u32, chars: &[char], mark: Mark, info: &str) -> Option<Trap> {
             ',' if closers.is_empty() => break,
             _ => {}
         }
-        swaps.extend(stand_in(*c).map(|private| (column, private)));
+        swaps.extend(lookalike(*c).map(|private| (column, private)));
         end = column + 1;
     }
     if !closers.is_empty() {
@@ -211,18 +214,24 @@ fn flow(file: u32, chars: &[char], mark: Mark, info: &str) -> Option<Trap> {
     let blank = |c: &char| c.is_whitespace() || matches!(c, ',' | '[' | '{');
     let start = chars[..open].iter().rposition(blank).map_or(0, |i| i + 1);
     let text: String = chars[start..end].iter().collect();
-    let place = at(file, Mark { line: mark.line, column: start }, text.chars().count());
+    let place = at(file, TextPosition { line: mark.line, column: start }, text.chars().count());
     let problem = Problem::error(
         place,
         format!("{} is not quoted: inside brackets, `{from}` ends a text", shown(&text)),
     )
     .help(format!("put it in quotes: `'{text}'`"));
-    Some(Trap { swaps, problem })
+    Some(KnownMistake { swaps, problem })
 }
 
 /// Explains a syntax error of the YAML parser in this project's words. `open` is the innermost bracket that
 /// is not closed.
-pub(crate) fn explain(file: u32, text: &str, mark: Mark, info: &str, open: Option<Mark>) -> Problem {
+pub(crate) fn explain(
+    file: u32,
+    text: &str,
+    mark: TextPosition,
+    info: &str,
+    open: Option<TextPosition>,
+) -> Problem {
     let end = end(text);
     let ended = mark >= end;
     let mark = mark.min(end);
@@ -231,7 +240,7 @@ pub(crate) fn explain(file: u32, text: &str, mark: Mark, info: &str, open: Optio
     let current = chars.get(mark.column).copied();
     let before = mark.column.checked_sub(1).and_then(|i| chars.get(i)).copied();
     if info.contains("tab") && !info.contains("indicator") && !info.contains("anchor") {
-        let place = tab(text, mark).map_or(here, |mark| at(file, mark, 1));
+        let place = find_tab(text, mark).map_or(here, |mark| at(file, mark, 1));
         return Problem::error(place, "a tab cannot indent a line").help("use spaces");
     }
     if info.contains("recursion limit") {
@@ -272,7 +281,7 @@ pub(crate) fn explain(file: u32, text: &str, mark: Mark, info: &str, open: Optio
     }
     if before == Some('\t') {
         return Problem::error(
-            at(file, Mark { column: mark.column - 1, ..mark }, 1),
+            at(file, TextPosition { column: mark.column - 1, ..mark }, 1),
             "a tab is not allowed here",
         )
         .help("use spaces");
@@ -306,17 +315,17 @@ pub(crate) fn explain(file: u32, text: &str, mark: Mark, info: &str, open: Optio
 
 /// Returns the position after the last character that is not blank. Anything missing at the end of a text is
 /// reported there, because the parser's own position is one line further and may not exist.
-pub(crate) fn end(text: &str) -> Mark {
+pub(crate) fn end(text: &str) -> TextPosition {
     let lines = lines(text.trim_end());
-    Mark { line: lines.len(), column: lines.last().map_or(0, |line| line.chars().count()) }
+    TextPosition { line: lines.len(), column: lines.last().map_or(0, |line| line.chars().count()) }
 }
 
 /// Returns the first tab in an indentation, from the line in which the parser stopped to two lines below.
-fn tab(text: &str, mark: Mark) -> Option<Mark> {
+fn find_tab(text: &str, mark: TextPosition) -> Option<TextPosition> {
     let lines = lines(text);
     (mark.line.max(1)..=lines.len().min(mark.line + 2)).find_map(|number| {
         let line = lines.get(number - 1)?;
         let column = line.chars().take_while(|c| c.is_whitespace()).position(|c| c == '\t')?;
-        Some(Mark { line: number, column })
+        Some(TextPosition { line: number, column })
     })
 }

@@ -5,28 +5,28 @@ use zeroize::Zeroize;
 use crate::model::At;
 
 /// Maximum number of characters of a user's value that a message repeats.
-const SHOWN: usize = 60;
+const DISPLAY_CHARS_MAX: usize = 60;
 
 /// A value and its source position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
     pub at: At,
-    pub kind: Kind,
+    pub kind: NodeKind,
 }
 
 /// The kind of a value, with its content.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum NodeKind {
     /// A value whose problem was already reported; readers ignore it silently.
     Invalid,
     Scalar(Scalar),
     List(Vec<Node>),
-    Map(Vec<Entry>),
+    Map(Vec<MappingEntry>),
 }
 
 /// One `key: value` entry of a mapping.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct MappingEntry {
     pub key: String,
     /// Source position of the key.
     pub at: At,
@@ -97,7 +97,7 @@ pub(crate) fn shown(text: &str) -> String {
     }
     let mut out = String::from("`");
     for (i, c) in text.chars().enumerate() {
-        if i == SHOWN {
+        if i == DISPLAY_CHARS_MAX {
             out.push('…');
             break;
         }
@@ -115,15 +115,15 @@ pub(crate) fn shown(text: &str) -> String {
 impl Node {
     pub fn scalar(&self) -> Option<&Scalar> {
         match &self.kind {
-            Kind::Scalar(scalar) => Some(scalar),
+            NodeKind::Scalar(scalar) => Some(scalar),
             _ => None,
         }
     }
 
     /// Returns the entry with this key, if this is a mapping and the entry has a valid value that is not
     /// null.
-    pub fn entry(&self, key: &str) -> Option<&Entry> {
-        let Kind::Map(entries) = &self.kind else { return None };
+    pub fn entry(&self, key: &str) -> Option<&MappingEntry> {
+        let NodeKind::Map(entries) = &self.kind else { return None };
         entries.iter().find(|entry| entry.key == key && !entry.value.is_null() && !entry.value.is_invalid())
     }
 
@@ -132,26 +132,26 @@ impl Node {
     }
 
     pub fn is_invalid(&self) -> bool {
-        self.kind == Kind::Invalid
+        self.kind == NodeKind::Invalid
     }
 
     /// Returns whether any part of it is invalid and was already reported.
     pub fn holds_invalid(&self) -> bool {
         match &self.kind {
-            Kind::Invalid => true,
-            Kind::Scalar(_) => false,
-            Kind::List(items) => items.iter().any(Self::holds_invalid),
-            Kind::Map(entries) => entries.iter().any(|entry| entry.value.holds_invalid()),
+            NodeKind::Invalid => true,
+            NodeKind::Scalar(_) => false,
+            NodeKind::List(items) => items.iter().any(Self::holds_invalid),
+            NodeKind::Map(entries) => entries.iter().any(|entry| entry.value.holds_invalid()),
         }
     }
 
     /// Describes the value for a message, for example "a list".
     pub fn noun(&self) -> &'static str {
         match &self.kind {
-            Kind::List(_) => "a list",
-            Kind::Map(_) => "a mapping",
-            Kind::Scalar(scalar) if scalar.is_null() => "empty",
-            Kind::Scalar(_) | Kind::Invalid => "a single value",
+            NodeKind::List(_) => "a list",
+            NodeKind::Map(_) => "a mapping",
+            NodeKind::Scalar(scalar) if scalar.is_null() => "empty",
+            NodeKind::Scalar(_) | NodeKind::Invalid => "a single value",
         }
     }
 
@@ -182,7 +182,7 @@ mod tests {
 
     fn node(text: &str, quoted: bool, length: u32) -> Node {
         let at = At { file: 0, line: 1, column: 10, length };
-        Node { at, kind: Kind::Scalar(Scalar { text: text.into(), quoted, written: None }) }
+        Node { at, kind: NodeKind::Scalar(Scalar { text: text.into(), quoted, written: None }) }
     }
 
     #[test]

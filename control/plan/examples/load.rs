@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::Instant;
 
-use tollgate_config::{Parts, Source};
+use tollgate_config::{CombinedResources, ConfigSource};
 use tollgate_plan::{CompileCache, compile_with_cache};
 
 const ROUTES: usize = 10_000;
@@ -26,7 +26,7 @@ fn text(round: usize) -> String {
 fn main() {
     let rounds = std::env::args().nth(1).and_then(|rounds| rounds.parse().ok()).unwrap_or(15);
     let path = std::env::temp_dir().join(format!("tollgate-load-{}.yaml", std::process::id()));
-    let mut source = Source::new(&path);
+    let mut source = ConfigSource::new(&path);
     let mut cache = CompileCache::default();
     let mut times: Vec<[f64; 3]> = Vec::new();
     for round in 0..=rounds {
@@ -35,7 +35,8 @@ fn main() {
         let reading = source.load();
         let read = started.elapsed();
         let config = reading.config.expect("a config without a mistake");
-        let plan = compile_with_cache(&Parts::of(&config), &mut cache).expect("routes that differ").plan;
+        let plan =
+            compile_with_cache(&CombinedResources::of(&config), &mut cache).expect("routes that differ").plan;
         let both = started.elapsed();
         assert_eq!(plan.routes.len(), ROUTES);
         times.push([read, both - read, both].map(|took| took.as_secs_f64() * 1e3));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tollgate_config as config;
-use tollgate_config::{At, Config, Parts, Problem, ReplacementPiece, TargetKind};
+use tollgate_config::{At, CombinedResources, Config, Problem, ReplacementPiece, TargetKind};
 use tollgate_http::{HeadLimits, Name};
 use tollgate_net::{Address, ProxyVersion};
 use tollgate_route::{Normalised, PathError, PathPattern, PathRules, normalise_rewritten};
@@ -37,14 +37,17 @@ pub struct Compiled {
 /// # Errors
 /// All errors and warnings.
 pub fn compile(config: &Config) -> Result<Compiled, Vec<Problem>> {
-    compile_parts(&Parts { unseen: config.store.is_some(), ..Parts::of(config) })
+    compile_parts(&CombinedResources {
+        store_not_read: config.store.is_some(),
+        ..CombinedResources::of(config)
+    })
 }
 
 /// Compiles a config whose parts come from several sources; otherwise like [`compile`].
 ///
 /// # Errors
 /// All errors and warnings.
-pub fn compile_parts(parts: &Parts<'_>) -> Result<Compiled, Vec<Problem>> {
+pub fn compile_parts(parts: &CombinedResources<'_>) -> Result<Compiled, Vec<Problem>> {
     compile_with_cache(parts, &mut CompileCache::default())
 }
 
@@ -53,7 +56,10 @@ pub fn compile_parts(parts: &Parts<'_>) -> Result<Compiled, Vec<Problem>> {
 ///
 /// # Errors
 /// All errors and warnings.
-pub fn compile_with_cache(parts: &Parts<'_>, cache: &mut CompileCache) -> Result<Compiled, Vec<Problem>> {
+pub fn compile_with_cache(
+    parts: &CombinedResources<'_>,
+    cache: &mut CompileCache,
+) -> Result<Compiled, Vec<Problem>> {
     let config = parts.config;
     let rules = path_rules(&config.paths);
     let Matches { router, prefixes, problems, mut warnings } = matches(&parts.routes, &rules, cache);
@@ -307,13 +313,13 @@ impl<'a> Compiler<'a> {
         }
         let fallbacks = fallbacks.iter().filter_map(|fallback| {
             let action = match &fallback.instead {
-                config::Instead::Request(to) => FallbackAction::Request(self.fallback_target(to)?),
-                config::Instead::Page { to, path, status } => FallbackAction::Page {
+                config::Replacement::Request(to) => FallbackAction::Request(self.fallback_target(to)?),
+                config::Replacement::Page { to, path, status } => FallbackAction::Page {
                     upstream: self.fallback_target(to)?,
                     path: self.page_path(path, fallback.at)?,
                     status: *status,
                 },
-                config::Instead::Respond { respond, status } => {
+                config::Replacement::Respond { respond, status } => {
                     FallbackAction::Respond { respond: fixed(respond), status: *status }
                 }
             };
@@ -335,7 +341,7 @@ impl<'a> Compiler<'a> {
             self.problems.push(
                 problem
                     .help("a fallback meets the policies of its route: attach them there, or name another upstream")
-                    .see(upstream.name.at, "this upstream has policies of its own"),
+                    .related(upstream.name.at, "this upstream has policies of its own"),
             );
         }
         shares.first().map(|share| share.upstream)
@@ -455,7 +461,7 @@ impl<'a> Compiler<'a> {
         if let Some((_, at)) = schemes.find(|(scheme, _)| *scheme != first.0) {
             let problem = Problem::error(at, "this endpoint speaks another protocol than the first one");
             let problem = problem.help("the endpoints of an upstream speak one: make two upstreams of them");
-            self.problems.push(problem.see(first.1, "the first one"));
+            self.problems.push(problem.related(first.1, "the first one"));
         }
         Some(first)
     }

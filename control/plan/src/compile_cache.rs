@@ -96,7 +96,7 @@ impl CompileCache {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_config::{self as config, At, Config, Parts, from_text};
+    use tollgate_config::{self as config, At, CombinedResources, Config, from_text};
 
     use super::*;
     use crate::{Plan, compile_with_cache};
@@ -118,7 +118,9 @@ mod tests {
     }
 
     fn again(config: &Config, cache: &mut CompileCache) -> Plan {
-        compile_with_cache(&Parts::of(config), cache).unwrap_or_else(|problems| panic!("{problems:?}")).plan
+        compile_with_cache(&CombinedResources::of(config), cache)
+            .unwrap_or_else(|problems| panic!("{problems:?}"))
+            .plan
     }
 
     /// Returns for each route whether the second plan took it over from the first.
@@ -186,7 +188,8 @@ mod tests {
         let key = |line| (config::Digest([7; 32]), At { line, ..At::default() });
         (now.consumers[0].api_keys, now.consumers[1].api_keys) = (vec![key(1)], vec![key(2)]);
         for _ in 0..2 {
-            let problems = compile_with_cache(&Parts::of(&now), &mut cache).expect_err("one key of two");
+            let problems =
+                compile_with_cache(&CombinedResources::of(&now), &mut cache).expect_err("one key of two");
             assert_eq!(problems[0].message, "two consumers have the same key");
             assert_eq!((problems[0].at.line, problems[0].related[0].0.line), (2, 1));
         }
@@ -198,7 +201,8 @@ mod tests {
         let (bad, mut cache) = (config(&text), CompileCache::default());
         again(&config(TEXT), &mut cache);
         let told = |cache: &mut CompileCache| {
-            let problems = compile_with_cache(&Parts::of(&bad), cache).expect_err("two are the same");
+            let problems =
+                compile_with_cache(&CombinedResources::of(&bad), cache).expect_err("two are the same");
             problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>()
         };
         let first = told(&mut cache);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollgate_config as config;
-use tollgate_config::{Parts, Problem};
+use tollgate_config::{CombinedResources, Problem};
 use tollgate_policy::CollectorRule;
 
 use crate::policies::collector;
@@ -38,7 +38,7 @@ pub(crate) fn of_route(route: &config::Route) -> Option<Arc<[u64]>> {
 }
 
 /// Returns all logs, each once.
-pub(crate) fn all(parts: &Parts<'_>, problems: &mut Vec<Problem>) -> Vec<PlannedLog> {
+pub(crate) fn all(parts: &CombinedResources<'_>, problems: &mut Vec<Problem>) -> Vec<PlannedLog> {
     let mut out: Vec<PlannedLog> = Vec::new();
     let gateway_logs = parts.config.access_log.iter().map(|log| (log, true));
     let own = parts

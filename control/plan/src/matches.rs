@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tollgate_config::{self as config, At, Problem, Readable};
+use tollgate_config::{self as config, At, PartialConfig, Problem};
 use tollgate_route::{
     BuildError, EncodedSlash, FieldSpec, Normalised, PathRules, PathSpec, Place, Prepared, RouteSpec, Router,
     Semicolon, Tie, ValueSpec, normalise,
@@ -27,7 +27,7 @@ pub(crate) struct Matches {
 /// Checks the matches of a configuration that other errors have already made unusable, alone and against each
 /// other. The user then sees all problems in one run.
 #[must_use]
-pub fn check_matches(readable: &Readable) -> Vec<Problem> {
+pub fn check_matches(readable: &PartialConfig) -> Vec<Problem> {
     let Matches { mut problems, warnings, .. } = matches(
         &readable.routes.iter().collect::<Vec<_>>(),
         &path_rules(&readable.paths),
@@ -146,7 +146,7 @@ fn field_spec(field: &config::FieldMatch) -> FieldSpec {
 fn tie_warning(routes: &[&config::Match], tie: &Tie) -> Problem {
     let at = |route: u32| routes[route as usize].at;
     let message = "this route and an earlier one are equally specific, and a request can match both";
-    Problem::warning(at(tie.second), message).see(at(tie.first), "the earlier one wins where both match")
+    Problem::warning(at(tie.second), message).related(at(tie.first), "the earlier one wins where both match")
 }
 
 fn build_problem(routes: &[&config::Match], error: &BuildError) -> Problem {
@@ -154,7 +154,7 @@ fn build_problem(routes: &[&config::Match], error: &BuildError) -> Problem {
     match error {
         BuildError::Identical { first, second } => {
             let message = "this match is identical to an earlier one: it could never win";
-            Problem::error(route(*second).at, message).see(route(*first).at, "the earlier one")
+            Problem::error(route(*second).at, message).related(route(*first).at, "the earlier one")
         }
         other => Problem::error(error_position(route(other.route()), other), other.to_string()),
     }

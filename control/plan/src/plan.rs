@@ -45,7 +45,7 @@ impl Plan {
     /// Returns the listener at an address. The address is compared as it is written in the file.
     #[must_use]
     pub fn listener(&self, bind: &ListenAddress) -> Option<&Arc<PlannedListener>> {
-        self.listeners.iter().find(|listener| listener.bind.is_same_place(bind))
+        self.listeners.iter().find(|listener| listener.bind.is_same_address(bind))
     }
 }
 

@@ -103,7 +103,7 @@ impl RouteChains {
     pub fn at(&self, bind: &ListenAddress) -> Option<u32> {
         self.listeners
             .iter()
-            .find(|(address, _)| address.is_same_place(bind))
+            .find(|(address, _)| address.is_same_address(bind))
             .map_or(self.default, |(_, chain)| *chain)
     }
 }
@@ -242,7 +242,7 @@ pub(crate) struct PolicyCompiler {
 }
 
 impl PolicyCompiler {
-    pub fn new(parts: &config::Parts<'_>, cache: &mut CompileCache) -> Self {
+    pub fn new(parts: &config::CombinedResources<'_>, cache: &mut CompileCache) -> Self {
         let config = parts.config;
         let mut problems = Vec::new();
         let consumers = cache.consumers(&parts.consumers).unwrap_or_else(|| {
@@ -290,7 +290,7 @@ impl PolicyCompiler {
     /// Returns the chains of a route; `None` if its requests pass no policy.
     pub fn route(
         &mut self,
-        parts: &config::Parts<'_>,
+        parts: &config::CombinedResources<'_>,
         written: &config::Route,
         planned: &Route,
     ) -> Option<RouteChains> {
@@ -396,8 +396,8 @@ fn named(spec: &PolicySpec) -> Vec<&Spanned<String>> {
 }
 
 /// Reports each name of an upstream that does not exist, in any policy of any source.
-fn unknown_upstreams(parts: &config::Parts<'_>) -> Vec<Problem> {
-    let config::Parts { config, routes, upstreams, policy_sets, .. } = parts;
+fn unknown_upstreams(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
+    let config::CombinedResources { config, routes, upstreams, policy_sets, .. } = parts;
     let names: HashSet<&str> = upstreams.iter().map(|upstream| upstream.name.value.as_str()).collect();
     let listeners = config.listen.iter().map(|listener| &listener.policies);
     let upstreams = upstreams.iter().map(|upstream| &upstream.policies);
@@ -417,7 +417,7 @@ fn unknown_upstreams(parts: &config::Parts<'_>) -> Vec<Problem> {
 
 /// Reports an `aggregate` at an upstream. Upstreams could otherwise call each other in a circle.
 fn aggregate_at_upstream(
-    parts: &config::Parts<'_>,
+    parts: &config::CombinedResources<'_>,
     sets: &Sets,
     policies: &config::Policies,
 ) -> Option<Problem> {
@@ -430,13 +430,13 @@ fn aggregate_at_upstream(
             .help(
                 "write `aggregate: off` beside `use`, or use the set at the route, a listener or the gateway",
             )
-            .see(attached.at, "it is here"),
+            .related(attached.at, "it is here"),
     })
 }
 
 /// Reports each upstream that a route's `canary` names and its `to` does not.
 fn canary_off_route(
-    parts: &config::Parts<'_>,
+    parts: &config::CombinedResources<'_>,
     sets: &Sets,
     written: &config::Route,
     planned: &Route,
@@ -460,7 +460,7 @@ fn canary_off_route(
             None => Problem::error(name.at, message).help(help),
             Some(used) => {
                 let message = format!("{message}, and the `canary` of this set names it");
-                Problem::error(used.name.at, message).help(help).see(name.at, "it is named here")
+                Problem::error(used.name.at, message).help(help).related(name.at, "it is named here")
             }
         }
     };

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use tollgate_config::{self as config, Address, At, ListenAddress, Problem, TargetKind};
 
 /// Returns a warning for each endpoint that a listener of the same configuration accepts connections for.
-pub(crate) fn warnings(parts: &config::Parts<'_>) -> Vec<Problem> {
+pub(crate) fn warnings(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
     let named = parts.upstreams.iter().flat_map(|upstream| &upstream.endpoints);
     let named = named.map(|endpoint| (&endpoint.address.value, endpoint.address.at));
     let in_place = parts.routes.iter().flat_map(|route| match &route.action {
@@ -34,7 +34,7 @@ pub(crate) fn warnings(parts: &config::Parts<'_>) -> Vec<Problem> {
             let problem = Problem::warning(at, message);
             problem
                 .help("a request that comes back more than `limits.loops` times is answered with 508")
-                .see(listener.bind.at, "it listens here")
+                .related(listener.bind.at, "it listens here")
         })
     };
     named.chain(in_place).filter_map(warning).collect()

@@ -41,7 +41,7 @@ pub(crate) fn warnings<'g>(
             let message = format!("a request for `{shown}` gets by the `{missing}` of this route");
             let help = "many origins read it as the path before the `;`: refuse it with `paths: {semicolon: reject}`";
             let problem = Problem::warning(path.at, message).help(help);
-            warnings.push(problem.see(routes[other].at, "this route takes it"));
+            warnings.push(problem.related(routes[other].at, "this route takes it"));
         }
     }
     warnings

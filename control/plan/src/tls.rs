@@ -26,7 +26,7 @@ fn alpn(http2: Http2) -> Vec<Vec<u8>> {
 /// Returns the listeners, each with its TLS: first its own certificates, then the named ones that apply to
 /// it.
 pub(crate) fn listeners(
-    parts: &config::Parts<'_>,
+    parts: &config::CombinedResources<'_>,
     cache: &mut CompileCache,
     problems: &mut Vec<Problem>,
 ) -> Vec<Arc<PlannedListener>> {
@@ -38,7 +38,7 @@ pub(crate) fn listeners(
         let bind = listener.bind.value.clone();
         let before = &config.listen[..index];
         if before.iter().any(|other| {
-            other.bind.value.is_same_place(&bind)
+            other.bind.value.is_same_address(&bind)
                 && (
                     &other.bind.value,
                     &other.tls,
@@ -125,7 +125,7 @@ fn is_for(named: &config::NamedCertificate, listener: &config::Listener) -> bool
 }
 
 /// Returns the errors of named certificates, except those that a listener finds when it loads them.
-fn named(parts: &config::Parts<'_>) -> Vec<Problem> {
+fn named(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
     let mut problems = Vec::new();
     let secure = || parts.config.listen.iter().filter(|listener| listener.tls.is_some());
     for named in &parts.certificates {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tollgate_config::{DocumentProblem, Parts, Problem};
+use tollgate_config::{CombinedResources, DocumentProblem, Problem};
 
 use crate::etcd::WriteOutcome;
 use crate::request::{ChangeError, ChangeResult, Intent, PendingRequest};
@@ -38,7 +38,7 @@ impl<T> Default for BatchResult<T> {
     }
 }
 
-pub(crate) type CompileParts<'c, T> = &'c mut dyn FnMut(&Parts<'_>) -> Result<T, Vec<Problem>>;
+pub(crate) type CompileParts<'c, T> = &'c mut dyn FnMut(&CombinedResources<'_>) -> Result<T, Vec<Problem>>;
 
 /// How long other writers may overtake a change before it is refused.
 const CONFLICT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -57,7 +57,7 @@ impl Sources {
     pub fn apply_requests<T>(
         &mut self,
         requests: Vec<PendingRequest>,
-        mut compile: impl FnMut(&Parts<'_>) -> Result<T, Vec<Problem>>,
+        mut compile: impl FnMut(&CombinedResources<'_>) -> Result<T, Vec<Problem>>,
     ) -> BatchResult<T> {
         let compile: CompileParts<'_, T> = &mut compile;
         let mut staged: Vec<(PendingRequest, StagedChanges)> = Vec::new();
@@ -295,7 +295,7 @@ impl Sources {
 
     fn compile_sources<T>(&self, compile: CompileParts<'_, T>) -> Result<T, Vec<Problem>> {
         let Some(base) = &self.file_config else { return Err(Vec::new()) };
-        compile(&Parts::of(&base.config).with(&self.documents))
+        compile(&CombinedResources::of(&base.config).with(&self.documents))
     }
 
     fn describe_problems(&self, problems: &[Problem]) -> Vec<DocumentProblem> {
@@ -304,7 +304,7 @@ impl Sources {
         let described = problems
             .iter()
             .take(PROBLEMS_MAX + 1)
-            .map(|problem| self.documents.tell(problem, &base.positions));
+            .map(|problem| self.documents.to_document_problem(problem, &base.positions));
         let more = problems.len().saturating_sub(PROBLEMS_MAX);
         match more {
             0 | 1 => described.collect(),

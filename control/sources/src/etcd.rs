@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use tollgate_config::{DocumentProblem, Kind};
+use tollgate_config::{DocumentProblem, ResourceKind};
 use tollgate_etcd::{EtcdHandle, EtcdThread};
 
 pub use apply::Applied;
@@ -87,11 +87,11 @@ pub struct RefusedEntry {
 }
 
 /// Returns kind and name of the resource that a key names.
-fn parse_key(key: &str) -> Option<(&'static Kind, &str)> {
+fn parse_key(key: &str) -> Option<(&'static ResourceKind, &str)> {
     let (kind, name) = key.split_once('/')?;
     Some((tollgate_config::kind(kind)?, name)).filter(|(_, name)| !name.is_empty())
 }
 
-fn key_of(kind: &Kind, name: &str) -> String {
+fn key_of(kind: &ResourceKind, name: &str) -> String {
     format!("{}/{name}", kind.name)
 }

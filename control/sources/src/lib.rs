@@ -11,7 +11,7 @@
 //! | `view` | the state in force, for readers |
 //!
 //! A source never sees a plan: the caller passes a function that compiles the
-//! [`Parts`](tollgate_config::Parts).
+//! [`CombinedResources`](tollgate_config::CombinedResources).
 
 #![deny(clippy::print_stderr)]
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::oneshot;
-use tollgate_config::{DocumentProblem, Kind};
+use tollgate_config::{DocumentProblem, ResourceKind};
 
 /// Changes that are made together or not at all.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ pub enum Intent {
 #[derive(Clone, Debug)]
 pub struct ResourceChange {
     /// Kind of the document.
-    pub kind: &'static Kind,
+    pub kind: &'static ResourceKind,
     /// Name of the document.
     pub name: String,
     /// The new state.
@@ -97,7 +97,7 @@ pub struct ChangeResult {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceDiff {
     /// Kind of the document.
-    pub kind: &'static Kind,
+    pub kind: &'static ResourceKind,
     /// Name of the document.
     pub name: String,
     /// Value before; `None`: it is new.

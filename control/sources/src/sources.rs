@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use tollgate_config::file_access::Scope;
 use tollgate_config::{
-    At, Config, Documents, KINDS, Kind, Parts, Problem, Problems, Readable, Source, SourceFile,
-    StoreSettings, kind,
+    At, CombinedResources, Config, ConfigSource, Documents, KINDS, PartialConfig, Problem, Problems,
+    ResourceKind, SourceFile, StoreSettings, kind,
 };
 use tollgate_store::Store;
 
@@ -21,7 +21,7 @@ const UPSTREAMS: &str = "upstreams";
 /// The sources of a gateway's configuration.
 #[derive(Debug)]
 pub struct Sources {
-    pub(crate) file: Source,
+    pub(crate) file: ConfigSource,
     /// The file's part of the configuration in force; `None` without a store or etcd, because only changes
     /// need it.
     pub(crate) file_config: Option<Arc<FileConfig>>,
@@ -125,7 +125,7 @@ impl Sources {
     #[must_use]
     pub fn new(file: &Path) -> Self {
         Self {
-            file: Source::new(file),
+            file: ConfigSource::new(file),
             file_config: None,
             documents: Documents::new("store", PathBuf::new(), Scope::below(&[])),
             store: None,
@@ -158,14 +158,14 @@ impl Sources {
     /// valid, `check` finds further problems in its readable part.
     pub fn reload<T>(
         &mut self,
-        compile: impl FnOnce(&Parts<'_>) -> Result<(T, Vec<Problem>), Vec<Problem>>,
-        check: impl FnOnce(&Readable) -> Vec<Problem>,
+        compile: impl FnOnce(&CombinedResources<'_>) -> Result<(T, Vec<Problem>), Vec<Problem>>,
+        check: impl FnOnce(&PartialConfig) -> Vec<Problem>,
     ) -> ReloadResult<T> {
         let folder = self.file().parent().unwrap_or(Path::new("")).to_owned();
         let mut reading = self.file.load();
-        let routes_read = reading.anew;
+        let routes_read = reading.routes_read;
         let Some(mut config) = reading.config else {
-            let messages = reading.readable.as_ref().map(check).unwrap_or_default();
+            let messages = reading.partial.as_ref().map(check).unwrap_or_default();
             let mut problems = reading.problems;
             problems.extend(messages);
             problems.sort();
@@ -196,13 +196,13 @@ impl Sources {
         }
         self.is_loaded = true;
         let files = Arc::new(config.files.clone());
-        let scope_before = self.documents.confine(scope);
-        let (undo_reread, unreadable) = self.documents.renew();
-        let mut messages = self.documents.twice(&config);
+        let scope_before = self.documents.replace_scope(scope);
+        let (undo_reread, unreadable) = self.documents.reread_changed();
+        let mut messages = self.documents.duplicate_names(&config);
         messages.extend(unreadable);
         messages.extend(store_problem);
         let compiled = match messages.is_empty() {
-            true => compile(&Parts::of(&config).with(&self.documents)),
+            true => compile(&CombinedResources::of(&config).with(&self.documents)),
             false => Err(std::mem::take(&mut messages)),
         };
         let changes = self.store.is_some() || config.etcd.is_some();
@@ -216,7 +216,7 @@ impl Sources {
         reading.problems.extend(messages);
         let problems = self.documents.collect(reading.problems);
         if compiled.is_none() {
-            self.documents.confine(scope_before);
+            self.documents.replace_scope(scope_before);
             undo_reread.into_iter().rev().for_each(|undo| self.documents.undo(undo));
         }
         ReloadResult {
@@ -242,17 +242,17 @@ impl Sources {
 impl FileConfig {
     fn new(config: Config, problems: &Problems) -> Self {
         let mut resource_positions = HashMap::new();
-        let mut positions = problems.without();
+        let mut positions = problems.empty_copy();
         for kind in &KINDS {
             for (name, at) in config.names(kind) {
                 let mut problem = Problem::warning(at, "");
-                positions.settle(&mut problem);
+                positions.update_positions(&mut problem);
                 let file =
                     config.files.get(at.file as usize).map(|file| file.name.as_str()).unwrap_or_default();
                 resource_positions.insert((kind.name, name), format!("{file}:{}", problem.at.line));
             }
         }
-        positions = problems.without();
+        positions = problems.empty_copy();
         Self { config, positions, resource_positions }
     }
 
@@ -262,7 +262,7 @@ impl FileConfig {
     }
 
     /// Returns the position at which the file defines a resource.
-    pub fn position_of(&self, kind: &Kind, name: &str) -> Option<&String> {
+    pub fn position_of(&self, kind: &ResourceKind, name: &str) -> Option<&String> {
         self.resource_positions.get(&(kind.name, name.to_owned()))
     }
 }

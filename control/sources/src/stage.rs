@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::Value;
-use tollgate_config::{DocumentProblem, KINDS, Kind, Parts, Severity, Undo, kind, unmasked};
+use tollgate_config::{
+    CombinedResources, DocumentProblem, KINDS, ResourceKind, Severity, Undo, kind, unmasked,
+};
 use tollgate_store::{DocumentChange as StoredChange, NewVersion};
 
 use crate::request::{
@@ -63,7 +65,7 @@ impl Sources {
             let changed = staged.differences.iter();
             let documents: Vec<_> =
                 changed.filter_map(|it| self.documents.get(it.kind, &it.name)).map(|it| &**it).collect();
-            let parts = || Parts::of(&base.config).with(&self.documents);
+            let parts = || CombinedResources::of(&base.config).with(&self.documents);
             let has_upstream = |name: &str| base.has_upstream(name);
             problems.extend(self.documents.unknown(documents.iter().copied(), has_upstream, parts));
             for document in documents {
@@ -204,7 +206,7 @@ impl StagedChanges {
 
     /// Returns the changed documents, in order of kind and name.
     pub fn sorted(&self) -> Vec<ResourceDiff> {
-        let rank = |kind: &Kind| KINDS.iter().position(|other| other == kind);
+        let rank = |kind: &ResourceKind| KINDS.iter().position(|other| other == kind);
         let mut changed: Vec<_> = self
             .differences
             .iter()

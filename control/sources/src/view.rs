@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde_json::Value;
-use tollgate_config::{Document, FileResource, KINDS, Kind, SourceFile, file_resources};
+use tollgate_config::{Document, FileResource, KINDS, ResourceKind, SourceFile, file_resources};
 use tollgate_store::Store;
 
 /// The state in force. The control thread updates it; the API and the admin listener read it.
@@ -35,7 +35,7 @@ impl FileResources {
         Self { all, by_name }
     }
 
-    fn get(&self, kind: &Kind, name: &str) -> Option<&FileResource> {
+    fn get(&self, kind: &ResourceKind, name: &str) -> Option<&FileResource> {
         self.all.get(*self.by_name.get(&(kind.name, name.to_owned()))?)
     }
 }
@@ -105,7 +105,7 @@ pub struct ViewState {
 #[derive(Clone, Debug)]
 pub struct ResourceItem {
     /// Kind of the resource.
-    pub kind: &'static Kind,
+    pub kind: &'static ResourceKind,
     /// Name of the resource.
     pub name: String,
     /// Its value, including secrets.
@@ -142,7 +142,7 @@ impl View {
     }
 
     /// Returns the resource of this name. A document takes precedence over the file's resource.
-    pub fn get(&self, kind: &'static Kind, name: &str) -> Option<ResourceItem> {
+    pub fn get(&self, kind: &'static ResourceKind, name: &str) -> Option<ResourceItem> {
         let stored = self.read(|state| {
             let (document, version) = state.documents_of(kind)?.get(name)?;
             Some(from_document(document, *version, state.document_source()))
@@ -151,12 +151,12 @@ impl View {
     }
 
     /// Returns all resources of a kind: first the file's, in its order, then the documents, by name.
-    pub fn all(&self, kind: &'static Kind) -> Vec<ResourceItem> {
+    pub fn all(&self, kind: &'static ResourceKind) -> Vec<ResourceItem> {
         self.list(kind).iter().map(ListedResource::to_item).collect()
     }
 
     /// Like [`all`](Self::all), but without copies: a writer of the state does not wait for copies.
-    pub fn list(&self, kind: &'static Kind) -> Vec<ListedResource> {
+    pub fn list(&self, kind: &'static ResourceKind) -> Vec<ListedResource> {
         let file = self.file();
         let of_kind = file.all.iter().enumerate().filter(|(_, resource)| resource.kind == kind);
         let mut all: Vec<ListedResource> =
@@ -200,13 +200,13 @@ impl ViewState {
         if self.etcd.is_some() { "etcd" } else { "store" }
     }
 
-    fn documents_of(&self, kind: &Kind) -> Option<&BTreeMap<String, (Arc<Document>, u64)>> {
+    fn documents_of(&self, kind: &ResourceKind) -> Option<&BTreeMap<String, (Arc<Document>, u64)>> {
         let index = KINDS.iter().position(|other| other == kind)?;
         self.documents.get(index)
     }
 
     /// Sets a document, or removes it.
-    pub(crate) fn set(&mut self, kind: &Kind, name: &str, document: Option<(Arc<Document>, u64)>) {
+    pub(crate) fn set(&mut self, kind: &ResourceKind, name: &str, document: Option<(Arc<Document>, u64)>) {
         self.documents.resize_with(KINDS.len(), BTreeMap::new);
         let index = KINDS.iter().position(|other| other == kind);
         let Some(documents) = index.and_then(|index| self.documents.get_mut(index)) else { return };

@@ -98,8 +98,8 @@ impl Gateway {
     ) -> io::Result<Self> {
         let LoadedPlan { config, plan, files, routes_read } = loaded;
         let count = match config.workers {
-            tollgate_config::Workers::Auto => available_cores().workers(),
-            tollgate_config::Workers::Count(count) => usize::from(count),
+            tollgate_config::WorkerCount::Auto => available_cores().workers(),
+            tollgate_config::WorkerCount::Count(count) => usize::from(count),
         };
         let mut listeners = Listeners::default();
         let opened = runtime.block_on(listeners.prepare(

@@ -72,7 +72,7 @@ pub fn run_with(plugins: Vec<Box<dyn Plugin>>) -> ExitCode {
         return ExitCode::FAILURE;
     }
     for installed in Plugins::installed().all() {
-        tollgate_config::hide_in_plugin(installed.plugin().name(), installed.plugin().secrets());
+        tollgate_config::register_plugin_secrets(installed.plugin().name(), installed.plugin().secrets());
     }
     match Cli::parse().command {
         Command::Run { file } => run::run(&file),

@@ -80,7 +80,7 @@ impl Listeners {
     ) -> io::Result<ListenersChange> {
         let mut change = ListenersChange { added: Vec::new(), removed: Vec::new() };
         for configured in wanted {
-            match self.open.iter().find(|open| open.configured.is_same_place(configured)) {
+            match self.open.iter().find(|open| open.configured.is_same_address(configured)) {
                 None => change.added.push(self.open(configured, workers, inherited).await?),
                 // The mode or owner of the socket's file may have changed.
                 Some(open) if open.configured != *configured => apply_ownership(configured).await?,
@@ -88,7 +88,7 @@ impl Listeners {
             }
         }
         let is_wanted =
-            |open: &OpenListener| wanted.iter().any(|wanted| wanted.is_same_place(&open.configured));
+            |open: &OpenListener| wanted.iter().any(|wanted| wanted.is_same_address(&open.configured));
         let gone = self.open.iter().filter(|open| !is_wanted(open)).map(|open| open.configured.clone());
         change.removed = gone.collect();
         Ok(change)
@@ -221,7 +221,8 @@ impl Listeners {
     /// Stops accepting on the addresses that another process has taken over. It has the same sockets, and
     /// accepts the connections that wait in their queues.
     pub fn stop_accepting(&mut self, taken: &[ListenAddress], workers: &WorkerThreads) {
-        let is_taken = |open: &OpenListener| taken.iter().any(|taken| taken.is_same_place(&open.configured));
+        let is_taken =
+            |open: &OpenListener| taken.iter().any(|taken| taken.is_same_address(&open.configured));
         let (taken, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.open).into_iter().partition(is_taken);
         self.open = kept;
         let handles: Vec<_> = taken.iter().filter_map(|open| open.handle).collect();
@@ -287,7 +288,7 @@ impl InheritedSockets {
     /// Takes the sockets of an address in `listen`, as it is written.
     fn take(&mut self, configured: &ListenAddress) -> Vec<TcpListener> {
         let all = std::mem::take(&mut self.listen).into_iter();
-        let (taken, kept) = all.partition(|(other, _)| other.is_same_place(configured));
+        let (taken, kept) = all.partition(|(other, _)| other.is_same_address(configured));
         self.listen = kept;
         let taken: Vec<(ListenAddress, TcpListener)> = taken;
         taken.into_iter().map(|(_, socket)| socket).collect()

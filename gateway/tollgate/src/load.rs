@@ -3,7 +3,9 @@
 use std::io::{IsTerminal, Read};
 use std::path::Path;
 
-use tollgate_config::{At, Config, Loaded, Parts, Problem, Problems, Readable, from_text, load};
+use tollgate_config::{
+    At, CombinedResources, Config, Loaded, PartialConfig, Problem, Problems, from_text, load,
+};
 use tollgate_plan::{CompileCache, Plan, check_matches, compile, compile_with_cache};
 use tollgate_sources::Sources;
 
@@ -36,7 +38,7 @@ pub fn display_name(file: &Path) -> String {
 pub fn load_file(file: &Path) -> (Option<LoadedPlan>, Problems) {
     let loaded = if is_standard_input(file) { read_standard_input() } else { load(file) };
     let mut problems = loaded.problems;
-    let plan = compile_config(loaded.config.as_ref(), loaded.readable.as_ref(), &mut problems);
+    let plan = compile_config(loaded.config.as_ref(), loaded.partial.as_ref(), &mut problems);
     let loaded = loaded.config.zip(plan).map(|(config, plan)| LoadedPlan {
         files: SourceFiles::new(&config, &plan, config.sources()),
         routes_read: config.routes.len(),
@@ -52,7 +54,7 @@ pub type PlanReload = tollgate_sources::ReloadResult<Plan>;
 /// Reads and compiles a file repeatedly, merged with the store. Unlike [`read`], it reads only what has
 /// changed, and the resulting config has no routes, upstreams and texts.
 pub fn reload(sources: &mut Sources, memo: &mut CompileCache) -> PlanReload {
-    let compile = |parts: &Parts<'_>| {
+    let compile = |parts: &CombinedResources<'_>| {
         let compiled = compile_with_cache(parts, memo)?;
         let problems_found = [compiled.warnings, expiry_warnings(&compiled.plan)].concat();
         Ok((compiled.plan, problems_found))
@@ -74,7 +76,7 @@ pub fn take_loaded(reload: &mut PlanReload) -> Option<LoadedPlan> {
 /// Compiles a config; `None` if it has errors.
 fn compile_config(
     config: Option<&Config>,
-    readable: Option<&Readable>,
+    partial: Option<&PartialConfig>,
     problems: &mut Problems,
 ) -> Option<Plan> {
     let (plan, problems_found) = match config.map(compile) {
@@ -84,7 +86,7 @@ fn compile_config(
         }
         Some(Err(errors)) => (None, errors),
         // Checks the routes that could be read, so that one run reports all problems.
-        None => (None, readable.map(check_matches).unwrap_or_default()),
+        None => (None, partial.map(check_matches).unwrap_or_default()),
     };
     problems.extend(problems_found);
     problems.sort();
@@ -97,7 +99,7 @@ fn read_standard_input() -> Loaded {
     let mut loaded = from_text("standard input", &text, &|name| std::env::var(name).ok());
     if let Err(error) = result {
         loaded.config = None;
-        loaded.readable = None;
+        loaded.partial = None;
         loaded.problems = Problems::new(loaded.problems.files().to_vec());
         loaded.problems.push(Problem::error(At::default(), format!("cannot read standard input: {error}")));
     }

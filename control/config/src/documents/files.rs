@@ -4,9 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::file_access::{Outside, Scope, within};
+use crate::file_access::{OutsideScope, Scope, run_with_timeout};
 use crate::model::{
-    Address, At, Config, Discover, LogTarget, PolicySpec, Redis, RedisPlace, Syslog, SyslogTransport,
+    Address, At, Config, Discover, LogTarget, PolicySpec, Redis, RedisAddress, Syslog, SyslogTransport,
     TargetKind,
 };
 use crate::problem::Problem;
@@ -15,7 +15,7 @@ use crate::read::pem_files;
 /// Makes the paths of a document relative to `folder` and bounds them by `scope`.
 ///
 /// Returns whether the document names any path, and a problem for each path outside the scope.
-pub(super) fn confine(config: &mut Config, folder: &Path, scope: &Scope) -> (bool, Vec<Problem>) {
+pub(super) fn restrict_files(config: &mut Config, folder: &Path, scope: &Scope) -> (bool, Vec<Problem>) {
     let mut named: Vec<(At, PathBuf)> = Vec::new();
     for pem in pem_files(config) {
         pem.scope = scope.clone();
@@ -36,12 +36,12 @@ pub(super) fn confine(config: &mut Config, folder: &Path, scope: &Scope) -> (boo
         return (false, Vec::new());
     }
     let scope = scope.clone();
-    let checked = within(move || {
+    let checked = run_with_timeout(move || {
         let outside = |(at, path): (At, PathBuf)| scope.resolve(&path).err().map(|outside| (at, outside));
         named.into_iter().filter_map(outside).collect::<Vec<_>>()
     });
     let mut problems: Vec<Problem> = match checked {
-        Ok(outside) => outside.into_iter().map(|(at, outside)| refused(at, outside)).collect(),
+        Ok(outside) => outside.into_iter().map(|(at, outside)| outside_scope_problem(at, outside)).collect(),
         Err(stalled) => vec![Problem::error(At::default(), stalled.to_string())],
     };
     // A path may be named twice, and one position may name both a certificate and its key.
@@ -49,7 +49,7 @@ pub(super) fn confine(config: &mut Config, folder: &Path, scope: &Scope) -> (boo
     (true, problems)
 }
 
-fn refused(at: At, outside: Outside) -> Problem {
+fn outside_scope_problem(at: At, outside: OutsideScope) -> Problem {
     Problem::error(at, format!("this file is not allowed here: {}", outside.message())).help(
         "the operator names directories in the configuration file: `admin: {files: /etc/tollgate/files}`",
     )
@@ -105,7 +105,7 @@ fn redis(spec: &PolicySpec) -> Vec<&Redis> {
 /// The Redis library decodes `%XX` and resolves `..` before it connects, so such a path differs from the
 /// checked one. It is replaced by the empty path, which is outside every scope.
 fn socket_of(redis: &Redis) -> Option<(At, PathBuf)> {
-    let RedisPlace::Url(url) = &redis.place else { return None };
+    let RedisAddress::Url(url) = &redis.place else { return None };
     let (scheme, rest) = url.reveal().split_once("://")?;
     if !scheme.ends_with("unix") {
         return None;

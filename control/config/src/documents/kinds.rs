@@ -8,7 +8,7 @@ use crate::schema;
 use crate::tree::Node;
 
 /// A kind of resource.
-pub struct Kind {
+pub struct ResourceKind {
     /// Its name in paths: `routes`.
     pub name: &'static str,
     /// Its key in the configuration file. It differs from the name if the file uses that word for something
@@ -33,8 +33,8 @@ pub(crate) const POLICIES: usize = 4;
 pub(crate) const APISIX: usize = 5;
 
 /// Every kind, in the order of the `index` constants above.
-pub static KINDS: [Kind; 6] = [
-    Kind {
+pub static KINDS: [ResourceKind; 6] = [
+    ResourceKind {
         name: "routes",
         key: "routes",
         noun: "route",
@@ -43,7 +43,7 @@ pub static KINDS: [Kind; 6] = [
         named_inside: true,
         read: |reader, _, node, draft| read::route(reader, node, draft),
     },
-    Kind {
+    ResourceKind {
         name: "upstreams",
         key: "upstreams",
         noun: "upstream",
@@ -52,7 +52,7 @@ pub static KINDS: [Kind; 6] = [
         named_inside: false,
         read: read::upstream_document,
     },
-    Kind {
+    ResourceKind {
         name: "consumers",
         key: "consumers",
         noun: "consumer",
@@ -61,7 +61,7 @@ pub static KINDS: [Kind; 6] = [
         named_inside: false,
         read: read::consumer_document,
     },
-    Kind {
+    ResourceKind {
         name: "certificates",
         key: "certificates",
         noun: "certificate",
@@ -70,7 +70,7 @@ pub static KINDS: [Kind; 6] = [
         named_inside: false,
         read: read::certificate_document,
     },
-    Kind {
+    ResourceKind {
         name: "policies",
         key: "policy_sets",
         noun: "policy set",
@@ -81,7 +81,7 @@ pub static KINDS: [Kind; 6] = [
     },
     // Objects as clients of the APISIX front wrote them. The gateway only stores them; it acts on the
     // documents of other kinds that are derived from them. A file may contain this key, but it is not read.
-    Kind {
+    ResourceKind {
         name: "apisix",
         key: "x-apisix",
         noun: "object of the APISIX front",
@@ -94,11 +94,11 @@ pub static KINDS: [Kind; 6] = [
 
 /// Returns the kind with this name.
 #[must_use]
-pub fn kind(name: &str) -> Option<&'static Kind> {
+pub fn kind(name: &str) -> Option<&'static ResourceKind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
 
-impl Kind {
+impl ResourceKind {
     /// Returns whether the file has a list of them, each with its name inside; otherwise it has a mapping by
     /// name.
     #[must_use]
@@ -107,13 +107,13 @@ impl Kind {
     }
 }
 
-impl std::fmt::Debug for Kind {
+impl std::fmt::Debug for ResourceKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)
     }
 }
 
-impl PartialEq for Kind {
+impl PartialEq for ResourceKind {
     fn eq(&self, other: &Self) -> bool {
         self.index == other.index
     }

@@ -8,15 +8,15 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 
 use serde_json::Value;
 
-use super::pointer::step;
-use super::{Kind, kinds};
+use super::pointer::escape;
+use super::{ResourceKind, kinds};
 use crate::spec::sections;
 
 /// The text shown in place of a secret.
 pub const MASK: &str = "(secret)";
 
 /// All keys of the configuration whose values are secret.
-static SECRET: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
+static SECRET_KEYS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
     let keys = sections().into_iter().flat_map(|section| section.keys);
     keys.filter(|key| key.secret).map(|key| key.name).collect()
 });
@@ -24,73 +24,74 @@ static SECRET: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
 /// Request fields that carry credentials (RFC 9110, sections 11.6.2 and 11.7.2); a configured value for one
 /// is also secret. `Cookie` is not included, because the configuration has a key of that name that holds a
 /// cookie's name. The last two are keys of APISIX plugins.
-const CREDENTIALS: [&str; 5] =
+const CREDENTIAL_KEYS: [&str; 5] =
     ["authorization", "proxy-authorization", "x-api-key", "redis_password", "sentinel_password"];
 
 /// Secret keys by plugin. The program that registers the plugins sets them once.
-static PLUGINS: LazyLock<RwLock<HashMap<String, HashSet<String>>>> = LazyLock::new(RwLock::default);
+static PLUGIN_SECRETS: LazyLock<RwLock<HashMap<String, HashSet<String>>>> = LazyLock::new(RwLock::default);
 
 /// Declares the values of these keys secret, at any depth of a plugin's settings.
-pub fn hide_in_plugin(plugin: &str, keys: &[&str]) {
-    let mut plugins = PLUGINS.write().unwrap_or_else(PoisonError::into_inner);
+pub fn register_plugin_secrets(plugin: &str, keys: &[&str]) {
+    let mut plugins = PLUGIN_SECRETS.write().unwrap_or_else(PoisonError::into_inner);
     plugins.entry(plugin.to_owned()).or_default().extend(keys.iter().map(|key| (*key).to_owned()));
 }
 
 fn is_secret_of_plugin(plugin: &str, key: &str) -> bool {
-    let plugins = PLUGINS.read().unwrap_or_else(PoisonError::into_inner);
+    let plugins = PLUGIN_SECRETS.read().unwrap_or_else(PoisonError::into_inner);
     plugins.get(plugin).is_some_and(|keys| keys.contains(key))
 }
 
 /// The part of a key's value that is secret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Secret {
+enum SecretRule {
     #[default]
     Nothing,
     /// The whole value; in a mapping, every value.
-    Whole,
+    FullRead,
     /// The URL, if it contains a password.
     Url,
 }
 
 /// Position of a value: its key, whether it is in a plugin's settings, and its secret part.
 #[derive(Clone, Copy, Default)]
-struct Place<'a> {
+struct ValuePosition<'a> {
     key: &'a str,
     /// Whether its keys are names of plugins.
     names: bool,
     plugin: Option<&'a str>,
-    secret: Secret,
+    secret: SecretRule,
 }
 
-impl<'a> Place<'a> {
+impl<'a> ValuePosition<'a> {
     /// Returns the position of a document's root. The root of a policy set corresponds to the value of
     /// `policies` elsewhere.
-    fn root(kind: &Kind) -> Self {
+    fn root(kind: &ResourceKind) -> Self {
         let key = if kind.index == kinds::POLICIES { "policies" } else { "" };
         Self { key, ..Self::default() }
     }
 
     /// Returns the position of the value under `key`.
-    fn under(self, key: &'a str) -> Self {
+    fn child(self, key: &'a str) -> Self {
         let names = self.plugin.is_none() && self.key == "policies" && key == "plugins";
         let plugin = self.plugin.or_else(|| self.names.then_some(key));
-        let known = SECRET.contains(key) || CREDENTIALS.iter().any(|name| key.eq_ignore_ascii_case(name));
+        let known =
+            SECRET_KEYS.contains(key) || CREDENTIAL_KEYS.iter().any(|name| key.eq_ignore_ascii_case(name));
         let of_plugin = self.plugin.is_some_and(|plugin| is_secret_of_plugin(plugin, key));
         let secret = match (self.secret, key, self.key) {
-            (Secret::Whole, ..) => Secret::Whole,
-            _ if known && !self.names || of_plugin => Secret::Whole,
-            (_, "url", "redis") => Secret::Url,
-            _ => Secret::Nothing,
+            (SecretRule::FullRead, ..) => SecretRule::FullRead,
+            _ if known && !self.names || of_plugin => SecretRule::FullRead,
+            (_, "url", "redis") => SecretRule::Url,
+            _ => SecretRule::Nothing,
         };
         Self { key, names, plugin, secret }
     }
 }
 
-impl Secret {
-    fn covers(self, text: &str) -> bool {
+impl SecretRule {
+    fn is_secret(self, text: &str) -> bool {
         match self {
             Self::Nothing => false,
-            Self::Whole => !is_variable(text),
+            Self::FullRead => !is_variable(text),
             Self::Url => !is_variable(text) && text.contains('@'),
         }
     }
@@ -99,25 +100,26 @@ impl Secret {
 /// Returns a document with its secrets masked. Values that name an environment variable reveal nothing and
 /// are kept.
 #[must_use]
-pub fn masked(kind: &Kind, value: &Value) -> Value {
-    covered(value, Place::root(kind))
+pub fn masked(kind: &ResourceKind, value: &Value) -> Value {
+    mask_value(value, ValuePosition::root(kind))
 }
 
-fn covered(value: &Value, place: Place<'_>) -> Value {
+fn mask_value(value: &Value, position: ValuePosition<'_>) -> Value {
     match value {
         Value::Object(entries) => {
-            let entries = entries.iter().map(|(key, value)| (key.clone(), covered(value, place.under(key))));
+            let entries =
+                entries.iter().map(|(key, value)| (key.clone(), mask_value(value, position.child(key))));
             Value::Object(entries.collect())
         }
-        Value::Array(items) => Value::Array(items.iter().map(|item| covered(item, place)).collect()),
-        Value::String(text) if place.secret.covers(text) || holds_key(text) => Value::from(MASK),
-        Value::Number(_) if place.secret == Secret::Whole => Value::from(MASK),
+        Value::Array(items) => Value::Array(items.iter().map(|item| mask_value(item, position)).collect()),
+        Value::String(text) if position.secret.is_secret(text) || holds_key(text) => Value::from(MASK),
+        Value::Number(_) if position.secret == SecretRule::FullRead => Value::from(MASK),
         other => other.clone(),
     }
 }
 
 /// Keys that may hold an inline private key.
-const KEYS: [&str; 2] = ["certificate", "key"];
+const PEM_KEYS: [&str; 2] = ["certificate", "key"];
 
 /// Returns whether a text is, or is meant to be, PEM with a private key (RFC 7468, sections 10 and 11).
 fn holds_key(text: &str) -> bool {
@@ -133,16 +135,20 @@ fn is_variable(text: &str) -> bool {
 ///
 /// # Errors
 /// Returns the pointer to a mask for which no secret is known.
-pub fn unmasked(kind: &Kind, value: &mut Value, before: Option<&Value>) -> Result<(), String> {
-    uncovered(value, before, Place::root(kind))
+pub fn unmasked(kind: &ResourceKind, value: &mut Value, before: Option<&Value>) -> Result<(), String> {
+    unmask_value(value, before, ValuePosition::root(kind))
 }
 
-fn uncovered(value: &mut Value, before: Option<&Value>, place: Place<'_>) -> Result<(), String> {
+fn unmask_value(
+    value: &mut Value,
+    before: Option<&Value>,
+    position: ValuePosition<'_>,
+) -> Result<(), String> {
     match value {
         Value::Object(entries) => {
             for (key, value) in entries {
                 let before = before.and_then(|before| before.get(key));
-                uncovered(value, before, place.under(key)).map_err(|rest| step(key) + &rest)?;
+                unmask_value(value, before, position.child(key)).map_err(|rest| escape(key) + &rest)?;
             }
         }
         Value::Array(items) => {
@@ -153,15 +159,17 @@ fn uncovered(value: &mut Value, before: Option<&Value>, place: Place<'_>) -> Res
                 if !holds_mask(item) {
                     continue;
                 }
-                let before = counterpart(item, (index, count), known, place);
-                uncovered(item, before, place).map_err(|rest| format!("/{index}{rest}"))?;
+                let before = matching_entry(item, (index, count), known, position);
+                unmask_value(item, before, position).map_err(|rest| format!("/{index}{rest}"))?;
             }
         }
         Value::String(text) if text == MASK => match before {
             Some(Value::String(known)) if holds_key(known) => *value = Value::from(known.as_str()),
             // A value without a private key is shown unmasked, so no client can have read a mask here.
-            _ if KEYS.contains(&place.key) => return Err(String::new()),
-            before if place.secret != Secret::Nothing => *value = before.cloned().ok_or_else(String::new)?,
+            _ if PEM_KEYS.contains(&position.key) => return Err(String::new()),
+            before if position.secret != SecretRule::Nothing => {
+                *value = before.cloned().ok_or_else(String::new)?
+            }
             _ => {}
         },
         _ => {}
@@ -181,13 +189,13 @@ fn holds_mask(value: &Value) -> bool {
 
 /// Returns the previous entry of a list that corresponds to `item`. A client may have reordered or removed
 /// entries, and each must keep its own secrets. Returns `None` if the correspondence is uncertain.
-fn counterpart<'v>(
+fn matching_entry<'v>(
     item: &Value,
     (index, count): (usize, usize),
     known: &'v [Value],
-    place: Place<'_>,
+    position: ValuePosition<'_>,
 ) -> Option<&'v Value> {
-    let same = |known: &&Value| covered(known, place) == *item;
+    let same = |known: &&Value| mask_value(known, position) == *item;
     let in_place = known.get(index);
     if let Some(unchanged) = in_place.filter(same).or_else(|| known.iter().find(same)) {
         return Some(unchanged);
@@ -211,7 +219,7 @@ mod tests {
     use super::*;
     use crate::documents::kind;
 
-    fn route() -> &'static Kind {
+    fn route() -> &'static ResourceKind {
         kind("routes").expect("a kind")
     }
 
@@ -308,7 +316,7 @@ mod tests {
 
     #[test]
     fn what_a_plugin_calls_secret_is_covered_in_its_settings_and_nowhere_else() {
-        hide_in_plugin("lock", &["code", "codes"]);
+        register_plugin_secrets("lock", &["code", "codes"]);
         let value = json!({"code": 1, "policies": {"plugins": {
             "lock": {"codes": ["1", "2"], "deep": [{"code": "x"}], "hint": "y"},
             "other": {"code": "z"}, "code": "off"
@@ -327,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_set_of_policies_is_what_stands_under_policies() {
-        hide_in_plugin("bolt", &["code"]);
+        register_plugin_secrets("bolt", &["code"]);
         let set = kind("policies").expect("a kind");
         let value = json!({
             "jwt": {"secret": "x"},

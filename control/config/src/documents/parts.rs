@@ -6,7 +6,7 @@ use crate::model::{Config, ConsumerSpec, NamedCertificate, PolicySet, Route, Ups
 /// A configuration whose resources come from several sources. The file's resources come first, followed by
 /// the documents' by name. If two matches tie, the earlier route wins.
 #[derive(Clone, Debug)]
-pub struct Parts<'a> {
+pub struct CombinedResources<'a> {
     /// The gateway's settings, from the file alone. Its lists of resources are superseded by the fields
     /// below.
     pub config: &'a Config,
@@ -22,10 +22,10 @@ pub struct Parts<'a> {
     pub policy_sets: Vec<&'a PolicySet>,
     /// Whether the file names a store that was not read, so that resources may be missing. A plan that takes
     /// effect is always complete.
-    pub unseen: bool,
+    pub store_not_read: bool,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> CombinedResources<'a> {
     /// Makes the parts of a single configuration.
     #[must_use]
     pub fn of(config: &'a Config) -> Self {
@@ -36,7 +36,7 @@ impl<'a> Parts<'a> {
             consumers: config.consumers.iter().collect(),
             certificates: config.certificates.iter().collect(),
             policy_sets: config.policy_sets.iter().collect(),
-            unseen: false,
+            store_not_read: false,
         }
     }
 

@@ -2,25 +2,25 @@
 
 use crate::model::At;
 use crate::parse::parse;
-use crate::tree::{Kind, Node};
+use crate::tree::{Node, NodeKind};
 
 /// Returns one step of a pointer, to the value under a key.
-pub(crate) fn step(key: &str) -> String {
+pub(crate) fn escape(key: &str) -> String {
     format!("/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
 /// Returns the pointer to the value or key at a position; the empty pointer (whole document) if there is
 /// none.
-pub(super) fn find(text: &str, at: At) -> String {
+pub(super) fn pointer_at(text: &str, at: At) -> String {
     let mut best = String::new();
     if let Some(root) = parse(0, text).root {
-        walk(&root, &mut String::new(), (at.line, at.column), &mut best);
+        find_nearest(&root, &mut String::new(), (at.line, at.column), &mut best);
     }
     best
 }
 
 /// Visits the tree in the order of the text. The last node that starts at or before the position wins.
-fn walk(node: &Node, path: &mut String, at: (u32, u32), best: &mut String) {
+fn find_nearest(node: &Node, path: &mut String, at: (u32, u32), best: &mut String) {
     let begins = |place: At| (place.line, place.column) <= at;
     if !begins(node.at) {
         return;
@@ -28,22 +28,22 @@ fn walk(node: &Node, path: &mut String, at: (u32, u32), best: &mut String) {
     best.clone_from(path);
     let length = path.len();
     match &node.kind {
-        Kind::Map(entries) => {
+        NodeKind::Map(entries) => {
             for entry in entries.iter().filter(|entry| begins(entry.at)) {
-                path.push_str(&step(&entry.key));
+                path.push_str(&escape(&entry.key));
                 best.clone_from(path);
-                walk(&entry.value, path, at, best);
+                find_nearest(&entry.value, path, at, best);
                 path.truncate(length);
             }
         }
-        Kind::List(items) => {
+        NodeKind::List(items) => {
             for (index, item) in items.iter().enumerate() {
                 path.push_str(&format!("/{index}"));
-                walk(item, path, at, best);
+                find_nearest(item, path, at, best);
                 path.truncate(length);
             }
         }
-        Kind::Scalar(_) | Kind::Invalid => {}
+        NodeKind::Scalar(_) | NodeKind::Invalid => {}
     }
 }
 
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn keys_values_and_parts_of_values_are_found() {
         let text = "{\n  \"match\": \"/x\",\n  \"to\": [\n    \"a:1\",\n    {\n      \"a/b~c\": \"d\"\n    }\n  ]\n}\n";
-        let find = |line, column| find(text, At { file: 7, line, column, length: 1 });
+        let find = |line, column| pointer_at(text, At { file: 7, line, column, length: 1 });
         assert_eq!(find(1, 1), "");
         assert_eq!(find(2, 3), "/match");
         assert_eq!(find(2, 12), "/match");

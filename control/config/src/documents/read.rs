@@ -5,21 +5,21 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::files::confine;
+use super::files::restrict_files;
 use super::mask::masked;
-use super::{Document, Kind, kinds};
+use super::{Document, ResourceKind, kinds};
 use crate::env::expand;
 use crate::file_access::Scope;
 use crate::load::read_pem_files;
 use crate::model::LogTarget;
 use crate::parse::parse;
 use crate::problem::{Problem, Severity};
-use crate::read::{Draft, pem_files, too_long};
+use crate::read::{Draft, check_per_try, pem_files};
 use crate::reader::Reader;
-use crate::tree::{Entry, Kind as Tree, Node, Scalar};
+use crate::tree::{MappingEntry, Node, NodeKind, Scalar};
 
 /// An invalid document: its text with secrets masked, and its problems.
-pub(super) struct Refused {
+pub(super) struct InvalidDocument {
     pub text: String,
     pub problems: Vec<Problem>,
 }
@@ -30,28 +30,28 @@ fn text(value: &Value) -> String {
 }
 
 /// Formats a document like [`text`] with secrets masked. The lines stay the same.
-pub(super) fn shown(kind: &Kind, value: &Value) -> String {
+pub(super) fn masked_yaml(kind: &ResourceKind, value: &Value) -> String {
     text(&masked(kind, value))
 }
 
 pub(super) fn document(
-    kind: &'static Kind,
+    kind: &'static ResourceKind,
     name: &str,
     mut value: Arc<Value>,
-    place: u32,
+    file_id: u32,
     folder: &Path,
     scope: &Scope,
-) -> Result<Document, Refused> {
+) -> Result<Document, InvalidDocument> {
     let whole = text(&value);
-    let mut parsed = parse(place, &whole);
+    let mut parsed = parse(file_id, &whole);
     let mut reader = Reader { problems: std::mem::take(&mut parsed.problems), complete: true };
     let Some(mut node) = parsed.root else {
-        let at = crate::model::At { file: place, line: 1, column: 1, length: 1 };
+        let at = crate::model::At { file: file_id, line: 1, column: 1, length: 1 };
         reader.problems.push(Problem::error(at, format!("the {} is empty", kind.noun)));
-        return Err(Refused { text: shown(kind, &value), problems: reader.problems });
+        return Err(InvalidDocument { text: masked_yaml(kind, &value), problems: reader.problems });
     };
     if kind.named_inside {
-        say_name(&mut reader, &mut node, name);
+        set_name(&mut reader, &mut node, name);
     }
     // No variable is available: a client that may write documents need not be allowed to read the process's
     // environment. In an object of the APISIX front, `${host}` is a variable of APISIX.
@@ -61,7 +61,7 @@ pub(super) fn document(
     let mut draft = Draft::default();
     (kind.read)(&mut reader, name, &node, &mut draft);
     let mut problems = reader.problems;
-    problems.extend(too_long(&draft.waits, draft.config.timeouts.total));
+    problems.extend(check_per_try(&draft.per_try_timeouts, draft.config.timeouts.total));
     for route in &draft.config.routes {
         let mut logs = route.access_log.iter().flatten();
         if logs.any(|log| matches!(log.to, LogTarget::File(_))) {
@@ -73,7 +73,7 @@ pub(super) fn document(
             ));
         }
     }
-    let (names_files, outside) = confine(&mut draft.config, folder, scope);
+    let (names_files, outside) = restrict_files(&mut draft.config, folder, scope);
     // A file outside the scope must not be read.
     if outside.is_empty() {
         read_pem_files(&mut draft.config, &mut problems);
@@ -82,7 +82,7 @@ pub(super) fn document(
     let files =
         pem_files(&mut draft.config).filter(|pem| pem.path.is_some()).map(|pem| pem.clone()).collect();
     if problems.iter().any(|problem| problem.severity == Severity::Error) {
-        return Err(Refused { text: shown(kind, &value), problems });
+        return Err(InvalidDocument { text: masked_yaml(kind, &value), problems });
     }
     // Problems are later shown in the text without the name, so positions must refer to that text.
     if kind.named_inside
@@ -90,13 +90,13 @@ pub(super) fn document(
         && let Value::Object(entries) = Arc::make_mut(&mut value)
     {
         entries.shift_remove("name");
-        return document(kind, name, value, place, folder, scope);
+        return document(kind, name, value, file_id, folder, scope);
     }
     Ok(Document {
         kind,
         name: name.to_owned(),
         value,
-        place,
+        file_id,
         routes: draft.config.routes,
         upstreams: draft.config.upstreams,
         consumers: draft.config.consumers,
@@ -112,14 +112,14 @@ pub(super) fn document(
 
 /// Inserts the document's name into a route, because routes in the file contain theirs. A name inside the
 /// document must be the same.
-fn say_name(reader: &mut Reader, node: &mut Node, name: &str) {
+fn set_name(reader: &mut Reader, node: &mut Node, name: &str) {
     let at = node.at;
-    let Tree::Map(entries) = &mut node.kind else { return };
+    let NodeKind::Map(entries) = &mut node.kind else { return };
     match entries.iter().find(|entry| entry.key == "name") {
         None => {
             let scalar = Scalar { text: name.to_owned(), quoted: true, written: None };
-            let value = Node { at, kind: Tree::Scalar(scalar) };
-            entries.insert(0, Entry { key: "name".to_owned(), at, value });
+            let value = Node { at, kind: NodeKind::Scalar(scalar) };
+            entries.insert(0, MappingEntry { key: "name".to_owned(), at, value });
         }
         Some(entry) => {
             let said = entry.value.scalar().map(|scalar| scalar.text.as_str());

@@ -6,11 +6,11 @@ fn documents() -> Documents {
     Documents::new("store", PathBuf::from("/etc/tollgate"), Scope::default())
 }
 
-fn routes() -> &'static Kind {
+fn routes() -> &'static ResourceKind {
     kind("routes").expect("a kind")
 }
 
-fn upstreams() -> &'static Kind {
+fn upstreams() -> &'static ResourceKind {
     kind("upstreams").expect("a kind")
 }
 
@@ -19,7 +19,7 @@ fn config(text: &str) -> Config {
     crate::from_text("tollgate.yaml", &text, &|_| None).config.expect("a good config")
 }
 
-fn put(documents: &mut Documents, kind: &'static Kind, name: &str, value: Value) -> Undo {
+fn put(documents: &mut Documents, kind: &'static ResourceKind, name: &str, value: Value) -> Undo {
     documents.put(kind, name, value).expect("a good document")
 }
 
@@ -37,7 +37,7 @@ fn a_document_is_read_as_its_like_in_the_file() {
         "routes: [{name: users, match: /users/*, to: {upstream: a, weight: 3}}]\nupstreams: {a: [\"10.0.0.1:80\", \"10.0.0.2:80\"]}",
     );
     let empty = config("routes: []");
-    let parts = Parts::of(&empty).with(&documents);
+    let parts = CombinedResources::of(&empty).with(&documents);
     let (one, other) = (parts.routes[0], &base.routes[0]);
     assert_eq!(one.name.as_ref().map(|name| &name.value), other.name.as_ref().map(|name| &name.value));
     assert_eq!(one.display_name(), "users");
@@ -128,8 +128,8 @@ fn what_was_undone_never_was() {
     documents.undo(first);
     assert_eq!(documents.get(routes(), "a").expect("back").value.as_ref(), &respond("1"));
     assert!(documents.get(routes(), "b").is_none());
-    let used = documents.places.iter().flatten().count();
-    assert_eq!((used, documents.free.len() + used), (1, documents.places.len()));
+    let used = documents.slots.iter().flatten().count();
+    assert_eq!((used, documents.free.len() + used), (1, documents.slots.len()));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn names_that_two_sources_have_and_names_that_none_has_are_told() {
     let mut documents = documents();
     let _ = put(&mut documents, routes(), "a", json!({"match": "/x", "to": "userz"}));
     let base = config("routes: [{name: a, match: /y, respond: 204}]\nupstreams: {users: [\"h:1\"]}");
-    let twice = documents.twice(&base);
+    let twice = documents.duplicate_names(&base);
     assert_eq!(twice.len(), 1);
     let told = {
         let mut problems = Problems::new(base.files.clone());
@@ -145,7 +145,7 @@ fn names_that_two_sources_have_and_names_that_none_has_are_told() {
         documents.collect(problems).render(false)
     };
     assert!(told.contains("two routes are named `a`") && told.contains("store: routes/a:1:1"), "{told}");
-    let parts = || Parts::of(&base).with(&documents);
+    let parts = || CombinedResources::of(&base).with(&documents);
     let document = documents.get(routes(), "a").expect("there").clone();
     let unknown = documents.unknown([&*document], |name| name == "users", parts);
     assert_eq!((unknown.len(), unknown[0].pointer.as_str()), (1, "/to"));

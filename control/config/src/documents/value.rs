@@ -4,19 +4,19 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Number, Value};
 
-use super::{DocumentProblem, KINDS, Kind};
+use super::{DocumentProblem, KINDS, ResourceKind};
 use crate::model::SourceFile;
 use crate::parse::parse;
 use crate::problem::{Problem, Severity};
 use crate::read::{self, Draft};
 use crate::reader::Reader;
-use crate::tree::{Kind as Tree, Node, Scalar};
+use crate::tree::{Node, NodeKind, Scalar};
 
 /// A resource of the file as written there, with variables unexpanded.
 #[derive(Clone, Debug)]
 pub struct FileResource {
     /// Kind of the resource.
-    pub kind: &'static Kind,
+    pub kind: &'static ResourceKind,
     /// Its name; an unnamed route is called by its match, as in metrics.
     pub name: String,
     /// Its content.
@@ -47,16 +47,16 @@ pub fn from_yaml(text: &str) -> Result<Value, Vec<DocumentProblem>> {
 
 fn value_of(node: &Node) -> Value {
     match &node.kind {
-        Tree::Invalid => Value::Null,
-        Tree::Scalar(scalar) => of_scalar(scalar),
-        Tree::List(items) => Value::Array(items.iter().map(value_of).collect()),
-        Tree::Map(entries) => Value::Object(
+        NodeKind::Invalid => Value::Null,
+        NodeKind::Scalar(scalar) => scalar_value(scalar),
+        NodeKind::List(items) => Value::Array(items.iter().map(value_of).collect()),
+        NodeKind::Map(entries) => Value::Object(
             entries.iter().map(|entry| (entry.key.clone(), value_of(&entry.value))).collect::<Map<_, _>>(),
         ),
     }
 }
 
-fn of_scalar(scalar: &Scalar) -> Value {
+fn scalar_value(scalar: &Scalar) -> Value {
     let text = &scalar.text;
     if scalar.is_null() {
         return Value::Null;
@@ -78,30 +78,30 @@ fn of_scalar(scalar: &Scalar) -> Value {
 #[must_use]
 pub fn to_yaml(value: &Value) -> String {
     let mut out = String::new();
-    block(&mut out, value, 0, false);
+    write_block(&mut out, value, 0, false);
     if !out.ends_with('\n') {
         out.push('\n');
     }
     out
 }
 
-fn block(out: &mut String, value: &Value, indent: usize, inline: bool) {
+fn write_block(out: &mut String, value: &Value, indent: usize, inline: bool) {
     match value {
         Value::Object(entries) if !entries.is_empty() => {
             for (number, (key, value)) in entries.iter().enumerate() {
                 if !(inline && number == 0) {
                     out.push_str(&" ".repeat(indent));
                 }
-                out.push_str(&word(key));
+                out.push_str(&quote_if_needed(key));
                 out.push(':');
-                nested(out, value, indent);
+                write_nested(out, value, indent);
             }
         }
         Value::Array(items) if !items.is_empty() => {
             for item in items {
                 let _ = write!(out, "{}- ", " ".repeat(indent));
                 match item {
-                    Value::Object(entries) if !entries.is_empty() => block(out, item, indent + 2, true),
+                    Value::Object(entries) if !entries.is_empty() => write_block(out, item, indent + 2, true),
                     other => {
                         out.push_str(&flow(other));
                         out.push('\n');
@@ -116,7 +116,7 @@ fn block(out: &mut String, value: &Value, indent: usize, inline: bool) {
     }
 }
 
-fn nested(out: &mut String, value: &Value, indent: usize) {
+fn write_nested(out: &mut String, value: &Value, indent: usize) {
     let deep = match value {
         Value::Object(entries) => !entries.is_empty(),
         Value::Array(items) => items.iter().any(|item| item.is_object() || item.is_array()),
@@ -124,7 +124,7 @@ fn nested(out: &mut String, value: &Value, indent: usize) {
     };
     if deep {
         out.push('\n');
-        block(out, value, indent + 2, false);
+        write_block(out, value, indent + 2, false);
     } else {
         let _ = writeln!(out, " {}", flow(value));
     }
@@ -132,10 +132,11 @@ fn nested(out: &mut String, value: &Value, indent: usize) {
 
 fn flow(value: &Value) -> String {
     match value {
-        Value::String(text) => word(text),
+        Value::String(text) => quote_if_needed(text),
         Value::Array(items) => format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", ")),
         Value::Object(entries) => {
-            let entries = entries.iter().map(|(key, value)| format!("{}: {}", word(key), flow(value)));
+            let entries =
+                entries.iter().map(|(key, value)| format!("{}: {}", quote_if_needed(key), flow(value)));
             format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
         }
         other => other.to_string(),
@@ -143,7 +144,7 @@ fn flow(value: &Value) -> String {
 }
 
 /// Formats a text: unquoted if it cannot be misread, otherwise quoted as in JSON, which YAML also accepts.
-fn word(text: &str) -> String {
+fn quote_if_needed(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ' ');
     let scalar = Scalar { text: text.to_owned(), quoted: false, written: None };
     let bare = text.chars().all(plain)
@@ -170,8 +171,10 @@ pub fn file_resources(files: &[SourceFile]) -> Vec<FileResource> {
                 at: place(node),
             };
             match root.entry(kind.key).map(|entry| &entry.value.kind) {
-                Some(Tree::List(items)) => out.extend(items.iter().map(|item| of(route_name(item), item))),
-                Some(Tree::Map(entries)) => {
+                Some(NodeKind::List(items)) => {
+                    out.extend(items.iter().map(|item| of(route_name(item), item)))
+                }
+                Some(NodeKind::Map(entries)) => {
                     out.extend(entries.iter().map(|entry| of(entry.key.clone(), &entry.value)));
                 }
                 _ => {}

@@ -12,11 +12,11 @@ use std::time::Duration;
 use std::{fmt, thread};
 
 /// How long a caller waits for one file operation.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of threads.
-const THREADS: usize = 32;
+const THREADS_MAX: usize = 32;
 /// How long an idle thread waits for the next operation before it ends.
-const IDLE: Duration = Duration::from_secs(10);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The reason why a file operation gave no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,29 +32,31 @@ pub enum Stalled {
 impl fmt::Display for Stalled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Silent => write!(f, "the file system does not answer within {} s", PATIENCE.as_secs()),
+            Self::Silent => {
+                write!(f, "the file system does not answer within {} s", OPERATION_TIMEOUT.as_secs())
+            }
             Self::Busy => f.write_str("too many file operations wait for file systems that do not answer"),
             Self::Broken => f.write_str("the file could not be read"),
         }
     }
 }
 
-type Job = Box<dyn FnOnce() + Send>;
+type FileJob = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
-struct Threads {
-    waiting: VecDeque<Job>,
+struct ThreadPool {
+    waiting: VecDeque<FileJob>,
     idle: usize,
     all: usize,
     /// Files whose operation outlasted its caller's wait and is still running.
     silent: HashSet<PathBuf>,
 }
 
-static THREADS_AND_JOBS: Mutex<Option<Threads>> = Mutex::new(None);
+static POOL: Mutex<Option<ThreadPool>> = Mutex::new(None);
 static WAKE: Condvar = Condvar::new();
 
-fn lock() -> MutexGuard<'static, Option<Threads>> {
-    THREADS_AND_JOBS.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock() -> MutexGuard<'static, Option<ThreadPool>> {
+    POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Starts an operation on a thread of this module. The operation itself must report its result.
@@ -65,10 +67,10 @@ pub fn start(job: impl FnOnce() + Send + 'static) -> Result<(), Stalled> {
     let mut guard = lock();
     let threads = guard.get_or_insert_default();
     if threads.idle <= threads.waiting.len() {
-        if threads.all >= THREADS {
+        if threads.all >= THREADS_MAX {
             return Err(Stalled::Busy);
         }
-        let started = thread::Builder::new().name("files".to_owned()).spawn(run);
+        let started = thread::Builder::new().name("files".to_owned()).spawn(run_jobs);
         started.map_err(|_| Stalled::Busy)?;
         threads.all += 1;
         threads.idle += 1;
@@ -79,24 +81,24 @@ pub fn start(job: impl FnOnce() + Send + 'static) -> Result<(), Stalled> {
     Ok(())
 }
 
-/// Runs an operation and waits at most [`PATIENCE`] for its result.
+/// Runs an operation and waits at most [`OPERATION_TIMEOUT`] for its result.
 ///
 /// # Errors
 /// Fails if there is no result in time.
-pub fn within<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Result<T, Stalled> {
+pub fn run_with_timeout<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Result<T, Stalled> {
     let (done, answer) = sync_channel(1);
     start(move || {
         // The caller may no longer be waiting.
         let _ = done.send(job());
     })?;
-    answer.recv_timeout(PATIENCE).map_err(|error| match error {
+    answer.recv_timeout(OPERATION_TIMEOUT).map_err(|error| match error {
         RecvTimeoutError::Timeout => Stalled::Silent,
         RecvTimeoutError::Disconnected => Stalled::Broken,
     })
 }
 
-/// Works like [`within`], for one file: while an operation on the file hangs, further ones fail at once.
-pub(crate) fn within_path<T: Send + 'static>(
+/// Works like [`run_with_timeout`], for one file: while an operation on the file hangs, further ones fail at once.
+pub(crate) fn run_with_timeout_for_path<T: Send + 'static>(
     path: &Path,
     job: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Stalled> {
@@ -105,7 +107,7 @@ pub(crate) fn within_path<T: Send + 'static>(
     }
     let has_ended = Arc::new(Mutex::new(false));
     let (ended, of) = (has_ended.clone(), path.to_owned());
-    let result = within(move || {
+    let result = run_with_timeout(move || {
         let result = job();
         *ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
         if let Some(threads) = lock().as_mut() {
@@ -124,8 +126,8 @@ pub(crate) fn within_path<T: Send + 'static>(
     result
 }
 
-/// Runs operations on one thread until none arrives for [`IDLE`].
-fn run() {
+/// Runs operations on one thread until none arrives for [`IDLE_TIMEOUT`].
+fn run_jobs() {
     let mut guard = lock();
     loop {
         let Some(threads) = guard.as_mut() else { return };
@@ -140,7 +142,7 @@ fn run() {
             }
             continue;
         }
-        let (next, waited) = WAKE.wait_timeout(guard, IDLE).unwrap_or_else(PoisonError::into_inner);
+        let (next, waited) = WAKE.wait_timeout(guard, IDLE_TIMEOUT).unwrap_or_else(PoisonError::into_inner);
         guard = next;
         if let Some(threads) = guard.as_mut().filter(|_| waited.timed_out())
             && threads.waiting.is_empty()
@@ -164,20 +166,20 @@ mod tests {
         let (release, hold) = channel::<()>();
         let began = Instant::now();
         let path = Path::new("/of/this/test");
-        let first = within_path(path, move || hold.recv().is_err());
+        let first = run_with_timeout_for_path(path, move || hold.recv().is_err());
         assert_eq!(first, Err(Stalled::Silent));
-        assert!(began.elapsed() >= PATIENCE);
+        assert!(began.elapsed() >= OPERATION_TIMEOUT);
         let again = Instant::now();
-        assert_eq!(within_path(path, || 1), Err(Stalled::Silent), "it still hangs");
+        assert_eq!(run_with_timeout_for_path(path, || 1), Err(Stalled::Silent), "it still hangs");
         assert!(again.elapsed() < Duration::from_secs(1), "that is known");
-        assert_eq!(within_path(Path::new("/another"), || 2), Ok(2));
+        assert_eq!(run_with_timeout_for_path(Path::new("/another"), || 2), Ok(2));
         drop(release);
         let mut known = true;
         while known && again.elapsed() < Duration::from_secs(10) {
-            known = within_path(path, || 3) != Ok(3);
+            known = run_with_timeout_for_path(path, || 3) != Ok(3);
             thread::yield_now();
         }
         assert!(!known, "it has ended");
-        assert_eq!(within(|| panic!("on purpose")), Err::<(), _>(Stalled::Broken));
+        assert_eq!(run_with_timeout(|| panic!("on purpose")), Err::<(), _>(Stalled::Broken));
     }
 }

@@ -131,7 +131,7 @@ impl AdminAddress {
     /// Returns whether both are the same IP address and port, or the same socket file. Owner and mode do not
     /// count.
     #[must_use]
-    pub fn is_same_place(&self, other: &Self) -> bool {
+    pub fn is_same_address(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Tcp(one), Self::Tcp(other)) => one == other,
             (Self::Unix(one), Self::Unix(other)) => one.path == other.path,

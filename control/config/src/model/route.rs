@@ -312,14 +312,14 @@ pub struct Fallback {
     /// The error statuses that it replaces, 400 to 599, in order.
     pub on: Vec<u16>,
     /// The replacement.
-    pub instead: Instead,
+    pub instead: Replacement,
     /// Source position of the fallback.
     pub at: At,
 }
 
 /// A replacement for an error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Instead {
+pub enum Replacement {
     /// The response of another upstream to the same request (`to`).
     Request(Target),
     /// A page fetched from another upstream (`to` and `path`).
@@ -340,7 +340,7 @@ pub enum Instead {
     },
 }
 
-impl Instead {
+impl Replacement {
     /// Returns the target that the replacement is requested from, if any.
     #[must_use]
     pub fn target(&self) -> Option<&Target> {

@@ -7,23 +7,23 @@ use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, one_or_many};
 use crate::scalar::file_path::{self, file_path};
 use crate::scalar::template::{self, Piece};
-use crate::scalar::{Fault, status};
+use crate::scalar::{ScalarError, status};
 use crate::spec::{ACCESS_LOG, ACCESS_LOG_OTLP, LOG_FILTER, SYSLOG_FACILITIES, SYSLOG_SEVERITIES, Shape};
 use crate::suggest;
-use crate::tree::{Kind, Node, Scalar};
+use crate::tree::{Node, NodeKind, Scalar};
 
 /// Maximum number of logs in one place. Each has a buffer in every worker.
-const MOST: usize = 16;
+const LOGS_MAX: usize = 16;
 
 /// Reads the active logs: none, one, or a list of them. Identical logs are merged.
 pub(super) fn access_log(reader: &mut Reader, field: Field<'_>) -> Vec<AccessLog> {
-    let Kind::List(items) = &field.node.kind else {
+    let NodeKind::List(items) = &field.node.kind else {
         return one(reader, field).filter(AccessLog::is_on).into_iter().collect();
     };
-    if let Some(extra) = items.get(MOST) {
-        reader.problems.push(Problem::error(extra.at, format!("more than {MOST} access logs")));
+    if let Some(extra) = items.get(LOGS_MAX) {
+        reader.problems.push(Problem::error(extra.at, format!("more than {LOGS_MAX} access logs")));
     }
-    let items = items.iter().take(MOST);
+    let items = items.iter().take(LOGS_MAX);
     let logs = items.filter_map(|node| one(reader, Field { node, ..field })).filter(AccessLog::is_on);
     let mut out: Vec<AccessLog> = Vec::new();
     for log in logs {
@@ -41,7 +41,7 @@ impl AccessLog {
 }
 
 fn one(reader: &mut Reader, field: Field<'_>) -> Option<AccessLog> {
-    if !matches!(field.node.kind, Kind::Map(_)) {
+    if !matches!(field.node.kind, NodeKind::Map(_)) {
         let to = reader.field(field, target)?;
         return Some(AccessLog { to, ..AccessLog::default() });
     }
@@ -63,8 +63,11 @@ fn one(reader: &mut Reader, field: Field<'_>) -> Option<AccessLog> {
         }
     }
     if let Some(field) = fields.get("filter") {
-        log.filter =
-            reader.few(field.node, "`filter`").iter().filter_map(|node| filter(reader, node)).collect();
+        log.filter = reader
+            .bounded_items(field.node, "`filter`")
+            .iter()
+            .filter_map(|node| filter(reader, node))
+            .collect();
     }
     Some(log)
 }
@@ -74,7 +77,7 @@ fn otlp(reader: &mut Reader, field: Field<'_>) -> Option<Collector> {
     if field.node.scalar().is_some_and(Scalar::is_off) {
         return None;
     }
-    if !matches!(field.node.kind, Kind::Map(_)) {
+    if !matches!(field.node.kind, NodeKind::Map(_)) {
         let url = reader.field(field, url)?;
         return Some(Collector::at(url));
     }
@@ -82,18 +85,22 @@ fn otlp(reader: &mut Reader, field: Field<'_>) -> Option<Collector> {
     collector(reader, &fields, "url")
 }
 
-fn target(text: &str) -> Result<LogTarget, Fault> {
+fn target(text: &str) -> Result<LogTarget, ScalarError> {
     match text.to_ascii_lowercase().as_str() {
         "off" | "false" | "no" => Ok(LogTarget::Off),
         "stdout" | "-" => Ok(LogTarget::Stdout),
-        "on" | "true" | "yes" => Err(Fault::new("{} is not a destination: name one")),
-        "stderr" => Err(Fault::new("{} is reserved for the gateway's own messages").help("write `stdout`")),
-        "/dev/log" => Err(Fault::new("{} is a socket of syslog").suggest("write `syslog+unix:/dev/log`")),
+        "on" | "true" | "yes" => Err(ScalarError::new("{} is not a destination: name one")),
+        "stderr" => {
+            Err(ScalarError::new("{} is reserved for the gateway's own messages").help("write `stdout`"))
+        }
+        "/dev/log" => {
+            Err(ScalarError::new("{} is a socket of syslog").suggest("write `syslog+unix:/dev/log`"))
+        }
         _ if text.starts_with("syslog+") => server(text).map(LogTarget::Syslog),
         _ if file_path::scheme(text).is_some() || text.starts_with('|') => Err(destination(text)),
         // A bare word is more likely a typing error than a file in the working directory.
         _ if !text.contains(['/', '.']) => {
-            let fault = Fault::new("{} is neither `stdout` nor a path");
+            let fault = ScalarError::new("{} is neither `stdout` nor a path");
             Err(match suggest::nearest(text, ["stdout", "off"].into_iter()) {
                 Some(near) => fault.suggest(format!("did you mean `{near}`?")),
                 None => fault.suggest(format!("write `./{text}` for a file in the working directory")),
@@ -104,8 +111,8 @@ fn target(text: &str) -> Result<LogTarget, Fault> {
 }
 
 /// Parses a syslog server: `syslog+udp://host:port`, `syslog+tcp://host:port` or `syslog+unix:/path`.
-fn server(text: &str) -> Result<Syslog, Fault> {
-    let known = Fault::new("{} is not a syslog server");
+fn server(text: &str) -> Result<Syslog, ScalarError> {
+    let known = ScalarError::new("{} is not a syslog server");
     let known = known.help("write `syslog+udp://host:port`, `syslog+tcp://host:port` or `syslog+unix:/path`");
     let Some((scheme, rest)) = text.split_once(':') else { return Err(known) };
     let rest = rest.strip_prefix("//").unwrap_or(rest);
@@ -141,8 +148,8 @@ fn host_and_port(text: &str, default: u16) -> Option<String> {
 }
 
 /// Explains why a destination of another program is not a target, and suggests the nearest equivalent.
-fn destination(text: &str) -> Fault {
-    let fault = Fault::new("{} is neither `stdout`, the path of a file nor a syslog server");
+fn destination(text: &str) -> ScalarError {
+    let fault = ScalarError::new("{} is neither `stdout`, the path of a file nor a syslog server");
     let (scheme, rest) = text.split_once(':').unwrap_or(("", text));
     match scheme {
         "syslog" | "udp" | "tcp" | "syslog-udp" | "syslog-tcp" | "unix" | "rsyslog" => {
@@ -196,7 +203,7 @@ fn syslog(reader: &mut Reader, fields: &Fields<'_>, to: &mut LogTarget) {
             _ if (1..=48).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic()) => {
                 Ok(text.to_owned())
             }
-            _ => Err(Fault::new("{} is not a valid name")),
+            _ => Err(ScalarError::new("{} is not a valid name")),
         })
     });
     match to {
@@ -221,7 +228,7 @@ fn format(reader: &mut Reader, field: Field<'_>) -> Option<LogFormat> {
         "combined" | "json" => Ok(Vec::new()),
         _ if text.contains('{') || text.contains(' ') => template::pieces(text),
         _ => {
-            let fault = Fault::new("{} is not a format");
+            let fault = ScalarError::new("{} is not a format");
             Err(match suggest::nearest(text, ["combined", "json"].into_iter()) {
                 Some(near) => fault.suggest(format!("did you mean `{near}`?")),
                 None => fault,
@@ -246,7 +253,7 @@ fn format(reader: &mut Reader, field: Field<'_>) -> Option<LogFormat> {
 
 /// Reads additional fields of a JSON line.
 fn further(reader: &mut Reader, field: Field<'_>) -> Vec<(String, String)> {
-    let Kind::Map(entries) = &field.node.kind else {
+    let NodeKind::Map(entries) = &field.node.kind else {
         reader.mismatch(field.node, "`fields`", field.key.shape.expected());
         return Vec::new();
     };
@@ -281,12 +288,12 @@ fn filter(reader: &mut Reader, node: &Node) -> Option<LogFilter> {
 }
 
 /// Parses a percentage into millionths.
-fn share(text: &str) -> Result<u32, Fault> {
+fn share(text: &str) -> Result<u32, ScalarError> {
     let number = text.strip_suffix('%').unwrap_or(text).trim_end();
     let digits = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     match number.parse::<f64>() {
         Ok(percent) if digits && (0.0..=100.0).contains(&percent) => Ok((percent * 10_000.0).round() as u32),
-        _ => Err(Fault::new("{} is not a percentage")),
+        _ => Err(ScalarError::new("{} is not a percentage")),
     }
 }
 

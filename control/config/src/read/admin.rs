@@ -8,17 +8,17 @@ use crate::model::{AdminAddress, AdminSettings, AdminSocket, AdminToken, Owner, 
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::file_path::file_path;
-use crate::scalar::{Fault, address, host};
+use crate::scalar::{ScalarError, address, host};
 use crate::spec::{ADMIN, ADMIN_TOKEN, Shape};
-use crate::tree::{Kind, Scalar, shown};
+use crate::tree::{NodeKind, Scalar, shown};
 
 /// Minimum length of a token. A shorter one could be guessed.
-const SHORTEST: usize = 16;
+const TOKEN_MIN_BYTES: usize = 16;
 /// Maximum length of a token. It must fit in a header of a request.
-const LONGEST: usize = 1024;
+const TOKEN_MAX_BYTES: usize = 1024;
 /// Maximum path of a socket: `sun_path` has 108 bytes, including the final NUL (unix(7)). The socket is first
-/// created as `PATH.new`, which takes four more.
-const PATH: usize = 103;
+/// created as `SOCKET_PATH_MAX_BYTES.new`, which takes four more.
+const SOCKET_PATH_MAX_BYTES: usize = 103;
 
 /// Reads the admin listener. A port alone is bound to the loopback address, because statistics are not
 /// public. `document_files` also applies to documents of etcd, so it is read even if the listener is off.
@@ -28,7 +28,7 @@ pub(super) fn admin(
     document_files: &mut Vec<PathBuf>,
 ) -> Option<AdminSettings> {
     let mut out = AdminSettings::default();
-    if !matches!(field.node.kind, Kind::Map(_)) {
+    if !matches!(field.node.kind, NodeKind::Map(_)) {
         if is_off(field) {
             return None;
         }
@@ -61,7 +61,7 @@ pub(super) fn admin(
         out.tokens = tokens(reader, field);
     }
     // Unreadable tokens still show that tokens were intended.
-    if !reader.erred_since(start) {
+    if !reader.has_errors_since(start) {
         is_safe(reader, &out);
     }
     Some(out)
@@ -71,21 +71,21 @@ fn is_off(field: Field<'_>) -> bool {
     field.node.scalar().is_some_and(Scalar::is_off)
 }
 
-fn bind(text: &str) -> Result<AdminAddress, Fault> {
-    place(text, IpAddr::V4(Ipv4Addr::LOCALHOST))
+fn bind(text: &str) -> Result<AdminAddress, ScalarError> {
+    listen_address(text, IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
 /// Parses an IP address and port, or a Unix socket. `all` is the address for a port alone.
-pub(super) fn place(text: &str, all: IpAddr) -> Result<AdminAddress, Fault> {
+pub(super) fn listen_address(text: &str, all: IpAddr) -> Result<AdminAddress, ScalarError> {
     let Some(path) = text.strip_prefix("unix:") else {
         return address::bind(text, all).map(AdminAddress::Tcp);
     };
     let path = path.strip_prefix("//").unwrap_or(path);
     if !path.starts_with('/')
-        || path.len() > PATH
+        || path.len() > SOCKET_PATH_MAX_BYTES
         || path.chars().any(|c| c.is_control() || c.is_whitespace())
     {
-        return Err(Fault::new("{} is not the path of a socket").help(
+        return Err(ScalarError::new("{} is not the path of a socket").help(
             "write `unix:` and an absolute path of at most 103 bytes: `unix:/run/tollgate/admin.sock`",
         ));
     }
@@ -96,10 +96,10 @@ pub(super) fn place(text: &str, all: IpAddr) -> Result<AdminAddress, Fault> {
 fn directories(reader: &mut Reader, fields: &Fields<'_>) -> Vec<PathBuf> {
     let Some(field) = fields.get("files") else { return Vec::new() };
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
-    let items = reader.few(field.node, "`files`");
+    let items = reader.bounded_items(field.node, "`files`");
     let directory = |text: &str| match file_path(text)? {
         path if path.parent().is_none() => {
-            Err(Fault::new("{} is the root directory: documents could name every file of this machine"))
+            Err(ScalarError::new("{} is the root directory: documents could name every file of this machine"))
         }
         path => Ok(path),
     };
@@ -110,7 +110,7 @@ fn directories(reader: &mut Reader, fields: &Fields<'_>) -> Vec<PathBuf> {
 fn hosts(reader: &mut Reader, fields: &Fields<'_>) -> Vec<String> {
     let Some(field) = fields.get("hosts") else { return Vec::new() };
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
-    let items = reader.few(field.node, "`hosts`");
+    let items = reader.bounded_items(field.node, "`hosts`");
     items.iter().filter_map(|item| reader.parsed(item, "a host name", one, host::endpoint)).collect()
 }
 
@@ -136,20 +136,20 @@ pub(super) fn socket(reader: &mut Reader, fields: &Fields<'_>, bind: &mut AdminA
     }
 }
 
-fn mode(text: &str) -> Result<u32, Fault> {
+fn mode(text: &str) -> Result<u32, ScalarError> {
     let digits = text.strip_prefix("0o").unwrap_or(text);
     let fits = matches!(digits.len(), 3 | 4) && digits.bytes().all(|byte| byte.is_ascii_digit());
     match u32::from_str_radix(digits, 8) {
         Ok(mode @ 0..=0o777) if fits => Ok(mode),
-        _ => Err(Fault::new("{} is not the mode of a file")),
+        _ => Err(ScalarError::new("{} is not the mode of a file")),
     }
 }
 
-fn owner(text: &str) -> Result<Owner, Fault> {
+fn owner(text: &str) -> Result<Owner, ScalarError> {
     let (user, group) = text.split_once(':').map_or((text, None), |(user, group)| (user, Some(group)));
     let odd = |name: &str| name.chars().any(|c| c.is_whitespace() || c.is_control() || c == ':');
     if text.is_empty() || odd(user) || group.is_some_and(|group| group.is_empty() || odd(group)) {
-        return Err(Fault::new("{} names no owner"));
+        return Err(ScalarError::new("{} names no owner"));
     }
     Ok(Owner {
         user: Some(user).filter(|user| !user.is_empty()).map(str::to_owned),
@@ -158,7 +158,7 @@ fn owner(text: &str) -> Result<Owner, Fault> {
 }
 
 fn tokens(reader: &mut Reader, field: Field<'_>) -> Vec<AdminToken> {
-    let Kind::Map(entries) = &field.node.kind else {
+    let NodeKind::Map(entries) = &field.node.kind else {
         reader.mismatch(field.node, "`tokens`", field.key.shape.expected());
         return Vec::new();
     };
@@ -185,7 +185,7 @@ fn tokens(reader: &mut Reader, field: Field<'_>) -> Vec<AdminToken> {
         };
         if let Some(twin) = out.iter().find(|other| other.token == token) {
             let problem = Problem::error(at, "two tokens are the same: they would not identify the client");
-            reader.problems.push(problem.see(twin.at, "the other"));
+            reader.problems.push(problem.related(twin.at, "the other"));
             continue;
         }
         out.push(AdminToken { name: entry.key.clone(), at: entry.at, role, token });
@@ -198,18 +198,19 @@ fn tokens(reader: &mut Reader, field: Field<'_>) -> Vec<AdminToken> {
 }
 
 /// Parses a token. No message repeats it.
-fn token(text: &str) -> Result<TokenSecret, Fault> {
+fn token(text: &str) -> Result<TokenSecret, ScalarError> {
     if let Some(digits) = text.strip_prefix("sha256:") {
-        let digest = consumers::hexadecimal(digits).ok_or_else(|| Fault::new("this is not a SHA-256"))?;
+        let digest =
+            consumers::hexadecimal(digits).ok_or_else(|| ScalarError::new("this is not a SHA-256"))?;
         return Ok(TokenSecret::Digest(crate::model::Digest(digest)));
     }
-    if text.len() < SHORTEST {
-        return Err(Fault::new("this token is too short: it could be guessed")
+    if text.len() < TOKEN_MIN_BYTES {
+        return Err(ScalarError::new("this token is too short: it could be guessed")
             .help("`openssl rand -base64 32` makes one"));
     }
     // The bytes that a header field can carry. RFC 6750, 2.1 is narrower: base64 and a few signs.
-    if text.len() > LONGEST || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Fault::new("this token cannot be sent in a header field")
+    if text.len() > TOKEN_MAX_BYTES || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(ScalarError::new("this token cannot be sent in a header field")
             .help("it has at most 1024 letters, digits and signs of ASCII, and no blanks"));
     }
     Ok(TokenSecret::Plain(text.to_owned().into()))

@@ -3,12 +3,12 @@
 use crate::model::{FieldMatch, ValueMatch};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
-use crate::scalar::{Fault, field as header, pattern};
+use crate::scalar::{ScalarError, field as header, pattern};
 use crate::spec::{CONDITION, Shape, header_name};
-use crate::tree::{Entry, Kind, shown};
+use crate::tree::{MappingEntry, NodeKind, shown};
 
 /// Maximum number of conditions of one kind.
-const MOST: usize = 256;
+const CONDITIONS_MAX: usize = 256;
 
 /// Reads the `headers` of a match.
 pub(super) fn headers(reader: &mut Reader, field: Field<'_>) -> Vec<FieldMatch> {
@@ -26,7 +26,7 @@ pub(super) fn headers(reader: &mut Reader, field: Field<'_>) -> Vec<FieldMatch> 
             reader.problems.push(
                 Problem::error(entry.at, message)
                     .help("upper and lower case make no difference in header names")
-                    .see(twin.at, "first written here"),
+                    .related(twin.at, "first written here"),
             );
             continue;
         }
@@ -48,15 +48,15 @@ pub(super) fn query(reader: &mut Reader, field: Field<'_>) -> Vec<FieldMatch> {
     out
 }
 
-fn entries<'t>(reader: &mut Reader, field: Field<'t>) -> &'t [Entry] {
+fn entries<'t>(reader: &mut Reader, field: Field<'t>) -> &'t [MappingEntry] {
     match &field.node.kind {
-        Kind::Map(entries) => {
+        NodeKind::Map(entries) => {
             // More fields than any request carries; the conditions are compared with each other.
-            if let Some(extra) = entries.get(MOST) {
-                let message = format!("`{}` has more than {MOST} conditions", field.key.name);
+            if let Some(extra) = entries.get(CONDITIONS_MAX) {
+                let message = format!("`{}` has more than {CONDITIONS_MAX} conditions", field.key.name);
                 reader.problems.push(Problem::error(extra.at, message));
             }
-            &entries[..entries.len().min(MOST)]
+            &entries[..entries.len().min(CONDITIONS_MAX)]
         }
         _ => {
             let what = format!("`{}`", field.key.name);
@@ -66,9 +66,9 @@ fn entries<'t>(reader: &mut Reader, field: Field<'t>) -> &'t [Entry] {
     }
 }
 
-fn value(reader: &mut Reader, entry: &Entry, field: Field<'_>) -> Option<ValueMatch> {
+fn value(reader: &mut Reader, entry: &MappingEntry, field: Field<'_>) -> Option<ValueMatch> {
     let inner = if let Shape::MapOf(inner) = field.key.shape { inner } else { &field.key.shape };
-    if matches!(entry.value.kind, Kind::Map(_)) {
+    if matches!(entry.value.kind, NodeKind::Map(_)) {
         let fields = reader.fields(&entry.value, &CONDITION)?;
         if let Some(exact) = fields.get("exact") {
             return reader.field(exact, text).map(ValueMatch::Exact);
@@ -101,9 +101,11 @@ fn value(reader: &mut Reader, entry: &Entry, field: Field<'_>) -> Option<ValueMa
     }
 }
 
-fn text(text: &str) -> Result<String, Fault> {
+fn text(text: &str) -> Result<String, ScalarError> {
     match text.chars().position(|c| c.is_control() && c != '\t') {
-        Some(odd) => Err(Fault::new("{} has a control character, so no request can match").part(odd, 1)),
+        Some(odd) => {
+            Err(ScalarError::new("{} has a control character, so no request can match").part(odd, 1))
+        }
         None => Ok(text.to_owned()),
     }
 }

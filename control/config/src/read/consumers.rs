@@ -11,9 +11,9 @@ use super::named::named;
 use crate::model::{At, CertificateName, ConsumerSpec, Digest, HmacKey, Secret, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, one_or_many};
-use crate::scalar::{Fault, field as header};
+use crate::scalar::{ScalarError, field as header};
 use crate::spec::{CONSUMER, Shape};
-use crate::tree::{Kind, Node, shown};
+use crate::tree::{Node, NodeKind, shown};
 
 /// Reads consumers by name.
 pub(super) fn consumers(reader: &mut Reader, field: Option<Field<'_>>) -> Vec<ConsumerSpec> {
@@ -33,7 +33,7 @@ pub fn shared_credentials<'a>(consumers: impl Iterator<Item = &'a ConsumerSpec>)
     let (mut api_keys, mut hmac_keys) = (HashMap::new(), HashMap::new());
     let mut problems = Vec::new();
     let mut twice = |at: At, first: At, message: &str| {
-        problems.push(Problem::error(at, message).see(first, "first written here"));
+        problems.push(Problem::error(at, message).related(first, "first written here"));
     };
     for consumer in consumers {
         for (digest, at) in &consumer.api_keys {
@@ -81,7 +81,7 @@ fn consumer(reader: &mut Reader, name: &str, at: At, node: &Node) -> Option<Cons
 
 /// Reads signing secrets by key id.
 fn hmac_keys(reader: &mut Reader, field: Field<'_>, out: &mut ConsumerSpec) {
-    let Kind::Map(entries) = &field.node.kind else {
+    let NodeKind::Map(entries) = &field.node.kind else {
         reader.mismatch(field.node, "`hmac_keys`", field.key.shape.expected());
         return;
     };
@@ -99,32 +99,32 @@ fn hmac_keys(reader: &mut Reader, field: Field<'_>, out: &mut ConsumerSpec) {
 }
 
 /// Parses a secret, plain or in base64. Messages do not repeat it.
-fn hmac_secret(text: &str) -> Result<HmacKey, Fault> {
+fn hmac_secret(text: &str) -> Result<HmacKey, ScalarError> {
     let bytes = match text.strip_prefix("base64:") {
-        Some(encoded) => STANDARD.decode(encoded).map_err(|_| Fault::new("this is not base64"))?,
+        Some(encoded) => STANDARD.decode(encoded).map_err(|_| ScalarError::new("this is not base64"))?,
         None => text.as_bytes().to_vec(),
     };
     match bytes.len() {
         16..=1024 => Ok(HmacKey(bytes)),
-        0..16 => Err(Fault::new("this secret is too short: it could be guessed")
+        0..16 => Err(ScalarError::new("this secret is too short: it could be guessed")
             .help("write `base64:` and the output of `openssl rand -base64 32`")),
-        _ => Err(Fault::new("this secret has more than 1024 bytes")),
+        _ => Err(ScalarError::new("this secret has more than 1024 bytes")),
     }
 }
 
 /// Checks the form of a password's hash. The plan's compiler checks whether it can be computed.
-fn password(text: &str) -> Result<Secret, Fault> {
+fn password(text: &str) -> Result<Secret, ScalarError> {
     match text.starts_with("$argon2") || text.starts_with("$2") {
         true => Ok(Secret::from(text.to_owned())),
-        false => Err(Fault::new("this is not a hash of argon2 or bcrypt")
+        false => Err(ScalarError::new("this is not a hash of argon2 or bcrypt")
             .help("`htpasswd -nbBC 10 NAME PASSWORD` prints one after the colon")),
     }
 }
 
 /// Parses a name or fingerprint that identifies a certificate.
-pub(super) fn certificate_name(text: &str) -> Result<CertificateName, Fault> {
+pub(super) fn certificate_name(text: &str) -> Result<CertificateName, ScalarError> {
     let fault = || {
-        Fault::new("{} does not identify a certificate")
+        ScalarError::new("{} does not identify a certificate")
             .help("write for example `DNS:a.example` or `subject:CN=a`")
     };
     let (kind, name) = text.split_once(':').ok_or_else(fault)?;
@@ -136,7 +136,7 @@ pub(super) fn certificate_name(text: &str) -> Result<CertificateName, Fault> {
         "DNS" | "URI" | "email" | "IP" => Ok(CertificateName::Alternative(text.to_owned())),
         "sha256" => {
             let digits = name.replace(':', "").to_ascii_lowercase();
-            hexadecimal(&digits).ok_or_else(|| Fault::new("{} is not a SHA-256"))?;
+            hexadecimal(&digits).ok_or_else(|| ScalarError::new("{} is not a SHA-256"))?;
             Ok(CertificateName::Fingerprint(digits))
         }
         _ => Err(fault()),
@@ -155,7 +155,7 @@ pub(super) fn one(field: Field<'_>) -> &'static Shape {
 pub(super) fn texts<T>(
     reader: &mut Reader,
     field: Option<Field<'_>>,
-    parse: impl Fn(&str) -> Result<T, Fault>,
+    parse: impl Fn(&str) -> Result<T, ScalarError>,
 ) -> Vec<T> {
     let Some(field) = field else { return Vec::new() };
     let what = format!("an entry of `{}`", field.key.name);
@@ -163,21 +163,21 @@ pub(super) fn texts<T>(
 }
 
 /// Parses the name of a group. Groups are sent upstream as a comma-separated list.
-pub(super) fn group(text: &str) -> Result<String, Fault> {
+pub(super) fn group(text: &str) -> Result<String, ScalarError> {
     let odd = |c: char| c.is_whitespace() || c.is_control() || c == ',';
     match text.is_empty() || text.chars().any(odd) {
-        true => Err(Fault::new("{} is not the name of a group").help("it has no blanks and no commas")),
+        true => Err(ScalarError::new("{} is not the name of a group").help("it has no blanks and no commas")),
         false => Ok(text.to_owned()),
     }
 }
 
 /// Parses a digest with the prefix `sha256:`.
-fn digest(text: &str) -> Result<Digest, Fault> {
+fn digest(text: &str) -> Result<Digest, ScalarError> {
     let Some(digits) = text.strip_prefix("sha256:") else {
-        return Err(Fault::new("this key is not hashed")
+        return Err(ScalarError::new("this key is not hashed")
             .help("write `sha256:` and the output of `printf %s KEY | sha256sum`"));
     };
-    hexadecimal(digits).map(Digest).ok_or_else(|| Fault::new("this is not a SHA-256"))
+    hexadecimal(digits).map(Digest).ok_or_else(|| ScalarError::new("this is not a SHA-256"))
 }
 
 /// Parses 64 hexadecimal digits into 32 bytes.

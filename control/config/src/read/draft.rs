@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use super::references::Reference;
+use super::references::UpstreamReference;
 use crate::model::{At, Config};
 
 /// One entry of `include`.
@@ -24,22 +24,22 @@ pub(crate) struct Draft {
     /// Source position of `routes`, empty or not.
     pub routes: Option<At>,
     /// References to upstreams in `to`.
-    pub references: Vec<Reference>,
+    pub references: Vec<UpstreamReference>,
     /// Timeouts of single attempts.
-    pub waits: Vec<Wait>,
+    pub per_try_timeouts: Vec<PerTryTimeout>,
     /// Whether some upstreams may have been missed, for example in an unreadable file. Unknown names are then
     /// not reported.
-    pub names_lost: bool,
+    pub upstreams_may_be_missing: bool,
     /// Whether a part of some file is missing in its tree.
-    pub torn: bool,
+    pub is_incomplete: bool,
     /// Whether `paths` has an error.
-    pub paths_unsound: bool,
+    pub paths_unreliable: bool,
     /// Indexes of the routes whose match may differ from what was intended.
-    pub unsound: HashSet<usize>,
+    pub unreliable_routes: HashSet<usize>,
 }
 
 /// A `per_try` to be compared with the timeout of the whole exchange.
-pub(crate) struct Wait {
+pub(crate) struct PerTryTimeout {
     pub at: At,
     pub per_try: Duration,
     /// `timeouts.total` of the same upstream or route; `None`: not given there.

@@ -5,9 +5,9 @@ use crate::model::{Address, EndpointAddress, EtcdSettings, Scheme, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, one_or_many};
 use crate::scalar::file_path::file_path;
-use crate::scalar::{Fault, address};
+use crate::scalar::{ScalarError, address};
 use crate::spec::{ETCD, ETCD_ENDPOINT_SHAPE};
-use crate::tree::{Kind, Node};
+use crate::tree::{Node, NodeKind};
 
 /// Reads addresses and credentials of etcd.
 pub(super) fn etcd(reader: &mut Reader, field: Field<'_>) -> Option<EtcdSettings> {
@@ -19,7 +19,7 @@ pub(super) fn etcd(reader: &mut Reader, field: Field<'_>) -> Option<EtcdSettings
         user: None,
         tls: None,
     };
-    if !matches!(field.node.kind, Kind::Map(_)) {
+    if !matches!(field.node.kind, NodeKind::Map(_)) {
         out.endpoints = endpoints(reader, field.node);
         return (!out.endpoints.is_empty()).then_some(out);
     }
@@ -35,21 +35,21 @@ pub(super) fn etcd(reader: &mut Reader, field: Field<'_>) -> Option<EtcdSettings
         reader.field(field, |text| {
             let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
             let good = (1..=200).contains(&text.len()) && text.bytes().all(fits);
-            if good { Ok(text.to_owned()) } else { Err(Fault::new("{} is not a valid name")) }
+            if good { Ok(text.to_owned()) } else { Err(ScalarError::new("{} is not a valid name")) }
         })
     });
     let user = fields.get("user").and_then(|field| {
         reader.field(field, |text| match text {
-            "" => Err(Fault::new("{} is not a user name")),
+            "" => Err(ScalarError::new("{} is not a user name")),
             text => Ok(text.to_owned()),
         })
     });
     // No message repeats the password, even if the file contains it in plain text.
     let password = fields.get("password").and_then(|field| {
         reader.field(field, |text| match text.len() {
-            0 => Err(Fault::new("the password is empty")),
+            0 => Err(ScalarError::new("the password is empty")),
             1..=1024 => Ok(text.to_owned()),
-            _ => Err(Fault::new("this password is too long")),
+            _ => Err(ScalarError::new("this password is too long")),
         })
     });
     match (fields.get("user"), fields.get("password")) {
@@ -82,8 +82,8 @@ fn endpoints(reader: &mut Reader, node: &Node) -> Vec<Spanned<EndpointAddress>> 
         let value = reader.parsed(node, "a member of etcd", &ETCD_ENDPOINT_SHAPE, |text| {
             let endpoint = address::endpoint(text)?;
             match (&endpoint.address, endpoint.scheme) {
-                (Address::Unix(_), _) => Err(Fault::new("{} is not a TCP address")),
-                (_, Scheme::H2c) => Err(Fault::new("{} must start with `http://` or `https://`")),
+                (Address::Unix(_), _) => Err(ScalarError::new("{} is not a TCP address")),
+                (_, Scheme::H2c) => Err(ScalarError::new("{} must start with `http://` or `https://`")),
                 _ => Ok(endpoint),
             }
         })?;
@@ -92,12 +92,14 @@ fn endpoints(reader: &mut Reader, node: &Node) -> Vec<Spanned<EndpointAddress>> 
     items.iter().filter_map(read).collect()
 }
 
-fn prefix(text: &str) -> Result<String, Fault> {
+fn prefix(text: &str) -> Result<String, ScalarError> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"/_.-".contains(&byte);
     match text {
-        text if text.len() > 200 || !text.bytes().all(fits) => Err(Fault::new("{} is not a valid prefix")),
+        text if text.len() > 200 || !text.bytes().all(fits) => {
+            Err(ScalarError::new("{} is not a valid prefix"))
+        }
         text if text.is_empty() || text.ends_with('/') || text.contains("//") => {
-            Err(Fault::new("{} has an empty part"))
+            Err(ScalarError::new("{} has an empty part"))
         }
         text => Ok(text.to_owned()),
     }

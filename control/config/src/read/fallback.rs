@@ -1,10 +1,10 @@
 //! Reads `fallback` of a route.
 
-use super::{Reference, respond, target};
-use crate::model::{Action, Fallback, Instead, Target, TargetKind};
+use super::{UpstreamReference, respond, target};
+use crate::model::{Action, Fallback, Replacement, Target, TargetKind};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, one_or_many};
-use crate::scalar::{Fault, status};
+use crate::scalar::{ScalarError, status};
 use crate::spec::{FALLBACK, Shape};
 use crate::tree::{Node, shown};
 
@@ -16,7 +16,7 @@ pub(super) fn fallbacks(
     reader: &mut Reader,
     field: Field<'_>,
     action: &Action,
-    references: &mut Vec<Reference>,
+    references: &mut Vec<UpstreamReference>,
 ) -> Vec<Fallback> {
     let items = one_or_many(field.node);
     if items.is_empty() {
@@ -33,7 +33,7 @@ pub(super) fn fallbacks(
     out
 }
 
-fn fallback(reader: &mut Reader, node: &Node, references: &mut Vec<Reference>) -> Option<Fallback> {
+fn fallback(reader: &mut Reader, node: &Node, references: &mut Vec<UpstreamReference>) -> Option<Fallback> {
     let fields = reader.fields(node, &FALLBACK)?;
     let on = match fields.get("on") {
         Some(field) => on(reader, field),
@@ -43,7 +43,11 @@ fn fallback(reader: &mut Reader, node: &Node, references: &mut Vec<Reference>) -
     Some(Fallback { on, instead, at: node.at })
 }
 
-fn instead(reader: &mut Reader, fields: &Fields<'_>, references: &mut Vec<Reference>) -> Option<Instead> {
+fn instead(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    references: &mut Vec<UpstreamReference>,
+) -> Option<Replacement> {
     let mut given = None;
     reader.optional_into(fields.get("status"), &mut given);
     let path = fields.get("path");
@@ -57,7 +61,7 @@ fn instead(reader: &mut Reader, fields: &Fields<'_>, references: &mut Vec<Refere
             }
         }
         let (respond, status) = respond::page(reader, field)?;
-        return Some(Instead::Respond { respond, status });
+        return Some(Replacement::Respond { respond, status });
     }
     let to = target::one(reader, fields.get("to")?, references);
     let Some(field) = path else {
@@ -68,28 +72,28 @@ fn instead(reader: &mut Reader, fields: &Fields<'_>, references: &mut Vec<Refere
                     .help("without `path` the request itself goes there, and its answer has its own status"),
             );
         }
-        return to.map(Instead::Request);
+        return to.map(Replacement::Request);
     };
     if let (Some(204 | 205 | 304), Some(field)) = (given, fields.get("status")) {
         let problem = Problem::error(field.node.at, "an answer with this status has no body");
         reader.problems.push(problem.help("a page is a body: use another status, or `respond`"));
     }
     let path = reader.field(field, page_path);
-    Some(Instead::Page { to: to?, path: path?, status: given })
+    Some(Replacement::Page { to: to?, path: path?, status: given })
 }
 
 /// Reads the statuses of errors. Statuses below 400 are rejected.
 fn on(reader: &mut Reader, field: Field<'_>) -> Vec<u16> {
     let mut out = Vec::new();
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
-    let items = reader.few(field.node, "`on`");
+    let items = reader.bounded_items(field.node, "`on`");
     if items.is_empty() {
         let problem = Problem::error(field.node.at, "`on` is an empty list").expected(one.expected());
         reader.problems.push(problem);
     }
     for item in items {
         let range = reader.parsed(item, "a status", one, |text| match status::range(text)? {
-            (first, _) if first < 400 => Err(Fault::new("{} is not an error status")
+            (first, _) if first < 400 => Err(ScalarError::new("{} is not an error status")
                 .help("a fallback takes the place of errors: 400 to 599")),
             range => Ok(range),
         });
@@ -100,23 +104,25 @@ fn on(reader: &mut Reader, field: Field<'_>) -> Vec<u16> {
     out
 }
 
-fn page_path(text: &str) -> Result<String, Fault> {
+fn page_path(text: &str) -> Result<String, ScalarError> {
     if !text.starts_with('/') {
-        return Err(Fault::new("{} is not a path").help("the upstream is named by `to`"));
+        return Err(ScalarError::new("{} is not a path").help("the upstream is named by `to`"));
     }
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) || text.contains('#') {
-        return Err(Fault::new("{} has a byte that no path has").help("write it percent-encoded"));
+        return Err(ScalarError::new("{} has a byte that no path has").help("write it percent-encoded"));
     }
     let plain = text.replace(STATUS, "");
     if plain.contains(['{', '}']) {
-        return Err(Fault::new("{} has an unknown placeholder").help("the only placeholder is `{status}`"));
+        return Err(
+            ScalarError::new("{} has an unknown placeholder").help("the only placeholder is `{status}`")
+        );
     }
     Ok(text.to_owned())
 }
 
 /// Reports a fallback to an upstream that the request was already sent to.
 fn loops(reader: &mut Reader, fallback: &Fallback, action: &Action, before: &[Fallback]) {
-    let Instead::Request(to) = &fallback.instead else { return };
+    let Replacement::Request(to) = &fallback.instead else { return };
     if let Action::Forward(targets) = action
         && let [only, rest @ ..] = targets.as_slice()
         && rest.iter().chain([only]).all(|target| target.to == to.to)
@@ -125,11 +131,11 @@ fn loops(reader: &mut Reader, fallback: &Fallback, action: &Action, before: &[Fa
         reader.problems.push(
             problem
                 .help("name another upstream: the request has already failed there")
-                .see(only.at, "the route's own target"),
+                .related(only.at, "the route's own target"),
         );
     }
     let earlier = before.iter().find_map(|earlier| match &earlier.instead {
-        Instead::Request(first) if first.to == to.to => Some(first),
+        Replacement::Request(first) if first.to == to.to => Some(first),
         _ => None,
     });
     if let Some(first) = earlier {
@@ -137,7 +143,7 @@ fn loops(reader: &mut Reader, fallback: &Fallback, action: &Action, before: &[Fa
         reader.problems.push(
             problem
                 .help("a failed fallback continues with the next one: write all statuses in one `on`")
-                .see(first.at, "the first time"),
+                .related(first.at, "the first time"),
         );
     }
 }
@@ -145,7 +151,7 @@ fn loops(reader: &mut Reader, fallback: &Fallback, action: &Action, before: &[Fa
 /// Warns of a fallback that is never reached, because an earlier fixed response, which cannot fail, handles
 /// all of its statuses.
 fn covered(reader: &mut Reader, fallback: &Fallback, before: &[Fallback]) {
-    let fixed = |earlier: &&Fallback| matches!(earlier.instead, Instead::Respond { .. });
+    let fixed = |earlier: &&Fallback| matches!(earlier.instead, Replacement::Respond { .. });
     let covers = |earlier: &&Fallback| fallback.on.iter().all(|status| earlier.on.contains(status));
     if fallback.on.is_empty() {
         return;
@@ -155,7 +161,7 @@ fn covered(reader: &mut Reader, fallback: &Fallback, before: &[Fallback]) {
         reader.problems.push(
             problem
                 .help("the first matching fallback is used: put this one before the other")
-                .see(earlier.at, "this one handles all of its statuses"),
+                .related(earlier.at, "this one handles all of its statuses"),
         );
     }
 }

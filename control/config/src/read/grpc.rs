@@ -3,12 +3,12 @@
 use crate::model::{PathMatch, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
-use crate::scalar::{Fault, pattern};
+use crate::scalar::{ScalarError, pattern};
 use crate::spec::{GRPC, GRPC_NAME};
-use crate::tree::Kind;
+use crate::tree::NodeKind;
 
 /// The required name of a service or method.
-enum Name {
+enum GrpcName {
     Exact(String),
     Regex(String),
 }
@@ -16,7 +16,7 @@ enum Name {
 /// Reads the path of the calls.
 pub(super) fn call(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<PathMatch>> {
     let at = field.node.at;
-    if !matches!(field.node.kind, Kind::Map(_)) {
+    if !matches!(field.node.kind, NodeKind::Map(_)) {
         return reader.spanned(field, short);
     }
     let fields = reader.fields(field.node, &GRPC)?;
@@ -29,16 +29,16 @@ pub(super) fn call(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<Path
     let method = fields.get("method").map(|field| name(reader, field, method));
     let value = match (service, method) {
         (Some(None), _) | (_, Some(None)) => return None,
-        (Some(Some(Name::Exact(service))), Some(Some(Name::Exact(method)))) => {
+        (Some(Some(GrpcName::Exact(service))), Some(Some(GrpcName::Exact(method)))) => {
             PathMatch::Exact(format!("/{service}/{method}"))
         }
-        (Some(Some(Name::Exact(service))), None) => PathMatch::Prefix(format!("/{service}")),
+        (Some(Some(GrpcName::Exact(service))), None) => PathMatch::Prefix(format!("/{service}")),
         (service, method) => {
-            let part = |name: Option<Option<Name>>| match name.flatten() {
+            let part = |name: Option<Option<GrpcName>>| match name.flatten() {
                 None => "[^/]+".to_owned(),
                 // The name has letters, digits, `_` and `.`; only `.` has a meaning in a pattern.
-                Some(Name::Exact(name)) => name.replace('.', r"\."),
-                Some(Name::Regex(regex)) => format!("(?:{regex})"),
+                Some(GrpcName::Exact(name)) => name.replace('.', r"\."),
+                Some(GrpcName::Regex(regex)) => format!("(?:{regex})"),
             };
             let regex = format!("/{}/{}", part(service), part(method));
             if pattern::regex(&regex, true).is_err() {
@@ -53,16 +53,15 @@ pub(super) fn call(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<Path
 }
 
 /// Parses `SERVICE` or `SERVICE/METHOD`.
-fn short(text: &str) -> Result<PathMatch, Fault> {
+fn short(text: &str) -> Result<PathMatch, ScalarError> {
     if let Some(rest) = text.strip_prefix('/') {
         let rest = rest.trim_end_matches("/*");
-        return Err(Fault::new("{} begins with `/`").suggest(format!("write `{rest}`")));
+        return Err(ScalarError::new("{} begins with `/`").suggest(format!("write `{rest}`")));
     }
     match text.split_once('/') {
         None => service(text).map(|service| PathMatch::Prefix(format!("/{service}"))),
-        Some((name, "*")) => {
-            Err(Fault::new("{} has a `*`, which a service does not need").suggest(format!("write `{name}`")))
-        }
+        Some((name, "*")) => Err(ScalarError::new("{} has a `*`, which a service does not need")
+            .suggest(format!("write `{name}`"))),
         Some((name, rpc)) => {
             let (name, rpc) = (service(name)?, method(rpc)?);
             Ok(PathMatch::Exact(format!("/{name}/{rpc}")))
@@ -73,37 +72,37 @@ fn short(text: &str) -> Result<PathMatch, Fault> {
 fn name(
     reader: &mut Reader,
     field: Field<'_>,
-    exact: impl Fn(&str) -> Result<String, Fault>,
-) -> Option<Name> {
-    if !matches!(field.node.kind, Kind::Map(_)) {
-        return reader.field(field, exact).map(Name::Exact);
+    exact: impl Fn(&str) -> Result<String, ScalarError>,
+) -> Option<GrpcName> {
+    if !matches!(field.node.kind, NodeKind::Map(_)) {
+        return reader.field(field, exact).map(GrpcName::Exact);
     }
     let fields = reader.fields(field.node, &GRPC_NAME)?;
     if let Some(field) = fields.get("exact") {
-        return reader.field(field, exact).map(Name::Exact);
+        return reader.field(field, exact).map(GrpcName::Exact);
     }
     let field = fields.get("regex")?;
-    reader.field(field, |text| pattern::regex(text, true).map(|_| Name::Regex(text.to_owned())))
+    reader.field(field, |text| pattern::regex(text, true).map(|_| GrpcName::Regex(text.to_owned())))
 }
 
-fn service(text: &str) -> Result<String, Fault> {
+fn service(text: &str) -> Result<String, ScalarError> {
     identifier(text, '.', "a service has a package and a name: `shop.Orders`")
 }
 
-fn method(text: &str) -> Result<String, Fault> {
+fn method(text: &str) -> Result<String, ScalarError> {
     identifier(text, '_', "a method's name is letters, digits and `_`")
 }
 
 /// Checks a name of letters, digits, `_` and one additional character.
-fn identifier(text: &str, more: char, help: &'static str) -> Result<String, Fault> {
+fn identifier(text: &str, more: char, help: &'static str) -> Result<String, ScalarError> {
     let odd = |c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == more);
     if let Some(odd) = text.chars().position(odd) {
-        return Err(Fault::new("{} has a character that no such name has").part(odd, 1).help(help));
+        return Err(ScalarError::new("{} has a character that no such name has").part(odd, 1).help(help));
     }
     let starts = |part: &str| part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     match text.split('.').all(starts) {
         true => Ok(text.to_owned()),
-        false => Err(Fault::new("{} is not a valid name").help(help)),
+        false => Err(ScalarError::new("{} is not a valid name").help(help)),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::model::{
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, Setting};
 use crate::spec::{LISTENER, LISTENER_TIMEOUTS, REDIRECT_TO_HTTPS, Shape};
-use crate::tree::{Kind, Node};
+use crate::tree::{Node, NodeKind};
 
 /// Mode of the sockets that clients connect to. Clients often run as other users, as with a web server's, so
 /// every user may connect, as to a TCP port.
@@ -17,7 +17,7 @@ const SOCKET_MODE: u32 = 0o666;
 
 pub(super) fn listeners(reader: &mut Reader, field: Field<'_>) -> Vec<Listener> {
     let mut listeners: Vec<Listener> = Vec::new();
-    let items = reader.few(field.node, "`listen`");
+    let items = reader.bounded_items(field.node, "`listen`");
     if items.is_empty() {
         reader.missing(field.node.at, "`listen` is an empty list".to_owned(), &field.key.shape);
     }
@@ -26,11 +26,11 @@ pub(super) fn listeners(reader: &mut Reader, field: Field<'_>) -> Vec<Listener> 
         let Some(listener) = listener(reader, item, one) else { continue };
         let bind = &listener.bind;
         let is_fixed = bind.value.tcp().is_none_or(|address| address.port() != 0);
-        let same = |other: &&Listener| other.bind.value.is_same_place(&bind.value) && is_fixed;
+        let same = |other: &&Listener| other.bind.value.is_same_address(&bind.value) && is_fixed;
         let twin = listeners.iter().find(same);
         if let Some(twin) = twin {
             let problem = Problem::error(bind.at, "this address has two listeners");
-            reader.problems.push(problem.see(twin.bind.at, "first written here"));
+            reader.problems.push(problem.related(twin.bind.at, "first written here"));
             continue;
         }
         if let Some(other) = listeners.iter().find(|other| are_one(&other.bind.value, &bind.value)) {
@@ -38,7 +38,7 @@ pub(super) fn listeners(reader: &mut Reader, field: Field<'_>) -> Vec<Listener> 
             reader.problems.push(
                 problem
                     .help("the system cannot open both at once: remove the one that the other covers")
-                    .see(other.bind.at, "the other"),
+                    .related(other.bind.at, "the other"),
             );
         }
         listeners.push(listener);
@@ -64,7 +64,7 @@ fn are_one(a: &ListenAddress, b: &ListenAddress) -> bool {
 
 fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Listener> {
     let all = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
-    if matches!(node.kind, Kind::Map(_)) {
+    if matches!(node.kind, NodeKind::Map(_)) {
         let fields = reader.fields(node, &LISTENER)?;
         let tls = fields.get("tls").and_then(|field| tls::listen(reader, field));
         let http2 = match reader.word(fields.get("http2")) {
@@ -92,7 +92,7 @@ fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Listener>
             timeouts.age = reader.duration(fields.get("age"));
         }
         let policies = policies::policies(reader, fields.get("policies"));
-        let mut bind = reader.spanned(fields.get("bind")?, |text| admin::place(text, all))?;
+        let mut bind = reader.spanned(fields.get("bind")?, |text| admin::listen_address(text, all))?;
         if let ListenAddress::Unix(socket) = &mut bind.value {
             socket.mode = SOCKET_MODE;
         }
@@ -109,7 +109,7 @@ fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Listener>
             policies,
         });
     }
-    let mut value = reader.parsed(node, "`listen`", shape, |text| admin::place(text, all))?;
+    let mut value = reader.parsed(node, "`listen`", shape, |text| admin::listen_address(text, all))?;
     if let ListenAddress::Unix(socket) = &mut value {
         socket.mode = SOCKET_MODE;
     }
@@ -142,13 +142,13 @@ fn redirect_to_https(reader: &mut Reader, field: Field<'_>) -> Option<RedirectTo
 
 /// Reports a listener that shares the admin listener's address. With `SO_REUSEPORT` both could bind it, and
 /// the kernel would distribute connections at random.
-pub(super) fn apart(reader: &mut Reader, config: &Config) {
+pub(super) fn check_admin_address(reader: &mut Reader, config: &Config) {
     let Some(admin) = config.admin.as_ref().map(|admin| &admin.bind) else { return };
     let Some(address) = admin.value.tcp() else {
-        let is_there = |listener: &&Listener| listener.bind.value.is_same_place(&admin.value);
+        let is_there = |listener: &&Listener| listener.bind.value.is_same_address(&admin.value);
         if let Some(twin) = config.listen.iter().find(is_there) {
             let problem = Problem::error(twin.bind.at, "the admin listener also uses this socket");
-            reader.problems.push(problem.see(admin.at, "`admin` is here"));
+            reader.problems.push(problem.related(admin.at, "`admin` is here"));
         }
         return;
     };
@@ -157,7 +157,7 @@ pub(super) fn apart(reader: &mut Reader, config: &Config) {
     let message = "the admin listener also uses this address";
     let problem = Problem::error(twin.bind.at, message);
     reader.problems.push(if admin.at.line > 0 {
-        problem.see(admin.at, "`admin` is here")
+        problem.related(admin.at, "`admin` is here")
     } else {
         problem.help("`admin` is 127.0.0.1:9901 unless it is given: give it another address, or `off`")
     });

@@ -5,17 +5,17 @@ use crate::model::{Match, PathMatch, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
 use crate::scalar::host::{self, HostPattern};
-use crate::scalar::{Fault, field as header, path, pattern};
+use crate::scalar::{ScalarError, field as header, path, pattern};
 use crate::spec::{MATCH, PATH, Shape};
 use crate::suggest;
-use crate::tree::{Kind, Node};
+use crate::tree::{Node, NodeKind};
 
 /// Standard methods, used to detect misspellings (RFC 9110, section 9, and RFC 5789).
 const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 
 /// Reads all matches of a route. An unreadable entry becomes an empty match.
 pub(super) fn matches(reader: &mut Reader, field: Field<'_>) -> Vec<Match> {
-    let items = reader.few(field.node, "`match`");
+    let items = reader.bounded_items(field.node, "`match`");
     if items.is_empty() {
         reader.missing(field.node.at, "`match` is an empty list".to_owned(), &field.key.shape);
     }
@@ -25,7 +25,7 @@ pub(super) fn matches(reader: &mut Reader, field: Field<'_>) -> Vec<Match> {
 
 fn one_match(reader: &mut Reader, node: &Node, shape: &Shape) -> Match {
     let mut out = Match { at: node.at, ..Match::default() };
-    if !matches!(node.kind, Kind::Map(_)) {
+    if !matches!(node.kind, NodeKind::Map(_)) {
         short(reader, node, shape, &mut out);
         return out;
     }
@@ -48,7 +48,7 @@ fn one_match(reader: &mut Reader, node: &Node, shape: &Shape) -> Match {
         if let Some(method) = fields.get("method") {
             let problem = Problem::error(method.at, "`grpc` and `method` exclude each other");
             let problem = problem.help("a gRPC call is a POST; write the service's method in `grpc`");
-            reader.problems.push(problem.see(field.at, "`grpc` is here"));
+            reader.problems.push(problem.related(field.at, "`grpc` is here"));
         }
         out.methods = vec!["POST".to_owned()];
         out.grpc = true;
@@ -92,29 +92,29 @@ fn short(reader: &mut Reader, node: &Node, shape: &Shape, out: &mut Match) {
 
 /// Splits the short form into host and path. Anything the short form cannot express is rejected with a
 /// suggestion.
-fn split(text: &str) -> Result<(String, String), Fault> {
+fn split(text: &str) -> Result<(String, String), ScalarError> {
     if text.is_empty() {
-        return Err(
-            Fault::new("{} matches nothing").help("remove `match`, or write `\"*\"`, to match everything")
-        );
+        return Err(ScalarError::new("{} matches nothing")
+            .help("remove `match`, or write `\"*\"`, to match everything"));
     }
     if let Some((method, rest)) = text.split_once(' ')
         && METHODS.contains(&method)
     {
-        let fault = Fault::new("{} begins with a method").part(0, method.len());
+        let fault = ScalarError::new("{} begins with a method").part(0, method.len());
         return Err(fault.suggest(format!("write `match: {{method: {method}, path: {}}}`", rest.trim())));
     }
     if text.starts_with(['~', '^']) {
         let regex = text.trim_start_matches(['~', '*', ' ']);
-        let fault = Fault::new("{} looks like a regular expression, which the short form does not support");
+        let fault =
+            ScalarError::new("{} looks like a regular expression, which the short form does not support");
         return Err(fault.suggest(format!("write `match: {{path: {{regex: '{regex}'}}}}`")));
     }
     if let Some(blank) = text.chars().position(char::is_whitespace) {
-        let fault = Fault::new("{} has a blank").part(blank, 1);
+        let fault = ScalarError::new("{} has a blank").part(blank, 1);
         return Err(fault.help("several matches are a list: `[a.example.com, b.example.com/x/*]`"));
     }
     if let Some((scheme, rest)) = text.split_once("://") {
-        let fault = Fault::new("{} has a scheme").part(0, scheme.chars().count() + 3);
+        let fault = ScalarError::new("{} has a scheme").part(0, scheme.chars().count() + 3);
         return Err(fault.suggest(format!("write `{rest}`: a match takes requests of every scheme")));
     }
     let (host, path) = match text.find('/') {
@@ -124,43 +124,43 @@ fn split(text: &str) -> Result<(String, String), Fault> {
     no_port(host).map_err(|fault| match fault.suggestion {
         Some(_) => {
             let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-            Fault { suggestion: Some(format!("write `{name}{path}`")), ..fault }
+            ScalarError { suggestion: Some(format!("write `{name}{path}`")), ..fault }
         }
         None => fault,
     })?;
     Ok((host.to_owned(), path.to_owned()))
 }
 
-fn no_port(host: &str) -> Result<(), Fault> {
+fn no_port(host: &str) -> Result<(), ScalarError> {
     let Some((name, port)) = host.rsplit_once(':') else { return Ok(()) };
     let number = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
     if name.contains(':') && !name.ends_with(']') || !number {
         return Ok(());
     }
-    let fault = Fault::new("{} has a port").part(name.chars().count(), port.len() + 1);
+    let fault = ScalarError::new("{} has a port").part(name.chars().count(), port.len() + 1);
     Err(fault.help("the port in a request is ignored").suggest(format!("write `{name}`")))
 }
 
 /// Parses `/v1` as an exact path, and `/v1/*` as a prefix.
-fn short_path(text: &str) -> Result<PathMatch, Fault> {
+fn short_path(text: &str) -> Result<PathMatch, ScalarError> {
     let (base, prefix) = match text.strip_suffix("/*") {
         Some(base) => (base, true),
         None => (text, false),
     };
     if let Some(star) = base.chars().position(|c| c == '*') {
-        let fault = Fault::new("{} has a `*` where none is allowed").part(star, 1);
+        let fault = ScalarError::new("{} has a `*` where none is allowed").part(star, 1);
         return Err(fault.help("a path ends in `/*` or has no `*`; `{path: {regex: ...}}` can do more"));
     }
     if base.split('/').any(|segment| segment.starts_with('{') && segment.ends_with('}')) {
         return template::template(text);
     }
     if let Some(odd) = base.chars().position(|c| matches!(c, '^' | '{' | '}' | '[' | ']' | '|' | '\\')) {
-        let fault =
-            Fault::new("{} has a pattern character, which the short form does not support").part(odd, 1);
+        let fault = ScalarError::new("{} has a pattern character, which the short form does not support")
+            .part(odd, 1);
         return Err(fault.help("a pattern is written `match: {path: {regex: '...'}}`"));
     }
     if base.ends_with("/:") || base.contains("/:") {
-        let fault = Fault::new("{} has a `:name` segment, which would be matched literally");
+        let fault = ScalarError::new("{} has a `:name` segment, which would be matched literally");
         return Err(fault.help("write `{name}` for a segment with any text: `/users/{id}`"));
     }
     if prefix && base.is_empty() {
@@ -198,7 +198,7 @@ fn trailing_slash(reader: &mut Reader, node: &Node, at: usize, text: &str, value
 }
 
 fn path_of(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<PathMatch>> {
-    if !matches!(field.node.kind, Kind::Map(_)) {
+    if !matches!(field.node.kind, NodeKind::Map(_)) {
         let value = reader.field(field, |text| match text {
             "*" => Ok(PathMatch::Prefix(String::new())),
             text => short_path(text),
@@ -214,7 +214,7 @@ fn path_of(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<PathMatch>> 
     if let Some(field) = fields.get("prefix") {
         return reader.spanned(field, |text| {
             if let Some(base) = text.strip_suffix('*') {
-                let fault = Fault::new("{} ends in `*`, which a prefix does not need");
+                let fault = ScalarError::new("{} ends in `*`, which a prefix does not need");
                 let base = trimmed(base);
                 return Err(fault.suggest(format!("write `{}`", if base.is_empty() { "/" } else { &base })));
             }
@@ -232,7 +232,7 @@ pub(super) fn methods(reader: &mut Reader, field: Field<'_>) -> Vec<String> {
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
     let mut out: Vec<String> = Vec::new();
     let what = format!("`{}`", field.key.name);
-    let items = reader.few(field.node, &what);
+    let items = reader.bounded_items(field.node, &what);
     if items.is_empty() {
         reader.missing(field.node.at, format!("{what} is an empty list"), &field.key.shape);
     }
@@ -241,7 +241,7 @@ pub(super) fn methods(reader: &mut Reader, field: Field<'_>) -> Vec<String> {
             if header::is_token(text) && text.len() <= 32 {
                 return Ok(text.to_ascii_uppercase());
             }
-            Err(Fault::new("{} is not a method").help("several methods are a list: `[GET, HEAD]`"))
+            Err(ScalarError::new("{} is not a method").help("several methods are a list: `[GET, HEAD]`"))
         });
         let Some(method) = method else { continue };
         let near = suggest::nearest(&method, METHODS.into_iter());

@@ -2,7 +2,7 @@
 
 use crate::model::At;
 use crate::reader::{Field, Reader};
-use crate::tree::{Kind, Node};
+use crate::tree::{Node, NodeKind};
 
 /// Reads each entry of a mapping by `one`, which gets the name, the name's source position and the value.
 pub(super) fn named<T>(
@@ -11,7 +11,7 @@ pub(super) fn named<T>(
     one: impl Fn(&mut Reader, &str, At, &Node) -> Option<T>,
 ) -> Vec<T> {
     let Some(field) = field else { return Vec::new() };
-    let Kind::Map(entries) = &field.node.kind else {
+    let NodeKind::Map(entries) = &field.node.kind else {
         reader.mismatch(field.node, &format!("`{}`", field.key.name), field.key.shape.expected());
         return Vec::new();
     };

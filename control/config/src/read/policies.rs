@@ -9,7 +9,7 @@ use crate::model::{
 };
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, misnamed, one_or_many};
-use crate::scalar::Fault;
+use crate::scalar::ScalarError;
 use crate::spec::{POLICIES, Shape};
 use crate::tree::{Node, Scalar, shown};
 
@@ -81,7 +81,9 @@ fn used(reader: &mut Reader, field: Field<'_>) -> Vec<UsedSet> {
         let written = item.scalar().and_then(|scalar| scalar.written.clone());
         if let Some(first) = out.iter().find(|set| set.name.value == value) {
             let message = format!("the set {} is used twice", shown(written.as_ref().unwrap_or(&value)));
-            reader.problems.push(Problem::error(item.at, message).see(first.name.at, "first written here"));
+            reader
+                .problems
+                .push(Problem::error(item.at, message).related(first.name.at, "first written here"));
             continue;
         }
         out.push(UsedSet { name: Spanned { value, at: item.at }, written });
@@ -118,15 +120,14 @@ fn set(reader: &mut Reader, text: &str, at: At, node: &Node) -> Option<PolicySet
 }
 
 /// Checks the name of a policy set or a route.
-pub(super) fn name(text: &str) -> Result<String, Fault> {
+pub(super) fn name(text: &str) -> Result<String, ScalarError> {
     let odd = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ' '));
     if let Some(odd) = text.chars().position(odd) {
-        return Err(Fault::new("{} is not a name").part(odd, 1));
+        return Err(ScalarError::new("{} is not a name").part(odd, 1));
     }
     if text.trim() != text || text.is_empty() || text.chars().count() > 128 {
-        return Err(
-            Fault::new("{} is not a name").help("a name has 1 to 128 characters and no blank at its ends")
-        );
+        return Err(ScalarError::new("{} is not a name")
+            .help("a name has 1 to 128 characters and no blank at its ends"));
     }
     Ok(text.to_owned())
 }

@@ -4,16 +4,16 @@ use super::rewrite::{self, GroupUse};
 use crate::model::Redirect;
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
-use crate::scalar::{Fault, host, replacement};
+use crate::scalar::{ScalarError, host, replacement};
 use crate::spec::REDIRECT;
-use crate::tree::{Kind, Scalar};
+use crate::tree::{NodeKind, Scalar};
 
 /// Statuses that clients follow automatically (RFC 9110, section 15.4).
 const STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
 
 pub(super) fn redirect(reader: &mut Reader, field: Field<'_>, uses: &mut Vec<GroupUse>) -> Option<Redirect> {
     let mut out = Redirect { status: 302, to: None, scheme: None, host: None, port: None, path: None };
-    if !matches!(field.node.kind, Kind::Map(_)) {
+    if !matches!(field.node.kind, NodeKind::Map(_)) {
         out.to = Some(reader.spanned(field, location)?);
         rewrite::note_uses(field.node, uses);
         return Some(out);
@@ -32,7 +32,7 @@ pub(super) fn redirect(reader: &mut Reader, field: Field<'_>, uses: &mut Vec<Gro
         for name in ["scheme", "host", "port", "replace"] {
             if let Some(part) = fields.get(name) {
                 let problem = Problem::error(part.at, format!("`{name}` and `to` exclude each other"));
-                reader.problems.push(problem.see(field.at, "`to` is a complete `Location`"));
+                reader.problems.push(problem.related(field.at, "`to` is a complete `Location`"));
             }
         }
         return Some(out);
@@ -42,7 +42,7 @@ pub(super) fn redirect(reader: &mut Reader, field: Field<'_>, uses: &mut Vec<Gro
     out.port = reader.number(fields.get("port")).flatten().and_then(|port| u16::try_from(port).ok());
     out.path = rewrite::path_rewrite(reader, &fields, uses);
     let changes = ["scheme", "host", "port", "path", "prefix", "regex", "replace"];
-    if let Kind::Map(entries) = &field.node.kind
+    if let NodeKind::Map(entries) = &field.node.kind
         && !entries.iter().any(|entry| entry.key == "to" || changes.contains(&entry.key.as_str()))
     {
         reader.problems.push(
@@ -53,14 +53,14 @@ pub(super) fn redirect(reader: &mut Reader, field: Field<'_>, uses: &mut Vec<Gro
     Some(out)
 }
 
-fn location(text: &str) -> Result<String, Fault> {
+fn location(text: &str) -> Result<String, ScalarError> {
     let bare = Scalar { text: text.to_owned(), quoted: false, written: None };
     if bare.number().is_some() {
-        let fault = Fault::new("{} is a status, not a location");
+        let fault = ScalarError::new("{} is a status, not a location");
         return Err(fault.suggest(format!("write `redirect: {{status: {text}, to: ...}}`")));
     }
     if let Some(odd) = text.chars().position(|c| c.is_whitespace() || c.is_control() || !c.is_ascii()) {
-        let fault = Fault::new("{} has a character that is not allowed in URLs").part(odd, 1);
+        let fault = ScalarError::new("{} has a character that is not allowed in URLs").part(odd, 1);
         return Err(fault.help("encode each byte as `%` and two hexadecimal digits"));
     }
     let absolute = text.split_once("://").is_some_and(|(scheme, rest)| {
@@ -70,7 +70,7 @@ fn location(text: &str) -> Result<String, Fault> {
             && !rest.is_empty()
     });
     if !absolute && !text.starts_with('/') {
-        let fault = Fault::new("{} is neither a URL nor a path");
+        let fault = ScalarError::new("{} is neither a URL nor a path");
         return Err(fault.suggest(format!("write `https://{text}` or `/{text}`")));
     }
     replacement::in_location(text)?;

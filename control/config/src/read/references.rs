@@ -12,7 +12,7 @@ const SUGGESTIONS: usize = 20;
 
 /// A reference to an upstream by name, in a `to`.
 #[derive(Clone, Debug)]
-pub(crate) struct Reference {
+pub(crate) struct UpstreamReference {
     pub name: String,
     /// The original text, if it contained an environment variable: messages must then not show `name`.
     pub written: Option<String>,
@@ -20,13 +20,13 @@ pub(crate) struct Reference {
 }
 
 /// Returns a problem for each reference to an unknown upstream.
-pub(crate) fn unknown(references: &[Reference], names: &HashMap<String, At>) -> Vec<Problem> {
+pub(crate) fn unknown(references: &[UpstreamReference], names: &HashMap<String, At>) -> Vec<Problem> {
     let missing = references.iter().filter(|reference| !names.contains_key(&reference.name));
     missing.enumerate().map(|(number, reference)| one(reference, names, number < SUGGESTIONS)).collect()
 }
 
-fn one(reference: &Reference, names: &HashMap<String, At>, suggest: bool) -> Problem {
-    let Reference { name, written, at } = reference;
+fn one(reference: &UpstreamReference, names: &HashMap<String, At>, suggest: bool) -> Problem {
+    let UpstreamReference { name, written, at } = reference;
     let message = format!("there is no upstream {}", shown(written.as_ref().unwrap_or(name)));
     let problem = Problem::error(*at, message)
         .expected("a name under `upstreams`, or an endpoint such as `10.0.0.1:8080`");
@@ -49,8 +49,11 @@ mod tests {
 
     fn help(name: &str, written: Option<&str>) -> Vec<String> {
         let names = ["users", "orders.v1"].map(|name| (name.to_owned(), At::default()));
-        let reference =
-            Reference { name: name.to_owned(), written: written.map(str::to_owned), at: At::default() };
+        let reference = UpstreamReference {
+            name: name.to_owned(),
+            written: written.map(str::to_owned),
+            at: At::default(),
+        };
         let problems = unknown(&[reference], &HashMap::from(names));
         problems.into_iter().flat_map(|problem| [vec![problem.message], problem.help].concat()).collect()
     }

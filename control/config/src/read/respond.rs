@@ -5,9 +5,9 @@ use serde_json::Value;
 use crate::model::Respond;
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, one_or_many};
-use crate::scalar::{Fault, field as header, quantity};
+use crate::scalar::{ScalarError, field as header, quantity};
 use crate::spec::{RESPOND, Shape, header_name};
-use crate::tree::{Kind, Node, Scalar, shown};
+use crate::tree::{Node, NodeKind, Scalar, shown};
 
 /// Maximum bytes of a body in a configuration. A larger one belongs on a file server.
 const BODY: usize = 1 << 20;
@@ -28,7 +28,7 @@ pub(super) fn page(reader: &mut Reader, field: Field<'_>) -> Option<(Respond, Op
 
 fn over(reader: &mut Reader, field: Field<'_>, status: u16) -> Option<Respond> {
     let mut out = Respond { status, headers: Vec::new(), body: Vec::new() };
-    if matches!(field.node.kind, Kind::Map(_)) {
+    if matches!(field.node.kind, NodeKind::Map(_)) {
         mapping(reader, field, &mut out)?;
     } else if field.node.scalar().is_some_and(|scalar| scalar.number().is_some()) {
         let status = reader.field(field, |text| quantity::count(text, 200, 599))?;
@@ -52,7 +52,7 @@ fn mapping(reader: &mut Reader, field: Field<'_>, out: &mut Respond) -> Option<(
     if let Some(field) = fields.get("content_type") {
         let value = reader.field(field, |text| match header::value(text) {
             Ok(value) if value.contains('/') => Ok(value),
-            Ok(_) => Err(Fault::new("{} is not a media type")),
+            Ok(_) => Err(ScalarError::new("{} is not a media type")),
             Err(fault) => Err(fault),
         });
         if out.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
@@ -89,12 +89,16 @@ fn body(reader: &mut Reader, fields: &Fields<'_>, out: &mut Respond) {
     }
 }
 
-fn text(text: &str) -> Result<Vec<u8>, Fault> {
-    if text.len() > BODY { Err(Fault::new("{} is larger than 1 MiB")) } else { Ok(text.as_bytes().to_vec()) }
+fn text(text: &str) -> Result<Vec<u8>, ScalarError> {
+    if text.len() > BODY {
+        Err(ScalarError::new("{} is larger than 1 MiB"))
+    } else {
+        Ok(text.as_bytes().to_vec())
+    }
 }
 
 fn headers(reader: &mut Reader, field: Field<'_>, out: &mut Respond) {
-    let Kind::Map(entries) = &field.node.kind else {
+    let NodeKind::Map(entries) = &field.node.kind else {
         reader.mismatch(field.node, "`headers`", field.key.shape.expected());
         return;
     };
@@ -123,10 +127,12 @@ fn headers(reader: &mut Reader, field: Field<'_>, out: &mut Respond) {
 /// Converts YAML's core types to JSON: unquoted text may be a number, `true`, `false` or null.
 pub(crate) fn json(node: &Node) -> Value {
     match &node.kind {
-        Kind::Invalid => Value::Null,
-        Kind::List(items) => items.iter().map(json).collect(),
-        Kind::Map(entries) => entries.iter().map(|entry| (entry.key.clone(), json(&entry.value))).collect(),
-        Kind::Scalar(scalar) => plain(scalar),
+        NodeKind::Invalid => Value::Null,
+        NodeKind::List(items) => items.iter().map(json).collect(),
+        NodeKind::Map(entries) => {
+            entries.iter().map(|entry| (entry.key.clone(), json(&entry.value))).collect()
+        }
+        NodeKind::Scalar(scalar) => plain(scalar),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::model::{At, HostRewrite, Match, PathMatch, PathRewrite, Rewrite, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
-use crate::scalar::{Fault, host, path, pattern, quantity, replacement};
+use crate::scalar::{ScalarError, host, path, pattern, quantity, replacement};
 use crate::spec::REWRITE;
 use crate::tree::{Node, shown};
 
@@ -50,11 +50,11 @@ pub(super) fn path_rewrite(
     let Some(field) = fields.get("prefix") else { return pattern };
     reader.spanned(field, |text| {
         if text.ends_with("/*") {
-            let fault = Fault::new("{} ends in `*`, which a prefix does not need");
+            let fault = ScalarError::new("{} ends in `*`, which a prefix does not need");
             return Err(fault.suggest(format!("write `{}`", text.trim_end_matches('*'))));
         }
         if let Some(reference) = replacement::references(text).first() {
-            let fault = Fault::new("{} has a capture group, but a prefix match has none");
+            let fault = ScalarError::new("{} has a capture group, but a prefix match has none");
             return Err(fault.part(reference.start, reference.length).help(DOLLAR));
         }
         path::path(&replacement::plain(text).unwrap_or_default()).map(PathRewrite::Prefix)
@@ -84,12 +84,13 @@ pub(super) fn check_uses(reader: &mut Reader, uses: &[GroupUse], matches: &[Matc
             let problem = Problem::error(uses[0].at, "this route matches no pattern with capture groups");
             let help = "match one, as in `{path: {regex: '/old/(.*)'}}` or `{path: {template: '/users/{id}'}}`; \
                         `$$` is a dollar sign";
-            reader.problems.push(problem.help(help).see(one.at, "the match is here"));
+            reader.problems.push(problem.help(help).related(one.at, "the match is here"));
             return;
         };
         let Ok(pattern) = pattern::regex(text, false) else { return };
         let missing = uses.iter().filter(|used| !pattern::has_group(&pattern, &used.group));
-        let problems: Vec<_> = missing.map(|used| no_group(used).see(*at, "the pattern is here")).collect();
+        let problems: Vec<_> =
+            missing.map(|used| no_group(used).related(*at, "the pattern is here")).collect();
         if !problems.is_empty() {
             reader.problems.extend(problems);
             return;
@@ -138,7 +139,7 @@ fn regex(reader: &mut Reader, fields: &Fields<'_>) -> Option<Spanned<PathRewrite
 }
 
 /// Parses `host` or `host:port`.
-pub(super) fn authority(text: &str) -> Result<String, Fault> {
+pub(super) fn authority(text: &str) -> Result<String, ScalarError> {
     let (name, port) = match text.rsplit_once(':') {
         Some((name, port)) if !text.ends_with(']') => (name, Some(port)),
         _ => (text, None),
@@ -147,8 +148,8 @@ pub(super) fn authority(text: &str) -> Result<String, Fault> {
     match port {
         None => Ok(name),
         Some(port) => {
-            let number =
-                quantity::count(port, 1, 65_535).map_err(|_| Fault::new("{} has no port from 1 to 65535"))?;
+            let number = quantity::count(port, 1, 65_535)
+                .map_err(|_| ScalarError::new("{} has no port from 1 to 65535"))?;
             Ok(format!("{name}:{number}"))
         }
     }

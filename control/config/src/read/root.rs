@@ -9,15 +9,15 @@ use crate::problem::Problem;
 use crate::reader::{Reader, misspelt, one_or_many};
 use crate::scalar::file_path::file_path;
 use crate::spec::{ROOT, Shape};
-use crate::tree::{Entry, Kind, Node, Scalar, shown};
+use crate::tree::{MappingEntry, Node, NodeKind, Scalar, shown};
 
 /// Keys that an included file may contain.
 const INCLUDED: [&str; 3] = ["include", "routes", "upstreams"];
 
 /// Reads a file's tree and returns the patterns of its `include`.
 pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Draft) -> Vec<Include> {
-    let Kind::Map(entries) = &node.kind else {
-        draft.names_lost = true;
+    let NodeKind::Map(entries) = &node.kind else {
+        draft.upstreams_may_be_missing = true;
         if !node.is_invalid() {
             let problem = Problem::error(node.at, format!("the file is {}, not a mapping", node.noun()));
             reader
@@ -46,7 +46,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
         if let Some(field) = fields.get("admin") {
             config.admin = admin::admin(reader, field, &mut config.document_files);
         }
-        listen::apart(reader, config);
+        listen::check_admin_address(reader, config);
         if let Some(field) = fields.get("access_log") {
             config.access_log = access_log::access_log(reader, field);
         }
@@ -69,10 +69,10 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
         if let Some(field) = fields.get("paths") {
             let start = reader.problems.len();
             config.paths = settings::paths(reader, field);
-            draft.paths_unsound = reader.erred_since(start);
+            draft.paths_unreliable = reader.has_errors_since(start);
         }
-        let unread = |entry: &Entry| entry.key == "paths" && entry.value.holds_invalid();
-        draft.paths_unsound |= misspelt(entries, &ROOT, "paths") || entries.iter().any(unread);
+        let unread = |entry: &MappingEntry| entry.key == "paths" && entry.value.holds_invalid();
+        draft.paths_unreliable |= misspelt(entries, &ROOT, "paths") || entries.iter().any(unread);
         if let Some(field) = fields.get("errors") {
             config.errors = settings::errors(reader, field);
         }
@@ -118,17 +118,17 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
     let given = |name: &str| entries.iter().any(|entry| entry.key == name) || misspelt(entries, &ROOT, name);
     match fields.get("upstreams") {
         Some(field) => upstream::upstreams(reader, field, draft),
-        None => draft.names_lost |= given("upstreams"),
+        None => draft.upstreams_may_be_missing |= given("upstreams"),
     }
     let Some(field) = fields.get("include") else {
-        draft.names_lost |= given("include");
+        draft.upstreams_may_be_missing |= given("include");
         return Vec::new();
     };
     let one = if let Shape::OneOrMany(inner) = field.key.shape { inner } else { &field.key.shape };
     let mut patterns = Vec::new();
     for item in one_or_many(field.node) {
         let text = reader.parsed(item, "`include`", one, |text| file_path(text).map(|_| text.to_owned()));
-        draft.names_lost |= text.is_none();
+        draft.upstreams_may_be_missing |= text.is_none();
         let shown = item.scalar().map(Scalar::shown).unwrap_or_default();
         patterns.extend(text.map(|pattern| Include { pattern, shown, at: item.at }));
     }

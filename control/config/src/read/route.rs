@@ -2,7 +2,7 @@
 
 use super::rewrite::GroupUse;
 use super::{
-    Reference, access_log, buffer, fallback, matching, policies, redirect, respond, rewrite, target,
+    UpstreamReference, access_log, buffer, fallback, matching, policies, redirect, respond, rewrite, target,
     timeouts, upstream,
 };
 use crate::model::{
@@ -12,12 +12,12 @@ use crate::model::{
 use crate::problem::Problem;
 use crate::read::Draft;
 use crate::reader::{Field, Fields, Reader};
-use crate::scalar::{Fault, field as header};
+use crate::scalar::{ScalarError, field as header};
 use crate::spec::{ROUTE, ROUTE_LIMITS, Shape};
-use crate::tree::{Kind, Node, Scalar, shown};
+use crate::tree::{Node, NodeKind, Scalar, shown};
 
 pub(super) fn routes(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) {
-    let Kind::List(items) = &field.node.kind else {
+    let NodeKind::List(items) = &field.node.kind else {
         let problem = format!("`routes` cannot be {}", field.node.noun());
         reader.problems.push(
             Problem::error(field.node.at, problem)
@@ -41,7 +41,7 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
         Some(field) => matching::matches(reader, field),
         None => vec![Match { at: node.at, ..Match::default() }],
     };
-    let sound = !reader.erred_since(start) && !node.holds_invalid();
+    let sound = !reader.has_errors_since(start) && !node.holds_invalid();
     let mut uses = Vec::new();
     let rewrite = match fields.get("rewrite") {
         Some(field) => rewrite::rewrite(reader, field, &mut uses),
@@ -70,7 +70,7 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
     };
     let retry = fields.get("retry").map(|field| upstream::retry(reader, field));
     let per_try = retry.as_ref().and_then(|retry| retry.per_try);
-    draft.waits.extend(upstream::wait(&fields, per_try, timeouts.total));
+    draft.per_try_timeouts.extend(upstream::wait(&fields, per_try, timeouts.total));
     let priority = match reader.word(fields.get("priority")) {
         Some("low") => Priority::Low,
         Some("high") => Priority::High,
@@ -104,7 +104,7 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
             matches.methods.push("OPTIONS".to_owned());
         }
         if !sound {
-            draft.unsound.insert(draft.config.routes.len());
+            draft.unreliable_routes.insert(draft.config.routes.len());
         }
         draft.config.routes.push(Route {
             identity: Identity::new(),
@@ -132,7 +132,7 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
 fn action(
     reader: &mut Reader,
     fields: &Fields<'_>,
-    references: &mut Vec<Reference>,
+    references: &mut Vec<UpstreamReference>,
     uses: &mut Vec<GroupUse>,
 ) -> Option<Action> {
     if let Some(field) = fields.get("to") {
@@ -159,7 +159,7 @@ fn prefix(reader: &mut Reader, path: &Spanned<PathRewrite>, matches: &[Match]) {
         reader.problems.push(
             Problem::error(path.at, "a prefix can be replaced only if the route matches a prefix")
                 .help("end the route's path in `/*`, or rewrite the whole `path`")
-                .see(whole.at, "this is not a prefix match"),
+                .related(whole.at, "this is not a prefix match"),
         );
     }
 }
@@ -179,7 +179,7 @@ fn unused(reader: &mut Reader, fields: &Fields<'_>) {
 /// Returns whether these timeouts concern only client connections, which every route has.
 fn is_of_clients(timeouts: Field<'_>) -> bool {
     match &timeouts.node.kind {
-        Kind::Map(entries) => entries.iter().all(|entry| matches!(entry.key.as_str(), "idle" | "age")),
+        NodeKind::Map(entries) => entries.iter().all(|entry| matches!(entry.key.as_str(), "idle" | "age")),
         _ => false,
     }
 }
@@ -189,7 +189,7 @@ fn name(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) -> Option<Span
     if let Some(first) = draft.route_names.get(&name.value) {
         let shown = field.node.scalar().map(Scalar::shown).unwrap_or_default();
         let problem = Problem::error(name.at, format!("two routes are named {shown}"));
-        reader.problems.push(problem.see(*first, "first written here"));
+        reader.problems.push(problem.related(*first, "first written here"));
     } else {
         draft.route_names.insert(name.value.clone(), name.at);
     }
@@ -211,13 +211,13 @@ fn upgrade(reader: &mut Reader, field: Field<'_>) -> Vec<String> {
     }
     let shape: &Shape = &field.key.shape;
     let mut out: Vec<String> = Vec::new();
-    for item in reader.few(field.node, "`upgrade`") {
+    for item in reader.bounded_items(field.node, "`upgrade`") {
         let protocol = reader.parsed(item, "a protocol", shape, |text| {
             // `protocol-name ["/" protocol-version]` (RFC 9110, section 7.8).
             if text.split('/').count() <= 2 && text.split('/').all(header::is_token) {
                 return Ok(text.to_ascii_lowercase());
             }
-            Err(Fault::new("{} is not a protocol").help("several protocols are a list"))
+            Err(ScalarError::new("{} is not a protocol").help("several protocols are a list"))
         });
         if let Some(protocol) = protocol.filter(|protocol| !out.contains(protocol)) {
             if protocol == "h2c" {

@@ -2,31 +2,31 @@
 
 use crate::model::{
     CdnLoop, Cidr, EncodedSlash, ErrorBodies, Forwarded, Limits, Overload, Paths, RequestId, Semicolon,
-    Spanned, StoreSettings, Timeouts, Workers,
+    Spanned, StoreSettings, Timeouts, WorkerCount,
 };
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, one_or_many};
 use crate::scalar::file_path::file_path;
-use crate::scalar::{Fault, cidr, field as header, quantity, template};
+use crate::scalar::{ScalarError, cidr, field as header, quantity, template};
 use crate::spec::{
     ERRORS, FORWARDED, LIMITS, OVERLOAD, OVERLOAD_MEMORY_MIN, PATHS, REQUEST_ID, SIZE_MAX, STORE, Shape,
     TIMEOUTS,
 };
-use crate::tree::{Kind, Scalar, shown};
+use crate::tree::{NodeKind, Scalar, shown};
 
-pub(super) fn workers(reader: &mut Reader, field: Field<'_>) -> Option<Workers> {
+pub(super) fn workers(reader: &mut Reader, field: Field<'_>) -> Option<WorkerCount> {
     reader.field(field, |text| {
         if text == "auto" {
-            return Ok(Workers::Auto);
+            return Ok(WorkerCount::Auto);
         }
         let count = quantity::count(text, 1, 1024)?;
-        u16::try_from(count).map(Workers::Count).map_err(|_| Fault::new("{} is too large"))
+        u16::try_from(count).map(WorkerCount::Count).map_err(|_| ScalarError::new("{} is too large"))
     })
 }
 
 pub(super) fn store(reader: &mut Reader, field: Field<'_>) -> Option<StoreSettings> {
     let mut history = 10_000;
-    if !matches!(field.node.kind, Kind::Map(_)) {
+    if !matches!(field.node.kind, NodeKind::Map(_)) {
         return reader.field(field, file_path).map(|path| StoreSettings { path, history });
     }
     let fields = reader.fields(field.node, &STORE)?;
@@ -37,7 +37,7 @@ pub(super) fn store(reader: &mut Reader, field: Field<'_>) -> Option<StoreSettin
 
 pub(super) fn request_id(reader: &mut Reader, field: Field<'_>) -> RequestId {
     let mut id = RequestId::default();
-    if !matches!(field.node.kind, Kind::Map(_)) {
+    if !matches!(field.node.kind, NodeKind::Map(_)) {
         reader.switch(Some(field), &mut id.enabled);
         return id;
     }
@@ -49,7 +49,7 @@ pub(super) fn request_id(reader: &mut Reader, field: Field<'_>) -> RequestId {
     if let Some(field) = fields.get("header") {
         let name = reader.field(field, |text| match header::name(text) {
             Ok(name) if header::is_framing(&name) || name.eq_ignore_ascii_case("host") => {
-                Err(Fault::new("{} has a fixed meaning and cannot carry an id"))
+                Err(ScalarError::new("{} has a fixed meaning and cannot carry an id"))
             }
             other => other,
         });
@@ -70,7 +70,8 @@ pub(super) fn forwarded(reader: &mut Reader, field: Field<'_>) -> Forwarded {
             if header::is_token(text) && !matches!(text, "on" | "true" | "yes") {
                 return Ok(text.to_owned());
             }
-            Err(Fault::new("{} is not a name for `Via`").help("a name has letters, digits, `-`, `_` and `.`"))
+            Err(ScalarError::new("{} is not a name for `Via`")
+                .help("a name has letters, digits, `-`, `_` and `.`"))
         });
     }
     if let Some(field) = fields.get("trusted_proxies") {
@@ -84,7 +85,7 @@ pub(super) fn forwarded(reader: &mut Reader, field: Field<'_>) -> Forwarded {
         }
     }
     if let Some(field) = fields.get("client_certificate") {
-        out.client_certificate = super::tls::told(reader, field);
+        out.client_certificate = super::tls::certificate_fields(reader, field);
     }
     out.cdn_loop = match reader.word(fields.get("cdn_loop")) {
         Some("always") => CdnLoop::Always,

@@ -1,18 +1,18 @@
 //! Reads `to` of a route.
 
-use super::Reference;
+use super::UpstreamReference;
 use super::upstream::weights;
 use crate::model::{Target, TargetKind};
 use crate::reader::{Field, Reader, one_or_many};
 use crate::scalar::address;
 use crate::spec::{Shape, TARGET};
-use crate::tree::{Kind, Node};
+use crate::tree::{Node, NodeKind};
 
 /// Reads the targets of a route.
 pub(super) fn targets(
     reader: &mut Reader,
     field: Field<'_>,
-    references: &mut Vec<Reference>,
+    references: &mut Vec<UpstreamReference>,
 ) -> Option<Vec<Target>> {
     let items = one_or_many(field.node);
     if items.is_empty() {
@@ -28,7 +28,11 @@ pub(super) fn targets(
 }
 
 /// Reads the single target of a fallback.
-pub(super) fn one(reader: &mut Reader, field: Field<'_>, references: &mut Vec<Reference>) -> Option<Target> {
+pub(super) fn one(
+    reader: &mut Reader,
+    field: Field<'_>,
+    references: &mut Vec<UpstreamReference>,
+) -> Option<Target> {
     target(reader, field.node, &field.key.shape, references)
 }
 
@@ -36,10 +40,10 @@ fn target(
     reader: &mut Reader,
     node: &Node,
     shape: &Shape,
-    references: &mut Vec<Reference>,
+    references: &mut Vec<UpstreamReference>,
 ) -> Option<Target> {
     // The target of a fallback is always a text.
-    if !matches!(node.kind, Kind::Map(_)) || matches!(shape, Shape::Text(_)) {
+    if !matches!(node.kind, NodeKind::Map(_)) || matches!(shape, Shape::Text(_)) {
         let to = reader.parsed(node, "`to`", shape, address::target)?;
         if let TargetKind::Upstream(name) = &to {
             references.push(reference(name, node));
@@ -59,7 +63,7 @@ fn target(
     Some(Target { to: TargetKind::Upstream(name), weight, at: field.node.at })
 }
 
-fn reference(name: &str, node: &Node) -> Reference {
+fn reference(name: &str, node: &Node) -> UpstreamReference {
     let written = node.scalar().and_then(|scalar| scalar.written.clone());
-    Reference { name: name.to_owned(), written, at: node.at }
+    UpstreamReference { name: name.to_owned(), written, at: node.at }
 }

@@ -1,11 +1,11 @@
 //! Paths with `{name}` segments. They become regular expressions with one named capture group per segment.
 
 use crate::model::PathMatch;
-use crate::scalar::{Fault, path};
+use crate::scalar::{ScalarError, path};
 
 /// Converts a template to a regular expression. `{name}` matches one segment that is not empty; `/*` at the
 /// end matches everything below.
-pub(super) fn template(text: &str) -> Result<PathMatch, Fault> {
+pub(super) fn template(text: &str) -> Result<PathMatch, ScalarError> {
     let (base, below) = match text.strip_suffix("/*") {
         Some(base) => (base, true),
         None => (text, false),
@@ -21,16 +21,17 @@ pub(super) fn template(text: &str) -> Result<PathMatch, Fault> {
         pattern.push('/');
         if let Some(name) = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
             if !is_name(name) {
-                let fault = Fault::new("{} has a segment that is not a valid `{name}`").part(at, length);
+                let fault =
+                    ScalarError::new("{} has a segment that is not a valid `{name}`").part(at, length);
                 return Err(fault.help("a name is a letter, and then letters, digits and `_`"));
             }
             if names.contains(&name) {
-                return Err(Fault::new("{} has two segments of the same name").part(at, length));
+                return Err(ScalarError::new("{} has two segments of the same name").part(at, length));
             }
             names.push(name);
             pattern.push_str(&format!("(?<{name}>[^/]+)"));
         } else if let Some(odd) = segment.chars().position(|c| matches!(c, '{' | '}' | '*')) {
-            let fault = Fault::new("{} has a `{`, `}` or `*` within a segment").part(at + odd, 1);
+            let fault = ScalarError::new("{} has a `{`, `}` or `*` within a segment").part(at + odd, 1);
             return Err(fault.help("`{name}` replaces a whole segment; use `{path: {regex: ...}}` for more"));
         } else {
             let literal = path::path(&format!("/{segment}")).map_err(|fault| fault.shifted(at - 1))?;

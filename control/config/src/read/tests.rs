@@ -11,16 +11,16 @@ use crate::spec::{
     OUTLIER, OVERLOAD, PATHS, POOL, QUEUE, REQUEST_ID, RETRY, ROOT, STICKY, Section, Shape, TIMEOUTS,
     UPSTREAM, UPSTREAM_LIMITS, sections,
 };
-use crate::tree::{Kind, Node};
+use crate::tree::{Node, NodeKind};
 
 fn cover(node: &Node, shape: &'static Shape, seen: &mut HashSet<(&'static str, &'static str)>) {
     match (shape, &node.kind) {
-        (Shape::Section(section), Kind::Map(_)) => cover_section(node, section, seen),
-        (Shape::OneOrMany(inner) | Shape::ListOf(inner), Kind::List(items)) => {
+        (Shape::Section(section), NodeKind::Map(_)) => cover_section(node, section, seen),
+        (Shape::OneOrMany(inner) | Shape::ListOf(inner), NodeKind::List(items)) => {
             items.iter().for_each(|item| cover(item, inner, seen));
         }
         (Shape::OneOrMany(inner), _) => cover(node, inner, seen),
-        (Shape::MapOf(inner), Kind::Map(entries)) => {
+        (Shape::MapOf(inner), NodeKind::Map(entries)) => {
             entries.iter().for_each(|entry| cover(&entry.value, inner, seen));
         }
         (Shape::AnyOf(shapes), _) => shapes.iter().for_each(|shape| cover(node, shape, seen)),
@@ -29,7 +29,7 @@ fn cover(node: &Node, shape: &'static Shape, seen: &mut HashSet<(&'static str, &
 }
 
 fn cover_section(node: &Node, section: &'static Section, seen: &mut HashSet<(&'static str, &'static str)>) {
-    let Kind::Map(entries) = &node.kind else { return };
+    let NodeKind::Map(entries) = &node.kind else { return };
     for entry in entries {
         if let Some(key) = section.keys.iter().find(|key| key.name == entry.key) {
             seen.insert((section.name, key.name));
@@ -170,16 +170,16 @@ fn nothing_read_is_the_default() {
 }
 
 /// Returns the hosts of the routes that can still be compared.
-fn readable(text: &str) -> Option<Vec<String>> {
+fn partial(text: &str) -> Option<Vec<String>> {
     let loaded = from_text("t", text, &|_| None);
     assert!(loaded.config.is_none(), "{text}");
     let name = |route: crate::Route| route.matches.host.map_or_else(String::new, |host| host.value);
-    loaded.readable.map(|readable| readable.routes.into_iter().map(name).collect())
+    loaded.partial.map(|partial| partial.routes.into_iter().map(name).collect())
 }
 
 #[test]
 fn routes_beside_a_mistake_can_still_be_compared() {
-    let hosts = readable(
+    let hosts = partial(
         "listn: :80\nroutes:\n- {match: a, to: 'a:80'}\n- {match: b, to: none, timeouts: {total: fast}}\n\
          - {match: c, respond: 99}\n- {match: 'd:80', respond: 200}\n- {mach: e, respond: 200}\n\
          - {match: {host: f, path: '${UNSET}'}, respond: 200}\n- {match: '${UNSET}', respond: 200}\n",
@@ -197,6 +197,6 @@ fn nothing_is_compared_when_the_mistake_may_change_what_a_match_means() {
         "x: [1, 2\n",
     ] {
         let text = format!("listen: :80\nroutes:\n- {{match: a, to: 'a:80'}}\n{wrong}");
-        assert_eq!(readable(&text), None, "{wrong}");
+        assert_eq!(partial(&text), None, "{wrong}");
     }
 }

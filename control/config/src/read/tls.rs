@@ -7,12 +7,12 @@ use crate::model::{
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, Setting};
 use crate::scalar::file_path::file_path;
-use crate::scalar::{Fault, field as header, host};
+use crate::scalar::{ScalarError, field as header, host};
 use crate::spec::{
     CERTIFICATE, CLIENT_CERTIFICATES, HEADER_NAME, STRICT_TRANSPORT_SECURITY, Shape, TLS, UPSTREAM_TLS,
 };
 use crate::suggest;
-use crate::tree::{Kind, Scalar, shown};
+use crate::tree::{NodeKind, Scalar, shown};
 
 /// Reads `tls` of a listener.
 pub(super) fn listen(reader: &mut Reader, field: Field<'_>) -> Option<ListenTls> {
@@ -30,7 +30,7 @@ pub(super) fn listen(reader: &mut Reader, field: Field<'_>) -> Option<ListenTls>
             let problem = Problem::error(key.at, "`key` and `certificates` exclude each other");
             reader.problems.push(problem.help("write each key next to its certificate"));
         }
-        let Kind::List(items) = &list.node.kind else {
+        let NodeKind::List(items) = &list.node.kind else {
             reader.mismatch(list.node, "`certificates`", list.key.shape.expected());
             return None;
         };
@@ -77,8 +77,8 @@ fn strict_transport_security(reader: &mut Reader, field: Field<'_>) -> Option<St
 }
 
 /// Reads the fields that describe the client's certificate.
-pub(super) fn told(reader: &mut Reader, field: Field<'_>) -> Vec<(String, CertificatePart)> {
-    let Kind::Map(entries) = &field.node.kind else {
+pub(super) fn certificate_fields(reader: &mut Reader, field: Field<'_>) -> Vec<(String, CertificatePart)> {
+    let NodeKind::Map(entries) = &field.node.kind else {
         let mut on = false;
         reader.switch(Some(field), &mut on);
         return if on { vec![("Client-Cert".to_owned(), CertificatePart::Certificate)] } else { Vec::new() };
@@ -101,7 +101,7 @@ pub(super) fn told(reader: &mut Reader, field: Field<'_>) -> Vec<(String, Certif
             let words = CertificatePart::ALL.iter().map(|(word, _)| *word);
             CertificatePart::ALL.iter().find(|(word, _)| *word == text).map(|(_, part)| *part).ok_or_else(
                 || {
-                    let fault = Fault::new("{} is not a part of a certificate");
+                    let fault = ScalarError::new("{} is not a part of a certificate");
                     match suggest::nearest(text, words) {
                         Some(near) => fault.suggest(format!("did you mean `{near}`?")),
                         None => fault,
@@ -189,16 +189,16 @@ fn pem_or_text(reader: &mut Reader, field: Field<'_>) -> Option<PemFile> {
     pem(reader, field)
 }
 
-fn version(text: &str) -> Result<TlsVersion, Fault> {
+fn version(text: &str) -> Result<TlsVersion, ScalarError> {
     match text {
         "1.2" => Ok(TlsVersion::Tls12),
         "1.3" => Ok(TlsVersion::Tls13),
-        _ => Err(Fault::new("{} is not a supported version").help("older ones are broken (RFC 8996)")),
+        _ => Err(ScalarError::new("{} is not a supported version").help("older ones are broken (RFC 8996)")),
     }
 }
 
 /// Reports TLS settings of an upstream without TLS endpoints.
-pub(super) fn agrees(reader: &mut Reader, upstream: &Upstream) {
+pub(super) fn check_schemes(reader: &mut Reader, upstream: &Upstream) {
     let mut schemes = upstream.endpoints.iter().map(|endpoint| endpoint.address.value.scheme);
     let Some(tls) = &upstream.tls else { return };
     let discovered = matches!(

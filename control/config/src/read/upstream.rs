@@ -6,11 +6,11 @@ use super::{policies, timeouts, tls};
 use crate::model::{Policies, Pool, RouteTimeouts, Rules, Spanned, Upstream};
 use crate::problem::Problem;
 use crate::read::Draft;
-use crate::read::draft::Wait;
+use crate::read::draft::PerTryTimeout;
 use crate::reader::{Field, Fields, Reader, misnamed, misspelt};
-use crate::scalar::{Fault, address};
+use crate::scalar::{ScalarError, address};
 use crate::spec::{ROOT, Shape, UPSTREAM};
-use crate::tree::{Kind, Node, shown};
+use crate::tree::{Node, NodeKind, shown};
 
 mod balance;
 mod capacity;
@@ -21,16 +21,16 @@ mod failure;
 mod health;
 mod proxy_protocol;
 
-pub(crate) use conflicts::unplaced;
+pub(crate) use conflicts::check_zones;
 pub(crate) use endpoints::endpoints;
 pub(super) use endpoints::{weights, zone};
-pub(crate) use failure::too_long;
+pub(crate) use failure::check_per_try;
 pub(super) use failure::{retry, wait};
 
 /// Reads `upstreams` of a file.
 pub(super) fn upstreams(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) {
-    let Kind::Map(entries) = &field.node.kind else {
-        draft.names_lost = true;
+    let NodeKind::Map(entries) = &field.node.kind else {
+        draft.upstreams_may_be_missing = true;
         let problem = Problem::error(field.node.at, format!("`upstreams` cannot be {}", field.node.noun()));
         reader.problems.push(
             problem
@@ -45,12 +45,12 @@ pub(super) fn upstreams(reader: &mut Reader, field: Field<'_>, draft: &mut Draft
         }
         if let Some(first) = draft.upstream_names.get(&entry.key) {
             let problem = Problem::error(entry.at, format!("two upstreams are named {}", shown(&entry.key)));
-            reader.problems.push(problem.see(*first, "first written here"));
+            reader.problems.push(problem.related(*first, "first written here"));
             continue;
         }
         draft.upstream_names.insert(entry.key.clone(), entry.at);
         let name = Spanned { value: entry.key.clone(), at: entry.at };
-        if let Some(upstream) = upstream(reader, name, &entry.value, field, &mut draft.waits) {
+        if let Some(upstream) = upstream(reader, name, &entry.value, field, &mut draft.per_try_timeouts) {
             draft.config.upstreams.push(upstream);
         }
     }
@@ -64,7 +64,7 @@ pub(crate) fn document(reader: &mut Reader, name: &str, node: &Node, draft: &mut
     let Some(key) = ROOT.keys.iter().find(|key| key.name == "upstreams") else { return };
     let name = Spanned { value: name.to_owned(), at: node.at };
     let field = Field { key, at: node.at, node };
-    draft.config.upstreams.extend(upstream(reader, name, node, field, &mut draft.waits));
+    draft.config.upstreams.extend(upstream(reader, name, node, field, &mut draft.per_try_timeouts));
 }
 
 fn upstream(
@@ -72,7 +72,7 @@ fn upstream(
     name: Spanned<String>,
     node: &Node,
     field: Field<'_>,
-    waits: &mut Vec<Wait>,
+    per_try_timeouts: &mut Vec<PerTryTimeout>,
 ) -> Option<Upstream> {
     let mut out = Upstream {
         name,
@@ -95,7 +95,7 @@ fn upstream(
         );
         return None;
     }
-    if !matches!(node.kind, Kind::Map(_)) {
+    if !matches!(node.kind, NodeKind::Map(_)) {
         out.endpoints = endpoints::endpoints(reader, node, true);
         return Some(out);
     }
@@ -117,17 +117,19 @@ fn upstream(
         out.pool = capacity::pool(reader, field);
     }
     if let Some(field) = fields.get("source_address") {
-        out.pool.source = reader.field(field, |text| {
-            let text = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-            match text.parse::<IpAddr>() {
-                Ok(address) if !address.is_unspecified() && !address.is_multicast() => Ok(address),
-                _ => Err(Fault::new("{} is not an IP address of a machine").help("write it without a port")),
-            }
-        });
+        out.pool.source =
+            reader.field(field, |text| {
+                let text = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+                match text.parse::<IpAddr>() {
+                    Ok(address) if !address.is_unspecified() && !address.is_multicast() => Ok(address),
+                    _ => Err(ScalarError::new("{} is not an IP address of a machine")
+                        .help("write it without a port")),
+                }
+            });
     }
     if let Some(field) = fields.get("tls") {
         out.tls = tls::upstream(reader, field);
-        tls::agrees(reader, &out);
+        tls::check_schemes(reader, &out);
     }
     if let Some(field) = fields.get("http2") {
         out.http2 = endpoints::http2(reader, field, &out.endpoints);
@@ -138,10 +140,10 @@ fn upstream(
     out.policies = policies::policies(reader, fields.get("policies"));
     rules(reader, &fields, &mut out.rules);
     // A conflict cannot be judged while one of the values is invalid.
-    if !reader.erred_since(start) {
+    if !reader.has_errors_since(start) {
         conflicts::of_upstream(reader, &fields, &out);
     }
-    waits.extend(failure::wait(&fields, out.rules.retry.per_try, out.timeouts.total));
+    per_try_timeouts.extend(failure::wait(&fields, out.rules.retry.per_try, out.timeouts.total));
     Some(out)
 }
 
@@ -177,7 +179,7 @@ fn rules(reader: &mut Reader, fields: &Fields<'_>, out: &mut Rules) {
 
 /// Reports an upstream with neither endpoints nor discovery.
 fn no_endpoints(reader: &mut Reader, node: &Node, fields: &Fields<'_>) {
-    let Kind::Map(entries) = &node.kind else { return };
+    let NodeKind::Map(entries) = &node.kind else { return };
     let given =
         |name: &str| entries.iter().any(|entry| entry.key == name) || misspelt(entries, &UPSTREAM, name);
     if !given("endpoints") && !given("discover") {

@@ -3,21 +3,21 @@
 use super::{Field, Reader};
 use crate::model::At;
 use crate::problem::Problem;
-use crate::scalar::Fault;
+use crate::scalar::ScalarError;
 use crate::spec::Shape;
-use crate::tree::{Kind, shown};
+use crate::tree::{NodeKind, shown};
 
 impl Reader {
     /// Reads names and values of a mapping, each with its parser. Invalid entries are reported and left out.
     pub fn pairs<N, V>(
         &mut self,
         field: Option<Field<'_>>,
-        name: impl Fn(&str) -> Result<N, Fault>,
-        value: impl Fn(&str) -> Result<V, Fault>,
+        name: impl Fn(&str) -> Result<N, ScalarError>,
+        value: impl Fn(&str) -> Result<V, ScalarError>,
     ) -> Vec<(N, V)> {
         let Some(field) = field else { return Vec::new() };
         let one = if let Shape::MapOf(one) = field.key.shape { one } else { &field.key.shape };
-        let Kind::Map(entries) = &field.node.kind else {
+        let NodeKind::Map(entries) = &field.node.kind else {
             self.mismatch(field.node, &format!("`{}`", field.key.name), field.key.shape.expected());
             return Vec::new();
         };
@@ -36,7 +36,7 @@ impl Reader {
 }
 
 /// Makes the problem for an invalid name.
-pub(crate) fn misnamed(at: At, name: &str, fault: Fault) -> Problem {
+pub(crate) fn misnamed(at: At, name: &str, fault: ScalarError) -> Problem {
     let problem = Problem::error(at, fault.message.replacen("{}", &shown(name), 1));
     match fault.help {
         Some(help) => problem.help(help),

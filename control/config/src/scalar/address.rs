@@ -3,26 +3,24 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-use super::{Fault, host};
+use super::{ScalarError, host};
 use crate::model::{Address, EndpointAddress, Scheme, TargetKind};
 
 /// Parses an address to bind: `127.0.0.1:8080`, `[::1]:8080`, `localhost:8080`, `:8080` (every address).
 /// `alone` is the address for a port without an address.
-pub(crate) fn bind(text: &str, alone: IpAddr) -> Result<SocketAddr, Fault> {
+pub(crate) fn bind(text: &str, alone: IpAddr) -> Result<SocketAddr, ScalarError> {
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         return Ok(SocketAddr::new(alone, port(text, 0, 0)?));
     }
     if text.contains("://") {
-        return Err(
-            Fault::new("{} is a URL, not an address and port").help("write only the address and the port")
-        );
+        return Err(ScalarError::new("{} is a URL, not an address and port")
+            .help("write only the address and the port"));
     }
     let Some((host, number)) = text.rsplit_once(':').filter(|_| text.parse::<Ipv6Addr>().is_err()) else {
-        let fault = Fault::new("{} has no port");
+        let fault = ScalarError::new("{} has no port");
         if let Some(fixed) = bracketed(text) {
-            return Err(
-                Fault::new("{} needs brackets around its address").suggest(format!("write `\"{fixed}\"`"))
-            );
+            return Err(ScalarError::new("{} needs brackets around its address")
+                .suggest(format!("write `\"{fixed}\"`")));
         }
         return Err(match text.parse::<IpAddr>() {
             Ok(address) => fault.suggest(format!("write `{}`", quoted(SocketAddr::new(address, 8080)))),
@@ -40,9 +38,9 @@ pub(crate) fn bind(text: &str, alone: IpAddr) -> Result<SocketAddr, Fault> {
         .ok_or_else(|| {
             let length = host.chars().count();
             if host.parse::<Ipv6Addr>().is_ok() {
-                return Fault::new("{} needs brackets").suggest(format!("write `\"[{host}]:{port}\"`"));
+                return ScalarError::new("{} needs brackets").suggest(format!("write `\"[{host}]:{port}\"`"));
             }
-            Fault::new("{} does not begin with an IP address")
+            ScalarError::new("{} does not begin with an IP address")
                 .part(0, length)
                 .help("names are not looked up here")
         })?,
@@ -62,12 +60,12 @@ fn bracketed(text: &str) -> Option<String> {
     Some(format!("[{address}]:{port}"))
 }
 
-fn port(text: &str, at: usize, min: u16) -> Result<u16, Fault> {
+fn port(text: &str, at: usize, min: u16) -> Result<u16, ScalarError> {
     let digits = !text.is_empty() && text.len() <= 5 && text.bytes().all(|b| b.is_ascii_digit());
     match text.parse::<u16>() {
         Ok(port) if digits && port >= min => Ok(port),
         _ => {
-            let fault = Fault::new("{} has no port from 1 to 65535").part(at, text.chars().count());
+            let fault = ScalarError::new("{} has no port from 1 to 65535").part(at, text.chars().count());
             Err(if text.contains('/') { fault.help(NO_PATH) } else { fault })
         }
     }
@@ -76,15 +74,14 @@ fn port(text: &str, at: usize, min: u16) -> Result<u16, Fault> {
 const NO_PATH: &str = "an endpoint has no path: use `rewrite` to change the path of requests";
 
 /// Parses the target of a route: an endpoint or the name of an upstream.
-pub(crate) fn target(text: &str) -> Result<TargetKind, Fault> {
+pub(crate) fn target(text: &str) -> Result<TargetKind, ScalarError> {
     if !text.contains(':') && !text.contains('/') {
         if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() {
-            return Err(
-                Fault::new("{} has no host").suggest(format!("write `127.0.0.1:{text}` for this machine"))
-            );
+            return Err(ScalarError::new("{} has no host")
+                .suggest(format!("write `127.0.0.1:{text}` for this machine")));
         }
         if text.parse::<Ipv4Addr>().is_ok() || text == "localhost" {
-            return Err(Fault::new("{} has no port").suggest(format!("write `{text}:80`")));
+            return Err(ScalarError::new("{} has no port").suggest(format!("write `{text}:80`")));
         }
         return upstream(text).map(TargetKind::Upstream);
     }
@@ -92,29 +89,33 @@ pub(crate) fn target(text: &str) -> Result<TargetKind, Fault> {
 }
 
 /// Checks the name of an upstream.
-pub(crate) fn upstream(text: &str) -> Result<String, Fault> {
+pub(crate) fn upstream(text: &str) -> Result<String, ScalarError> {
     let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if let Some(odd) = text.chars().position(|c| !known(c)) {
-        let fault = Fault::new("{} is not a name").part(odd, 1);
+        let fault = ScalarError::new("{} is not a name").part(odd, 1);
         return Err(fault.help("the name of an upstream has letters, digits, `_`, `-` and `.`"));
     }
     if text.is_empty() || text.len() > 128 {
-        return Err(Fault::new("{} is not a name").help("the name of an upstream has 1 to 128 characters"));
+        return Err(
+            ScalarError::new("{} is not a name").help("the name of an upstream has 1 to 128 characters")
+        );
     }
     if text.parse::<IpAddr>().is_ok() || text.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(Fault::new("{} looks like an address").help("give the upstream a name with letters"));
+        return Err(
+            ScalarError::new("{} looks like an address").help("give the upstream a name with letters")
+        );
     }
     Ok(text.to_owned())
 }
 
 /// Parses an endpoint: `host:port`, `http://host[:port]`, `https://host[:port]`, `h2c://host:port`,
 /// `unix:/path`.
-pub(crate) fn endpoint(text: &str) -> Result<EndpointAddress, Fault> {
+pub(crate) fn endpoint(text: &str) -> Result<EndpointAddress, ScalarError> {
     if let Some(path) = text.strip_prefix("unix:") {
         let path = path.strip_prefix("//").unwrap_or(path);
         // `sun_path` has 108 bytes, including the final NUL (unix(7)).
         if !path.starts_with('/') || path.len() > 107 || path.chars().any(char::is_control) {
-            let fault = Fault::new("{} is not the path of a socket");
+            let fault = ScalarError::new("{} is not the path of a socket");
             return Err(
                 fault.help("write `unix:` and an absolute path of at most 107 bytes: `unix:/run/app.sock`")
             );
@@ -127,37 +128,37 @@ pub(crate) fn endpoint(text: &str) -> Result<EndpointAddress, Fault> {
         Some(("https", rest)) => (Scheme::Https, rest, Some(443)),
         Some(("h2c", rest)) => (Scheme::H2c, rest, Some(80)),
         Some((other, _)) => {
-            let fault = Fault::new("{} has an unknown scheme").part(0, other.chars().count());
+            let fault = ScalarError::new("{} has an unknown scheme").part(0, other.chars().count());
             return Err(fault.help("the schemes are `http`, `https` and `h2c`, and `unix:/path`"));
         }
     };
     let start = text.chars().count() - rest.chars().count();
     if let Some(slash) = rest.chars().position(|c| matches!(c, '/' | '?' | '#')) {
         let length = rest.chars().count() - slash;
-        return Err(Fault::new("{} has a path").part(start + slash, length).help(NO_PATH));
+        return Err(ScalarError::new("{} has a path").part(start + slash, length).help(NO_PATH));
     }
     if rest.contains('@') {
-        let fault = Fault::new("{} has a user name in it");
+        let fault = ScalarError::new("{} has a user name in it");
         return Err(fault.help("endpoints accept no credentials: remove them"));
     }
     let (name, port) = if let Some(inside) = rest.strip_prefix('[') {
         let Some((address, tail)) = inside.split_once(']') else {
-            return Err(Fault::new("{} has a bracket that is not closed"));
+            return Err(ScalarError::new("{} has a bracket that is not closed"));
         };
         if address.parse::<Ipv6Addr>().is_err() {
-            let fault = Fault::new("{} is not an IPv6 address in brackets");
+            let fault = ScalarError::new("{} is not an IPv6 address in brackets");
             return Err(fault.part(start + 1, address.chars().count()));
         }
         let at = start + address.chars().count() + 3;
         match tail.strip_prefix(':') {
             Some(number) => (address, Some(self::port(number, at, 1)?)),
             None if tail.is_empty() => (address, None),
-            None => return Err(Fault::new("{} has text after its bracket")),
+            None => return Err(ScalarError::new("{} has text after its bracket")),
         }
     } else if rest.parse::<Ipv6Addr>().is_ok() {
         let fixed = bracketed(rest).unwrap_or_else(|| format!("[{rest}]:80"));
         return Err(
-            Fault::new("{} needs brackets around its address").suggest(format!("write `\"{fixed}\"`"))
+            ScalarError::new("{} needs brackets around its address").suggest(format!("write `\"{fixed}\"`"))
         );
     } else {
         match rest.split_once(':') {
@@ -166,11 +167,11 @@ pub(crate) fn endpoint(text: &str) -> Result<EndpointAddress, Fault> {
         }
     };
     if name.is_empty() {
-        let fault = Fault::new("{} has no host");
+        let fault = ScalarError::new("{} has no host");
         return Err(fault.suggest(format!("write `127.0.0.1:{}` for this machine", port.unwrap_or(80))));
     }
     let Some(port) = port.or(default) else {
-        return Err(Fault::new("{} has no port").suggest(format!("write `{text}:80`")));
+        return Err(ScalarError::new("{} has no port").suggest(format!("write `{text}:80`")));
     };
     let host = host::endpoint(name).map_err(|fault| fault.shifted(start))?;
     Ok(EndpointAddress { scheme, address: Address::Tcp { host, port } })

@@ -1,6 +1,6 @@
 //! Splits texts that contain `{name}` placeholders; `{{` and `}}` are literal braces.
 
-use super::Fault;
+use super::ScalarError;
 
 /// Splits such a text. Literal text goes to `plain`, after `fits` has checked each of its characters. Each
 /// name goes to `named`; a fault from `named` covers the name and its braces. `help` explains braces.
@@ -11,9 +11,9 @@ pub(super) fn split<T>(
     text: &str,
     help: &'static str,
     plain: impl Fn(String) -> T,
-    fits: impl Fn(char) -> Result<(), Fault>,
-    named: impl Fn(&str) -> Result<T, Fault>,
-) -> Result<Vec<T>, Fault> {
+    fits: impl Fn(char) -> Result<(), ScalarError>,
+    named: impl Fn(&str) -> Result<T, ScalarError>,
+) -> Result<Vec<T>, ScalarError> {
     let (mut pieces, mut kept) = (Vec::new(), String::new());
     let mut chars = text.char_indices().enumerate().peekable();
     while let Some((at, (start, c))) = chars.next() {
@@ -24,7 +24,7 @@ pub(super) fn split<T>(
             }
             '{' => {
                 let Some((name, _)) = text[start + 1..].split_once('}') else {
-                    return Err(Fault::new("{} has a `{` that is not closed").part(at, 1).help(help));
+                    return Err(ScalarError::new("{} has a `{` that is not closed").part(at, 1).help(help));
                 };
                 let length = name.chars().count() + 2;
                 chars.nth(length - 2);
@@ -34,7 +34,7 @@ pub(super) fn split<T>(
                 }
                 pieces.push(piece);
             }
-            '}' => return Err(Fault::new("{} has a `}` that closes nothing").part(at, 1).help(help)),
+            '}' => return Err(ScalarError::new("{} has a `}` that closes nothing").part(at, 1).help(help)),
             c => {
                 fits(c).map_err(|fault| fault.part(at, 1))?;
                 kept.push(c);

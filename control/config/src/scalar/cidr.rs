@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::Fault;
+use super::ScalarError;
 use crate::model::Cidr;
 use crate::tree::shown;
 
@@ -14,13 +14,13 @@ const MAPPED: u8 = 96;
 ///
 /// A block of IPv4-mapped addresses, `::ffff:10.0.0.0/104`, becomes the IPv4 block. Client addresses are
 /// compared as IPv4 too, whatever socket they arrive on.
-pub(crate) fn cidr(text: &str) -> Result<(Cidr, bool), Fault> {
+pub(crate) fn cidr(text: &str) -> Result<(Cidr, bool), ScalarError> {
     let (address, prefix) = match text.split_once('/') {
         Some((address, prefix)) => (address, Some(prefix)),
         None => (text, None),
     };
     let Ok(address) = address.parse::<IpAddr>() else {
-        return Err(Fault::new("{} is not an address or a block of addresses"));
+        return Err(ScalarError::new("{} is not an address or a block of addresses"));
     };
     let width = if address.is_ipv4() { 32 } else { 128 };
     let prefix = match prefix {
@@ -29,7 +29,7 @@ pub(crate) fn cidr(text: &str) -> Result<(Cidr, bool), Fault> {
             .parse::<u8>()
             .ok()
             .filter(|prefix| *prefix <= width && !text.starts_with('+'))
-            .ok_or_else(|| Fault::new("{} has a prefix that is too long for its address"))?,
+            .ok_or_else(|| ScalarError::new("{} has a prefix that is too long for its address"))?,
     };
     let (address, prefix) = match address {
         IpAddr::V6(v6) if prefix >= MAPPED => match v6.to_ipv4_mapped() {

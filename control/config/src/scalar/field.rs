@@ -1,6 +1,6 @@
 //! Names and values of header fields.
 
-use super::Fault;
+use super::ScalarError;
 
 /// Returns whether the text is a token (RFC 9110, section 5.6.2).
 pub(crate) fn is_token(text: &str) -> bool {
@@ -12,41 +12,43 @@ fn token_char(c: char) -> bool {
 }
 
 /// Checks the name of a header field and returns it as written.
-pub(crate) fn name(text: &str) -> Result<String, Fault> {
+pub(crate) fn name(text: &str) -> Result<String, ScalarError> {
     if let Some(odd) = text.chars().position(|c| !token_char(c)) {
-        let fault = Fault::new("{} is not the name of a header field").part(odd, 1);
+        let fault = ScalarError::new("{} is not the name of a header field").part(odd, 1);
         return Err(fault.help("names have letters, digits and `-`"));
     }
     if text.is_empty() || text.len() > 256 {
-        return Err(Fault::new("{} is not the name of a header field"));
+        return Err(ScalarError::new("{} is not the name of a header field"));
     }
     // A token may contain `*` (RFC 9110, section 5.6.2), but no known field does. Without this check a
     // pattern would silently be taken for a name.
     if let Some(star) = text.chars().position(|c| c == '*') {
-        let fault = Fault::new("{} has a `*`, but this key takes the name of one field").part(star, 1);
+        let fault = ScalarError::new("{} has a `*`, but this key takes the name of one field").part(star, 1);
         return Err(fault.help("`remove` of the policy `headers` takes a beginning of names: `X-Debug-*`"));
     }
     Ok(text.to_owned())
 }
 
 /// Checks a field name, or a pattern `PREFIX*` that matches every field with this prefix.
-pub(crate) fn name_or_begin(text: &str) -> Result<String, Fault> {
+pub(crate) fn name_or_begin(text: &str) -> Result<String, ScalarError> {
     let Some(begin) = text.strip_suffix('*') else { return name(text) };
     if begin.is_empty() {
-        return Err(Fault::new("{} would match every field").help("write a prefix of the names: `X-Debug-*`"));
+        return Err(
+            ScalarError::new("{} would match every field").help("write a prefix of the names: `X-Debug-*`")
+        );
     }
     name(begin).map(|begin| format!("{begin}*"))
 }
 
 /// Checks the value of a header field (RFC 9110, section 5.5). Control characters could end the field and
 /// start another.
-pub(crate) fn value(text: &str) -> Result<String, Fault> {
+pub(crate) fn value(text: &str) -> Result<String, ScalarError> {
     if let Some(odd) = text.chars().position(|c| c.is_control() && c != '\t') {
-        let fault = Fault::new("{} has a line break or another control character").part(odd, 1);
+        let fault = ScalarError::new("{} has a line break or another control character").part(odd, 1);
         return Err(fault.help("a header value is one line"));
     }
     if text.trim_matches([' ', '\t']).len() != text.len() {
-        return Err(Fault::new("{} starts or ends with a blank, which a header value cannot"));
+        return Err(ScalarError::new("{} starts or ends with a blank, which a header value cannot"));
     }
     Ok(text.to_owned())
 }

@@ -5,25 +5,25 @@
 
 use std::path::PathBuf;
 
-use super::Fault;
+use super::ScalarError;
 
 /// Checks the path of a file and returns it as written.
-pub(crate) fn file_path(text: &str) -> Result<PathBuf, Fault> {
+pub(crate) fn file_path(text: &str) -> Result<PathBuf, ScalarError> {
     if text.is_empty() {
-        return Err(Fault::new("{} is not a path"));
+        return Err(ScalarError::new("{} is not a path"));
     }
     if text.chars().any(char::is_control) {
-        return Err(Fault::new("{} is not the path of a file"));
+        return Err(ScalarError::new("{} is not the path of a file"));
     }
     if text.starts_with('|') {
-        return Err(Fault::new("{} is a command; commands are not supported").part(0, 1));
+        return Err(ScalarError::new("{} is a command; commands are not supported").part(0, 1));
     }
     if text.starts_with("~/") {
-        let fault = Fault::new("{} begins with `~`, which only a shell replaces").part(0, 1);
+        let fault = ScalarError::new("{} begins with `~`, which only a shell replaces").part(0, 1);
         return Err(fault.help("write the absolute path"));
     }
     if let Some(scheme) = scheme(text) {
-        let fault = Fault::new("{} is not the path of a file").part(0, scheme.len() + 1);
+        let fault = ScalarError::new("{} is not the path of a file").part(0, scheme.len() + 1);
         return Err(match text.split_at(scheme.len() + 1) {
             ("file:", path) if path.starts_with('/') => {
                 fault.suggest(format!("write `/{}`", path.trim_start_matches('/')))

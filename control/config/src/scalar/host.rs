@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::Fault;
+use super::ScalarError;
 
 /// The host of a match.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,18 +14,18 @@ pub(crate) enum HostPattern {
 }
 
 /// Parses the host of a match: a name, `*.` and a name, an IP address, or `*`.
-pub(crate) fn pattern(text: &str) -> Result<HostPattern, Fault> {
+pub(crate) fn pattern(text: &str) -> Result<HostPattern, ScalarError> {
     if text == "*" {
         return Ok(HostPattern::Any);
     }
     if let Some(base) = text.strip_prefix("*.") {
         if base.parse::<Ipv4Addr>().is_ok() {
-            return Err(Fault::new("{} is neither a host nor an address"));
+            return Err(ScalarError::new("{} is neither a host nor an address"));
         }
         return Ok(HostPattern::Name(format!("*.{}", name(base, false).map_err(|fault| fault.shifted(2))?)));
     }
     if let Some(star) = text.chars().position(|c| c == '*') {
-        let fault = Fault::new("{} has a `*` where none is allowed").part(star, 1);
+        let fault = ScalarError::new("{} has a `*` where none is allowed").part(star, 1);
         return Err(
             fault.help("a host is exact, or begins with `*.`: `*.example.com` is every host below it")
         );
@@ -34,23 +34,23 @@ pub(crate) fn pattern(text: &str) -> Result<HostPattern, Fault> {
 }
 
 /// Parses a host without wildcards. Returns it in lower case; an IPv6 address is in brackets.
-pub(crate) fn literal(text: &str) -> Result<String, Fault> {
+pub(crate) fn literal(text: &str) -> Result<String, ScalarError> {
     if let Some(inside) = text.strip_prefix('[') {
         let address = inside.strip_suffix(']').and_then(|inside| inside.parse::<Ipv6Addr>().ok());
         return match address {
             Some(address) => Ok(format!("[{address}]")),
-            None => Err(Fault::new("{} is not an IPv6 address in brackets")),
+            None => Err(ScalarError::new("{} is not an IPv6 address in brackets")),
         };
     }
     if text.parse::<Ipv6Addr>().is_ok() {
-        return Err(Fault::new("{} needs brackets").suggest(format!("write `\"[{text}]\"`")));
+        return Err(ScalarError::new("{} needs brackets").suggest(format!("write `\"[{text}]\"`")));
     }
     name(text, false)
 }
 
 /// Parses an endpoint's host, without brackets. Underscores are accepted, because container platforms create
 /// such names.
-pub(crate) fn endpoint(text: &str) -> Result<String, Fault> {
+pub(crate) fn endpoint(text: &str) -> Result<String, ScalarError> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Ok(address.to_string());
     }
@@ -59,41 +59,41 @@ pub(crate) fn endpoint(text: &str) -> Result<String, Fault> {
 
 /// Checks a name of letters, digits and hyphens (RFC 1123, section 2.1) or an IPv4 address. Returns it in
 /// lower case.
-fn name(text: &str, underscore: bool) -> Result<String, Fault> {
+fn name(text: &str, underscore: bool) -> Result<String, ScalarError> {
     if text.is_empty() {
-        return Err(Fault::new("{} has no host"));
+        return Err(ScalarError::new("{} has no host"));
     }
     if let Some(odd) = text.chars().position(|c| !c.is_ascii()) {
-        let fault = Fault::new("{} has a character that is not allowed in host names").part(odd, 1);
+        let fault = ScalarError::new("{} has a character that is not allowed in host names").part(odd, 1);
         return Err(fault.help("write an international name in its ASCII form, which begins with `xn--`"));
     }
     if text.ends_with('.') {
-        return Err(Fault::new("{} ends with a dot").help("remove the dot: names are always absolute"));
+        return Err(ScalarError::new("{} ends with a dot").help("remove the dot: names are always absolute"));
     }
     let odd = text
         .chars()
         .position(|c| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '.') || underscore && c == '_'));
     if let Some(odd) = odd {
-        return Err(Fault::new("{} has a character that is not allowed in host names").part(odd, 1));
+        return Err(ScalarError::new("{} has a character that is not allowed in host names").part(odd, 1));
     }
     // RFC 1035, section 2.3.4: at most 63 octets per label and 253 as text.
     if text.len() > 253 {
-        return Err(Fault::new("{} is longer than the 253 characters of a host name"));
+        return Err(ScalarError::new("{} is longer than the 253 characters of a host name"));
     }
     for label in text.split('.') {
         if label.is_empty() {
-            return Err(Fault::new("{} has an empty part between two dots"));
+            return Err(ScalarError::new("{} has an empty part between two dots"));
         }
         if label.len() > 63 {
-            return Err(Fault::new("{} has a part of more than 63 characters"));
+            return Err(ScalarError::new("{} has a part of more than 63 characters"));
         }
         if label.starts_with('-') || label.ends_with('-') {
-            return Err(Fault::new("{} has a part that begins or ends with `-`"));
+            return Err(ScalarError::new("{} has a part that begins or ends with `-`"));
         }
     }
     let numeric = text.rsplit('.').next().is_some_and(|last| last.bytes().all(|b| b.is_ascii_digit()));
     if numeric && text.parse::<Ipv4Addr>().is_err() {
-        return Err(Fault::new("{} is neither a host nor an address"));
+        return Err(ScalarError::new("{} is neither a host nor an address"));
     }
     Ok(text.to_ascii_lowercase())
 }

@@ -1,18 +1,18 @@
 //! Paths of matches and rewrites, in the normal form that requests get before they are matched.
 
-use super::Fault;
+use super::ScalarError;
 
 /// Encodes the text between the capture groups of a replacement, as [`path`] does. A space becomes `%20`.
-pub(crate) fn piece(text: &str) -> Result<String, Fault> {
+pub(crate) fn piece(text: &str) -> Result<String, ScalarError> {
     if let Some(odd) = text.chars().position(char::is_control) {
-        return Err(Fault::new("{} has a control character").part(odd, 1));
+        return Err(ScalarError::new("{} has a control character").part(odd, 1));
     }
     if let Some(mark) = text.chars().position(|c| c == '?' || c == '#') {
-        let fault = Fault::new("{} has a character that is not allowed in paths").part(mark, 1);
+        let fault = ScalarError::new("{} has a character that is not allowed in paths").part(mark, 1);
         return Err(fault.help("the query is kept as it is, and cannot be rewritten"));
     }
     if let Some(odd) = text.chars().position(|c| c == '\\') {
-        return Err(Fault::new("{} has a `\\`, which no path has").part(odd, 1));
+        return Err(ScalarError::new("{} has a `\\`, which no path has").part(odd, 1));
     }
     encode(text).map(|text| text.replace(' ', "%20"))
 }
@@ -20,33 +20,35 @@ pub(crate) fn piece(text: &str) -> Result<String, Fault> {
 /// Returns a path in normal form (RFC 3986, section 6.2.2): unreserved characters are decoded, non-ASCII ones
 /// are encoded, and hexadecimal digits are in upper case. Every other character stays as in a request
 /// (docs/paths.md): `|` and `%7C` differ.
-pub(crate) fn path(text: &str) -> Result<String, Fault> {
+pub(crate) fn path(text: &str) -> Result<String, ScalarError> {
     if !text.starts_with('/') {
-        let fault = Fault::new("{} does not begin with `/`").part(0, 1);
+        let fault = ScalarError::new("{} does not begin with `/`").part(0, 1);
         return Err(fault.suggest(format!("write `/{text}`")));
     }
     if let Some(odd) = text.chars().position(char::is_whitespace) {
-        return Err(Fault::new("{} has a blank").part(odd, 1).help("a blank in a path is written `%20`"));
+        return Err(ScalarError::new("{} has a blank")
+            .part(odd, 1)
+            .help("a blank in a path is written `%20`"));
     }
     if let Some(odd) = text.chars().position(char::is_control) {
-        return Err(Fault::new("{} has a control character").part(odd, 1));
+        return Err(ScalarError::new("{} has a control character").part(odd, 1));
     }
     if let Some(mark) = text.chars().position(|c| c == '?' || c == '#') {
-        let fault = Fault::new("{} is more than a path").part(mark, text.chars().count() - mark);
+        let fault = ScalarError::new("{} is more than a path").part(mark, text.chars().count() - mark);
         return Err(fault.help("a path ends before `?` and `#`; `query` in a match tests parameters"));
     }
     if let Some(odd) = text.chars().position(|c| c == '\\') {
-        return Err(Fault::new("{} has a `\\`, which no path has").part(odd, 1));
+        return Err(ScalarError::new("{} has a `\\`, which no path has").part(odd, 1));
     }
     let normal = encode(text)?;
     if normal.split('/').any(|segment| segment == "." || segment == "..") {
-        let fault = Fault::new("{} has a `.` or `..` segment");
+        let fault = ScalarError::new("{} has a `.` or `..` segment");
         return Err(fault.help("they are resolved before a request is matched, so this could not match"));
     }
     Ok(normal)
 }
 
-fn encode(text: &str) -> Result<String, Fault> {
+fn encode(text: &str) -> Result<String, ScalarError> {
     let bytes = text.as_bytes();
     let mut out = String::with_capacity(text.len());
     let mut i = 0;
@@ -56,13 +58,13 @@ fn encode(text: &str) -> Result<String, Fault> {
             let hex = |at: usize| bytes.get(at).and_then(|b| char::from(*b).to_digit(16));
             let (Some(high), Some(low)) = (hex(i + 1), hex(i + 2)) else {
                 let at = text[..i].chars().count();
-                let fault = Fault::new("{} has a `%` without two hexadecimal digits").part(at, 1);
+                let fault = ScalarError::new("{} has a `%` without two hexadecimal digits").part(at, 1);
                 return Err(fault.help("a percent sign itself is written `%25`"));
             };
             let value = u8::try_from(high * 16 + low).unwrap_or_default();
             if value == 0 {
                 let at = text[..i].chars().count();
-                let fault = Fault::new("{} has a `%00`, and the gateway rejects every request with it");
+                let fault = ScalarError::new("{} has a `%00`, and the gateway rejects every request with it");
                 return Err(fault.part(at, 3));
             }
             if is_unreserved(value) {

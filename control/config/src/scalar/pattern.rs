@@ -2,41 +2,44 @@
 
 use regex::{Regex, RegexBuilder};
 
-use super::Fault;
+use super::ScalarError;
 
 /// Maximum size of a compiled pattern in bytes. Without it, `(a{1000}){1000}` could exhaust the memory.
-const COMPILED: usize = 1 << 20;
+const COMPILED_MAX_BYTES: usize = 1 << 20;
 
 /// Compiles a pattern in the form in which it is used: against the whole text if `whole`.
-pub(crate) fn regex(text: &str, whole: bool) -> Result<Regex, Fault> {
+pub(crate) fn regex(text: &str, whole: bool) -> Result<Regex, ScalarError> {
     if text.is_empty() {
-        return Err(Fault::new("{} is not a pattern").help("remove the condition to match everything"));
+        return Err(ScalarError::new("{} is not a pattern").help("remove the condition to match everything"));
     }
     // The pattern is compiled alone first: `a)(b` is invalid even if a surrounding group would balance it.
-    let alone = RegexBuilder::new(text).size_limit(COMPILED).build().map_err(|error| fault(&error))?;
+    let alone =
+        RegexBuilder::new(text).size_limit(COMPILED_MAX_BYTES).build().map_err(|error| fault(&error))?;
     if !whole {
         return Ok(alone);
     }
-    RegexBuilder::new(&format!("^(?:{text})$")).size_limit(COMPILED).build().map_err(|error| fault(&error))
+    RegexBuilder::new(&format!("^(?:{text})$"))
+        .size_limit(COMPILED_MAX_BYTES)
+        .build()
+        .map_err(|error| fault(&error))
 }
 
-fn fault(error: &regex::Error) -> Fault {
+fn fault(error: &regex::Error) -> ScalarError {
     match error {
         // The last line of the error names the mistake. The lines before it repeat the pattern, which may be
         // a secret.
         regex::Error::Syntax(text) => {
             let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            let fault = Fault::new(format!("{{}} is not a regular expression: {reason}"));
+            let fault = ScalarError::new(format!("{{}} is not a regular expression: {reason}"));
             if text.contains("look-around") || text.contains("backreferences") {
                 fault.help("patterns run in linear time, so look-around and backreferences are not supported")
             } else {
                 fault
             }
         }
-        regex::Error::CompiledTooBig(_) => {
-            Fault::new("{} is too large once compiled").help("use smaller repetitions: the limit is 1 MiB")
-        }
-        _ => Fault::new("{} is not a regular expression"),
+        regex::Error::CompiledTooBig(_) => ScalarError::new("{} is too large once compiled")
+            .help("use smaller repetitions: the limit is 1 MiB"),
+        _ => ScalarError::new("{} is not a regular expression"),
     }
 }
 

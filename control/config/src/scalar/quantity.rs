@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::Fault;
+use super::ScalarError;
 
 /// Maximum duration, about one year. Longer ones are mistakes, and timers count milliseconds.
-const LONGEST: u128 = 366 * 24 * 3600 * NANOS;
+const DURATION_MAX_NANOS: u128 = 366 * 24 * 3600 * NANOS;
 const NANOS: u128 = 1_000_000_000;
 
 /// Parses a size in bytes: `512`, `64KiB`, `1.5MiB`, `1GB` (10^9).
-pub(crate) fn size(text: &str, min: u64, max: u64) -> Result<u64, Fault> {
+pub(crate) fn size(text: &str, min: u64, max: u64) -> Result<u64, ScalarError> {
     let (number, unit) = split(text);
     let factor: u128 = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1,
@@ -23,47 +23,47 @@ pub(crate) fn size(text: &str, min: u64, max: u64) -> Result<u64, Fault> {
         "tb" => 1_000_000_000_000,
         short @ ("k" | "m" | "g" | "t" | "ki" | "mi" | "gi" | "ti") if !number.is_empty() => {
             let letter = short[..1].to_ascii_uppercase();
-            return Err(Fault::new("{} has no full unit").suggest(format!(
+            return Err(ScalarError::new("{} has no full unit").suggest(format!(
                 "write `{number}{letter}iB` (powers of 1024) or `{number}{letter}B` (powers of 1000)"
             )));
         }
-        _ => return Err(Fault::new("{} is not a size")),
+        _ => return Err(ScalarError::new("{} is not a size")),
     };
-    let bytes = scaled(number, factor).ok_or_else(|| Fault::new("{} is not a size"))?;
+    let bytes = scaled(number, factor).ok_or_else(|| ScalarError::new("{} is not a size"))?;
     range(bytes, min, max)
 }
 
 /// Parses a timeout: `250ms`, `5s`, `1.5s`, `1m30s`, `1h`, `7d`.
-pub(crate) fn duration(text: &str) -> Result<Duration, Fault> {
+pub(crate) fn duration(text: &str) -> Result<Duration, ScalarError> {
     let total = nanos(text)?;
     if total == 0 {
-        return Err(Fault::new("{} would make every wait fail at once").help(OFF));
+        return Err(ScalarError::new("{} would make every wait fail at once").help(OFF));
     }
-    if total > LONGEST {
-        return Err(Fault::new("{} is longer than a year").help(OFF));
+    if total > DURATION_MAX_NANOS {
+        return Err(ScalarError::new("{} is longer than a year").help(OFF));
     }
     whole(total)
 }
 
 /// Parses a duration within bounds.
-pub(crate) fn time(text: &str, min: Duration, max: Duration) -> Result<Duration, Fault> {
+pub(crate) fn time(text: &str, min: Duration, max: Duration) -> Result<Duration, ScalarError> {
     let total = nanos(text)?;
     if total < min.as_nanos() {
-        return Err(Fault::new("{} is too short"));
+        return Err(ScalarError::new("{} is too short"));
     }
     if total > max.as_nanos() {
-        return Err(Fault::new("{} is too long"));
+        return Err(ScalarError::new("{} is too long"));
     }
     whole(total)
 }
 
-fn whole(nanos: u128) -> Result<Duration, Fault> {
-    let no = |_| Fault::new("{} is not a duration");
+fn whole(nanos: u128) -> Result<Duration, ScalarError> {
+    let no = |_| ScalarError::new("{} is not a duration");
     Ok(Duration::new(u64::try_from(nanos / NANOS).map_err(no)?, u32::try_from(nanos % NANOS).map_err(no)?))
 }
 
-fn nanos(text: &str) -> Result<u128, Fault> {
-    let no = || Fault::new("{} is not a duration");
+fn nanos(text: &str) -> Result<u128, ScalarError> {
+    let no = || ScalarError::new("{} is not a duration");
     let mut total: u128 = 0;
     let mut rest = text;
     let mut last = u128::MAX;
@@ -86,7 +86,9 @@ fn nanos(text: &str) -> Result<u128, Fault> {
                 return Err(no().help("number and unit are written together: `5s`"));
             }
             "" if !number.is_empty() && tail.is_empty() => {
-                return Err(Fault::new("{} has no unit").suggest(format!("write `{text}s` for seconds")));
+                return Err(
+                    ScalarError::new("{} has no unit").suggest(format!("write `{text}s` for seconds"))
+                );
             }
             _ if number.is_empty() => return Err(no()),
             _ => return Err(no().help("the units are `ms`, `s`, `m`, `h` and `d`")),
@@ -104,25 +106,25 @@ fn nanos(text: &str) -> Result<u128, Fault> {
 const OFF: &str = "write `off` for no limit";
 
 /// Parses a whole number within bounds.
-pub(crate) fn count(text: &str, min: u64, max: u64) -> Result<u64, Fault> {
+pub(crate) fn count(text: &str, min: u64, max: u64) -> Result<u64, ScalarError> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         let signed = text.strip_prefix(['-', '+']).unwrap_or(text);
         let number = !signed.is_empty() && signed.bytes().all(|b| b.is_ascii_digit());
-        return Err(Fault::new(if number { "{} is out of range" } else { "{} is not a whole number" }));
+        return Err(ScalarError::new(if number { "{} is out of range" } else { "{} is not a whole number" }));
     }
     match text.parse::<u128>() {
         Ok(number) => range(number, min, max),
-        Err(_) => Err(Fault::new("{} is out of range")),
+        Err(_) => Err(ScalarError::new("{} is out of range")),
     }
 }
 
 /// Parses `20%`, `20` or `0.05%` into millionths of the whole, with up to four decimals. With `shares`, a
 /// number between 0 and 1 without a percent sign is rejected, because it may mean a share of 1.
-pub(crate) fn percent(text: &str, min: u64, max: u64, shares: bool) -> Result<u64, Fault> {
+pub(crate) fn percent(text: &str, min: u64, max: u64, shares: bool) -> Result<u64, ScalarError> {
     let number = text.strip_suffix('%').unwrap_or(text).trim_end();
     let share = number.parse::<f64>().ok().filter(|share| *share > 0.0 && *share < 1.0);
     if let Some(share) = share.filter(|_| shares && !text.ends_with('%')) {
-        let fault = Fault::new("{} is ambiguous: a percentage or a share of 1");
+        let fault = ScalarError::new("{} is ambiguous: a percentage or a share of 1");
         return Err(
             fault.suggest(format!("write `{number}%`, or `{}%` for that share", (share * 1e6).round() / 1e4))
         );
@@ -134,20 +136,20 @@ pub(crate) fn percent(text: &str, min: u64, max: u64, shares: bool) -> Result<u6
             !signed.is_empty() && signed.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         return Err(match signed.split_once('.') {
             Some((_, decimals)) if is_number && decimals.len() > 4 => {
-                Fault::new("{} has more than four decimals")
+                ScalarError::new("{} has more than four decimals")
             }
-            _ if is_number && signed.len() < number.len() => Fault::new("{} is out of range"),
-            _ => Fault::new("{} is not a percentage"),
+            _ if is_number && signed.len() < number.len() => ScalarError::new("{} is out of range"),
+            _ => ScalarError::new("{} is not a percentage"),
         });
     };
     range(millionths, min * 10_000, max * 10_000)
 }
 
-fn range(number: u128, min: u64, max: u64) -> Result<u64, Fault> {
+fn range(number: u128, min: u64, max: u64) -> Result<u64, ScalarError> {
     match u64::try_from(number) {
-        Ok(number) if number < min => Err(Fault::new("{} is too small")),
+        Ok(number) if number < min => Err(ScalarError::new("{} is too small")),
         Ok(number) if number <= max => Ok(number),
-        _ => Err(Fault::new("{} is too large")),
+        _ => Err(ScalarError::new("{} is too large")),
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Rewrites and redirects share this syntax, which is also the syntax of the `regex` crate.
 
-use super::{Fault, path};
+use super::{ScalarError, path};
 
 /// One piece of a replacement text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct LocationReplacement {
 }
 
 /// A piece and its position in the text, in characters.
-struct Placed {
+struct PlacedPiece {
     piece: ReplacementPiece,
     start: usize,
     length: usize,
@@ -35,7 +35,7 @@ struct Placed {
 
 /// A reference to a capture group and its position in the text, in characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Reference {
+pub(crate) struct GroupReference {
     pub group: String,
     pub start: usize,
     pub length: usize,
@@ -58,10 +58,10 @@ pub fn location_replacement(text: &str) -> Result<LocationReplacement, String> {
 }
 
 /// Returns every reference to a capture group.
-pub(crate) fn references(text: &str) -> Vec<Reference> {
-    let reference = |placed: Placed| match placed.piece {
+pub(crate) fn references(text: &str) -> Vec<GroupReference> {
+    let reference = |placed: PlacedPiece| match placed.piece {
         ReplacementPiece::Group(group) => {
-            Some(Reference { group, start: placed.start, length: placed.length })
+            Some(GroupReference { group, start: placed.start, length: placed.length })
         }
         ReplacementPiece::Text(_) => None,
     };
@@ -78,17 +78,17 @@ pub(crate) fn plain(text: &str) -> Option<String> {
 }
 
 /// Works like [`path_replacement`], but returns faults with positions.
-pub(crate) fn in_path(text: &str) -> Result<Vec<ReplacementPiece>, Fault> {
+pub(crate) fn in_path(text: &str) -> Result<Vec<ReplacementPiece>, ScalarError> {
     pieces(split(text), path::piece)
 }
 
 /// Works like [`location_replacement`], but returns faults with positions.
-pub(crate) fn in_location(text: &str) -> Result<LocationReplacement, Fault> {
+pub(crate) fn in_location(text: &str) -> Result<LocationReplacement, ScalarError> {
     let (path_at, tail_at) = parts(text);
     let chars = |bytes: usize| text[..bytes].chars().count();
     let (path_start, tail_start) = (chars(path_at), chars(tail_at));
     if let Some(reference) = references(text).into_iter().find(|reference| reference.start < path_start) {
-        let fault = Fault::new("{} has a group in its host").part(reference.start, reference.length);
+        let fault = ScalarError::new("{} has a group in its host").part(reference.start, reference.length);
         return Err(
             fault.help("a client could choose the destination: end the host with a `/` before the group")
         );
@@ -114,10 +114,10 @@ fn parts(text: &str) -> (usize, usize) {
 }
 
 fn pieces(
-    placed: Vec<Placed>,
-    encode: impl Fn(&str) -> Result<String, Fault>,
-) -> Result<Vec<ReplacementPiece>, Fault> {
-    let piece = |placed: Placed| match placed.piece {
+    placed: Vec<PlacedPiece>,
+    encode: impl Fn(&str) -> Result<String, ScalarError>,
+) -> Result<Vec<ReplacementPiece>, ScalarError> {
+    let piece = |placed: PlacedPiece| match placed.piece {
         ReplacementPiece::Text(text) => {
             encode(&text).map(ReplacementPiece::Text).map_err(|fault| fault.shifted(placed.start))
         }
@@ -128,12 +128,12 @@ fn pieces(
 
 /// Splits a text into pieces. A `$` that starts no reference is literal. `$$` is a piece of its own, so that
 /// positions stay exact.
-fn split(text: &str) -> Vec<Placed> {
-    let mut out: Vec<Placed> = Vec::new();
+fn split(text: &str) -> Vec<PlacedPiece> {
+    let mut out: Vec<PlacedPiece> = Vec::new();
     let mut done = 0;
     let mut rest = text;
     let mut push = |piece, done: &mut usize, written: usize| {
-        out.push(Placed { piece, start: *done, length: written });
+        out.push(PlacedPiece { piece, start: *done, length: written });
         *done += written;
     };
     while let Some(found) = rest.find('$') {

@@ -1,14 +1,14 @@
 //! Status codes of responses.
 
-use super::Fault;
+use super::ScalarError;
 
 /// Parses `503`, `5xx` or `502-504` into the first and the last code (RFC 9110, section 15: three digits, the
 /// first from 1 to 5).
-pub(crate) fn range(text: &str) -> Result<(u16, u16), Fault> {
+pub(crate) fn range(text: &str) -> Result<(u16, u16), ScalarError> {
     if let Some((first, last)) = text.split_once('-') {
         let (first, last) = (one(first.trim_end())?, one(last.trim_start())?);
         if first > last {
-            return Err(Fault::new("{} starts with the larger status"));
+            return Err(ScalarError::new("{} starts with the larger status"));
         }
         return Ok((first, last));
     }
@@ -20,11 +20,11 @@ pub(crate) fn range(text: &str) -> Result<(u16, u16), Fault> {
     Ok((only, only))
 }
 
-fn one(text: &str) -> Result<u16, Fault> {
+fn one(text: &str) -> Result<u16, ScalarError> {
     let digits = text.len() == 3 && text.bytes().all(|b| b.is_ascii_digit());
     match text.parse::<u16>() {
         Ok(status) if digits && (100..600).contains(&status) => Ok(status),
-        _ => Err(Fault::new("{} is not a status")),
+        _ => Err(ScalarError::new("{} is not a status")),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Templates of access log lines and of error bodies, with `{field}` placeholders.
 
-use super::{Fault, braces, field};
+use super::{ScalarError, braces, field};
 use crate::suggest;
 
 /// The fields of an access log line. Durations are in milliseconds; a field that does not apply is `-`.
@@ -72,7 +72,7 @@ pub fn access_log_template(text: &str) -> Result<Vec<Piece>, String> {
     pieces(text).map_err(|fault| fault.message.replacen("{}", "the template", 1))
 }
 
-pub(crate) fn pieces(text: &str) -> Result<Vec<Piece>, Fault> {
+pub(crate) fn pieces(text: &str) -> Result<Vec<Piece>, ScalarError> {
     braces::split(text, BRACES, Piece::Text, fits, |name| {
         if let Some(field) = ACCESS_LOG_FIELDS.iter().find(|field| **field == name) {
             return Ok(Piece::Field(field));
@@ -80,7 +80,7 @@ pub(crate) fn pieces(text: &str) -> Result<Vec<Piece>, Fault> {
         if let Some(named) = named(name) {
             return Ok(Piece::Named(named));
         }
-        let fault = Fault::new("{} contains an unknown field");
+        let fault = ScalarError::new("{} contains an unknown field");
         Err(match nearest(name) {
             Some(near) => fault.suggest(format!("did you mean `{{{near}}}`?")),
             None => fault.help(BRACES),
@@ -89,10 +89,10 @@ pub(crate) fn pieces(text: &str) -> Result<Vec<Piece>, Fault> {
 }
 
 /// Checks the name of a log field, header or cookie.
-pub(crate) fn log_field(name: &str) -> Result<String, Fault> {
+pub(crate) fn log_field(name: &str) -> Result<String, ScalarError> {
     let known = ACCESS_LOG_FIELDS.contains(&name).then(|| name.to_owned());
     known.or_else(|| named(name)).ok_or_else(|| {
-        let fault = Fault::new("{} is not the name of a field");
+        let fault = ScalarError::new("{} is not the name of a field");
         match nearest(name) {
             Some(near) => fault.suggest(format!("did you mean `{near}`?")),
             None => fault.help(
@@ -128,11 +128,11 @@ fn nearest(text: &str) -> Option<String> {
 }
 
 /// Rejects line breaks and other control characters: a log record is one line.
-fn fits(c: char) -> Result<(), Fault> {
+fn fits(c: char) -> Result<(), ScalarError> {
     match c {
-        '\n' | '\r' => Err(Fault::new("{} has a line break: each record would span several lines")
+        '\n' | '\r' => Err(ScalarError::new("{} has a line break: each record would span several lines")
             .help("end a block text with `|-` or `>-` rather than `|` or `>`")),
-        c if c.is_control() && c != '\t' => Err(Fault::new("{} has a control character")),
+        c if c.is_control() && c != '\t' => Err(ScalarError::new("{} has a control character")),
         _ => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 //! Templates for values of headers and query parameters, with placeholders for parts of the request.
 
-use super::{Fault, braces, field};
+use super::{ScalarError, braces, field};
 use crate::suggest;
 
 /// The placeholders, in addition to `header.NAME`, `cookie.NAME` and `query.NAME`.
@@ -33,16 +33,16 @@ pub fn value_template(text: &str) -> Result<Vec<ValuePiece>, String> {
 }
 
 /// Returns the text unchanged if it is a valid template and header value.
-pub(crate) fn header_value(text: &str) -> Result<String, Fault> {
+pub(crate) fn header_value(text: &str) -> Result<String, ScalarError> {
     let value = field::value(text)?;
     pieces(&value).map(|_| value)
 }
 
-pub(crate) fn pieces(text: &str) -> Result<Vec<ValuePiece>, Fault> {
+pub(crate) fn pieces(text: &str) -> Result<Vec<ValuePiece>, ScalarError> {
     braces::split(text, BRACES, ValuePiece::Text, |_| Ok(()), piece)
 }
 
-fn piece(name: &str) -> Result<ValuePiece, Fault> {
+fn piece(name: &str) -> Result<ValuePiece, ScalarError> {
     if let Some(header) = name.strip_prefix("header.").filter(|name| field::is_token(name)) {
         return Ok(ValuePiece::Header(header.to_ascii_lowercase()));
     }
@@ -55,7 +55,7 @@ fn piece(name: &str) -> Result<ValuePiece, Fault> {
     if let Some(field) = REQUEST_FIELDS.iter().find(|field| **field == name) {
         return Ok(ValuePiece::Field(field));
     }
-    let fault = Fault::new("{} contains an unknown placeholder");
+    let fault = ScalarError::new("{} contains an unknown placeholder");
     Err(match suggest::nearest(name, REQUEST_FIELDS.into_iter()) {
         Some(near) => fault.suggest(format!("did you mean `{{{near}}}`?")),
         None => fault.help(BRACES),

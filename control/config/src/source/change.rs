@@ -10,21 +10,21 @@
 
 use std::mem::take;
 
-use super::Kept;
+use super::LastReading;
 use super::layout::{Layout, Starts};
 use crate::env::{Lookup, expand};
 use crate::load::read_pem_files;
-use crate::parse::{Stop, items};
+use crate::parse::{StopAt, items};
 use crate::problem::Severity;
 use crate::read;
 use crate::reader::Reader;
 
 /// Maximum number of pieces that a file was read in. Beyond it, the whole file is read again.
-const PIECES: usize = 256;
+const LINE_RUNS_MAX: usize = 256;
 
 /// The difference between two texts, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Change {
+struct TextChange {
     /// Length of the common prefix.
     from: usize,
     /// Start of the common suffix in the old text.
@@ -33,12 +33,13 @@ struct Change {
     new_end: usize,
 }
 
-impl Change {
+impl TextChange {
     fn between(old: &[u8], new: &[u8]) -> Self {
-        let from = common(old.chunks(CHUNK).zip(new.chunks(CHUNK)), old.iter().zip(new));
+        let from =
+            common(old.chunks(COMPARE_CHUNK_BYTES).zip(new.chunks(COMPARE_CHUNK_BYTES)), old.iter().zip(new));
         let (rest_old, rest_new) = (&old[from..], &new[from..]);
         let same = common(
-            rest_old.rchunks(CHUNK).zip(rest_new.rchunks(CHUNK)),
+            rest_old.rchunks(COMPARE_CHUNK_BYTES).zip(rest_new.rchunks(COMPARE_CHUNK_BYTES)),
             rest_old.iter().rev().zip(rest_new.iter().rev()),
         );
         Self { from, old_end: old.len() - same, new_end: new.len() - same }
@@ -46,36 +47,43 @@ impl Change {
 }
 
 /// Number of bytes compared at once.
-const CHUNK: usize = 4096;
+const COMPARE_CHUNK_BYTES: usize = 4096;
 
 /// Returns the number of equal bytes: compares whole chunks first, then single bytes.
 fn common<'a>(
     chunks: impl Iterator<Item = (&'a [u8], &'a [u8])>,
     bytes: impl Iterator<Item = (&'a u8, &'a u8)>,
 ) -> usize {
-    let whole = chunks.take_while(|(one, other)| one.len() == CHUNK && one == other).count() * CHUNK;
+    let whole = chunks.take_while(|(one, other)| one.len() == COMPARE_CHUNK_BYTES && one == other).count()
+        * COMPARE_CHUNK_BYTES;
     whole + bytes.skip(whole).take_while(|(one, other)| one == other).count()
 }
 
 /// Reads the changed part of `new` and returns how many routes that was. `None` means that the whole file
-/// must be read; `kept` is then unusable.
-pub(super) fn follow(kept: &mut Kept, new: String, variables: Lookup<'_>) -> Option<usize> {
-    let old = take(&mut kept.draft.config.files.first_mut()?.text);
-    let change = Change::between(old.as_bytes(), new.as_bytes());
-    let anew = if old == new { 0 } else { take_in(kept, &old, &new, change, variables)? };
-    kept.draft.config.files.first_mut()?.text = new;
+/// must be read; `last` is then unusable.
+pub(super) fn reread(last: &mut LastReading, new: String, variables: Lookup<'_>) -> Option<usize> {
+    let old = take(&mut last.draft.config.files.first_mut()?.text);
+    let change = TextChange::between(old.as_bytes(), new.as_bytes());
+    let routes_read = if old == new { 0 } else { apply_change(last, &old, &new, change, variables)? };
+    last.draft.config.files.first_mut()?.text = new;
     // These files may have changed even if the text is the same.
     let mut problems = Vec::new();
-    read_pem_files(&mut kept.draft.config, &mut problems);
-    problems.is_empty().then_some(anew)
+    read_pem_files(&mut last.draft.config, &mut problems);
+    problems.is_empty().then_some(routes_read)
 }
 
-fn take_in(kept: &mut Kept, old: &str, new: &str, change: Change, variables: Lookup<'_>) -> Option<usize> {
-    let Kept { draft, layout, lines, warnings } = kept;
-    if lines.pieces() > PIECES {
+fn apply_change(
+    last: &mut LastReading,
+    old: &str,
+    new: &str,
+    change: TextChange,
+    variables: Lookup<'_>,
+) -> Option<usize> {
+    let LastReading { draft, layout, lines, warnings } = last;
+    if lines.runs() > LINE_RUNS_MAX {
         return None;
     }
-    let (first, end) = (layout.last_before(change.from)?, layout.first_from(change.old_end));
+    let (first, end) = (layout.last_before(change.from)?, layout.first_at_or_after(change.old_end));
     let moved = |place: usize| place - change.old_end + change.new_end;
     let start = layout.items[first];
     // The end of the changed part and of the item after it, in the old text.
@@ -96,9 +104,9 @@ fn take_in(kept: &mut Kept, old: &str, new: &str, change: Change, variables: Loo
     let read_as = lines.replace(start.line, gone_lines, new_lines)?;
     let line = new_lines as usize + 2;
     let stop = match layout.items.get(end) {
-        Some(_) => Stop::Item(line),
-        None if at_end => Stop::End,
-        None => Stop::Key(line),
+        Some(_) => StopAt::Item(line),
+        None if at_end => StopAt::End,
+        None => StopAt::Key(line),
     };
     let text = format!("routes:\n{}", &new[start.start..until.map_or(new.len(), moved)]);
     let mut nodes = items(0, &text, read_as.checked_sub(2)?, stop)?;
@@ -109,7 +117,7 @@ fn take_in(kept: &mut Kept, old: &str, new: &str, change: Change, variables: Loo
         route.name.as_ref().and_then(|name| draft.route_names.remove(&name.value));
     }
     draft.references.clear();
-    draft.waits.clear();
+    draft.per_try_timeouts.clear();
     let mut reader = Reader { problems: Vec::new(), complete: true };
     let mut starts = Starts::new(part);
     let mut entries = Vec::with_capacity(nodes.len());
@@ -124,7 +132,7 @@ fn take_in(kept: &mut Kept, old: &str, new: &str, change: Change, variables: Loo
         read::route(&mut reader, node, draft);
     }
     reader.problems.extend(read::unknown(&draft.references, &draft.upstream_names));
-    reader.problems.extend(read::too_long(&draft.waits, draft.config.timeouts.total));
+    reader.problems.extend(read::check_per_try(&draft.per_try_timeouts, draft.config.timeouts.total));
     if reader.problems.iter().any(|problem| problem.severity == Severity::Error) {
         return None;
     }
@@ -134,17 +142,17 @@ fn take_in(kept: &mut Kept, old: &str, new: &str, change: Change, variables: Loo
     }
     warnings.append(&mut reader.problems);
 
-    let anew = draft.config.routes.len();
+    let routes_read = draft.config.routes.len();
     for item in &mut layout.items[end..] {
         item.start = moved(item.start);
         item.line = item.line - gone_lines + new_lines;
-        item.routes = item.routes - gone.len() + anew;
+        item.routes = item.routes - gone.len() + routes_read;
     }
     layout.items.splice(first..end, entries);
     layout.after = layout.after.map(moved);
     drop(routes.splice(gone, draft.config.routes.drain(..)));
     draft.config.routes = routes;
-    Some(anew)
+    Some(routes_read)
 }
 
 pub(super) fn count_lines(text: &str) -> u32 {

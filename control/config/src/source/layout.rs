@@ -1,21 +1,21 @@
 //! Positions of the items of `routes` in a text.
 
 use crate::model::{At, Route};
-use crate::tree::{Kind, Node};
+use crate::tree::{Node, NodeKind};
 
 /// Positions of the items of a block list of routes. It exists only for texts without unusual features.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     /// Columns before each item's dash.
     pub indent: usize,
-    pub items: Vec<Item>,
+    pub items: Vec<RouteItem>,
     /// Byte offset of the line with the key after the list; `None`: the list is last.
     pub after: Option<usize>,
 }
 
 /// One item: the lines from its dash to the next dash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Item {
+pub(crate) struct RouteItem {
     /// Byte offset of its first line.
     pub start: usize,
     /// Number of that line.
@@ -32,9 +32,9 @@ impl Layout {
         if text.contains(['\r', '\0', '\u{feff}']) || root.at.column != 1 {
             return None;
         }
-        let Kind::Map(entries) = &root.kind else { return None };
+        let NodeKind::Map(entries) = &root.kind else { return None };
         let position = entries.iter().position(|entry| entry.key == "routes")?;
-        let Kind::List(nodes) = &entries[position].value.kind else { return None };
+        let NodeKind::List(nodes) = &entries[position].value.kind else { return None };
         let indent = dash(text, nodes.first()?.at)?;
         let mut starts = Starts::new(text);
         let mut items = Vec::with_capacity(nodes.len());
@@ -51,11 +51,11 @@ impl Layout {
 
     /// Returns the item whose first line starts at `start`, if its dash is in the common column and it is a
     /// mapping.
-    pub fn item(text: &str, start: usize, indent: usize, node: &Node) -> Option<Item> {
+    pub fn item(text: &str, start: usize, indent: usize, node: &Node) -> Option<RouteItem> {
         let line = text.get(start..)?;
         let dash = line.get(indent..indent + 2)? == "- " && line[..indent].bytes().all(|byte| byte == b' ');
-        let mapping = matches!(node.kind, Kind::Map(_));
-        (dash && mapping).then_some(Item { start, line: node.at.line, routes: 0 })
+        let mapping = matches!(node.kind, NodeKind::Map(_));
+        (dash && mapping).then_some(RouteItem { start, line: node.at.line, routes: 0 })
     }
 
     /// Records the index of each item's first route; `None` if the routes do not belong to the items.
@@ -76,7 +76,7 @@ impl Layout {
     }
 
     /// Returns the first item that starts at or after byte `start`.
-    pub fn first_from(&self, start: usize) -> usize {
+    pub fn first_at_or_after(&self, start: usize) -> usize {
         self.items.partition_point(|item| item.start < start)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ACCESS_LOG_OTLP, Choice, Key, LOG_COLLECTOR, Section, Shape, Text};
+use super::{ACCESS_LOG_OTLP, Choice, KeySpec, LOG_COLLECTOR, Section, Shape, Text};
 
 static LOG_TARGET: Text = Text {
     expected: "`stdout`, the path of a file such as `/var/log/tollgate/access.log`, or a syslog server such as \
@@ -68,24 +68,20 @@ pub(crate) static LOG_FILTER: Section = Section {
     doc: "Conditions that must all hold for an exchange to be logged.",
     choice: Choice::Free,
     keys: &[
-        Key::new("status", "The status of the answer.", Shape::OneOrMany(&STATUS_RANGE_SHAPE)).also(&[
-            "statuses",
-            "code",
-            "codes",
-            "status_codes",
-        ]),
-        Key::new(
+        KeySpec::new("status", "The status of the answer.", Shape::OneOrMany(&STATUS_RANGE_SHAPE))
+            .aliases(&["statuses", "code", "codes", "status_codes"]),
+        KeySpec::new(
             "min_duration",
             "The exchange took at least this long.",
             Shape::Time { min: Duration::ZERO, max: Duration::from_secs(86_400), off: false },
         )
-        .also(&["duration", "slower_than", "min_time"]),
-        Key::new(
+        .aliases(&["duration", "slower_than", "min_time"]),
+        KeySpec::new(
             "sample",
             "Percentage of the exchanges that is logged; errors always are.",
             Shape::Text(&SHARE),
         )
-        .also(&["rate", "percent", "sampling", "sample_rate"]),
+        .aliases(&["rate", "percent", "sampling", "sample_rate"]),
     ],
 };
 static LOG_FILTER_SHAPE: Shape = Shape::Section(&LOG_FILTER);
@@ -96,36 +92,48 @@ pub(crate) static ACCESS_LOG: Section = Section {
     doc: "The access log.",
     choice: Choice::Free,
     keys: &[
-        Key::new("to", "Destination of the lines.", Shape::AnyOf(&[Shape::Off, Shape::Text(&LOG_TARGET)]))
-            .required()
-            .also(&["path", "file", "target"]),
-        Key::new("format", "Format of a line.", Shape::Text(&LOG_FORMAT)).or("combined"),
-        Key::new(
+        KeySpec::new(
+            "to",
+            "Destination of the lines.",
+            Shape::AnyOf(&[Shape::Off, Shape::Text(&LOG_TARGET)]),
+        )
+        .required()
+        .aliases(&["path", "file", "target"]),
+        KeySpec::new("format", "Format of a line.", Shape::Text(&LOG_FORMAT)).default("combined"),
+        KeySpec::new(
             "fields",
             "Additional fields of a JSON line: each key, and the field that supplies its value.",
             Shape::MapOf(&LOG_FIELD_SHAPE),
         )
-        .also(&["headers", "also", "extra"]),
-        Key::new(
+        .aliases(&["headers", "also", "extra"]),
+        KeySpec::new(
             "filter",
             "Filters. An exchange is logged if all conditions of at least one filter hold.",
             Shape::OneOrMany(&LOG_FILTER_SHAPE),
         )
-        .also(&["filters", "if", "when", "condition"]),
-        Key::new("facility", "The facility of messages to a syslog server.", Shape::Word(&SYSLOG_FACILITIES))
-            .or("local7"),
-        Key::new("severity", "The severity of messages to a syslog server.", Shape::Word(&SYSLOG_SEVERITIES))
-            .or("info")
-            .also(&["level", "priority"]),
-        Key::new("app_name", "Program name in messages to a syslog server.", Shape::Text(&APP_NAME))
-            .or("tollgate")
-            .also(&["tag", "program", "ident"]),
-        Key::new(
+        .aliases(&["filters", "if", "when", "condition"]),
+        KeySpec::new(
+            "facility",
+            "The facility of messages to a syslog server.",
+            Shape::Word(&SYSLOG_FACILITIES),
+        )
+        .default("local7"),
+        KeySpec::new(
+            "severity",
+            "The severity of messages to a syslog server.",
+            Shape::Word(&SYSLOG_SEVERITIES),
+        )
+        .default("info")
+        .aliases(&["level", "priority"]),
+        KeySpec::new("app_name", "Program name in messages to a syslog server.", Shape::Text(&APP_NAME))
+            .default("tollgate")
+            .aliases(&["tag", "program", "ident"]),
+        KeySpec::new(
             "otlp",
             "An OpenTelemetry collector that also receives every line.",
             Shape::AnyOf(&[Shape::Off, Shape::Text(&LOG_COLLECTOR), Shape::Section(&ACCESS_LOG_OTLP)]),
         )
-        .or("off")
-        .also(&["opentelemetry", "otel", "collector"]),
+        .default("off")
+        .aliases(&["opentelemetry", "otel", "collector"]),
     ],
 };

@@ -1,6 +1,6 @@
 //! The keys of `admin`: the admin listener and the rights of its clients.
 
-use super::{Choice, Key, Section, Shape, TLS, Text};
+use super::{Choice, KeySpec, Section, Shape, TLS, Text};
 
 pub(crate) static ADMIN_ADDRESS: Text = Text {
     expected: "an IP address and a port such as `127.0.0.1:9901`, or `unix:` and the path of a socket",
@@ -42,66 +42,66 @@ pub(crate) static ADMIN: Section = Section {
     doc: "The admin listener and the rights of its clients.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "bind",
             "An address, `unix:` and the path of a socket, or `off`.",
             Shape::AnyOf(&[Shape::Off, Shape::Text(&ADMIN_ADDRESS), Shape::Port]),
         )
-        .or("127.0.0.1:9901")
-        .also(&["address", "listen", "port"]),
-        Key::new("mode", "The mode of the socket file, if `bind` is a Unix socket.", Shape::Text(&MODE))
-            .or("600")
-            .also(&["permissions", "socket_mode"]),
-        Key::new(
+        .default("127.0.0.1:9901")
+        .aliases(&["address", "listen", "port"]),
+        KeySpec::new("mode", "The mode of the socket file, if `bind` is a Unix socket.", Shape::Text(&MODE))
+            .default("600")
+            .aliases(&["permissions", "socket_mode"]),
+        KeySpec::new(
             "owner",
             "The owner of the socket file, as names or numbers. Default: the user and group of the process.",
             Shape::Text(&OWNER),
         )
-        .also(&["user", "group", "socket_owner"]),
-        Key::new(
+        .aliases(&["user", "group", "socket_owner"]),
+        KeySpec::new(
             "tokens",
             "Access tokens by name, with their roles. With tokens, requests without one get only the health \
             checks, `/` and the dashboard's static files. Default: every client that reaches the listener \
             has full access.",
             Shape::MapOf(&TOKEN_VALUE),
         )
-        .also(&["token", "keys", "admin_key", "users", "auth"]),
-        Key::new(
+        .aliases(&["token", "keys", "admin_key", "users", "auth"]),
+        KeySpec::new(
             "tls",
             "TLS. With `client_certificates`, only clients with a verified certificate are admitted.",
             Shape::Section(&TLS),
         )
-        .also(&["ssl", "https", "mtls"]),
-        Key::new(
+        .aliases(&["ssl", "https", "mtls"]),
+        KeySpec::new(
             "audit_log",
             "File that records every change and its author, one JSON line each, appended. Relative to the \
             main file.",
             Shape::Text(&AUDIT_LOG),
         )
-        .also(&["audit", "log"]),
-        Key::new(
+        .aliases(&["audit", "log"]),
+        KeySpec::new(
             "files",
             "Directories for files that documents of the API, the store and etcd may name: certificates, \
             keys, lists of endpoints, Unix sockets. Symbolic links are resolved before the check. Relative \
             to the main file. Default: documents may not name files.",
             Shape::OneOrMany(&DIRECTORY),
         )
-        .also(&["directories", "allowed_files", "file_directories"]),
-        Key::new(
+        .aliases(&["directories", "allowed_files", "file_directories"]),
+        KeySpec::new(
             "hosts",
             "Host names that the listener answers to, in addition to IP addresses and `localhost`. Default: \
             any name if there are `tokens`, otherwise none.",
             Shape::OneOrMany(&ADMIN_HOST),
         )
-        .also(&["host", "names", "allowed_hosts", "server_names"]),
-        Key::new(
+        .aliases(&["host", "names", "allowed_hosts", "server_names"]),
+        KeySpec::new(
             "open",
             "Whether the listener may be reachable from other machines without tokens and client \
             certificates. Every client may then read, and none may change anything.",
             Shape::Switch,
         )
-        .or("off")
-        .also(&["public", "insecure", "allow_anonymous"]),
+        .default("off")
+        .aliases(&["public", "insecure", "allow_anonymous"]),
     ],
 };
 
@@ -111,20 +111,20 @@ pub(crate) static ADMIN_TOKEN: Section = Section {
     doc: "A token of the admin API.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "role",
             "`read`: may read; `write`: may also change resources; `admin`: may also copy the store.",
             Shape::Word(&["read", "write", "admin"]),
         )
         .required()
-        .also(&["roles", "scope", "permission"]),
-        Key::new(
+        .aliases(&["roles", "scope", "permission"]),
+        KeySpec::new(
             "token",
             "The token that clients send as `Authorization: Bearer TOKEN`, or its hash, as `printf %s TOKEN \
             | sha256sum` prints it.",
             Shape::Text(&TOKEN),
         )
         .required()
-        .also(&["secret", "key", "value", "hash", "sha256"]),
+        .aliases(&["secret", "key", "value", "hash", "sha256"]),
     ],
 };

@@ -1,6 +1,6 @@
 //! The keys of `consumers`.
 
-use super::{Choice, Key, Section, Shape, Text};
+use super::{Choice, KeySpec, Section, Shape, Text};
 
 static GROUP: Text =
     Text { expected: "the name of a group such as `admin`", pattern: Some(r"^[^\s,]+$"), loose: true };
@@ -37,32 +37,32 @@ pub(crate) static CONSUMER: Section = Section {
     doc: "A client that is identified by its credentials.",
     choice: Choice::Free,
     keys: &[
-        Key::new("groups", "Groups of the consumer.", Shape::OneOrMany(&GROUP_SHAPE))
-            .also(&["group", "roles", "acls"]),
-        Key::new(
+        KeySpec::new("groups", "Groups of the consumer.", Shape::OneOrMany(&GROUP_SHAPE))
+            .aliases(&["group", "roles", "acls"]),
+        KeySpec::new(
             "api_keys",
             "Hashes of its keys for `api_key`: `sha256:` and the output of `printf %s KEY | sha256sum`.",
             Shape::OneOrMany(&API_KEY_HASH_SHAPE),
         )
-        .also(&["api_key", "key", "keys", "keyauth_credentials"]),
-        Key::new(
+        .aliases(&["api_key", "key", "keys", "keyauth_credentials"]),
+        KeySpec::new(
             "password",
             "Its password for `basic`, hashed by argon2 or bcrypt: `htpasswd -nbBC 10 NAME PASSWORD` prints one.",
             Shape::Text(&PASSWORD),
         )
-        .also(&["password_hash", "basic", "basicauth_credentials"]),
-        Key::new(
+        .aliases(&["password_hash", "basic", "basicauth_credentials"]),
+        KeySpec::new(
             "hmac_keys",
             "Its secrets for `hmac`, by the key id in its signatures.",
             Shape::MapOf(&HMAC_SECRET_SHAPE),
         )
         .secret()
-        .also(&["hmac", "hmac_secret", "hmacauth_credentials", "signing_keys"]),
-        Key::new(
+        .aliases(&["hmac", "hmac_secret", "hmacauth_credentials", "signing_keys"]),
+        KeySpec::new(
             "certificates",
             "Its certificates for `client_certificate`, each identified by a name or fingerprint.",
             Shape::OneOrMany(&CERTIFICATE_NAME_SHAPE),
         )
-        .also(&["certificate", "subjects", "mtls"]),
+        .aliases(&["certificate", "subjects", "mtls"]),
     ],
 };

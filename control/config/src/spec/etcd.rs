@@ -1,6 +1,6 @@
 //! The keys of `etcd`.
 
-use super::{Choice, Key, Section, Shape, Text, UPSTREAM_TLS};
+use super::{Choice, KeySpec, Section, Shape, Text, UPSTREAM_TLS};
 
 pub(crate) static ETCD_ENDPOINT: Text = Text {
     expected: "an address such as `10.0.0.1:2379` or `https://etcd.internal:2379`",
@@ -29,29 +29,35 @@ pub(crate) static ETCD: Section = Section {
     doc: "The etcd that shares resources between several gateways.",
     choice: Choice::Free,
     keys: &[
-        Key::new("endpoints", "Addresses of its members.", Shape::OneOrMany(&ETCD_ENDPOINT_SHAPE))
+        KeySpec::new("endpoints", "Addresses of its members.", Shape::OneOrMany(&ETCD_ENDPOINT_SHAPE))
             .required()
-            .also(&["endpoint", "host", "hosts", "members", "address", "url", "urls"]),
-        Key::new("prefix", "Prefix of its keys.", Shape::Text(&PREFIX)).or("/tollgate").also(&[
+            .aliases(&["endpoint", "host", "hosts", "members", "address", "url", "urls"]),
+        KeySpec::new("prefix", "Prefix of its keys.", Shape::Text(&PREFIX)).default("/tollgate").aliases(&[
             "root",
             "namespace",
             "path",
         ]),
-        Key::new(
+        KeySpec::new(
             "cache",
             "A file that keeps the last valid state, so that the gateway starts without etcd. Relative to \
             the main file.",
             Shape::Text(&CACHE),
         )
-        .also(&["last_good", "backup", "file", "state"]),
-        Key::new(
+        .aliases(&["last_good", "backup", "file", "state"]),
+        KeySpec::new(
             "name",
             "Name of this gateway in etcd. Default: the host name and the process id.",
             Shape::Text(&NAME),
         )
-        .also(&["id", "node", "instance"]),
-        Key::new("user", "User name, if etcd requires one.", Shape::Text(&USER)).also(&["username"]),
-        Key::new("password", "The user's password.", Shape::Text(&PASSWORD)).secret().also(&["secret"]),
-        Key::new("tls", "TLS settings for members written with `https://`.", Shape::Section(&UPSTREAM_TLS)),
+        .aliases(&["id", "node", "instance"]),
+        KeySpec::new("user", "User name, if etcd requires one.", Shape::Text(&USER)).aliases(&["username"]),
+        KeySpec::new("password", "The user's password.", Shape::Text(&PASSWORD))
+            .secret()
+            .aliases(&["secret"]),
+        KeySpec::new(
+            "tls",
+            "TLS settings for members written with `https://`.",
+            Shape::Section(&UPSTREAM_TLS),
+        ),
     ],
 };

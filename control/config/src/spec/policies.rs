@@ -1,6 +1,6 @@
 //! The keys of policies. Each policy has a file of its own.
 
-use super::{Choice, Key, Section, Shape, Text};
+use super::{Choice, KeySpec, Section, Shape, Text};
 
 mod aggregate;
 mod any_of;
@@ -77,74 +77,72 @@ static SET_NAME_SHAPE: Shape = Shape::Text(&SET_NAME);
 pub(crate) static POLICY_SET_VALUE: Shape = Shape::Section(&POLICIES);
 
 static IP_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&IP_POLICY)];
-const IP: Key = Key::new("ip", "Admits or rejects client addresses (403).", Shape::AnyOf(&IP_FORMS)).also(&[
-    "ip_filter",
-    "whitelist",
-    "ipAllowList",
-    "allow",
-    "deny",
-]);
+const IP: KeySpec = KeySpec::new("ip", "Admits or rejects client addresses (403).", Shape::AnyOf(&IP_FORMS))
+    .aliases(&["ip_filter", "whitelist", "ipAllowList", "allow", "deny"]);
 
 static CLIENT_CERTIFICATE_FORMS: [Shape; 2] = [Shape::Switch, Shape::Section(&CLIENT_CERTIFICATE_POLICY)];
-const CLIENT_CERTIFICATE: Key = Key::new(
+const CLIENT_CERTIFICATE: KeySpec = KeySpec::new(
     "client_certificate",
     "Admits clients with a verified certificate (403).",
     Shape::AnyOf(&CLIENT_CERTIFICATE_FORMS),
 )
-.also(&["mtls", "mtls_auth", "mtls-auth", "certificate"]);
+.aliases(&["mtls", "mtls_auth", "mtls-auth", "certificate"]);
 
 static HMAC_FORMS: [Shape; 2] = [Shape::Switch, Shape::Section(&HMAC_POLICY)];
-const HMAC: Key = Key::new(
+const HMAC: KeySpec = KeySpec::new(
     "hmac",
     "Admits requests that are signed with a secret of one of the `consumers` (401).",
     Shape::AnyOf(&HMAC_FORMS),
 )
-.also(&["hmac_auth", "hmac-auth", "signature", "http_signature"]);
+.aliases(&["hmac_auth", "hmac-auth", "signature", "http_signature"]);
 
 static API_KEY_FORMS: [Shape; 2] = [Shape::Switch, Shape::Section(&API_KEY_POLICY)];
-const API_KEY: Key = Key::new(
+const API_KEY: KeySpec = KeySpec::new(
     "api_key",
     "Admits requests with a key of one of the `consumers` (401).",
     Shape::AnyOf(&API_KEY_FORMS),
 )
-.also(&["key_auth", "key-auth", "api_keys", "apikey"]);
+.aliases(&["key_auth", "key-auth", "api_keys", "apikey"]);
 
 static BASIC_FORMS: [Shape; 2] = [Shape::Switch, Shape::Section(&BASIC_POLICY)];
-const BASIC: Key = Key::new(
+const BASIC: KeySpec = KeySpec::new(
     "basic",
     "Admits requests with the name and password of one of the `consumers` (401).",
     Shape::AnyOf(&BASIC_FORMS),
 )
-.also(&["basic_auth", "basic-auth", "basicAuth", "auth_basic", "password"]);
+.aliases(&["basic_auth", "basic-auth", "basicAuth", "auth_basic", "password"]);
 
 static JWT_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&JWT_POLICY)];
-const JWT: Key = Key::new(
+const JWT: KeySpec = KeySpec::new(
     "jwt",
     "Admits requests with a token that a trusted issuer signed (401).",
     Shape::AnyOf(&JWT_FORMS),
 )
-.also(&["jwt_auth", "jwt-auth", "openid", "oidc", "bearer", "token", "jwt_authn"]);
+.aliases(&["jwt_auth", "jwt-auth", "openid", "oidc", "bearer", "token", "jwt_authn"]);
 
 static FORWARD_AUTH_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&FORWARD_AUTH_POLICY)];
-const FORWARD_AUTH: Key =
-    Key::new("forward_auth", "Asks an authorization service over HTTP.", Shape::AnyOf(&FORWARD_AUTH_FORMS))
-        .also(&["auth_request", "forwardAuth", "forward-auth", "external_auth"]);
+const FORWARD_AUTH: KeySpec = KeySpec::new(
+    "forward_auth",
+    "Asks an authorization service over HTTP.",
+    Shape::AnyOf(&FORWARD_AUTH_FORMS),
+)
+.aliases(&["auth_request", "forwardAuth", "forward-auth", "external_auth"]);
 
 static EXT_AUTHZ_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&EXT_AUTHZ_POLICY)];
-const EXT_AUTHZ: Key = Key::new(
+const EXT_AUTHZ: KeySpec = KeySpec::new(
     "ext_authz",
     "Asks an authorization service over Envoy's gRPC protocol.",
     Shape::AnyOf(&EXT_AUTHZ_FORMS),
 )
-.also(&["grpc_auth", "envoy.filters.http.ext_authz", "extAuth"]);
+.aliases(&["grpc_auth", "envoy.filters.http.ext_authz", "extAuth"]);
 
 static AUTHORIZE_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&AUTHORIZE_POLICY)];
-const AUTHORIZE: Key = Key::new(
+const AUTHORIZE: KeySpec = KeySpec::new(
     "authorize",
     "Restricts which authenticated consumers may proceed (403).",
     Shape::AnyOf(&AUTHORIZE_FORMS),
 )
-.also(&["acl", "rbac", "authorization", "groups", "require"]);
+.aliases(&["acl", "rbac", "authorization", "groups", "require"]);
 
 /// The used sets first, then the policies in the order in which they act on a request.
 pub(crate) static POLICIES: Section = Section {
@@ -153,32 +151,32 @@ pub(crate) static POLICIES: Section = Section {
     doc: "Policies of the gateway, a listener, a route or an upstream, or a set of them.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "use",
             "Policy sets, under `policy_sets`, that also apply here. Policies next to `use` override the \
             sets, and a later set overrides an earlier one. Not allowed inside a set.",
             Shape::OneOrMany(&SET_NAME_SHAPE),
         )
-        .also(&["uses", "set", "sets", "policy_set", "policy_sets", "plugin_config_id", "middlewares_from"]),
-        Key::new(
+        .aliases(&["uses", "set", "sets", "policy_set", "policy_sets", "plugin_config_id", "middlewares_from"]),
+        KeySpec::new(
             "trace",
             "Sends spans of requests to an OpenTelemetry collector.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&TRACE_POLICY)]),
         )
-        .also(&["tracing", "opentelemetry", "otel", "otlp", "zipkin", "jaeger"]),
+        .aliases(&["tracing", "opentelemetry", "otel", "otlp", "zipkin", "jaeger"]),
         IP,
-        Key::new(
+        KeySpec::new(
             "cors",
             "Controls which web origins may read responses.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&CORS_POLICY)]),
         )
-        .also(&["cross_origin"]),
-        Key::new(
+        .aliases(&["cross_origin"]),
+        KeySpec::new(
             "intercept",
             "Answers requests before they are forwarded, by path, query, method or scheme.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&INTERCEPT), Shape::ListOf(&INTERCEPT_RULE)]),
         )
-        .also(&["uri_blocker", "uri-blocker", "block", "deny_uris", "http_to_https"]),
+        .aliases(&["uri_blocker", "uri-blocker", "block", "deny_uris", "http_to_https"]),
         CLIENT_CERTIFICATE,
         HMAC,
         API_KEY,
@@ -186,19 +184,19 @@ pub(crate) static POLICIES: Section = Section {
         JWT,
         FORWARD_AUTH,
         EXT_AUTHZ,
-        Key::new(
+        KeySpec::new(
             "any_of",
             "Alternatives, each with policies. A request must pass all policies of one alternative. The first one that it passes identifies the client.",
             Shape::AnyOf(&[Shape::Off, Shape::ListOf(&ALTERNATIVE_SHAPE)]),
         )
-        .also(&["multi_auth", "multi-auth", "satisfy", "requires_any", "one_of", "any"]),
+        .aliases(&["multi_auth", "multi-auth", "satisfy", "requires_any", "one_of", "any"]),
         AUTHORIZE,
-        Key::new(
+        KeySpec::new(
             "rate_limit",
             "Limits requests per period (429).",
             Shape::AnyOf(&[Shape::Off, Shape::OneOrMany(&RATE_LIMIT_SHAPE)]),
         )
-        .also(&[
+        .aliases(&[
             "ratelimit",
             "rate_limits",
             "limit_req",
@@ -207,89 +205,89 @@ pub(crate) static POLICIES: Section = Section {
             "local_rate_limit",
             "limits",
         ]),
-        Key::new(
+        KeySpec::new(
             "quota",
             "Limits requests per calendar day or month (429).",
             Shape::AnyOf(&[Shape::Off, Shape::OneOrMany(&QUOTA_SHAPE)]),
         )
-        .also(&["quotas", "limit_count"]),
-        Key::new(
+        .aliases(&["quotas", "limit_count"]),
+        KeySpec::new(
             "concurrency",
             "Limits concurrent requests (429).",
             Shape::AnyOf(&[Shape::Off, Shape::OneOrMany(&CONCURRENCY_SHAPE)]),
         )
-        .also(&[
+        .aliases(&[
             "in_flight_req",
             "inFlightReq",
             "limit_conn",
             "limit-conn",
             "max_concurrent_requests",
         ]),
-        Key::new(
+        KeySpec::new(
             "fault",
             "Delays or fails requests on purpose.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&FAULT)]),
         )
-        .also(&["fault_injection", "fault-injection", "faults", "chaos"]),
-        Key::new(
+        .aliases(&["fault_injection", "fault-injection", "faults", "chaos"]),
+        KeySpec::new(
             "canary",
             "Sends matching requests to one of the route's upstreams, regardless of weights.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&CANARY_POLICY), Shape::ListOf(&CANARY_RULE)]),
         )
-        .also(&["traffic_split", "split", "blue_green", "gray", "experiment"]),
-        Key::new(
+        .aliases(&["traffic_split", "split", "blue_green", "gray", "experiment"]),
+        KeySpec::new(
             "mirror",
             "Sends copies of requests to another upstream.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&MIRROR_POLICY)]),
         )
-        .also(&["shadow", "mirroring", "request_mirror_policies", "tee"]),
-        Key::new(
+        .aliases(&["shadow", "mirroring", "request_mirror_policies", "tee"]),
+        KeySpec::new(
             "headers",
             "Adds, replaces and removes fields of requests and responses.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&HEADERS_POLICY)]),
         )
-        .also(&["header", "add_header", "proxy_set_header", "request_headers", "response_headers"]),
-        Key::new(
+        .aliases(&["header", "add_header", "proxy_set_header", "request_headers", "response_headers"]),
+        KeySpec::new(
             "query",
             "Adds, replaces and removes query parameters of requests.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&QUERY_POLICY)]),
         )
-        .also(&["args", "parameters", "query_parameters"]),
-        Key::new(
+        .aliases(&["args", "parameters", "query_parameters"]),
+        KeySpec::new(
             "cookies",
             "Changes the cookies that responses set.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&COOKIES_POLICY)]),
         )
-        .also(&["cookie", "set_cookie", "proxy_cookie_flags"]),
-        Key::new(
+        .aliases(&["cookie", "set_cookie", "proxy_cookie_flags"]),
+        KeySpec::new(
             "security_headers",
             "Adds response fields that restrict browsers.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&SECURITY_HEADERS_POLICY)]),
         )
-        .also(&["secure_headers", "helmet"]),
-        Key::new(
+        .aliases(&["secure_headers", "helmet"]),
+        KeySpec::new(
             "compression",
             "Compresses response bodies for clients that accept it.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&COMPRESSION_POLICY)]),
         )
-        .also(&["compress", "gzip", "brotli", "compressor", "encode"]),
-        Key::new(
+        .aliases(&["compress", "gzip", "brotli", "compressor", "encode"]),
+        KeySpec::new(
             "decompression",
             "Decodes request bodies, and response bodies for clients that do not accept their encoding.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&DECOMPRESSION_POLICY)]),
         )
-        .also(&["decompress", "gunzip", "inflate", "decompressor", "decode"]),
-        Key::new(
+        .aliases(&["decompress", "gunzip", "inflate", "decompressor", "decode"]),
+        KeySpec::new(
             "aggregate",
             "Combines responses of several upstreams in one JSON document.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&AGGREGATE_POLICY)]),
         )
-        .also(&["aggregation", "fan_out", "merge", "compose", "api_composition"]),
-        Key::new(
+        .aliases(&["aggregation", "fan_out", "merge", "compose", "api_composition"]),
+        KeySpec::new(
             "plugins",
             "Plugins that are built into this program: each name with its settings, `on` or `off`.",
             Shape::AnyOf(&[Shape::Off, Shape::MapOf(&PLUGIN_SHAPE)]),
         )
-        .also(&["plugin", "extensions", "wasm", "filters", "middlewares", "http_filters"]),
+        .aliases(&["plugin", "extensions", "wasm", "filters", "middlewares", "http_filters"]),
     ],
 };

@@ -6,8 +6,8 @@ use super::settings::{
     RESPONSE_RATE_DOC, SIZE_MAX,
 };
 use super::{
-    Choice, Key, POLICIES, POLICIES_DOC, RETRY, RETRY_ALSO, Section, Shape, TARGET_SHAPE, TARGET_TEXT_SHAPE,
-    Text,
+    Choice, KeySpec, POLICIES, POLICIES_DOC, RETRY, RETRY_ALSO, Section, Shape, TARGET_SHAPE,
+    TARGET_TEXT_SHAPE, Text,
 };
 
 static NAME: Text = Text {
@@ -103,19 +103,19 @@ pub(crate) static ROUTE: Section = Section {
     doc: "A route: the requests that it matches, and how it answers them.",
     choice: Choice::ExactlyOne(&["to", "redirect", "respond"]),
     keys: &[
-        Key::new("name", "Name in logs and metrics. Default: the match.", Shape::Text(&NAME)),
-        Key::new(
+        KeySpec::new("name", "Name in logs and metrics. Default: the match.", Shape::Text(&NAME)),
+        KeySpec::new(
             "match",
             "The requests that it matches: `host/path`, either of which may be omitted. Default: all.",
             Shape::OneOrMany(&MATCH_SHAPE),
         )
-        .also(&["matches", "when", "location", "path", "host", "hosts", "paths", "uri", "rule", "prefix"]),
-        Key::new(
+        .aliases(&["matches", "when", "location", "path", "host", "hosts", "paths", "uri", "rule", "prefix"]),
+        KeySpec::new(
             "to",
             "Forwards to endpoints or upstreams, chosen by weight.",
             Shape::OneOrMany(&TARGET_SHAPE),
         )
-        .also(&[
+        .aliases(&[
             "proxy_pass",
             "upstream",
             "backend",
@@ -126,51 +126,55 @@ pub(crate) static ROUTE: Section = Section {
             "service",
             "endpoints",
         ]),
-        Key::new(
+        KeySpec::new(
             "redirect",
             "Answers with a redirect: a complete `Location`, or the parts that change.",
             Shape::AnyOf(&[Shape::Text(&LOCATION), Shape::Section(&REDIRECT)]),
         ),
-        Key::new("respond", "Answers with a fixed response: a status, a text, or a mapping.", RESPOND_SHAPE)
-            .also(&["return", "response", "direct_response"]),
-        Key::new("rewrite", "Changes to the request before it is forwarded.", Shape::Section(&REWRITE)),
-        Key::new("timeouts", "Overrides of the gateway's timeouts.", Shape::Section(&ROUTE_TIMEOUTS))
-            .also(&["timeout"]),
-        Key::new("limits", "Overrides of the gateway's limits.", Shape::Section(&ROUTE_LIMITS)),
-        Key::new(
+        KeySpec::new(
+            "respond",
+            "Answers with a fixed response: a status, a text, or a mapping.",
+            RESPOND_SHAPE,
+        )
+        .aliases(&["return", "response", "direct_response"]),
+        KeySpec::new("rewrite", "Changes to the request before it is forwarded.", Shape::Section(&REWRITE)),
+        KeySpec::new("timeouts", "Overrides of the gateway's timeouts.", Shape::Section(&ROUTE_TIMEOUTS))
+            .aliases(&["timeout"]),
+        KeySpec::new("limits", "Overrides of the gateway's limits.", Shape::Section(&ROUTE_LIMITS)),
+        KeySpec::new(
             "buffer",
             "Whether bodies are buffered before they are passed on: `on` buffers both directions, `request` \
             or `response` one of them.",
             BUFFER_SHAPE,
         )
-        .also(&["buffering", "proxy_request_buffering", "request_buffering"]),
-        Key::new(
+        .aliases(&["buffering", "proxy_request_buffering", "request_buffering"]),
+        KeySpec::new(
             "retry",
             "Retry rules, which replace the upstream's.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&RETRY)]),
         )
-        .also(RETRY_ALSO),
-        Key::new(
+        .aliases(RETRY_ALSO),
+        KeySpec::new(
             "priority",
             "Priority of its requests under overload: `low` is shed first and `high` last.",
             Shape::Word(&["low", "normal", "high"]),
         )
-        .or("normal")
-        .also(&["importance", "criticality"]),
-        Key::new(
+        .default("normal")
+        .aliases(&["importance", "criticality"]),
+        KeySpec::new(
             "grpc_web",
             "Whether gRPC-Web calls, as browsers make them, are translated to gRPC.",
             Shape::Switch,
         )
-        .or("off")
-        .also(&["grpcweb"]),
-        Key::new(
+        .default("off")
+        .aliases(&["grpcweb"]),
+        KeySpec::new(
             "fallback",
             "Replacements for error responses: another upstream, a page from one, or a fixed response. The \
             first one that matches applies.",
             Shape::OneOrMany(&FALLBACK_SHAPE),
         )
-        .also(&[
+        .aliases(&[
             "fallbacks",
             "error_page",
             "error_pages",
@@ -179,25 +183,25 @@ pub(crate) static ROUTE: Section = Section {
             "proxy_intercept_errors",
             "on_error",
         ]),
-        Key::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)).also(&[
+        KeySpec::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)).aliases(&[
             "policy",
             "plugins",
             "middlewares",
             "filters",
         ]),
-        Key::new(
+        KeySpec::new(
             "access_log",
             "Its access logs, which replace the gateway's; `off`: none.",
             ACCESS_LOG_SHAPE,
         )
-        .also(&["log", "logs", "accesslog", "access_logs"]),
-        Key::new(
+        .aliases(&["log", "logs", "accesslog", "access_logs"]),
+        KeySpec::new(
             "upgrade",
             "Protocols that a client may request with `Upgrade`.",
             Shape::AnyOf(&[Shape::Off, Shape::OneOrMany(&PROTOCOL_SHAPE)]),
         )
-        .or("websocket")
-        .also(&["websocket", "websockets"]),
+        .default("websocket")
+        .aliases(&["websocket", "websockets"]),
     ],
 };
 
@@ -207,28 +211,27 @@ pub(crate) static MATCH: Section = Section {
     doc: "Conditions that must all hold.",
     choice: Choice::AtMostOne(&["path", "grpc"]),
     keys: &[
-        Key::new("host", "The host; `*.example.com` matches every subdomain.", Shape::Text(&HOST)).also(&[
-            "hosts",
-            "hostname",
-            "server_name",
-        ]),
-        Key::new(
+        KeySpec::new("host", "The host; `*.example.com` matches every subdomain.", Shape::Text(&HOST))
+            .aliases(&["hosts", "hostname", "server_name"]),
+        KeySpec::new(
             "path",
             "The path, as in the short form, or `exact`, `prefix` or `regex`.",
             Shape::AnyOf(&[Shape::Text(&PATH_TEXT), Shape::Section(&PATH)]),
         )
-        .also(&["paths", "uri", "location", "prefix", "exact", "regex"]),
-        Key::new(
+        .aliases(&["paths", "uri", "location", "prefix", "exact", "regex"]),
+        KeySpec::new(
             "grpc",
             "gRPC calls of a service or of one of its methods: a POST to `/SERVICE/METHOD`. Replaces `path` \
             and `method`.",
             Shape::AnyOf(&[Shape::Text(&CALL), Shape::Section(&GRPC)]),
         )
-        .also(&["grpc_service", "service", "rpc"]),
-        Key::new("method", "One or a list of methods.", Shape::OneOrMany(&METHOD_SHAPE)).also(&["methods"]),
-        Key::new("headers", "Conditions on header fields.", Shape::MapOf(&VALUE_SHAPE)).also(&["header"]),
-        Key::new("query", "Conditions on query parameters.", Shape::MapOf(&VALUE_SHAPE))
-            .also(&["params", "args", "queries"]),
+        .aliases(&["grpc_service", "service", "rpc"]),
+        KeySpec::new("method", "One or a list of methods.", Shape::OneOrMany(&METHOD_SHAPE))
+            .aliases(&["methods"]),
+        KeySpec::new("headers", "Conditions on header fields.", Shape::MapOf(&VALUE_SHAPE))
+            .aliases(&["header"]),
+        KeySpec::new("query", "Conditions on query parameters.", Shape::MapOf(&VALUE_SHAPE))
+            .aliases(&["params", "args", "queries"]),
     ],
 };
 
@@ -238,14 +241,18 @@ pub(crate) static PATH: Section = Section {
     doc: "How a path is matched.",
     choice: Choice::ExactlyOne(&["exact", "prefix", "template", "regex"]),
     keys: &[
-        Key::new("exact", "Exactly this path.", Shape::Text(&PLAIN_PATH)),
-        Key::new("prefix", "This path and everything below it, by whole segments.", Shape::Text(&PLAIN_PATH)),
-        Key::new(
+        KeySpec::new("exact", "Exactly this path.", Shape::Text(&PLAIN_PATH)),
+        KeySpec::new(
+            "prefix",
+            "This path and everything below it, by whole segments.",
+            Shape::Text(&PLAIN_PATH),
+        ),
+        KeySpec::new(
             "template",
             "A path in which `{name}` matches one segment; `/*` at the end also matches everything below.",
             Shape::Text(&TEMPLATE),
         ),
-        Key::new("regex", "A regular expression that the whole path must match.", Shape::Text(&REGEX)),
+        KeySpec::new("regex", "A regular expression that the whole path must match.", Shape::Text(&REGEX)),
     ],
 };
 
@@ -255,12 +262,12 @@ pub(crate) static GRPC: Section = Section {
     doc: "Condition on gRPC calls. The short form is `SERVICE` or `SERVICE/METHOD`.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "service",
             "The service with its package, such as `shop.Orders`. Default: any.",
             Shape::AnyOf(&[Shape::Text(&SERVICE), Shape::Section(&GRPC_NAME)]),
         ),
-        Key::new(
+        KeySpec::new(
             "method",
             "The method, such as `Place`. Default: any.",
             Shape::AnyOf(&[Shape::Text(&RPC), Shape::Section(&GRPC_NAME)]),
@@ -274,8 +281,12 @@ pub(crate) static GRPC_NAME: Section = Section {
     doc: "Condition on the name of a service or method. The short form is the exact name.",
     choice: Choice::ExactlyOne(&["exact", "regex"]),
     keys: &[
-        Key::new("exact", "Exactly this.", Shape::Text(&SERVICE)),
-        Key::new("regex", "A regular expression that the whole name must match.", Shape::Text(&NAME_REGEX)),
+        KeySpec::new("exact", "Exactly this.", Shape::Text(&SERVICE)),
+        KeySpec::new(
+            "regex",
+            "A regular expression that the whole name must match.",
+            Shape::Text(&NAME_REGEX),
+        ),
     ],
 };
 
@@ -285,9 +296,9 @@ pub(crate) static CONDITION: Section = Section {
     doc: "Condition on a header or query value. The short form is the exact text, or `true` for any value.",
     choice: Choice::ExactlyOne(&["exact", "regex", "present"]),
     keys: &[
-        Key::new("exact", "Exactly this.", Shape::Text(&VALUE)),
-        Key::new("regex", "A regular expression that the whole value must match.", Shape::Text(&REGEX)),
-        Key::new("present", "Whether the header or parameter must be present or absent.", Shape::Switch),
+        KeySpec::new("exact", "Exactly this.", Shape::Text(&VALUE)),
+        KeySpec::new("regex", "A regular expression that the whole value must match.", Shape::Text(&REGEX)),
+        KeySpec::new("present", "Whether the header or parameter must be present or absent.", Shape::Switch),
     ],
 };
 
@@ -297,17 +308,17 @@ pub(crate) static REWRITE: Section = Section {
     doc: "Changes to the request before it is forwarded. The query is kept.",
     choice: Choice::AtMostOne(&["path", "prefix", "regex"]),
     keys: &[
-        Key::new(
+        KeySpec::new(
             "path",
             "The new path; `$1` is a capture group of the route's own pattern.",
             Shape::Text(&PLAIN_PATH),
         ),
-        Key::new("prefix", "Replaces the prefix that matched; `/` removes it.", Shape::Text(&PLAIN_PATH))
-            .also(&["strip_prefix", "strip"]),
-        Key::new("regex", "Every match in the path is replaced by `replace`.", Shape::Text(&REGEX)),
-        Key::new("replace", "The replacement; `$1` is a capture group.", Shape::Text(&REPLACE))
-            .also(&["replacement"]),
-        Key::new(
+        KeySpec::new("prefix", "Replaces the prefix that matched; `/` removes it.", Shape::Text(&PLAIN_PATH))
+            .aliases(&["strip_prefix", "strip"]),
+        KeySpec::new("regex", "Every match in the path is replaced by `replace`.", Shape::Text(&REGEX)),
+        KeySpec::new("replace", "The replacement; `$1` is a capture group.", Shape::Text(&REPLACE))
+            .aliases(&["replacement"]),
+        KeySpec::new(
             "host",
             "The `Host` sent upstream; `endpoint` means the endpoint's own address.",
             Shape::Text(&HOST_REWRITE),
@@ -315,19 +326,21 @@ pub(crate) static REWRITE: Section = Section {
     ],
 };
 
-const CONNECT: Key = Key::new("connect", "Time to open a connection to an endpoint (504).", Shape::Duration);
-const RESPONSE_HEADER: Key = Key::new(
+const CONNECT: KeySpec =
+    KeySpec::new("connect", "Time to open a connection to an endpoint (504).", Shape::Duration);
+const RESPONSE_HEADER: KeySpec = KeySpec::new(
     "response_header",
     "Time from the end of the request to the response head (504).",
     Shape::Duration,
 )
-.also(&["read", "proxy_read_timeout"]);
-const RESPONSE_BODY: Key = Key::new(
+.aliases(&["read", "proxy_read_timeout"]);
+const RESPONSE_BODY: KeySpec = KeySpec::new(
     "response_body",
     "Time between two reads of a response body (504, or a truncated response).",
     Shape::Duration,
 );
-const TOTAL: Key = Key::new("total", "The whole exchange (504, or a truncated response).", Shape::Duration);
+const TOTAL: KeySpec =
+    KeySpec::new("total", "The whole exchange (504, or a truncated response).", Shape::Duration);
 
 pub(crate) static EXCHANGE_TIMEOUTS: Section = Section {
     name: "exchange_timeouts",
@@ -347,19 +360,19 @@ pub(crate) static ROUTE_TIMEOUTS: Section = Section {
         RESPONSE_HEADER,
         RESPONSE_BODY,
         TOTAL,
-        Key::new(
+        KeySpec::new(
             "idle",
             "Idle time of a client connection after a request of this route (closed).",
             Shape::Duration,
         )
-        .also(IDLE_ALSO),
-        Key::new(
+        .aliases(IDLE_ALSO),
+        KeySpec::new(
             "age",
             "Maximum age of a client connection that has carried a request of this route; its next response \
             is its last.",
             Shape::Duration,
         )
-        .also(AGE_ALSO),
+        .aliases(AGE_ALSO),
     ],
 };
 
@@ -370,33 +383,33 @@ pub(crate) static FALLBACK: Section = Section {
           `path` the client gets a page from there; with `respond` it gets a fixed response.",
     choice: Choice::ExactlyOne(&["to", "respond"]),
     keys: &[
-        Key::new(
+        KeySpec::new(
             "on",
             "Statuses of the replaced errors, an endpoint's or the gateway's own: 400 to 599, one or a list.",
             Shape::OneOrMany(&STATUS_RANGE_SHAPE),
         )
-        .or("[502, 503, 504]")
-        .also(&["status", "statuses", "code", "codes", "when"]),
-        Key::new("to", "An upstream or an endpoint.", TARGET_TEXT_SHAPE)
-            .also(&["upstream", "service", "backend", "target", "fallback"]),
-        Key::new(
+        .default("[502, 503, 504]")
+        .aliases(&["status", "statuses", "code", "codes", "when"]),
+        KeySpec::new("to", "An upstream or an endpoint.", TARGET_TEXT_SHAPE)
+            .aliases(&["upstream", "service", "backend", "target", "fallback"]),
+        KeySpec::new(
             "path",
             "Path of a page there, which replaces the error's body; `{status}` is the error's status.",
             Shape::Text(&PAGE_PATH),
         )
-        .also(&["query", "uri", "url", "page"]),
-        Key::new(
+        .aliases(&["query", "uri", "url", "page"]),
+        KeySpec::new(
             "status",
             "Status of the page. Default: the error's status.",
             Shape::Count { min: 200, max: 599, off: false },
         )
-        .also(&["response_code", "rewrite_status"]),
-        Key::new(
+        .aliases(&["response_code", "rewrite_status"]),
+        KeySpec::new(
             "respond",
             "A fixed response: a text, a status or a mapping. Its default status is the error's.",
             RESPOND_SHAPE,
         )
-        .also(&["body", "return", "response", "direct_response", "text", "html"]),
+        .aliases(&["body", "return", "response", "direct_response", "text", "html"]),
     ],
 };
 
@@ -406,14 +419,14 @@ pub(crate) static ROUTE_LIMITS: Section = Section {
     doc: "Limits that a route overrides.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "body",
             "Maximum bytes of a request body (413 beyond it).",
             Shape::Size { min: 0, max: SIZE_MAX, off: false },
         )
-        .also(&["client_max_body_size", "body_size", "max_body"]),
-        Key::new("body_rate", BODY_RATE_DOC, RATE).also(BODY_RATE_ALSO),
-        Key::new("response_rate", RESPONSE_RATE_DOC, RATE).also(RESPONSE_RATE_ALSO),
+        .aliases(&["client_max_body_size", "body_size", "max_body"]),
+        KeySpec::new("body_rate", BODY_RATE_DOC, RATE).aliases(BODY_RATE_ALSO),
+        KeySpec::new("response_rate", RESPONSE_RATE_DOC, RATE).aliases(RESPONSE_RATE_ALSO),
     ],
 };
 
@@ -426,7 +439,7 @@ pub(crate) static BUFFER: Section = Section {
     doc: "Bodies that are buffered, so that a slow peer does not hold a connection on the other side.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "request",
             "The request body: `on`, the maximum bytes in total, or a mapping.",
             Shape::AnyOf(&[
@@ -435,8 +448,8 @@ pub(crate) static BUFFER: Section = Section {
                 Shape::Section(&BUFFER_BOUNDS),
             ]),
         )
-        .or("off"),
-        Key::new(
+        .default("off"),
+        KeySpec::new(
             "response",
             "The response body: `on`, the maximum bytes in total, or a mapping.",
             Shape::AnyOf(&[
@@ -445,7 +458,7 @@ pub(crate) static BUFFER: Section = Section {
                 Shape::Section(&BUFFER_BOUNDS),
             ]),
         )
-        .or("off"),
+        .default("off"),
     ],
 };
 
@@ -455,14 +468,14 @@ pub(crate) static BUFFER_BOUNDS: Section = Section {
     doc: "Bounds of the buffer.",
     choice: Choice::Free,
     keys: &[
-        Key::new("memory", "Bytes kept in memory.", Shape::Size { min: 0, max: 1 << 30, off: false })
-            .or("64KiB"),
-        Key::new(
+        KeySpec::new("memory", "Bytes kept in memory.", Shape::Size { min: 0, max: 1 << 30, off: false })
+            .default("64KiB"),
+        KeySpec::new(
             "file",
             "Additional bytes in a temporary file.",
             Shape::Size { min: 0, max: SIZE_MAX, off: true },
         )
-        .or("1GiB"),
+        .default("1GiB"),
     ],
 };
 
@@ -472,27 +485,27 @@ pub(crate) static REDIRECT: Section = Section {
     doc: "A redirect: a complete `to`, or parts. Parts that are not given are kept from the request.",
     choice: Choice::AtMostOne(&["to", "path", "prefix", "regex"]),
     keys: &[
-        Key::new("status", "301, 302, 303, 307 or 308.", Shape::Count { min: 301, max: 308, off: false })
-            .or("302")
-            .also(&["code"]),
-        Key::new(
+        KeySpec::new("status", "301, 302, 303, 307 or 308.", Shape::Count { min: 301, max: 308, off: false })
+            .default("302")
+            .aliases(&["code"]),
+        KeySpec::new(
             "to",
             "A complete `Location`; `$1` is a capture group of the route's own pattern.",
             Shape::Text(&LOCATION),
         )
-        .also(&["location", "url"]),
-        Key::new("scheme", "`http` or `https`.", Shape::Word(&["http", "https"])),
-        Key::new("host", "The host.", Shape::Text(&HOST)),
-        Key::new("port", "The port.", Shape::Count { min: 1, max: 65_535, off: false }),
-        Key::new(
+        .aliases(&["location", "url"]),
+        KeySpec::new("scheme", "`http` or `https`.", Shape::Word(&["http", "https"])),
+        KeySpec::new("host", "The host.", Shape::Text(&HOST)),
+        KeySpec::new("port", "The port.", Shape::Count { min: 1, max: 65_535, off: false }),
+        KeySpec::new(
             "path",
             "The new path; `$1` is a capture group of the route's own pattern.",
             Shape::Text(&PLAIN_PATH),
         ),
-        Key::new("prefix", "Replaces the prefix that matched.", Shape::Text(&PLAIN_PATH)),
-        Key::new("regex", "Every match in the path is replaced by `replace`.", Shape::Text(&REGEX)),
-        Key::new("replace", "The replacement; `$1` is a capture group.", Shape::Text(&REPLACE))
-            .also(&["replacement"]),
+        KeySpec::new("prefix", "Replaces the prefix that matched.", Shape::Text(&PLAIN_PATH)),
+        KeySpec::new("regex", "Every match in the path is replaced by `replace`.", Shape::Text(&REGEX)),
+        KeySpec::new("replace", "The replacement; `$1` is a capture group.", Shape::Text(&REPLACE))
+            .aliases(&["replacement"]),
     ],
 };
 
@@ -502,14 +515,18 @@ pub(crate) static RESPOND: Section = Section {
     doc: "A fixed response.",
     choice: Choice::AtMostOne(&["body", "json"]),
     keys: &[
-        Key::new("status", "200 to 599.", Shape::Count { min: 200, max: 599, off: false })
-            .or("200")
-            .also(&["code"]),
-        Key::new("headers", "Header fields: a text or a list of texts each.", Shape::MapOf(&HEADER_VALUES))
-            .also(&["header"]),
-        Key::new("body", "The body.", Shape::Text(&BODY)).also(&["text"]),
-        Key::new("json", "A body of JSON, written as YAML.", Shape::Anything),
-        Key::new("content_type", "The `Content-Type`.", Shape::Text(&CONTENT_TYPE)).also(&["type"]),
+        KeySpec::new("status", "200 to 599.", Shape::Count { min: 200, max: 599, off: false })
+            .default("200")
+            .aliases(&["code"]),
+        KeySpec::new(
+            "headers",
+            "Header fields: a text or a list of texts each.",
+            Shape::MapOf(&HEADER_VALUES),
+        )
+        .aliases(&["header"]),
+        KeySpec::new("body", "The body.", Shape::Text(&BODY)).aliases(&["text"]),
+        KeySpec::new("json", "A body of JSON, written as YAML.", Shape::Anything),
+        KeySpec::new("content_type", "The `Content-Type`.", Shape::Text(&CONTENT_TYPE)).aliases(&["type"]),
     ],
 };
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{
     ACCESS_LOG_SHAPE, ADMIN, ADMIN_ADDRESS, BUFFER_SHAPE, CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT,
-    ETCD_ENDPOINT_SHAPE, Key, MODE, NAMED_CERTIFICATE_VALUE, OWNER, POLICIES, POLICIES_DOC, POLICY_SET_VALUE,
-    ROUTE, Section, Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
+    ETCD_ENDPOINT_SHAPE, KeySpec, MODE, NAMED_CERTIFICATE_VALUE, OWNER, POLICIES, POLICIES_DOC,
+    POLICY_SET_VALUE, ROUTE, Section, Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
 };
 
 /// Maximum head size. A larger one is an attack or a mistake, and a receive buffer must hold a whole head.
@@ -60,89 +60,89 @@ pub(crate) static ROOT: Section = Section {
         anchors.",
     choice: Choice::Free,
     keys: &[
-        Key::new("listen", "The listeners: one address or a list.", Shape::OneOrMany(&ADDRESS_SHAPE))
-            .also(&["listener", "port", "bind", "address", "server", "servers", "http", "entrypoints"]),
-        Key::new(
+        KeySpec::new("listen", "The listeners: one address or a list.", Shape::OneOrMany(&ADDRESS_SHAPE))
+            .aliases(&["listener", "port", "bind", "address", "server", "servers", "http", "entrypoints"]),
+        KeySpec::new(
             "workers",
             "Number of worker threads. `auto`: the number of processors that this process may use (affinity \
             and cgroup quota).",
             Shape::AnyOf(&[Shape::Word(&["auto"]), Shape::Count { min: 1, max: 1024, off: false }]),
         )
-        .or("auto")
-        .also(&["worker_processes", "threads", "concurrency"]),
-        Key::new(
+        .default("auto")
+        .aliases(&["worker_processes", "threads", "concurrency"]),
+        KeySpec::new(
             "admin",
             "The admin listener, which serves the dashboard, metrics, health and the admin API. A bare port \
             means the loopback address.",
             Shape::AnyOf(&[Shape::Off, Shape::Text(&ADMIN_ADDRESS), Shape::Port, Shape::Section(&ADMIN)]),
         )
-        .or("127.0.0.1:9901"),
-        Key::new("access_log", "One or several logs with a line per request.", ACCESS_LOG_SHAPE)
-            .or("off")
-            .also(&["log", "logs", "accesslog", "access_logs"]),
-        Key::new(
+        .default("127.0.0.1:9901"),
+        KeySpec::new("access_log", "One or several logs with a line per request.", ACCESS_LOG_SHAPE)
+            .default("off")
+            .aliases(&["log", "logs", "accesslog", "access_logs"]),
+        KeySpec::new(
             "request_id",
             "An id for each request, sent upstream and logged.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&REQUEST_ID)]),
         )
-        .or("off"),
-        Key::new("metrics", "Whether statistics are kept.", Shape::Switch).or("on"),
-        Key::new(
+        .default("off"),
+        KeySpec::new("metrics", "Whether statistics are kept.", Shape::Switch).default("on"),
+        KeySpec::new(
             "forwarded",
             "Fields that tell the upstream about the client and the proxies in between.",
             Shape::Section(&FORWARDED),
         ),
-        Key::new("limits", "Sizes and counts that a peer may not exceed.", Shape::Section(&LIMITS)),
-        Key::new("timeouts", "Timeouts.", Shape::Section(&TIMEOUTS)).also(&["timeout"]),
-        Key::new(
+        KeySpec::new("limits", "Sizes and counts that a peer may not exceed.", Shape::Section(&LIMITS)),
+        KeySpec::new("timeouts", "Timeouts.", Shape::Section(&TIMEOUTS)).aliases(&["timeout"]),
+        KeySpec::new(
             "buffer",
             "Whether bodies are buffered before they are passed on, unless a route overrides it: `on` \
             buffers both directions, `request` or `response` one of them.",
             BUFFER_SHAPE,
         )
-        .or("off")
-        .also(&["buffering", "proxy_request_buffering", "request_buffering"]),
-        Key::new("paths", "How ambiguous bytes of a path are treated.", Shape::Section(&PATHS)),
-        Key::new("errors", "Bodies of the gateway's own error responses.", Shape::Section(&ERRORS)),
-        Key::new(
+        .default("off")
+        .aliases(&["buffering", "proxy_request_buffering", "request_buffering"]),
+        KeySpec::new("paths", "How ambiguous bytes of a path are treated.", Shape::Section(&PATHS)),
+        KeySpec::new("errors", "Bodies of the gateway's own error responses.", Shape::Section(&ERRORS)),
+        KeySpec::new(
             "overload",
             "Bounds on the process's memory and file descriptors. Beyond a bound the gateway sheds new work \
             before old work fails.",
             Shape::Section(&OVERLOAD),
         )
-        .also(&["overload_manager", "shedding", "guards"]),
-        Key::new(
+        .aliases(&["overload_manager", "shedding", "guards"]),
+        KeySpec::new(
             "consumers",
             "Known consumers and their credentials, by name.",
             Shape::MapOf(&CONSUMER_VALUE),
         )
-        .also(&["consumer", "users", "clients"]),
-        Key::new(
+        .aliases(&["consumer", "users", "clients"]),
+        KeySpec::new(
             "certificates",
             "Certificates by name, for every listener with `tls` or for some of them.",
             Shape::MapOf(&NAMED_CERTIFICATE_VALUE),
         )
-        .also(&["certificate", "certs", "ssls"]),
-        Key::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)).also(&[
+        .aliases(&["certificate", "certs", "ssls"]),
+        KeySpec::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)).aliases(&[
             "policy",
             "plugins",
             "middlewares",
             "filters",
             "http_filters",
         ]),
-        Key::new(
+        KeySpec::new(
             "policy_sets",
             "Named sets of policies, which other places refer to with `use`.",
             Shape::MapOf(&POLICY_SET_VALUE),
         )
-        .also(&["policy_set", "policies_sets", "plugin_configs", "shared_policies"]),
-        Key::new(
+        .aliases(&["policy_set", "policies_sets", "plugin_configs", "shared_policies"]),
+        KeySpec::new(
             "store",
             "The file that stores the resources written through the admin API.",
             Shape::AnyOf(&[Shape::Text(&STORE_PATH), Shape::Section(&STORE)]),
         )
-        .also(&["database", "db", "storage"]),
-        Key::new(
+        .aliases(&["database", "db", "storage"]),
+        KeySpec::new(
             "etcd",
             "The etcd that shares the resources written through the admin API between several gateways; \
             replaces `store`.",
@@ -152,33 +152,33 @@ pub(crate) static ROOT: Section = Section {
                 Shape::ListOf(&ETCD_ENDPOINT_SHAPE),
             ]),
         ),
-        Key::new(
+        KeySpec::new(
             "zone",
             "The zone of this gateway; endpoints of the same zone are preferred.",
             Shape::Text(&ZONE),
         )
-        .also(&["locality", "region", "az", "availability_zone"]),
-        Key::new(
+        .aliases(&["locality", "region", "az", "availability_zone"]),
+        KeySpec::new(
             "watch",
             "Whether the gateway watches its files and reloads when one changes.",
             Shape::Switch,
         )
-        .or("off")
-        .also(&["reload", "auto_reload", "hot_reload"]),
-        Key::new(
+        .default("off")
+        .aliases(&["reload", "auto_reload", "hot_reload"]),
+        KeySpec::new(
             "include",
             "Other files whose routes and upstreams are added.",
             Shape::OneOrMany(&PATTERN_SHAPE),
         )
-        .also(&["includes", "import"]),
-        Key::new("routes", "The routes.", Shape::ListOf(&ROUTE_SHAPE)).also(&[
+        .aliases(&["includes", "import"]),
+        KeySpec::new("routes", "The routes.", Shape::ListOf(&ROUTE_SHAPE)).aliases(&[
             "route",
             "locations",
             "location",
             "rules",
         ]),
-        Key::new("upstreams", "Named groups of endpoints.", Shape::MapOf(&UPSTREAM_VALUE))
-            .also(&["upstream", "backends", "backend", "clusters", "services"]),
+        KeySpec::new("upstreams", "Named groups of endpoints.", Shape::MapOf(&UPSTREAM_VALUE))
+            .aliases(&["upstream", "backends", "backend", "clusters", "services"]),
     ],
 };
 
@@ -188,62 +188,62 @@ pub(crate) static LISTENER: Section = Section {
     doc: "One listening address.",
     choice: Choice::Free,
     keys: &[
-        Key::new("bind", "The address.", Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port]))
+        KeySpec::new("bind", "The address.", Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port]))
             .required()
-            .also(&["address", "listen", "port"]),
-        Key::new("mode", "The mode of the socket file, if `bind` is a Unix socket.", Shape::Text(&MODE))
-            .or("666")
-            .also(&["permissions", "socket_mode"]),
-        Key::new(
+            .aliases(&["address", "listen", "port"]),
+        KeySpec::new("mode", "The mode of the socket file, if `bind` is a Unix socket.", Shape::Text(&MODE))
+            .default("666")
+            .aliases(&["permissions", "socket_mode"]),
+        KeySpec::new(
             "owner",
             "The owner of the socket file, as names or numbers. Default: the user and group of the process.",
             Shape::Text(&OWNER),
         )
-        .also(&["user", "group", "socket_owner"]),
-        Key::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)),
-        Key::new("tls", "TLS, with its certificates.", Shape::Section(&TLS)).also(&[
+        .aliases(&["user", "group", "socket_owner"]),
+        KeySpec::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)),
+        KeySpec::new("tls", "TLS, with its certificates.", Shape::Section(&TLS)).aliases(&[
             "ssl",
             "https",
             "certificate",
             "certificates",
         ]),
-        Key::new(
+        KeySpec::new(
             "http2",
             "Whether clients may use HTTP/2: `on` in addition to HTTP/1, `only` instead of it.",
             Shape::Word(&["on", "off", "only"]),
         )
-        .or("on")
-        .also(&["h2", "h2c", "protocols"]),
-        Key::new(
+        .default("on")
+        .aliases(&["h2", "h2c", "protocols"]),
+        KeySpec::new(
             "redirect_to_https",
             "Whether every request is redirected to `https` with the same host and path.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&REDIRECT_TO_HTTPS)]),
         )
-        .or("off")
-        .also(&["https_redirect", "force_https", "redirect", "ssl_redirect", "redirect_https"]),
-        Key::new(
+        .default("off")
+        .aliases(&["https_redirect", "force_https", "redirect", "ssl_redirect", "redirect_https"]),
+        KeySpec::new(
             "half_close",
             "Whether an HTTP/1 client that closes its half of the connection (FIN, or TLS's close_notify) \
             still gets its responses. `off`: the gateway treats the close as an abort and cancels the \
             request.",
             Shape::Switch,
         )
-        .or("off")
-        .also(&[
+        .default("off")
+        .aliases(&[
             "enable_half_close",
             "allow_half_close",
             "ignore_client_abort",
             "proxy_ignore_client_abort",
         ]),
-        Key::new("timeouts", "Overrides of the gateway's timeouts.", Shape::Section(&LISTENER_TIMEOUTS))
-            .also(&["timeout", "idle_timeout", "max_connection_age"]),
-        Key::new(
+        KeySpec::new("timeouts", "Overrides of the gateway's timeouts.", Shape::Section(&LISTENER_TIMEOUTS))
+            .aliases(&["timeout", "idle_timeout", "max_connection_age"]),
+        KeySpec::new(
             "proxy_protocol",
             "Peers whose connections start with a PROXY protocol header (version 1 or 2), before TLS.",
             Shape::OneOrMany(&PROXIES_SHAPE),
         )
-        .or("[]")
-        .also(&["accept_proxy", "accept-proxy", "proxyProtocol", "proxy"]),
+        .default("[]")
+        .aliases(&["accept_proxy", "accept-proxy", "proxyProtocol", "proxy"]),
     ],
 };
 
@@ -260,14 +260,15 @@ pub(crate) static REDIRECT_TO_HTTPS: Section = Section {
     doc: "How plain-text requests are redirected to `https`.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "status",
             "301, 302, 307 or 308; the last two keep the method.",
             Shape::Count { min: 301, max: 308, off: false },
         )
-        .or("308")
-        .also(&["code"]),
-        Key::new("port", "The port of `https`.", Shape::Count { min: 1, max: 65535, off: false }).or("443"),
+        .default("308")
+        .aliases(&["code"]),
+        KeySpec::new("port", "The port of `https`.", Shape::Count { min: 1, max: 65535, off: false })
+            .default("443"),
     ],
 };
 
@@ -277,20 +278,20 @@ pub(crate) static STORE: Section = Section {
     doc: "The embedded store of the admin API.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "path",
             "Path of its file, which is created if it does not exist.",
             Shape::Text(&STORE_PATH),
         )
         .required()
-        .also(&["file", "to"]),
-        Key::new(
+        .aliases(&["file", "to"]),
+        KeySpec::new(
             "history",
             "Number of versions in its history.",
             Shape::Count { min: 1, max: 10_000_000, off: false },
         )
-        .or("10000")
-        .also(&["versions", "keep"]),
+        .default("10000")
+        .aliases(&["versions", "keep"]),
     ],
 };
 
@@ -300,9 +301,10 @@ pub(crate) static REQUEST_ID: Section = Section {
     doc: "Request ids. The mapping itself switches them on.",
     choice: Choice::Free,
     keys: &[
-        Key::new("enabled", "Whether requests get an id.", Shape::Switch).or("on"),
-        Key::new("header", "The header field that carries it.", Shape::Text(&HEADER_NAME)).or("X-Request-Id"),
-        Key::new("accept", "Whether an id from the client is passed on.", Shape::Switch).or("on"),
+        KeySpec::new("enabled", "Whether requests get an id.", Shape::Switch).default("on"),
+        KeySpec::new("header", "The header field that carries it.", Shape::Text(&HEADER_NAME))
+            .default("X-Request-Id"),
+        KeySpec::new("accept", "Whether an id from the client is passed on.", Shape::Switch).default("on"),
     ],
 };
 
@@ -314,45 +316,45 @@ pub(crate) static FORWARDED: Section = Section {
     doc: "Fields that tell the upstream about the client and the proxies in between.",
     choice: Choice::Free,
     keys: &[
-        Key::new("x_forwarded", "`X-Forwarded-For`, `-Proto` and `-Host`.", Shape::Switch).or("on"),
-        Key::new("forwarded", "`Forwarded` (RFC 7239).", Shape::Switch).or("off"),
-        Key::new(
+        KeySpec::new("x_forwarded", "`X-Forwarded-For`, `-Proto` and `-Host`.", Shape::Switch).default("on"),
+        KeySpec::new("forwarded", "`Forwarded` (RFC 7239).", Shape::Switch).default("off"),
+        KeySpec::new(
             "via",
             "The gateway's name in `Via`; without it there is no `Via`.",
             Shape::AnyOf(&[Shape::Off, Shape::Text(&PSEUDONYM)]),
         )
-        .or("off"),
-        Key::new(
+        .default("off"),
+        KeySpec::new(
             "trusted_proxies",
             "Trusted peers: the gateway appends to their forwarding fields, and replaces those of all \
             others.",
             Shape::OneOrMany(&CIDR_SHAPE),
         )
-        .or("[]")
-        .also(&["trusted", "real_ip_from", "set_real_ip_from"]),
-        Key::new(
+        .default("[]")
+        .aliases(&["trusted", "real_ip_from", "set_real_ip_from"]),
+        KeySpec::new(
             "keep",
             "Exceptions from the removal of proxy fields: these fields are passed on from any peer, for \
             example `X-Forwarded-Prefix` or `X-Original-URL`.",
             Shape::OneOrMany(&HEADER_NAME_SHAPE),
         )
-        .or("[]")
-        .also(&["pass", "allow", "except"]),
-        Key::new(
+        .default("[]")
+        .aliases(&["pass", "allow", "except"]),
+        KeySpec::new(
             "client_certificate",
             "Fields that describe the client's certificate: each field's name and the part that it carries. \
             `on` is `Client-Cert` (RFC 9440).",
             Shape::AnyOf(&[Shape::Switch, Shape::MapOf(&CERTIFICATE_PART)]),
         )
-        .or("off")
-        .also(&["client_cert", "forward_client_cert_details", "passTLSClientCert", "xfcc"]),
-        Key::new(
+        .default("off")
+        .aliases(&["client_cert", "forward_client_cert_details", "passTLSClientCert", "xfcc"]),
+        KeySpec::new(
             "cdn_loop",
             "Requests to which the gateway adds `CDN-Loop` (RFC 8586): `own`, only requests to its own \
             addresses; `always`, every request, which also detects loops through other gateways.",
             Shape::Word(&["own", "always"]),
         )
-        .or("own"),
+        .default("own"),
     ],
 };
 
@@ -378,74 +380,74 @@ pub(crate) static LIMITS: Section = Section {
     doc: "Sizes and counts that a peer may not exceed.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "request_line",
             "Maximum bytes of the request line (414 beyond it).",
             Shape::Size { min: 256, max: HEAD_MAX, off: false },
         )
-        .or("8KiB"),
-        Key::new(
+        .default("8KiB"),
+        KeySpec::new(
             "headers",
             "Maximum bytes of a whole message head (431 for a request, 502 for a response).",
             Shape::Size { min: 1024, max: HEAD_MAX, off: false },
         )
-        .or("32KiB"),
-        Key::new(
+        .default("32KiB"),
+        KeySpec::new(
             "header_count",
             "Maximum number of header fields in a message head (431 for a request, 502 for a response).",
             Shape::Count { min: 8, max: 10_000, off: false },
         )
-        .or("100"),
-        Key::new(
+        .default("100"),
+        KeySpec::new(
             "body",
             "Maximum bytes of a request body (413 beyond it).",
             Shape::Size { min: 0, max: SIZE_MAX, off: true },
         )
-        .or("off")
-        .also(&["client_max_body_size", "body_size", "max_body"]),
-        Key::new("body_rate", BODY_RATE_DOC, RATE).or("240").also(BODY_RATE_ALSO),
-        Key::new("response_rate", RESPONSE_RATE_DOC, RATE).or("240").also(RESPONSE_RATE_ALSO),
-        Key::new(
+        .default("off")
+        .aliases(&["client_max_body_size", "body_size", "max_body"]),
+        KeySpec::new("body_rate", BODY_RATE_DOC, RATE).default("240").aliases(BODY_RATE_ALSO),
+        KeySpec::new("response_rate", RESPONSE_RATE_DOC, RATE).default("240").aliases(RESPONSE_RATE_ALSO),
+        KeySpec::new(
             "rate_grace",
             "How long a client may stay below `body_rate` or `response_rate` at the start.",
             Shape::Time { min: Duration::from_millis(100), max: LONGEST_GRACE, off: false },
         )
-        .or("10s")
-        .also(&["body_grace", "grace_period", "grace"]),
-        Key::new(
+        .default("10s")
+        .aliases(&["body_grace", "grace_period", "grace"]),
+        KeySpec::new(
             "connections",
             "Maximum number of client connections of the process; beyond it a new one gets 503.",
             Shape::Count { min: 1, max: u64::MAX, off: true },
         )
-        .or("off")
-        .also(&["max_connections", "maxconn"]),
-        Key::new(
+        .default("off")
+        .aliases(&["max_connections", "maxconn"]),
+        KeySpec::new(
             "requests_per_connection",
             "Maximum number of requests per client connection.",
             Shape::Count { min: 1, max: u64::MAX, off: true },
         )
-        .or("off"),
-        Key::new(
+        .default("off"),
+        KeySpec::new(
             "http2_streams",
             "Maximum number of concurrent streams per HTTP/2 connection; further ones are refused.",
             Shape::Count { min: 1, max: 10_000, off: false },
         )
-        .or("100")
-        .also(&["max_concurrent_streams", "http2_max_concurrent_streams", "streams"]),
-        Key::new(
+        .default("100")
+        .aliases(&["max_concurrent_streams", "http2_max_concurrent_streams", "streams"]),
+        KeySpec::new(
             "http2_window",
             "Receive window of an HTTP/2 stream in bytes; the connection's window is twice as large.",
             Shape::Size { min: 16 << 10, max: 16 << 20, off: false },
         )
-        .or("64KiB")
-        .also(&["initial_window_size", "initial_stream_window_size", "http2_initial_window_size"]),
-        Key::new(
+        .default("64KiB")
+        .aliases(&["initial_window_size", "initial_stream_window_size", "http2_initial_window_size"]),
+        KeySpec::new(
             "loops",
             "How often one request may return to this gateway through its own forwarding (508 beyond it).",
             Shape::Count { min: 0, max: 100, off: false },
         )
-        .or("2")
-        .also(&["max_loops", "hops", "max_hops"]),
+        .default("2")
+        .aliases(&["max_loops", "hops", "max_hops"]),
     ],
 };
 
@@ -453,12 +455,12 @@ pub(crate) const IDLE_ALSO: &[&str] = &["keepalive", "keepalive_timeout", "keep_
 pub(crate) const AGE_ALSO: &[&str] =
     &["max_age", "max_connection_age", "max_connection_duration", "keepalive_time", "max_lifetime"];
 
-const AGE: Key = Key::new(
+const AGE: KeySpec = KeySpec::new(
     "age",
     "Maximum age of a client connection; its next response is its last (`Connection: close`, GOAWAY).",
     Shape::Duration,
 )
-.also(AGE_ALSO);
+.aliases(AGE_ALSO);
 
 pub(crate) static LISTENER_TIMEOUTS: Section = Section {
     name: "listener_timeouts",
@@ -466,7 +468,8 @@ pub(crate) static LISTENER_TIMEOUTS: Section = Section {
     doc: "Timeouts that a listener overrides.",
     choice: Choice::Free,
     keys: &[
-        Key::new("idle", "Idle time of a client connection (closed).", Shape::Duration).also(IDLE_ALSO),
+        KeySpec::new("idle", "Idle time of a client connection (closed).", Shape::Duration)
+            .aliases(IDLE_ALSO),
         AGE,
     ],
 };
@@ -477,55 +480,59 @@ pub(crate) static TIMEOUTS: Section = Section {
     doc: "Timeouts.",
     choice: Choice::Free,
     keys: &[
-        Key::new("header", "From the first byte of a request head to its end (408).", Shape::Duration)
-            .or("10s"),
-        Key::new("body", "Between two reads of a request body (408).", Shape::Duration).or("60s"),
-        Key::new("idle", "Idle time of a client connection (closed).", Shape::Duration).or("75s").also(&[
-            "keepalive",
-            "keepalive_timeout",
-            "keep_alive",
-        ]),
-        AGE.or("off"),
-        Key::new("write", "Time during which a client reads no byte of a response (reset).", Shape::Duration)
-            .or("60s"),
-        Key::new("connect", "Time to open a connection to an endpoint (504).", Shape::Duration).or("5s"),
-        Key::new(
+        KeySpec::new("header", "From the first byte of a request head to its end (408).", Shape::Duration)
+            .default("10s"),
+        KeySpec::new("body", "Between two reads of a request body (408).", Shape::Duration).default("60s"),
+        KeySpec::new("idle", "Idle time of a client connection (closed).", Shape::Duration)
+            .default("75s")
+            .aliases(&["keepalive", "keepalive_timeout", "keep_alive"]),
+        AGE.default("off"),
+        KeySpec::new(
+            "write",
+            "Time during which a client reads no byte of a response (reset).",
+            Shape::Duration,
+        )
+        .default("60s"),
+        KeySpec::new("connect", "Time to open a connection to an endpoint (504).", Shape::Duration)
+            .default("5s"),
+        KeySpec::new(
             "response_header",
             "Time from the end of the request to the response head (504).",
             Shape::Duration,
         )
-        .or("60s")
-        .also(&["read", "proxy_read_timeout"]),
-        Key::new(
+        .default("60s")
+        .aliases(&["read", "proxy_read_timeout"]),
+        KeySpec::new(
             "response_body",
             "Time between two reads of a response body (504, or a truncated response).",
             Shape::Duration,
         )
-        .or("60s"),
-        Key::new("total", "The whole exchange (504, or a truncated response).", Shape::Duration).or("off"),
-        Key::new(
+        .default("60s"),
+        KeySpec::new("total", "The whole exchange (504, or a truncated response).", Shape::Duration)
+            .default("off"),
+        KeySpec::new(
             "upgraded",
             "Idle time of an upgraded connection, in both directions (closed).",
             Shape::Duration,
         )
-        .or("1h")
-        .also(&["websocket", "tunnel"]),
-        Key::new(
+        .default("1h")
+        .aliases(&["websocket", "tunnel"]),
+        KeySpec::new(
             "drain_delay",
             "Time from SIGTERM, when readiness starts to fail, until the listening sockets close.",
             Shape::Duration,
         )
-        .or("off"),
-        Key::new("drain", "Time for in-flight requests after SIGTERM.", Shape::Duration).or("30s"),
-        Key::new(
+        .default("off"),
+        KeySpec::new("drain", "Time for in-flight requests after SIGTERM.", Shape::Duration).default("30s"),
+        KeySpec::new(
             "takeover",
             "At a binary upgrade: time within which the workers of the new process must start.",
             Shape::Duration,
         )
-        .or("30s"),
-        Key::new("handshake", "Time for a client's TLS handshake.", Shape::Duration)
-            .or("10s")
-            .also(&["tls_handshake", "ssl_handshake_timeout"]),
+        .default("30s"),
+        KeySpec::new("handshake", "Time for a client's TLS handshake.", Shape::Duration)
+            .default("10s")
+            .aliases(&["tls_handshake", "ssl_handshake_timeout"]),
     ],
 };
 
@@ -535,21 +542,21 @@ pub(crate) static PATHS: Section = Section {
     doc: "How ambiguous bytes of a path are treated.",
     choice: Choice::Free,
     keys: &[
-        Key::new("merge_slashes", "Whether `//` is merged into `/`.", Shape::Switch).or("on"),
-        Key::new(
+        KeySpec::new("merge_slashes", "Whether `//` is merged into `/`.", Shape::Switch).default("on"),
+        KeySpec::new(
             "encoded_slash",
             "`%2F` and `%5C`: rejected with 400, or kept as data that does not separate segments.",
             Shape::Word(&["reject", "keep"]),
         )
-        .or("reject"),
-        Key::new(
+        .default("reject"),
+        KeySpec::new(
             "semicolon",
             "`;` and `%3B`: kept as data, or rejected with 400 to protect origins that strip path \
             parameters.",
             Shape::Word(&["keep", "reject"]),
         )
-        .or("keep")
-        .also(&["semicolons", "path_parameters", "matrix_parameters"]),
+        .default("keep")
+        .aliases(&["semicolons", "path_parameters", "matrix_parameters"]),
     ],
 };
 
@@ -560,9 +567,9 @@ pub(crate) static ERRORS: Section = Section {
         are filled in.",
     choice: Choice::Free,
     keys: &[
-        Key::new("json", "For clients that accept JSON.", Shape::Text(&BODY)),
-        Key::new("html", "For clients that accept HTML.", Shape::Text(&BODY)),
-        Key::new("text", "For all others.", Shape::Text(&BODY)),
+        KeySpec::new("json", "For clients that accept JSON.", Shape::Text(&BODY)),
+        KeySpec::new("html", "For clients that accept HTML.", Shape::Text(&BODY)),
+        KeySpec::new("text", "For all others.", Shape::Text(&BODY)),
     ],
 };
 
@@ -573,7 +580,7 @@ pub(crate) static OVERLOAD: Section = Section {
         before old work fails.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "memory",
             "Bytes of resident memory. `auto`: 90 % of the control group's limit, if there is one.",
             Shape::AnyOf(&[
@@ -581,22 +588,22 @@ pub(crate) static OVERLOAD: Section = Section {
                 Shape::Size { min: OVERLOAD_MEMORY_MIN, max: SIZE_MAX, off: false },
             ]),
         )
-        .or("auto")
-        .also(&["max_memory", "max_heap_size_bytes", "rss"]),
-        Key::new(
+        .default("auto")
+        .aliases(&["max_memory", "max_heap_size_bytes", "rss"]),
+        KeySpec::new(
             "files",
             "Percentage of the process's file descriptors at which the gateway stops accepting client \
             connections.",
             Shape::Percent { min: 1, max: 100, off: false },
         )
-        .or("95%")
-        .also(&["file_descriptors", "fds", "descriptors", "open_files"]),
-        Key::new(
+        .default("95%")
+        .aliases(&["file_descriptors", "fds", "descriptors", "open_files"]),
+        KeySpec::new(
             "shed_from",
             "Percentage of a bound at which low-priority requests are shed.",
             Shape::Percent { min: 1, max: 100, off: false },
         )
-        .or("90%")
-        .also(&["shed", "shed_at", "threshold"]),
+        .default("90%")
+        .aliases(&["shed", "shed_at", "threshold"]),
     ],
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ADDRESS, Choice, Key, Section, Shape, Text};
+use super::{ADDRESS, Choice, KeySpec, Section, Shape, Text};
 
 static PEM: Text = Text {
     expected: "the path of a file such as `/etc/tollgate/example.com.pem`",
@@ -25,19 +25,19 @@ static PEM_OR_TEXT: Text = Text {
 static LISTENER_ADDRESS: Shape = Shape::Text(&ADDRESS);
 pub(crate) static NAMED_CERTIFICATE_VALUE: Shape = Shape::Section(&NAMED_CERTIFICATE);
 
-const CHAIN: Key = Key::new(
+const CHAIN: KeySpec = KeySpec::new(
     "certificate",
     "A PEM file: the certificate, followed by the certificates between it and a root. Relative to the file \
     that names it.",
     Shape::Text(&PEM),
 )
-.also(&["cert", "chain", "crt", "ssl_certificate", "cert_file", "certFile"]);
-const KEY: Key = Key::new(
+.aliases(&["cert", "chain", "crt", "ssl_certificate", "cert_file", "certFile"]);
+const KEY: KeySpec = KeySpec::new(
     "key",
     "A PEM file with the certificate's private key. Default: the certificate's file.",
     Shape::Text(&PEM),
 )
-.also(&["private_key", "ssl_certificate_key", "key_file", "keyFile"]);
+.aliases(&["private_key", "ssl_certificate_key", "key_file", "keyFile"]);
 
 pub(crate) static TLS: Section = Section {
     name: "tls",
@@ -47,25 +47,21 @@ pub(crate) static TLS: Section = Section {
     keys: &[
         CHAIN,
         KEY,
-        Key::new(
+        KeySpec::new(
             "certificates",
             "Several certificates: a client gets the one for its server name, otherwise the first.",
             Shape::ListOf(&CERTIFICATE_SHAPE),
         )
-        .also(&["certs"]),
-        Key::new("min_version", "The oldest accepted version.", Shape::Text(&VERSION)).or("1.2").also(&[
-            "version",
-            "versions",
-            "protocols",
-            "ssl_protocols",
-            "minVersion",
-        ]),
-        Key::new(
+        .aliases(&["certs"]),
+        KeySpec::new("min_version", "The oldest accepted version.", Shape::Text(&VERSION))
+            .default("1.2")
+            .aliases(&["version", "versions", "protocols", "ssl_protocols", "minVersion"]),
+        KeySpec::new(
             "client_certificates",
             "Verification of client certificates.",
             Shape::Section(&CLIENT_CERTIFICATES),
         )
-        .also(&[
+        .aliases(&[
             "client_auth",
             "clientAuth",
             "mtls",
@@ -73,13 +69,13 @@ pub(crate) static TLS: Section = Section {
             "ssl_verify_client",
             "client_ca",
         ]),
-        Key::new(
+        KeySpec::new(
             "strict_transport_security",
             "Sends `Strict-Transport-Security`, so that browsers use only `https`.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&STRICT_TRANSPORT_SECURITY)]),
         )
-        .or("off")
-        .also(&["hsts", "HSTS", "stsSeconds", "Strict-Transport-Security"]),
+        .default("off")
+        .aliases(&["hsts", "HSTS", "stsSeconds", "Strict-Transport-Security"]),
     ],
 };
 
@@ -92,19 +88,19 @@ pub(crate) static STRICT_TRANSPORT_SECURITY: Section = Section {
     doc: "The `Strict-Transport-Security` field (RFC 6797).",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "max_age",
             "How long browsers use only `https`; `0s` revokes it.",
             Shape::Time { min: Duration::ZERO, max: LONGEST_AGE, off: false },
         )
-        .or("365d")
-        .also(&["maxAge", "max-age", "age", "stsSeconds"]),
-        Key::new("include_subdomains", "Whether it also covers every subdomain.", Shape::Switch)
-            .or("off")
-            .also(&["includeSubDomains", "subdomains", "stsIncludeSubdomains"]),
-        Key::new("preload", "Whether browsers may preload it (hstspreload.org).", Shape::Switch)
-            .or("off")
-            .also(&["stsPreload"]),
+        .default("365d")
+        .aliases(&["maxAge", "max-age", "age", "stsSeconds"]),
+        KeySpec::new("include_subdomains", "Whether it also covers every subdomain.", Shape::Switch)
+            .default("off")
+            .aliases(&["includeSubDomains", "subdomains", "stsIncludeSubdomains"]),
+        KeySpec::new("preload", "Whether browsers may preload it (hstspreload.org).", Shape::Switch)
+            .default("off")
+            .aliases(&["stsPreload"]),
     ],
 };
 
@@ -122,25 +118,25 @@ pub(crate) static NAMED_CERTIFICATE: Section = Section {
     doc: "A certificate with its key, for listeners with `tls`, in addition to their own.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "certificate",
             "A PEM file or PEM text: the certificate, followed by the certificates between it and a root.",
             Shape::Text(&PEM_OR_TEXT),
         )
         .required()
-        .also(&["cert", "chain", "crt", "ssl_certificate", "cert_file", "certFile"]),
-        Key::new(
+        .aliases(&["cert", "chain", "crt", "ssl_certificate", "cert_file", "certFile"]),
+        KeySpec::new(
             "key",
             "A PEM file or PEM text with the certificate's private key. Default: the value of `certificate`.",
             Shape::Text(&PEM_OR_TEXT),
         )
-        .also(&["private_key", "ssl_certificate_key", "key_file", "keyFile"]),
-        Key::new(
+        .aliases(&["private_key", "ssl_certificate_key", "key_file", "keyFile"]),
+        KeySpec::new(
             "listeners",
             "Addresses of the listeners that use it, as in `listen`. Default: every listener with `tls`.",
             Shape::OneOrMany(&LISTENER_ADDRESS),
         )
-        .also(&["listener", "listen", "bind", "for"]),
+        .aliases(&["listener", "listen", "bind", "for"]),
     ],
 };
 
@@ -150,21 +146,21 @@ pub(crate) static CLIENT_CERTIFICATES: Section = Section {
     doc: "Verification of client certificates.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "ca",
             "A PEM file of CA certificates, one of which must have signed them.",
             Shape::Text(&PEM),
         )
         .required()
-        .also(&["cas", "ca_file", "trust", "client_ca", "caFile"]),
-        Key::new(
+        .aliases(&["cas", "ca_file", "trust", "client_ca", "caFile"]),
+        KeySpec::new(
             "mode",
             "`required`: a client without a certificate is rejected. `optional`: a client may send none, but \
             one that it sends must be valid.",
             Shape::Word(&["required", "optional"]),
         )
-        .or("required")
-        .also(&["verify", "require", "required"]),
+        .default("required")
+        .aliases(&["verify", "require", "required"]),
     ],
 };
 
@@ -174,35 +170,35 @@ pub(crate) static UPSTREAM_TLS: Section = Section {
     doc: "TLS settings for endpoints whose addresses start with `https://`.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "ca",
             "A PEM file of CA certificates that verify the endpoints' certificates. Default: the system's \
             trust store.",
             Shape::Text(&PEM),
         )
-        .also(&["cas", "ca_file", "trust", "trusted_ca", "caFile", "proxy_ssl_trusted_certificate"]),
-        Key::new(
+        .aliases(&["cas", "ca_file", "trust", "trusted_ca", "caFile", "proxy_ssl_trusted_certificate"]),
+        KeySpec::new(
             "server_name",
             "The name that is sent as SNI and that the endpoints' certificates must contain. Default: each \
             endpoint's own host.",
             Shape::Text(&SERVER_NAME),
         )
-        .also(&["host", "name", "serverName", "proxy_ssl_name"]),
-        Key::new(
+        .aliases(&["host", "name", "serverName", "proxy_ssl_name"]),
+        KeySpec::new(
             "sni",
             "The server name to send (SNI), if it differs from the name that the certificates must contain; \
             `off`: none.",
             Shape::AnyOf(&[Shape::Off, Shape::Text(&SERVER_NAME)]),
         )
-        .also(&["server_name_indication", "proxy_ssl_server_name"]),
-        Key::new(
+        .aliases(&["server_name_indication", "proxy_ssl_server_name"]),
+        KeySpec::new(
             "verify",
             "Whether the endpoints' certificates are verified. `dangerously_off`: not at all. An attacker on the network can \
              then take an endpoint's place.",
             Shape::Word(&["on", "dangerously_off"]),
         )
-        .or("on")
-        .also(&["insecure_skip_verify", "insecureSkipVerify", "proxy_ssl_verify", "ssl_verify", "insecure"]),
+        .default("on")
+        .aliases(&["insecure_skip_verify", "insecureSkipVerify", "proxy_ssl_verify", "ssl_verify", "insecure"]),
         CHAIN,
         KEY,
     ],

@@ -1,6 +1,6 @@
 //! The keys of upstreams, endpoints and targets.
 
-use super::{Choice, EXCHANGE_TIMEOUTS, Key, POLICIES, POLICIES_DOC, Section, Shape, Text, UPSTREAM_TLS};
+use super::{Choice, EXCHANGE_TIMEOUTS, KeySpec, POLICIES, POLICIES_DOC, Section, Shape, Text, UPSTREAM_TLS};
 
 mod balance;
 mod capacity;
@@ -53,10 +53,10 @@ pub(crate) static TARGET: Section = Section {
     doc: "A weighted destination of requests.",
     choice: Choice::ExactlyOne(&["address", "upstream"]),
     keys: &[
-        Key::new("address", "An endpoint.", Shape::Text(&ENDPOINT_TEXT))
-            .also(&["endpoint", "host", "url", "to"]),
-        Key::new("upstream", "The name of an upstream.", Shape::Text(&UPSTREAM_NAME)).also(&["name"]),
-        Key::new("weight", "Share of the requests; 0 takes none.", WEIGHT).or("1"),
+        KeySpec::new("address", "An endpoint.", Shape::Text(&ENDPOINT_TEXT))
+            .aliases(&["endpoint", "host", "url", "to"]),
+        KeySpec::new("upstream", "The name of an upstream.", Shape::Text(&UPSTREAM_NAME)).aliases(&["name"]),
+        KeySpec::new("weight", "Share of the requests; 0 takes none.", WEIGHT).default("1"),
     ],
 };
 
@@ -66,31 +66,31 @@ pub(crate) static ENDPOINT: Section = Section {
     doc: "One endpoint of an upstream.",
     choice: Choice::Free,
     keys: &[
-        Key::new("address", "Where it is.", Shape::Text(&ENDPOINT_TEXT))
+        KeySpec::new("address", "Where it is.", Shape::Text(&ENDPOINT_TEXT))
             .required()
-            .also(&["endpoint", "host", "url", "to"]),
-        Key::new("weight", "Share of the requests; 0 takes none.", WEIGHT).or("1"),
-        Key::new(
+            .aliases(&["endpoint", "host", "url", "to"]),
+        KeySpec::new("weight", "Share of the requests; 0 takes none.", WEIGHT).default("1"),
+        KeySpec::new(
             "drain",
             "Whether it is drained: new requests go elsewhere, and active ones finish.",
             Shape::Switch,
         )
-        .or("off")
-        .also(&["maintenance", "down", "disabled", "draining"]),
-        Key::new(
+        .default("off")
+        .aliases(&["maintenance", "down", "disabled", "draining"]),
+        KeySpec::new(
             "priority",
             "Endpoints with 0 are used first; a higher number is used if too few endpoints with lower \
             numbers are healthy.",
             Shape::Count { min: 0, max: 255, off: false },
         )
-        .or("0")
-        .also(&["backup", "failover", "tier"]),
-        Key::new(
+        .default("0")
+        .aliases(&["backup", "failover", "tier"]),
+        KeySpec::new(
             "zone",
             "Its zone; endpoints in the gateway's own `zone` are preferred.",
             Shape::Text(&ZONE),
         )
-        .also(&["locality", "az", "availability_zone", "region"]),
+        .aliases(&["locality", "az", "availability_zone", "region"]),
     ],
 };
 
@@ -100,25 +100,34 @@ pub(crate) static UPSTREAM: Section = Section {
     doc: "A named group of endpoints. The short form is the list of endpoints.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "endpoints",
             "Its endpoints: one or a list. Required without `discover`.",
             Shape::OneOrMany(&ENDPOINT_SHAPE),
         )
-        .also(&["endpoint", "servers", "server", "nodes", "targets", "address", "addresses", "to"]),
-        Key::new(
+        .aliases(&[
+            "endpoint",
+            "servers",
+            "server",
+            "nodes",
+            "targets",
+            "address",
+            "addresses",
+            "to",
+        ]),
+        KeySpec::new(
             "discover",
             "Source of additional endpoints, which the gateway looks up repeatedly.",
             Shape::AnyOf(&[Shape::Text(&DISCOVER_TEXT), Shape::Section(&DISCOVER)]),
         )
-        .also(&["discovery", "service_discovery", "resolve", "resolver", "dns", "srv", "file"]),
-        Key::new(
+        .aliases(&["discovery", "service_discovery", "resolve", "resolver", "dns", "srv", "file"]),
+        KeySpec::new(
             "balance",
             "Load balancing.",
             Shape::AnyOf(&[Shape::Word(BALANCE_POLICIES), Shape::Section(&BALANCE)]),
         )
-        .or("round_robin")
-        .also(&[
+        .default("round_robin")
+        .aliases(&[
             "lb",
             "lb_policy",
             "balancing",
@@ -135,42 +144,43 @@ pub(crate) static UPSTREAM: Section = Section {
             "ip_hash",
             "slow_start",
         ]),
-        Key::new("limits", "Limits over all workers together.", Shape::Section(&UPSTREAM_LIMITS)).also(&[
-            "limit",
-            "caps",
-            "circuit_breakers",
-            "thresholds",
-            "max_conns",
-            "max_connections",
-            "maxconn",
-            "max_requests",
-            "max_retries",
-        ]),
-        Key::new(
+        KeySpec::new("limits", "Limits over all workers together.", Shape::Section(&UPSTREAM_LIMITS))
+            .aliases(&[
+                "limit",
+                "caps",
+                "circuit_breakers",
+                "thresholds",
+                "max_conns",
+                "max_connections",
+                "maxconn",
+                "max_requests",
+                "max_retries",
+            ]),
+        KeySpec::new(
             "queue",
             "The queue for requests that exceed a limit on connections.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&QUEUE)]),
         )
-        .or("on")
-        .also(&["pending", "backlog", "max_pending_requests"]),
-        Key::new(
+        .default("on")
+        .aliases(&["pending", "backlog", "max_pending_requests"]),
+        KeySpec::new(
             "breaker",
             "Circuit breaker: rejects requests for a while if too many failed or were slow.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&BREAKER)]),
         )
-        .or("off")
-        .also(&["circuit_breaker", "circuitbreaker", "circuitBreaker"]),
-        Key::new("retry", "Retry rules.", Shape::AnyOf(&[Shape::Switch, Shape::Section(&RETRY)]))
-            .or("on")
-            .also(RETRY_ALSO),
-        Key::new(
+        .default("off")
+        .aliases(&["circuit_breaker", "circuitbreaker", "circuitBreaker"]),
+        KeySpec::new("retry", "Retry rules.", Shape::AnyOf(&[Shape::Switch, Shape::Section(&RETRY)]))
+            .default("on")
+            .aliases(RETRY_ALSO),
+        KeySpec::new(
             "hedge",
             "Starts a second attempt alongside a slow first one: after this time.",
             Shape::AnyOf(&[HEDGE_AFTER, Shape::Off, Shape::Section(&HEDGE)]),
         )
-        .or("off")
-        .also(&["hedging", "hedge_policy", "speculative"]),
-        Key::new(
+        .default("off")
+        .aliases(&["hedging", "hedge_policy", "speculative"]),
+        KeySpec::new(
             "health",
             "Active health checks of every endpoint: a path, `tcp`, or a mapping.",
             Shape::AnyOf(&[
@@ -180,8 +190,8 @@ pub(crate) static UPSTREAM: Section = Section {
                 Shape::Section(&HEALTH),
             ]),
         )
-        .or("off")
-        .also(&[
+        .default("off")
+        .aliases(&[
             "health_check",
             "health_checks",
             "healthcheck",
@@ -193,33 +203,40 @@ pub(crate) static UPSTREAM: Section = Section {
             "checks",
             "active",
         ]),
-        Key::new(
+        KeySpec::new(
             "outlier",
             "Ejection of endpoints that fail requests (passive health checks).",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&OUTLIER)]),
         )
-        .or("on")
-        .also(&["outlier_detection", "outliers", "passive", "ejection", "max_fails", "fail_timeout"]),
-        Key::new(
+        .default("on")
+        .aliases(&[
+            "outlier_detection",
+            "outliers",
+            "passive",
+            "ejection",
+            "max_fails",
+            "fail_timeout",
+        ]),
+        KeySpec::new(
             "adaptive",
             "A limit of concurrent requests that adapts to the latency.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&ADAPTIVE)]),
         )
-        .or("off")
-        .also(&["adaptive_concurrency", "concurrency"]),
-        Key::new(
+        .default("off")
+        .aliases(&["adaptive_concurrency", "concurrency"]),
+        KeySpec::new(
             "timeouts",
             "Overrides of the gateway's timeouts; a route's override wins.",
             Shape::Section(&EXCHANGE_TIMEOUTS),
         )
-        .also(&["timeout"]),
-        Key::new(
+        .aliases(&["timeout"]),
+        KeySpec::new(
             "http2",
             "Whether its endpoints are reached by HTTP/2: over TLS by ALPN, in plain text by prior \
             knowledge. Default: only endpoints written `h2c://`.",
             Shape::Switch,
         )
-        .also(&[
+        .aliases(&[
             "h2",
             "h2c",
             "protocol",
@@ -229,19 +246,16 @@ pub(crate) static UPSTREAM: Section = Section {
             "http2_protocol_options",
             "grpc",
         ]),
-        Key::new("tls", "TLS settings for its `https://` endpoints.", Shape::Section(&UPSTREAM_TLS)).also(&[
-            "ssl",
-            "transport_socket",
-            "ca",
-            "server_name",
-        ]),
-        Key::new("pool", "Its connection pool.", Shape::Section(&POOL)).also(&["keepalive", "connections"]),
-        Key::new(
+        KeySpec::new("tls", "TLS settings for its `https://` endpoints.", Shape::Section(&UPSTREAM_TLS))
+            .aliases(&["ssl", "transport_socket", "ca", "server_name"]),
+        KeySpec::new("pool", "Its connection pool.", Shape::Section(&POOL))
+            .aliases(&["keepalive", "connections"]),
+        KeySpec::new(
             "source_address",
             "The local address of connections to its endpoints. Default: the system chooses.",
             Shape::Text(&IP),
         )
-        .also(&[
+        .aliases(&[
             "source",
             "bind",
             "proxy_bind",
@@ -249,21 +263,21 @@ pub(crate) static UPSTREAM: Section = Section {
             "upstream_bind_config",
             "source_ip",
         ]),
-        Key::new(
+        KeySpec::new(
             "proxy_protocol",
             "Whether connections to its endpoints start with a PROXY protocol header that names the client, \
             and its version. Each connection then carries one request.",
             Shape::Word(&["off", "v1", "v2"]),
         )
-        .or("off")
-        .also(&[
+        .default("off")
+        .aliases(&[
             "send_proxy",
             "send-proxy",
             "send_proxy_protocol",
             "upstream_proxy_protocol",
             "proxy",
         ]),
-        Key::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)),
+        KeySpec::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)),
     ],
 };
 
@@ -279,27 +293,27 @@ pub(crate) static POOL: Section = Section {
     doc: "Connections to the endpoints of an upstream.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "max_idle",
             "Maximum number of idle connections that each worker keeps per endpoint; 0 keeps none.",
             Shape::Count { min: 0, max: 100_000, off: false },
         )
-        .or("256")
-        .also(&["keepalive", "size"]),
-        Key::new("idle_timeout", "Maximum idle time of a connection.", Shape::Duration).or("4s"),
-        Key::new(
+        .default("256")
+        .aliases(&["keepalive", "size"]),
+        KeySpec::new("idle_timeout", "Maximum idle time of a connection.", Shape::Duration).default("4s"),
+        KeySpec::new(
             "max_requests",
             "Maximum number of requests per connection.",
             Shape::Count { min: 1, max: u64::MAX, off: true },
         )
-        .or("off"),
-        Key::new("max_age", "Maximum age for reuse of a connection.", Shape::Duration).or("off"),
-        Key::new(
+        .default("off"),
+        KeySpec::new("max_age", "Maximum age for reuse of a connection.", Shape::Duration).default("off"),
+        KeySpec::new(
             "warm",
             "Connections that each worker opens to each endpoint in advance.",
             Shape::Count { min: 0, max: 1000, off: false },
         )
-        .or("0")
-        .also(&["min_idle", "preconnect", "warmup", "warm_up"]),
+        .default("0")
+        .aliases(&["min_idle", "preconnect", "warmup", "warm_up"]),
     ],
 };

@@ -99,7 +99,7 @@ fn matches_beside_another_mistake_are_checked_too() {
     let text = text("timeouts: {total: fast}", &["/x", "/x", "/a%2Fb"]);
     let loaded = from_text("t", &text, &|_| None);
     assert_eq!(loaded.problems.len(), 1);
-    let found = check_matches(&loaded.readable.expect("routes that can be read"));
+    let found = check_matches(&loaded.partial.expect("routes that can be read"));
     let lines: Vec<_> = found.iter().map(|problem| problem.at.line).collect();
     assert_eq!(lines, [6, 5], "{found:?}");
 }

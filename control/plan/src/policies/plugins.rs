@@ -236,7 +236,7 @@ mod tests {
         let config = config::from_text("t", text, &|_| None).config.expect("a good config");
         let met = |text: &str| {
             let mut chains = chains(known);
-            chains.sets = Sets::new(&config::Parts::of(&config), &mut chains);
+            chains.sets = Sets::new(&config::CombinedResources::of(&config), &mut chains);
             let placed = chains.place("gateway", &policies(text));
             let chain = chains.chain(&[&placed]).map(|index| chains.chains[index as usize].clone());
             let attached =

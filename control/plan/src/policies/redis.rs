@@ -7,14 +7,14 @@ use tollgate_policy::{OnFailure, RedisPlace, RedisRule};
 pub(super) fn redis(redis: &config::Redis, problems: &mut Vec<Problem>) -> RedisRule {
     let secret = |secret: &Option<config::Secret>| secret.as_ref().map(|secret| secret.reveal().to_owned());
     let place = match &redis.place {
-        config::RedisPlace::Url(url) => {
+        config::RedisAddress::Url(url) => {
             if let Err(why) = RedisRule::check(url.reveal()) {
                 let expected = "a URL such as `redis://user:password@host:6379/0`: a port up to 65535, a number as the database";
                 problems.push(Problem::error(redis.at, why).expected(expected));
             }
             RedisPlace::One { url: url.reveal().to_owned() }
         }
-        config::RedisPlace::Sentinel(place) => RedisPlace::Sentinel {
+        config::RedisAddress::Sentinel(place) => RedisPlace::Sentinel {
             master: place.master.clone(),
             sentinels: place.addresses.clone(),
             login: (place.sentinel_user.clone(), secret(&place.sentinel_password)),
@@ -23,7 +23,7 @@ pub(super) fn redis(redis: &config::Redis, problems: &mut Vec<Problem>) -> Redis
             database: place.database,
             tls: place.tls,
         },
-        config::RedisPlace::Cluster { nodes, user, tls } => {
+        config::RedisAddress::Cluster { nodes, user, tls } => {
             RedisPlace::Cluster { nodes: nodes.clone(), user: user.clone(), tls: *tls }
         }
     };

@@ -35,7 +35,7 @@ pub(super) struct PolicySet {
 
 impl Sets {
     /// Compiles each set once. Its errors are reported once, and also if no place uses the set.
-    pub fn new(parts: &config::Parts<'_>, chains: &mut Chains) -> Self {
+    pub fn new(parts: &config::CombinedResources<'_>, chains: &mut Chains) -> Self {
         let made = parts.policy_sets.iter().enumerate().map(|(index, set)| {
             let name: Arc<str> = set.name.value.as_str().into();
             let policies = chains.made(&set.policies);
@@ -43,7 +43,7 @@ impl Sets {
         });
         // With etcd, a gateway starts with the file alone and contacts etcd afterwards.
         let own = parts.config.etcd.is_some().then_some(parts.config.policy_sets.len());
-        Self { known: made.collect(), own, store_not_read: parts.unseen, ..Self::default() }
+        Self { known: made.collect(), own, store_not_read: parts.store_not_read, ..Self::default() }
     }
 
     /// Takes the warnings found so far.
@@ -92,7 +92,7 @@ impl Sets {
     /// [`Chains::place`] does.
     pub fn written<'a>(
         &self,
-        parts: &config::Parts<'a>,
+        parts: &config::CombinedResources<'a>,
         policies: &'a config::Policies,
         kind: PolicyKind,
     ) -> Option<(&'a config::Attached, Option<&'a UsedSet>)> {

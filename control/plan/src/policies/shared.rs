@@ -17,11 +17,11 @@ pub(super) fn auth_body(body: config::AuthBody) -> AuthBody {
 }
 
 /// Returns the places in a request in which a credential may be.
-pub(super) fn credential_places(places: &[config::CredentialPlace]) -> Vec<CredentialPlace> {
-    let place = |place: &config::CredentialPlace| match place.clone() {
-        config::CredentialPlace::Header { name, prefix } => CredentialPlace::Header { name, prefix },
-        config::CredentialPlace::Cookie(name) => CredentialPlace::Cookie(name),
-        config::CredentialPlace::Query(name) => CredentialPlace::Query(name),
+pub(super) fn credential_places(places: &[config::CredentialSource]) -> Vec<CredentialPlace> {
+    let place = |place: &config::CredentialSource| match place.clone() {
+        config::CredentialSource::Header { name, prefix } => CredentialPlace::Header { name, prefix },
+        config::CredentialSource::Cookie(name) => CredentialPlace::Cookie(name),
+        config::CredentialSource::Query(name) => CredentialPlace::Query(name),
     };
     places.iter().map(place).collect()
 }

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tollgate_config::{DocumentProblem, KINDS, Kind, Parts, Problem, Severity, Undo, from_yaml};
+use tollgate_config::{
+    CombinedResources, DocumentProblem, KINDS, Problem, ResourceKind, Severity, Undo, from_yaml,
+};
 use tollgate_etcd::{EtcdEntry, EtcdEvent};
 
 use super::{GUARD_KEY, RefusedEntry, RefusedUpdate, key_of, parse_key};
@@ -21,7 +23,7 @@ pub struct Applied<T> {
     /// Messages for people, each to be printed on its own.
     pub messages: Vec<String>,
     /// The resources that changed.
-    pub(crate) changed: Vec<(&'static Kind, String)>,
+    pub(crate) changed: Vec<(&'static ResourceKind, String)>,
 }
 
 /// A change under trial.
@@ -42,7 +44,7 @@ impl Sources {
     pub fn apply_events<T>(
         &mut self,
         events: Vec<EtcdEvent>,
-        mut compile: impl FnMut(&Parts<'_>) -> Result<T, Vec<Problem>>,
+        mut compile: impl FnMut(&CombinedResources<'_>) -> Result<T, Vec<Problem>>,
     ) -> Applied<T> {
         let compile: CompileParts<'_, T> = &mut compile;
         let (all, entries, revision) = merge_events(events);
@@ -168,7 +170,7 @@ impl Sources {
 
     fn compile_all<T>(&self, compile: CompileParts<'_, T>) -> Result<T, Vec<Problem>> {
         let Some(base) = &self.file_config else { return Err(Vec::new()) };
-        compile(&Parts::of(&base.config).with(&self.documents))
+        compile(&CombinedResources::of(&base.config).with(&self.documents))
     }
 
     /// Finds the changes that cause the problems of the compiled whole, and takes them out. It takes out at
@@ -184,29 +186,30 @@ impl Sources {
             .filter(|candidate| candidate.undo.is_some())
             .map(|candidate| (candidate.entry.key.clone(), candidate.group))
             .collect();
-        let positions = self.file_config.as_ref().map(|base| base.positions.without()).unwrap_or_default();
+        let positions = self.file_config.as_ref().map(|base| base.positions.empty_copy()).unwrap_or_default();
         let (mut groups, mut suggested) = (HashSet::new(), 0);
         for problem in problems.iter().filter(|problem| problem.severity == Severity::Error) {
             let mut about = self
                 .documents
-                .about(problem)
+                .documents_of(problem)
                 .map(|document| (document, key_of(document.kind, &document.name)));
             let Some((document, key)) = about.find(|(_, key)| index.contains_key(key)) else { continue };
             groups.extend(index.get(&key));
             suggested += 1;
             let messages = match suggested {
-                ..=SUGGESTIONS_MAX => {
-                    self.unknown_names_or(document, || self.documents.tell(problem, &positions))
-                }
-                _ => vec![self.documents.tell(problem, &positions)],
+                ..=SUGGESTIONS_MAX => self
+                    .unknown_names_or(document, || self.documents.to_document_problem(problem, &positions)),
+                _ => vec![self.documents.to_document_problem(problem, &positions)],
             };
             refused.entry(key).or_insert((Vec::new(), true)).0.extend(messages);
         }
         if groups.is_empty() {
             // The missing part was deleted, or the problem names no document: blame the deletions, else every
             // change.
-            let messages: Vec<_> =
-                problems.iter().map(|problem| self.documents.tell(problem, &positions)).collect();
+            let messages: Vec<_> = problems
+                .iter()
+                .map(|problem| self.documents.to_document_problem(problem, &positions))
+                .collect();
             let removal =
                 |candidate: &&Candidate| candidate.undo.is_some() && candidate.entry.value.is_none();
             let removals = candidates.iter().any(|candidate| removal(&candidate));
@@ -228,7 +231,7 @@ impl Sources {
         other: impl FnOnce() -> DocumentProblem,
     ) -> Vec<DocumentProblem> {
         let Some(base) = &self.file_config else { return vec![other()] };
-        let parts = || Parts::of(&base.config).with(&self.documents);
+        let parts = || CombinedResources::of(&base.config).with(&self.documents);
         let has = |name: &str| base.has_upstream(name);
         let unknown = self.documents.unknown([document], has, parts);
         if unknown.is_empty() { vec![other()] } else { unknown }
@@ -279,7 +282,7 @@ impl Sources {
         applied
     }
 
-    fn version_of(&self, kind: &'static Kind, name: &str) -> Option<u64> {
+    fn version_of(&self, kind: &'static ResourceKind, name: &str) -> Option<u64> {
         self.versions.get(&(kind.name, name.to_owned())).copied()
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollgate_config::Document;
-use tollgate_config::file_access::{self, NamedFile, Unread};
+use tollgate_config::file_access::{self, NamedFile, ReadError};
 use tollgate_etcd::EtcdEntry;
 
 /// How long changes are collected before they are written: a burst of a hundred changes a second takes few
@@ -135,7 +135,7 @@ fn write(path: &Path, prefix: &str, (revision, documents): CachedState) -> io::R
 pub(super) fn read(path: &Path, prefix: &str) -> Result<Option<(u64, Vec<EtcdEntry>)>, String> {
     let bytes = match file_access::read(&NamedFile::from(path), FILE_MAX_BYTES) {
         Ok(bytes) => bytes,
-        Err(Unread::Missing) => return Ok(None),
+        Err(ReadError::Missing) => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
     let contents: CacheFile =

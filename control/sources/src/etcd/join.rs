@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::mpsc;
-use tollgate_config::{EtcdSettings, Parts, Problem};
+use tollgate_config::{CombinedResources, EtcdSettings, Problem};
 use tollgate_etcd::{EtcdEvent, EtcdThread};
 
 use super::{Applied, EtcdSource, EtcdView, cache, settings};
@@ -33,7 +33,7 @@ impl Sources {
         &mut self,
         from: &EtcdSettings,
         identity: GatewayIdentity,
-        mut compile: impl FnMut(&Parts<'_>) -> Result<T, Vec<Problem>>,
+        mut compile: impl FnMut(&CombinedResources<'_>) -> Result<T, Vec<Problem>>,
     ) -> Result<(Applied<T>, mpsc::Receiver<EtcdEvent>), String> {
         let settings = settings::settings(from, identity.name)?;
         let prefix = settings.prefix.clone();

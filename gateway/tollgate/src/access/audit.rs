@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use serde_json::Value;
 use tokio::sync::oneshot;
-use tollgate_config::file_access::{self, PATIENCE};
+use tollgate_config::file_access::{self, OPERATION_TIMEOUT};
 use tollgate_net::notice;
 
 /// How long one line may take to be written. The answer to the client waits for it.
@@ -48,7 +48,7 @@ pub async fn write(path: PathBuf, record: Value) {
     let (file, text) = (path.clone(), line.clone());
     let job = move || drop(done.send(add(&file, text.as_bytes())));
     let result = match file_access::start(job) {
-        Ok(()) => match tokio::time::timeout(PATIENCE, written).await {
+        Ok(()) => match tokio::time::timeout(OPERATION_TIMEOUT, written).await {
             Ok(Ok(result)) => result.map_err(|error| error.to_string()),
             Ok(Err(_)) => Err("it could not be written".to_owned()),
             Err(_) => Err(file_access::Stalled::Silent.to_string()),

@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tollgate_config::{KINDS, Kind, Role, kind, masked};
+use tollgate_config::{KINDS, ResourceKind, Role, kind, masked};
 use tollgate_sources::ResourceItem;
 
 use super::response::{body, error_response, wants_yaml, with_etag};
@@ -29,7 +29,7 @@ pub struct ListFilter {
 }
 
 /// Returns the kind of this name, or a 404 that lists the kinds.
-pub fn find_kind(name: &str) -> Result<&'static Kind, Box<Response>> {
+pub fn find_kind(name: &str) -> Result<&'static ResourceKind, Box<Response>> {
     kind(name).ok_or_else(|| {
         let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
         let message = format!("there is no kind `{name}`; there are {}", names.join(", "));
@@ -165,7 +165,7 @@ pub async fn config(State(context): State<AdminContext>, headers: HeaderMap) -> 
 }
 
 /// Returns the resources of a kind in the form that a file has: a list with names, or a mapping of names.
-fn resources_in_file_form(kind: &Kind, items: &[ResourceItem]) -> Value {
+fn resources_in_file_form(kind: &ResourceKind, items: &[ResourceItem]) -> Value {
     if !kind.is_list() {
         return Value::Object(
             items.iter().map(|item| (item.name.clone(), masked(kind, &item.value))).collect(),

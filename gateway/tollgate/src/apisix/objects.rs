@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use tollgate_config::{KINDS, Kind, kind};
+use tollgate_config::{KINDS, ResourceKind, kind};
 
 /// A kind of APISIX object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +78,7 @@ pub fn etcd_key(id: &ObjectId) -> String {
 }
 
 /// Returns the kind of the documents that store objects.
-pub fn raw_kind() -> &'static Kind {
+pub fn raw_kind() -> &'static ResourceKind {
     kind("apisix").unwrap_or(&KINDS[0])
 }
 

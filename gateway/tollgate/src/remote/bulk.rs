@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use hyper::Method;
 use serde_json::{Map, Value, json};
-use tollgate_config::{KINDS, Kind};
+use tollgate_config::{KINDS, ResourceKind};
 
 use super::CommandOutput;
 use super::args::{BackupArgs, DiffArgs, ExportArgs, ImportArgs, OutputFormat};
@@ -41,7 +41,7 @@ struct ApiResource {
     stored: bool,
 }
 
-fn list_resources(gateway: &AdminApi, kind: &Kind) -> Result<Vec<ApiResource>, String> {
+fn list_resources(gateway: &AdminApi, kind: &ResourceKind) -> Result<Vec<ApiResource>, String> {
     let list = gateway.get(&format!("/api/v1/{}", kind.name))?;
     let items = list["items"].as_array().into_iter().flatten();
     Ok(items
@@ -57,7 +57,7 @@ fn list_resources(gateway: &AdminApi, kind: &Kind) -> Result<Vec<ApiResource>, S
 }
 
 /// Combines resources to the form of a file: a list with names, or a mapping of names.
-fn join_resources(kind: &Kind, items: impl Iterator<Item = ApiResource>) -> Value {
+fn join_resources(kind: &ResourceKind, items: impl Iterator<Item = ApiResource>) -> Value {
     if !kind.is_list() {
         return Value::Object(items.map(|item| (item.name, item.value)).collect());
     }
@@ -132,7 +132,7 @@ fn import_file(
 }
 
 /// Splits the resources of a kind by name.
-fn split_resources(kind: &Kind, value: Option<&Value>) -> Result<Vec<(String, Value)>, String> {
+fn split_resources(kind: &ResourceKind, value: Option<&Value>) -> Result<Vec<(String, Value)>, String> {
     match value {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::Object(entries)) if !kind.is_list() => {

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tollgate_plan::file_access::{self, NamedFile, PATIENCE, Stalled};
+use tollgate_plan::file_access::{self, NamedFile, OPERATION_TIMEOUT, Stalled};
 use tollgate_plan::{Endpoint, read_endpoints};
 
 use super::{EndpointSource, LookupError};
@@ -63,7 +63,7 @@ impl FileSource {
             let _ = ended.send(());
         })
         .map_err(failed)?;
-        match tokio::time::timeout(PATIENCE, answer).await {
+        match tokio::time::timeout(OPERATION_TIMEOUT, answer).await {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(_)) => Err(failed(Stalled::Broken)),
             Err(_) => {

@@ -23,7 +23,7 @@ impl Default for IdentityHeaders {
 
 /// A part of a request that may carry a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CredentialPlace {
+pub enum CredentialSource {
     /// A header field.
     Header {
         /// Name of the field.
@@ -60,7 +60,7 @@ pub struct AnyOf {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKey {
     /// Places where the key is looked for. Default: the field `X-Api-Key`.
-    pub from: Vec<CredentialPlace>,
+    pub from: Vec<CredentialSource>,
     /// Whether the key is forwarded upstream. Default false.
     pub forward: bool,
     /// Whether a request without a key passes. Default false.
@@ -71,7 +71,7 @@ pub struct ApiKey {
 
 impl Default for ApiKey {
     fn default() -> Self {
-        let from = vec![CredentialPlace::Header { name: "X-Api-Key".to_owned(), prefix: None }];
+        let from = vec![CredentialSource::Header { name: "X-Api-Key".to_owned(), prefix: None }];
         Self { from, forward: false, optional: false, identity: IdentityHeaders::default() }
     }
 }

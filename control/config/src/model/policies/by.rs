@@ -2,7 +2,7 @@
 
 /// The key by which a limit counts requests (`by`). All requests without the key share one counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum By {
+pub enum CountKeyPart {
     /// One counter for all requests (`all`).
     #[default]
     All,
@@ -27,5 +27,5 @@ pub enum By {
     /// The method (`method`).
     Method,
     /// The combination of these (a list of at least two, none of them `all`).
-    Many(Vec<By>),
+    Many(Vec<CountKeyPart>),
 }

@@ -1,6 +1,6 @@
 //! Settings of the policy `concurrency`.
 
-use super::{By, Cost, Exempt};
+use super::{Cost, CountKeyPart, Exempt};
 
 /// Limits concurrent requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub struct Concurrency {
     /// Maximum of concurrent requests per key.
     pub limit: u64,
     /// The key by which requests are counted.
-    pub by: By,
+    pub by: CountKeyPart,
     /// The cost of a request.
     pub cost: Cost,
     /// Requests that are not counted.

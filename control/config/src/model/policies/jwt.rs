@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{CredentialPlace, IdentityHeaders, PemFile, Secret};
+use crate::model::{CredentialSource, IdentityHeaders, PemFile, Secret};
 
 /// Admits requests with a token that a trusted issuer signed.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,7 +12,7 @@ pub struct Jwt {
     /// Tolerated difference between the clocks. Default 30 s.
     pub leeway: Duration,
     /// Places where the token is looked for. Default: `Authorization: Bearer`.
-    pub from: Vec<CredentialPlace>,
+    pub from: Vec<CredentialSource>,
     /// Whether the token is forwarded upstream; a token from the query never is. Default true.
     pub forward: bool,
     /// Whether a request without a token passes. Default false.

@@ -1,6 +1,6 @@
 //! Settings of the policy `quota`.
 
-use super::{By, Cost, Exempt, Redis};
+use super::{Cost, CountKeyPart, Exempt, Redis};
 
 /// Limits requests per calendar day or month, in UTC.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct Quota {
     /// The period.
     pub per: Period,
     /// The key by which requests are counted.
-    pub by: By,
+    pub by: CountKeyPart,
     /// The cost of a request.
     pub cost: Cost,
     /// Requests that are not counted.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{By, Cost, Exempt, Redis};
+use super::{Cost, CountKeyPart, Exempt, Redis};
 
 /// Limits requests per period.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct RateLimit {
     /// Requests admitted at once after a pause. Default: the count of `rate`.
     pub burst: u64,
     /// The key by which requests are counted.
-    pub by: By,
+    pub by: CountKeyPart,
     /// The cost of a request.
     pub cost: Cost,
     /// Requests that are not counted.

@@ -8,7 +8,7 @@ use crate::model::{At, Secret};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redis {
     /// Address of the server, the Sentinels or the cluster.
-    pub place: RedisPlace,
+    pub place: RedisAddress,
     /// Source position of the address.
     pub at: At,
     /// The password, if it is not in the URL.
@@ -23,7 +23,7 @@ pub struct Redis {
 
 /// Address of a Redis.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RedisPlace {
+pub enum RedisAddress {
     /// One server (`url`). The URL may contain a password, so it is never shown.
     Url(Secret),
     /// The master that Sentinels report (`sentinel`).

@@ -6,10 +6,10 @@ use super::super::respond::json;
 use crate::model::{Aggregate, AggregatePart, AggregatePiece, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
-use crate::scalar::{Fault, address, field as header, value_template};
+use crate::scalar::{ScalarError, address, field as header, value_template};
 use crate::spec::{AGGREGATE_PART, AGGREGATE_POLICY};
 use crate::suggest;
-use crate::tree::{Entry, Kind, Node, shown};
+use crate::tree::{MappingEntry, Node, NodeKind, shown};
 
 /// Maximum number of parts of a document; all are requested at once.
 const PARTS: usize = 16;
@@ -22,7 +22,7 @@ pub(super) fn aggregate(reader: &mut Reader, field: Field<'_>) -> Option<Aggrega
     reader.time_into(fields.get("timeout"), &mut timeout);
     reader.number_into(fields.get("limit"), &mut limit);
     let parts = fields.get("parts")?;
-    let Kind::Map(entries) = &parts.node.kind else {
+    let NodeKind::Map(entries) = &parts.node.kind else {
         reader.mismatch(parts.node, "`parts`", parts.key.shape.expected());
         return None;
     };
@@ -42,7 +42,7 @@ pub(super) fn aggregate(reader: &mut Reader, field: Field<'_>) -> Option<Aggrega
     Some(Aggregate { parts, shape, limit })
 }
 
-fn part(reader: &mut Reader, entry: &Entry, timeout: Duration) -> Option<AggregatePart> {
+fn part(reader: &mut Reader, entry: &MappingEntry, timeout: Duration) -> Option<AggregatePart> {
     let name = &entry.key;
     let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if name == FAILED || name.is_empty() || name.len() > 64 || !name.chars().all(known) {
@@ -76,12 +76,14 @@ fn part(reader: &mut Reader, entry: &Entry, timeout: Duration) -> Option<Aggrega
 }
 
 /// Splits a part's target into path and query, and checks their placeholders.
-fn target(text: &str) -> Result<(String, String), Fault> {
+fn target(text: &str) -> Result<(String, String), ScalarError> {
     if !(text.starts_with('/') || text.starts_with("{path}")) {
-        return Err(Fault::new("{} is not a path").help("it begins with `/` or `{path}`"));
+        return Err(ScalarError::new("{} is not a path").help("it begins with `/` or `{path}`"));
     }
     if let Some(odd) = text.chars().position(|c| !c.is_ascii_graphic() || c == '#') {
-        return Err(Fault::new("{} is not a path").part(odd, 1).help("write other characters as `%20`"));
+        return Err(ScalarError::new("{} is not a path")
+            .part(odd, 1)
+            .help("write other characters as `%20`"));
     }
     value_template::pieces(text)?;
     let (path, query) = text.split_once('?').unwrap_or((text, ""));
@@ -90,7 +92,7 @@ fn target(text: &str) -> Result<(String, String), Fault> {
 
 /// Reads the document's layout. Every part must occur in it.
 fn shape(reader: &mut Reader, field: Field<'_>, names: &[&str]) -> Vec<AggregatePiece> {
-    let mut out = Shape { pieces: Vec::new(), used: vec![false; names.len()] };
+    let mut out = ResponseLayout { pieces: Vec::new(), used: vec![false; names.len()] };
     out.add(reader, field.node, names);
     for (name, used) in names.iter().zip(&out.used) {
         if !used {
@@ -103,7 +105,7 @@ fn shape(reader: &mut Reader, field: Field<'_>, names: &[&str]) -> Vec<Aggregate
 
 /// Returns the default layout: an object of all parts.
 fn everything(names: &[&str]) -> Vec<AggregatePiece> {
-    let mut out = Shape { pieces: Vec::new(), used: vec![false; names.len()] };
+    let mut out = ResponseLayout { pieces: Vec::new(), used: vec![false; names.len()] };
     out.text("{");
     for (number, name) in names.iter().enumerate() {
         out.text(&format!("\"{name}\":"));
@@ -116,13 +118,13 @@ fn everything(names: &[&str]) -> Vec<AggregatePiece> {
     out.pieces
 }
 
-struct Shape {
+struct ResponseLayout {
     pieces: Vec<AggregatePiece>,
     /// Whether each part occurs in the layout.
     used: Vec<bool>,
 }
 
-impl Shape {
+impl ResponseLayout {
     fn text(&mut self, text: &str) {
         match self.pieces.last_mut() {
             Some(AggregatePiece::Text(before)) => before.push_str(text),
@@ -132,7 +134,7 @@ impl Shape {
 
     fn add(&mut self, reader: &mut Reader, node: &Node, names: &[&str]) {
         match &node.kind {
-            Kind::Map(entries) => {
+            NodeKind::Map(entries) => {
                 for (number, entry) in entries.iter().enumerate() {
                     self.text(if number == 0 { "{" } else { "," });
                     self.text(&serde_json::Value::from(entry.key.as_str()).to_string());
@@ -141,7 +143,7 @@ impl Shape {
                 }
                 self.text(if entries.is_empty() { "{}" } else { "}" });
             }
-            Kind::List(items) => {
+            NodeKind::List(items) => {
                 self.text("[");
                 for (number, item) in items.iter().enumerate() {
                     if number > 0 {
@@ -151,7 +153,7 @@ impl Shape {
                 }
                 self.text("]");
             }
-            Kind::Scalar(scalar) => match scalar.text.strip_prefix('$') {
+            NodeKind::Scalar(scalar) => match scalar.text.strip_prefix('$') {
                 Some(rest) if rest.starts_with('$') => {
                     self.text(&serde_json::Value::from(rest).to_string());
                 }
@@ -165,7 +167,7 @@ impl Shape {
                 },
                 None => self.text(&json(node).to_string()),
             },
-            Kind::Invalid => {}
+            NodeKind::Invalid => {}
         }
     }
 }

@@ -7,13 +7,13 @@ use crate::model::{AnyOf, Attached, PolicyKind};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
 use crate::spec::ALTERNATIVE;
-use crate::tree::{Kind, Node, Scalar};
+use crate::tree::{Node, NodeKind, Scalar};
 
 /// Maximum number of alternatives. A request may be checked against all of them.
-const MOST: usize = 256;
+const ALTERNATIVES_MAX: usize = 256;
 
 pub(super) fn any_of(reader: &mut Reader, field: Field<'_>) -> Option<AnyOf> {
-    let Kind::List(items) = &field.node.kind else {
+    let NodeKind::List(items) = &field.node.kind else {
         reader.mismatch(field.node, "`any_of`", field.key.shape.expected());
         return None;
     };
@@ -21,11 +21,12 @@ pub(super) fn any_of(reader: &mut Reader, field: Field<'_>) -> Option<AnyOf> {
         let problem = Problem::error(field.at, "`any_of` has no alternative: it rejects every request");
         reader.problems.push(problem.help("write `any_of: [{api_key: on}, {jwt: ...}]`"));
     }
-    if let Some(extra) = items.get(MOST) {
-        let message = format!("`any_of` has more than {MOST} alternatives");
+    if let Some(extra) = items.get(ALTERNATIVES_MAX) {
+        let message = format!("`any_of` has more than {ALTERNATIVES_MAX} alternatives");
         reader.problems.push(Problem::error(extra.at, message));
     }
-    let alternatives = items.iter().take(MOST).filter_map(|item| alternative(reader, item)).collect();
+    let alternatives =
+        items.iter().take(ALTERNATIVES_MAX).filter_map(|item| alternative(reader, item)).collect();
     Some(AnyOf { alternatives })
 }
 
@@ -46,7 +47,7 @@ fn alternative(reader: &mut Reader, node: &Node) -> Option<Vec<Attached>> {
         let spec = policy(reader, kind, field).map(Arc::new);
         list.extend(spec.map(|spec| Attached { kind, at: field.at, spec: Some(spec) }));
     }
-    if list.is_empty() && reader.complete && !reader.erred_since(before) {
+    if list.is_empty() && reader.complete && !reader.has_errors_since(before) {
         let problem = Problem::error(node.at, "this alternative has no policy: it admits every request");
         reader.problems.push(problem.expected(crate::spec::names(&ALTERNATIVE)));
     }

@@ -2,10 +2,10 @@
 
 use super::credential::places;
 use super::shared::{header_name, identity, is_off, optional};
-use crate::model::{ApiKey, CredentialPlace};
+use crate::model::{ApiKey, CredentialSource};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
-use crate::scalar::{Fault, field as header};
+use crate::scalar::{ScalarError, field as header};
 use crate::spec::API_KEY_POLICY;
 
 pub(super) fn api_key(reader: &mut Reader, field: Field<'_>) -> Option<ApiKey> {
@@ -22,7 +22,7 @@ pub(super) fn api_key(reader: &mut Reader, field: Field<'_>) -> Option<ApiKey> {
 }
 
 /// Reads the places given by `header` and `query`.
-fn usual_places(reader: &mut Reader, at: Field<'_>, fields: &Fields<'_>) -> Vec<CredentialPlace> {
+fn usual_places(reader: &mut Reader, at: Field<'_>, fields: &Fields<'_>) -> Vec<CredentialSource> {
     let mut header = Some("X-Api-Key".to_owned());
     header_name(reader, fields.get("header"), &mut header);
     let query = fields.get("query").filter(|field| !is_off(*field));
@@ -31,16 +31,17 @@ fn usual_places(reader: &mut Reader, at: Field<'_>, fields: &Fields<'_>) -> Vec<
         let problem = Problem::error(at.at, "`api_key` has no place to look for the key");
         reader.problems.push(problem.expected("a name for `header` or `query`"));
     }
-    let header = header.map(|name| CredentialPlace::Header { name, prefix: None });
-    header.into_iter().chain(query.map(CredentialPlace::Query)).collect()
+    let header = header.map(|name| CredentialSource::Header { name, prefix: None });
+    header.into_iter().chain(query.map(CredentialSource::Query)).collect()
 }
 
-pub(super) fn parameter(text: &str) -> Result<String, Fault> {
+pub(super) fn parameter(text: &str) -> Result<String, ScalarError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~-".contains(&byte);
     match !text.is_empty() && text.bytes().all(plain) && header::is_token(text) {
         true => Ok(text.to_owned()),
         false => {
-            Err(Fault::new("{} is not the name of a parameter").help("letters, digits, `.`, `_`, `~`, `-`"))
+            Err(ScalarError::new("{} is not the name of a parameter")
+                .help("letters, digits, `.`, `_`, `~`, `-`"))
         }
     }
 }

@@ -4,9 +4,9 @@ use crate::model::{Authorize, AuthorizeRule};
 use crate::problem::Problem;
 use crate::read::consumers::texts;
 use crate::reader::{Field, Reader, one_or_many};
-use crate::scalar::{Fault, field as header};
+use crate::scalar::{ScalarError, field as header};
 use crate::spec::{AUTHORIZE_POLICY, AUTHORIZE_RULE, Shape};
-use crate::tree::{Kind, Node, shown};
+use crate::tree::{Node, NodeKind, shown};
 
 pub(super) fn authorize(reader: &mut Reader, field: Field<'_>) -> Option<Authorize> {
     let fields = reader.fields(field.node, &AUTHORIZE_POLICY)?;
@@ -43,7 +43,7 @@ fn rule(reader: &mut Reader, node: &Node, field: Field<'_>) -> Option<AuthorizeR
 /// Reads claims, each with its accepted values.
 pub(super) fn claims(reader: &mut Reader, field: Field<'_>) -> Vec<(String, Vec<String>)> {
     let Shape::MapOf(Shape::OneOrMany(one)) = field.key.shape else { return Vec::new() };
-    let Kind::Map(entries) = &field.node.kind else {
+    let NodeKind::Map(entries) = &field.node.kind else {
         reader.mismatch(field.node, &format!("`{}`", field.key.name), field.key.shape.expected());
         return Vec::new();
     };
@@ -60,16 +60,16 @@ pub(super) fn claims(reader: &mut Reader, field: Field<'_>) -> Vec<(String, Vec<
     out
 }
 
-pub(super) fn word(text: &str) -> Result<String, Fault> {
+pub(super) fn word(text: &str) -> Result<String, ScalarError> {
     match text.is_empty() {
-        true => Err(Fault::new("{} is empty")),
+        true => Err(ScalarError::new("{} is empty")),
         false => Ok(text.to_owned()),
     }
 }
 
-pub(super) fn method(text: &str) -> Result<String, Fault> {
+pub(super) fn method(text: &str) -> Result<String, ScalarError> {
     match header::is_token(text) {
         true => Ok(text.to_owned()),
-        false => Err(Fault::new("{} is not a method")),
+        false => Err(ScalarError::new("{} is not a method")),
     }
 }

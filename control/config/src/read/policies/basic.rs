@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::shared::{identity, optional};
 use crate::model::Basic;
 use crate::reader::{Field, Reader};
-use crate::scalar::Fault;
+use crate::scalar::ScalarError;
 use crate::spec::BASIC_POLICY;
 
 pub(super) fn basic(reader: &mut Reader, field: Field<'_>) -> Option<Basic> {
@@ -24,10 +24,10 @@ pub(super) fn basic(reader: &mut Reader, field: Field<'_>) -> Option<Basic> {
 }
 
 /// Checks a realm, which is sent between quotes in a header field.
-fn realm(text: &str) -> Result<String, Fault> {
+fn realm(text: &str) -> Result<String, ScalarError> {
     let plain = |c: char| (c.is_ascii_graphic() || c == ' ') && c != '"' && c != '\\';
     match !text.is_empty() && text.chars().all(plain) {
         true => Ok(text.to_owned()),
-        false => Err(Fault::new("{} cannot be a realm").help("printable ASCII, without `\"` and `\\`")),
+        false => Err(ScalarError::new("{} cannot be a realm").help("printable ASCII, without `\"` and `\\`")),
     }
 }

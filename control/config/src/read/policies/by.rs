@@ -1,33 +1,35 @@
 //! Reads the key by which requests are counted.
 
-use crate::model::By;
+use crate::model::CountKeyPart;
 use crate::problem::Problem;
 use crate::reader::{Fields, Reader};
-use crate::scalar::{Fault, field as header};
+use crate::scalar::{ScalarError, field as header};
 use crate::spec::BY_ONE;
 use crate::suggest;
-use crate::tree::Kind;
+use crate::tree::NodeKind;
 
 /// Maximum number of parts of a combined key.
-const MOST: usize = 8;
+const PARTS_MAX: usize = 8;
 
 /// Keys without a name first, then keys that need one.
 const WORDS: [&str; 11] =
     ["all", "consumer", "address", "route", "host", "path", "method", "header", "claim", "cookie", "query"];
 
 /// Reads `by` of a policy.
-pub(super) fn by(reader: &mut Reader, fields: &Fields<'_>) -> By {
-    let Some(field) = fields.get("by") else { return By::All };
-    let Kind::List(items) = &field.node.kind else { return reader.field(field, parse).unwrap_or_default() };
-    let mut parts: Vec<By> = Vec::new();
+pub(super) fn by(reader: &mut Reader, fields: &Fields<'_>) -> CountKeyPart {
+    let Some(field) = fields.get("by") else { return CountKeyPart::All };
+    let NodeKind::List(items) = &field.node.kind else {
+        return reader.field(field, parse).unwrap_or_default();
+    };
+    let mut parts: Vec<CountKeyPart> = Vec::new();
     for item in items {
         let Some(part) = reader.parsed(item, "`by`", &BY_ONE, parse) else { continue };
-        let problem = if part == By::All && items.len() > 1 {
+        let problem = if part == CountKeyPart::All && items.len() > 1 {
             Problem::error(item.at, "`all` has no effect next to other keys").help("leave it out")
         } else if parts.contains(&part) {
             Problem::error(item.at, "this is in the list twice")
-        } else if parts.len() == MOST {
-            Problem::error(item.at, format!("`by` has more than {MOST} parts"))
+        } else if parts.len() == PARTS_MAX {
+            Problem::error(item.at, format!("`by` has more than {PARTS_MAX} parts"))
         } else {
             parts.push(part);
             continue;
@@ -38,32 +40,32 @@ pub(super) fn by(reader: &mut Reader, fields: &Fields<'_>) -> By {
         reader.missing(field.at, "`by` is an empty list".to_owned(), &BY_ONE);
     }
     match parts.len() {
-        0 => By::All,
+        0 => CountKeyPart::All,
         1 => parts.swap_remove(0),
-        _ => By::Many(parts),
+        _ => CountKeyPart::Many(parts),
     }
 }
 
-fn parse(text: &str) -> Result<By, Fault> {
+fn parse(text: &str) -> Result<CountKeyPart, ScalarError> {
     let (word, name) = match text.split_once(' ') {
         Some((word, name)) => (word, Some(name.trim())),
         None => (text, None),
     };
     match (word, name) {
-        ("all", None) => Ok(By::All),
-        ("consumer", None) => Ok(By::Consumer),
-        ("address", None) => Ok(By::Address),
-        ("route", None) => Ok(By::Route),
-        ("host", None) => Ok(By::Host),
-        ("path", None) => Ok(By::Path),
-        ("method", None) => Ok(By::Method),
-        ("header", Some(name)) => Ok(By::Header(header::name(name)?.to_ascii_lowercase())),
-        ("cookie", Some(name)) if header::is_token(name) => Ok(By::Cookie(name.to_owned())),
-        ("cookie", Some(_)) => Err(Fault::new("{} does not name a cookie")),
-        ("claim", Some(name)) => Ok(By::Claim(name.to_owned())),
-        ("query", Some(name)) => Ok(By::Query(name.to_owned())),
+        ("all", None) => Ok(CountKeyPart::All),
+        ("consumer", None) => Ok(CountKeyPart::Consumer),
+        ("address", None) => Ok(CountKeyPart::Address),
+        ("route", None) => Ok(CountKeyPart::Route),
+        ("host", None) => Ok(CountKeyPart::Host),
+        ("path", None) => Ok(CountKeyPart::Path),
+        ("method", None) => Ok(CountKeyPart::Method),
+        ("header", Some(name)) => Ok(CountKeyPart::Header(header::name(name)?.to_ascii_lowercase())),
+        ("cookie", Some(name)) if header::is_token(name) => Ok(CountKeyPart::Cookie(name.to_owned())),
+        ("cookie", Some(_)) => Err(ScalarError::new("{} does not name a cookie")),
+        ("claim", Some(name)) => Ok(CountKeyPart::Claim(name.to_owned())),
+        ("query", Some(name)) => Ok(CountKeyPart::Query(name.to_owned())),
         ("header" | "claim" | "cookie" | "query", None) => {
-            Err(Fault::new("{} needs a name").suggest(format!("write `{text} NAME`")))
+            Err(ScalarError::new("{} needs a name").suggest(format!("write `{text} NAME`")))
         }
         (
             "ip"
@@ -74,24 +76,24 @@ fn parse(text: &str) -> Result<By, Fault> {
             | "remote_addr"
             | "$binary_remote_addr",
             None,
-        ) => Err(Fault::new("{} is not supported here").help("write `address`")),
+        ) => Err(ScalarError::new("{} is not supported here").help("write `address`")),
         ("user" | "credential" | "api_key" | "key", None) => {
-            Err(Fault::new("{} is not supported here").help("write `consumer`"))
+            Err(ScalarError::new("{} is not supported here").help("write `consumer`"))
         }
-        ("uri" | "url", None) => Err(Fault::new("{} is not supported here").help("write `path`")),
+        ("uri" | "url", None) => Err(ScalarError::new("{} is not supported here").help("write `path`")),
         (word, None)
             if word.split_once([':', '=']).is_some_and(|(kind, name)| {
                 matches!(kind, "header" | "claim" | "cookie" | "query") && !name.is_empty()
             }) =>
         {
-            Err(Fault::new("{} is not a key that requests can be counted by")
+            Err(ScalarError::new("{} is not a key that requests can be counted by")
                 .suggest(format!("write `{}`", word.replacen([':', '='], " ", 1))))
         }
         ("all" | "consumer" | "address" | "route" | "host" | "path" | "method", Some(_)) => {
-            Err(Fault::new("{} takes no name").suggest(format!("write `{word}`")))
+            Err(ScalarError::new("{} takes no name").suggest(format!("write `{word}`")))
         }
         _ => {
-            let fault = Fault::new("{} is not a key that requests can be counted by");
+            let fault = ScalarError::new("{} is not a key that requests can be counted by");
             Err(match suggest::nearest(word, WORDS.into_iter()) {
                 Some(near) => fault.suggest(format!("did you mean `{near}`?")),
                 None => fault,

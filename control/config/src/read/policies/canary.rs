@@ -4,7 +4,7 @@ use super::shared::cookie;
 use crate::model::Percent;
 use crate::model::{Canary, CanaryBy, CanaryRule};
 use crate::reader::{Field, Reader, one_or_many};
-use crate::scalar::{Fault, address, field as header};
+use crate::scalar::{ScalarError, address, field as header};
 use crate::spec::CANARY_POLICY;
 use crate::tree::Node;
 
@@ -14,7 +14,11 @@ pub(super) fn canary(reader: &mut Reader, field: Field<'_>) -> Option<Canary> {
         reader.missing(field.at, "`canary` is an empty list".to_owned(), &field.key.shape);
     }
     Some(Canary {
-        rules: reader.few(field.node, "`canary`").iter().filter_map(|node| rule(reader, node)).collect(),
+        rules: reader
+            .bounded_items(field.node, "`canary`")
+            .iter()
+            .filter_map(|node| rule(reader, node))
+            .collect(),
     })
 }
 
@@ -29,16 +33,16 @@ fn rule(reader: &mut Reader, node: &Node) -> Option<CanaryRule> {
     Some(CanaryRule { to, headers, cookies, percent, by })
 }
 
-fn lower(name: &str) -> Result<String, Fault> {
+fn lower(name: &str) -> Result<String, ScalarError> {
     header::name(name).map(|name| name.to_ascii_lowercase())
 }
 
 /// Parses a required value; `None`: any.
-fn value(text: &str) -> Result<Option<String>, Fault> {
+fn value(text: &str) -> Result<Option<String>, ScalarError> {
     header::value(text).map(|value| Some(value).filter(|value| value != "*"))
 }
 
-fn by(text: &str) -> Result<CanaryBy, Fault> {
+fn by(text: &str) -> Result<CanaryBy, ScalarError> {
     let (word, name) = text.split_once(' ').map_or((text, None), |(word, name)| (word, Some(name.trim())));
     match (word, name) {
         ("random", None) => Ok(CanaryBy::Random),
@@ -46,6 +50,6 @@ fn by(text: &str) -> Result<CanaryBy, Fault> {
         ("address", None) => Ok(CanaryBy::Address),
         ("header", Some(name)) => lower(name).map(CanaryBy::Header),
         ("cookie", Some(name)) => cookie(name).map(CanaryBy::Cookie),
-        _ => Err(Fault::new("{} is not a value of `by`")),
+        _ => Err(ScalarError::new("{} is not a value of `by`")),
     }
 }

@@ -4,9 +4,9 @@ use super::shared::encoding;
 use crate::model::{Compression, CompressionLevel};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, Setting};
-use crate::scalar::{Fault, quantity};
+use crate::scalar::{ScalarError, quantity};
 use crate::spec::{COMPRESSION_LEVEL, COMPRESSION_POLICY, Shape};
-use crate::tree::Kind;
+use crate::tree::NodeKind;
 
 /// Encodings that the gateway can produce.
 const ENCODINGS: [&str; 3] = ["zstd", "br", "gzip"];
@@ -35,7 +35,7 @@ pub(super) fn compression(reader: &mut Reader, field: Field<'_>) -> Option<Compr
 
 /// Reads levels per encoding, or one number for all. The number is capped at each encoding's maximum.
 fn level(reader: &mut Reader, field: Field<'_>, out: &mut CompressionLevel) {
-    if matches!(field.node.kind, Kind::Map(_)) {
+    if matches!(field.node.kind, NodeKind::Map(_)) {
         let Some(fields) = reader.fields(field.node, &COMPRESSION_LEVEL) else { return };
         reader.number_into(fields.get("zstd"), &mut out.zstd);
         reader.number_into(fields.get("br"), &mut out.brotli);
@@ -48,10 +48,14 @@ fn level(reader: &mut Reader, field: Field<'_>, out: &mut CompressionLevel) {
     }
 }
 
-fn list(reader: &mut Reader, field: Field<'_>, parse: impl Fn(&str) -> Result<String, Fault>) -> Vec<String> {
+fn list(
+    reader: &mut Reader,
+    field: Field<'_>,
+    parse: impl Fn(&str) -> Result<String, ScalarError>,
+) -> Vec<String> {
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
     let what = format!("an entry of `{}`", field.key.name);
-    let items = reader.few(field.node, &format!("`{}`", field.key.name));
+    let items = reader.bounded_items(field.node, &format!("`{}`", field.key.name));
     if items.is_empty() {
         reader.missing(field.at, format!("`{}` is an empty list", field.key.name), &field.key.shape);
     }
@@ -59,11 +63,11 @@ fn list(reader: &mut Reader, field: Field<'_>, parse: impl Fn(&str) -> Result<St
 }
 
 /// Parses a media type (RFC 9110, 8.3.1), with an optional star at one end.
-fn media_type(text: &str) -> Result<String, Fault> {
+fn media_type(text: &str) -> Result<String, ScalarError> {
     let inner = text.strip_prefix('*').or(text.strip_suffix('*')).unwrap_or(text);
     let known = |c: char| c.is_ascii_alphanumeric() || "!#$&^_.+-/".contains(c);
     if inner.chars().all(known) && (inner.contains('/') || inner.starts_with('+')) {
         return Ok(text.to_ascii_lowercase());
     }
-    Err(Fault::new("{} is not a media type").help("a `*` is allowed at one end: `text/*`, `*+json`"))
+    Err(ScalarError::new("{} is not a media type").help("a `*` is allowed at one end: `text/*`, `*+json`"))
 }

@@ -12,7 +12,7 @@ pub(super) fn concurrency(reader: &mut Reader, field: Field<'_>) -> Option<Vec<C
     if one_or_many(field.node).is_empty() {
         reader.missing(field.at, "`concurrency` is an empty list".to_owned(), &field.key.shape);
     }
-    let limits = reader.few(field.node, "`concurrency`").iter();
+    let limits = reader.bounded_items(field.node, "`concurrency`").iter();
     Some(limits.filter_map(|node| one(reader, node)).collect())
 }
 

@@ -4,7 +4,7 @@ use super::shared::{cookie, is_off};
 use crate::model::Cookies;
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
-use crate::scalar::{Fault, field as header};
+use crate::scalar::{ScalarError, field as header};
 use crate::spec::{COOKIES_POLICY, Shape};
 
 pub(super) fn cookies(reader: &mut Reader, field: Field<'_>) -> Option<Cookies> {
@@ -42,7 +42,7 @@ pub(super) fn cookies(reader: &mut Reader, field: Field<'_>) -> Option<Cookies> 
 fn names(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Vec<String> {
     let Some(field) = fields.get(name) else { return Vec::new() };
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
-    let items = reader.few(field.node, &format!("`{name}`"));
+    let items = reader.bounded_items(field.node, &format!("`{name}`"));
     items.iter().filter_map(|item| reader.parsed(item, "a cookie", one, cookie)).collect()
 }
 
@@ -60,7 +60,9 @@ fn text(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Option<Option<S
         return Some(None);
     }
     let value = |text: &str| match header::value(text)? {
-        value if value.contains(';') => Err(Fault::new("{} has a `;`, which would start another attribute")),
+        value if value.contains(';') => {
+            Err(ScalarError::new("{} has a `;`, which would start another attribute"))
+        }
         value => Ok(value),
     };
     reader.field(field, value).map(Some)

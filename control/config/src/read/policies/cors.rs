@@ -3,7 +3,7 @@
 use crate::model::Cors;
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
-use crate::scalar::{Fault, field as header, pattern};
+use crate::scalar::{ScalarError, field as header, pattern};
 use crate::spec::{CORS_POLICY, Shape};
 
 pub(super) fn cors(reader: &mut Reader, field: Field<'_>) -> Option<Cors> {
@@ -41,43 +41,42 @@ fn list(
     reader: &mut Reader,
     fields: &Fields<'_>,
     name: &str,
-    parse: impl Fn(&str) -> Result<String, Fault>,
+    parse: impl Fn(&str) -> Result<String, ScalarError>,
 ) -> Vec<String> {
     let Some(field) = fields.get(name) else { return Vec::new() };
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
     let what = format!("an entry of `{name}`");
-    let items = reader.few(field.node, &format!("`{name}`"));
+    let items = reader.bounded_items(field.node, &format!("`{name}`"));
     items.iter().filter_map(|item| reader.parsed(item, &what, one, &parse)).collect()
 }
 
 /// Parses an origin as browsers write it (RFC 6454, 6.2), with an optional `*.` before its host.
-fn origin(text: &str) -> Result<String, Fault> {
+fn origin(text: &str) -> Result<String, ScalarError> {
     if matches!(text, "*" | "null") {
         return Ok(text.to_owned());
     }
     let Some((scheme, rest)) = text.split_once("://") else {
-        return Err(
-            Fault::new("{} is not an origin: it has no scheme").suggest(format!("write `https://{text}`"))
-        );
+        return Err(ScalarError::new("{} is not an origin: it has no scheme")
+            .suggest(format!("write `https://{text}`")));
     };
     let host = rest.strip_prefix("*.").unwrap_or(rest);
     let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | ':' | '[' | ']' | '_');
     if scheme.is_empty() || host.is_empty() || !host.chars().all(known) {
-        let fault = Fault::new("{} is not an origin");
+        let fault = ScalarError::new("{} is not an origin");
         return Err(fault.help("an origin is a scheme, a host and an optional port, with nothing after them"));
     }
     Ok(text.to_ascii_lowercase())
 }
 
 /// Parses the name of a field, or `*` for any. The protocol has no other patterns.
-fn name_or_any(text: &str) -> Result<String, Fault> {
+fn name_or_any(text: &str) -> Result<String, ScalarError> {
     if text == "*" {
         Ok(text.to_owned())
     } else {
-        header::name(text).map_err(|fault| Fault { help: None, ..fault })
+        header::name(text).map_err(|fault| ScalarError { help: None, ..fault })
     }
 }
 
-fn method(text: &str) -> Result<String, Fault> {
-    if header::is_token(text) { Ok(text.to_owned()) } else { Err(Fault::new("{} is not a method")) }
+fn method(text: &str) -> Result<String, ScalarError> {
+    if header::is_token(text) { Ok(text.to_owned()) } else { Err(ScalarError::new("{} is not a method")) }
 }

@@ -6,24 +6,24 @@ use crate::problem::Problem;
 use crate::read::consumers::texts;
 use crate::read::settings::blocks;
 use crate::reader::{Field, Fields, Reader};
-use crate::scalar::{Fault, field as header, quantity};
+use crate::scalar::{ScalarError, field as header, quantity};
 use crate::spec::{COST, EXEMPT, MOST_COST, Shape};
-use crate::tree::{Entry, Kind, shown};
+use crate::tree::{MappingEntry, NodeKind, shown};
 
 /// Reads `cost` of a limit. `most` is what the limit admits at once, and `limit` names that setting in
 /// messages.
 pub(super) fn cost(reader: &mut Reader, fields: &Fields<'_>, most: u64, limit: &str) -> Cost {
     let Some(field) = fields.get("cost") else { return Cost::default() };
-    if !matches!(field.node.kind, Kind::Map(_)) {
+    if !matches!(field.node.kind, NodeKind::Map(_)) {
         let default = reader.field(field, |text| quantity::count(text, 1, MOST_COST)).unwrap_or(1);
-        within(reader, field, default, most, limit);
+        check_affordable(reader, field, default, most, limit);
         return Cost { default, ..Cost::default() };
     }
     let mut out = Cost::default();
     let Some(fields) = reader.fields(field.node, &COST) else { return out };
     reader.number_into(fields.get("default"), &mut out.default);
     if let Some(default) = fields.get("default") {
-        within(reader, default, out.default, most, limit);
+        check_affordable(reader, default, out.default, most, limit);
     }
     if let Some(field) = fields.get("methods") {
         out.by = CostBy::Methods(methods(reader, field, most, limit));
@@ -38,7 +38,7 @@ pub(super) fn cost(reader: &mut Reader, fields: &Fields<'_>, most: u64, limit: &
     if let Some(field) = fields.get("max") {
         out.max = reader.number(Some(field)).flatten();
         match (&out.by, out.max) {
-            (CostBy::Header(_), Some(max)) => within(reader, field, max, most, limit),
+            (CostBy::Header(_), Some(max)) => check_affordable(reader, field, max, most, limit),
             (CostBy::Methods(_), _) => {
                 let problem = Problem::error(field.at, "`max` applies only to a cost from a header");
                 reader.problems.push(problem.help("the cost of a method is fixed here"));
@@ -54,7 +54,7 @@ pub(super) fn cost(reader: &mut Reader, fields: &Fields<'_>, most: u64, limit: &
 }
 
 /// Reports a cost that exceeds the limit, so that no such request could ever be admitted.
-fn within(reader: &mut Reader, field: Field<'_>, cost: u64, most: u64, limit: &str) {
+fn check_affordable(reader: &mut Reader, field: Field<'_>, cost: u64, most: u64, limit: &str) {
     if cost > most && most > 0 {
         let message = format!("a request with cost {cost} can never be admitted: {limit} is {most}");
         reader.problems.push(Problem::error(field.node.at, message));
@@ -101,7 +101,7 @@ pub(super) fn exempt(reader: &mut Reader, fields: &Fields<'_>) -> Exempt {
             out.headers.extend(value.map(|value| (entry.key.to_ascii_lowercase(), value)));
         }
     }
-    if matches!(&field.node.kind, Kind::Map(entries) if entries.is_empty()) {
+    if matches!(&field.node.kind, NodeKind::Map(entries) if entries.is_empty()) {
         let problem = Problem::error(field.at, "`exempt` has no condition");
         let expected = "some of `addresses`, `consumers`, `groups`, `methods` and `headers`";
         reader.problems.push(problem.expected(expected));
@@ -115,14 +115,14 @@ pub(super) fn scope(reader: &mut Reader, fields: &Fields<'_>) -> Option<String> 
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
         match !text.is_empty() && text.len() <= 128 && text.bytes().all(fits) {
             true => Ok(text.to_owned()),
-            false => Err(Fault::new("{} is not a valid name")),
+            false => Err(ScalarError::new("{} is not a valid name")),
         }
     })
 }
 
 /// Returns the entries of a mapping whose keys the user chooses, each with the shape of its value.
-fn entries<'t>(reader: &mut Reader, field: Field<'t>) -> Vec<(&'t Entry, &'static Shape)> {
-    let (Kind::Map(entries), Shape::MapOf(one)) = (&field.node.kind, &field.key.shape) else {
+fn entries<'t>(reader: &mut Reader, field: Field<'t>) -> Vec<(&'t MappingEntry, &'static Shape)> {
+    let (NodeKind::Map(entries), Shape::MapOf(one)) = (&field.node.kind, &field.key.shape) else {
         reader.mismatch(field.node, &format!("`{}`", field.key.name), field.key.shape.expected());
         return Vec::new();
     };
@@ -130,7 +130,7 @@ fn entries<'t>(reader: &mut Reader, field: Field<'t>) -> Vec<(&'t Entry, &'stati
 }
 
 /// Reports an invalid key. Returns whether the key is valid.
-fn named(reader: &mut Reader, entry: &Entry, read: Result<(), Fault>, expected: &str) -> bool {
+fn named(reader: &mut Reader, entry: &MappingEntry, read: Result<(), ScalarError>, expected: &str) -> bool {
     let Err(fault) = read else { return true };
     let message = fault.message.replacen("{}", &shown(&entry.key), 1);
     reader.problems.push(Problem::error(entry.at, message).expected(expected.to_owned()));

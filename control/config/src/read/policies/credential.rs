@@ -2,10 +2,10 @@
 
 use super::api_key::parameter;
 use super::shared::{cookie, own_header};
-use crate::model::CredentialPlace;
+use crate::model::CredentialSource;
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, one_or_many};
-use crate::scalar::Fault;
+use crate::scalar::ScalarError;
 use crate::spec::CREDENTIAL_PLACE;
 use crate::tree::Node;
 
@@ -16,16 +16,16 @@ pub(super) fn places(
     fields: &Fields<'_>,
     others: &[&str],
     bearer: bool,
-) -> Option<Vec<CredentialPlace>> {
+) -> Option<Vec<CredentialSource>> {
     let field = fields.get("from")?;
     for name in others {
         if let Some(other) = fields.get(name) {
             let problem = Problem::error(other.at, format!("`{name}` and `from` exclude each other"));
-            reader.problems.push(problem.see(field.at, "`from` is here"));
+            reader.problems.push(problem.related(field.at, "`from` is here"));
         }
     }
-    let items = reader.few(field.node, "`from`");
-    let mut out: Vec<CredentialPlace> = Vec::new();
+    let items = reader.bounded_items(field.node, "`from`");
+    let mut out: Vec<CredentialSource> = Vec::new();
     for item in items {
         let Some(place) = place(reader, item, bearer) else { continue };
         if out.iter().any(|known| is_same(known, &place)) {
@@ -42,16 +42,16 @@ pub(super) fn places(
 }
 
 /// Compares two places; names of fields are case-insensitive.
-fn is_same(one: &CredentialPlace, two: &CredentialPlace) -> bool {
+fn is_same(one: &CredentialSource, two: &CredentialSource) -> bool {
     match (one, two) {
-        (CredentialPlace::Header { name: one, .. }, CredentialPlace::Header { name: two, .. }) => {
+        (CredentialSource::Header { name: one, .. }, CredentialSource::Header { name: two, .. }) => {
             one.eq_ignore_ascii_case(two)
         }
         _ => one == two,
     }
 }
 
-fn place(reader: &mut Reader, node: &Node, bearer: bool) -> Option<CredentialPlace> {
+fn place(reader: &mut Reader, node: &Node, bearer: bool) -> Option<CredentialSource> {
     let fields = reader.fields(node, &CREDENTIAL_PLACE)?;
     if let Some(field) = fields.get("header") {
         let name = reader.field(field, own_header)?;
@@ -60,28 +60,26 @@ fn place(reader: &mut Reader, node: &Node, bearer: bool) -> Option<CredentialPla
             Some(field) => Some(reader.field(field, prefix)?),
             None => usual(),
         };
-        return Some(CredentialPlace::Header { name, prefix });
+        return Some(CredentialSource::Header { name, prefix });
     }
     if let Some(field) = fields.get("prefix") {
         reader.problems.push(Problem::error(field.at, "`prefix` goes with `header`"));
     }
-    let mut named = |name, parse: fn(&str) -> Result<String, Fault>| {
+    let mut named = |name, parse: fn(&str) -> Result<String, ScalarError>| {
         let field: Field<'_> = fields.get(name)?;
         reader.field(field, parse)
     };
-    let cookie = named("cookie", cookie).map(CredentialPlace::Cookie);
-    cookie.or_else(|| named("query", parameter).map(CredentialPlace::Query))
+    let cookie = named("cookie", cookie).map(CredentialSource::Cookie);
+    cookie.or_else(|| named("query", parameter).map(CredentialSource::Query))
 }
 
 /// Parses the text before a credential. Trailing blanks are dropped, as YAML drops them from unquoted text.
-fn prefix(text: &str) -> Result<String, Fault> {
+fn prefix(text: &str) -> Result<String, ScalarError> {
     let text = text.trim_end();
     let plain = |c: char| c.is_ascii_graphic() || c == ' ';
     match !text.is_empty() && !text.starts_with(' ') && text.chars().all(plain) {
         true => Ok(text.to_owned()),
-        false => {
-            Err(Fault::new("{} is not a valid prefix of a credential")
-                .help("printable ASCII, such as `Bearer`"))
-        }
+        false => Err(ScalarError::new("{} is not a valid prefix of a credential")
+            .help("printable ASCII, such as `Bearer`")),
     }
 }

@@ -8,7 +8,7 @@ use crate::problem::Problem;
 use crate::read::consumers::texts;
 use crate::read::tls::pem;
 use crate::reader::{Field, Reader};
-use crate::scalar::{Fault, field as header};
+use crate::scalar::{ScalarError, field as header};
 use crate::spec::{EXT_AUTHZ_BODY, EXT_AUTHZ_POLICY};
 
 pub(super) fn ext_authz(reader: &mut Reader, field: Field<'_>) -> Option<ExtAuthz> {
@@ -39,10 +39,11 @@ pub(super) fn ext_authz(reader: &mut Reader, field: Field<'_>) -> Option<ExtAuth
 }
 
 /// Parses a URL to which the method's path is appended.
-fn base(text: &str) -> Result<String, Fault> {
+fn base(text: &str) -> Result<String, ScalarError> {
     match text.contains('?') {
         true => {
-            Err(Fault::new("{} has a query").help("the method's path is added to it: `http://host:port`"))
+            Err(ScalarError::new("{} has a query")
+                .help("the method's path is added to it: `http://host:port`"))
         }
         false => url(text),
     }

@@ -3,7 +3,7 @@
 use crate::model::{HeaderChange, Headers};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, one_or_many};
-use crate::scalar::{Fault, field as header, value_template};
+use crate::scalar::{ScalarError, field as header, value_template};
 use crate::spec::{HEADER_CHANGE, HEADERS_POLICY, Shape};
 
 /// Fields in which the gateway describes the client: see `forwarded`.
@@ -29,7 +29,7 @@ fn change(reader: &mut Reader, fields: &Fields<'_>, of: &str) -> HeaderChange {
     if let Some(field) = fields.get("remove") {
         let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
         for item in one_or_many(field.node) {
-            out.remove.extend(reader.parsed(item, "a field", one, |text| goes(text, request)));
+            out.remove.extend(reader.parsed(item, "a field", one, |text| removal_pattern(text, request)));
         }
     }
     let mut lines =
@@ -39,29 +39,31 @@ fn change(reader: &mut Reader, fields: &Fields<'_>, of: &str) -> HeaderChange {
 }
 
 /// Parses a field to remove, or a prefix of names. A prefix spares the fields that a policy may not change.
-fn goes(text: &str, request: bool) -> Result<String, Fault> {
+fn removal_pattern(text: &str, request: bool) -> Result<String, ScalarError> {
     if text.ends_with('*') { header::name_or_begin(text) } else { name(text, request) }
 }
 
 /// Checks the name of a field that a policy may change.
-pub(super) fn name(text: &str, request: bool) -> Result<String, Fault> {
+pub(super) fn name(text: &str, request: bool) -> Result<String, ScalarError> {
     let name = header::name(text)?;
     if header::is_framing(&name) {
-        let fault = Fault::new("{} controls the message framing or belongs to one connection");
+        let fault = ScalarError::new("{} controls the message framing or belongs to one connection");
         return Err(fault.help("only the gateway sets it"));
     }
     if request && name.eq_ignore_ascii_case("host") {
-        return Err(Fault::new("{} is not changed here").help("write `rewrite: {host: ...}` at the route"));
+        return Err(
+            ScalarError::new("{} is not changed here").help("write `rewrite: {host: ...}` at the route")
+        );
     }
     if request && name.eq_ignore_ascii_case("expect") {
-        return Err(Fault::new("{} concerns only the client and the gateway"));
+        return Err(ScalarError::new("{} concerns only the client and the gateway"));
     }
     if request && FORWARDED.iter().any(|forwarded| forwarded.eq_ignore_ascii_case(&name)) {
-        return Err(Fault::new("{} describes the client, and only the gateway sets it")
+        return Err(ScalarError::new("{} describes the client, and only the gateway sets it")
             .help("configure it under `forwarded`"));
     }
     if request && name.eq_ignore_ascii_case("cdn-loop") {
-        return Err(Fault::new("{} detects loops and must not be changed (RFC 8586)"));
+        return Err(ScalarError::new("{} detects loops and must not be changed (RFC 8586)"));
     }
     Ok(name)
 }

@@ -5,7 +5,7 @@ use crate::model::Hmac;
 use crate::problem::Problem;
 use crate::read::consumers::texts;
 use crate::reader::{Field, Reader, one_or_many};
-use crate::scalar::{Fault, field as header};
+use crate::scalar::{ScalarError, field as header};
 use crate::spec::HMAC_POLICY;
 use crate::suggest;
 
@@ -36,37 +36,39 @@ pub(super) fn hmac(reader: &mut Reader, field: Field<'_>) -> Option<Hmac> {
     Some(out)
 }
 
-fn component(text: &str) -> Result<String, Fault> {
+fn component(text: &str) -> Result<String, ScalarError> {
     let lower = text.to_ascii_lowercase();
     if !text.starts_with('@') {
         header::name(text)?;
         return match text == lower {
             true => Ok(lower),
-            false => Err(Fault::new("{} is not in lower case").suggest(format!("write `{lower}`"))),
+            false => Err(ScalarError::new("{} is not in lower case").suggest(format!("write `{lower}`"))),
         };
     }
     if DERIVED.contains(&text) {
         return Ok(lower);
     }
-    let fault = Fault::new("{} is not a known component");
+    let fault = ScalarError::new("{} is not a known component");
     Err(match suggest::nearest(text, DERIVED.into_iter()) {
         Some(near) => fault.suggest(format!("did you mean `{near}`?")),
         None => fault,
     })
 }
 
-fn label(text: &str) -> Result<String, Fault> {
+fn label(text: &str) -> Result<String, ScalarError> {
     let first = |c: char| c.is_ascii_lowercase() || c == '*';
     let inner = |c: char| first(c) || c.is_ascii_digit() || "_.-".contains(c);
     match text.starts_with(first) && text.chars().all(inner) {
         true => Ok(text.to_owned()),
-        false => Err(Fault::new("{} is not a label").help("lower-case letters, digits, `_`, `-`, `.`, `*`")),
+        false => {
+            Err(ScalarError::new("{} is not a label").help("lower-case letters, digits, `_`, `-`, `.`, `*`"))
+        }
     }
 }
 
-fn tag(text: &str) -> Result<String, Fault> {
+fn tag(text: &str) -> Result<String, ScalarError> {
     match !text.is_empty() && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         true => Ok(text.to_owned()),
-        false => Err(Fault::new("{} cannot be a tag")),
+        false => Err(ScalarError::new("{} cannot be a tag")),
     }
 }

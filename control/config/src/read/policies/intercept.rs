@@ -4,7 +4,7 @@ use super::authorize::method;
 use crate::model::{Intercept, InterceptRule};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, one_or_many};
-use crate::scalar::{Fault, field as header, pattern, replacement, value_template};
+use crate::scalar::{ScalarError, field as header, pattern, replacement, value_template};
 use crate::spec::{INTERCEPT, Shape};
 use crate::tree::Node;
 
@@ -17,7 +17,11 @@ pub(super) fn intercept(reader: &mut Reader, field: Field<'_>) -> Option<Interce
         reader.missing(field.at, "`intercept` is an empty list".to_owned(), &field.key.shape);
     }
     Some(Intercept {
-        rules: reader.few(field.node, "`intercept`").iter().filter_map(|node| rule(reader, node)).collect(),
+        rules: reader
+            .bounded_items(field.node, "`intercept`")
+            .iter()
+            .filter_map(|node| rule(reader, node))
+            .collect(),
     })
 }
 
@@ -62,41 +66,45 @@ fn rule(reader: &mut Reader, node: &Node) -> Option<InterceptRule> {
     Some(out)
 }
 
-fn location(text: &str) -> Result<String, Fault> {
+fn location(text: &str) -> Result<String, ScalarError> {
     if let Some(odd) = text.chars().position(|c| c.is_whitespace() || c.is_control() || !c.is_ascii()) {
-        let fault = Fault::new("{} has a character that is not allowed in URLs").part(odd, 1);
+        let fault = ScalarError::new("{} has a character that is not allowed in URLs").part(odd, 1);
         return Err(fault.help("encode each byte as `%` and two hexadecimal digits"));
     }
     if !text.starts_with(['/', '{']) && !text.contains("://") {
-        let fault = Fault::new("{} is neither a URL nor a path");
+        let fault = ScalarError::new("{} is neither a URL nor a path");
         return Err(fault.suggest(format!("write `https://{text}` or `/{text}`")));
     }
     value_template::header_value(text)
 }
 
 /// Checks a replacement; the pattern must have the groups that it refers to.
-fn replaced(text: &str, pattern: Option<&regex::Regex>) -> Result<String, Fault> {
+fn replaced(text: &str, pattern: Option<&regex::Regex>) -> Result<String, ScalarError> {
     if let Some(odd) = text.chars().position(|c| c.is_whitespace() || c.is_control() || !c.is_ascii()) {
-        let fault = Fault::new("{} has a character that is not allowed in URLs").part(odd, 1);
+        let fault = ScalarError::new("{} has a character that is not allowed in URLs").part(odd, 1);
         return Err(fault.help("encode each byte as `%` and two hexadecimal digits"));
     }
     let Some(pattern) = pattern else { return Ok(text.to_owned()) };
     match replacement::references(text).into_iter().find(|one| !pattern::has_group(pattern, &one.group)) {
         None => Ok(text.to_owned()),
         Some(one) => {
-            let fault = Fault::new("{} names a group that `path` does not have");
+            let fault = ScalarError::new("{} names a group that `path` does not have");
             Err(fault.part(one.start, one.length))
         }
     }
 }
 
-fn body(text: &str) -> Result<Vec<u8>, Fault> {
-    if text.len() > BODY { Err(Fault::new("{} is larger than 64 KiB")) } else { Ok(text.as_bytes().to_vec()) }
+fn body(text: &str) -> Result<Vec<u8>, ScalarError> {
+    if text.len() > BODY {
+        Err(ScalarError::new("{} is larger than 64 KiB"))
+    } else {
+        Ok(text.as_bytes().to_vec())
+    }
 }
 
-fn media(text: &str) -> Result<String, Fault> {
+fn media(text: &str) -> Result<String, ScalarError> {
     match header::value(text)? {
         value if value.contains('/') => Ok(value),
-        _ => Err(Fault::new("{} is not a media type")),
+        _ => Err(ScalarError::new("{} is not a media type")),
     }
 }

@@ -5,15 +5,15 @@ use std::time::Duration;
 use super::authorize::{claims, word};
 use super::credential::places;
 use super::shared::{cookie, identity, own_header, url};
-use crate::model::{At, CredentialPlace, IdentityHeaders, Jwt, JwtIssuer, JwtKeys, PemFile, Secret};
+use crate::model::{At, CredentialSource, IdentityHeaders, Jwt, JwtIssuer, JwtKeys, PemFile, Secret};
 use crate::problem::Problem;
 use crate::read::consumers::texts;
 use crate::read::tls::pem;
 use crate::reader::{Field, Fields, Reader};
-use crate::scalar::Fault;
+use crate::scalar::ScalarError;
 use crate::spec::{JWT_ALGORITHMS, JWT_ISSUER, JWT_POLICY};
 use crate::suggest;
-use crate::tree::Kind;
+use crate::tree::NodeKind;
 
 pub(super) fn jwt(reader: &mut Reader, field: Field<'_>) -> Option<Jwt> {
     let fields = reader.fields(field.node, &JWT_POLICY)?;
@@ -45,11 +45,11 @@ pub(super) fn jwt(reader: &mut Reader, field: Field<'_>) -> Option<Jwt> {
 }
 
 /// Returns the default places: `Authorization`, and the cookie that `cookie` names.
-fn usual_places(reader: &mut Reader, fields: &Fields<'_>) -> Vec<CredentialPlace> {
+fn usual_places(reader: &mut Reader, fields: &Fields<'_>) -> Vec<CredentialSource> {
     let bearer =
-        CredentialPlace::Header { name: "Authorization".to_owned(), prefix: Some("Bearer".to_owned()) };
+        CredentialSource::Header { name: "Authorization".to_owned(), prefix: Some("Bearer".to_owned()) };
     let cookie = fields.get("cookie").and_then(|field| reader.field(field, cookie));
-    std::iter::once(bearer).chain(cookie.map(CredentialPlace::Cookie)).collect()
+    std::iter::once(bearer).chain(cookie.map(CredentialSource::Cookie)).collect()
 }
 
 /// Reads the entries of `issuers`. The policy's audiences and claims apply to entries without their own.
@@ -57,17 +57,17 @@ fn several(reader: &mut Reader, fields: &Fields<'_>, list: Field<'_>) -> Option<
     for name in ["issuer", "algorithms", "refresh", "cooldown", "timeout", "ca"] {
         if let Some(field) = fields.get(name) {
             let problem = Problem::error(field.at, format!("write `{name}` in each entry of `issuers`"));
-            reader.problems.push(problem.see(list.at, "`issuers` is here"));
+            reader.problems.push(problem.related(list.at, "`issuers` is here"));
         }
     }
-    let Kind::List(items) = &list.node.kind else {
+    let NodeKind::List(items) = &list.node.kind else {
         reader.mismatch(list.node, "`issuers`", list.key.shape.expected());
         return None;
     };
     if items.is_empty() {
         reader.missing(list.node.at, "`issuers` is an empty list".to_owned(), &list.key.shape);
     }
-    let items = reader.few(list.node, "`issuers`");
+    let items = reader.bounded_items(list.node, "`issuers`");
     let mut out: Vec<JwtIssuer> = Vec::new();
     let mut known: Vec<(String, At)> = Vec::new();
     for item in items {
@@ -79,7 +79,7 @@ fn several(reader: &mut Reader, fields: &Fields<'_>, list: Field<'_>) -> Option<
                 // Otherwise the order would decide which keys verify a token.
                 Some((_, first)) => reader.problems.push(
                     Problem::error(at, "two of `issuers` have the same `issuer`")
-                        .see(*first, "first written here"),
+                        .related(*first, "first written here"),
                 ),
                 None => known.push((name.clone(), at)),
             }
@@ -170,19 +170,18 @@ fn only_of_urls(reader: &mut Reader, fields: &Fields<'_>) {
     }
 }
 
-fn secret(text: &str) -> Result<Secret, Fault> {
+fn secret(text: &str) -> Result<Secret, ScalarError> {
     // RFC 7518, 3.2: the secret is at least as long as the hash.
     match text.len() < 32 {
-        true => {
-            Err(Fault::new("the secret is shorter than 32 bytes").help("`openssl rand -base64 48` makes one"))
-        }
+        true => Err(ScalarError::new("the secret is shorter than 32 bytes")
+            .help("`openssl rand -base64 48` makes one")),
         false => Ok(Secret::from(text.to_owned())),
     }
 }
 
-fn algorithm(text: &str) -> Result<&'static str, Fault> {
+fn algorithm(text: &str) -> Result<&'static str, ScalarError> {
     JWT_ALGORITHMS.iter().find(|name| **name == text).copied().ok_or_else(|| {
-        let fault = Fault::new("{} is not an accepted algorithm");
+        let fault = ScalarError::new("{} is not an accepted algorithm");
         match suggest::nearest(text, JWT_ALGORITHMS.iter().copied()) {
             Some(near) if text != "none" => fault.suggest(format!("did you mean `{near}`?")),
             _ => fault,
@@ -192,6 +191,6 @@ fn algorithm(text: &str) -> Result<&'static str, Fault> {
 
 /// Checks the field that carries a claim upstream. The help of [`own_header`] is dropped, because it concerns
 /// changing fields.
-fn claim_header(text: &str) -> Result<String, Fault> {
-    own_header(text).map_err(|fault| Fault { help: None, ..fault })
+fn claim_header(text: &str) -> Result<String, ScalarError> {
+    own_header(text).map_err(|fault| ScalarError { help: None, ..fault })
 }

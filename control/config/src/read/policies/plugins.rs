@@ -1,22 +1,22 @@
 //! Reads `plugins`.
 
 use super::super::respond::json;
-use crate::documents::step;
+use crate::documents::escape;
 use crate::model::{PluginPolicies, PluginPolicy, PluginSettings, SettingPlace, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
 use crate::spec::PLUGIN_SETTINGS;
-use crate::tree::{Entry, Kind, Node, Scalar, shown};
+use crate::tree::{MappingEntry, Node, NodeKind, Scalar, shown};
 
 pub(super) fn plugins(reader: &mut Reader, field: Field<'_>) -> Option<PluginPolicies> {
-    let Kind::Map(entries) = &field.node.kind else {
+    let NodeKind::Map(entries) = &field.node.kind else {
         reader.mismatch(field.node, "`plugins`", field.key.shape.expected());
         return None;
     };
     Some(PluginPolicies { list: entries.iter().filter_map(|entry| plugin(reader, entry)).collect() })
 }
 
-fn plugin(reader: &mut Reader, entry: &Entry) -> Option<PluginPolicy> {
+fn plugin(reader: &mut Reader, entry: &MappingEntry) -> Option<PluginPolicy> {
     if entry.value.is_invalid() {
         return None;
     }
@@ -60,21 +60,21 @@ fn walk(out: &mut PluginSettings, node: &Node, pointer: &mut String, key: Option
     out.places.push(SettingPlace { pointer: pointer.clone(), key, at: node.at, variable });
     let length = pointer.len();
     match &node.kind {
-        Kind::Map(entries) => {
+        NodeKind::Map(entries) => {
             for entry in entries {
-                pointer.push_str(&step(&entry.key));
+                pointer.push_str(&escape(&entry.key));
                 walk(out, &entry.value, pointer, Some(entry.at));
                 pointer.truncate(length);
             }
         }
-        Kind::List(items) => {
+        NodeKind::List(items) => {
             for (index, item) in items.iter().enumerate() {
                 pointer.push_str(&format!("/{index}"));
                 walk(out, item, pointer, None);
                 pointer.truncate(length);
             }
         }
-        Kind::Scalar(_) | Kind::Invalid => {}
+        NodeKind::Scalar(_) | NodeKind::Invalid => {}
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) fn quota(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Quota>>
     if one_or_many(field.node).is_empty() {
         reader.missing(field.at, "`quota` is an empty list".to_owned(), &field.key.shape);
     }
-    let quotas = reader.few(field.node, "`quota`").iter();
+    let quotas = reader.bounded_items(field.node, "`quota`").iter();
     Some(quotas.filter_map(|node| one(reader, node)).collect())
 }
 

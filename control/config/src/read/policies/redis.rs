@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::model::{At, OnFailure, Redis, RedisPlace, RedisSentinel, Secret};
+use crate::model::{At, OnFailure, Redis, RedisAddress, RedisSentinel, Secret};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, one_or_many};
-use crate::scalar::{Fault, quantity};
+use crate::scalar::{ScalarError, quantity};
 use crate::spec::{REDIS, REDIS_SENTINEL, Shape};
 
 const SCHEMES: [&str; 7] =
@@ -25,7 +25,7 @@ pub(super) fn redis(reader: &mut Reader, fields: &Fields<'_>) -> Option<Redis> {
         reader.field(field, |text| {
             let fits = |byte: u8| byte.is_ascii_alphanumeric() || b":-_.{}".contains(&byte);
             let good = (1..=128).contains(&text.len()) && text.bytes().all(fits);
-            if good { Ok(text.to_owned()) } else { Err(Fault::new("{} is not a valid prefix")) }
+            if good { Ok(text.to_owned()) } else { Err(ScalarError::new("{} is not a valid prefix")) }
         })
     });
     let password = password(reader, &fields);
@@ -35,7 +35,7 @@ pub(super) fn redis(reader: &mut Reader, fields: &Fields<'_>) -> Option<Redis> {
 }
 
 /// Reads the address, and returns it with its source position.
-fn place(reader: &mut Reader, fields: &Fields<'_>) -> Option<(RedisPlace, At)> {
+fn place(reader: &mut Reader, fields: &Fields<'_>) -> Option<(RedisAddress, At)> {
     let user = fields.get("user").and_then(|field| reader.field(field, graphic));
     let (mut tls, mut database) = (false, 0);
     reader.switch(fields.get("tls"), &mut tls);
@@ -49,12 +49,12 @@ fn place(reader: &mut Reader, fields: &Fields<'_>) -> Option<(RedisPlace, At)> {
     };
     if let Some(field) = fields.get("sentinel") {
         let place = sentinel(reader, field, user, database, tls)?;
-        return Some((RedisPlace::Sentinel(place), field.node.at));
+        return Some((RedisAddress::Sentinel(place), field.node.at));
     }
     if let Some(field) = fields.get("cluster") {
         only(&["database"], "cluster");
         let nodes = nodes(reader, field);
-        return Some((RedisPlace::Cluster { nodes, user, tls }, field.node.at));
+        return Some((RedisAddress::Cluster { nodes, user, tls }, field.node.at));
     }
     only(&["user", "database", "tls"], "url");
     // The URL may contain a password, so no message repeats it.
@@ -63,11 +63,13 @@ fn place(reader: &mut Reader, fields: &Fields<'_>) -> Option<(RedisPlace, At)> {
         let rest = SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme));
         match rest {
             Some(rest) if !rest.is_empty() && !text.contains(char::is_whitespace) => Ok(text.to_owned()),
-            Some(_) => Err(Fault::new("this is not a Redis URL")),
-            None => Err(Fault::new("this URL does not begin with `redis://`, `rediss://` or `unix://`")),
+            Some(_) => Err(ScalarError::new("this is not a Redis URL")),
+            None => {
+                Err(ScalarError::new("this URL does not begin with `redis://`, `rediss://` or `unix://`"))
+            }
         }
     })?;
-    Some((RedisPlace::Url(url.into()), field.node.at))
+    Some((RedisAddress::Url(url.into()), field.node.at))
 }
 
 fn sentinel(
@@ -99,17 +101,17 @@ fn sentinel(
 fn password(reader: &mut Reader, fields: &Fields<'_>) -> Option<Secret> {
     // No message repeats the password, even if the file contains it in plain text.
     reader.field(fields.get("password")?, |text| match text.len() {
-        0 => Err(Fault::new("the password is empty")),
+        0 => Err(ScalarError::new("the password is empty")),
         1..=1024 => Ok(text.to_owned().into()),
-        _ => Err(Fault::new("this password is too long")),
+        _ => Err(ScalarError::new("this password is too long")),
     })
 }
 
-fn graphic(text: &str) -> Result<String, Fault> {
+fn graphic(text: &str) -> Result<String, ScalarError> {
     match !text.is_empty() && text.len() <= 256 && text.chars().all(|c| !c.is_whitespace() && !c.is_control())
     {
         true => Ok(text.to_owned()),
-        false => Err(Fault::new("{} is not a valid name")),
+        false => Err(ScalarError::new("{} is not a valid name")),
     }
 }
 
@@ -117,7 +119,7 @@ fn graphic(text: &str) -> Result<String, Fault> {
 fn nodes(reader: &mut Reader, field: Field<'_>) -> Vec<(String, u16)> {
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
     let what = format!("an entry of `{}`", field.key.name);
-    let items = reader.few(field.node, &format!("`{}`", field.key.name)).iter();
+    let items = reader.bounded_items(field.node, &format!("`{}`", field.key.name)).iter();
     let out = items.filter_map(|item| reader.parsed(item, &what, one, node)).collect();
     if one_or_many(field.node).is_empty() {
         reader.missing(field.at, format!("`{}` is an empty list", field.key.name), one);
@@ -125,18 +127,18 @@ fn nodes(reader: &mut Reader, field: Field<'_>) -> Vec<(String, u16)> {
     out
 }
 
-fn node(text: &str) -> Result<(String, u16), Fault> {
+fn node(text: &str) -> Result<(String, u16), ScalarError> {
     if let Some((_, rest)) = text.split_once("://") {
-        let (rest, fault) = (rest.trim_end_matches('/'), Fault::new("a URL is not allowed here"));
+        let (rest, fault) = (rest.trim_end_matches('/'), ScalarError::new("a URL is not allowed here"));
         // The text may contain a password.
         let fault = if rest.contains('@') { fault } else { fault.suggest(format!("write `{rest}`")) };
         return Err(fault.help("`user`, `password` and `tls` are keys of their own"));
     }
-    let Some((host, port)) = text.rsplit_once(':') else { return Err(Fault::new("{} has no port")) };
+    let Some((host, port)) = text.rsplit_once(':') else { return Err(ScalarError::new("{} has no port")) };
     let inside = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let odd = |c: char| c.is_whitespace() || c.is_control() || "/@[]".contains(c);
     if inside.is_empty() || inside.chars().any(odd) || host.contains(':') && inside.len() == host.len() {
-        return Err(Fault::new("{} does not begin with a host"));
+        return Err(ScalarError::new("{} does not begin with a host"));
     }
     let port = quantity::count(port, 1, 65_535)?;
     Ok((inside.to_owned(), u16::try_from(port).unwrap_or(u16::MAX)))

@@ -2,10 +2,10 @@
 
 use crate::model::{AuthBody, IdentityHeaders};
 use crate::reader::{Field, Fields, Reader, Setting};
-use crate::scalar::{Fault, field as header, quantity};
+use crate::scalar::{ScalarError, field as header, quantity};
 use crate::spec::Section;
 use crate::suggest;
-use crate::tree::{Kind, Scalar};
+use crate::tree::{NodeKind, Scalar};
 
 /// Reads `on` or a mapping. `Some(None)` is `on`.
 pub(super) fn optional<'t>(
@@ -26,7 +26,7 @@ pub(super) fn is_off(field: Field<'_>) -> bool {
 /// Reads how much of a request's body an authorization service receives: a size, or a mapping.
 pub(super) fn body(reader: &mut Reader, field: Field<'_>, section: &'static Section) -> Option<AuthBody> {
     let mut out = AuthBody { max: 0, partial: false, as_bytes: false };
-    if matches!(field.node.kind, Kind::Map(_)) {
+    if matches!(field.node.kind, NodeKind::Map(_)) {
         let fields = reader.fields(field.node, section)?;
         reader.number_into(fields.get("max"), &mut out.max);
         reader.switch(fields.get("partial"), &mut out.partial);
@@ -44,16 +44,16 @@ pub(super) fn body(reader: &mut Reader, field: Field<'_>, section: &'static Sect
 }
 
 /// Parses the URL of a service.
-pub(in crate::read) fn url(text: &str) -> Result<String, Fault> {
+pub(in crate::read) fn url(text: &str) -> Result<String, ScalarError> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let Some(rest) = rest else {
-        return Err(Fault::new("{} is not an `http` or `https` URL"));
+        return Err(ScalarError::new("{} is not an `http` or `https` URL"));
     };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     let odd = |c: char| !c.is_ascii_graphic() || "\"<>\\^`{|}#".contains(c);
     if authority.is_empty() || authority.contains('@') || text.chars().any(odd) {
-        return Err(Fault::new("{} is not a valid URL").help("`https://host:port/path`"));
+        return Err(ScalarError::new("{} is not a valid URL").help("`https://host:port/path`"));
     }
     // The client that requests the URL needs a path.
     Ok(if path.is_empty() { format!("{text}/") } else { text.to_owned() })
@@ -78,24 +78,24 @@ pub(super) fn header_name(reader: &mut Reader, field: Option<Field<'_>>, out: &m
 }
 
 /// Checks the name of a request field that a policy may read and write.
-pub(super) fn own_header(text: &str) -> Result<String, Fault> {
+pub(super) fn own_header(text: &str) -> Result<String, ScalarError> {
     super::headers::name(text, true)
 }
 
 /// Checks the name of a cookie: a token (RFC 6265, 4.1.1).
-pub(super) fn cookie(text: &str) -> Result<String, Fault> {
+pub(super) fn cookie(text: &str) -> Result<String, ScalarError> {
     match header::is_token(text) && !text.contains('*') {
         true => Ok(text.to_owned()),
-        false => Err(Fault::new("{} is not the name of a cookie")),
+        false => Err(ScalarError::new("{} is not the name of a cookie")),
     }
 }
 
 /// Parses a content coding, one of `names`.
-pub(super) fn encoding(text: &str, names: &[&'static str]) -> Result<String, Fault> {
+pub(super) fn encoding(text: &str, names: &[&'static str]) -> Result<String, ScalarError> {
     if names.contains(&text) {
         return Ok(text.to_owned());
     }
-    let fault = Fault::new("{} is not an encoding");
+    let fault = ScalarError::new("{} is not an encoding");
     Err(match suggest::nearest(text, names.iter().copied()) {
         _ if text == "brotli" => fault.suggest("did you mean `br`?"),
         Some(near) => fault.suggest(format!("did you mean `{near}`?")),
@@ -108,7 +108,7 @@ pub(super) fn limit_name(reader: &mut Reader, fields: &Fields<'_>) -> Option<Str
     reader.field(fields.get("name")?, |text| {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_. ".contains(&byte);
         if text.is_empty() || text.len() > 64 || !text.bytes().all(fits) {
-            return Err(Fault::new("{} is not a valid name"));
+            return Err(ScalarError::new("{} is not a valid name"));
         }
         Ok(text.to_owned())
     })

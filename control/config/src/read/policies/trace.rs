@@ -5,7 +5,7 @@ use crate::model::Percent;
 use crate::model::{Collector, Propagation, Trace};
 use crate::read::tls::pem;
 use crate::reader::{Field, Fields, Reader, one_or_many};
-use crate::scalar::{Fault, field as header};
+use crate::scalar::{ScalarError, field as header};
 use crate::spec::{Shape, TRACE_POLICY};
 
 pub(super) fn trace(reader: &mut Reader, field: Field<'_>) -> Option<Trace> {
@@ -22,7 +22,7 @@ pub(super) fn trace(reader: &mut Reader, field: Field<'_>) -> Option<Trace> {
                 "w3c" => Ok(Propagation::W3c),
                 "b3" => Ok(Propagation::B3),
                 "b3_multi" => Ok(Propagation::B3Multi),
-                _ => Err(Fault::new("{} is not a format of a trace context")),
+                _ => Err(ScalarError::new("{} is not a format of a trace context")),
             });
             out.propagation.extend(form.filter(|form| !out.propagation.contains(form)));
         }
@@ -42,7 +42,7 @@ pub(crate) fn collector(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> 
         out.service = reader.field(field, |text| Ok(text.to_owned())).unwrap_or_default();
     }
     // The advice on names does not apply here.
-    let name = |text: &str| header::name(text).map_err(|fault| Fault { help: None, ..fault });
+    let name = |text: &str| header::name(text).map_err(|fault| ScalarError { help: None, ..fault });
     out.headers = reader.pairs(fields.get("headers"), name, header::value);
     let any = |text: &str| Ok(text.to_owned());
     out.resource = reader.pairs(fields.get("resource"), attribute, any);
@@ -50,10 +50,10 @@ pub(crate) fn collector(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> 
 }
 
 /// Checks the key of an attribute.
-fn attribute(text: &str) -> Result<String, Fault> {
+fn attribute(text: &str) -> Result<String, ScalarError> {
     match text {
-        "" => Err(Fault::new("an attribute has no name")),
-        "service.name" => Err(Fault::new("{} is set by `service`")),
+        "" => Err(ScalarError::new("an attribute has no name")),
+        "service.name" => Err(ScalarError::new("{} is set by `service`")),
         _ => Ok(text.to_owned()),
     }
 }

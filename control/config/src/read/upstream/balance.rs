@@ -3,13 +3,13 @@
 use crate::model::{Balance, HashBy, Policy, Sticky};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
-use crate::scalar::{Fault, field as header, path};
+use crate::scalar::{ScalarError, field as header, path};
 use crate::spec::{BALANCE, HASH_BY, STICKY};
 use crate::suggest;
-use crate::tree::Kind;
+use crate::tree::NodeKind;
 
 /// Names that other gateways use for policies, with the equivalent here.
-const ALSO: &[(&[&str], &str)] = &[
+const ALIASES: &[(&[&str], &str)] = &[
     (&["rr", "wrr", "roundrobin", "weighted_round_robin", "static-rr", "smooth"], "write `round_robin`"),
     (
         &[
@@ -40,7 +40,7 @@ const ALSO: &[(&[&str], &str)] = &[
 
 pub(super) fn balance(reader: &mut Reader, field: Field<'_>) -> Balance {
     let mut out = Balance::default();
-    if !matches!(field.node.kind, Kind::Map(_)) {
+    if !matches!(field.node.kind, NodeKind::Map(_)) {
         out.policy = reader
             .field(field, |text| policy(text, &["round_robin", "least_requests", "random"]))
             .unwrap_or_default();
@@ -63,7 +63,7 @@ pub(super) fn balance(reader: &mut Reader, field: Field<'_>) -> Balance {
     out
 }
 
-fn policy(text: &str, words: &[&'static str]) -> Result<Policy, Fault> {
+fn policy(text: &str, words: &[&'static str]) -> Result<Policy, ScalarError> {
     if words.contains(&text) {
         return Ok(match text {
             "least_requests" => Policy::LeastRequests,
@@ -71,9 +71,9 @@ fn policy(text: &str, words: &[&'static str]) -> Result<Policy, Fault> {
             _ => Policy::RoundRobin,
         });
     }
-    let fault = Fault::new("{} is not a policy");
+    let fault = ScalarError::new("{} is not a policy");
     let plain = text.to_ascii_lowercase();
-    if let Some((_, help)) = ALSO.iter().find(|(names, _)| names.contains(&plain.as_str())) {
+    if let Some((_, help)) = ALIASES.iter().find(|(names, _)| names.contains(&plain.as_str())) {
         return Err(fault.help(help));
     }
     Err(match suggest::nearest(text, words.iter().copied()) {
@@ -136,21 +136,21 @@ fn stray(reader: &mut Reader, field: Field<'_>, policy: &str) {
 }
 
 fn hash_by(reader: &mut Reader, field: Field<'_>) -> Option<HashBy> {
-    if !matches!(field.node.kind, Kind::Map(_)) {
+    if !matches!(field.node.kind, NodeKind::Map(_)) {
         return reader.field(field, |text| match text {
             "client_address" => Ok(HashBy::ClientAddress),
             "path" => Ok(HashBy::Path),
             "ip" | "source" | "source_ip" | "client_ip" | "remote_addr" | "$remote_addr" | "client" => {
-                Err(Fault::new("{} is not supported here").help("write `client_address`"))
+                Err(ScalarError::new("{} is not supported here").help("write `client_address`"))
             }
             "uri" | "url" | "$uri" | "$request_uri" => {
-                Err(Fault::new("{} is not supported here").help("write `path`"))
+                Err(ScalarError::new("{} is not supported here").help("write `path`"))
             }
             "header" | "cookie" | "query" => {
-                Err(Fault::new("{} needs a name").suggest(format!("write `{{{text}: NAME}}`")))
+                Err(ScalarError::new("{} needs a name").suggest(format!("write `{{{text}: NAME}}`")))
             }
             _ => {
-                let fault = Fault::new("{} is not a part of a request that can be hashed")
+                let fault = ScalarError::new("{} is not a part of a request that can be hashed")
                     .help("a header is written `{header: X-User}`, a cookie `{cookie: session}`");
                 Err(match suggest::nearest(text, ["client_address", "path"].into_iter()) {
                     Some(near) => fault.suggest(format!("did you mean `{near}`?")),
@@ -167,17 +167,16 @@ fn hash_by(reader: &mut Reader, field: Field<'_>) -> Option<HashBy> {
         return reader.field(field, cookie).map(HashBy::Cookie);
     }
     reader.field(fields.get("query")?, |text| match text {
-        "" => Err(Fault::new("{} is not the name of a query parameter")),
+        "" => Err(ScalarError::new("{} is not the name of a query parameter")),
         text => Ok(HashBy::Query(text.to_owned())),
     })
 }
 
 /// Checks the name of a cookie: a token (RFC 6265, section 4.1.1).
-fn cookie(text: &str) -> Result<String, Fault> {
+fn cookie(text: &str) -> Result<String, ScalarError> {
     if !header::is_token(text) || text.len() > 128 {
-        return Err(
-            Fault::new("{} is not the name of a cookie").help("names have letters, digits, `_` and `-`")
-        );
+        return Err(ScalarError::new("{} is not the name of a cookie")
+            .help("names have letters, digits, `_` and `-`"));
     }
     Ok(text.to_owned())
 }
@@ -199,7 +198,9 @@ fn sticky(reader: &mut Reader, field: Field<'_>) -> Option<Sticky> {
     if let Some(field) = fields.get("path") {
         out.path = reader
             .field(field, |text| match path::path(text) {
-                Ok(_) if text.contains(';') => Err(Fault::new("{} has a `;`, which would end the attribute")),
+                Ok(_) if text.contains(';') => {
+                    Err(ScalarError::new("{} has a `;`, which would end the attribute"))
+                }
                 other => other,
             })
             .unwrap_or_default();
@@ -209,8 +210,8 @@ fn sticky(reader: &mut Reader, field: Field<'_>) -> Option<Sticky> {
         // No message repeats the secret, even if the file contains it in plain text.
         out.secret = reader.field(field, |text| match text.len() {
             16..=1024 => Ok(text.to_owned().into()),
-            0..16 => Err(Fault::new("this secret is too short")),
-            _ => Err(Fault::new("this secret is too long")),
+            0..16 => Err(ScalarError::new("this secret is too short")),
+            _ => Err(ScalarError::new("this secret is too long")),
         });
     }
     Some(out)

@@ -18,7 +18,7 @@ pub(super) fn pool(reader: &mut Reader, field: Field<'_>) -> Pool {
         let problem = problem.help("raise `max_idle`, or lower `warm`");
         let most = fields.get("max_idle").map(|most| (most.at, "`max_idle` is here"));
         reader.problems.push(match most {
-            Some((at, why)) => problem.see(at, why),
+            Some((at, why)) => problem.related(at, why),
             None => problem,
         });
     }
@@ -40,7 +40,7 @@ pub(super) fn caps(reader: &mut Reader, field: Field<'_>) -> Caps {
         reader.problems.push(
             problem
                 .help("`connections` is reached first, so this limit has no effect")
-                .see(all.at, "`connections` is here"),
+                .related(all.at, "`connections` is here"),
         );
     }
     out
@@ -88,7 +88,7 @@ pub(super) fn above(reader: &mut Reader, fields: &Fields<'_>, low: &str, high: &
         format!("`{name}` was not given: its default is `{default}`")
     };
     reader.problems.push(match (one, other) {
-        (Some(_), Some(other)) => problem.see(other.at, format!("`{high}` is here")),
+        (Some(_), Some(other)) => problem.related(other.at, format!("`{high}` is here")),
         (Some(_), None) => problem.help(default(high)),
         (None, _) => problem.help(default(low)),
     });

@@ -23,13 +23,13 @@ pub(super) fn of_upstream(reader: &mut Reader, fields: &Fields<'_>, upstream: &U
     {
         let problem = Problem::warning(warm.at, "`warm` is above the limit of connections per endpoint");
         let problem = problem.help("`warm` is for each worker, the limit for all workers together");
-        reader.problems.push(problem.see(cap.at, "the limit is here"));
+        reader.problems.push(problem.related(cap.at, "the limit is here"));
     }
     if let (Some(hedge), Some(field)) = (&rules.hedge, fields.get("hedge")) {
         if let Some(retry) = fields.get("retry").filter(|_| rules.retry.attempts == 1) {
             let problem = Problem::warning(field.at, "`hedge` has no effect with one attempt");
             let help = "a hedge counts as an attempt: `retry: {attempts: 2}` allows it";
-            reader.problems.push(problem.help(help).see(retry.at, "one attempt"));
+            reader.problems.push(problem.help(help).related(retry.at, "one attempt"));
         }
         if rules.retry.per_try.is_some_and(|per_try| per_try <= hedge.after)
             && let Some(per_try) = fields.get("retry").and_then(|retry| retry.node.entry("per_try"))
@@ -37,7 +37,7 @@ pub(super) fn of_upstream(reader: &mut Reader, fields: &Fields<'_>, upstream: &U
             let problem =
                 Problem::warning(field.at, "`hedge` starts too late: the first attempt has ended by then");
             let problem = problem.help("make it shorter than `retry.per_try`");
-            reader.problems.push(problem.see(per_try.at, "`per_try` is here"));
+            reader.problems.push(problem.related(per_try.at, "`per_try` is here"));
         }
         if alone {
             let problem = Problem::warning(field.at, "`hedge` has no effect with one endpoint");
@@ -50,7 +50,7 @@ pub(super) fn of_upstream(reader: &mut Reader, fields: &Fields<'_>, upstream: &U
         && let Some(retry) = fields.get("retry")
     {
         let problem = Problem::warning(field.at, "`retries` has no effect with one attempt");
-        reader.problems.push(problem.see(retry.at, "one attempt"));
+        reader.problems.push(problem.related(retry.at, "one attempt"));
     }
     let sockets = || upstream.endpoints.iter().all(|at| matches!(at.address.value.address, Address::Unix(_)));
     if let Some(field) = fields.get("health").and_then(|health| health.node.entry("port"))
@@ -65,7 +65,7 @@ pub(super) fn of_upstream(reader: &mut Reader, fields: &Fields<'_>, upstream: &U
 
 /// Returns a warning if endpoints have zones and the gateway has none. It can be decided only after all files
 /// have been read.
-pub(crate) fn unplaced(config: &Config) -> Option<Problem> {
+pub(crate) fn check_zones(config: &Config) -> Option<Problem> {
     let mut endpoints = config.upstreams.iter().flat_map(|upstream| &upstream.endpoints);
     let placed = endpoints.find(|endpoint| endpoint.zone.is_some()).filter(|_| config.zone.is_none())?;
     let problem = Problem::warning(placed.address.at, "the `zone` of this endpoint has no effect");

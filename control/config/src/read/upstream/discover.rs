@@ -8,12 +8,12 @@ use crate::model::{Discover, DnsRules, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::file_path::file_path;
-use crate::scalar::{Fault, host, quantity};
+use crate::scalar::{ScalarError, host, quantity};
 use crate::spec::{DISCOVER, Shape};
-use crate::tree::Kind;
+use crate::tree::NodeKind;
 
 pub(super) fn discover(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<Discover>> {
-    if !matches!(field.node.kind, Kind::Map(_)) {
+    if !matches!(field.node.kind, NodeKind::Map(_)) {
         return reader.spanned(field, short);
     }
     let fields = reader.fields(field.node, &DISCOVER)?;
@@ -46,17 +46,17 @@ fn stray(reader: &mut Reader, fields: &Fields<'_>, names: &[&str], way: &str) {
     }
 }
 
-fn short(text: &str) -> Result<Discover, Fault> {
+fn short(text: &str) -> Result<Discover, ScalarError> {
     if let Some(rest) = text.strip_prefix("dns://") {
         let Some((name, port)) = rest.rsplit_once(':') else {
-            let fault = Fault::new("{} has no port");
+            let fault = ScalarError::new("{} has no port");
             return Err(fault.suggest(format!("write `dns://{}:80`", rest.trim_end_matches('/'))));
         };
         let at = text.chars().count() - port.chars().count();
-        let port = quantity::count(port, 1, 65_535)
-            .ok()
-            .and_then(|port| u16::try_from(port).ok())
-            .ok_or_else(|| Fault::new("{} has no port from 1 to 65535").part(at, port.chars().count()))?;
+        let port =
+            quantity::count(port, 1, 65_535).ok().and_then(|port| u16::try_from(port).ok()).ok_or_else(
+                || ScalarError::new("{} has no port from 1 to 65535").part(at, port.chars().count()),
+            )?;
         let name = self::name(name).map_err(|fault| fault.shifted("dns://".len()))?;
         return Ok(Discover::Dns { name, port, rules: DnsRules::default() });
     }
@@ -69,9 +69,9 @@ fn short(text: &str) -> Result<Discover, Fault> {
         let path = file_path(path).map_err(|fault| fault.shifted(text.len() - path.len()))?;
         return Ok(Discover::File(NamedFile::from(&*path)));
     }
-    let fault = Fault::new("{} is not a source of endpoints");
+    let fault = ScalarError::new("{} is not a source of endpoints");
     if let Some((scheme, _)) = text.split_once("://") {
-        let fault = Fault::new("{} has an unknown scheme").part(0, scheme.chars().count());
+        let fault = ScalarError::new("{} has an unknown scheme").part(0, scheme.chars().count());
         return Err(match scheme {
             "consul" | "etcd" | "k8s" | "kubernetes" | "nacos" | "eureka" => {
                 fault.help("only `dns://`, `srv://` and `file:` are supported")
@@ -91,21 +91,20 @@ fn short(text: &str) -> Result<Discover, Fault> {
 }
 
 /// Checks a name to look up. Underscores are accepted, because names of SRV records contain them (RFC 2782).
-fn name(text: &str) -> Result<String, Fault> {
+fn name(text: &str) -> Result<String, ScalarError> {
     if text.parse::<IpAddr>().is_ok() {
-        return Err(
-            Fault::new("{} is an address: there is nothing to look up").help("write it under `endpoints`")
-        );
+        return Err(ScalarError::new("{} is an address: there is nothing to look up")
+            .help("write it under `endpoints`"));
     }
     host::endpoint(text)
 }
 
 /// Works like [`name`], for a name whose port is a key of its own.
-fn plain_name(text: &str) -> Result<String, Fault> {
+fn plain_name(text: &str) -> Result<String, ScalarError> {
     match text.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.contains(':') => {
             let length = port.chars().count() + 1;
-            let fault = Fault::new("{} has a port").part(name.chars().count(), length);
+            let fault = ScalarError::new("{} has a port").part(name.chars().count(), length);
             Err(fault.suggest(format!("write `dns: {name}` and `port: {port}`")))
         }
         _ => name(text),
@@ -121,7 +120,7 @@ fn rules(reader: &mut Reader, fields: &Fields<'_>) -> DnsRules {
     }
     if let Some(field) = fields.get("servers") {
         let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
-        let items = reader.few(field.node, "`servers`");
+        let items = reader.bounded_items(field.node, "`servers`");
         if items.is_empty() {
             reader.missing(field.node.at, "`servers` is an empty list".to_owned(), one);
         }
@@ -132,7 +131,7 @@ fn rules(reader: &mut Reader, fields: &Fields<'_>) -> DnsRules {
 }
 
 /// Parses an IP address with an optional port.
-fn server(text: &str) -> Result<SocketAddr, Fault> {
+fn server(text: &str) -> Result<SocketAddr, ScalarError> {
     // RFC 1035, section 4.2.
     const DNS: u16 = 53;
     let bare = text.strip_prefix('[').and_then(|inside| inside.strip_suffix(']')).unwrap_or(text);
@@ -141,7 +140,7 @@ fn server(text: &str) -> Result<SocketAddr, Fault> {
     }
     match text.parse::<SocketAddr>() {
         Ok(address) if address.port() != 0 => Ok(address),
-        _ => Err(Fault::new("{} is not the address of a name server")
+        _ => Err(ScalarError::new("{} is not the address of a name server")
             .help("write an IP address: a name could not be resolved without a name server")),
     }
 }

@@ -3,9 +3,9 @@
 use crate::model::{Endpoint, Scheme, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, one_or_many};
-use crate::scalar::{Fault, address};
+use crate::scalar::{ScalarError, address};
 use crate::spec::{ENDPOINT, ENDPOINT_SHAPE};
-use crate::tree::{Kind, Node};
+use crate::tree::{Node, NodeKind};
 
 /// Reads `http2`: whether the endpoints are reached by HTTP/2.
 pub(super) fn http2(reader: &mut Reader, field: Field<'_>, endpoints: &[Endpoint]) -> Option<Spanned<bool>> {
@@ -16,9 +16,9 @@ pub(super) fn http2(reader: &mut Reader, field: Field<'_>, endpoints: &[Endpoint
     if let Some(prior) = prior.filter(|_| !value) {
         let problem = Problem::error(field.at, "`http2: off` conflicts with an `h2c://` endpoint");
         let problem = problem.help("write its address without `h2c://`, or remove `http2`");
-        reader.problems.push(problem.see(prior.address.at, "this endpoint uses only HTTP/2"));
+        reader.problems.push(problem.related(prior.address.at, "this endpoint uses only HTTP/2"));
     }
-    (!reader.erred_since(start)).then_some(Spanned { value, at: field.at })
+    (!reader.has_errors_since(start)).then_some(Spanned { value, at: field.at })
 }
 
 pub(in crate::read) fn weights(
@@ -60,7 +60,7 @@ pub(crate) fn endpoints(reader: &mut Reader, node: &Node, needed: bool) -> Vec<E
             reader.problems.push(
                 problem
                     .help("give it a weight instead: `{address: ..., weight: 2}`")
-                    .see(twin.address.at, "first written here"),
+                    .related(twin.address.at, "first written here"),
             );
         }
     }
@@ -68,7 +68,7 @@ pub(crate) fn endpoints(reader: &mut Reader, node: &Node, needed: bool) -> Vec<E
 }
 
 fn endpoint(reader: &mut Reader, node: &Node) -> Option<Endpoint> {
-    if !matches!(node.kind, Kind::Map(_)) {
+    if !matches!(node.kind, NodeKind::Map(_)) {
         let value = reader.parsed(node, "an endpoint", &ENDPOINT_SHAPE, address::endpoint)?;
         return Some(Endpoint {
             address: Spanned { value, at: node.at },
@@ -90,14 +90,14 @@ fn endpoint(reader: &mut Reader, node: &Node) -> Option<Endpoint> {
 }
 
 /// Checks the name of a zone: an endpoint's, or the gateway's own.
-pub(in crate::read) fn zone(text: &str) -> Result<String, Fault> {
+pub(in crate::read) fn zone(text: &str) -> Result<String, ScalarError> {
     let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':');
     if let Some(odd) = text.chars().position(|c| !known(c)) {
-        let fault = Fault::new("{} is not the name of a zone").part(odd, 1);
+        let fault = ScalarError::new("{} is not the name of a zone").part(odd, 1);
         return Err(fault.help("it has letters, digits, `_`, `-`, `.`, `/` and `:`"));
     }
     if text.is_empty() || text.len() > 128 {
-        return Err(Fault::new("{} is not the name of a zone").help("it has 1 to 128 characters"));
+        return Err(ScalarError::new("{} is not the name of a zone").help("it has 1 to 128 characters"));
     }
     Ok(text.to_owned())
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 use super::capacity::above;
 use crate::model::{Breaker, GRPC_CODES, Hedge, Retry, RetryOn};
 use crate::problem::Problem;
-use crate::read::draft::Wait;
+use crate::read::draft::PerTryTimeout;
 use crate::read::matching;
 use crate::reader::{Field, Fields, Reader};
-use crate::scalar::{Fault, quantity, status};
+use crate::scalar::{ScalarError, quantity, status};
 use crate::spec::{BREAKER, HEDGE, HEDGE_AFTER, RETRY, Shape};
 use crate::suggest;
-use crate::tree::{Kind, Scalar};
+use crate::tree::{NodeKind, Scalar};
 
 /// Reads `retry` of an upstream or a route.
 pub(in crate::read) fn retry(reader: &mut Reader, field: Field<'_>) -> Retry {
@@ -60,7 +60,7 @@ fn idle(reader: &mut Reader, fields: &Fields<'_>, retry: &Retry) {
             let message = format!("`{}` has no effect with one attempt", field.key.name);
             let problem = Problem::warning(field.at, message).help("`attempts` includes the first one");
             let attempts = fields.get("attempts").map(|attempts| attempts.at);
-            reader.problems.push(problem.see(attempts.unwrap_or(field.at), "one attempt"));
+            reader.problems.push(problem.related(attempts.unwrap_or(field.at), "one attempt"));
         }
     } else if retry.budget.is_zero() && retry.budget_min == 0 {
         let at = fields.get("budget").or_else(|| fields.get("budget_min")).map(|field| field.at);
@@ -70,7 +70,7 @@ fn idle(reader: &mut Reader, fields: &Fields<'_>, retry: &Retry) {
 }
 
 /// A single retry condition.
-enum On {
+enum RetryCondition {
     ConnectFailure,
     Reset,
     Timeout,
@@ -81,7 +81,7 @@ enum On {
 fn on(reader: &mut Reader, field: Field<'_>) -> RetryOn {
     let mut out = RetryOn { connect_failure: false, reset: false, ..RetryOn::default() };
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
-    let items = reader.few(field.node, "`on`");
+    let items = reader.bounded_items(field.node, "`on`");
     if items.is_empty() {
         let problem = Problem::error(field.node.at, "`on` is an empty list").expected(one.expected());
         reader.problems.push(problem.help("write `retry: off` for no retries"));
@@ -89,11 +89,11 @@ fn on(reader: &mut Reader, field: Field<'_>) -> RetryOn {
     for item in items {
         match reader.parsed(item, "a condition", one, condition) {
             None => {}
-            Some(On::ConnectFailure) => out.connect_failure = true,
-            Some(On::Reset) => out.reset = true,
-            Some(On::Timeout) => out.timeout = true,
-            Some(On::Statuses(first, last)) => out.statuses.extend(first..=last),
-            Some(On::Grpc(code)) => out.grpc.push(code),
+            Some(RetryCondition::ConnectFailure) => out.connect_failure = true,
+            Some(RetryCondition::Reset) => out.reset = true,
+            Some(RetryCondition::Timeout) => out.timeout = true,
+            Some(RetryCondition::Statuses(first, last)) => out.statuses.extend(first..=last),
+            Some(RetryCondition::Grpc(code)) => out.grpc.push(code),
         }
     }
     out.grpc.sort_unstable();
@@ -103,13 +103,13 @@ fn on(reader: &mut Reader, field: Field<'_>) -> RetryOn {
     out
 }
 
-fn condition(text: &str) -> Result<On, Fault> {
+fn condition(text: &str) -> Result<RetryCondition, ScalarError> {
     let plain = text.to_ascii_lowercase().replace('-', "_");
-    let no = || Fault::new("{} is not a retry condition");
+    let no = || ScalarError::new("{} is not a retry condition");
     match plain.as_str() {
-        "connect_failure" if text == plain => Ok(On::ConnectFailure),
-        "reset" => Ok(On::Reset),
-        "timeout" => Ok(On::Timeout),
+        "connect_failure" if text == plain => Ok(RetryCondition::ConnectFailure),
+        "reset" => Ok(RetryCondition::Reset),
+        "timeout" => Ok(RetryCondition::Timeout),
         "gateway_error" | "gateway_errors" => Err(no().help("write `502, 503, 504`")),
         "error" | "connection_error" => Err(no().help("write `connect_failure, reset`")),
         "connect" | "conn_failure" | "refused" => Err(no().help("write `connect_failure`")),
@@ -119,16 +119,20 @@ fn condition(text: &str) -> Result<On, Fault> {
         "server_error" => Err(no().help("write `5xx`")),
         "ok" => Err(no().help("a successful call is not retried")),
         "canceled" => Err(no().suggest("did you mean `cancelled`?".to_owned())),
-        _ if let Some(at) = GRPC_CODES.iter().position(|code| *code == text) => Ok(On::Grpc(at as u8 + 1)),
+        _ if let Some(at) = GRPC_CODES.iter().position(|code| *code == text) => {
+            Ok(RetryCondition::Grpc(at as u8 + 1))
+        }
         _ if text.starts_with("http_") => {
             Err(no().suggest(format!("write `{}`", text.trim_start_matches("http_"))))
         }
         _ if text.starts_with(|c: char| c.is_ascii_digit()) => {
             let (first, last) = status::range(text)?;
             if first < 400 || last > 599 {
-                return Err(Fault::new("{} is not a failure").help("statuses from 400 to 599 can be retried"));
+                return Err(
+                    ScalarError::new("{} is not a failure").help("statuses from 400 to 599 can be retried")
+                );
             }
-            Ok(On::Statuses(first, last))
+            Ok(RetryCondition::Statuses(first, last))
         }
         _ => Err(
             match suggest::nearest(
@@ -143,7 +147,7 @@ fn condition(text: &str) -> Result<On, Fault> {
 }
 
 pub(super) fn hedge(reader: &mut Reader, field: Field<'_>) -> Option<Hedge> {
-    if matches!(field.node.kind, Kind::Map(_)) {
+    if matches!(field.node.kind, NodeKind::Map(_)) {
         let fields = reader.fields(field.node, &HEDGE)?;
         let mut after = Duration::ZERO;
         reader.time_into(fields.get("after"), &mut after);
@@ -156,7 +160,7 @@ pub(super) fn hedge(reader: &mut Reader, field: Field<'_>) -> Option<Hedge> {
     }
     let Shape::Time { min, max, .. } = HEDGE_AFTER else { return None };
     let after = reader.field(field, |text| match switch {
-        Some(_) => Err(Fault::new("{} is not a time: write the delay of the second attempt")),
+        Some(_) => Err(ScalarError::new("{} is not a time: write the delay of the second attempt")),
         None => quantity::time(text, min, max),
     })?;
     Some(Hedge { after, methods: Vec::new() })
@@ -185,15 +189,15 @@ pub(in crate::read) fn wait(
     fields: &Fields<'_>,
     per_try: Option<Duration>,
     total: Option<Option<Duration>>,
-) -> Option<Wait> {
+) -> Option<PerTryTimeout> {
     let at = fields.get("retry")?.node.entry("per_try")?.at;
-    Some(Wait { at, per_try: per_try?, total })
+    Some(PerTryTimeout { at, per_try: per_try?, total })
 }
 
 /// Returns a warning for each `per_try` that is not shorter than the timeout of the whole exchange, and so
 /// never takes effect.
-pub(crate) fn too_long(waits: &[Wait], gateway: Option<Duration>) -> Vec<Problem> {
-    let vain = waits.iter().filter(|wait| {
+pub(crate) fn check_per_try(per_try_timeouts: &[PerTryTimeout], gateway: Option<Duration>) -> Vec<Problem> {
+    let vain = per_try_timeouts.iter().filter(|wait| {
         let total = wait.total.unwrap_or(gateway);
         total.is_some_and(|total| wait.per_try >= total)
     });

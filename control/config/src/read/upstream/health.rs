@@ -6,19 +6,19 @@ use crate::model::{Health, Outlier, Probe};
 use crate::problem::Problem;
 use crate::read::rewrite::authority;
 use crate::reader::{Field, Fields, Reader};
-use crate::scalar::{Fault, field as header, status};
+use crate::scalar::{ScalarError, field as header, status};
 use crate::spec::{HEALTH, OUTLIER, Shape};
-use crate::tree::{Kind, Scalar};
+use crate::tree::{NodeKind, Scalar};
 
 pub(super) fn health(reader: &mut Reader, field: Field<'_>) -> Option<Health> {
-    if !matches!(field.node.kind, Kind::Map(_)) {
+    if !matches!(field.node.kind, NodeKind::Map(_)) {
         if field.node.scalar().is_some_and(Scalar::is_off) {
             return None;
         }
         let probe = reader.field(field, |text| match text {
             "tcp" => Ok(Probe::Tcp),
             "on" | "true" | "yes" | "http" => {
-                Err(Fault::new("{} is not a probe").help("write a path such as `/healthz`"))
+                Err(ScalarError::new("{} is not a probe").help("write a path such as `/healthz`"))
             }
             "grpc" => Ok(grpc(String::new())),
             text => path(text).map(http),
@@ -75,7 +75,7 @@ fn grpc(service: String) -> Probe {
 
 /// Reads the service to query; empty: the server as a whole.
 fn service(reader: &mut Reader, field: Field<'_>) -> String {
-    const LONGEST: usize = 256;
+    const SERVICE_MAX_BYTES: usize = 256;
     match field.node.scalar().and_then(Scalar::switch) {
         Some(true) => return String::new(),
         Some(false) => {
@@ -86,11 +86,11 @@ fn service(reader: &mut Reader, field: Field<'_>) -> String {
         None => {}
     }
     let read = reader.field(field, |text| match text {
-        "" => Err(Fault::new("{} names no service").help("write `on` to check the server as a whole")),
-        text if text.starts_with('/') => Err(Fault::new("{} is a path, not a service")
+        "" => Err(ScalarError::new("{} names no service").help("write `on` to check the server as a whole")),
+        text if text.starts_with('/') => Err(ScalarError::new("{} is a path, not a service")
             .suggest(format!("write `{}`", text.trim_matches('/').split('/').next().unwrap_or_default()))),
-        text if text.len() > LONGEST || !text.bytes().all(|byte| byte.is_ascii_graphic()) => {
-            Err(Fault::new("{} is not a service")
+        text if text.len() > SERVICE_MAX_BYTES || !text.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            Err(ScalarError::new("{} is not a service")
                 .help("a service has up to 256 ASCII characters and no blank"))
         }
         text => Ok(text.to_owned()),
@@ -99,17 +99,17 @@ fn service(reader: &mut Reader, field: Field<'_>) -> String {
 }
 
 /// Checks a path and query as sent in the request line.
-fn path(text: &str) -> Result<String, Fault> {
+fn path(text: &str) -> Result<String, ScalarError> {
     if let Some((_, rest)) = text.split_once("://") {
         let path = rest.find('/').map_or("/", |slash| &rest[slash..]);
-        let fault = Fault::new("{} is a URL: each endpoint is probed at its own address");
+        let fault = ScalarError::new("{} is a URL: each endpoint is probed at its own address");
         return Err(fault.suggest(format!("write the path alone: `{path}`")));
     }
     if !text.starts_with('/') {
-        return Err(Fault::new("{} does not begin with `/`").suggest(format!("write `/{text}`")));
+        return Err(ScalarError::new("{} does not begin with `/`").suggest(format!("write `/{text}`")));
     }
     if let Some(odd) = text.chars().position(|c| !c.is_ascii_graphic() || c == '#') {
-        let fault = Fault::new("{} has a character that is not allowed in a request line").part(odd, 1);
+        let fault = ScalarError::new("{} has a character that is not allowed in a request line").part(odd, 1);
         return Err(fault.help("encode it: a blank is `%20`"));
     }
     Ok(text.to_owned())
@@ -139,7 +139,7 @@ fn answer(reader: &mut Reader, fields: &Fields<'_>, probe: &mut Probe) {
             let own = fields.get("tcp").or_else(|| fields.get("grpc"));
             if let (Some(field), Some(own)) = (fields.get(name), own) {
                 let problem = Problem::warning(field.at, format!("`{name}` has no effect here"));
-                reader.problems.push(problem.help(why).see(own.at, what));
+                reader.problems.push(problem.help(why).related(own.at, what));
             }
         }
         return;
@@ -149,7 +149,7 @@ fn answer(reader: &mut Reader, fields: &Fields<'_>, probe: &mut Probe) {
     }
     if let Some(field) = fields.get("body") {
         *body = reader.field(field, |text| match text {
-            "" => Err(Fault::new("{} would match every body")),
+            "" => Err(ScalarError::new("{} would match every body")),
             text => Ok(text.to_owned()),
         });
     }
@@ -160,20 +160,20 @@ fn answer(reader: &mut Reader, fields: &Fields<'_>, probe: &mut Probe) {
 }
 
 /// Checks the name of an additional field of a probe.
-fn probe_field(text: &str) -> Result<String, Fault> {
+fn probe_field(text: &str) -> Result<String, ScalarError> {
     let name = header::name(text)?;
     if header::is_framing(&name) {
-        return Err(Fault::new("{} controls the message framing or belongs to one connection"));
+        return Err(ScalarError::new("{} controls the message framing or belongs to one connection"));
     }
     match name.eq_ignore_ascii_case("host") {
-        true => Err(Fault::new("{} has its own key").help("write `host` of `health`")),
+        true => Err(ScalarError::new("{} has its own key").help("write `host` of `health`")),
         false => Ok(name),
     }
 }
 
 fn good(reader: &mut Reader, field: Field<'_>) -> Vec<(u16, u16)> {
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
-    let items = reader.few(field.node, "`status`");
+    let items = reader.bounded_items(field.node, "`status`");
     if items.is_empty() {
         let problem = Problem::error(field.node.at, "`status` is an empty list: every probe would fail");
         reader.problems.push(problem.expected(one.expected()));

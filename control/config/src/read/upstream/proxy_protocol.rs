@@ -25,20 +25,20 @@ pub(super) fn proxy_protocol(
             "an HTTP/2 connection carries requests of many clients, but the header names one: use \
             `X-Forwarded-For`",
         );
-        reader.problems.push(problem.see(at, "HTTP/2 is set here"));
+        reader.problems.push(problem.related(at, "HTTP/2 is set here"));
     }
     if let Some(pool) = fields.get("pool") {
         match pool.node.entry("warm").filter(|_| upstream.pool.warm > 0) {
             Some(warm) => {
                 let problem = Problem::error(warm.at, "`warm` conflicts with `proxy_protocol`");
                 let problem = problem.help("the header names a client, and a warm connection has none");
-                reader.problems.push(problem.see(field.at, "`proxy_protocol` is here"));
+                reader.problems.push(problem.related(field.at, "`proxy_protocol` is here"));
             }
             None => {
                 let problem = Problem::warning(pool.at, "`pool` has no effect with `proxy_protocol`");
                 let problem =
                     problem.help("a connection with the header carries one request and is then closed");
-                reader.problems.push(problem.see(field.at, "`proxy_protocol` is here"));
+                reader.problems.push(problem.related(field.at, "`proxy_protocol` is here"));
             }
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use crate::model::Config;
-use crate::source::Source;
+use crate::source::ConfigSource;
 use crate::{Severity, load_with};
 
 fn variables(name: &str) -> Option<String> {
@@ -13,11 +13,11 @@ fn variables(name: &str) -> Option<String> {
 }
 
 /// A temporary file that is overwritten repeatedly.
-struct File {
+struct TestFile {
     path: PathBuf,
 }
 
-impl File {
+impl TestFile {
     fn new() -> Self {
         use std::sync::atomic::{AtomicUsize, Ordering};
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
@@ -30,7 +30,7 @@ impl File {
     }
 }
 
-impl Drop for File {
+impl Drop for TestFile {
     fn drop(&mut self) {
         // A leftover file is harmless.
         let _ = std::fs::remove_file(&self.path);
@@ -57,26 +57,26 @@ fn shown(config: &Config, now: impl Fn(u32) -> u32) -> String {
 
 /// Rereads the file through the source and as a whole, and compares the results. Returns how many routes the
 /// source read.
-fn compare(source: &mut Source) -> usize {
+fn compare(source: &mut ConfigSource) -> usize {
     let whole = load_with(source.path(), &variables);
     let reading = source.load_with(&variables);
     assert_eq!(reading.problems.render(false), whole.problems.render(false));
     assert_eq!(reading.config.is_some(), whole.config.is_some());
-    let anew = reading.anew;
+    let routes_read = reading.routes_read;
     if let (Some(config), Some(whole)) = (reading.config, whole.config) {
         let lines = reading.problems.lines();
         assert_eq!(
-            shown(&config, |read| lines.now(read).expect("a line that is there")),
+            shown(&config, |read| lines.current_line(read).expect("a line that is there")),
             shown(&whole, |line| line)
         );
     }
-    anew
+    routes_read
 }
 
 /// Writes the texts in turn and compares after each. Returns how many routes were read for each text.
 fn play(texts: &[&str]) -> Vec<usize> {
-    let file = File::new();
-    let mut source = Source::new(&file.path);
+    let file = TestFile::new();
+    let mut source = ConfigSource::new(&file.path);
     let play = |text: &&str| {
         file.write(text);
         compare(&mut source)
@@ -99,9 +99,9 @@ fn what_has_changed_is_read_and_nothing_else() {
     let removed = text(&ROUTES.replace("  - match: /c\n    respond: 204\n    retry: off\n", ""));
     let texts = [&first, &first, &changed, &longer, &added, &inserted, &first, &removed, &first];
     let texts: Vec<&str> = texts.iter().map(|text| text.as_str()).collect();
-    let anew = play(&texts);
+    let routes_read = play(&texts);
     // The neighbour of an inserted item is read too, because an item ends where the next one starts.
-    assert_eq!(anew, [4, 0, 1, 3, 4, 4, 2, 2, 3], "of 4 or 5 routes");
+    assert_eq!(routes_read, [4, 0, 1, 3, 4, 4, 2, 2, 3], "of 4 or 5 routes");
 }
 
 #[test]
@@ -113,8 +113,8 @@ fn an_item_at_either_end_of_the_file() {
     let second = alone(&format!("{ROUTES}  - match: /d\n    to: users\n---\na: 1\n"));
     let top = alone(&format!("  - match: /0\n    to: users\n{ROUTES}"));
     let empty = alone(&format!("{ROUTES}  - match: /d\n    to:"));
-    let anew = play(&[&first, &added, &comment, &second, &first, &empty, &first, &top]);
-    assert_eq!(anew, [4, 2, 1, 0, 4, 0, 4, 2]);
+    let routes_read = play(&[&first, &added, &comment, &second, &first, &empty, &first, &top]);
+    assert_eq!(routes_read, [4, 2, 1, 0, 4, 0, 4, 2]);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn what_is_not_an_item_by_itself_has_all_read() {
 }
 
 /// Fragments that may damage a list of routes.
-const PIECES: &[&str] = &[
+const LINE_RUNS_MAX: &[&str] = &[
     "",
     " ",
     "  ",
@@ -201,17 +201,17 @@ const PIECES: &[&str] = &[
 ];
 
 /// An edit: position, number of characters to remove, text to insert.
-type Edit = (prop::sample::Index, usize, &'static str);
+type TestEdit = (prop::sample::Index, usize, &'static str);
 
-fn edit() -> impl Strategy<Value = Edit> {
+fn edit() -> impl Strategy<Value = TestEdit> {
     (
         any::<prop::sample::Index>(),
         prop_oneof![Just(0_usize), 0..6_usize, 0..60_usize],
-        prop::sample::select(PIECES),
+        prop::sample::select(LINE_RUNS_MAX),
     )
 }
 
-fn edited(text: &str, edits: &[Edit]) -> String {
+fn edited(text: &str, edits: &[TestEdit]) -> String {
     let mut chars: Vec<char> = text.chars().collect();
     for (at, remove, insert) in edits {
         let start = at.index(chars.len() + 1);
@@ -236,8 +236,8 @@ proptest! {
     ) {
         let routes = if indent { ROUTES.to_owned() } else { ROUTES.replace("\n  ", "\n").replacen("  - ", "- ", 1) };
         let mut text = format!("{HEAD}{routes}{tail}");
-        let file = File::new();
-        let mut source = Source::new(&file.path);
+        let file = TestFile::new();
+        let mut source = ConfigSource::new(&file.path);
         file.write(&text);
         compare(&mut source);
         for edits in rounds {
@@ -257,8 +257,8 @@ proptest! {
 fn a_key_among_the_items_is_seen() {
     let text =
         |key: &str| format!("listen: :80\nroutes:\n- match: a/*\n  to: :81\n{key}- match: b/*\n  to: :82\n");
-    let file = File::new();
-    let mut source = Source::new(&file.path);
+    let file = TestFile::new();
+    let mut source = ConfigSource::new(&file.path);
     file.write(&text(""));
     compare(&mut source);
     for key in ["routes:\n", "upstreams:\n", "x-other:\n", "# routes:\n"] {
@@ -276,13 +276,16 @@ fn of_ten_thousand_routes_one_is_read() {
         });
         format!("listen: :80\nroutes:\n{}", routes.collect::<String>())
     };
-    let file = File::new();
-    let mut source = Source::new(&file.path);
-    let mut anew = |changed| {
+    let file = TestFile::new();
+    let mut source = ConfigSource::new(&file.path);
+    let mut routes_read = |changed| {
         file.write(&text(changed));
         let reading = source.load_with(&variables);
         assert!(reading.config.is_some_and(|config| config.routes.len() == 10_000));
-        reading.anew
+        reading.routes_read
     };
-    assert_eq!([anew(10_000), anew(5_000), anew(5_001), anew(9_999)], [10_000, 1, 2, 4_999]);
+    assert_eq!(
+        [routes_read(10_000), routes_read(5_000), routes_read(5_001), routes_read(9_999)],
+        [10_000, 1, 2, 4_999]
+    );
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::spec::{Choice, Key, Section, Shape, Text, UPSTREAM_NAME};
+use crate::spec::{Choice, KeySpec, Section, Shape, Text, UPSTREAM_NAME};
 
 static HOST: Text =
     Text { expected: "a host such as `users.internal`", pattern: Some(r"^\S+$"), loose: false };
@@ -19,29 +19,29 @@ pub(crate) static AGGREGATE_POLICY: Section = Section {
     doc: "Answers the request with one JSON document that combines responses of several upstreams.",
     choice: Choice::Free,
     keys: &[
-        Key::new("parts", "The parts of the document by name, at most 16.", Shape::MapOf(&PART_SHAPE))
+        KeySpec::new("parts", "The parts of the document by name, at most 16.", Shape::MapOf(&PART_SHAPE))
             .required()
-            .also(&["backends", "requests", "calls"]),
-        Key::new(
+            .aliases(&["backends", "requests", "calls"]),
+        KeySpec::new(
             "shape",
             "Layout of the document: any JSON, in which `$NAME` is replaced by a part and `$failed` by the \
             list of failed parts. Default: an object of all parts and `failed`.",
             Shape::Anything,
         )
-        .also(&["document", "body", "response"]),
-        Key::new(
+        .aliases(&["document", "body", "response"]),
+        KeySpec::new(
             "timeout",
             "Maximum time for each part without its own `timeout` (504).",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(600), off: false },
         )
-        .or("5s"),
-        Key::new(
+        .default("5s"),
+        KeySpec::new(
             "limit",
             "Maximum bytes of all parts together (502).",
             Shape::Size { min: 1, max: 256 << 20, off: false },
         )
-        .or("4MiB")
-        .also(&["total", "max_body"]),
+        .default("4MiB")
+        .aliases(&["total", "max_body"]),
     ],
 };
 
@@ -51,31 +51,31 @@ pub(crate) static AGGREGATE_PART: Section = Section {
     doc: "A part of the document: the response of an upstream to a GET.",
     choice: Choice::Free,
     keys: &[
-        Key::new("to", "Name of the upstream.", Shape::Text(&UPSTREAM_NAME))
+        KeySpec::new("to", "Name of the upstream.", Shape::Text(&UPSTREAM_NAME))
             .required()
-            .also(&["upstream", "cluster", "backend", "service"]),
-        Key::new("path", "Its path and query, a template of parts of the request.", Shape::Text(&PATH))
-            .or("{path}?{query}")
-            .also(&["url", "uri", "target"]),
-        Key::new(
+            .aliases(&["upstream", "cluster", "backend", "service"]),
+        KeySpec::new("path", "Its path and query, a template of parts of the request.", Shape::Text(&PATH))
+            .default("{path}?{query}")
+            .aliases(&["url", "uri", "target"]),
+        KeySpec::new(
             "host",
             "The `Host` of its request. Default: the host of the original request.",
             Shape::Text(&HOST),
         ),
-        Key::new(
+        KeySpec::new(
             "timeout",
             "Maximum time to its last byte. Default: the policy's `timeout`.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(600), off: false },
         ),
-        Key::new("limit", "Maximum bytes (502).", Shape::Size { min: 1, max: 64 << 20, off: false })
-            .or("1MiB")
-            .also(&["max_body"]),
-        Key::new("required", "Whether the request fails without it.", Shape::Switch).or("on"),
-        Key::new(
+        KeySpec::new("limit", "Maximum bytes (502).", Shape::Size { min: 1, max: 64 << 20, off: false })
+            .default("1MiB")
+            .aliases(&["max_body"]),
+        KeySpec::new("required", "Whether the request fails without it.", Shape::Switch).default("on"),
+        KeySpec::new(
             "fallback",
             "Any JSON that replaces the part if it fails. The part is then optional.",
             Shape::Anything,
         )
-        .also(&["default", "otherwise"]),
+        .aliases(&["default", "otherwise"]),
     ],
 };

@@ -1,6 +1,6 @@
 //! The keys of `api_key`, and keys that authentication policies share.
 
-use crate::spec::{Choice, FROM, HEADER_NAME, Key, OPTIONAL, Section, Shape, Text};
+use crate::spec::{Choice, FROM, HEADER_NAME, KeySpec, OPTIONAL, Section, Shape, Text};
 
 pub(crate) static PARAMETER: Text = Text {
     expected: "the name of a parameter such as `api_key`",
@@ -11,23 +11,23 @@ pub(crate) static PARAMETER: Text = Text {
 static NAME_OR_OFF: [Shape; 2] = [Shape::Off, Shape::Text(&HEADER_NAME)];
 
 /// The field that tells the upstream the consumer's name.
-pub(crate) const CONSUMER_HEADER: Key = Key::new(
+pub(crate) const CONSUMER_HEADER: KeySpec = KeySpec::new(
     "consumer_header",
     "The field that tells the upstream the consumer's name. The gateway removes this field from client \
     requests.",
     Shape::AnyOf(&NAME_OR_OFF),
 )
-.or("X-Consumer-Name")
-.also(&["user_header", "name_header"]);
+.default("X-Consumer-Name")
+.aliases(&["user_header", "name_header"]);
 
 /// The field that tells the upstream the consumer's groups.
-pub(crate) const GROUPS_HEADER: Key = Key::new(
+pub(crate) const GROUPS_HEADER: KeySpec = KeySpec::new(
     "groups_header",
     "The field that tells the upstream the consumer's groups, separated by commas. The gateway removes this \
     field from client requests.",
     Shape::AnyOf(&NAME_OR_OFF),
 )
-.or("X-Consumer-Groups");
+.default("X-Consumer-Groups");
 
 pub(crate) static API_KEY_POLICY: Section = Section {
     name: "api_key_policy",
@@ -35,25 +35,23 @@ pub(crate) static API_KEY_POLICY: Section = Section {
     doc: "Admits requests with a key of one of the `consumers`.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "header",
             "The field that holds the key.",
             Shape::AnyOf(&[Shape::Off, Shape::Text(&HEADER_NAME)]),
         )
-        .or("X-Api-Key")
-        .also(&["name", "key_names", "in_header"]),
-        Key::new(
+        .default("X-Api-Key")
+        .aliases(&["name", "key_names", "in_header"]),
+        KeySpec::new(
             "query",
             "A query parameter that may also hold the key. Queries appear in logs, so prefer a header.",
             Shape::AnyOf(&[Shape::Off, Shape::Text(&PARAMETER)]),
         )
-        .or("off")
-        .also(&["parameter", "in_query", "key_in_query"]),
-        Key::new("forward", "Whether the key is forwarded upstream.", Shape::Switch).or("off").also(&[
-            "keep",
-            "hide_credentials",
-            "hide",
-        ]),
+        .default("off")
+        .aliases(&["parameter", "in_query", "key_in_query"]),
+        KeySpec::new("forward", "Whether the key is forwarded upstream.", Shape::Switch)
+            .default("off")
+            .aliases(&["keep", "hide_credentials", "hide"]),
         FROM,
         OPTIONAL,
         CONSUMER_HEADER,

@@ -1,25 +1,25 @@
 //! Keys for the part of a request's body that an authorization service receives, shared by `forward_auth` and
 //! `ext_authz`.
 
-use crate::spec::{Choice, Key, Section, Shape};
+use crate::spec::{Choice, KeySpec, Section, Shape};
 
 const LIMIT: Shape = Shape::Size { min: 1, max: 16 << 20, off: true };
 
-const MAX: Key = Key::new(
+const MAX: KeySpec = KeySpec::new(
     "max",
     "Maximum bytes of the body that are read for the service.",
     Shape::Size { min: 1, max: 16 << 20, off: false },
 )
 .required()
-.also(&["max_request_bytes", "max_body_size", "max_size", "size", "limit"]);
+.aliases(&["max_request_bytes", "max_body_size", "max_size", "size", "limit"]);
 
-const PARTIAL: Key = Key::new(
+const PARTIAL: KeySpec = KeySpec::new(
     "partial",
     "Whether the service gets the beginning of a larger body; otherwise such a request is rejected (413).",
     Shape::Switch,
 )
-.or("off")
-.also(&["allow_partial_message", "allow_partial"]);
+.default("off")
+.aliases(&["allow_partial_message", "allow_partial"]);
 
 pub(crate) static FORWARD_AUTH_BODY: Section = Section {
     name: "forward_auth_body",
@@ -37,14 +37,14 @@ pub(crate) static EXT_AUTHZ_BODY: Section = Section {
     keys: &[
         MAX,
         PARTIAL,
-        Key::new(
+        KeySpec::new(
             "as_bytes",
             "Whether the body is always sent in `raw_body`. By default a UTF-8 body is in `body`, and any \
             other in `raw_body`.",
             Shape::Switch,
         )
-        .or("off")
-        .also(&["pack_as_bytes"]),
+        .default("off")
+        .aliases(&["pack_as_bytes"]),
     ],
 };
 
@@ -57,9 +57,9 @@ static FORWARD_AUTH_FORMS: [Shape; 2] = [LIMIT, Shape::Section(&FORWARD_AUTH_BOD
 static EXT_AUTHZ_FORMS: [Shape; 2] = [LIMIT, Shape::Section(&EXT_AUTHZ_BODY)];
 
 /// `body` of `forward_auth`.
-pub(crate) const WITH_BODY: Key =
-    Key::new("body", DOC, Shape::AnyOf(&FORWARD_AUTH_FORMS)).or("off").also(ALSO);
+pub(crate) const WITH_BODY: KeySpec =
+    KeySpec::new("body", DOC, Shape::AnyOf(&FORWARD_AUTH_FORMS)).default("off").aliases(ALSO);
 
 /// `body` of `ext_authz`.
-pub(crate) const WITH_BODY_OR_BYTES: Key =
-    Key::new("body", DOC, Shape::AnyOf(&EXT_AUTHZ_FORMS)).or("off").also(ALSO);
+pub(crate) const WITH_BODY_OR_BYTES: KeySpec =
+    KeySpec::new("body", DOC, Shape::AnyOf(&EXT_AUTHZ_FORMS)).default("off").aliases(ALSO);

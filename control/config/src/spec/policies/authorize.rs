@@ -1,6 +1,6 @@
 //! The keys of `authorize`.
 
-use crate::spec::{Choice, Key, Section, Shape, Text};
+use crate::spec::{Choice, KeySpec, Section, Shape, Text};
 
 static WORD: Text = Text { expected: "a name", pattern: Some("."), loose: true };
 static METHOD: Text = Text { expected: "a method such as `GET`", pattern: Some("^[!-~]+$"), loose: false };
@@ -15,13 +15,13 @@ pub(crate) static AUTHORIZE_POLICY: Section = Section {
     doc: "Restricts which authenticated consumers may proceed.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "allow",
             "Consumers that are admitted: they match one of the rules. Default: every authenticated \
             consumer.",
             Shape::OneOrMany(&RULE_SHAPE),
         ),
-        Key::new(
+        KeySpec::new(
             "deny",
             "Consumers that are rejected even if `allow` admits them: they match one of the rules.",
             Shape::OneOrMany(&RULE_SHAPE),
@@ -35,17 +35,17 @@ pub(crate) static AUTHORIZE_RULE: Section = Section {
     doc: "A rule. A consumer matches it if every condition holds.",
     choice: Choice::Free,
     keys: &[
-        Key::new("consumers", "The consumer is one of these.", Shape::OneOrMany(&WORD_SHAPE))
-            .also(&["consumer", "users", "user"]),
-        Key::new("groups", "The consumer is in one of these groups.", Shape::OneOrMany(&WORD_SHAPE))
-            .also(&["group", "roles", "role"]),
-        Key::new(
+        KeySpec::new("consumers", "The consumer is one of these.", Shape::OneOrMany(&WORD_SHAPE))
+            .aliases(&["consumer", "users", "user"]),
+        KeySpec::new("groups", "The consumer is in one of these groups.", Shape::OneOrMany(&WORD_SHAPE))
+            .aliases(&["group", "roles", "role"]),
+        KeySpec::new(
             "claims",
             "Claims of its token, each with its accepted values. `a.b` is `b` in `a`.",
             Shape::MapOf(&CLAIM_SHAPE),
         )
-        .also(&["claim"]),
-        Key::new("methods", "The request has one of these methods.", Shape::OneOrMany(&METHOD_SHAPE))
-            .also(&["method"]),
+        .aliases(&["claim"]),
+        KeySpec::new("methods", "The request has one of these methods.", Shape::OneOrMany(&METHOD_SHAPE))
+            .aliases(&["method"]),
     ],
 };

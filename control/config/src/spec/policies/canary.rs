@@ -1,6 +1,6 @@
 //! The keys of `canary`.
 
-use crate::spec::{Choice, Key, Section, Shape, Text, UPSTREAM_NAME};
+use crate::spec::{Choice, KeySpec, Section, Shape, Text, UPSTREAM_NAME};
 
 static VALUE: Text = Text { expected: "a value, or `*` for any", pattern: None, loose: true };
 static VALUE_SHAPE: Shape = Shape::Text(&VALUE);
@@ -19,35 +19,39 @@ pub(crate) static CANARY_POLICY: Section = Section {
         conditions must hold.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "to",
             "One of the route's upstreams, by name; its weight may be 0.",
             Shape::Text(&UPSTREAM_NAME),
         )
         .required()
-        .also(&["upstream", "backend", "service", "target"]),
-        Key::new(
+        .aliases(&["upstream", "backend", "service", "target"]),
+        KeySpec::new(
             "headers",
             "Headers that a request must have, with these values.",
             Shape::MapOf(&VALUE_SHAPE),
         )
-        .also(&["header"]),
-        Key::new(
+        .aliases(&["header"]),
+        KeySpec::new(
             "cookies",
             "Cookies that a request must have, with these values.",
             Shape::MapOf(&VALUE_SHAPE),
         )
-        .also(&["cookie"]),
-        Key::new("percent", "Percentage of these requests.", Shape::Percent { min: 0, max: 100, off: false })
-            .or("100%")
-            .also(&["percentage", "share", "weight"]),
-        Key::new(
+        .aliases(&["cookie"]),
+        KeySpec::new(
+            "percent",
+            "Percentage of these requests.",
+            Shape::Percent { min: 0, max: 100, off: false },
+        )
+        .default("100%")
+        .aliases(&["percentage", "share", "weight"]),
+        KeySpec::new(
             "by",
             "The key that keeps a client in the same sample; `random`: each request is sampled \
             independently.",
             Shape::Text(&BY),
         )
-        .or("random")
-        .also(&["sticky", "hash", "key"]),
+        .default("random")
+        .aliases(&["sticky", "hash", "key"]),
     ],
 };

@@ -1,7 +1,7 @@
 //! The keys of `client_certificate`.
 
 use crate::spec::{
-    CERTIFICATE_NAME_SHAPE, CONSUMER_HEADER, Choice, GROUPS_HEADER, Key, OPTIONAL, Section, Shape,
+    CERTIFICATE_NAME_SHAPE, CONSUMER_HEADER, Choice, GROUPS_HEADER, KeySpec, OPTIONAL, Section, Shape,
 };
 
 pub(crate) static CLIENT_CERTIFICATE_POLICY: Section = Section {
@@ -10,12 +10,12 @@ pub(crate) static CLIENT_CERTIFICATE_POLICY: Section = Section {
     doc: "Admits clients whose certificate the listener's `tls.client_certificates` verified.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "allow",
             "Admitted certificates, by name or fingerprint. Default: every verified one.",
             Shape::OneOrMany(&CERTIFICATE_NAME_SHAPE),
         )
-        .also(&["subjects", "names", "fingerprints", "san", "require"]),
+        .aliases(&["subjects", "names", "fingerprints", "san", "require"]),
         OPTIONAL,
         CONSUMER_HEADER,
         GROUPS_HEADER,

@@ -1,6 +1,6 @@
 //! The keys of `compression`.
 
-use crate::spec::{Choice, Key, Section, Shape, Text};
+use crate::spec::{Choice, KeySpec, Section, Shape, Text};
 
 static ENCODING_SHAPE: Shape = Shape::Word(&["zstd", "br", "gzip"]);
 static TYPE: Text = Text {
@@ -16,29 +16,29 @@ pub(crate) static COMPRESSION_POLICY: Section = Section {
     doc: "Compresses response bodies for clients that accept it.",
     choice: Choice::Free,
     keys: &[
-        Key::new("encodings", "Encodings in order of preference.", Shape::OneOrMany(&ENCODING_SHAPE))
-            .or("[zstd, br, gzip]")
-            .also(&["encoding", "algorithms"]),
-        Key::new(
+        KeySpec::new("encodings", "Encodings in order of preference.", Shape::OneOrMany(&ENCODING_SHAPE))
+            .default("[zstd, br, gzip]")
+            .aliases(&["encoding", "algorithms"]),
+        KeySpec::new(
             "types",
             "Content types that are compressed. Default: all kinds of text.",
             Shape::OneOrMany(&TYPE_SHAPE),
         )
-        .also(&["content_types", "gzip_types", "includedContentTypes"]),
-        Key::new(
+        .aliases(&["content_types", "gzip_types", "includedContentTypes"]),
+        KeySpec::new(
             "min_length",
             "Bodies that are known to be shorter are not compressed.",
             Shape::Size { min: 0, max: 1 << 30, off: false },
         )
-        .or("1KiB")
-        .also(&["gzip_min_length", "minResponseBodyBytes", "min_size"]),
-        Key::new(
+        .default("1KiB")
+        .aliases(&["gzip_min_length", "minResponseBodyBytes", "min_size"]),
+        KeySpec::new(
             "level",
             "Compression level: one number for all encodings, or one for each. Higher levels cost more time.",
             Shape::AnyOf(&[Shape::Count { min: 1, max: 19, off: false }, Shape::Section(&COMPRESSION_LEVEL)]),
         )
-        .or("{zstd: 3, br: 4, gzip: 5}")
-        .also(&["levels", "quality", "gzip_comp_level", "compression_level", "comp_level"]),
+        .default("{zstd: 3, br: 4, gzip: 5}")
+        .aliases(&["levels", "quality", "gzip_comp_level", "compression_level", "comp_level"]),
     ],
 };
 
@@ -48,12 +48,12 @@ pub(crate) static COMPRESSION_LEVEL: Section = Section {
     doc: "Compression level of each encoding.",
     choice: Choice::Free,
     keys: &[
-        Key::new("zstd", "1 to 19.", Shape::Count { min: 1, max: 19, off: false }).or("3"),
-        Key::new("br", "0 to 11.", Shape::Count { min: 0, max: 11, off: false })
-            .or("4")
-            .also(&["brotli", "brotli_comp_level"]),
-        Key::new("gzip", "1 to 9.", Shape::Count { min: 1, max: 9, off: false })
-            .or("5")
-            .also(&["gzip_comp_level"]),
+        KeySpec::new("zstd", "1 to 19.", Shape::Count { min: 1, max: 19, off: false }).default("3"),
+        KeySpec::new("br", "0 to 11.", Shape::Count { min: 0, max: 11, off: false })
+            .default("4")
+            .aliases(&["brotli", "brotli_comp_level"]),
+        KeySpec::new("gzip", "1 to 9.", Shape::Count { min: 1, max: 9, off: false })
+            .default("5")
+            .aliases(&["gzip_comp_level"]),
     ],
 };

@@ -1,7 +1,7 @@
 //! The keys of `concurrency`.
 
 use crate::spec::{
-    BY_ALSO, BY_DOC, BY_SHAPE, COST, COST_ALSO, COST_DOC, Choice, EXEMPT, EXEMPT_ALSO, EXEMPT_DOC, Key,
+    BY_ALSO, BY_DOC, BY_SHAPE, COST, COST_ALSO, COST_DOC, Choice, EXEMPT, EXEMPT_ALSO, EXEMPT_DOC, KeySpec,
     MOST_COST, SCOPE, SCOPE_ALSO, SCOPE_DOC, STATUS_ALSO, STATUS_DOC, Section, Shape,
 };
 
@@ -14,32 +14,32 @@ pub(crate) static CONCURRENCY: Section = Section {
           request must pass every one.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "limit",
             "Maximum number of requests.",
             Shape::Count { min: 1, max: 1_000_000_000, off: false },
         )
         .required()
-        .also(&["amount", "max", "conn", "connections", "requests", "count"]),
-        Key::new("by", BY_DOC, BY_SHAPE).or("all").also(BY_ALSO),
-        Key::new(
+        .aliases(&["amount", "max", "conn", "connections", "requests", "count"]),
+        KeySpec::new("by", BY_DOC, BY_SHAPE).default("all").aliases(BY_ALSO),
+        KeySpec::new(
             "cost",
             COST_DOC,
             Shape::AnyOf(&[Shape::Count { min: 1, max: MOST_COST, off: false }, Shape::Section(&COST)]),
         )
-        .or("1")
-        .also(COST_ALSO),
-        Key::new("exempt", EXEMPT_DOC, Shape::Section(&EXEMPT)).also(EXEMPT_ALSO),
-        Key::new("scope", SCOPE_DOC, Shape::Text(&SCOPE)).also(SCOPE_ALSO),
-        Key::new("status", STATUS_DOC, Shape::Count { min: 400, max: 599, off: false })
-            .or("429")
-            .also(STATUS_ALSO),
-        Key::new(
+        .default("1")
+        .aliases(COST_ALSO),
+        KeySpec::new("exempt", EXEMPT_DOC, Shape::Section(&EXEMPT)).aliases(EXEMPT_ALSO),
+        KeySpec::new("scope", SCOPE_DOC, Shape::Text(&SCOPE)).aliases(SCOPE_ALSO),
+        KeySpec::new("status", STATUS_DOC, Shape::Count { min: 400, max: 599, off: false })
+            .default("429")
+            .aliases(STATUS_ALSO),
+        KeySpec::new(
             "dry_run",
             "Whether the limit rejects nothing and only logs what it would reject.",
             Shape::Switch,
         )
-        .or("off")
-        .also(&["shadow", "shadow_mode", "enforce", "report_only"]),
+        .default("off")
+        .aliases(&["shadow", "shadow_mode", "enforce", "report_only"]),
     ],
 };

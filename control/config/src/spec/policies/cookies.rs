@@ -1,6 +1,6 @@
 //! The keys of `cookies`.
 
-use crate::spec::{Choice, Key, Section, Shape, Text};
+use crate::spec::{Choice, KeySpec, Section, Shape, Text};
 
 static NAME: Text = Text { expected: "the name of a cookie", pattern: Some("."), loose: true };
 static NAME_SHAPE: Shape = Shape::Text(&NAME);
@@ -14,19 +14,23 @@ pub(crate) static COOKIES_POLICY: Section = Section {
         it.",
     choice: Choice::Free,
     keys: &[
-        Key::new("names", "Names of the cookies that change. Default: all.", Shape::OneOrMany(&NAME_SHAPE))
-            .also(&["name"]),
-        Key::new("remove", "Cookies to remove.", Shape::OneOrMany(&NAME_SHAPE)).also(&["delete"]),
-        Key::new("secure", "Whether browsers send them over TLS only (`Secure`).", Shape::Switch),
-        Key::new("http_only", "Whether they are hidden from scripts (`HttpOnly`).", Shape::Switch)
-            .also(&["httponly"]),
-        Key::new(
+        KeySpec::new(
+            "names",
+            "Names of the cookies that change. Default: all.",
+            Shape::OneOrMany(&NAME_SHAPE),
+        )
+        .aliases(&["name"]),
+        KeySpec::new("remove", "Cookies to remove.", Shape::OneOrMany(&NAME_SHAPE)).aliases(&["delete"]),
+        KeySpec::new("secure", "Whether browsers send them over TLS only (`Secure`).", Shape::Switch),
+        KeySpec::new("http_only", "Whether they are hidden from scripts (`HttpOnly`).", Shape::Switch)
+            .aliases(&["httponly"]),
+        KeySpec::new(
             "same_site",
             "From which sites browsers send them (`SameSite`).",
             Shape::Word(&["strict", "lax", "none", "off"]),
         )
-        .also(&["samesite"]),
-        Key::new("domain", "Their `Domain`.", VALUE_OR_OFF),
-        Key::new("path", "Their `Path`.", VALUE_OR_OFF),
+        .aliases(&["samesite"]),
+        KeySpec::new("domain", "Their `Domain`.", VALUE_OR_OFF),
+        KeySpec::new("path", "Their `Path`.", VALUE_OR_OFF),
     ],
 };

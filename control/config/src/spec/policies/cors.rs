@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::spec::{Choice, HEADER_NAME, Key, Section, Shape, Text};
+use crate::spec::{Choice, HEADER_NAME, KeySpec, Section, Shape, Text};
 
 static ORIGIN: Text = Text {
     expected: "an origin such as `https://app.example.com` or `https://*.example.com`, `null`, or `*`",
@@ -30,37 +30,37 @@ pub(crate) static CORS_POLICY: Section = Section {
     doc: "Controls which web origins may read the responses.",
     choice: Choice::Free,
     keys: &[
-        Key::new("origins", "Allowed origins; `*`: all.", Shape::OneOrMany(&ORIGIN_SHAPE)).also(&[
+        KeySpec::new("origins", "Allowed origins; `*`: all.", Shape::OneOrMany(&ORIGIN_SHAPE)).aliases(&[
             "origin",
             "allow_origins",
             "allowed_origins",
             "accessControlAllowOriginList",
         ]),
-        Key::new(
+        KeySpec::new(
             "regex",
             "Regular expressions for allowed origins; each must match the whole origin.",
             Shape::OneOrMany(&REGEX_SHAPE),
         )
-        .also(&["origin_regex", "accessControlAllowOriginListRegex"]),
-        Key::new("methods", "Methods that pages may use.", Shape::OneOrMany(&METHOD_SHAPE))
-            .or("[GET, HEAD, POST]")
-            .also(&["allow_methods", "allowed_methods"]),
-        Key::new(
+        .aliases(&["origin_regex", "accessControlAllowOriginListRegex"]),
+        KeySpec::new("methods", "Methods that pages may use.", Shape::OneOrMany(&METHOD_SHAPE))
+            .default("[GET, HEAD, POST]")
+            .aliases(&["allow_methods", "allowed_methods"]),
+        KeySpec::new(
             "headers",
             "Fields of a request that a page may set; `*`: any.",
             Shape::OneOrMany(&NAME_SHAPE),
         )
-        .also(&["allow_headers", "allowed_headers"]),
-        Key::new("expose", "Response fields that a page may read.", Shape::OneOrMany(&NAME_SHAPE))
-            .also(&["expose_headers", "exposed_headers"]),
-        Key::new("credentials", "Whether requests may carry credentials such as cookies.", Shape::Switch)
-            .or("off")
-            .also(&["allow_credentials"]),
-        Key::new(
+        .aliases(&["allow_headers", "allowed_headers"]),
+        KeySpec::new("expose", "Response fields that a page may read.", Shape::OneOrMany(&NAME_SHAPE))
+            .aliases(&["expose_headers", "exposed_headers"]),
+        KeySpec::new("credentials", "Whether requests may carry credentials such as cookies.", Shape::Switch)
+            .default("off")
+            .aliases(&["allow_credentials"]),
+        KeySpec::new(
             "max_age",
             "How long a browser may cache the response to a preflight.",
             Shape::Time { min: Duration::ZERO, max: Duration::from_secs(86_400), off: true },
         )
-        .or("off"),
+        .default("off"),
     ],
 };

@@ -1,6 +1,6 @@
 //! Keys for the cost of a request in a limit, and for the requests that a limit does not count.
 
-use crate::spec::{CIDR_SHAPE, Choice, HEADER_NAME, Key, Section, Shape, Text};
+use crate::spec::{CIDR_SHAPE, Choice, HEADER_NAME, KeySpec, Section, Shape, Text};
 
 /// Maximum cost of a request.
 pub(crate) const MOST_COST: u64 = 1_000_000_000;
@@ -37,34 +37,38 @@ pub(crate) static COST: Section = Section {
     doc: "Where the cost of a request comes from.",
     choice: Choice::ExactlyOne(&["methods", "header", "response_header"]),
     keys: &[
-        Key::new(
+        KeySpec::new(
             "methods",
             "The cost of each method; 0: not counted. Other methods cost `default`.",
             Shape::MapOf(&EACH),
         )
-        .also(&["method", "by_method"]),
-        Key::new("header", "A field of the request: a whole number, at least 1.", Shape::Text(&HEADER_NAME))
-            .also(&["request_header", "from_header"]),
-        Key::new(
+        .aliases(&["method", "by_method"]),
+        KeySpec::new(
+            "header",
+            "A field of the request: a whole number, at least 1.",
+            Shape::Text(&HEADER_NAME),
+        )
+        .aliases(&["request_header", "from_header"]),
+        KeySpec::new(
             "response_header",
             "A response field, which is not passed on to the client. The gateway charges `default` before it \
             forwards the request, and the rest when the response arrives. Not available for `concurrency`.",
             Shape::Text(&HEADER_NAME),
         )
-        .also(&["response", "upstream_header"]),
-        Key::new(
+        .aliases(&["response", "upstream_header"]),
+        KeySpec::new(
             "default",
             "The cost if the source gives none.",
             Shape::Count { min: 1, max: MOST_COST, off: false },
         )
-        .or("1")
-        .also(&["otherwise", "min"]),
-        Key::new(
+        .default("1")
+        .aliases(&["otherwise", "min"]),
+        KeySpec::new(
             "max",
             "The highest cost that a header can set. Default: the most that the limit admits at once.",
             Shape::Count { min: 1, max: MOST_COST, off: false },
         )
-        .also(&["most", "limit", "cap"]),
+        .aliases(&["most", "limit", "cap"]),
     ],
 };
 
@@ -74,18 +78,18 @@ pub(crate) static EXEMPT: Section = Section {
     doc: EXEMPT_DOC,
     choice: Choice::Free,
     keys: &[
-        Key::new("addresses", "The client's address is one of these.", Shape::OneOrMany(&CIDR_SHAPE))
-            .also(&["address", "ips", "ip", "cidrs", "networks"]),
-        Key::new("consumers", "The consumer is one of these.", Shape::OneOrMany(&WORD_SHAPE))
-            .also(&["consumer", "users", "user"]),
-        Key::new("groups", "The consumer is in one of these groups.", Shape::OneOrMany(&WORD_SHAPE))
-            .also(&["group", "roles", "role"]),
-        Key::new("methods", "The method is one of these.", Shape::OneOrMany(&METHOD_SHAPE)).also(&["method"]),
-        Key::new(
+        KeySpec::new("addresses", "The client's address is one of these.", Shape::OneOrMany(&CIDR_SHAPE))
+            .aliases(&["address", "ips", "ip", "cidrs", "networks"]),
+        KeySpec::new("consumers", "The consumer is one of these.", Shape::OneOrMany(&WORD_SHAPE))
+            .aliases(&["consumer", "users", "user"]),
+        KeySpec::new("groups", "The consumer is in one of these groups.", Shape::OneOrMany(&WORD_SHAPE))
+            .aliases(&["group", "roles", "role"]),
+        KeySpec::new("methods", "The method is one of these.", Shape::OneOrMany(&METHOD_SHAPE)).aliases(&["method"]),
+        KeySpec::new(
             "headers",
             "A field of the request has exactly this value. Clients can write any value, so use a secret, as `${VARIABLE}`.",
             Shape::MapOf(&VALUE_SHAPE),
         )
-        .also(&["header"]),
+        .aliases(&["header"]),
     ],
 };

@@ -1,7 +1,7 @@
 //! Keys that several policies share: the places of a credential, and whether a request needs one.
 
 use super::{COOKIE, PARAMETER};
-use crate::spec::{Choice, HEADER_NAME, Key, Section, Shape, Text};
+use crate::spec::{Choice, HEADER_NAME, KeySpec, Section, Shape, Text};
 
 static PREFIX: Text = Text {
     expected: "the text before the credential, such as `Bearer`",
@@ -15,16 +15,16 @@ pub(crate) static CREDENTIAL_PLACE: Section = Section {
     doc: "A place in a request where a credential may be.",
     choice: Choice::ExactlyOne(&["header", "cookie", "query"]),
     keys: &[
-        Key::new("header", "A field.", Shape::Text(&HEADER_NAME)).also(&["name", "field"]),
-        Key::new(
+        KeySpec::new("header", "A field.", Shape::Text(&HEADER_NAME)).aliases(&["name", "field"]),
+        KeySpec::new(
             "prefix",
             "The text before the credential in the field, case-insensitive. A field without it holds no \
             credential. In `jwt`, the default for `Authorization` is `Bearer`.",
             Shape::Text(&PREFIX),
         )
-        .also(&["value_prefix", "scheme"]),
-        Key::new("cookie", "A cookie.", Shape::Text(&COOKIE)),
-        Key::new("query", "A parameter of the query.", Shape::Text(&PARAMETER)).also(&[
+        .aliases(&["value_prefix", "scheme"]),
+        KeySpec::new("cookie", "A cookie.", Shape::Text(&COOKIE)),
+        KeySpec::new("query", "A parameter of the query.", Shape::Text(&PARAMETER)).aliases(&[
             "param",
             "parameter",
             "arg",
@@ -34,17 +34,17 @@ pub(crate) static CREDENTIAL_PLACE: Section = Section {
 static PLACE_SHAPE: Shape = Shape::Section(&CREDENTIAL_PLACE);
 
 /// The places where a credential may be, for policies that accept several.
-pub(crate) const FROM: Key = Key::new(
+pub(crate) const FROM: KeySpec = KeySpec::new(
     "from",
     "The places where the credential may be. A request with credentials in two of them is rejected (401).",
     Shape::OneOrMany(&PLACE_SHAPE),
 );
 
 /// Whether a request without a credential passes.
-pub(crate) const OPTIONAL: Key = Key::new(
+pub(crate) const OPTIONAL: KeySpec = KeySpec::new(
     "optional",
     "Whether a request without such a credential passes, without a consumer. An invalid credential is still \
     rejected (401).",
     Shape::Switch,
 )
-.or("off");
+.default("off");

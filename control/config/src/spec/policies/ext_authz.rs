@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::spec::{
-    CONSUMER_HEADER, Choice, GROUPS_HEADER, HEADER_NAME, Key, PEM, Section, Shape, Text, URL,
+    CONSUMER_HEADER, Choice, GROUPS_HEADER, HEADER_NAME, KeySpec, PEM, Section, Shape, Text, URL,
     WITH_BODY_OR_BYTES,
 };
 
@@ -18,52 +18,52 @@ pub(crate) static EXT_AUTHZ_POLICY: Section = Section {
         whether a request may proceed.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "url",
             "URL of the service, without the method; `http://` means HTTP/2 in plain text.",
             Shape::Text(&URL),
         )
         .required()
-        .also(&["grpc_service", "uri", "address", "service", "target_uri", "endpoint"]),
-        Key::new(
+        .aliases(&["grpc_service", "uri", "address", "service", "target_uri", "endpoint"]),
+        KeySpec::new(
             "timeout",
             "Maximum time for its answer.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(60), off: false },
         )
-        .or("1s"),
-        Key::new(
+        .default("1s"),
+        KeySpec::new(
             "fail_open",
             "Whether requests proceed if the service gives no answer, or none in time.",
             Shape::Switch,
         )
-        .or("off")
-        .also(&["failure_mode_allow"]),
-        Key::new(
+        .default("off")
+        .aliases(&["failure_mode_allow"]),
+        KeySpec::new(
             "reserved_headers",
             "Fields that only the service may set. The gateway removes them from client requests.",
             Shape::OneOrMany(&NAME_SHAPE),
         ),
-        Key::new("context", "Additional context that the service receives.", Shape::MapOf(&VALUE_SHAPE))
-            .also(&["context_extensions"]),
+        KeySpec::new("context", "Additional context that the service receives.", Shape::MapOf(&VALUE_SHAPE))
+            .aliases(&["context_extensions"]),
         WITH_BODY_OR_BYTES,
-        Key::new(
+        KeySpec::new(
             "consumer",
             "The field of its answer that holds the consumer's name.",
             Shape::Text(&HEADER_NAME),
         ),
-        Key::new(
+        KeySpec::new(
             "groups",
             "The field of its answer that holds the consumer's groups, separated by commas.",
             Shape::Text(&HEADER_NAME),
         ),
         CONSUMER_HEADER,
         GROUPS_HEADER,
-        Key::new(
+        KeySpec::new(
             "ca",
             "A PEM file of CA certificates that verify the service's certificate. Default: the system's \
             trust store.",
             Shape::Text(&PEM),
         )
-        .also(&["cas", "ca_file", "trust"]),
+        .aliases(&["cas", "ca_file", "trust"]),
     ],
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::spec::{Choice, Key, Section, Shape, Text};
+use crate::spec::{Choice, KeySpec, Section, Shape, Text};
 
 static HEADER: Text = Text {
     expected: "a header such as `X-Fault`, or with a value, `X-Fault: yes`",
@@ -16,20 +16,20 @@ pub(crate) static FAULT: Section = Section {
     doc: "Delays or fails requests on purpose.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "abort",
             "Requests that get this status without being forwarded.",
             Shape::Section(&FAULT_ABORT),
         )
-        .also(&["error", "fail", "status"]),
-        Key::new("delay", "Requests that are delayed.", Shape::Section(&FAULT_DELAY))
-            .also(&["latency", "sleep"]),
-        Key::new(
+        .aliases(&["error", "fail", "status"]),
+        KeySpec::new("delay", "Requests that are delayed.", Shape::Section(&FAULT_DELAY))
+            .aliases(&["latency", "sleep"]),
+        KeySpec::new(
             "header",
             "Restricts the policy to requests with this header, and with this value if there is one.",
             Shape::Text(&HEADER),
         )
-        .also(&["headers", "if", "match", "when"]),
+        .aliases(&["headers", "if", "match", "when"]),
     ],
 };
 
@@ -39,12 +39,16 @@ pub(crate) static FAULT_ABORT: Section = Section {
     doc: "Requests that get this status without being forwarded.",
     choice: Choice::Free,
     keys: &[
-        Key::new("status", "200 to 599.", Shape::Count { min: 200, max: 599, off: false })
+        KeySpec::new("status", "200 to 599.", Shape::Count { min: 200, max: 599, off: false })
             .required()
-            .also(&["http_status", "code"]),
-        Key::new("percent", "Percentage of these requests.", Shape::Percent { min: 0, max: 100, off: false })
-            .or("100%")
-            .also(&["percentage", "share"]),
+            .aliases(&["http_status", "code"]),
+        KeySpec::new(
+            "percent",
+            "Percentage of these requests.",
+            Shape::Percent { min: 0, max: 100, off: false },
+        )
+        .default("100%")
+        .aliases(&["percentage", "share"]),
     ],
 };
 
@@ -54,15 +58,19 @@ pub(crate) static FAULT_DELAY: Section = Section {
     doc: "Requests that are delayed.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "time",
             "Length of the delay.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(300), off: false },
         )
         .required()
-        .also(&["duration", "fixed_delay", "delay"]),
-        Key::new("percent", "Percentage of these requests.", Shape::Percent { min: 0, max: 100, off: false })
-            .or("100%")
-            .also(&["percentage", "share"]),
+        .aliases(&["duration", "fixed_delay", "delay"]),
+        KeySpec::new(
+            "percent",
+            "Percentage of these requests.",
+            Shape::Percent { min: 0, max: 100, off: false },
+        )
+        .default("100%")
+        .aliases(&["percentage", "share"]),
     ],
 };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::spec::{
-    CONSUMER_HEADER, Choice, GROUPS_HEADER, HEADER_NAME, Key, PEM, Section, Shape, Text, WITH_BODY,
+    CONSUMER_HEADER, Choice, GROUPS_HEADER, HEADER_NAME, KeySpec, PEM, Section, Shape, Text, WITH_BODY,
 };
 
 pub(crate) static URL: Text = Text {
@@ -20,51 +20,56 @@ pub(crate) static FORWARD_AUTH_POLICY: Section = Section {
         sent to the client.",
     choice: Choice::Free,
     keys: &[
-        Key::new("url", "URL of the service.", Shape::Text(&URL)).required().also(&[
+        KeySpec::new("url", "URL of the service.", Shape::Text(&URL)).required().aliases(&[
             "uri",
             "address",
             "auth_request",
             "service",
             "endpoint",
         ]),
-        Key::new(
+        KeySpec::new(
             "timeout",
             "Maximum time for its answer; after it the request is rejected.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(60), off: false },
         )
-        .or("1s"),
-        Key::new(
+        .default("1s"),
+        KeySpec::new(
             "request_headers",
             "Request fields that it receives. Default: all except connection-specific ones.",
             Shape::OneOrMany(&NAME_SHAPE),
         )
-        .also(&["authRequestHeaders", "auth_request_headers"]),
-        Key::new(
+        .aliases(&["authRequestHeaders", "auth_request_headers"]),
+        KeySpec::new(
             "response_headers",
             "Fields of its answer that are added to the upstream request. The gateway removes them from \
             client requests.",
             Shape::OneOrMany(&NAME_SHAPE),
         )
-        .also(&["authResponseHeaders", "upstream_headers", "copy_headers", "auth_response_headers"]),
+        .aliases(&[
+            "authResponseHeaders",
+            "upstream_headers",
+            "copy_headers",
+            "auth_response_headers",
+        ]),
         WITH_BODY,
-        Key::new(
+        KeySpec::new(
             "consumer",
             "The field of its answer that holds the consumer's name.",
             Shape::Text(&HEADER_NAME),
         ),
-        Key::new(
+        KeySpec::new(
             "groups",
             "The field of its answer that holds the consumer's groups, separated by commas.",
             Shape::Text(&HEADER_NAME),
         ),
         CONSUMER_HEADER,
         GROUPS_HEADER,
-        Key::new(
+        KeySpec::new(
             "ca",
             "A PEM file of CA certificates that verify the certificate of the URL. Default: the system's \
             trust store.",
             Shape::Text(&PEM),
         )
-        .also(&["cas", "ca_file", "trust"]),
+        .aliases(&["cas", "ca_file", "trust"]),
     ],
 };

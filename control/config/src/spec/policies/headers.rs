@@ -1,6 +1,6 @@
 //! The keys of `headers`.
 
-use crate::spec::{Choice, HEADER_NAME, Key, Section, Shape, Text};
+use crate::spec::{Choice, HEADER_NAME, KeySpec, Section, Shape, Text};
 
 static VALUE: Text = Text { expected: "a value", pattern: None, loose: true };
 static NAME_SHAPE: Shape = Shape::Text(&HEADER_NAME);
@@ -12,8 +12,8 @@ pub(crate) static HEADERS_POLICY: Section = Section {
     doc: "Changes fields of requests on their way upstream and of responses on their way back.",
     choice: Choice::Free,
     keys: &[
-        Key::new("request", "Changes of requests.", Shape::Section(&HEADER_CHANGE)),
-        Key::new(
+        KeySpec::new("request", "Changes of requests.", Shape::Section(&HEADER_CHANGE)),
+        KeySpec::new(
             "response",
             "Changes of responses, including the gateway's own.",
             Shape::Section(&HEADER_CHANGE),
@@ -27,19 +27,23 @@ pub(crate) static HEADER_CHANGE: Section = Section {
     doc: "Changes of a message's fields, in this order: `remove`, `set`, `add`.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "remove",
             "Fields to remove; `X-Debug-*` is every field whose name begins with `X-Debug-`.",
             Shape::OneOrMany(&NAME_SHAPE),
         )
-        .also(&["delete", "unset", "hide"]),
-        Key::new("set", "Fields that replace existing fields of the same name.", Shape::MapOf(&VALUE_SHAPE))
-            .also(&["replace", "overwrite"]),
-        Key::new(
+        .aliases(&["delete", "unset", "hide"]),
+        KeySpec::new(
+            "set",
+            "Fields that replace existing fields of the same name.",
+            Shape::MapOf(&VALUE_SHAPE),
+        )
+        .aliases(&["replace", "overwrite"]),
+        KeySpec::new(
             "add",
             "Fields that are added to existing fields of the same name.",
             Shape::MapOf(&VALUE_SHAPE),
         )
-        .also(&["append"]),
+        .aliases(&["append"]),
     ],
 };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{CONSUMER_HEADER, GROUPS_HEADER, OPTIONAL};
-use crate::spec::{Choice, Key, Section, Shape, Text};
+use crate::spec::{Choice, KeySpec, Section, Shape, Text};
 
 static COMPONENT: Text = Text {
     expected: "`@method`, `@target-uri`, `@authority`, `@scheme`, `@request-target`, `@path`, `@query` or the name of a field in lower case",
@@ -23,48 +23,50 @@ pub(crate) static HMAC_POLICY: Section = Section {
     doc: "Admits requests that are signed with a secret of one of the `consumers` (RFC 9421, `hmac-sha256`).",
     choice: Choice::Free,
     keys: &[
-        Key::new("components", "Components that a signature must cover.", Shape::OneOrMany(&COMPONENT_SHAPE))
-            .or("[\"@method\", \"@authority\", \"@path\", \"@query\"]")
-            .also(&["headers", "signed_headers", "covered", "enforce_headers"]),
-        Key::new(
+        KeySpec::new(
+            "components",
+            "Components that a signature must cover.",
+            Shape::OneOrMany(&COMPONENT_SHAPE),
+        )
+        .default("[\"@method\", \"@authority\", \"@path\", \"@query\"]")
+        .aliases(&["headers", "signed_headers", "covered", "enforce_headers"]),
+        KeySpec::new(
             "max_age",
             "Maximum age of a signature, by its `created`.",
             Shape::Time { min: Duration::from_secs(1), max: Duration::from_secs(86_400), off: false },
         )
-        .or("5m")
-        .also(&["validity", "clock_skew"]),
-        Key::new(
+        .default("5m")
+        .aliases(&["validity", "clock_skew"]),
+        KeySpec::new(
             "leeway",
             "Tolerated difference between the clocks.",
             Shape::Time { min: Duration::ZERO, max: Duration::from_secs(600), off: false },
         )
-        .or("30s"),
-        Key::new(
+        .default("30s"),
+        KeySpec::new(
             "nonces",
             "How many nonces are remembered to prevent replays; `off`: signatures need no nonce.",
             Shape::Count { min: 1, max: 10_000_000, off: true },
         )
-        .or("off")
-        .also(&["nonce", "replay"]),
-        Key::new(
+        .default("off")
+        .aliases(&["nonce", "replay"]),
+        KeySpec::new(
             "body",
             "Maximum bytes of a body that is compared with `Content-Digest`, which the signature must cover \
             (413); `off`: bodies are not checked.",
             Shape::Size { min: 1, max: 16 << 20, off: true },
         )
-        .or("off")
-        .also(&["digest", "content_digest", "validate_request_body"]),
-        Key::new(
+        .default("off")
+        .aliases(&["digest", "content_digest", "validate_request_body"]),
+        KeySpec::new(
             "label",
             "The label of the signature. Default: any of the first four signatures.",
             Shape::Text(&LABEL),
         ),
-        Key::new("tag", "The required `tag`. Default: any.", Shape::Text(&TAG)),
-        Key::new("forward", "Whether the signature is forwarded upstream.", Shape::Switch).or("off").also(&[
-            "keep",
-            "hide_credentials",
-            "keep_headers",
-        ]),
+        KeySpec::new("tag", "The required `tag`. Default: any.", Shape::Text(&TAG)),
+        KeySpec::new("forward", "Whether the signature is forwarded upstream.", Shape::Switch)
+            .default("off")
+            .aliases(&["keep", "hide_credentials", "keep_headers"]),
         OPTIONAL,
         CONSUMER_HEADER,
         GROUPS_HEADER,

@@ -1,6 +1,6 @@
 //! The keys of `intercept`.
 
-use crate::spec::{Choice, Key, Section, Shape, Text};
+use crate::spec::{Choice, KeySpec, Section, Shape, Text};
 
 static REGEX: Text =
     Text { expected: "a regular expression such as `^/old/(.*)$`", pattern: Some("."), loose: false };
@@ -25,35 +25,40 @@ pub(crate) static INTERCEPT: Section = Section {
     doc: "A rule that answers requests. All of its conditions must hold.",
     choice: Choice::AtMostOne(&["location", "replace"]),
     keys: &[
-        Key::new("uri", "A regular expression that occurs in the path or the query.", Shape::Text(&REGEX))
-            .also(&["block_rules", "request_uri", "url"]),
-        Key::new("path", "A regular expression that occurs in the path.", Shape::Text(&REGEX))
-            .also(&["regex", "pattern"]),
-        Key::new("scheme", "Scheme of the client's request.", Shape::Word(&["http", "https"])),
-        Key::new("methods", "The request has one of these methods.", Shape::OneOrMany(&METHOD_SHAPE))
-            .also(&["method"]),
-        Key::new(
+        KeySpec::new(
+            "uri",
+            "A regular expression that occurs in the path or the query.",
+            Shape::Text(&REGEX),
+        )
+        .aliases(&["block_rules", "request_uri", "url"]),
+        KeySpec::new("path", "A regular expression that occurs in the path.", Shape::Text(&REGEX))
+            .aliases(&["regex", "pattern"]),
+        KeySpec::new("scheme", "Scheme of the client's request.", Shape::Word(&["http", "https"])),
+        KeySpec::new("methods", "The request has one of these methods.", Shape::OneOrMany(&METHOD_SHAPE))
+            .aliases(&["method"]),
+        KeySpec::new(
             "status",
             "Status of the response. Default: 302 with `location` or `replace`, otherwise 403.",
             Shape::Count { min: 200, max: 599, off: false },
         )
-        .also(&["code", "ret_code", "rejected_code"]),
-        Key::new("location", "`Location` of the response.", Shape::Text(&LOCATION)).also(&["redirect", "to"]),
-        Key::new(
+        .aliases(&["code", "ret_code", "rejected_code"]),
+        KeySpec::new("location", "`Location` of the response.", Shape::Text(&LOCATION))
+            .aliases(&["redirect", "to"]),
+        KeySpec::new(
             "replace",
             "Replacement for the first match of `path`; the resulting path is the response's `Location`.",
             Shape::Text(&REPLACE),
         )
-        .also(&["replacement"]),
-        Key::new("keep_query", "Whether the request's query is appended to `Location`.", Shape::Switch)
-            .or("off")
-            .also(&["append_query_string", "query"]),
-        Key::new("body", "Body of the response, up to 64 KiB.", Shape::Text(&BODY)).also(&[
+        .aliases(&["replacement"]),
+        KeySpec::new("keep_query", "Whether the request's query is appended to `Location`.", Shape::Switch)
+            .default("off")
+            .aliases(&["append_query_string", "query"]),
+        KeySpec::new("body", "Body of the response, up to 64 KiB.", Shape::Text(&BODY)).aliases(&[
             "rejected_msg",
             "message",
             "text",
         ]),
-        Key::new("content_type", "The body's `Content-Type`.", Shape::Text(&CONTENT_TYPE))
-            .or("text/plain; charset=utf-8"),
+        KeySpec::new("content_type", "The body's `Content-Type`.", Shape::Text(&CONTENT_TYPE))
+            .default("text/plain; charset=utf-8"),
     ],
 };

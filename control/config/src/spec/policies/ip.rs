@@ -1,6 +1,6 @@
 //! The keys of `ip`.
 
-use crate::spec::{CIDR_SHAPE, Choice, Key, Section, Shape};
+use crate::spec::{CIDR_SHAPE, Choice, KeySpec, Section, Shape};
 
 pub(crate) static IP_POLICY: Section = Section {
     name: "ip_policy",
@@ -8,7 +8,11 @@ pub(crate) static IP_POLICY: Section = Section {
     doc: "Admits or rejects client addresses, as determined behind `forwarded.trusted_proxies`.",
     choice: Choice::Free,
     keys: &[
-        Key::new("allow", "Admitted addresses. Default: all.", Shape::OneOrMany(&CIDR_SHAPE)),
-        Key::new("deny", "Rejected addresses, even if `allow` contains them.", Shape::OneOrMany(&CIDR_SHAPE)),
+        KeySpec::new("allow", "Admitted addresses. Default: all.", Shape::OneOrMany(&CIDR_SHAPE)),
+        KeySpec::new(
+            "deny",
+            "Rejected addresses, even if `allow` contains them.",
+            Shape::OneOrMany(&CIDR_SHAPE),
+        ),
     ],
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::spec::{CONSUMER_HEADER, Choice, FROM, GROUPS_HEADER, Key, OPTIONAL, Section, Shape, Text};
+use crate::spec::{CONSUMER_HEADER, Choice, FROM, GROUPS_HEADER, KeySpec, OPTIONAL, Section, Shape, Text};
 
 static KEYS: Text = Text {
     expected: "the path of a file, or a URL such as `https://id.example/.well-known/jwks.json`",
@@ -36,64 +36,76 @@ const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const MINUTE: Duration = Duration::from_secs(60);
 
-const JWKS: Key = Key::new(
+const JWKS: KeySpec = KeySpec::new(
     "jwks",
     "The keys: a file with a JWK set or with public keys in PEM, or the URL of a JWK set.",
     Shape::Text(&KEYS),
 )
-.also(&["jwks_uri", "jwks_url", "jwksUri", "keys", "key", "remote_jwks", "public_key", "public_keys", "pem"]);
-const JWT_SECRET: Key = Key::new(
+.aliases(&[
+    "jwks_uri",
+    "jwks_url",
+    "jwksUri",
+    "keys",
+    "key",
+    "remote_jwks",
+    "public_key",
+    "public_keys",
+    "pem",
+]);
+const JWT_SECRET: KeySpec = KeySpec::new(
     "secret",
     "A secret that the issuer shares with the gateway, for `HS256`, `HS384` and `HS512`.",
     Shape::Text(&SECRET),
 )
 .secret()
-.also(&["key", "shared_secret"]);
-const ALGORITHMS: Key = Key::new(
+.aliases(&["key", "shared_secret"]);
+const ALGORITHMS: KeySpec = KeySpec::new(
     "algorithms",
     "Accepted algorithms. Default: `HS256` with `secret`, otherwise every public-key algorithm.",
     Shape::OneOrMany(&ALGORITHM_SHAPE),
 )
-.also(&["algorithm", "alg", "algs"]);
-const AUDIENCE: Key =
-    Key::new("audience", "The token's `aud` must have one of these.", Shape::OneOrMany(&TEXT_SHAPE))
-        .also(&["aud", "audiences"]);
-const CLAIMS: Key = Key::new(
+.aliases(&["algorithm", "alg", "algs"]);
+const AUDIENCE: KeySpec =
+    KeySpec::new("audience", "The token's `aud` must have one of these.", Shape::OneOrMany(&TEXT_SHAPE))
+        .aliases(&["aud", "audiences"]);
+const CLAIMS: KeySpec = KeySpec::new(
     "claims",
     "Required claims, each with its accepted values. `a.b` is `b` in `a`.",
     Shape::MapOf(&CLAIM_SHAPE),
 )
-.also(&["claims_to_verify", "required_claims", "require"]);
-const CONSUMER_CLAIM: Key =
-    Key::new("consumer_claim", "The claim that holds the consumer's name.", Shape::Text(&TEXT)).or("sub");
-const GROUPS_CLAIM: Key =
-    Key::new("groups_claim", "The claim that holds the consumer's groups.", Shape::Text(&TEXT)).or("groups");
-const REFRESH: Key = Key::new(
+.aliases(&["claims_to_verify", "required_claims", "require"]);
+const CONSUMER_CLAIM: KeySpec =
+    KeySpec::new("consumer_claim", "The claim that holds the consumer's name.", Shape::Text(&TEXT))
+        .default("sub");
+const GROUPS_CLAIM: KeySpec =
+    KeySpec::new("groups_claim", "The claim that holds the consumer's groups.", Shape::Text(&TEXT))
+        .default("groups");
+const REFRESH: KeySpec = KeySpec::new(
     "refresh",
     "How long keys from a URL are used before they are fetched again. If that fails, the last good keys stay in use.",
     Shape::Time { min: SECOND, max: DAY, off: false },
 )
-.or("5m")
-.also(&["cache_duration", "interval"]);
-const COOLDOWN: Key = Key::new(
+.default("5m")
+.aliases(&["cache_duration", "interval"]);
+const COOLDOWN: KeySpec = KeySpec::new(
     "cooldown",
     "Minimum time between two fetches, even if tokens name unknown keys.",
     Shape::Time { min: Duration::from_millis(100), max: DAY, off: false },
 )
-.or("5s");
-const FETCH_TIMEOUT: Key = Key::new(
+.default("5s");
+const FETCH_TIMEOUT: KeySpec = KeySpec::new(
     "timeout",
     "Maximum duration of a fetch.",
     Shape::Time { min: Duration::from_millis(1), max: MINUTE, off: false },
 )
-.or("5s");
-const JWKS_CA: Key = Key::new(
+.default("5s");
+const JWKS_CA: KeySpec = KeySpec::new(
     "ca",
     "A PEM file of CA certificates that verify the certificate of the URL. Default: the system's trust \
     store.",
     Shape::Text(&PEM),
 )
-.also(&["cas", "ca_file", "trust"]);
+.aliases(&["cas", "ca_file", "trust"]);
 
 static ISSUER_SHAPE: Shape = Shape::Section(&JWT_ISSUER);
 
@@ -103,9 +115,9 @@ pub(crate) static JWT_ISSUER: Section = Section {
     doc: "An issuer of tokens. Its `audience`, `claims`, `consumer_claim` and `groups_claim` override those keys of the policy.",
     choice: Choice::ExactlyOne(&["jwks", "secret"]),
     keys: &[
-        Key::new("issuer", "Accepted values of `iss`.", Shape::OneOrMany(&TEXT_SHAPE))
+        KeySpec::new("issuer", "Accepted values of `iss`.", Shape::OneOrMany(&TEXT_SHAPE))
             .required()
-            .also(&["iss", "name"]),
+            .aliases(&["iss", "name"]),
         JWKS,
         JWT_SECRET,
         ALGORITHMS,
@@ -128,45 +140,45 @@ pub(crate) static JWT_POLICY: Section = Section {
     keys: &[
         JWKS,
         JWT_SECRET,
-        Key::new(
+        KeySpec::new(
             "issuers",
             "Several issuers, each with its own keys. The token's `iss` selects the issuer whose keys must verify it.",
             Shape::ListOf(&ISSUER_SHAPE),
         )
-        .also(&["providers", "authorities"]),
+        .aliases(&["providers", "authorities"]),
         ALGORITHMS,
-        Key::new("issuer", "The token's `iss` must be one of these.", Shape::OneOrMany(&TEXT_SHAPE))
-            .also(&["iss"]),
+        KeySpec::new("issuer", "The token's `iss` must be one of these.", Shape::OneOrMany(&TEXT_SHAPE))
+            .aliases(&["iss"]),
         AUDIENCE,
-        Key::new(
+        KeySpec::new(
             "leeway",
             "Tolerated difference of the issuer's clock, for `exp` and `nbf`.",
             Shape::Time { min: Duration::ZERO, max: Duration::from_secs(600), off: false },
         )
-        .or("30s")
-        .also(&["clock_skew", "skew"]),
-        Key::new(
+        .default("30s")
+        .aliases(&["clock_skew", "skew"]),
+        KeySpec::new(
             "cookie",
             "A cookie that may hold the token if `Authorization` does not. `from` can name more places.",
             Shape::Text(&COOKIE),
         ),
         FROM,
         OPTIONAL,
-        Key::new(
+        KeySpec::new(
             "forward",
             "Whether the token is forwarded upstream. A token from the query never is.",
             Shape::Switch,
         )
-        .or("on")
-        .also(&["keep"]),
+        .default("on")
+        .aliases(&["keep"]),
         CLAIMS,
-        Key::new(
+        KeySpec::new(
             "claim_headers",
             "Fields that carry claims upstream: name and claim. The gateway removes these fields from client \
             requests.",
             Shape::MapOf(&TEXT_SHAPE),
         )
-        .also(&["claims_headers", "claim_to_headers", "headers"]),
+        .aliases(&["claims_headers", "claim_to_headers", "headers"]),
         CONSUMER_CLAIM,
         GROUPS_CLAIM,
         CONSUMER_HEADER,
@@ -175,11 +187,11 @@ pub(crate) static JWT_POLICY: Section = Section {
         COOLDOWN,
         FETCH_TIMEOUT,
         JWKS_CA,
-        Key::new(
+        KeySpec::new(
             "cache",
             "Number of verified tokens that each worker caches.",
             Shape::Count { min: 0, max: 1_000_000, off: true },
         )
-        .or("1000"),
+        .default("1000"),
     ],
 };

@@ -1,6 +1,6 @@
 //! The keys of `query`.
 
-use crate::spec::{Choice, Key, Section, Shape, Text};
+use crate::spec::{Choice, KeySpec, Section, Shape, Text};
 
 static NAME: Text = Text { expected: "the name of a parameter", pattern: Some("."), loose: true };
 static NAME_SHAPE: Shape = Shape::Text(&NAME);
@@ -14,23 +14,23 @@ pub(crate) static QUERY_POLICY: Section = Section {
         `add`.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "remove",
             "Parameters to remove; `utm_*` is every parameter whose name begins with `utm_`.",
             Shape::OneOrMany(&NAME_SHAPE),
         )
-        .also(&["delete"]),
-        Key::new(
+        .aliases(&["delete"]),
+        KeySpec::new(
             "set",
             "Parameters that replace existing parameters of the same name.",
             Shape::MapOf(&VALUE_SHAPE),
         )
-        .also(&["replace"]),
-        Key::new(
+        .aliases(&["replace"]),
+        KeySpec::new(
             "add",
             "Parameters that are added to existing parameters of the same name.",
             Shape::MapOf(&VALUE_SHAPE),
         )
-        .also(&["append"]),
+        .aliases(&["append"]),
     ],
 };

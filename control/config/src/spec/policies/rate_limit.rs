@@ -1,7 +1,7 @@
 //! The keys of `rate_limit`.
 
 use crate::spec::{
-    BY_ALSO, BY_DOC, BY_SHAPE, COST, COST_ALSO, COST_DOC, Choice, EXEMPT, EXEMPT_ALSO, EXEMPT_DOC, Key,
+    BY_ALSO, BY_DOC, BY_SHAPE, COST, COST_ALSO, COST_DOC, Choice, EXEMPT, EXEMPT_ALSO, EXEMPT_DOC, KeySpec,
     MOST_COST, REDIS, SCOPE, SCOPE_ALSO, SCOPE_DOC, STATUS_ALSO, STATUS_DOC, Section, Shape, Text,
 };
 
@@ -24,9 +24,9 @@ pub(crate) static RATE_LIMIT: Section = Section {
     doc: "Limits requests per period. With several limits, a request must pass every one.",
     choice: Choice::Free,
     keys: &[
-        Key::new("rate", "Number of requests per period, spread evenly.", Shape::Text(&RATE))
+        KeySpec::new("rate", "Number of requests per period, spread evenly.", Shape::Text(&RATE))
             .required()
-            .also(&[
+            .aliases(&[
                 "limit",
                 "average",
                 "requests",
@@ -37,61 +37,61 @@ pub(crate) static RATE_LIMIT: Section = Section {
                 "period",
                 "unit",
             ]),
-        Key::new(
+        KeySpec::new(
             "burst",
             "Requests admitted at once after a pause. Default: the count of `rate`.",
             Shape::Count { min: 1, max: 1_000_000_000, off: false },
         )
-        .also(&["max_tokens", "bucket_size", "capacity"]),
-        Key::new("by", BY_DOC, BY_SHAPE).or("all").also(BY_ALSO),
-        Key::new(
+        .aliases(&["max_tokens", "bucket_size", "capacity"]),
+        KeySpec::new("by", BY_DOC, BY_SHAPE).default("all").aliases(BY_ALSO),
+        KeySpec::new(
             "cost",
             COST_DOC,
             Shape::AnyOf(&[Shape::Count { min: 1, max: MOST_COST, off: false }, Shape::Section(&COST)]),
         )
-        .or("1")
-        .also(COST_ALSO),
-        Key::new("exempt", EXEMPT_DOC, Shape::Section(&EXEMPT)).also(EXEMPT_ALSO),
-        Key::new("scope", SCOPE_DOC, Shape::Text(&SCOPE)).also(SCOPE_ALSO),
-        Key::new(
+        .default("1")
+        .aliases(COST_ALSO),
+        KeySpec::new("exempt", EXEMPT_DOC, Shape::Section(&EXEMPT)).aliases(EXEMPT_ALSO),
+        KeySpec::new("scope", SCOPE_DOC, Shape::Text(&SCOPE)).aliases(SCOPE_ALSO),
+        KeySpec::new(
             "keys",
             "Maximum number of remembered keys; all further keys share buckets.",
             Shape::Count { min: 64, max: 100_000_000, off: false },
         )
-        .or("100000")
-        .also(&["max_keys", "size", "entries"]),
-        Key::new(
+        .default("100000")
+        .aliases(&["max_keys", "size", "entries"]),
+        KeySpec::new(
             "headers",
             "Whether every response has the `RateLimit` fields, not only the 429.",
             Shape::Switch,
         )
-        .or("off")
-        .also(&["rate_limit_headers", "fields"]),
-        Key::new("status", STATUS_DOC, Shape::Count { min: 400, max: 599, off: false })
-            .or("429")
-            .also(STATUS_ALSO),
-        Key::new(
+        .default("off")
+        .aliases(&["rate_limit_headers", "fields"]),
+        KeySpec::new("status", STATUS_DOC, Shape::Count { min: 400, max: 599, off: false })
+            .default("429")
+            .aliases(STATUS_ALSO),
+        KeySpec::new(
             "dry_run",
             "Whether the limit rejects nothing and only logs what it would reject.",
             Shape::Switch,
         )
-        .or("off")
-        .also(&["shadow", "shadow_mode", "limit_req_dry_run", "enforce", "report_only"]),
-        Key::new("name", "Name that clients see. Default: the key in `by`.", Shape::Text(&LIMIT_NAME))
-            .also(&["id", "policy"]),
-        Key::new(
+        .default("off")
+        .aliases(&["shadow", "shadow_mode", "limit_req_dry_run", "enforce", "report_only"]),
+        KeySpec::new("name", "Name that clients see. Default: the key in `by`.", Shape::Text(&LIMIT_NAME))
+            .aliases(&["id", "policy"]),
+        KeySpec::new(
             "redis",
             "The Redis or Valkey that lets several gateways share the limit.",
             Shape::Section(&REDIS),
         )
-        .also(&["shared", "store", "valkey", "backend", "storage", "policy_redis", "global"]),
-        Key::new(
+        .aliases(&["shared", "store", "valkey", "backend", "storage", "policy_redis", "global"]),
+        KeySpec::new(
             "lease",
             "With `redis`: permits that a gateway takes at once and spends within a second; 1: it asks for \
             each request.",
             Shape::Count { min: 1, max: 100_000, off: false },
         )
-        .or("1")
-        .also(&["batch", "batch_size", "sync_rate", "chunk"]),
+        .default("1")
+        .aliases(&["batch", "batch_size", "sync_rate", "chunk"]),
     ],
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::spec::{Choice, Key, Section, Shape, Text};
+use crate::spec::{Choice, KeySpec, Section, Shape, Text};
 
 static NODE: Text = Text {
     expected: "a host and its port, such as `10.0.0.1:6379`",
@@ -20,25 +20,27 @@ pub(crate) static REDIS_SENTINEL: Section = Section {
     doc: "The Sentinels that report the master.",
     choice: Choice::Free,
     keys: &[
-        Key::new("master", "Name of the master.", Shape::Text(&MASTER)).required().also(&[
+        KeySpec::new("master", "Name of the master.", Shape::Text(&MASTER)).required().aliases(&[
             "name",
             "service",
             "master_name",
             "redis_master",
             "service_name",
         ]),
-        Key::new(
+        KeySpec::new(
             "addresses",
             "The Sentinels. The gateway asks one after another until one knows the master.",
             Shape::OneOrMany(&NODE_SHAPE),
         )
         .required()
-        .also(&["sentinels", "hosts", "nodes", "servers", "redis_sentinels"]),
-        Key::new("user", "The user at the Sentinels.", Shape::Text(&USER)).also(&["username"]),
-        Key::new("password", "The password at the Sentinels.", Shape::Text(&PASSWORD))
+        .aliases(&["sentinels", "hosts", "nodes", "servers", "redis_sentinels"]),
+        KeySpec::new("user", "The user at the Sentinels.", Shape::Text(&USER)).aliases(&["username"]),
+        KeySpec::new("password", "The password at the Sentinels.", Shape::Text(&PASSWORD))
             .secret()
-            .also(&["auth"]),
-        Key::new("tls", "Whether the Sentinels speak TLS.", Shape::Switch).or("off").also(&["ssl"]),
+            .aliases(&["auth"]),
+        KeySpec::new("tls", "Whether the Sentinels speak TLS.", Shape::Switch)
+            .default("off")
+            .aliases(&["ssl"]),
     ],
 };
 
@@ -60,51 +62,52 @@ pub(crate) static REDIS: Section = Section {
     doc: "The Redis or Valkey that counts for several gateways.",
     choice: Choice::ExactlyOne(&["url", "sentinel", "cluster"]),
     keys: &[
-        Key::new("url", "One server, with user and database; best as `${VARIABLE}`.", Shape::Text(&URL))
-            .also(&["address", "host", "uri", "endpoint", "server"]),
-        Key::new("sentinel", "The master that Sentinels report.", Shape::Section(&REDIS_SENTINEL))
-            .also(&["sentinels", "redis_sentinels"]),
-        Key::new("cluster", "Some nodes of a cluster.", Shape::OneOrMany(&NODE_SHAPE)).also(&[
+        KeySpec::new("url", "One server, with user and database; best as `${VARIABLE}`.", Shape::Text(&URL))
+            .aliases(&["address", "host", "uri", "endpoint", "server"]),
+        KeySpec::new("sentinel", "The master that Sentinels report.", Shape::Section(&REDIS_SENTINEL))
+            .aliases(&["sentinels", "redis_sentinels"]),
+        KeySpec::new("cluster", "Some nodes of a cluster.", Shape::OneOrMany(&NODE_SHAPE)).aliases(&[
             "nodes",
             "cluster_nodes",
             "redis_cluster_nodes",
             "addresses",
         ]),
-        Key::new("user", "The user, with `sentinel` or `cluster`.", Shape::Text(&USER)).also(&["username"]),
-        Key::new(
+        KeySpec::new("user", "The user, with `sentinel` or `cluster`.", Shape::Text(&USER))
+            .aliases(&["username"]),
+        KeySpec::new(
             "database",
             "The database, with `sentinel`.",
             Shape::Count { min: 0, max: 65_535, off: false },
         )
-        .or("0")
-        .also(&["db", "redis_database"]),
-        Key::new(
+        .default("0")
+        .aliases(&["db", "redis_database"]),
+        KeySpec::new(
             "tls",
             "Whether the master or the nodes speak TLS, with `sentinel` or `cluster`.",
             Shape::Switch,
         )
-        .or("off")
-        .also(&["ssl", "redis_ssl"]),
-        Key::new("password", "The password, if it is not in the URL.", Shape::Text(&PASSWORD))
+        .default("off")
+        .aliases(&["ssl", "redis_ssl"]),
+        KeySpec::new("password", "The password, if it is not in the URL.", Shape::Text(&PASSWORD))
             .secret()
-            .also(&["auth", "secret"]),
-        Key::new(
+            .aliases(&["auth", "secret"]),
+        KeySpec::new(
             "timeout",
             "How long a request waits for an answer.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(5), off: false },
         )
-        .or("50ms")
-        .also(&["redis_timeout", "read_timeout"]),
-        Key::new(
+        .default("50ms")
+        .aliases(&["redis_timeout", "read_timeout"]),
+        KeySpec::new(
             "on_failure",
             "Treatment of requests while Redis does not answer. `local`: each gateway counts on its own; \
             `open`: they are admitted; `closed`: they are rejected (503).",
             Shape::Word(&["local", "open", "closed"]),
         )
-        .or("local")
-        .also(&["failure_mode", "fault_tolerant", "fail_open", "failure_mode_deny", "fallback"]),
-        Key::new("prefix", "Prefix of its keys.", Shape::Text(&PREFIX))
-            .or("tollgate")
-            .also(&["key_prefix", "namespace"]),
+        .default("local")
+        .aliases(&["failure_mode", "fault_tolerant", "fail_open", "failure_mode_deny", "fallback"]),
+        KeySpec::new("prefix", "Prefix of its keys.", Shape::Text(&PREFIX))
+            .default("tollgate")
+            .aliases(&["key_prefix", "namespace"]),
     ],
 };

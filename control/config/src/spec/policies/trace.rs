@@ -1,7 +1,7 @@
 //! The keys of `trace`, and of the collector of an access log.
 
 use super::forward_auth::URL;
-use crate::spec::{Choice, Key, PEM, Section, Shape, Text};
+use crate::spec::{Choice, KeySpec, PEM, Section, Shape, Text};
 
 static VALUE: Text = Text { expected: "a value", pattern: None, loose: true };
 static VALUE_SHAPE: Shape = Shape::Text(&VALUE);
@@ -19,32 +19,32 @@ pub(crate) static TRACE_POLICY: Section = Section {
     doc: "Sends spans of requests to an OpenTelemetry collector and propagates the trace context.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "otlp",
             "The collector's URL for traces over OTLP/HTTP, such as `http://127.0.0.1:4318/v1/traces`.",
             Shape::Text(&URL),
         )
         .required()
-        .also(&["url", "endpoint", "collector", "exporter"]),
-        Key::new(
+        .aliases(&["url", "endpoint", "collector", "exporter"]),
+        KeySpec::new(
             "sample",
             "Percentage of new traces that is sampled. A trace that started elsewhere keeps its sampling \
             decision.",
             Shape::Percent { min: 0, max: 100, off: false },
         )
-        .or("100%")
-        .also(&["sampling", "sampler", "ratio", "percentage"]),
-        Key::new(
+        .default("100%")
+        .aliases(&["sampling", "sampler", "ratio", "percentage"]),
+        KeySpec::new(
             "propagation",
             "Formats in which a trace context is accepted and propagated. If a request has several, the \
             first one in this list wins.",
             Shape::OneOrMany(&FORM),
         )
-        .or("w3c")
-        .also(&["context", "propagators", "format"]),
-        Key::new("continue", "Whether a trace context in the request is continued.", Shape::Switch)
-            .or("on")
-            .also(&["trust", "trust_incoming"]),
+        .default("w3c")
+        .aliases(&["context", "propagators", "format"]),
+        KeySpec::new("continue", "Whether a trace context in the request is continued.", Shape::Switch)
+            .default("on")
+            .aliases(&["trust", "trust_incoming"]),
         SERVICE_KEY,
         HEADERS_KEY,
         RESOURCE_KEY,
@@ -52,17 +52,18 @@ pub(crate) static TRACE_POLICY: Section = Section {
     ],
 };
 
-const SERVICE_KEY: Key = Key::new("service", "`service.name` of the exported data.", Shape::Text(&SERVICE))
-    .or("tollgate")
-    .also(&["service_name", "name"]);
-const HEADERS_KEY: Key =
-    Key::new("headers", "Header fields of requests to the collector.", Shape::MapOf(&VALUE_SHAPE));
-const RESOURCE_KEY: Key = Key::new(
+const SERVICE_KEY: KeySpec =
+    KeySpec::new("service", "`service.name` of the exported data.", Shape::Text(&SERVICE))
+        .default("tollgate")
+        .aliases(&["service_name", "name"]);
+const HEADERS_KEY: KeySpec =
+    KeySpec::new("headers", "Header fields of requests to the collector.", Shape::MapOf(&VALUE_SHAPE));
+const RESOURCE_KEY: KeySpec = KeySpec::new(
     "resource",
     "Additional resource attributes of this gateway, such as `deployment.environment.name`.",
     Shape::MapOf(&VALUE_SHAPE),
 );
-const CA_KEY: Key = Key::new(
+const CA_KEY: KeySpec = KeySpec::new(
     "ca",
     "A PEM file of CA certificates that verify the collector's certificate. Default: the system's trust \
     store.",
@@ -75,13 +76,13 @@ pub(crate) static ACCESS_LOG_OTLP: Section = Section {
     doc: "An OpenTelemetry collector that receives every line of the access log.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "url",
             "The collector's URL for logs over OTLP/HTTP, such as `http://127.0.0.1:4318/v1/logs`.",
             Shape::Text(&LOG_COLLECTOR),
         )
         .required()
-        .also(&["endpoint", "collector", "to"]),
+        .aliases(&["endpoint", "collector", "to"]),
         SERVICE_KEY,
         HEADERS_KEY,
         RESOURCE_KEY,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::settings::HEADER_NAME;
-use super::super::{Choice, Key, Section, Shape, Text};
+use super::super::{Choice, KeySpec, Section, Shape, Text};
 
 /// Policies of the short form of `balance`. `hash` needs `by`, which only the mapping has.
 pub(crate) const BALANCE_POLICIES: &[&str] = &["round_robin", "least_requests", "random"];
@@ -25,58 +25,58 @@ pub(crate) static BALANCE: Section = Section {
     doc: "Load balancing. The short form is the policy alone.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "policy",
             "How an endpoint is chosen among the available ones; `hash` needs `by`.",
             Shape::Word(&["round_robin", "least_requests", "random", "hash"]),
         )
-        .or("round_robin")
-        .also(&["algorithm", "strategy", "method", "type", "lb_policy", "mode"]),
-        Key::new(
+        .default("round_robin")
+        .aliases(&["algorithm", "strategy", "method", "type", "lb_policy", "mode"]),
+        KeySpec::new(
             "choices",
             "With `least_requests`: whether the endpoint with the fewest active requests is chosen out of \
             two random ones or out of all.",
             Shape::Word(&["two", "all"]),
         )
-        .or("two")
-        .also(&["choice_count", "candidates"]),
-        Key::new(
+        .default("two")
+        .aliases(&["choice_count", "candidates"]),
+        KeySpec::new(
             "by",
             "With `hash`: the part of the request that is hashed. A request without it goes to any endpoint.",
             Shape::AnyOf(&[Shape::Word(&["client_address", "path"]), Shape::Section(&HASH_BY)]),
         )
-        .also(&["hash_by", "key", "hash_on", "on", "hash", "header", "cookie", "query"]),
-        Key::new(
+        .aliases(&["hash_by", "key", "hash_on", "on", "hash", "header", "cookie", "query"]),
+        KeySpec::new(
             "sticky",
             "Session affinity by cookie.",
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&STICKY)]),
         )
-        .or("off")
-        .also(&["session", "affinity", "sticky_session", "sticky_sessions", "session_affinity"]),
-        Key::new(
+        .default("off")
+        .aliases(&["session", "affinity", "sticky_session", "sticky_sessions", "session_affinity"]),
+        KeySpec::new(
             "slow_start",
             "How long an endpoint that is new or healthy again takes to reach its full share. The share \
             grows linearly from a tenth.",
             Shape::Time { min: Duration::from_millis(100), max: Duration::from_secs(86_400), off: true },
         )
-        .or("off")
-        .also(&["slow_start_window", "warmup", "warm_up"]),
-        Key::new(
+        .default("off")
+        .aliases(&["slow_start_window", "warmup", "warm_up"]),
+        KeySpec::new(
             "panic_threshold",
             "Percentage of healthy weight below which health is ignored and all endpoints take requests; 0 switches \
              it off.",
             Shape::Percent { min: 0, max: 100, off: false },
         )
-        .or("50%")
-        .also(&["panic", "healthy_panic_threshold"]),
-        Key::new(
+        .default("50%")
+        .aliases(&["panic", "healthy_panic_threshold"]),
+        KeySpec::new(
             "zone_spill",
             "Percentage of healthy weight in the gateway's own zone at which that zone takes all requests; \
             below it a part spills over to other zones.",
             Shape::Percent { min: 0, max: 100, off: false },
         )
-        .or("70%")
-        .also(&["zone", "spill", "spillover", "locality"]),
+        .default("70%")
+        .aliases(&["zone", "spill", "spillover", "locality"]),
     ],
 };
 
@@ -86,9 +86,9 @@ pub(crate) static HASH_BY: Section = Section {
     doc: "The part of the request that is hashed.",
     choice: Choice::ExactlyOne(&["header", "cookie", "query"]),
     keys: &[
-        Key::new("header", "A header's value.", Shape::Text(&HEADER_NAME)).also(&["headers"]),
-        Key::new("cookie", "A cookie's value.", Shape::Text(&COOKIE)).also(&["cookies"]),
-        Key::new("query", "A query parameter's value.", Shape::Text(&PARAMETER)).also(&[
+        KeySpec::new("header", "A header's value.", Shape::Text(&HEADER_NAME)).aliases(&["headers"]),
+        KeySpec::new("cookie", "A cookie's value.", Shape::Text(&COOKIE)).aliases(&["cookies"]),
+        KeySpec::new("query", "A query parameter's value.", Shape::Text(&PARAMETER)).aliases(&[
             "param",
             "parameter",
             "arg",
@@ -104,28 +104,28 @@ pub(crate) static STICKY: Section = Section {
     doc: "A cookie that names a client's endpoint by a keyed hash of its address, not by the address itself.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "cookie",
             "Its name. Default: `tollgate_` and eight digits of a hash of the upstream's name.",
             Shape::Text(&COOKIE),
         )
-        .also(&["name"]),
-        Key::new(
+        .aliases(&["name"]),
+        KeySpec::new(
             "ttl",
             "Lifetime of the cookie from when it is set; `off`: a session cookie.",
             Shape::Time { min: Duration::from_secs(1), max: Duration::from_secs(366 * 86_400), off: true },
         )
-        .or("off")
-        .also(&["expires", "max_age", "maxAge"]),
-        Key::new("path", "Its `Path`.", Shape::Text(&COOKIE_PATH)).or("/"),
-        Key::new("secure", "Whether it is `Secure`: sent over TLS only.", Shape::Switch).or("off"),
-        Key::new(
+        .default("off")
+        .aliases(&["expires", "max_age", "maxAge"]),
+        KeySpec::new("path", "Its `Path`.", Shape::Text(&COOKIE_PATH)).default("/"),
+        KeySpec::new("secure", "Whether it is `Secure`: sent over TLS only.", Shape::Switch).default("off"),
+        KeySpec::new(
             "secret",
             "The key of the hash, the same on every gateway that serves the client; best as `${VARIABLE}`. \
             Without it, a client that guesses an endpoint's address can confirm the guess.",
             Shape::Text(&SECRET),
         )
         .secret()
-        .also(&["key", "salt"]),
+        .aliases(&["key", "salt"]),
     ],
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::{Choice, Key, Section, Shape, Text};
+use super::super::{Choice, KeySpec, Section, Shape, Text};
 
 /// The short form of `discover`.
 pub(crate) static DISCOVER_TEXT: Text = Text {
@@ -32,45 +32,45 @@ pub(crate) static DISCOVER: Section = Section {
     doc: "Source of endpoints in addition to the configured ones.",
     choice: Choice::ExactlyOne(&["dns", "srv", "file"]),
     keys: &[
-        Key::new("dns", "A name whose addresses are endpoints, with `port`.", Shape::Text(&NAME))
-            .also(&["name", "host", "hostname", "address"]),
-        Key::new(
+        KeySpec::new("dns", "A name whose addresses are endpoints, with `port`.", Shape::Text(&NAME))
+            .aliases(&["name", "host", "hostname", "address"]),
+        KeySpec::new(
             "port",
             "With `dns`: the port of every endpoint.",
             Shape::Count { min: 1, max: 65_535, off: false },
         ),
-        Key::new(
+        KeySpec::new(
             "srv",
             "A name whose SRV records are endpoints: they give ports, weights and priorities.",
             Shape::Text(&SRV),
         )
-        .also(&["service", "dns_srv"]),
-        Key::new(
+        .aliases(&["service", "dns_srv"]),
+        KeySpec::new(
             "file",
             "A YAML or JSON list of endpoints, as under `endpoints`, reread when it changes. Relative to the \
             file that names it.",
             Shape::Text(&FILE),
         )
-        .also(&["path", "eds"]),
-        Key::new(
+        .aliases(&["path", "eds"]),
+        KeySpec::new(
             "min_ttl",
             "Lower bound of a record's time to live.",
             Shape::Time { min: Duration::from_millis(100), max: Duration::from_secs(86_400), off: false },
         )
-        .or("1s")
-        .also(&["refresh", "interval", "dns_refresh_rate"]),
-        Key::new(
+        .default("1s")
+        .aliases(&["refresh", "interval", "dns_refresh_rate"]),
+        KeySpec::new(
             "max_ttl",
             "Upper bound of a record's time to live.",
             Shape::Time { min: Duration::from_millis(100), max: Duration::from_secs(7 * 86_400), off: false },
         )
-        .or("60s")
-        .also(&["ttl", "valid", "max_refresh"]),
-        Key::new(
+        .default("60s")
+        .aliases(&["ttl", "valid", "max_refresh"]),
+        KeySpec::new(
             "servers",
             "Name servers to ask. Default: the servers of `/etc/resolv.conf`.",
             Shape::OneOrMany(&SERVER_SHAPE),
         )
-        .also(&["server", "resolvers", "resolver", "nameservers", "nameserver"]),
+        .aliases(&["server", "resolvers", "resolver", "nameservers", "nameserver"]),
     ],
 };

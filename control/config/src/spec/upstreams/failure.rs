@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::{Choice, Key, Section, Shape, Text};
+use super::super::{Choice, KeySpec, Section, Shape, Text};
 
 /// Names of `retry` in other gateways.
 pub(crate) const RETRY_ALSO: &[&str] = &[
@@ -50,21 +50,21 @@ pub(crate) static RETRY: Section = Section {
           after the client has received a part of a response.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "attempts",
             "Maximum number of attempts, including the first; 1: no retries.",
             Shape::Count { min: 1, max: 16, off: false },
         )
-        .or("2")
-        .also(&["tries", "max_attempts", "retries", "num_retries", "count", "max"]),
-        Key::new(
+        .default("2")
+        .aliases(&["tries", "max_attempts", "retries", "num_retries", "count", "max"]),
+        KeySpec::new(
             "on",
             "Failures that are retried: no connection could be opened, it broke before the response's head, \
             the head did not arrive in time, a status, or a gRPC code.",
             Shape::OneOrMany(&ON_SHAPE),
         )
-        .or("[connect_failure, reset]")
-        .also(&[
+        .default("[connect_failure, reset]")
+        .aliases(&[
             "retry_on",
             "when",
             "conditions",
@@ -73,48 +73,48 @@ pub(crate) static RETRY: Section = Section {
             "codes",
             "retriable_status_codes",
         ]),
-        Key::new(
+        KeySpec::new(
             "methods",
             "Methods that are retried even if the endpoint may have acted on the request. Default: the \
             idempotent ones. A request of which the endpoint has received nothing may always be retried.",
             Shape::OneOrMany(&METHOD_SHAPE),
         )
-        .also(&["method", "retriable_methods"]),
-        Key::new(
+        .aliases(&["method", "retriable_methods"]),
+        KeySpec::new(
             "per_try",
             "Time from the start of an attempt to its response's head.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(86_400), off: true },
         )
-        .or("off")
-        .also(&["per_try_timeout", "timeout", "try_timeout", "perTryTimeout"]),
-        Key::new(
+        .default("off")
+        .aliases(&["per_try_timeout", "timeout", "try_timeout", "perTryTimeout"]),
+        KeySpec::new(
             "backoff",
             "Wait before the first retry; doubled each time, with full jitter.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(60), off: false },
         )
-        .or("25ms")
-        .also(&["base_interval", "initial_interval", "initialInterval", "delay", "wait"]),
-        Key::new(
+        .default("25ms")
+        .aliases(&["base_interval", "initial_interval", "initialInterval", "delay", "wait"]),
+        KeySpec::new(
             "backoff_max",
             "Maximum wait.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(600), off: false },
         )
-        .or("250ms")
-        .also(&["max_interval", "max_backoff"]),
-        Key::new(
+        .default("250ms")
+        .aliases(&["max_interval", "max_backoff"]),
+        KeySpec::new(
             "budget",
             "Maximum number of retries, as a percentage of the requests of the last 10 s.",
             Shape::Percent { min: 0, max: 100, off: false },
         )
-        .or("20%")
-        .also(&["retry_budget", "budget_percent", "ratio"]),
-        Key::new(
+        .default("20%")
+        .aliases(&["retry_budget", "budget_percent", "ratio"]),
+        KeySpec::new(
             "budget_min",
             "Retries per second that the budget always allows.",
             Shape::Count { min: 0, max: 1_000_000, off: false },
         )
-        .or("3")
-        .also(&["min_retries_per_second", "min_retry_concurrency", "min"]),
+        .default("3")
+        .aliases(&["min_retries_per_second", "min_retry_concurrency", "min"]),
     ],
 };
 
@@ -129,20 +129,20 @@ pub(crate) static HEDGE: Section = Section {
           Only for requests that have arrived completely, and within the retry budget.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "after",
             "Time to the first attempt's response head after which the second attempt starts.",
             HEDGE_AFTER,
         )
         .required()
-        .also(&["delay", "timeout", "wait"]),
-        Key::new(
+        .aliases(&["delay", "timeout", "wait"]),
+        KeySpec::new(
             "methods",
             "Methods whose requests may reach two endpoints at a time. Default: the safe ones (GET, HEAD, \
             OPTIONS, TRACE).",
             Shape::OneOrMany(&METHOD_SHAPE),
         )
-        .also(&["method"]),
+        .aliases(&["method"]),
     ],
 };
 
@@ -153,60 +153,65 @@ pub(crate) static BREAKER: Section = Section {
           at once, and after a time a few calls probe the upstream. The mapping itself switches it on.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
+        KeySpec::new(
             "failures",
             "Percentage of failed calls (no answer, or 5xx) at which it opens.",
             Shape::Percent { min: 1, max: 100, off: false },
         )
-        .or("50%")
-        .also(&["failure_rate", "failure_rate_threshold", "error_rate", "errors", "threshold"]),
-        Key::new(
+        .default("50%")
+        .aliases(&["failure_rate", "failure_rate_threshold", "error_rate", "errors", "threshold"]),
+        KeySpec::new(
             "slow",
             "Percentage of slow calls at which it opens.",
             Shape::Percent { min: 1, max: 100, off: false },
         )
-        .or("100%")
-        .also(&["slow_rate", "slow_call_rate_threshold", "slow_calls"]),
-        Key::new(
+        .default("100%")
+        .aliases(&["slow_rate", "slow_call_rate_threshold", "slow_calls"]),
+        KeySpec::new(
             "slow_after",
             "Time to the response's head from which a call counts as slow.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(3600), off: true },
         )
-        .or("off")
-        .also(&["slow_call_duration_threshold", "slow_call", "latency"]),
-        Key::new(
+        .default("off")
+        .aliases(&["slow_call_duration_threshold", "slow_call", "latency"]),
+        KeySpec::new(
             "window",
             "The time over which calls are counted.",
             Shape::Time { min: Duration::from_millis(100), max: Duration::from_secs(3600), off: false },
         )
-        .or("10s")
-        .also(&["sliding_window_size", "interval", "check_period"]),
-        Key::new(
+        .default("10s")
+        .aliases(&["sliding_window_size", "interval", "check_period"]),
+        KeySpec::new(
             "minimum",
             "Minimum number of calls in the window for it to open.",
             Shape::Count { min: 1, max: 1_000_000, off: false },
         )
-        .or("20")
-        .also(&["min_calls", "minimum_number_of_calls", "min_requests", "request_volume"]),
-        Key::new(
+        .default("20")
+        .aliases(&["min_calls", "minimum_number_of_calls", "min_requests", "request_volume"]),
+        KeySpec::new(
             "open",
             "How long it stays open before it admits probe calls.",
             Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(3600), off: false },
         )
-        .or("5s")
-        .also(&[
+        .default("5s")
+        .aliases(&[
             "wait_duration_in_open_state",
             "open_for",
             "sleep_window",
             "fallback_duration",
             "timeout",
         ]),
-        Key::new(
+        KeySpec::new(
             "probes",
             "Number of probe calls. It closes if their ratios are good, and otherwise opens again.",
             Shape::Count { min: 1, max: 1000, off: false },
         )
-        .or("3")
-        .also(&["half_open", "permitted_number_of_calls_in_half_open_state", "trials", "recovery"]),
+        .default("3")
+        .aliases(&[
+            "half_open",
+            "permitted_number_of_calls_in_half_open_state",
+            "trials",
+            "recovery",
+        ]),
     ],
 };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tollgate_config::file_access::Scope;
-use tollgate_config::{Config, Documents, Parts, Problem, from_text, kind};
+use tollgate_config::{CombinedResources, Config, Documents, Problem, from_text, kind};
 
 use crate::{CompileCache, Compiled, Plan, compile, compile_with_cache};
 
@@ -180,7 +180,9 @@ fn a_set_that_changes_leaves_the_routes_as_they_are() {
         - {name: b, match: /b, respond: b, policies: {use: loose}}\n- {name: c, match: /c, respond: c}\n";
     let (mut now, mut cache) = (config(text), CompileCache::default());
     let again = |config: &Config, cache: &mut CompileCache| {
-        compile_with_cache(&Parts::of(config), cache).unwrap_or_else(|problems| panic!("{problems:?}")).plan
+        compile_with_cache(&CombinedResources::of(config), cache)
+            .unwrap_or_else(|problems| panic!("{problems:?}"))
+            .plan
     };
     let same = |one: &Plan, other: &Plan| -> Vec<bool> {
         one.routes.iter().zip(&other.routes).map(|(one, other)| Arc::ptr_eq(one, other)).collect()
@@ -203,7 +205,7 @@ fn a_set_that_changes_leaves_the_routes_as_they_are() {
     // Removing a set that a route uses is an error each time.
     now.policy_sets.remove(0);
     for _ in 0..2 {
-        let problems = compile_with_cache(&Parts::of(&now), &mut cache).expect_err("in use");
+        let problems = compile_with_cache(&CombinedResources::of(&now), &mut cache).expect_err("in use");
         assert_eq!(problems[0].message, "there is no policy set `strict`");
     }
 }
@@ -217,8 +219,8 @@ fn a_set_that_only_a_store_can_have_is_a_warning_as_long_as_the_store_is_not_loo
     assert!(warnings[0].help.iter().any(|help| help.contains("the store has to have it")), "{warnings:?}");
     assert_eq!(by(&plan, "a").len(), 2, "what is known is there");
     // `compile_with_cache` runs after the store has been read, so an unknown set is an error.
-    let problems =
-        compile_with_cache(&Parts::of(&config), &mut CompileCache::default()).expect_err("unknown");
+    let problems = compile_with_cache(&CombinedResources::of(&config), &mut CompileCache::default())
+        .expect_err("unknown");
     assert_eq!((problems.len(), problems[0].message.as_str()), (1, "there is no policy set `stored`"));
 }
 
@@ -236,12 +238,13 @@ fn with_etcd_the_file_uses_its_own_sets() {
         "b",
         serde_json::json!({"match": "/b", "respond": "x", "policies": {"use": ["strict", "theirs"]}}),
     );
-    let told = compile_with_cache(&Parts::of(&file).with(&documents), &mut CompileCache::default())
-        .expect_err("refused");
+    let told =
+        compile_with_cache(&CombinedResources::of(&file).with(&documents), &mut CompileCache::default())
+            .expect_err("refused");
     assert_eq!((told.len(), told[0].message.as_str()), (1, "there is no policy set `theirs`"));
     assert!(told[0].help.iter().any(|help| help.contains("before etcd answers")), "{told:?}");
     let file = config("etcd: 127.0.0.1:2379\nroutes: []\n");
-    let parts = Parts::of(&file).with(&documents);
+    let parts = CombinedResources::of(&file).with(&documents);
     let plan = compile_with_cache(&parts, &mut CompileCache::default()).expect("good").plan;
     assert_eq!(by(&plan, "b"), pairs(&[("route/b/ip", "theirs"), ("route/b/rate_limit", "strict")]));
 }

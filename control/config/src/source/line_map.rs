@@ -7,16 +7,16 @@ use crate::problem::Problem;
 /// numbers. So parts that were read earlier keep their positions when the text above them moves, and a reload
 /// need not touch them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lines {
+pub(crate) struct LineMap {
     /// In the order of the text. Empty: every line has its own number.
-    runs: Vec<Run>,
+    runs: Vec<LineRun>,
     /// The next unused number.
     next: u32,
 }
 
 /// A run of lines that are consecutive in the text and in their numbers.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct LineRun {
     /// Number of the first line when it was read.
     read: u32,
     /// Number of the first line in the text.
@@ -24,15 +24,15 @@ struct Run {
     count: u32,
 }
 
-impl Lines {
+impl LineMap {
     /// Makes the mapping for a text that was read as a whole; `count` is its number of line breaks.
     pub fn new(count: u32) -> Self {
         let count = count.saturating_add(1);
-        Self { runs: vec![Run { read: 1, now: 1, count }], next: count.saturating_add(1) }
+        Self { runs: vec![LineRun { read: 1, now: 1, count }], next: count.saturating_add(1) }
     }
 
     /// Returns the number of pieces that the text was read in.
-    pub fn pieces(&self) -> usize {
+    pub fn runs(&self) -> usize {
         self.runs.len()
     }
 
@@ -45,16 +45,16 @@ impl Lines {
         for run in &self.runs {
             let stop = run.now.checked_add(run.count)?;
             if run.now < from {
-                runs.push(Run { count: run.count.min(from - run.now), ..*run });
+                runs.push(LineRun { count: run.count.min(from - run.now), ..*run });
             }
             // The part of the run after the gap.
             if stop > end {
                 let skipped = end.saturating_sub(run.now);
                 let now = (run.now + skipped - gone).checked_add(new)?;
-                runs.push(Run { read: run.read + skipped, now, count: run.count - skipped });
+                runs.push(LineRun { read: run.read + skipped, now, count: run.count - skipped });
             }
         }
-        runs.push(Run { read, now: from, count: new });
+        runs.push(LineRun { read, now: from, count: new });
         runs.retain(|run| run.count > 0);
         runs.sort_by_key(|run| run.now);
         self.runs = runs;
@@ -63,19 +63,19 @@ impl Lines {
 
     /// Returns whether a position is still in the text.
     pub fn has(&self, at: At) -> bool {
-        self.now(at.line).is_some()
+        self.current_line(at.line).is_some()
     }
 
     /// Converts a problem's positions to the present lines.
-    pub fn settle(&self, problem: &mut Problem) {
+    pub fn update_positions(&self, problem: &mut Problem) {
         let places = problem.related.iter_mut().map(|(at, _)| at).chain([&mut problem.at]);
         // Other files and documents are always read as a whole.
         for at in places.filter(|at| at.file == 0) {
-            at.line = self.now(at.line).unwrap_or_default();
+            at.line = self.current_line(at.line).unwrap_or_default();
         }
     }
 
-    pub fn now(&self, read: u32) -> Option<u32> {
+    pub fn current_line(&self, read: u32) -> Option<u32> {
         if self.runs.is_empty() || read == 0 {
             return Some(read);
         }
@@ -88,22 +88,25 @@ impl Lines {
 mod tests {
     use super::*;
 
-    fn now(lines: &Lines, read: impl IntoIterator<Item = u32>) -> Vec<Option<u32>> {
-        read.into_iter().map(|read| lines.now(read)).collect()
+    fn current_line(lines: &LineMap, read: impl IntoIterator<Item = u32>) -> Vec<Option<u32>> {
+        read.into_iter().map(|read| lines.current_line(read)).collect()
     }
 
     #[test]
     fn what_is_behind_a_change_moves_and_keeps_its_number() {
-        let mut lines = Lines::new(10);
+        let mut lines = LineMap::new(10);
         assert_eq!(lines.replace(3, 2, 5), Some(12));
-        assert_eq!(now(&lines, [1, 2, 3, 4, 5, 10]), [Some(1), Some(2), None, None, Some(8), Some(13)]);
-        assert_eq!(now(&lines, 12..=16), [3, 4, 5, 6, 7].map(Some));
+        assert_eq!(
+            current_line(&lines, [1, 2, 3, 4, 5, 10]),
+            [Some(1), Some(2), None, None, Some(8), Some(13)]
+        );
+        assert_eq!(current_line(&lines, 12..=16), [3, 4, 5, 6, 7].map(Some));
         let read = lines.replace(4, 6, 1).unwrap();
         assert_eq!(
-            now(&lines, [12, 13, 16, 5, 6, 7, 10]),
+            current_line(&lines, [12, 13, 16, 5, 6, 7, 10]),
             [Some(3), None, None, None, None, Some(5), Some(8)]
         );
-        assert_eq!(now(&lines, [read]), [Some(4)]);
-        assert_eq!(now(&Lines::default(), [0, 7]), [Some(0), Some(7)], "nothing has moved");
+        assert_eq!(current_line(&lines, [read]), [Some(4)]);
+        assert_eq!(current_line(&LineMap::default(), [0, 7]), [Some(0), Some(7)], "nothing has moved");
     }
 }

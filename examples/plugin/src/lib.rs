@@ -21,8 +21,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tollgate::plugin::serde_json::{Value, json};
 use tollgate::plugin::{
-    Answer, Block, Planned, Plugin, Policy, Reason, Refusal, Request, SettingsProblems, Shared, Stage,
-    Verdict,
+    Block, Planned, Plugin, Policy, PolicyResponse, PolicyStates, Reason, Refusal, Request, SettingsProblems,
+    Stage, Verdict,
 };
 
 use window::Window;
@@ -80,7 +80,7 @@ impl Planned for Rules {
         format!("{}, {} blocks of addresses get through", self.window, self.allow.len())
     }
 
-    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, key: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         let place = key.strip_suffix("/plugins/maintenance").unwrap_or(key);
         // The state is stored under the policy's key, so a reload keeps the previous plan's count.
         let state = || State {
@@ -136,7 +136,7 @@ impl Rules {
             Some(message) => {
                 let fields = [("Retry-After", seconds), ("Content-Type", "text/plain; charset=utf-8")];
                 let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-                Verdict::Answer(Answer::with_fields(503, fields, message.clone().into_bytes()))
+                Verdict::Respond(PolicyResponse::with_fields(503, fields, message.clone().into_bytes()))
             }
             // The gateway's own error: in the format that the client accepts, with its reason in the log and
             // the metrics.
@@ -160,9 +160,9 @@ mod tests {
 
     use super::*;
 
-    fn live(settings: &Value, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn live(settings: &Value, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         let planned = Maintenance.plan(settings).unwrap_or_else(|problems| panic!("{problems:?}"));
-        planned.live("gateway/plugins/maintenance", shared)
+        planned.activate("gateway/plugins/maintenance", shared)
     }
 
     /// Returns the verdict on a request from 192.0.2.1.
@@ -189,7 +189,7 @@ mod tests {
         let Verdict::Sleep(hold, after) = verdict(&policy) else { panic!("it does not wait") };
         assert_eq!(hold, Duration::from_millis(5));
         let (mut sent, mut context) = (Sent::new(""), Context::default());
-        let Verdict::Answer(answer) = after(&mut sent.request(&mut context)) else { panic!("no answer") };
+        let Verdict::Respond(answer) = after(&mut sent.request(&mut context)) else { panic!("no answer") };
         assert_eq!((answer.status, &answer.body[..]), (503, &b"back soon"[..]));
     }
 

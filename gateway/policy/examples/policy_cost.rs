@@ -27,9 +27,9 @@ use aws_lc_rs::digest::{SHA256, digest};
 use tollgate_http::h1::RequestParser;
 use tollgate_http::{HeadLimits, RequestHead};
 use tollgate_policy::{
-    ApiKeyRules, BodyKind, CanaryBy, CanaryRule, CanaryRules, Change, Consumer, Consumers, Context,
-    CorsRules, CredentialPlace, HeaderRules, Identity, Known, Origin, OriginPattern, Part, Planned, Policy,
-    Request, SecurityHeaders, Shared, Template, Verdict,
+    ApiKeyRules, BodyKind, CanaryKey, CanaryRule, CanaryRules, Consumer, ConsumerEntry, Consumers, Context,
+    CorsRules, CredentialSource, HeaderChange, HeaderRules, Identity, Origin, OriginPattern, Planned, Policy,
+    PolicyStates, Request, SecurityHeaders, Template, TemplatePart, Verdict,
 };
 
 const HEAD: &[u8] = b"GET /a/b?c=d HTTP/1.1\r\nHost: a.example\r\nUser-Agent: policy_cost\r\nAccept: */*\r\n\
@@ -38,7 +38,7 @@ const HEAD: &[u8] = b"GET /a/b?c=d HTTP/1.1\r\nHost: a.example\r\nUser-Agent: po
 const RESPONSE: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\nServer: origin\r\n\r\n";
 
-fn canary(by: CanaryBy, percent: u8, header: bool) -> Arc<dyn Planned> {
+fn canary(by: CanaryKey, percent: u8, header: bool) -> Arc<dyn Planned> {
     let headers = if header { vec![("x-canary".into(), Some("always".into()))] } else { Vec::new() };
     let rule = CanaryRule {
         to: "next".into(),
@@ -53,15 +53,16 @@ fn canary(by: CanaryBy, percent: u8, header: bool) -> Arc<dyn Planned> {
 fn headers(fills: bool) -> Arc<dyn Planned> {
     let text = |text: &str| Template::from(text.as_bytes());
     let part = |part, fixed| if fills { Template::from(vec![part]) } else { text(fixed) };
-    let request = Change {
+    let request = HeaderChange {
         remove: vec!["X-Canary".to_owned()],
         set: vec![
             ("X-Env".to_owned(), text("production")),
-            ("X-Real-IP".to_owned(), part(Part::Client, "192.0.2.1")),
+            ("X-Real-IP".to_owned(), part(TemplatePart::Client, "192.0.2.1")),
         ],
-        add: vec![("X-Path".to_owned(), part(Part::Path, "/a/b"))],
+        add: vec![("X-Path".to_owned(), part(TemplatePart::Path, "/a/b"))],
     };
-    let response = Change { set: vec![("Server".to_owned(), text("gateway"))], ..Change::default() };
+    let response =
+        HeaderChange { set: vec![("Server".to_owned(), text("gateway"))], ..HeaderChange::default() };
     Arc::new(HeaderRules { request, response: Arc::new(response) })
 }
 
@@ -70,10 +71,14 @@ fn api_key() -> Arc<dyn Planned> {
         let name = format!("consumer-{number}");
         let hash = digest(&SHA256, format!("7c1d4b0e9f3a4e52b8a6d1c07e5f2943{number:04}").as_bytes());
         let api_keys = hash.as_ref().first_chunk().copied().into_iter().collect();
-        Known { consumer: Consumer { name, ..Consumer::default() }, api_keys, ..Known::default() }
+        ConsumerEntry {
+            consumer: Consumer { name, ..Consumer::default() },
+            api_keys,
+            ..ConsumerEntry::default()
+        }
     });
     Arc::new(ApiKeyRules {
-        from: vec![CredentialPlace::Header { name: "X-Api-Key".to_owned(), prefix: None }],
+        from: vec![CredentialSource::Header { name: "X-Api-Key".to_owned(), prefix: None }],
         forward: false,
         optional: false,
         identity: Identity::new(Some("X-Consumer-Name".to_owned()), Some("X-Consumer-Groups".to_owned())),
@@ -87,9 +92,9 @@ fn main() {
     let requests: u32 = words.next().and_then(|word| word.parse().ok()).unwrap_or(100_000);
     let planned: Option<Arc<dyn Planned>> = match name.as_str() {
         "api_key" => Some(api_key()),
-        "canary" => Some(canary(CanaryBy::Random, 5, false)),
-        "canary_header" => Some(canary(CanaryBy::Random, 100, true)),
-        "canary_cookie" => Some(canary(CanaryBy::Cookie("session".into()), 5, false)),
+        "canary" => Some(canary(CanaryKey::Random, 5, false)),
+        "canary_header" => Some(canary(CanaryKey::Random, 100, true)),
+        "canary_cookie" => Some(canary(CanaryKey::Cookie("session".into()), 5, false)),
         "headers" => Some(headers(false)),
         "headers_filled" => Some(headers(true)),
         "cors" => {
@@ -105,8 +110,8 @@ fn main() {
         }
         _ => None,
     };
-    let shared = Arc::new(Shared::default());
-    let policy: Option<Arc<dyn Policy>> = planned.map(|planned| planned.live("k", &shared));
+    let shared = Arc::new(PolicyStates::default());
+    let policy: Option<Arc<dyn Policy>> = planned.map(|planned| planned.activate("k", &shared));
     let mut head = RequestHead::default();
     let limits = HeadLimits { line: 8192, head: 65_536, fields: 100 };
     RequestParser::default().advance(HEAD, &mut head, &limits).expect("a head");
@@ -120,7 +125,7 @@ fn main() {
         route: "r",
         worker: 0,
         now: Instant::now(),
-        word: &(),
+        forwarding: &(),
     };
     let (mut copy, mut answer, mut context) = (head.clone(), Vec::new(), Context::default());
     let begun = Instant::now();
@@ -133,7 +138,7 @@ fn main() {
             let verdict = policy.request(&mut Request::new(&mut copy, b"", &origin, &mut context, b""));
             assert!(matches!(verdict, Verdict::Continue), "{name} does not let it through");
         }
-        context.respond(&mut answer, BodyKind::Free, true);
+        context.respond(&mut answer, BodyKind::Transformable, true);
         black_box((&copy, &answer, &context));
     }
     let each = begun.elapsed().as_nanos() as f64 / f64::from(requests.max(1));

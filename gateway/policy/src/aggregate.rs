@@ -17,23 +17,24 @@ use tollgate_observe::Reason;
 use self::document::value;
 use crate::percent::encode;
 use crate::{
-    Answer, Part as Filled, Planned, Policy, Question, Refusal, Request, Said, Shared, Template, Verdict,
+    Planned, Policy, PolicyResponse, PolicyStates, Refusal, Request, Template, TemplatePart as Filled,
+    UpstreamRequest, UpstreamResponse, Verdict,
 };
 
 /// Answers with one JSON document that combines the responses of several upstreams.
 #[derive(Debug)]
 pub struct AggregateRules {
     /// The parts of the document.
-    pub parts: Vec<Part>,
+    pub parts: Vec<AggregatePart>,
     /// The layout of the document.
-    pub shape: Vec<Piece>,
+    pub shape: Vec<ShapePiece>,
     /// The maximum size of all parts together in bytes.
     pub total: usize,
 }
 
 /// A part of the document.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct AggregatePart {
     /// The name of the part in the document.
     pub name: String,
     /// The upstream that delivers the part, by name.
@@ -49,12 +50,12 @@ pub struct Part {
     /// The maximum size of the part in bytes.
     pub most: usize,
     /// The consequence if the part fails.
-    pub need: Need,
+    pub need: Requirement,
 }
 
 /// The consequence for a request if a part fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum Requirement {
     /// The request fails.
     Required,
     /// This JSON replaces the part.
@@ -63,7 +64,7 @@ pub enum Need {
 
 /// A piece of the document's layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum ShapePiece {
     /// Literal JSON.
     Text(Box<str>),
     /// The part with this index.
@@ -82,10 +83,11 @@ impl Planned for AggregateRules {
         names.join(", ")
     }
 
-    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, key: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         let place = key.strip_suffix("/aggregate").unwrap_or(key);
         let count = |event| shared.events().counter("aggregate", place, event);
-        let counts = Counts { whole: count("whole"), partial: count("partial"), failed: count("failed") };
+        let counts =
+            AggregateCounters { whole: count("whole"), partial: count("partial"), failed: count("failed") };
         Arc::new(Aggregate { rules: self, counts: Arc::new(counts) })
     }
 }
@@ -93,12 +95,12 @@ impl Planned for AggregateRules {
 #[derive(Debug)]
 struct Aggregate {
     rules: Arc<AggregateRules>,
-    counts: Arc<Counts>,
+    counts: Arc<AggregateCounters>,
 }
 
 /// Counters of the results.
 #[derive(Debug)]
-struct Counts {
+struct AggregateCounters {
     /// Documents with all parts.
     whole: Arc<AtomicU64>,
     /// Documents with at least one fallback.
@@ -116,17 +118,17 @@ impl Policy for Aggregate {
     }
 }
 
-impl Part {
+impl AggregatePart {
     /// Returns the request to the upstream. If the path cannot be filled in, it stays empty and the request
     /// is refused later.
-    fn question(&self, request: &Request<'_>, budget: &Rc<Cell<usize>>) -> Question {
-        Question {
+    fn question(&self, request: &Request<'_>, budget: &Rc<Cell<usize>>) -> UpstreamRequest {
+        UpstreamRequest {
             upstream: self.to.clone(),
             path: path(&self.path, request).unwrap_or_default(),
             query: query(&self.query, request),
             host: self.host.clone(),
             timeout: self.timeout,
-            most: self.most,
+            max_bytes: self.most,
             budget: budget.clone(),
         }
     }
@@ -161,16 +163,16 @@ fn query(template: &Template, request: &Request<'_>) -> Vec<u8> {
 }
 
 impl AggregateRules {
-    fn answer(&self, heard: Vec<Result<Said, Reason>>, counts: &Counts) -> Verdict {
+    fn answer(&self, heard: Vec<Result<UpstreamResponse, Reason>>, counts: &AggregateCounters) -> Verdict {
         let (mut values, mut failed) = (Vec::new(), Vec::new());
         for (part, heard) in self.parts.iter().zip(heard) {
             let value = match (heard.map_err(|reason| (reason, None)).and_then(value), &part.need) {
                 (Ok(value), _) => value,
-                (Err(_), Need::Optional(fallback)) => {
+                (Err(_), Requirement::Optional(fallback)) => {
                     failed.push(part.name.as_str());
                     fallback.to_string()
                 }
-                (Err((reason, detail)), Need::Required) => {
+                (Err((reason, detail)), Requirement::Required) => {
                     counts.failed.fetch_add(1, Relaxed);
                     // An error between the gateway and an upstream is not the client's fault.
                     let reason = if reason.status() >= 500 { reason } else { Reason::PartFailed };
@@ -184,7 +186,7 @@ impl AggregateRules {
         let body = document::write(&self.shape, &values, &failed);
         // The gateway does not know how long each part may be cached.
         let lines = b"Content-Type: application/json\r\nCache-Control: no-store\r\n".to_vec();
-        Verdict::Answer(Answer { status: 200, lines, body })
+        Verdict::Respond(PolicyResponse { status: 200, lines, body })
     }
 }
 
@@ -198,8 +200,8 @@ mod tests {
         Filled::Text(text.as_bytes().into())
     }
 
-    fn part(name: &str, path: Vec<Filled>, need: Need) -> Part {
-        Part {
+    fn part(name: &str, path: Vec<Filled>, need: Requirement) -> AggregatePart {
+        AggregatePart {
             name: name.to_owned(),
             to: "u".into(),
             path: path.into(),
@@ -211,17 +213,17 @@ mod tests {
         }
     }
 
-    fn said(status: u16, content_type: &str, body: &str) -> Result<Said, Reason> {
+    fn said(status: u16, content_type: &str, body: &str) -> Result<UpstreamResponse, Reason> {
         let (content_type, body) = (content_type.as_bytes().to_vec(), body.as_bytes().to_vec());
-        Ok(Said { status, content_type, body, ..Said::default() })
+        Ok(UpstreamResponse { status, content_type, body, ..UpstreamResponse::default() })
     }
 
     fn asked(
         rules: AggregateRules,
         fields: &str,
-        heard: Vec<Result<Said, Reason>>,
-    ) -> (Vec<Question>, Verdict) {
-        let policy = Arc::new(rules).live("route/r/aggregate", &Arc::default());
+        heard: Vec<Result<UpstreamResponse, Reason>>,
+    ) -> (Vec<UpstreamRequest>, Verdict) {
+        let policy = Arc::new(rules).activate("route/r/aggregate", &Arc::default());
         let (mut context, mut sent) = (Context::default(), Sent::new(fields));
         let mut request = sent.request(&mut context);
         let Verdict::Call(questions, after) = policy.request(&mut request) else { panic!("it asks") };
@@ -230,18 +232,18 @@ mod tests {
 
     fn rules() -> AggregateRules {
         let shape = vec![
-            Piece::Text("{\"a\":".into()),
-            Piece::Part(0),
-            Piece::Text(",\"b\":[".into()),
-            Piece::Part(1),
-            Piece::Text("],\"failed\":".into()),
-            Piece::Failed,
-            Piece::Text("}".into()),
+            ShapePiece::Text("{\"a\":".into()),
+            ShapePiece::Part(0),
+            ShapePiece::Text(",\"b\":[".into()),
+            ShapePiece::Part(1),
+            ShapePiece::Text("],\"failed\":".into()),
+            ShapePiece::Failed,
+            ShapePiece::Text("}".into()),
         ];
         let user = vec![text("/u/"), Filled::Header("x-user".into())];
         let parts = vec![
-            part("a", user, Need::Required),
-            part("b", vec![text("/b"), Filled::Path], Need::Optional("{\"x\":1}".into())),
+            part("a", user, Requirement::Required),
+            part("b", vec![text("/b"), Filled::Path], Requirement::Optional("{\"x\":1}".into())),
         ];
         AggregateRules { parts, shape, total: 1000 }
     }
@@ -261,7 +263,7 @@ mod tests {
     #[test]
     fn a_document_of_the_parts() {
         let answer = |heard| match asked(rules(), "X-User: a\r\n", heard).1 {
-            Verdict::Answer(answer) => String::from_utf8(answer.body).expect("text"),
+            Verdict::Respond(answer) => String::from_utf8(answer.body).expect("text"),
             other => format!("{other:?}"),
         };
         let json = "application/json; charset=utf-8";

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use tollgate_http::RequestHead;
 
 use self::failures::Failures;
-use crate::context::Mark;
-use crate::{After, Planned, Policy, Request, Shared, Shown, Verdict};
+use crate::context::ContextSnapshot;
+use crate::{Continuation, Dependency, Planned, Policy, PolicyStates, Request, Verdict};
 
 /// Alternatives, one of which must admit the request.
 #[derive(Debug)]
@@ -35,23 +35,26 @@ impl Planned for AnyOfRules {
         self.alternatives.iter().map(alternative).collect::<Vec<_>>().join(", or ")
     }
 
-    fn judges_by(&self) -> Option<Shown> {
+    fn depends_on(&self) -> Option<Dependency> {
         let mut policies = self.alternatives.iter().flatten();
-        policies.any(|policy| policy.judges_by() == Some(Shown::Certificate)).then_some(Shown::Certificate)
+        policies
+            .any(|policy| policy.depends_on() == Some(Dependency::Certificate))
+            .then_some(Dependency::Certificate)
     }
 
-    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, key: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         // The key is the kind and the number among policies of this kind. State (nonces above all) therefore
         // survives when alternatives of other kinds are added or removed.
         let mut kinds: Vec<&'static str> = Vec::new();
-        let mut live = |policy: &Arc<dyn Planned>| {
+        let mut activate = |policy: &Arc<dyn Planned>| {
             let kind = policy.kind();
             let number = kinds.iter().filter(|known| **known == kind).count();
             kinds.push(kind);
-            policy.clone().live(&format!("{key}/{kind}/{number}"), shared)
+            policy.clone().activate(&format!("{key}/{kind}/{number}"), shared)
         };
-        let alternatives = self.alternatives.iter().map(|all| all.iter().map(&mut live).collect()).collect();
-        Arc::new(Live(Arc::new(Alternatives(alternatives))))
+        let alternatives =
+            self.alternatives.iter().map(|all| all.iter().map(&mut activate).collect()).collect();
+        Arc::new(AnyOfState(Arc::new(Alternatives(alternatives))))
     }
 }
 
@@ -60,25 +63,25 @@ impl Planned for AnyOfRules {
 struct Alternatives(Vec<Vec<Arc<dyn Policy>>>);
 
 #[derive(Debug)]
-struct Live(Arc<Alternatives>);
+struct AnyOfState(Arc<Alternatives>);
 
-impl Policy for Live {
+impl Policy for AnyOfState {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
         for authenticator in self.0.authenticators() {
-            authenticator.claim(request);
+            authenticator.reserve_fields(request);
         }
-        let tried = Tried {
+        let tried = Evaluation {
             all: self.0.clone(),
             alternative: 0,
             policy: 0,
-            round: Round::Shown,
+            pass: Pass::WithCredentials,
             failures: Failures::default(),
             before: None,
         };
-        tried.go_on(request)
+        tried.evaluate_next(request)
     }
 
-    fn passed_over(&self, request: &mut Request<'_>) {
+    fn skipped(&self, request: &mut Request<'_>) {
         self.0.authenticators().for_each(|authenticator| authenticator.redact(request));
     }
 }
@@ -89,16 +92,16 @@ impl Alternatives {
     }
 
     /// Classifies an alternative by the credentials of the request, before any of its policies runs.
-    fn look(&self, alternative: usize, request: &Request<'_>) -> Look {
-        let mut look = Look::Worth;
+    fn credential_state(&self, alternative: usize, request: &Request<'_>) -> CredentialState {
+        let mut look = CredentialState::Complete;
         for authenticator in self.0[alternative].iter().filter_map(|policy| policy.authenticator()) {
-            if authenticator.is_shown(request) {
+            if authenticator.is_present(request) {
                 continue;
             }
             if !authenticator.is_optional() {
-                return Look::Missing;
+                return CredentialState::Missing;
             }
-            look = Look::Anonymous;
+            look = CredentialState::Anonymous;
         }
         look
     }
@@ -106,9 +109,9 @@ impl Alternatives {
 
 /// The classification of an alternative by the credentials of the request.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Look {
+enum CredentialState {
     /// All of its credentials are present, or it needs none.
-    Worth,
+    Complete,
     /// A required credential is missing.
     Missing,
     /// An optional credential is missing.
@@ -119,44 +122,45 @@ enum Look {
 /// comes in the second pass. Otherwise it would admit requests that a later alternative identifies, or that
 /// carry a wrong credential.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Round {
-    Shown,
+enum Pass {
+    WithCredentials,
     Anonymous,
 }
 
 /// The progress of a request through the alternatives.
-struct Tried {
+struct Evaluation {
     all: Arc<Alternatives>,
     /// The alternative that is being tried, and the index of its next policy.
     alternative: usize,
     policy: usize,
-    round: Round,
+    pass: Pass,
     failures: Failures,
     /// The request before the alternative, saved if more than one policy may change it.
-    before: Option<Box<Before>>,
+    before: Option<Box<SavedRequest>>,
 }
 
-struct Before {
+struct SavedRequest {
     head: RequestHead,
-    mark: Mark,
+    mark: ContextSnapshot,
 }
 
-impl Tried {
-    fn go_on(mut self, request: &mut Request<'_>) -> Verdict {
+impl Evaluation {
+    fn evaluate_next(mut self, request: &mut Request<'_>) -> Verdict {
         loop {
             if self.alternative >= self.all.0.len() {
-                if self.round == Round::Shown && self.failures.only_missing() {
-                    (self.round, self.alternative) = (Round::Anonymous, 0);
+                if self.pass == Pass::WithCredentials && self.failures.only_missing() {
+                    (self.pass, self.alternative) = (Pass::Anonymous, 0);
                     continue;
                 }
                 self.all.authenticators().for_each(|authenticator| authenticator.redact(request));
                 return self.failures.verdict(&self.all.0);
             }
             if self.policy == 0 {
-                match (self.all.look(self.alternative, request), self.round) {
-                    (Look::Worth, Round::Shown) | (Look::Anonymous, Round::Anonymous) => {}
+                match (self.all.credential_state(self.alternative, request), self.pass) {
+                    (CredentialState::Complete, Pass::WithCredentials)
+                    | (CredentialState::Anonymous, Pass::Anonymous) => {}
                     (look, _) => {
-                        if look == Look::Missing {
+                        if look == CredentialState::Missing {
                             self.failures.missing();
                         }
                         self.alternative += 1;
@@ -165,7 +169,7 @@ impl Tried {
                 }
                 if self.all.0[self.alternative].len() > 1 {
                     let (head, mark) = (request.head.clone(), request.context.mark());
-                    self.before = Some(Box::new(Before { head, mark }));
+                    self.before = Some(Box::new(SavedRequest { head, mark }));
                 }
             }
             let Some(policy) = self.all.0[self.alternative].get(self.policy).cloned() else {
@@ -173,7 +177,7 @@ impl Tried {
                 return Verdict::Continue;
             };
             let verdict = policy.request(request);
-            match self.heard(verdict, request) {
+            match self.apply(verdict, request) {
                 Ok(tried) => self = tried,
                 Err(verdict) => return verdict,
             }
@@ -181,18 +185,19 @@ impl Tried {
     }
 
     /// Processes the verdict of a policy. `Err`: the request must wait first.
-    fn heard(mut self, verdict: Verdict, request: &mut Request<'_>) -> Result<Self, Verdict> {
+    fn apply(mut self, verdict: Verdict, request: &mut Request<'_>) -> Result<Self, Verdict> {
         match verdict {
             Verdict::Continue => {
                 self.policy += 1;
                 return Ok(self);
             }
             Verdict::Refuse(refusal) => self.failures.refused((self.alternative, self.policy), refusal),
-            Verdict::Answer(answer) => self.failures.answered(answer),
+            Verdict::Respond(answer) => self.failures.answered(answer),
             Verdict::Wait(waiting) => {
                 return Err(Verdict::Wait(Box::pin(async move {
                     let after = waiting.await;
-                    Box::new(move |request: &mut Request<'_>| self.then(after(request), request)) as After
+                    Box::new(move |request: &mut Request<'_>| self.then(after(request), request))
+                        as Continuation
                 })));
             }
             Verdict::Sleep(time, after) => {
@@ -204,11 +209,11 @@ impl Tried {
                     move |body: &[u8], request: &mut Request<'_>| self.then(read(body, request), request);
                 return Err(Verdict::Body(most, Box::new(read)));
             }
-            Verdict::Begin(most, read) => {
+            Verdict::BodyStart(most, read) => {
                 let read = move |body: &[u8], whole, request: &mut Request<'_>| {
                     self.then(read(body, whole, request), request)
                 };
-                return Err(Verdict::Begin(most, Box::new(read)));
+                return Err(Verdict::BodyStart(most, Box::new(read)));
             }
             Verdict::Call(questions, heard) => {
                 let heard = move |said, request: &mut Request<'_>| self.then(heard(said, request), request);
@@ -225,8 +230,8 @@ impl Tried {
 
     /// Processes the verdict of a policy after its wait.
     fn then(self, verdict: Verdict, request: &mut Request<'_>) -> Verdict {
-        match self.heard(verdict, request) {
-            Ok(tried) => tried.go_on(request),
+        match self.apply(verdict, request) {
+            Ok(tried) => tried.evaluate_next(request),
             Err(verdict) => verdict,
         }
     }
@@ -245,7 +250,7 @@ impl Tried {
     }
 }
 
-impl Debug for Tried {
+impl Debug for Evaluation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tried").field("alternative", &self.alternative).finish_non_exhaustive()
     }

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use tollgate_observe::Reason;
 
-use crate::credential::{CredentialPlaces, MoreThanOne, Shown};
+use crate::credential::{CredentialSources, FoundCredential, MoreThanOne};
 use crate::{
-    Authenticator, Consumers, CredentialPlace, Identity, Planned, Policy, Refusal, Request, Shared, Verdict,
+    Authenticator, Consumers, CredentialSource, Identity, Planned, Policy, PolicyStates, Refusal, Request,
+    Verdict,
 };
 
 /// The maximum length of a key in bytes. It bounds the cost of hashing.
-const LONGEST: usize = 512;
+const KEY_MAX_BYTES: usize = 512;
 /// RFC 9110, 11.6.1 requires a challenge with every 401, but no scheme is registered for API keys.
 const CHALLENGE: &[u8] = b"WWW-Authenticate: ApiKey\r\n";
 
@@ -21,7 +22,7 @@ const CHALLENGE: &[u8] = b"WWW-Authenticate: ApiKey\r\n";
 #[derive(Debug)]
 pub struct ApiKeyRules {
     /// The places where a request may carry the key.
-    pub from: Vec<CredentialPlace>,
+    pub from: Vec<CredentialSource>,
     /// Whether the key is sent upstream.
     pub forward: bool,
     /// Whether a request without a key passes.
@@ -38,35 +39,37 @@ impl Planned for ApiKeyRules {
     }
 
     fn summary(&self) -> String {
-        let places = CredentialPlaces::new(&self.from).summary();
-        format!("{places}; {} keys{}", self.consumers.keys(), optionally(self.optional))
+        let places = CredentialSources::new(&self.from).summary();
+        format!("{places}; {} keys{}", self.consumers.key_count(), optional_suffix(self.optional))
     }
 
-    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
-        let places = CredentialPlaces::new(&self.from);
-        Arc::new(Live { rules: self, places })
+    fn activate(self: Arc<Self>, _: &str, _: &Arc<PolicyStates>) -> Arc<dyn Policy> {
+        let places = CredentialSources::new(&self.from);
+        Arc::new(ApiKeyState { rules: self, places })
     }
 }
 
 #[derive(Debug)]
-struct Live {
+struct ApiKeyState {
     rules: Arc<ApiKeyRules>,
-    places: CredentialPlaces,
+    places: CredentialSources,
 }
 
-impl Policy for Live {
+impl Policy for ApiKeyState {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
         let ApiKeyRules { forward, optional, identity, consumers, .. } = &*self.rules;
-        identity.strip(request);
+        identity.remove(request);
         let consumer = match self.places.find(request) {
-            Ok(Shown::One(key)) if key.len() <= LONGEST => consumers.of_key(&key).cloned(),
-            Ok(Shown::One(_)) => None,
-            Ok(Shown::Nothing | Shown::Foreign) if *optional => {
-                identity.renew(request);
+            Ok(FoundCredential::One(key)) if key.len() <= KEY_MAX_BYTES => {
+                consumers.by_api_key(&key).cloned()
+            }
+            Ok(FoundCredential::One(_)) => None,
+            Ok(FoundCredential::Nothing | FoundCredential::Foreign) if *optional => {
+                identity.rewrite(request);
                 self.conceal(request, &|_| false);
                 return Verdict::Continue;
             }
-            Ok(Shown::Nothing | Shown::Foreign) => {
+            Ok(FoundCredential::Nothing | FoundCredential::Foreign) => {
                 return self.refusal(request, Reason::CredentialsMissing, None);
             }
             Err(MoreThanOne) => {
@@ -80,11 +83,11 @@ impl Policy for Live {
         if !forward {
             self.places.remove(request, &|_| false);
         }
-        identity.tell(request, &consumer);
+        identity.set_consumer(request, &consumer);
         Verdict::Continue
     }
 
-    fn passed_over(&self, request: &mut Request<'_>) {
+    fn skipped(&self, request: &mut Request<'_>) {
         self.redact(request);
     }
 
@@ -93,9 +96,9 @@ impl Policy for Live {
     }
 }
 
-impl Authenticator for Live {
-    fn is_shown(&self, request: &Request<'_>) -> bool {
-        self.places.is_shown(request)
+impl Authenticator for ApiKeyState {
+    fn is_present(&self, request: &Request<'_>) -> bool {
+        self.places.is_present(request)
     }
 
     fn is_optional(&self) -> bool {
@@ -106,8 +109,8 @@ impl Authenticator for Live {
         CHALLENGE.to_vec()
     }
 
-    fn claim(&self, request: &mut Request<'_>) {
-        self.rules.identity.renew(request);
+    fn reserve_fields(&self, request: &mut Request<'_>) {
+        self.rules.identity.rewrite(request);
     }
 
     fn forwards(&self, field: &str) -> bool {
@@ -125,7 +128,7 @@ impl Authenticator for Live {
     }
 }
 
-impl Live {
+impl ApiKeyState {
     fn refusal(&self, request: &mut Request<'_>, reason: Reason, detail: Option<&'static str>) -> Verdict {
         self.redact(request);
         Refusal { detail, lines: CHALLENGE.to_vec(), ..reason.into() }.into()
@@ -133,6 +136,6 @@ impl Live {
 }
 
 /// Returns the part of a summary that mentions an optional credential.
-pub(crate) const fn optionally(optional: bool) -> &'static str {
+pub(crate) const fn optional_suffix(optional: bool) -> &'static str {
     if optional { ", or none" } else { "" }
 }

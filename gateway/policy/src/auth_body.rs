@@ -31,6 +31,6 @@ impl AuthBody {
         if !partial {
             return Verdict::Body(max, Box::new(move |body, request| then((body, false), request)));
         }
-        Verdict::Begin(max, Box::new(move |body, whole, request| then((body, !whole), request)))
+        Verdict::BodyStart(max, Box::new(move |body, whole, request| then((body, !whole), request)))
     }
 }

@@ -5,7 +5,7 @@ use crate::Request;
 /// A policy that identifies clients, as one of several alternatives.
 pub trait Authenticator {
     /// Whether the request carries a credential of this policy's type, valid or not.
-    fn is_shown(&self, request: &Request<'_>) -> bool;
+    fn is_present(&self, request: &Request<'_>) -> bool;
 
     /// Whether a request without such a credential passes.
     fn is_optional(&self) -> bool;
@@ -17,7 +17,7 @@ pub trait Authenticator {
     }
 
     /// Removes the identity fields that only this policy may write.
-    fn claim(&self, request: &mut Request<'_>);
+    fn reserve_fields(&self, request: &mut Request<'_>);
 
     /// Whether a credential in this field goes upstream when this policy has admitted the request.
     fn forwards(&self, field: &str) -> bool;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use tollgate_observe::Reason;
 
-use crate::{Consumer, Planned, Policy, Refusal, Request, Shared, Shown, Verdict};
+use crate::{Consumer, Dependency, Planned, Policy, PolicyStates, Refusal, Request, Verdict};
 
 /// A rule that matches a consumer if all of its conditions hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rule {
+pub struct AuthorizeRule {
     /// The consumer is one of these; empty: any.
     pub consumers: Vec<String>,
     /// The consumer is in one of these groups; empty: no condition.
@@ -22,12 +22,12 @@ pub struct Rule {
     pub methods: Vec<String>,
 }
 
-impl Rule {
-    fn has(&self, consumer: &Consumer, method: &[u8]) -> bool {
+impl AuthorizeRule {
+    fn matches(&self, consumer: &Consumer, method: &[u8]) -> bool {
         let Self { consumers, groups, claims, methods } = self;
         (consumers.is_empty() || consumers.contains(&consumer.name))
             && (groups.is_empty() || groups.iter().any(|group| consumer.groups.contains(group)))
-            && claims.iter().all(|(claim, values)| consumer.says(claim, values))
+            && claims.iter().all(|(claim, values)| consumer.has_claim(claim, values))
             && (methods.is_empty() || methods.iter().any(|own| own.as_bytes() == method))
     }
 }
@@ -36,20 +36,20 @@ impl Rule {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthorizeRules {
     /// Rules that permit; `None`: every identified consumer.
-    pub allow: Option<Vec<Rule>>,
+    pub allow: Option<Vec<AuthorizeRule>>,
     /// Rules that forbid; they override `allow`.
-    pub deny: Vec<Rule>,
+    pub deny: Vec<AuthorizeRule>,
 }
 
 impl AuthorizeRules {
     /// Returns the cause of a refusal; `None` if the consumer is permitted.
     fn refuses(&self, consumer: Option<&Consumer>, method: &[u8]) -> Option<&'static str> {
         let Some(consumer) = consumer else { return Some("it is not known who asks") };
-        if self.deny.iter().any(|rule| rule.has(consumer, method)) {
+        if self.deny.iter().any(|rule| rule.matches(consumer, method)) {
             return Some("a rule of `deny` has it");
         }
         let allow = self.allow.as_ref()?;
-        (!allow.iter().any(|rule| rule.has(consumer, method))).then_some("no rule of `allow` has it")
+        (!allow.iter().any(|rule| rule.matches(consumer, method))).then_some("no rule of `allow` has it")
     }
 }
 
@@ -63,11 +63,11 @@ impl Planned for AuthorizeRules {
         format!("{allow} allowed, {} denied", self.deny.len())
     }
 
-    fn judges_by(&self) -> Option<Shown> {
-        Some(Shown::Identity)
+    fn depends_on(&self) -> Option<Dependency> {
+        Some(Dependency::Identity)
     }
 
-    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, _: &str, _: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         self
     }
 }
@@ -96,12 +96,12 @@ mod tests {
             groups: texts(&["admin", "dev"]),
             claims: vec![("scope".to_owned(), "read write".to_owned()), ("org".to_owned(), "a b".to_owned())],
         };
-        let rule = |groups: &[&str], methods: &[&str]| Rule {
+        let rule = |groups: &[&str], methods: &[&str]| AuthorizeRule {
             groups: texts(groups),
             methods: texts(methods),
-            ..Rule::default()
+            ..AuthorizeRule::default()
         };
-        let may = |allow: Option<Vec<Rule>>, deny: Vec<Rule>| {
+        let may = |allow: Option<Vec<AuthorizeRule>>, deny: Vec<AuthorizeRule>| {
             AuthorizeRules { allow, deny }.refuses(Some(&alice), b"GET").is_none()
         };
         assert!(may(None, vec![]));
@@ -109,11 +109,11 @@ mod tests {
         assert!(may(Some(vec![rule(&["x"], &[]), rule(&["dev"], &["GET"])]), vec![]));
         assert!(!may(Some(vec![rule(&["dev"], &["POST"])]), vec![]));
         assert!(!may(Some(vec![rule(&["dev"], &[])]), vec![rule(&["admin"], &[])]));
-        let named = |name: &str| Rule { consumers: texts(&[name]), ..Rule::default() };
+        let named = |name: &str| AuthorizeRule { consumers: texts(&[name]), ..AuthorizeRule::default() };
         assert!(may(Some(vec![named("alice")]), vec![named("bob")]));
-        let claim = |name: &str, value: &str| Rule {
+        let claim = |name: &str, value: &str| AuthorizeRule {
             claims: vec![(name.to_owned(), texts(&[value]))],
-            ..Rule::default()
+            ..AuthorizeRule::default()
         };
         assert!(may(Some(vec![claim("scope", "write")]), vec![]));
         assert!(!may(Some(vec![claim("org", "a")]), vec![]), "blanks part words of a scope alone");

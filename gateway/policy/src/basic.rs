@@ -22,22 +22,22 @@ use tollgate_http::Name;
 use tollgate_observe::Reason;
 use zeroize::Zeroizing;
 
-use crate::api_key::optionally;
+use crate::api_key::optional_suffix;
 use crate::{
-    Authenticator, Consumer, Consumers, Identity, Planned, Policy, Refusal, Request, Shared, Verdict,
+    Authenticator, Consumer, Consumers, Identity, Planned, Policy, PolicyStates, Refusal, Request, Verdict,
 };
 
 /// The number of threads that verify passwords. Each verification occupies a core, and argon2 needs tens of
 /// MiB.
-const THREADS: usize = 2;
+const VERIFIER_THREADS: usize = 2;
 /// The maximum number of waiting verifications; further requests are refused.
-const WAITING: usize = 64;
+const QUEUE_MAX: usize = 64;
 /// The maximum time that a request waits for the result.
-const PATIENCE: Duration = Duration::from_secs(10);
+const VERIFY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum length of encoded credentials in bytes. bcrypt uses at most 72 bytes of a password.
-const LONGEST: usize = 1024;
+const CREDENTIALS_MAX_BYTES: usize = 1024;
 /// The maximum number of remembered passwords.
-const REMEMBERED: usize = 10_000;
+const CACHED_PASSWORDS_MAX: usize = 10_000;
 
 /// Admits requests with a consumer's name and password.
 #[derive(Debug)]
@@ -62,41 +62,41 @@ impl Planned for BasicRules {
     }
 
     fn summary(&self) -> String {
-        format!("{} passwords{}", self.consumers.passwords(), optionally(self.optional))
+        format!("{} passwords{}", self.consumers.password_count(), optional_suffix(self.optional))
     }
 
-    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
-        let pool = shared.state("passwords", |_| true, Pool::default);
+    fn activate(self: Arc<Self>, key: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
+        let pool = shared.state("passwords", |_| true, VerifierPool::default);
         // Each entry records the hash that it was verified against, so the cache stays valid when consumers
         // change.
-        let same = |known: &Remembered| known.wanted == self.cache;
-        let known = shared.state(key, same, || Remembered::new(self.cache));
-        Arc::new(Live { rules: self, pool, known, shared: shared.clone() })
+        let same = |known: &PasswordCache| known.wanted == self.cache;
+        let known = shared.state(key, same, || PasswordCache::new(self.cache));
+        Arc::new(BasicState { rules: self, pool, known, shared: shared.clone() })
     }
 }
 
 #[derive(Debug)]
-struct Live {
+struct BasicState {
     rules: Arc<BasicRules>,
-    pool: Arc<Pool>,
-    known: Arc<Remembered>,
-    shared: Arc<Shared>,
+    pool: Arc<VerifierPool>,
+    known: Arc<PasswordCache>,
+    shared: Arc<PolicyStates>,
 }
 
-impl Policy for Live {
+impl Policy for BasicState {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
         let rules = &self.rules;
-        rules.identity.strip(request);
-        if rules.optional && !self.is_shown(request) {
-            rules.identity.renew(request);
+        rules.identity.remove(request);
+        if rules.optional && !self.is_present(request) {
+            rules.identity.rewrite(request);
             return Verdict::Continue;
         }
-        let (name, password) = match shown(request) {
+        let (name, password) = match credentials_of(request) {
             Ok(Some(shown)) => shown,
             Ok(None) => return rules.refusal(Reason::CredentialsMissing, None),
             Err(detail) => return rules.refusal(Reason::CredentialsRefused, Some(detail)),
         };
-        let found = rules.consumers.of_name(&name);
+        let found = rules.consumers.by_name(&name);
         let key = self.known.key(&name, &password);
         if let Some((consumer, hash)) = found
             // Uses the current time instead of the start of the request: a slow head must not extend the
@@ -111,9 +111,9 @@ impl Policy for Live {
             None => (None, rules.consumers.any_password()),
         };
         let (pool, against) = (self.pool.clone(), hash.clone());
-        let asked = self.shared.side().ask(async move {
+        let asked = self.shared.background().run(async move {
             let told = pool.verify(against, password).ok_or("too many passwords wait to be verified")?;
-            let told = tokio::time::timeout(PATIENCE, told).await.ok().and_then(Result::ok);
+            let told = tokio::time::timeout(VERIFY_TIMEOUT, told).await.ok().and_then(Result::ok);
             told.ok_or("the password was not verified in time")
         });
         let (rules, known) = (self.rules.clone(), self.known.clone());
@@ -129,7 +129,7 @@ impl Policy for Live {
                     rules.refusal(Reason::CredentialsRefused, Some("no consumer has this name and password"))
                 }
             };
-            Box::new(after) as crate::After
+            Box::new(after) as crate::Continuation
         }))
     }
 
@@ -138,8 +138,8 @@ impl Policy for Live {
     }
 }
 
-impl Authenticator for Live {
-    fn is_shown(&self, request: &Request<'_>) -> bool {
+impl Authenticator for BasicState {
+    fn is_present(&self, request: &Request<'_>) -> bool {
         let head = &request.head.head;
         head.is_repeated(Name::Authorization) || head.get(Name::Authorization).is_some_and(is_basic)
     }
@@ -152,8 +152,8 @@ impl Authenticator for Live {
         self.rules.challenge()
     }
 
-    fn claim(&self, request: &mut Request<'_>) {
-        self.rules.identity.renew(request);
+    fn reserve_fields(&self, request: &mut Request<'_>) {
+        self.rules.identity.rewrite(request);
     }
 
     fn forwards(&self, field: &str) -> bool {
@@ -161,7 +161,7 @@ impl Authenticator for Live {
     }
 
     fn conceal(&self, request: &mut Request<'_>, kept: &dyn Fn(&str) -> bool) {
-        if !self.rules.forward && !kept("authorization") && self.is_shown(request) {
+        if !self.rules.forward && !kept("authorization") && self.is_present(request) {
             request.remove("authorization");
         }
     }
@@ -172,7 +172,7 @@ impl BasicRules {
         if !self.forward {
             request.remove("authorization");
         }
-        self.identity.tell(request, consumer);
+        self.identity.set_consumer(request, consumer);
         Verdict::Continue
     }
 
@@ -191,10 +191,10 @@ fn is_basic(value: &[u8]) -> bool {
 }
 
 /// A name and a password.
-type Credentials = (String, Zeroizing<Vec<u8>>);
+type NameAndPassword = (String, Zeroizing<Vec<u8>>);
 
 /// Returns the name and password of a request; `None` if `Authorization` is absent.
-fn shown(request: &Request<'_>) -> Result<Option<Credentials>, &'static str> {
+fn credentials_of(request: &Request<'_>) -> Result<Option<NameAndPassword>, &'static str> {
     let head = &request.head.head;
     if head.is_repeated(Name::Authorization) {
         return Err("more than one `Authorization`");
@@ -204,7 +204,7 @@ fn shown(request: &Request<'_>) -> Result<Option<Credentials>, &'static str> {
         return Err("`Authorization` is not `Basic`");
     }
     let text = &value[6..];
-    if text.len() > LONGEST {
+    if text.len() > CREDENTIALS_MAX_BYTES {
         return Err("the credentials are longer than 1 KiB");
     }
     let decoded = BASE64_STANDARD.decode(text.trim_ascii()).map_err(|_| "the credentials are not base64")?;
@@ -239,30 +239,30 @@ pub fn is_password_hash(text: &str) -> bool {
 }
 
 /// A password verification.
-struct Job {
+struct VerifyJob {
     hash: Arc<str>,
     password: Zeroizing<Vec<u8>>,
-    tell: oneshot::Sender<bool>,
+    result: oneshot::Sender<bool>,
 }
 
 /// The threads that verify passwords. They start on first use.
 #[derive(Default)]
-struct Pool(Mutex<Option<SyncSender<Job>>>);
+struct VerifierPool(Mutex<Option<SyncSender<VerifyJob>>>);
 
-impl Pool {
+impl VerifierPool {
     /// Queues a verification; returns `None` if the queue is full.
     fn verify(&self, hash: Arc<str>, password: Zeroizing<Vec<u8>>) -> Option<oneshot::Receiver<bool>> {
         let (tell, told) = oneshot::channel();
         let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let jobs = jobs.get_or_insert_with(start);
-        jobs.try_send(Job { hash, password, tell }).ok().map(|()| told)
+        jobs.try_send(VerifyJob { hash, password, result: tell }).ok().map(|()| told)
     }
 }
 
-fn start() -> SyncSender<Job> {
-    let (send, receive) = sync_channel(WAITING);
+fn start() -> SyncSender<VerifyJob> {
+    let (send, receive) = sync_channel(QUEUE_MAX);
     let receive = Arc::new(Mutex::new(receive));
-    for _ in 0..THREADS {
+    for _ in 0..VERIFIER_THREADS {
         let receive = receive.clone();
         // If no thread starts, the queue fills and further requests are refused.
         let _ = std::thread::Builder::new().name("passwords".to_owned()).spawn(move || work(&receive));
@@ -270,10 +270,10 @@ fn start() -> SyncSender<Job> {
     send
 }
 
-fn work(jobs: &Mutex<Receiver<Job>>) {
+fn work(jobs: &Mutex<Receiver<VerifyJob>>) {
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { hash, password, tell }) = job else { return };
+        let Ok(VerifyJob { hash, password, result: tell }) = job else { return };
         // Skips the verification if the client is gone.
         if !tell.is_closed() {
             let _ = tell.send(verify(&hash, &password));
@@ -281,25 +281,25 @@ fn work(jobs: &Mutex<Receiver<Job>>) {
     }
 }
 
-impl Debug for Pool {
+impl Debug for VerifierPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Pool")
     }
 }
 
 /// The hash that the password was verified against, and the expiry of the entry.
-type Right = (Arc<str>, Instant);
+type VerifiedHash = (Arc<str>, Instant);
 
 /// Recently verified names and passwords, each as an HMAC under a random key.
-struct Remembered {
+struct PasswordCache {
     key: hmac::Key,
-    right: Mutex<HashMap<[u8; 32], Right>>,
+    right: Mutex<HashMap<[u8; 32], VerifiedHash>>,
     /// The configured cache time, and the effective one.
     wanted: Duration,
     time: Duration,
 }
 
-impl Remembered {
+impl PasswordCache {
     fn new(wanted: Duration) -> Self {
         let mut secret = [0; 32];
         // Without a random key, the cache is disabled.
@@ -326,9 +326,9 @@ impl Remembered {
             return;
         }
         let mut right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
-        if right.len() >= REMEMBERED {
+        if right.len() >= CACHED_PASSWORDS_MAX {
             right.retain(|_, (_, until)| now < *until);
-            if right.len() >= REMEMBERED {
+            if right.len() >= CACHED_PASSWORDS_MAX {
                 right.clear();
             }
         }
@@ -336,7 +336,7 @@ impl Remembered {
     }
 }
 
-impl Debug for Remembered {
+impl Debug for PasswordCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Remembered")
     }
@@ -346,7 +346,7 @@ impl Debug for Remembered {
 mod tests {
     use super::*;
     use crate::testing::Sent;
-    use crate::{Context, Known, Origin};
+    use crate::{ConsumerEntry, Context, Origin};
 
     // Hashes of `correct horse`: `argon2id` with m=19456, t=2, p=1, and `bcrypt` with cost 4.
     #[test]
@@ -379,8 +379,8 @@ mod tests {
 
     #[test]
     fn a_new_plan_leaves_what_is_remembered() {
-        let shared = Arc::new(Shared::default());
-        let live = |cache: u64| {
+        let shared = Arc::new(PolicyStates::default());
+        let activate = |cache: u64| {
             let rules = BasicRules {
                 realm: String::new(),
                 forward: false,
@@ -389,15 +389,15 @@ mod tests {
                 identity: Identity::default(),
                 consumers: Arc::default(),
             };
-            Arc::new(rules).live("gateway/basic", &shared)
+            Arc::new(rules).activate("gateway/basic", &shared)
         };
         let known =
-            || shared.state("gateway/basic", |_: &Remembered| true, || Remembered::new(Duration::ZERO));
-        let first = live(60);
+            || shared.state("gateway/basic", |_: &PasswordCache| true, || PasswordCache::new(Duration::ZERO));
+        let first = activate(60);
         let before = known();
-        let second = live(60);
+        let second = activate(60);
         assert!(Arc::ptr_eq(&before, &known()) && before.wanted == Duration::from_secs(60));
-        let third = live(5);
+        let third = activate(5);
         assert_eq!(known().wanted, Duration::from_secs(5), "it is to be remembered for another time");
         drop((first, second, third));
     }
@@ -405,10 +405,10 @@ mod tests {
     #[test]
     fn a_password_is_forgotten_while_the_head_of_a_request_is_on_its_way() {
         let hash: Arc<str> = bcrypt::hash("pass", 4).expect("hashed").into();
-        let ann = Known {
+        let ann = ConsumerEntry {
             consumer: Consumer { name: "ann".to_owned(), ..Consumer::default() },
             password: Some(hash.to_string()),
-            ..Known::default()
+            ..ConsumerEntry::default()
         };
         let (now, minute) = (tollgate_net::now(), Duration::from_secs(60));
         let rules = BasicRules {
@@ -419,17 +419,18 @@ mod tests {
             identity: Identity::default(),
             consumers: Arc::new(Consumers::new(vec![ann])),
         };
-        let known = Arc::new(Remembered::new(minute));
-        let live = Live { rules: Arc::new(rules), pool: Arc::default(), known, shared: Arc::default() };
+        let known = Arc::new(PasswordCache::new(minute));
+        let state =
+            BasicState { rules: Arc::new(rules), pool: Arc::default(), known, shared: Arc::default() };
         for (verified, is_known) in [(now, true), (now - minute, false)] {
-            live.known.put(live.known.key("ann", b"pass"), hash.clone(), verified);
+            state.known.put(state.known.key("ann", b"pass"), hash.clone(), verified);
             let mut sent =
                 Sent::new(&format!("Authorization: Basic {}\r\n", BASE64_STANDARD.encode("ann:pass")));
             let began = Origin { now: now - Duration::from_secs(10), ..sent.origin };
             let mut context = Context::default();
             let mut request = sent.request(&mut context);
             request.origin = &began;
-            match live.request(&mut request) {
+            match state.request(&mut request) {
                 Verdict::Continue => assert!(is_known),
                 Verdict::Wait(_) => assert!(!is_known),
                 other => panic!("{other:?}"),
@@ -439,7 +440,7 @@ mod tests {
 
     #[test]
     fn what_was_right_is_remembered_for_a_time() {
-        let (known, now) = (Remembered::new(Duration::from_secs(10)), Instant::now());
+        let (known, now) = (PasswordCache::new(Duration::from_secs(10)), Instant::now());
         let (hash, other): (Arc<str>, Arc<str>) = ("$1".into(), "$2".into());
         let key = known.key("a", b"b");
         assert!(!known.has(&key, &hash, now));

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use siphasher::sip::SipHasher13;
 
-use crate::lot::{MILLION, percent};
-use crate::{Planned, Policy, Request, Shared, Verdict};
+use crate::sampling::{MILLION, percent};
+use crate::{Planned, Policy, PolicyStates, Request, Verdict};
 
 /// The number of hash buckets. It is far larger than a million, so that all millionths are practically equal.
-const FINE: u64 = 1 << 32;
+const BUCKETS: u64 = 1 << 32;
 
 /// Selects the upstream of the first rule that matches a request; without a match, the weights of the route
 /// decide.
@@ -29,21 +29,21 @@ pub struct CanaryRule {
     /// The upstream, by name.
     pub to: Arc<str>,
     /// Headers that a request must have, with their values; `None`: any value.
-    pub headers: Box<[Wanted]>,
+    pub headers: Box<[FieldCondition]>,
     /// Cookies that a request must have, with their values; `None`: any value.
-    pub cookies: Box<[Wanted]>,
+    pub cookies: Box<[FieldCondition]>,
     /// The share of matching requests, in millionths.
     pub percent: u32,
     /// The key that decides which requests are in the share.
-    pub by: CanaryBy,
+    pub by: CanaryKey,
 }
 
 /// A name, and its value; `None`: any value.
-pub type Wanted = (Box<str>, Option<Box<str>>);
+pub type FieldCondition = (Box<str>, Option<Box<str>>);
 
 /// The key that decides whether a request is in the share.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CanaryBy {
+pub enum CanaryKey {
     /// A new random draw for each request.
     Random,
     /// The identified consumer; the client's address if there is none.
@@ -67,14 +67,14 @@ impl Planned for CanaryRules {
         rules.join(", ")
     }
 
-    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, _: &str, _: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         self
     }
 }
 
 impl Policy for CanaryRules {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
-        if let Some(rule) = self.rules.iter().find(|rule| rule.takes(request)) {
+        if let Some(rule) = self.rules.iter().find(|rule| rule.matches(request)) {
             request.context.upstream = Some(rule.to.clone());
         }
         Verdict::Continue
@@ -82,7 +82,7 @@ impl Policy for CanaryRules {
 }
 
 impl CanaryRule {
-    fn takes(&self, request: &Request<'_>) -> bool {
+    fn matches(&self, request: &Request<'_>) -> bool {
         let fits = |value: Option<&[u8]>, wanted: &Option<Box<str>>| match (value, wanted) {
             (Some(value), Some(wanted)) => value == wanted.as_bytes(),
             (value, None) => value.is_some(),
@@ -90,30 +90,30 @@ impl CanaryRule {
         };
         self.headers.iter().all(|(name, wanted)| fits(request.header(name), wanted))
             && self.cookies.iter().all(|(name, wanted)| fits(request.cookie(name), wanted))
-            && self.is_one(request)
+            && self.is_in_share(request)
     }
 
     /// Whether the request is in the share of the canary. It stays in the share when the share grows.
-    fn is_one(&self, request: &Request<'_>) -> bool {
+    fn is_in_share(&self, request: &Request<'_>) -> bool {
         if self.percent >= MILLION {
             return true;
         }
         let text =
             |value: Option<&[u8]>| value.filter(|value| !value.is_empty()).map(|value| self.hash(value));
         let hash = match &self.by {
-            CanaryBy::Random => Some(u64::from(fastrand::u32(..))),
-            CanaryBy::Consumer => {
+            CanaryKey::Random => Some(u64::from(fastrand::u32(..))),
+            CanaryKey::Consumer => {
                 text(request.context.consumer.as_ref().map(|consumer| consumer.name.as_bytes()))
             }
-            CanaryBy::Address => None,
-            CanaryBy::Header(name) => text(request.header(name)),
-            CanaryBy::Cookie(name) => text(request.cookie(name)),
+            CanaryKey::Address => None,
+            CanaryKey::Header(name) => text(request.header(name)),
+            CanaryKey::Cookie(name) => text(request.cookie(name)),
         };
         let hash = hash.unwrap_or_else(|| match request.origin.client {
             IpAddr::V4(address) => self.hash(&address.octets()),
             IpAddr::V6(address) => self.hash(&address.octets()),
         });
-        hash % FINE < FINE * u64::from(self.percent) / u64::from(MILLION)
+        hash % BUCKETS < BUCKETS * u64::from(self.percent) / u64::from(MILLION)
     }
 
     /// Returns a hash that is the same on every worker, on every gateway and after a restart. It includes the
@@ -133,7 +133,7 @@ mod tests {
     use crate::testing::Sent;
     use crate::{Consumer, Context};
 
-    fn rule(percent: u32, by: CanaryBy) -> CanaryRule {
+    fn rule(percent: u32, by: CanaryKey) -> CanaryRule {
         CanaryRule { to: "v2".into(), headers: [].into(), cookies: [].into(), percent: percent * 10_000, by }
     }
 
@@ -146,9 +146,9 @@ mod tests {
 
     #[test]
     fn headers_and_cookies_choose() {
-        let mut by_header = rule(100, CanaryBy::Random);
+        let mut by_header = rule(100, CanaryKey::Random);
         by_header.headers = [("x-canary".into(), Some("always".into()))].into();
-        let mut by_cookie = rule(100, CanaryBy::Random);
+        let mut by_cookie = rule(100, CanaryKey::Random);
         (by_cookie.to, by_cookie.cookies) = ("v3".into(), [("beta".into(), None)].into());
         let rules = [by_header, by_cookie];
         for (fields, chosen) in [
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_percentage_is_kept_and_grows_without_moving_anybody() {
         let chosen = |percent| -> Vec<bool> {
-            let rules = [rule(percent, CanaryBy::Cookie("id".into()))];
+            let rules = [rule(percent, CanaryKey::Cookie("id".into()))];
             let one = |n| upstream(&rules, &format!("Cookie: id={n}\r\n"), &mut Context::default()).is_some();
             (0..2_000).map(one).collect()
         };
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_part_of_a_percent_is_kept_and_stays() {
         let chosen = |millionths| -> Vec<bool> {
-            let rules = [CanaryRule { percent: millionths, ..rule(0, CanaryBy::Cookie("id".into())) }];
+            let rules = [CanaryRule { percent: millionths, ..rule(0, CanaryKey::Cookie("id".into())) }];
             let one = |n| upstream(&rules, &format!("Cookie: id={n}\r\n"), &mut Context::default()).is_some();
             (0..40_000).map(one).collect()
         };
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_consumer_counts_and_else_the_address() {
-        let rules = [rule(50, CanaryBy::Consumer)];
+        let rules = [rule(50, CanaryKey::Consumer)];
         let mut sides = [0; 2];
         for n in 0..200 {
             let consumer = Consumer { name: format!("c{n}"), ..Consumer::default() };
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn lots_are_drawn_for_each_request() {
-        let rules = [rule(50, CanaryBy::Random)];
+        let rules = [rule(50, CanaryKey::Random)];
         let canary = (0..400).filter(|_| upstream(&rules, "", &mut Context::default()).is_some()).count();
         assert!((120..280).contains(&canary), "{canary}");
     }

@@ -23,13 +23,13 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::{ClientConfig, RootCertStore};
 use tollgate_http::Method;
 
-pub(crate) use self::fault::Fault;
-pub(crate) use self::http1::{Answer, Http1, Question};
-use self::target::Target;
-use crate::Shared;
+pub(crate) use self::fault::ServiceError;
+pub(crate) use self::http1::{Http1, ServiceRequest, ServiceResponse};
+use self::target::ServiceUrl;
+use crate::PolicyStates;
 
 /// The maximum number of idle HTTP/2 connections per service.
-const IDLE: usize = 64;
+const IDLE_CONNECTIONS_MAX: usize = 64;
 /// The lifetime of an idle connection, shorter than the usual keep-alive time of services.
 const IDLE_TIME: Duration = Duration::from_secs(4);
 
@@ -79,12 +79,12 @@ where
     let connector = HttpsConnectorBuilder::new().with_tls_config(trust.config()?).https_or_http();
     let mut builder = Client::builder(TokioExecutor::new());
     builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new());
-    builder.pool_max_idle_per_host(IDLE).pool_idle_timeout(IDLE_TIME).http2_only(true);
+    builder.pool_max_idle_per_host(IDLE_CONNECTIONS_MAX).pool_idle_timeout(IDLE_TIME).http2_only(true);
     Some(builder.build(connector.enable_http2().wrap_connector(tcp)))
 }
 
 /// Returns the HTTP/1.1 client of a service. All places that use the service share it and its connections.
-pub(crate) fn http1_service(url: &str, trust: &Trust, shared: &Shared) -> Arc<Http1Service> {
+pub(crate) fn http1_service(url: &str, trust: &Trust, shared: &PolicyStates) -> Arc<Http1Service> {
     let make = || Http1Service { trust: trust.clone(), client: Http1::new(url, trust) };
     shared.state(&format!("client of {url}"), |service: &Http1Service| service.trust == *trust, make)
 }
@@ -101,26 +101,31 @@ impl Http1Service {
     ///
     /// # Errors
     /// The cause if there is no usable response.
-    pub async fn ask(&self, question: &Question, most: usize, timeout: Duration) -> Result<Answer, Fault> {
-        let client = self.client.as_ref().ok_or(Fault::Malformed("the service cannot be asked"))?;
-        tokio::time::timeout(timeout, client.ask(question, most)).await.unwrap_or(Err(Fault::Late))
+    pub async fn ask(
+        &self,
+        question: &ServiceRequest,
+        most: usize,
+        timeout: Duration,
+    ) -> Result<ServiceResponse, ServiceError> {
+        let client = self.client.as_ref().ok_or(ServiceError::Malformed("the service cannot be asked"))?;
+        tokio::time::timeout(timeout, client.ask(question, most)).await.unwrap_or(Err(ServiceError::Late))
     }
 }
 
 /// An HTTP/2 client of a service, with its connection pool.
-pub(crate) struct Service<B> {
+pub(crate) struct Http2Service<B> {
     trust: Trust,
     client: Option<Http2Client<B>>,
 }
 
-impl<B> Service<B>
+impl<B> Http2Service<B>
 where
     B: hyper::body::Body + Clone + Send + Unpin + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     /// Returns the client of this name. All places that use the service share it.
-    pub fn of(name: &str, trust: &Trust, shared: &Shared) -> Arc<Self> {
+    pub fn of(name: &str, trust: &Trust, shared: &PolicyStates) -> Arc<Self> {
         let make = || Self { client: http2(trust), trust: trust.clone() };
         shared.state(name, |service: &Self| service.trust == *trust, make)
     }
@@ -140,7 +145,7 @@ where
     }
 }
 
-impl<B> Debug for Service<B> {
+impl<B> Debug for Http2Service<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Service")
     }
@@ -148,9 +153,9 @@ impl<B> Debug for Service<B> {
 
 /// Fetches a document over HTTP/1.1.
 #[derive(Debug)]
-pub(crate) struct Fetch(Option<Http1>);
+pub(crate) struct DocumentFetcher(Option<Http1>);
 
-impl Fetch {
+impl DocumentFetcher {
     /// Creates a client for this URL.
     pub fn new(url: &str, trust: &Trust) -> Self {
         Self(Http1::new(url, trust))
@@ -162,9 +167,9 @@ impl Fetch {
     /// The cause if there is no such body.
     pub async fn get(&self, largest: usize, timeout: Duration) -> Result<Vec<u8>, String> {
         let client = self.0.as_ref().ok_or("the URL is none")?;
-        let question = Question::new(Method::Get);
+        let question = ServiceRequest::new(Method::Get);
         let answer = tokio::time::timeout(timeout, client.ask(&question, largest)).await;
-        let answer = answer.unwrap_or(Err(Fault::Late)).map_err(|fault| fault.to_string())?;
+        let answer = answer.unwrap_or(Err(ServiceError::Late)).map_err(|fault| fault.to_string())?;
         match answer.head.status {
             200 => Ok(answer.body),
             status => Err(format!("it answers {status}")),

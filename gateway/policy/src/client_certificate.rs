@@ -13,13 +13,14 @@ use rustls::pki_types::CertificateDer;
 use tollgate_observe::Reason;
 use tollgate_tls::PeerCertificate;
 
-use crate::api_key::optionally;
+use crate::api_key::optional_suffix;
 use crate::{
-    Authenticator, Consumer, Consumers, Identity, Planned, Policy, Refusal, Request, Shared, Shown, Verdict,
+    Authenticator, Consumer, Consumers, Dependency, Identity, Planned, Policy, PolicyStates, Refusal,
+    Request, Verdict,
 };
 
 /// The maximum number of remembered certificates.
-const REMEMBERED: usize = 1000;
+const CACHED_CERTIFICATES_MAX: usize = 1000;
 
 /// A property that identifies a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -64,36 +65,36 @@ impl Planned for CertificateRules {
     }
 
     fn summary(&self) -> String {
-        let optional = optionally(self.optional);
+        let optional = optional_suffix(self.optional);
         match self.allow.len() {
             0 => format!("every one that was verified{optional}"),
             count => format!("{count} allowed{optional}"),
         }
     }
 
-    fn judges_by(&self) -> Option<Shown> {
-        Some(Shown::Certificate)
+    fn depends_on(&self) -> Option<Dependency> {
+        Some(Dependency::Certificate)
     }
 
-    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
-        Arc::new(Live { rules: self, known: Mutex::default() })
+    fn activate(self: Arc<Self>, _: &str, _: &Arc<PolicyStates>) -> Arc<dyn Policy> {
+        Arc::new(CertificateState { rules: self, known: Mutex::default() })
     }
 }
 
 /// The consumer of each certificate, by its SHA-256 digest; `None`: the certificate is not allowed.
-type Known = HashMap<[u8; 32], Option<Arc<Consumer>>>;
+type ConsumersByCertificate = HashMap<[u8; 32], Option<Arc<Consumer>>>;
 
-struct Live {
+struct CertificateState {
     rules: Arc<CertificateRules>,
-    known: Mutex<Known>,
+    known: Mutex<ConsumersByCertificate>,
 }
 
-impl Policy for Live {
+impl Policy for CertificateState {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
-        self.rules.identity.strip(request);
+        self.rules.identity.remove(request);
         let Some(der) = request.origin.certificate else {
             if self.rules.optional {
-                self.rules.identity.renew(request);
+                self.rules.identity.rewrite(request);
                 return Verdict::Continue;
             }
             let detail = Some("the client has shown no certificate");
@@ -101,7 +102,7 @@ impl Policy for Live {
         };
         match self.of(der) {
             Some(consumer) => {
-                self.rules.identity.tell(request, &consumer);
+                self.rules.identity.set_consumer(request, &consumer);
                 Verdict::Continue
             }
             None => {
@@ -116,8 +117,8 @@ impl Policy for Live {
     }
 }
 
-impl Authenticator for Live {
-    fn is_shown(&self, request: &Request<'_>) -> bool {
+impl Authenticator for CertificateState {
+    fn is_present(&self, request: &Request<'_>) -> bool {
         request.origin.certificate.is_some()
     }
 
@@ -125,8 +126,8 @@ impl Authenticator for Live {
         self.rules.optional
     }
 
-    fn claim(&self, request: &mut Request<'_>) {
-        self.rules.identity.renew(request);
+    fn reserve_fields(&self, request: &mut Request<'_>) {
+        self.rules.identity.rewrite(request);
     }
 
     fn forwards(&self, _: &str) -> bool {
@@ -136,7 +137,7 @@ impl Authenticator for Live {
     fn conceal(&self, _: &mut Request<'_>, _: &dyn Fn(&str) -> bool) {}
 }
 
-impl Live {
+impl CertificateState {
     fn of(&self, der: &[u8]) -> Option<Arc<Consumer>> {
         let mut hash = [0; 32];
         hash.copy_from_slice(digest(&SHA256, der).as_ref());
@@ -146,7 +147,7 @@ impl Live {
         }
         let found = self.rules.consumer(der);
         let mut known = known();
-        if known.len() >= REMEMBERED {
+        if known.len() >= CACHED_CERTIFICATES_MAX {
             known.clear();
         }
         known.insert(hash, found.clone());
@@ -163,14 +164,14 @@ impl CertificateRules {
         if !self.allow.is_empty() && !names.iter().any(|name| self.allow.contains(name)) {
             return None;
         }
-        if let Some(consumer) = names.iter().find_map(|name| self.consumers.of_certificate(name)) {
+        if let Some(consumer) = names.iter().find_map(|name| self.consumers.by_certificate(name)) {
             return Some(consumer.clone());
         }
         Some(Arc::new(Consumer { name: certificate.subject(), ..Consumer::default() }))
     }
 }
 
-impl Debug for Live {
+impl Debug for CertificateState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Live").field("rules", &self.rules).finish_non_exhaustive()
     }

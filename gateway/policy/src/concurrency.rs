@@ -12,11 +12,11 @@ use tollgate_observe::Reason;
 
 use crate::cost::Cost;
 use crate::exempt::Exempt;
-use crate::hashed::Hashed;
-use crate::{By, Planned, Policy, Refusal, Request, Shared, Verdict};
+use crate::identity_hasher::IdentityHasher;
+use crate::{CountKey, Planned, Policy, PolicyStates, Refusal, Request, Verdict};
 
 /// The number of shards of the table, each with its own lock.
-const PARTS: usize = 64;
+const SHARDS: usize = 64;
 
 /// Limits of concurrent requests, all of which a request must pass.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,7 @@ pub struct Concurrency {
     /// The limit.
     pub limit: u64,
     /// The key by which requests are counted.
-    pub by: By,
+    pub by: CountKey,
     /// The number of permits that a request takes.
     pub cost: Cost,
     /// Requests that the limit does not count.
@@ -51,7 +51,7 @@ impl Planned for ConcurrencyRules {
 
     fn summary(&self) -> String {
         let one = |limit: &Concurrency| {
-            let by = if limit.by == By::All { String::new() } else { format!(" by {}", limit.by) };
+            let by = if limit.by == CountKey::All { String::new() } else { format!(" by {}", limit.by) };
             let (cost, exempt) = (limit.cost.summary(), limit.exempt.summary());
             let dry_run = if limit.dry_run { ", dry run" } else { "" };
             format!("{} at once{by}{cost}{exempt}{dry_run}", limit.limit)
@@ -59,56 +59,56 @@ impl Planned for ConcurrencyRules {
         self.limits.iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
-    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, key: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         let one = |(number, limit): (usize, &Concurrency)| {
             // A changed limit keeps the count of the requests in progress.
-            let fits = |counts: &Counts| counts.by == limit.by;
+            let fits = |counts: &PermitCounts| counts.by == limit.by;
             let own = || format!("{key}/{number}");
             let key = limit.scope.as_ref().map_or_else(own, |scope| format!("scope/{scope}/concurrency"));
-            let counts = shared.state(&key, fits, || Counts::new(limit.by.clone()));
+            let counts = shared.state(&key, fits, || PermitCounts::new(limit.by.clone()));
             (limit.clone(), counts)
         };
-        Arc::new(Live(self.limits.iter().enumerate().map(one).collect()))
+        Arc::new(ConcurrencyState(self.limits.iter().enumerate().map(one).collect()))
     }
 }
 
 #[derive(Debug)]
-struct Live(Box<[(Concurrency, Arc<Counts>)]>);
+struct ConcurrencyState(Box<[(Concurrency, Arc<PermitCounts>)]>);
 
 /// The permits in use. A key without permits is removed, so there are never more keys than concurrent
 /// requests.
 #[derive(Debug)]
-struct Counts {
-    by: By,
+struct PermitCounts {
+    by: CountKey,
     hash: RandomState,
     all: AtomicU64,
-    each: Box<[Mutex<Part>]>,
+    each: Box<[Mutex<PermitShard>]>,
 }
 
-type Part = HashMap<u64, u64, BuildHasherDefault<Hashed>>;
+type PermitShard = HashMap<u64, u64, BuildHasherDefault<IdentityHasher>>;
 
-impl Counts {
-    fn new(by: By) -> Self {
-        let parts = if by == By::All { 0 } else { PARTS };
+impl PermitCounts {
+    fn new(by: CountKey) -> Self {
+        let parts = if by == CountKey::All { 0 } else { SHARDS };
         let each = (0..parts).map(|_| Mutex::default()).collect();
         Self { by, hash: RandomState::new(), all: AtomicU64::new(0), each }
     }
 
-    fn part(&self, key: u64) -> MutexGuard<'_, Part> {
-        self.each[(key >> 40) as usize % PARTS].lock().unwrap_or_else(PoisonError::into_inner)
+    fn shard(&self, key: u64) -> MutexGuard<'_, PermitShard> {
+        self.each[(key >> 40) as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes `cost` permits if the total stays within `limit`.
-    fn enter(self: &Arc<Self>, request: &Request<'_>, limit: u64, cost: u64) -> Option<Permit> {
+    fn try_acquire(self: &Arc<Self>, request: &Request<'_>, limit: u64, cost: u64) -> Option<Permit> {
         let more = |count: u64| count.checked_add(cost).filter(|after| *after <= limit);
-        if self.by == By::All {
+        if self.by == CountKey::All {
             self.all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
             return Some(Permit { counts: self.clone(), key: 0, cost });
         }
         let key = self.by.hash(request, &self.hash);
-        let mut part = self.part(key);
-        let count = part.get(&key).copied().unwrap_or(0);
-        part.insert(key, more(count)?);
+        let mut shard = self.shard(key);
+        let count = shard.get(&key).copied().unwrap_or(0);
+        shard.insert(key, more(count)?);
         Some(Permit { counts: self.clone(), key, cost })
     }
 }
@@ -116,40 +116,40 @@ impl Counts {
 /// The permits of a request; dropping this returns them.
 #[derive(Debug)]
 struct Permit {
-    counts: Arc<Counts>,
+    counts: Arc<PermitCounts>,
     key: u64,
     cost: u64,
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if self.counts.by == By::All {
+        if self.counts.by == CountKey::All {
             self.counts.all.fetch_sub(self.cost, Ordering::Relaxed);
             return;
         }
-        let mut part = self.counts.part(self.key);
-        match part.get_mut(&self.key) {
+        let mut shard = self.counts.shard(self.key);
+        match shard.get_mut(&self.key) {
             Some(count) if *count > self.cost => *count -= self.cost,
             _ => {
-                part.remove(&self.key);
+                shard.remove(&self.key);
                 // After a flood of keys, the table's memory is returned too.
-                if part.capacity() > 1024 && part.len() < part.capacity() / 8 {
-                    part.shrink_to_fit();
+                if shard.capacity() > 1024 && shard.len() < shard.capacity() / 8 {
+                    shard.shrink_to_fit();
                 }
             }
         }
     }
 }
 
-impl Policy for Live {
+impl Policy for ConcurrencyState {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
         for (rule, counts) in &self.0 {
             let limit = if rule.dry_run { u64::MAX } else { rule.limit };
-            let cost = rule.cost.of(request);
+            let cost = rule.cost.charge(request);
             if cost == 0 || rule.exempt.has(request) {
                 continue;
             }
-            let Some(permit) = counts.enter(request, limit, cost) else {
+            let Some(permit) = counts.try_acquire(request, limit, cost) else {
                 // The permits of the previous limits are dropped with the context.
                 return Refusal { status: rule.status, ..Reason::ConcurrencyLimited.into() }.into();
             };
@@ -166,8 +166,8 @@ impl Permit {
     /// Returns the permits in use for this key.
     fn count(&self) -> u64 {
         match self.counts.by {
-            By::All => self.counts.all.load(Ordering::Relaxed),
-            _ => self.counts.part(self.key).get(&self.key).copied().unwrap_or(0),
+            CountKey::All => self.counts.all.load(Ordering::Relaxed),
+            _ => self.counts.shard(self.key).get(&self.key).copied().unwrap_or(0),
         }
     }
 }
@@ -178,13 +178,13 @@ mod tests {
     use crate::Context;
     use crate::testing::Sent;
 
-    fn limits(limit: u64, by: By, dry_run: bool) -> Concurrency {
+    fn limits(limit: u64, by: CountKey, dry_run: bool) -> Concurrency {
         let (cost, exempt) = (Cost::default(), Exempt::default());
         Concurrency { limit, by, cost, exempt, scope: None, status: None, dry_run }
     }
 
-    fn live(limit: u64, by: By, dry_run: bool, shared: &Arc<Shared>) -> Arc<dyn Policy> {
-        Arc::new(ConcurrencyRules { limits: vec![limits(limit, by, dry_run)] }).live("r", shared)
+    fn activate(limit: u64, by: CountKey, dry_run: bool, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
+        Arc::new(ConcurrencyRules { limits: vec![limits(limit, by, dry_run)] }).activate("r", shared)
     }
 
     /// Returns the context of an admitted request; `None` if it is refused.
@@ -196,14 +196,14 @@ mod tests {
 
     #[test]
     fn as_many_as_may_are_under_way() {
-        let shared = Arc::new(Shared::default());
-        for by in [By::All, By::Header("x-a".into())] {
-            let policy = live(2, by.clone(), false, &shared);
+        let shared = Arc::new(PolicyStates::default());
+        for by in [CountKey::All, CountKey::Header("x-a".into())] {
+            let policy = activate(2, by.clone(), false, &shared);
             let (one, two) = (enter(&policy, "X-A: a\r\n"), enter(&policy, "X-A: a\r\n"));
             assert!(one.is_some() && two.is_some());
             assert!(enter(&policy, "X-A: a\r\n").is_none());
-            assert_eq!(enter(&policy, "X-A: b\r\n").is_some(), by != By::All);
-            let changed = live(3, by, false, &shared);
+            assert_eq!(enter(&policy, "X-A: b\r\n").is_some(), by != CountKey::All);
+            let changed = activate(3, by, false, &shared);
             assert!(enter(&changed, "X-A: a\r\n").is_some(), "another limit, the same requests");
             drop(one);
             let three = enter(&policy, "X-A: a\r\n");
@@ -213,9 +213,9 @@ mod tests {
 
     #[test]
     fn threads_get_no_more_and_give_all_back() {
-        let shared = Arc::new(Shared::default());
-        for by in [By::All, By::Route] {
-            let policy = live(3, by, false, &shared);
+        let shared = Arc::new(PolicyStates::default());
+        for by in [CountKey::All, CountKey::Route] {
+            let policy = activate(3, by, false, &shared);
             let most = AtomicU64::new(0);
             let under_way = AtomicU64::new(0);
             std::thread::scope(|scope| {
@@ -239,16 +239,17 @@ mod tests {
 
     #[test]
     fn a_dry_run_refuses_nothing() {
-        let policy = live(1, By::Route, true, &Arc::new(Shared::default()));
+        let policy = activate(1, CountKey::Route, true, &Arc::new(PolicyStates::default()));
         let (one, two) = (enter(&policy, ""), enter(&policy, ""));
         assert_eq!((one.expect("it goes on").note, two.expect("it too").note.is_some()), (None, true));
     }
 
     #[test]
     fn a_dear_request_takes_several() {
-        let cost = Cost { by: crate::CostBy::Header("x-cost".into()), default: 1, most: 3 };
-        let rules = ConcurrencyRules { limits: vec![Concurrency { cost, ..limits(3, By::Route, false) }] };
-        let policy = Arc::new(rules).live("r", &Arc::new(Shared::default()));
+        let cost = Cost { by: crate::CostSource::Header("x-cost".into()), default: 1, max: 3 };
+        let rules =
+            ConcurrencyRules { limits: vec![Concurrency { cost, ..limits(3, CountKey::Route, false) }] };
+        let policy = Arc::new(rules).activate("r", &Arc::new(PolicyStates::default()));
         let dear = enter(&policy, "X-Cost: 2\r\n").expect("two of three");
         assert!(enter(&policy, "X-Cost: 2\r\n").is_none());
         let cheap = enter(&policy, "").expect("the third");

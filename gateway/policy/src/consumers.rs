@@ -13,16 +13,16 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac;
 
-use crate::hashed::Hashed;
+use crate::identity_hasher::IdentityHasher;
 use crate::{CertificateName, Consumer};
 
 /// A hash that no password matches: its digest is all zeros.
-const NOBODYS: &str =
+const UNMATCHABLE_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 /// A consumer with its credentials.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct ConsumerEntry {
     /// The consumer that these credentials identify.
     pub consumer: Consumer,
     /// The SHA-256 digests of its API keys.
@@ -54,14 +54,14 @@ impl Debug for HmacSecret {
 }
 
 /// The SHA-256 digest of an API key, and its owner.
-type Key = ([u8; 32], Arc<Consumer>);
+type KeyOwner = ([u8; 32], Arc<Consumer>);
 
 /// All configured consumers, indexed by their credentials.
 #[derive(Default)]
 pub struct Consumers {
     /// API keys, by the first bytes of their SHA-256 digest. The time of a look-up reveals something about
     /// the digest, but the digest does not lead back to the key.
-    keys: HashMap<u64, Vec<Key>, BuildHasherDefault<Hashed>>,
+    keys: HashMap<u64, Vec<KeyOwner>, BuildHasherDefault<IdentityHasher>>,
     /// Passwords, by the consumer's name.
     names: HashMap<String, (Arc<Consumer>, Arc<str>)>,
     certificates: HashMap<CertificateName, Arc<Consumer>>,
@@ -72,9 +72,9 @@ pub struct Consumers {
 impl Consumers {
     /// Indexes these consumers. If two share a certificate name, the first wins.
     #[must_use]
-    pub fn new(known: Vec<Known>) -> Self {
+    pub fn new(known: Vec<ConsumerEntry>) -> Self {
         let mut out = Self::default();
-        for Known { consumer, api_keys, password, certificates, hmac_keys } in known {
+        for ConsumerEntry { consumer, api_keys, password, certificates, hmac_keys } in known {
             let consumer = Arc::new(consumer);
             if let Some(password) = password {
                 out.names.insert(consumer.name.clone(), (consumer.clone(), password.into()));
@@ -95,7 +95,7 @@ impl Consumers {
     /// Returns the owner of an API key. Keys are long and random, so a plain hash suffices: they cannot be
     /// guessed.
     #[must_use]
-    pub fn of_key(&self, key: &[u8]) -> Option<&Arc<Consumer>> {
+    pub fn by_api_key(&self, key: &[u8]) -> Option<&Arc<Consumer>> {
         let hash = digest(&SHA256, key);
         let candidates = self.keys.get(&first(hash.as_ref()))?;
         let same = |own: &[u8; 32]| verify_slices_are_equal(own, hash.as_ref()).is_ok();
@@ -104,7 +104,7 @@ impl Consumers {
 
     /// Returns the consumer of this name and the hash of its password.
     #[must_use]
-    pub fn of_name(&self, name: &str) -> Option<&(Arc<Consumer>, Arc<str>)> {
+    pub fn by_name(&self, name: &str) -> Option<&(Arc<Consumer>, Arc<str>)> {
         self.names.get(name)
     }
 
@@ -112,36 +112,36 @@ impl Consumers {
     /// known ones.
     #[must_use]
     pub fn any_password(&self) -> Arc<str> {
-        self.names.values().next().map_or_else(|| NOBODYS.into(), |(_, hash)| hash.clone())
+        self.names.values().next().map_or_else(|| UNMATCHABLE_HASH.into(), |(_, hash)| hash.clone())
     }
 
     /// Returns the number of passwords.
     #[must_use]
-    pub fn passwords(&self) -> usize {
+    pub fn password_count(&self) -> usize {
         self.names.len()
     }
 
     /// Returns the owner of a certificate with this name.
     #[must_use]
-    pub fn of_certificate(&self, name: &CertificateName) -> Option<&Arc<Consumer>> {
+    pub fn by_certificate(&self, name: &CertificateName) -> Option<&Arc<Consumer>> {
         self.certificates.get(name)
     }
 
     /// Returns the secret with this key id, and its owner.
     #[must_use]
-    pub fn of_secret(&self, id: &str) -> Option<(&Arc<Consumer>, &hmac::Key)> {
+    pub fn by_hmac_key(&self, id: &str) -> Option<(&Arc<Consumer>, &hmac::Key)> {
         self.secrets.get(id).map(|(consumer, secret)| (consumer, &secret.0))
     }
 
     /// Returns the number of HMAC secrets.
     #[must_use]
-    pub fn secrets(&self) -> usize {
+    pub fn secret_count(&self) -> usize {
         self.secrets.len()
     }
 
     /// Returns the number of API keys.
     #[must_use]
-    pub fn keys(&self) -> usize {
+    pub fn key_count(&self) -> usize {
         self.keys.values().map(Vec::len).sum()
     }
 }
@@ -152,6 +152,6 @@ fn first(hash: &[u8]) -> u64 {
 
 impl Debug for Consumers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Consumers").field("keys", &self.keys()).finish()
+        f.debug_struct("Consumers").field("keys", &self.key_count()).finish()
     }
 }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use tollgate_observe::Reason;
 
 use crate::response::then;
-use crate::{BodyKind, Reserved, Response, Shadow, Transform};
+use crate::{BodyKind, RequestCopy, Reserved, Response, Transform};
 
 /// A client that an authentication policy has identified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Consumer {
 impl Consumer {
     /// Returns the consumer that an external service names, with its groups from a comma-separated list.
     /// Returns `None` if the name is missing or empty.
-    pub(crate) fn told(name: Option<String>, groups: Option<String>) -> Option<Arc<Self>> {
+    pub(crate) fn from_service(name: Option<String>, groups: Option<String>) -> Option<Arc<Self>> {
         let name = name.filter(|name| !name.is_empty())?;
         let groups = groups.unwrap_or_default();
         let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty());
@@ -37,7 +37,7 @@ impl Consumer {
 
     /// Whether a claim has one of these values. Each word of `scope` or `scp` counts as a value (RFC 8693,
     /// 4.2).
-    pub(crate) fn says(&self, claim: &str, values: &[String]) -> bool {
+    pub(crate) fn has_claim(&self, claim: &str, values: &[String]) -> bool {
         let words = matches!(claim, "scope" | "scp");
         self.claims.iter().filter(|(name, _)| name == claim).any(|(_, value)| {
             values.contains(value)
@@ -47,22 +47,22 @@ impl Consumer {
 }
 
 type OnResponse = Box<dyn FnOnce(&mut Response<'_>)>;
-type OnEnd = Box<dyn FnOnce(&Ended)>;
+type OnEnd = Box<dyn FnOnce(&ExchangeOutcome)>;
 
 /// A change that is the same for the heads of all responses.
-pub trait Edit: Send + Sync {
+pub trait HeadEdit: Send + Sync {
     /// Applies the change to a response.
     fn edit(&self, response: &mut Response<'_>);
 }
 
 /// A registered action on the response.
-enum Act {
+enum ResponseAction {
     /// May change the head and the body.
     Whole(OnResponse),
     /// Changes the head only.
     Head(OnResponse),
     /// Changes the head, in the same way for every request.
-    Edit(Arc<dyn Edit>),
+    HeadEdit(Arc<dyn HeadEdit>),
 }
 
 /// The per-request state of policies, and the actions that they registered for later.
@@ -79,11 +79,11 @@ pub struct Context {
     /// A note on a request that continues, for the `detail` of the log; never a secret.
     pub note: Option<&'static str>,
     /// Actions on the response; the last one registered runs first.
-    acts: Vec<Act>,
+    response_actions: Vec<ResponseAction>,
     /// Actions at the end of the exchange.
-    ends: Vec<OnEnd>,
+    end_actions: Vec<OnEnd>,
     /// Copies to send to other upstreams.
-    shadows: Vec<Shadow>,
+    copies: Vec<RequestCopy>,
     /// The transform of the request's body.
     transform: Option<Box<dyn Transform>>,
     /// Guards that are dropped when the exchange ends, however it ends.
@@ -92,19 +92,19 @@ pub struct Context {
 
 /// A snapshot of a context, to undo later changes.
 #[derive(Debug)]
-pub(crate) struct Mark {
+pub(crate) struct ContextSnapshot {
     consumer: Option<Arc<Consumer>>,
     upstream: Option<Arc<str>>,
     note: Option<&'static str>,
-    acts: usize,
-    ends: usize,
-    shadows: usize,
+    response_actions: usize,
+    end_actions: usize,
+    copies: usize,
     held: usize,
 }
 
 /// The outcome of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct ExchangeOutcome {
     /// The status that the client received; 0 if none.
     pub status: u16,
     /// The reason for which the gateway answered itself or aborted the exchange.
@@ -121,42 +121,42 @@ impl Context {
     /// that leaves the body alone uses [`on_head`](Self::on_head) or [`edit`](Self::edit), which let the
     /// exchange relay the body directly.
     pub fn on_response(&mut self, act: impl FnOnce(&mut Response<'_>) + 'static) {
-        self.acts.push(Act::Whole(Box::new(act)));
+        self.response_actions.push(ResponseAction::Whole(Box::new(act)));
     }
 
     /// Like [`on_response`](Self::on_response), for an action that needs only the head: it sees a
     /// [fixed](BodyKind::Fixed) body.
     pub fn on_head(&mut self, act: impl FnOnce(&mut Response<'_>) + 'static) {
-        self.acts.push(Act::Head(Box::new(act)));
+        self.response_actions.push(ResponseAction::Head(Box::new(act)));
     }
 
     /// Like [`on_head`](Self::on_head), for a change that is the same for all requests; this allocates
     /// nothing per request.
-    pub fn edit(&mut self, edit: Arc<dyn Edit>) {
-        self.acts.push(Act::Edit(edit));
+    pub fn edit(&mut self, edit: Arc<dyn HeadEdit>) {
+        self.response_actions.push(ResponseAction::HeadEdit(edit));
     }
 
     /// Takes a snapshot for [`undo`](Self::undo).
-    pub(crate) fn mark(&self) -> Mark {
-        let Self { consumer, upstream, note, acts, ends, shadows, held, .. } = self;
-        Mark {
+    pub(crate) fn mark(&self) -> ContextSnapshot {
+        let Self { consumer, upstream, note, response_actions, end_actions, copies, held, .. } = self;
+        ContextSnapshot {
             consumer: consumer.clone(),
             upstream: upstream.clone(),
             note: *note,
-            acts: acts.len(),
-            ends: ends.len(),
-            shadows: shadows.len(),
+            response_actions: response_actions.len(),
+            end_actions: end_actions.len(),
+            copies: copies.len(),
             held: held.len(),
         }
     }
 
     /// Undoes the changes since the snapshot. Reserved names stay reserved.
-    pub(crate) fn undo(&mut self, mark: Mark) {
-        let Mark { consumer, upstream, note, acts, ends, shadows, held } = mark;
+    pub(crate) fn undo(&mut self, mark: ContextSnapshot) {
+        let ContextSnapshot { consumer, upstream, note, response_actions, end_actions, copies, held } = mark;
         (self.consumer, self.upstream, self.note) = (consumer, upstream, note);
-        self.acts.truncate(acts);
-        self.ends.truncate(ends);
-        self.shadows.truncate(shadows);
+        self.response_actions.truncate(response_actions);
+        self.end_actions.truncate(end_actions);
+        self.copies.truncate(copies);
         self.held.truncate(held);
     }
 
@@ -179,29 +179,29 @@ impl Context {
 
     /// Registers an action for an orderly end of the exchange, successful or not. Cleanup that must happen in
     /// all cases belongs in the `Drop` of a guard that is [held](Self::hold).
-    pub fn on_end(&mut self, act: impl FnOnce(&Ended) + 'static) {
-        self.ends.push(Box::new(act));
+    pub fn on_end(&mut self, act: impl FnOnce(&ExchangeOutcome) + 'static) {
+        self.end_actions.push(Box::new(act));
     }
 
     /// Whether the exchange may relay both bodies directly: no policy transforms or copies the request's
     /// body, and none may transform the response's.
     #[must_use]
     pub fn leaves_bodies(&self) -> bool {
-        self.shadows.is_empty()
+        self.copies.is_empty()
             && self.transform.is_none()
-            && !self.acts.iter().any(|act| matches!(act, Act::Whole(_)))
+            && !self.response_actions.iter().any(|act| matches!(act, ResponseAction::Whole(_)))
     }
 
     /// Whether any action on the response is registered.
     #[must_use]
     pub fn responds(&self) -> bool {
-        !self.acts.is_empty()
+        !self.response_actions.is_empty()
     }
 
     /// Runs the actions that were registered with [`on_end`](Self::on_end).
-    pub fn end(&mut self, ended: &Ended) {
-        if !self.ends.is_empty() {
-            self.ends.drain(..).for_each(|act| act(ended));
+    pub fn end(&mut self, ended: &ExchangeOutcome) {
+        if !self.end_actions.is_empty() {
+            self.end_actions.drain(..).for_each(|act| act(ended));
         }
     }
 
@@ -211,8 +211,8 @@ impl Context {
     }
 
     /// Registers a copy of the request, which is sent as the request is after all of its policies.
-    pub fn shadow(&mut self, shadow: Shadow) {
-        self.shadows.push(shadow);
+    pub fn add_copy(&mut self, shadow: RequestCopy) {
+        self.copies.push(shadow);
     }
 
     /// Transforms the request's body on its way upstream. The last of several callers receives the body as
@@ -231,8 +231,8 @@ impl Context {
     }
 
     /// Takes the registered copies.
-    pub fn take_shadows(&mut self) -> Vec<Shadow> {
-        std::mem::take(&mut self.shadows)
+    pub fn take_copies(&mut self) -> Vec<RequestCopy> {
+        std::mem::take(&mut self.copies)
     }
 
     /// Runs the actions on a response and returns the transform of its body. `chunked`: a transformed body is
@@ -244,15 +244,15 @@ impl Context {
         chunked: bool,
     ) -> Option<Box<dyn Transform>> {
         let mut response = Response::new(head, body);
-        while let Some(act) = self.acts.pop() {
+        while let Some(act) = self.response_actions.pop() {
             response.body = match (&act, body) {
-                (Act::Whole(_), body) => body,
+                (ResponseAction::Whole(_), body) => body,
                 (_, BodyKind::Absent) => BodyKind::Absent,
                 _ => BodyKind::Fixed,
             };
             match act {
-                Act::Whole(act) | Act::Head(act) => act(&mut response),
-                Act::Edit(edit) => edit.edit(&mut response),
+                ResponseAction::Whole(act) | ResponseAction::Head(act) => act(&mut response),
+                ResponseAction::HeadEdit(edit) => edit.edit(&mut response),
             }
         }
         response.into_transform(chunked)
@@ -260,12 +260,23 @@ impl Context {
 
     /// Resets the context for a new request and keeps its allocations. Held guards are dropped.
     pub fn clear(&mut self) {
-        let Self { consumer, span, upstream, reserved, note, acts, ends, shadows, transform, held } = self;
+        let Self {
+            consumer,
+            span,
+            upstream,
+            reserved,
+            note,
+            response_actions,
+            end_actions,
+            copies,
+            transform,
+            held,
+        } = self;
         (*consumer, *span, *upstream, *note, *transform) = (None, None, None, None, None);
         reserved.clear();
-        acts.clear();
-        ends.clear();
-        shadows.clear();
+        response_actions.clear();
+        end_actions.clear();
+        copies.clear();
         held.clear();
     }
 }
@@ -275,7 +286,7 @@ impl Debug for Context {
         f.debug_struct("Context")
             .field("consumer", &self.consumer)
             .field("upstream", &self.upstream)
-            .field("acts", &self.acts.len())
+            .field("acts", &self.response_actions.len())
             .field("held", &self.held.len())
             .finish()
     }
@@ -317,7 +328,7 @@ mod tests {
         assert!(!context.leaves_bodies());
         context.on_head(|response| response.transform(Box::new(Ends(b'2'))));
         let mut head = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n".to_vec();
-        let (transform, mut out) = (context.respond(&mut head, BodyKind::Free, true), Vec::new());
+        let (transform, mut out) = (context.respond(&mut head, BodyKind::Transformable, true), Vec::new());
         assert_eq!(head, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
         assert_eq!(transform.expect("one").finish(&mut out), Ok(()));
         assert_eq!(out, b"1");
@@ -327,7 +338,7 @@ mod tests {
     #[test]
     fn nothing_of_a_request_is_there_for_the_next() {
         struct Nothing;
-        impl Edit for Nothing {
+        impl HeadEdit for Nothing {
             fn edit(&self, _: &mut Response<'_>) {}
         }
         let held = std::rc::Rc::new(());
@@ -349,6 +360,6 @@ mod tests {
         let Context { consumer, span, upstream, note, .. } = &context;
         assert!(consumer.is_none() && span.is_none() && upstream.is_none() && note.is_none());
         assert!(context.leaves_bodies() && !context.responds() && !context.reserves());
-        assert!(!context.is_reserved(b"X-Role") && context.ends.is_empty());
+        assert!(!context.is_reserved(b"X-Role") && context.end_actions.is_empty());
     }
 }

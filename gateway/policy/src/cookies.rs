@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::{Edit, Planned, Policy, Request, Response, Shared, Verdict};
+use crate::{HeadEdit, Planned, Policy, PolicyStates, Request, Response, Verdict};
 
 /// Changes to the cookies that responses set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Planned for CookieRules {
         flags.chain(attributes).collect::<Vec<_>>().join(", ")
     }
 
-    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, _: &str, _: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         Arc::new(Cookies(self))
     }
 }
@@ -41,16 +41,16 @@ struct Cookies(Arc<CookieRules>);
 
 impl Policy for Cookies {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
-        self.passed_over(request);
+        self.skipped(request);
         Verdict::Continue
     }
 
-    fn passed_over(&self, request: &mut Request<'_>) {
+    fn skipped(&self, request: &mut Request<'_>) {
         request.context.edit(self.0.clone());
     }
 }
 
-impl Edit for CookieRules {
+impl HeadEdit for CookieRules {
     fn edit(&self, response: &mut Response<'_>) {
         let cookies: Vec<Vec<u8>> = response.all("set-cookie").map(<[u8]>::to_vec).collect();
         if cookies.is_empty() {

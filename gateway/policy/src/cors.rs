@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use regex::Regex;
 use tollgate_http::FieldFinder;
 
-use crate::{Answer, Planned, Policy, Request, Response, Shared, Verdict};
+use crate::{Planned, Policy, PolicyResponse, PolicyStates, Request, Response, Verdict};
 
 /// Decides which web pages may read responses.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +43,7 @@ pub enum OriginPattern {
 }
 
 impl OriginPattern {
-    fn takes(&self, origin: &str) -> bool {
+    fn matches(&self, origin: &str) -> bool {
         match self {
             Self::Exactly(own) => **own == *origin,
             Self::Below(scheme, host) => {
@@ -68,13 +68,13 @@ impl Planned for CorsRules {
         format!("{whom}, {}", self.methods)
     }
 
-    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, _: &str, _: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         Arc::new(Cors(self))
     }
 }
 
 /// Fields that only the gateway writes.
-static OWN: LazyLock<FieldFinder> = LazyLock::new(|| {
+static GATEWAY_FIELDS: LazyLock<FieldFinder> = LazyLock::new(|| {
     FieldFinder::new([
         &b"Access-Control-Allow-Origin"[..],
         b"Access-Control-Allow-Credentials",
@@ -96,15 +96,15 @@ impl Policy for Cors {
         let wanted = request.header("access-control-request-method");
         if request.method() == b"OPTIONS" && origin.is_some() && wanted.is_some() {
             let asked = request.header("access-control-request-headers");
-            return Verdict::Answer(rules.preflight(allowed.as_deref(), asked));
+            return Verdict::Respond(rules.preflight(allowed.as_deref(), asked));
         }
-        rules.clone().annotates(allowed, request);
+        rules.clone().register_fields(allowed, request);
         Verdict::Continue
     }
 
-    fn passed_over(&self, request: &mut Request<'_>) {
+    fn skipped(&self, request: &mut Request<'_>) {
         let allowed = request.header("origin").and_then(|origin| self.0.allows(origin)).map(<[u8]>::to_vec);
-        self.0.clone().annotates(allowed, request);
+        self.0.clone().register_fields(allowed, request);
     }
 }
 
@@ -115,17 +115,17 @@ impl CorsRules {
             return Some(b"*");
         }
         let text = std::str::from_utf8(origin).ok()?;
-        self.origins.iter().any(|pattern| pattern.takes(text)).then_some(origin)
+        self.origins.iter().any(|pattern| pattern.matches(text)).then_some(origin)
     }
 
     /// Registers the change of the response's CORS fields.
-    fn annotates(self: Arc<Self>, allowed: Option<Vec<u8>>, request: &mut Request<'_>) {
-        request.context.on_head(move |response| self.annotate(allowed.as_deref(), response));
+    fn register_fields(self: Arc<Self>, allowed: Option<Vec<u8>>, request: &mut Request<'_>) {
+        request.context.on_head(move |response| self.write_fields(allowed.as_deref(), response));
     }
 
     /// Answers a preflight. For an origin that is not allowed it contains no permission, and the browser
     /// refuses.
-    fn preflight(&self, allowed: Option<&[u8]>, asked: Option<&[u8]>) -> Answer {
+    fn preflight(&self, allowed: Option<&[u8]>, asked: Option<&[u8]>) -> PolicyResponse {
         let mut lines = Vec::new();
         let mut line = |name: &str, value: &[u8]| {
             if !value.is_empty() && !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
@@ -149,12 +149,12 @@ impl CorsRules {
             }
         }
         line("Vary", b"Origin, Access-Control-Request-Method, Access-Control-Request-Headers");
-        Answer { status: 204, lines, body: Vec::new() }
+        PolicyResponse { status: 204, lines, body: Vec::new() }
     }
 
     /// Replaces the upstream's CORS fields of a response by the gateway's.
-    fn annotate(&self, allowed: Option<&[u8]>, response: &mut Response<'_>) {
-        response.cut_all(&OWN);
+    fn write_fields(&self, allowed: Option<&[u8]>, response: &mut Response<'_>) {
+        response.remove_all(&GATEWAY_FIELDS);
         if let Some(origin) = allowed {
             response.append("Access-Control-Allow-Origin", origin);
             if self.credentials {

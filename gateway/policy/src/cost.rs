@@ -9,16 +9,16 @@ use crate::{Request, Response};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// The source of the cost.
-    pub by: CostBy,
+    pub by: CostSource,
     /// The cost if the source is missing or not a whole number.
     pub default: u64,
     /// The highest cost that a header can set.
-    pub most: u64,
+    pub max: u64,
 }
 
 /// The source of a request's cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CostBy {
+pub enum CostSource {
     /// No source: every request has the default cost.
     Constant,
     /// The method. A method with cost 0 is not counted.
@@ -34,52 +34,52 @@ pub enum CostBy {
 impl Default for Cost {
     /// Every request costs 1.
     fn default() -> Self {
-        Self { by: CostBy::Constant, default: 1, most: 1 }
+        Self { by: CostSource::Constant, default: 1, max: 1 }
     }
 }
 
 impl Cost {
     /// Returns the cost that is charged before the request is forwarded; 0: the request is not counted.
-    pub(crate) fn of(&self, request: &Request<'_>) -> u64 {
+    pub(crate) fn charge(&self, request: &Request<'_>) -> u64 {
         match &self.by {
-            CostBy::Constant | CostBy::Response(_) => self.default,
-            CostBy::Method(methods) => {
+            CostSource::Constant | CostSource::Response(_) => self.default,
+            CostSource::Method(methods) => {
                 let own = methods.iter().find(|(method, _)| method.as_bytes() == request.method());
                 own.map_or(self.default, |(_, cost)| *cost)
             }
-            CostBy::Header(name) => {
+            CostSource::Header(name) => {
                 let said = request.header(name).and_then(number);
-                said.unwrap_or(self.default).min(self.most).max(1)
+                said.unwrap_or(self.default).min(self.max).max(1)
             }
         }
     }
 
     /// Returns the name of the response header that carries the cost.
     pub(crate) fn field(&self) -> Option<&str> {
-        if let CostBy::Response(name) = &self.by { Some(name) } else { None }
+        if let CostSource::Response(name) = &self.by { Some(name) } else { None }
     }
 
     /// Returns how far a response can take a limit below zero.
     pub(crate) fn debt(&self) -> u64 {
-        if self.field().is_some() { self.most } else { 0 }
+        if self.field().is_some() { self.max } else { 0 }
     }
 
     /// Returns the cost that a response reports, and removes the field.
-    pub(crate) fn said(&self, response: &mut Response<'_>) -> Option<u64> {
+    pub(crate) fn take_reported(&self, response: &mut Response<'_>) -> Option<u64> {
         let name = self.field()?;
         let said = response.get(name).and_then(number);
         response.remove(name);
-        said.map(|cost| cost.min(self.most))
+        said.map(|cost| cost.min(self.max))
     }
 
     /// Returns the part of a summary about the cost: empty, or `, cost by ...`.
     pub(crate) fn summary(&self) -> String {
         match &self.by {
-            CostBy::Constant if self.default == 1 => String::new(),
-            CostBy::Constant => format!(", {} each", self.default),
-            CostBy::Method(_) => ", cost by method".to_owned(),
-            CostBy::Header(name) => format!(", cost by header {name}"),
-            CostBy::Response(name) => format!(", cost by response header {name}"),
+            CostSource::Constant if self.default == 1 => String::new(),
+            CostSource::Constant => format!(", {} each", self.default),
+            CostSource::Method(_) => ", cost by method".to_owned(),
+            CostSource::Header(name) => format!(", cost by header {name}"),
+            CostSource::Response(name) => format!(", cost by response header {name}"),
         }
     }
 }
@@ -100,12 +100,12 @@ mod tests {
 
     fn of(cost: &Cost, line: &str, fields: &str) -> u64 {
         let (mut sent, mut context) = (Sent::with(line, fields), Context::default());
-        cost.of(&sent.request(&mut context))
+        cost.charge(&sent.request(&mut context))
     }
 
     #[test]
     fn a_request_says_no_less_than_one_and_no_more_than_the_most() {
-        let cost = Cost { by: CostBy::Header("x-cost".into()), default: 2, most: 10 };
+        let cost = Cost { by: CostSource::Header("x-cost".into()), default: 2, max: 10 };
         for (said, is) in [
             ("X-Cost: 7\r\n", 7),
             ("X-Cost: 0\r\n", 1),
@@ -122,18 +122,21 @@ mod tests {
         ] {
             assert_eq!(of(&cost, "GET / HTTP/1.1", said), is, "{said:?}");
         }
-        let cost =
-            Cost { by: CostBy::Method([("GET".into(), 0), ("POST".into(), 5)].into()), default: 1, most: 5 };
+        let cost = Cost {
+            by: CostSource::Method([("GET".into(), 0), ("POST".into(), 5)].into()),
+            default: 1,
+            max: 5,
+        };
         let all = ["GET", "POST", "PUT", "get"].map(|method| of(&cost, &format!("{method} / HTTP/1.1"), ""));
         assert_eq!(all, [0, 5, 1, 1]);
     }
 
     #[test]
     fn what_a_response_says_goes_no_further() {
-        let cost = Cost { by: CostBy::Response("x-cost".into()), default: 1, most: 100 };
+        let cost = Cost { by: CostSource::Response("x-cost".into()), default: 1, max: 100 };
         let said = |line: &str| {
             let mut head = format!("HTTP/1.1 200 OK\r\n{line}\r\n").into_bytes();
-            let said = cost.said(&mut Response::new(&mut head, BodyKind::Fixed));
+            let said = cost.take_reported(&mut Response::new(&mut head, BodyKind::Fixed));
             assert_eq!(head, b"HTTP/1.1 200 OK\r\n\r\n");
             said
         };

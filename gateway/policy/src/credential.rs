@@ -1,19 +1,19 @@
 //! The places where a request may carry a credential, for policies that read it from several places.
 //!
-//! `api_key` and `jwt` find, remove and redact their credential through [`CredentialPlaces`]. Two credentials
-//! in one request are an error, because the upstream might use another one than the gateway.
+//! `api_key` and `jwt` find, remove and redact their credential through [`CredentialSources`]. Two
+//! credentials in one request are an error, because the upstream might use another one than the gateway.
 
 use std::borrow::Cow;
 
 use tollgate_http::Name;
 
-use crate::query_pairs::{self as query, Pairs};
-use crate::request::is_free;
+use crate::query_pairs::{self as query, QueryPairs};
+use crate::request::may_be_changed;
 use crate::{Request, Reserved};
 
 /// A place in a request where a credential may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CredentialPlace {
+pub enum CredentialSource {
     /// A header field.
     Header {
         /// The name of the field.
@@ -30,10 +30,10 @@ pub enum CredentialPlace {
 
 /// The places where a policy looks for its credential.
 #[derive(Debug)]
-pub(crate) struct CredentialPlaces(Vec<Place>);
+pub(crate) struct CredentialSources(Vec<ParsedSource>);
 
 #[derive(Debug)]
-enum Place {
+enum ParsedSource {
     Header {
         name: String,
         id: Name,
@@ -46,7 +46,7 @@ enum Place {
 }
 
 /// The result of a search for a credential.
-pub(crate) enum Shown<'r> {
+pub(crate) enum FoundCredential<'r> {
     /// No credential.
     Nothing,
     /// The only place is a field, and it holds another authentication scheme.
@@ -55,17 +55,17 @@ pub(crate) enum Shown<'r> {
     One(Cow<'r, [u8]>),
 }
 
-impl CredentialPlaces {
-    pub fn new(places: &[CredentialPlace]) -> Self {
-        let place = |place: &CredentialPlace| match place.clone() {
-            CredentialPlace::Header { name, prefix } => Place::Header {
+impl CredentialSources {
+    pub fn new(places: &[CredentialSource]) -> Self {
+        let place = |place: &CredentialSource| match place.clone() {
+            CredentialSource::Header { name, prefix } => ParsedSource::Header {
                 id: Name::of(name.as_bytes()),
                 reserved: Reserved::new([name.clone()]),
                 name,
                 prefix,
             },
-            CredentialPlace::Cookie(name) => Place::Cookie(name),
-            CredentialPlace::Query(name) => Place::Query(name),
+            CredentialSource::Cookie(name) => ParsedSource::Cookie(name),
+            CredentialSource::Query(name) => ParsedSource::Query(name),
         };
         Self(places.iter().map(place).collect())
     }
@@ -74,7 +74,7 @@ impl CredentialPlaces {
     ///
     /// # Errors
     /// When there is more than one: the upstream might use another one than the gateway.
-    pub fn find<'r>(&self, request: &'r Request<'_>) -> Result<Shown<'r>, MoreThanOne> {
+    pub fn find<'r>(&self, request: &'r Request<'_>) -> Result<FoundCredential<'r>, MoreThanOne> {
         let mut found: Option<Cow<'r, [u8]>> = None;
         let mut foreign = false;
         let mut take = |value: Cow<'r, [u8]>| match found.replace(value) {
@@ -83,7 +83,7 @@ impl CredentialPlaces {
         };
         for place in &self.0 {
             match place {
-                Place::Header { name, id, prefix, .. } => {
+                ParsedSource::Header { name, id, prefix, .. } => {
                     let Some(value) = only(request, *id, name)? else { continue };
                     match behind(value, prefix.as_deref()) {
                         // The field holds a scheme alone, or is empty.
@@ -92,13 +92,13 @@ impl CredentialPlaces {
                         None => foreign = true,
                     }
                 }
-                Place::Cookie(name) => {
+                ParsedSource::Cookie(name) => {
                     for value in request.head.head.cookies(name.as_bytes()) {
                         take(Cow::Borrowed(value))?;
                     }
                 }
-                Place::Query(name) => {
-                    let pairs = Pairs::of(request.query().unwrap_or_default());
+                ParsedSource::Query(name) => {
+                    let pairs = QueryPairs::of(request.query().unwrap_or_default());
                     for value in pairs.filter_map(|pair| pair.value_of(name.as_bytes())) {
                         take(Cow::Owned(value))?;
                     }
@@ -106,23 +106,23 @@ impl CredentialPlaces {
             }
         }
         Ok(match found {
-            Some(value) if !value.is_empty() => Shown::One(value),
-            _ if foreign && self.0.len() == 1 => Shown::Foreign,
-            _ => Shown::Nothing,
+            Some(value) if !value.is_empty() => FoundCredential::One(value),
+            _ if foreign && self.0.len() == 1 => FoundCredential::Foreign,
+            _ => FoundCredential::Nothing,
         })
     }
 
     /// Whether a request carries one credential or more.
-    pub fn is_shown(&self, request: &Request<'_>) -> bool {
-        !matches!(self.find(request), Ok(Shown::Nothing | Shown::Foreign))
+    pub fn is_present(&self, request: &Request<'_>) -> bool {
+        !matches!(self.find(request), Ok(FoundCredential::Nothing | FoundCredential::Foreign))
     }
 
     /// Whether one of the places is this field.
     pub fn has_field(&self, field: &str) -> bool {
         self.0.iter().any(|place| match place {
-            Place::Header { name, .. } => name.eq_ignore_ascii_case(field),
-            Place::Cookie(_) => field.eq_ignore_ascii_case("cookie"),
-            Place::Query(_) => false,
+            ParsedSource::Header { name, .. } => name.eq_ignore_ascii_case(field),
+            ParsedSource::Cookie(_) => field.eq_ignore_ascii_case("cookie"),
+            ParsedSource::Query(_) => false,
         })
     }
 
@@ -131,19 +131,19 @@ impl CredentialPlaces {
     pub fn remove(&self, request: &mut Request<'_>, kept: &dyn Fn(&str) -> bool) {
         for place in &self.0 {
             match place {
-                Place::Header { name, prefix, reserved, .. } if !kept(name) => {
+                ParsedSource::Header { name, prefix, reserved, .. } if !kept(name) => {
                     let value = request.head.head.get_by_text(name.as_bytes());
                     let shown = value.is_some_and(|value| behind(value, prefix.as_deref()).is_some());
                     let goes = |field: &[u8]| {
                         reserved.has(field)
-                            && is_free(field)
+                            && may_be_changed(field)
                             && (shown || !field.eq_ignore_ascii_case(name.as_bytes()))
                     };
                     request.head.remove_where(goes);
                 }
-                Place::Cookie(name) if !kept("cookie") => remove_cookie(request, name),
-                Place::Query(name) => query::remove(request.head, name.as_bytes()),
-                Place::Header { .. } | Place::Cookie(_) => {}
+                ParsedSource::Cookie(name) if !kept("cookie") => remove_cookie(request, name),
+                ParsedSource::Query(name) => query::remove(request.head, name.as_bytes()),
+                ParsedSource::Header { .. } | ParsedSource::Cookie(_) => {}
             }
         }
     }
@@ -151,7 +151,7 @@ impl CredentialPlaces {
     /// Removes the credential from the query, because the query is logged.
     pub fn remove_from_query(&self, request: &mut Request<'_>) {
         for place in &self.0 {
-            if let Place::Query(name) = place {
+            if let ParsedSource::Query(name) = place {
                 query::remove(request.head, name.as_bytes());
             }
         }
@@ -159,10 +159,10 @@ impl CredentialPlaces {
 
     /// Describes the places for `explain`.
     pub fn summary(&self) -> String {
-        let words = |place: &Place| match place {
-            Place::Header { name, .. } => format!("header {name}"),
-            Place::Cookie(name) => format!("cookie {name}"),
-            Place::Query(name) => format!("query {name}"),
+        let words = |place: &ParsedSource| match place {
+            ParsedSource::Header { name, .. } => format!("header {name}"),
+            ParsedSource::Cookie(name) => format!("cookie {name}"),
+            ParsedSource::Query(name) => format!("query {name}"),
         };
         self.0.iter().map(words).collect::<Vec<_>>().join(" or ")
     }
@@ -229,27 +229,27 @@ mod tests {
     use crate::Context;
     use crate::testing::Sent;
 
-    fn header(name: &str, prefix: Option<&str>) -> CredentialPlace {
-        CredentialPlace::Header { name: name.to_owned(), prefix: prefix.map(str::to_owned) }
+    fn header(name: &str, prefix: Option<&str>) -> CredentialSource {
+        CredentialSource::Header { name: name.to_owned(), prefix: prefix.map(str::to_owned) }
     }
 
-    fn all() -> CredentialPlaces {
-        CredentialPlaces::new(&[
+    fn all() -> CredentialSources {
+        CredentialSources::new(&[
             header("Authorization", Some("Bearer")),
             header("X-Token", None),
-            CredentialPlace::Cookie("session".to_owned()),
-            CredentialPlace::Query("access_token".to_owned()),
+            CredentialSource::Cookie("session".to_owned()),
+            CredentialSource::Query("access_token".to_owned()),
         ])
     }
 
     /// Returns the credential of a request with this target and these fields; `Err`: more than one.
-    fn found(places: &CredentialPlaces, target: &str, fields: &str) -> Result<String, ()> {
+    fn found(places: &CredentialSources, target: &str, fields: &str) -> Result<String, ()> {
         let mut sent = Sent::with(&format!("GET {target} HTTP/1.1"), fields);
         let mut context = Context::default();
         match places.find(&sent.request(&mut context)) {
-            Ok(Shown::One(value)) => Ok(String::from_utf8_lossy(&value).into_owned()),
-            Ok(Shown::Nothing) => Ok("nothing".to_owned()),
-            Ok(Shown::Foreign) => Ok("foreign".to_owned()),
+            Ok(FoundCredential::One(value)) => Ok(String::from_utf8_lossy(&value).into_owned()),
+            Ok(FoundCredential::Nothing) => Ok("nothing".to_owned()),
+            Ok(FoundCredential::Foreign) => Ok("foreign".to_owned()),
             Err(MoreThanOne) => Err(()),
         }
     }
@@ -274,9 +274,9 @@ mod tests {
             let expected = expected.map(str::to_owned);
             assert_eq!(found(&all(), target, fields), expected, "{target} {fields}");
         }
-        let only = CredentialPlaces::new(&[header("Authorization", Some("Bearer"))]);
+        let only = CredentialSources::new(&[header("Authorization", Some("Bearer"))]);
         assert_eq!(found(&only, "/", "Authorization: Basic YTpi\r\n"), Ok("foreign".to_owned()));
-        let scheme_less = CredentialPlaces::new(&[header("X-Token", Some("key="))]);
+        let scheme_less = CredentialSources::new(&[header("X-Token", Some("key="))]);
         assert_eq!(found(&scheme_less, "/", "X-Token: KEY=a\r\n"), Ok("a".to_owned()));
     }
 

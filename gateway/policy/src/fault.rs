@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::lot::{drawn, percent as shown};
-use crate::{Answer, Planned, Policy, Request, Shared, Verdict};
+use crate::sampling::{is_sampled, percent as shown};
+use crate::{Planned, Policy, PolicyResponse, PolicyStates, Request, Verdict};
 
 /// The faults, and the requests that they affect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,20 +30,20 @@ impl Planned for FaultRules {
         [delay, abort, header].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
-    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
-        Arc::new(Live(self))
+    fn activate(self: Arc<Self>, _: &str, _: &Arc<PolicyStates>) -> Arc<dyn Policy> {
+        Arc::new(FaultState(self))
     }
 }
 
 #[derive(Debug)]
-struct Live(Arc<FaultRules>);
+struct FaultState(Arc<FaultRules>);
 
-impl Policy for Live {
+impl Policy for FaultState {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
-        if !self.0.concerns(request) {
+        if !self.0.affects(request) {
             return Verdict::Continue;
         }
-        let Some((time, _)) = self.0.delay.filter(|(_, percent)| drawn(*percent)) else {
+        let Some((time, _)) = self.0.delay.filter(|(_, percent)| is_sampled(*percent)) else {
             return self.0.abort(request);
         };
         request.context.note = Some("delayed on purpose");
@@ -53,7 +53,7 @@ impl Policy for Live {
 }
 
 impl FaultRules {
-    fn concerns(&self, request: &Request<'_>) -> bool {
+    fn affects(&self, request: &Request<'_>) -> bool {
         self.header.as_ref().is_none_or(|(name, wanted)| {
             let value = request.header(name);
             wanted.as_ref().map_or(value.is_some(), |wanted| value == Some(wanted.as_bytes()))
@@ -61,10 +61,10 @@ impl FaultRules {
     }
 
     fn abort(&self, request: &mut Request<'_>) -> Verdict {
-        match self.abort.filter(|(_, percent)| drawn(*percent)) {
+        match self.abort.filter(|(_, percent)| is_sampled(*percent)) {
             Some((status, _)) => {
                 request.context.note = Some("aborted on purpose");
-                Verdict::Answer(Answer { status, lines: Vec::new(), body: Vec::new() })
+                Verdict::Respond(PolicyResponse { status, lines: Vec::new(), body: Vec::new() })
             }
             None => Verdict::Continue,
         }
@@ -75,12 +75,12 @@ impl FaultRules {
 mod tests {
     use super::*;
     use crate::Context;
-    use crate::lot::MILLION;
+    use crate::sampling::MILLION;
     use crate::testing::Sent;
 
     fn verdict(rules: &FaultRules, fields: &str) -> Verdict {
         let (mut sent, mut context) = (Sent::new(fields), Context::default());
-        Live(Arc::new(rules.clone())).request(&mut sent.request(&mut context))
+        FaultState(Arc::new(rules.clone())).request(&mut sent.request(&mut context))
     }
 
     #[test]
@@ -94,7 +94,8 @@ mod tests {
             (header(Some("yes")), "X-Fault: no\r\n", false),
         ] {
             let rules = FaultRules { abort: Some((503, MILLION)), delay: None, header };
-            let answered = matches!(verdict(&rules, fields), Verdict::Answer(Answer { status: 503, .. }));
+            let answered =
+                matches!(verdict(&rules, fields), Verdict::Respond(PolicyResponse { status: 503, .. }));
             assert_eq!(answered, aborted, "{fields:?}");
         }
     }
@@ -103,7 +104,7 @@ mod tests {
     fn so_many_of_a_hundred() {
         for (percent, range) in [(0, 0..=0), (300_000, 2600..=3400), (MILLION, 10_000..=10_000)] {
             let rules = FaultRules { abort: Some((500, percent)), ..FaultRules::default() };
-            let aborted = (0..10_000).filter(|_| matches!(verdict(&rules, ""), Verdict::Answer(_))).count();
+            let aborted = (0..10_000).filter(|_| matches!(verdict(&rules, ""), Verdict::Respond(_))).count();
             assert!(range.contains(&aborted), "{aborted} at {percent} millionths");
         }
     }
@@ -117,7 +118,7 @@ mod tests {
         let (mut sent, mut context) = (Sent::new(""), Context::default());
         assert!(matches!(
             after(&mut sent.request(&mut context)),
-            Verdict::Answer(Answer { status: 504, .. })
+            Verdict::Respond(PolicyResponse { status: 504, .. })
         ));
     }
 }

@@ -13,20 +13,20 @@ use tollgate_http::{Field, Head, Method, Name, ResponseHead};
 use tollgate_observe::Reason;
 
 use crate::auth_body::{AuthBody, PARTIAL};
-use crate::client::{Answer as Said, Http1Service, Question, http1_service};
+use crate::client::{Http1Service, ServiceRequest, ServiceResponse, http1_service};
 use crate::{
-    Answer, Authenticator, Consumer, Identity, Planned, Policy, Refusal, Request, Reserved, Shared, Trust,
-    Verdict, loops,
+    Authenticator, Consumer, Identity, Planned, Policy, PolicyResponse, PolicyStates, Refusal, Request,
+    Reserved, Trust, Verdict, loops,
 };
 
 /// The maximum size in bytes of a response body that is passed on to the client.
-const LARGEST: usize = 1 << 20;
+const RESPONSE_MAX_BYTES: usize = 1 << 20;
 
 /// Fields that the service receives even if they are reserved: it identifies the client by them.
-pub(crate) const CREDENTIALS: [&str; 2] = ["Authorization", "Cookie"];
+pub(crate) const CREDENTIAL_FIELDS: [&str; 2] = ["Authorization", "Cookie"];
 
 /// Fields that describe the request. The client's fields of these names are not passed on.
-const TOLD: [&str; 9] = [
+const REQUEST_FIELDS: [&str; 9] = [
     "x-forwarded-for",
     "x-forwarded-proto",
     "x-forwarded-host",
@@ -70,22 +70,29 @@ impl Planned for ForwardAuthRules {
         format!("asks {}", self.url)
     }
 
-    fn live(self: Arc<Self>, _: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, _: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         let service = http1_service(&self.url, &self.trust, shared);
         let names = self.response_headers.iter().chain(&self.consumer).chain(&self.groups);
         let reserved = Reserved::new(names.cloned());
-        let own = reserved.without(&CREDENTIALS);
+        let own = reserved.without(&CREDENTIAL_FIELDS);
         let shared = shared.clone();
-        let inner = Inner { service, reserved, own, told: Reserved::new(TOLD), rules: self, shared };
-        Arc::new(Live(Arc::new(inner)))
+        let inner = ForwardAuthClient {
+            service,
+            reserved,
+            own,
+            request_fields: Reserved::new(REQUEST_FIELDS),
+            rules: self,
+            shared,
+        };
+        Arc::new(ForwardAuthState(Arc::new(inner)))
     }
 }
 
 #[derive(Debug)]
-struct Live(Arc<Inner>);
+struct ForwardAuthState(Arc<ForwardAuthClient>);
 
 #[derive(Debug)]
-struct Inner {
+struct ForwardAuthClient {
     rules: Arc<ForwardAuthRules>,
     service: Arc<Http1Service>,
     /// The fields of the service's response that go upstream or name the consumer. Upstreams trust both.
@@ -93,13 +100,13 @@ struct Inner {
     /// The reserved fields that are not credentials.
     own: Reserved,
     /// The fields that describe the request to the service.
-    told: Reserved,
-    shared: Arc<Shared>,
+    request_fields: Reserved,
+    shared: Arc<PolicyStates>,
 }
 
-impl Policy for Live {
+impl Policy for ForwardAuthState {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
-        self.0.rules.identity.renew(request);
+        self.0.rules.identity.rewrite(request);
         let Some(body) = self.0.rules.body else { return self.0.clone().ask(request, None) };
         let inner = self.0.clone();
         body.read(request, move |body, request| inner.ask(request, Some(body)))
@@ -110,9 +117,9 @@ impl Policy for Live {
     }
 }
 
-impl Authenticator for Inner {
+impl Authenticator for ForwardAuthClient {
     /// Only the service knows what it accepts as a credential.
-    fn is_shown(&self, _: &Request<'_>) -> bool {
+    fn is_present(&self, _: &Request<'_>) -> bool {
         true
     }
 
@@ -120,10 +127,10 @@ impl Authenticator for Inner {
         false
     }
 
-    fn claim(&self, request: &mut Request<'_>) {
-        self.rules.identity.renew(request);
+    fn reserve_fields(&self, request: &mut Request<'_>) {
+        self.rules.identity.rewrite(request);
         // The service identifies the client by its credentials, even if it replaces them.
-        request.claim(&self.own);
+        request.reserve(&self.own);
     }
 
     fn forwards(&self, field: &str) -> bool {
@@ -131,7 +138,7 @@ impl Authenticator for Inner {
     }
 
     fn conceal(&self, request: &mut Request<'_>, kept: &dyn Fn(&str) -> bool) {
-        for field in CREDENTIALS {
+        for field in CREDENTIAL_FIELDS {
             if self.reserved.has(field.as_bytes()) && !kept(field) {
                 request.remove(field);
             }
@@ -139,18 +146,18 @@ impl Authenticator for Inner {
     }
 }
 
-impl Inner {
+impl ForwardAuthClient {
     /// Asks the service. `body`: the request's body, and whether it is only the start of it.
     fn ask(self: Arc<Self>, request: &mut Request<'_>, body: Option<(&[u8], bool)>) -> Verdict {
-        if loops::is_asked_again(request.head) {
+        if loops::is_auth_loop(request.head) {
             return Refusal::from(Reason::LoopDetected).into();
         }
-        let Some(question) = self.question(request, body) else {
+        let Some(question) = self.service_request(request, body) else {
             return Verdict::unavailable("the request cannot be told");
         };
         let (service, timeout) = (self.service.clone(), self.rules.timeout);
-        let asked = self.shared.side().ask(async move {
-            let said = service.ask(&question, LARGEST, timeout).await;
+        let asked = self.shared.background().run(async move {
+            let said = service.ask(&question, RESPONSE_MAX_BYTES, timeout).await;
             said.map_err(|fault| fault.of_authorisation())
         });
         Verdict::Wait(Box::pin(async move {
@@ -165,14 +172,14 @@ impl Inner {
                 }
                 Err(detail) => Verdict::unavailable(detail),
             };
-            Box::new(after) as crate::After
+            Box::new(after) as crate::Continuation
         }))
     }
 
     /// Returns the request to the service; `None` if a field is not valid for it.
-    fn question(&self, request: &Request<'_>, body: Option<(&[u8], bool)>) -> Option<Question> {
+    fn service_request(&self, request: &Request<'_>, body: Option<(&[u8], bool)>) -> Option<ServiceRequest> {
         let head = &request.head.head;
-        let mut question = Question::new(if body.is_some() { Method::Post } else { Method::Get });
+        let mut question = ServiceRequest::new(if body.is_some() { Method::Post } else { Method::Get });
         for field in head.fields() {
             let name = head.slice(field.name);
             let concerns_us = field.id.is_hop_by_hop()
@@ -181,10 +188,10 @@ impl Inner {
                     field.id,
                     Name::Host | Name::ContentLength | Name::Expect | Name::AmbiguousSpelling
                 )
-                || self.told.has(name)
+                || self.request_fields.has(name)
                 || name.eq_ignore_ascii_case(b"cdn-loop")
-                || !request.origin.word.passes(request.origin.peer.ip(), field.id, name)
-                || is_its_own(&self.reserved, field.id, name);
+                || !request.origin.forwarding.passes(request.origin.peer.ip(), field.id, name)
+                || is_service_field(&self.reserved, field.id, name);
             let wanted = self
                 .rules
                 .request_headers
@@ -211,7 +218,7 @@ impl Inner {
             ("x-forwarded-uri", &target),
             ("x-original-method", request.method()),
             ("x-original-uri", &target),
-            ("cdn-loop", &loops::passed_on(request.head)),
+            ("cdn-loop", &loops::forwarded_value(request.head)),
         ] {
             if !question.add(name.as_bytes(), value) {
                 return None;
@@ -230,16 +237,16 @@ impl ForwardAuthRules {
     fn admit(&self, request: &mut Request<'_>, reserved: &Reserved, answer: &ResponseHead) -> Verdict {
         let head = &answer.head;
         let mut names = self.response_headers.iter().chain(&self.consumer).chain(&self.groups);
-        if names.any(|name| named(head, name).count() > 1) {
+        if names.any(|name| values_of(head, name).count() > 1) {
             // With two values, the readers of the fields might choose different ones.
             return Verdict::unavailable(
                 "the authorisation service's answer has a field twice that goes upstream",
             );
         }
-        let value = |name: &str| named(head, name).next();
-        request.claim(reserved);
+        let value = |name: &str| values_of(head, name).next();
+        request.reserve(reserved);
         // The consumer of an earlier policy stays, unless the service names another one.
-        self.identity.renew(request);
+        self.identity.rewrite(request);
         for name in &self.response_headers {
             if let Some(value) = value(name) {
                 request.set(name, value);
@@ -249,16 +256,16 @@ impl ForwardAuthRules {
             let value = value(name.as_ref()?)?;
             std::str::from_utf8(value).ok().map(str::to_owned)
         };
-        if let Some(consumer) = Consumer::told(text(&self.consumer), text(&self.groups)) {
-            self.identity.strip(request);
-            self.identity.tell(request, &consumer);
+        if let Some(consumer) = Consumer::from_service(text(&self.consumer), text(&self.groups)) {
+            self.identity.remove(request);
+            self.identity.set_consumer(request, &consumer);
         }
         Verdict::Continue
     }
 }
 
 /// Returns the values of a field, except fields that `Connection` nominates.
-fn named<'h>(head: &'h Head, name: &str) -> impl Iterator<Item = &'h [u8]> {
+fn values_of<'h>(head: &'h Head, name: &str) -> impl Iterator<Item = &'h [u8]> {
     let is = move |field: &&Field| head.slice(field.name).eq_ignore_ascii_case(name.as_bytes());
     head.fields().iter().filter(is).filter(|field| !field.nominated).map(|field| head.slice(field.value))
 }
@@ -266,19 +273,19 @@ fn named<'h>(head: &'h Head, name: &str) -> impl Iterator<Item = &'h [u8]> {
 /// Whether a field is reserved for the service, so that the client's value is not passed on: the service
 /// might take it for its own. `Authorization` and `Cookie` are exceptions, because the service identifies the
 /// client by them.
-pub(crate) fn is_its_own(reserved: &Reserved, id: Name, name: &[u8]) -> bool {
+pub(crate) fn is_service_field(reserved: &Reserved, id: Name, name: &[u8]) -> bool {
     !matches!(id, Name::Authorization | Name::Cookie) && reserved.has(name)
 }
 
 /// Converts the service's response for the client. Fields that `Connection` nominates end here (RFC 9110,
 /// 7.6.1).
-fn answer(said: &Said) -> Verdict {
+fn answer(said: &ServiceResponse) -> Verdict {
     let head = &said.head.head;
     // The software of the service is not disclosed.
     let passes = |field: &&Field| !field.nominated && field.id != Name::Server;
     let fields = head.fields().iter().filter(passes);
     let fields = fields.map(|field| (head.slice(field.name), head.slice(field.value)));
-    Verdict::Answer(Answer::with_fields(said.head.status, fields, said.body.clone()))
+    Verdict::Respond(PolicyResponse::with_fields(said.head.status, fields, said.body.clone()))
 }
 
 #[cfg(test)]
@@ -293,10 +300,11 @@ mod tests {
         let text =
             b"HTTP/1.1 403 Forbidden\r\nConnection: X-Gone, close\r\nConnection: Location\r\nX-Gone: 1\r\n\
             X-Stays: 2\r\nServer: s\r\nLocation: /login\r\n\r\n";
-        let (mut said, limits) = (Said::default(), HeadLimits { line: 100, head: 1000, fields: 10 });
+        let (mut said, limits) =
+            (ServiceResponse::default(), HeadLimits { line: 100, head: 1000, fields: 10 });
         let parsed = ResponseParser::default().advance(text, Method::Get, &mut said.head, &limits);
         parsed.expect("a head");
-        let Verdict::Answer(answer) = answer(&said) else { panic!("it is an answer") };
+        let Verdict::Respond(answer) = answer(&said) else { panic!("it is an answer") };
         assert_eq!(String::from_utf8_lossy(&answer.lines), "x-stays: 2\r\nlocation: /login\r\n");
     }
 }

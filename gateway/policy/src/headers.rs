@@ -8,12 +8,13 @@ use std::sync::Arc;
 use tollgate_http::{FieldFinder, FieldLine};
 
 use crate::{
-    Edit, Planned, Policy, Request, Reserved, Response, Shared, Template, Verdict, request, response,
+    HeadEdit, Planned, Policy, PolicyStates, Request, Reserved, Response, Template, Verdict, request,
+    response,
 };
 
 /// Changes to the fields of a message: removals come first, then additions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Change {
+pub struct HeaderChange {
     /// Fields to remove; `PREFIX*` removes every field whose name starts with the prefix.
     pub remove: Vec<String>,
     /// Fields that replace all fields of their name.
@@ -22,7 +23,7 @@ pub struct Change {
     pub add: Vec<(String, Template)>,
 }
 
-impl Change {
+impl HeaderChange {
     fn is_empty(&self) -> bool {
         self.remove.is_empty() && self.set.is_empty() && self.add.is_empty()
     }
@@ -39,7 +40,7 @@ impl Change {
     /// Returns the lines with the placeholders filled in from a request; without a request, only lines
     /// without placeholders. A line that is empty after filling is not added, but the fields that it would
     /// replace are still removed.
-    fn lines(&self, request: Option<&Request<'_>>, is_free: fn(&[u8]) -> bool) -> Lines {
+    fn lines(&self, request: Option<&Request<'_>>, may_be_changed: fn(&[u8]) -> bool) -> HeaderLines {
         let line = |name: &String, value: &Template| {
             let filled = match value.fixed() {
                 Some(fixed) => fixed.to_vec(),
@@ -47,13 +48,16 @@ impl Change {
             };
             FieldLine::new(name.as_bytes(), &filled)
         };
-        let may = |name: &&String| is_free(name.as_bytes());
+        let may = |name: &&String| may_be_changed(name.as_bytes());
         let set = self.set.iter().filter(|(name, _)| may(&name));
         let (begins, remove): (Vec<_>, Vec<_>) = self.remove.iter().partition(|name| name.ends_with('*'));
         let gone = remove.into_iter().filter(may).chain(set.clone().map(|(name, _)| name));
-        let mut lines = Lines {
-            begins: begins.into_iter().map(|name| name.trim_end_matches('*').as_bytes().into()).collect(),
-            gone: FieldFinder::new(gone.map(String::as_bytes)),
+        let mut lines = HeaderLines {
+            removed_prefixes: begins
+                .into_iter()
+                .map(|name| name.trim_end_matches('*').as_bytes().into())
+                .collect(),
+            removed: FieldFinder::new(gone.map(String::as_bytes)),
             set: set.filter_map(|(name, value)| line(name, value)).collect(),
             add: Vec::new(),
         };
@@ -66,16 +70,16 @@ impl Change {
 
 /// A change with its lines filled in.
 #[derive(Clone, Debug, Default)]
-struct Lines {
+struct HeaderLines {
     /// Names to remove, including the names in `set`.
-    gone: FieldFinder,
+    removed: FieldFinder,
     /// Prefixes of further names to remove from a response.
-    begins: Box<[Box<[u8]>]>,
+    removed_prefixes: Box<[Box<[u8]>]>,
     set: Vec<FieldLine>,
     add: Vec<FieldLine>,
 }
 
-impl Lines {
+impl HeaderLines {
     /// Drops lines that a later line of the same name replaces.
     fn set_each_once(&mut self) {
         for at in (0..self.set.len()).rev() {
@@ -87,20 +91,20 @@ impl Lines {
     }
 
     /// Appends the lines. The caller has removed the fields that are removed or replaced.
-    fn of_request(&self, request: &mut Request<'_>) {
+    fn apply_to_request(&self, request: &mut Request<'_>) {
         for line in self.set.iter().chain(&self.add) {
             request.head.append_line(line);
         }
     }
 }
 
-impl Edit for Lines {
+impl HeadEdit for HeaderLines {
     fn edit(&self, response: &mut Response<'_>) {
-        if !self.gone.is_empty() {
-            response.cut_all(&self.gone);
+        if !self.removed.is_empty() {
+            response.remove_all(&self.removed);
         }
-        if !self.begins.is_empty() {
-            response.cut_beginning(&self.begins);
+        if !self.removed_prefixes.is_empty() {
+            response.remove_prefixed(&self.removed_prefixes);
         }
         self.set.iter().chain(&self.add).for_each(|line| response.push(line));
     }
@@ -110,9 +114,9 @@ impl Edit for Lines {
 #[derive(Clone, Debug, Default)]
 pub struct HeaderRules {
     /// Changes to requests.
-    pub request: Change,
+    pub request: HeaderChange,
     /// Changes to responses, including the gateway's own.
-    pub response: Arc<Change>,
+    pub response: Arc<HeaderChange>,
 }
 
 impl Planned for HeaderRules {
@@ -124,12 +128,14 @@ impl Planned for HeaderRules {
         format!("{} of the request, {} of the response", self.request.count(), self.response.count())
     }
 
-    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, _: &str, _: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         let set = self.request.set.iter().map(|(name, _)| name);
         let reserved = Reserved::new(self.request.remove.iter().chain(set).cloned());
-        let fixed = |change: &Change, is_free| change.is_fixed().then(|| change.lines(None, is_free));
-        let request = fixed(&self.request, request::is_free);
-        let response = fixed(&self.response, response::is_free).map(Arc::new);
+        let fixed = |change: &HeaderChange, may_be_changed| {
+            change.is_fixed().then(|| change.lines(None, may_be_changed))
+        };
+        let request = fixed(&self.request, request::may_be_changed);
+        let response = fixed(&self.response, response::may_be_changed).map(Arc::new);
         Arc::new(Headers { rules: self, reserved, request, response })
     }
 }
@@ -141,8 +147,8 @@ struct Headers {
     /// them.
     reserved: Reserved,
     /// The lines, if they are the same for every request.
-    request: Option<Lines>,
-    response: Option<Arc<Lines>>,
+    request: Option<HeaderLines>,
+    response: Option<Arc<HeaderLines>>,
 }
 
 impl Policy for Headers {
@@ -150,22 +156,22 @@ impl Policy for Headers {
         // All placeholders are filled in before any change, because a field may be renamed.
         let filled = match &self.request {
             Some(_) => None,
-            None => Some(self.rules.request.lines(Some(request), request::is_free)),
+            None => Some(self.rules.request.lines(Some(request), request::may_be_changed)),
         };
-        self.passed_over(request);
+        self.skipped(request);
         // This removes the fields of `remove`, and the fields that `set` replaces.
-        request.claim(&self.reserved);
+        request.reserve(&self.reserved);
         if let Some(lines) = filled.as_ref().or(self.request.as_ref()) {
-            lines.of_request(request);
+            lines.apply_to_request(request);
         }
         Verdict::Continue
     }
 
     /// Registers the change of the response.
-    fn passed_over(&self, request: &mut Request<'_>) {
+    fn skipped(&self, request: &mut Request<'_>) {
         let change = &self.rules.response;
         if !change.is_empty() {
-            let filled = || Arc::new(change.lines(Some(request), response::is_free));
+            let filled = || Arc::new(change.lines(Some(request), response::may_be_changed));
             let lines = self.response.clone().unwrap_or_else(filled);
             request.context.edit(lines);
         }
@@ -175,16 +181,16 @@ impl Policy for Headers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::template::Part;
+    use crate::template::TemplatePart;
     use crate::testing::Sent;
     use crate::{BodyKind, Context};
 
     #[test]
     fn what_goes_or_is_set_a_client_cannot_send_in_another_way() {
         let set = vec![("X-Role".to_owned(), Template::from(&b"guest"[..]))];
-        let change = Change { remove: vec!["X-Debug".to_owned()], set, ..Change::default() };
+        let change = HeaderChange { remove: vec!["X-Debug".to_owned()], set, ..HeaderChange::default() };
         let policy = Arc::new(HeaderRules { request: change, response: Arc::default() });
-        let policy = policy.live("k", &Arc::default());
+        let policy = policy.activate("k", &Arc::default());
         let fields = "X_Role: admin\r\nx.debug: 1\r\nX-Roles: a\r\nTransfer-Encoding: chunked\r\n";
         let (mut sent, mut context) = (Sent::with("POST / HTTP/1.1", fields), Context::default());
         assert!(matches!(policy.request(&mut sent.request(&mut context)), Verdict::Continue));
@@ -195,13 +201,13 @@ mod tests {
 
     #[test]
     fn fields_go_by_how_their_names_begin() {
-        let change = |set: &str| Change {
+        let change = |set: &str| HeaderChange {
             remove: vec!["X-*".to_owned(), "Con*".to_owned(), "Server".to_owned()],
             set: vec![(set.to_owned(), Template::from(&b"1"[..]))],
-            ..Change::default()
+            ..HeaderChange::default()
         };
         let rules = HeaderRules { request: change("X-B"), response: Arc::new(change("X-C")) };
-        let policy = Arc::new(rules).live("k", &Arc::default());
+        let policy = Arc::new(rules).activate("k", &Arc::default());
         let fields =
             "X-A: 1\r\nx_a: 2\r\nX-Forwarded-For: a\r\nContent-Length: 0\r\nContent-Type: b\r\nY: x-\r\n";
         let (mut sent, mut context) = (Sent::new(fields), Context::default());
@@ -222,9 +228,12 @@ mod tests {
     fn what_is_set_twice_is_there_once() {
         let set = [("X-A", "1"), ("X-B", "2"), ("x-a", "3")];
         let set = set.map(|(name, value)| (name.to_owned(), Template::from(value.as_bytes()))).to_vec();
-        let rules = HeaderRules { request: Change { set, ..Change::default() }, ..HeaderRules::default() };
+        let rules = HeaderRules {
+            request: HeaderChange { set, ..HeaderChange::default() },
+            ..HeaderRules::default()
+        };
         let (mut sent, mut context) = (Sent::new("X-A: 0\r\n"), Context::default());
-        Arc::new(rules).live("k", &Arc::default()).request(&mut sent.request(&mut context));
+        Arc::new(rules).activate("k", &Arc::default()).request(&mut sent.request(&mut context));
         let fields = sent.head.head.fields().iter();
         let lines: Vec<_> =
             fields.map(|field| (sent.head.slice(field.name), sent.head.slice(field.value))).collect();
@@ -233,18 +242,18 @@ mod tests {
 
     #[test]
     fn a_field_can_be_given_another_name_and_none_begins_a_line() {
-        let old = Template::from(vec![Part::Header("x-old".into())]);
-        let change = Change {
+        let old = Template::from(vec![TemplatePart::Header("x-old".into())]);
+        let change = HeaderChange {
             remove: vec!["X-Old".to_owned()],
             set: vec![
                 ("X-New".to_owned(), old.clone()),
-                ("X-Gone".to_owned(), Template::from(vec![Part::Consumer])),
+                ("X-Gone".to_owned(), Template::from(vec![TemplatePart::Consumer])),
             ],
-            add: vec![("X-More".to_owned(), Template::from(vec![Part::Consumer]))],
+            add: vec![("X-More".to_owned(), Template::from(vec![TemplatePart::Consumer]))],
         };
-        let response = Change { set: vec![("X-Back".to_owned(), old)], ..Change::default() };
+        let response = HeaderChange { set: vec![("X-Back".to_owned(), old)], ..HeaderChange::default() };
         let policy = Arc::new(HeaderRules { request: change, response: Arc::new(response) });
-        let policy = policy.live("k", &Arc::default());
+        let policy = policy.activate("k", &Arc::default());
         let (mut sent, mut context) =
             (Sent::new("X-Old: a b\r\nX-New: c\r\nX-Gone: d\r\n"), Context::default());
         assert!(matches!(policy.request(&mut sent.request(&mut context)), Verdict::Continue));

@@ -33,7 +33,7 @@ impl Reserved {
             None => looks_like(own.as_bytes(), name),
             Some(begin) => {
                 name.get(..begin.len()).is_some_and(|start| looks_like(begin.as_bytes(), start))
-                    && !spares(name)
+                    && !is_spared_by_prefix(name)
             }
         })
     }
@@ -41,12 +41,12 @@ impl Reserved {
 
 /// Whether a prefix does not cover this name: only codecs write the field, it identifies the client, or it
 /// detects loops.
-fn spares(name: &[u8]) -> bool {
+fn is_spared_by_prefix(name: &[u8]) -> bool {
     let told = matches!(
         Name::of(name),
         Name::Forwarded | Name::XForwardedFor | Name::XForwardedProto | Name::XForwardedHost
     );
-    told || !request::is_free(name) || name.eq_ignore_ascii_case(b"cdn-loop")
+    told || !request::may_be_changed(name) || name.eq_ignore_ascii_case(b"cdn-loop")
 }
 
 /// Whether a field's name equals this one, or differs only in case and punctuation. Endpoints that do not
@@ -78,23 +78,23 @@ impl Identity {
     }
 
     /// Removes these fields from the client's request.
-    pub fn strip(&self, request: &mut Request<'_>) {
-        request.claim(&self.reserved);
+    pub fn remove(&self, request: &mut Request<'_>) {
+        request.reserve(&self.reserved);
     }
 
     /// Removes these fields from the client's request, and writes them again if the consumer is already
     /// known.
-    pub fn renew(&self, request: &mut Request<'_>) {
-        self.strip(request);
+    pub fn rewrite(&self, request: &mut Request<'_>) {
+        self.remove(request);
         if let Some(consumer) = request.context.consumer.clone() {
-            self.tell(request, &consumer);
+            self.set_consumer(request, &consumer);
         }
     }
 
     /// Sets the consumer of the request, for the upstream and for later policies. The client's own fields
     /// must be removed first. A consumer with an empty name is ignored, because all of them would share one
     /// identity.
-    pub fn tell(&self, request: &mut Request<'_>, consumer: &Arc<Consumer>) {
+    pub fn set_consumer(&self, request: &mut Request<'_>, consumer: &Arc<Consumer>) {
         if consumer.name.is_empty() {
             return;
         }
@@ -117,7 +117,7 @@ mod tests {
         let identity = Identity::new(Some("X-Who".to_owned()), Some("X-Groups".to_owned()));
         let (mut sent, mut context) = (crate::testing::Sent::new(""), crate::Context::default());
         let consumer = Consumer { groups: vec!["admin".to_owned()], ..Consumer::default() };
-        identity.tell(&mut sent.request(&mut context), &Arc::new(consumer));
+        identity.set_consumer(&mut sent.request(&mut context), &Arc::new(consumer));
         assert!(context.consumer.is_none());
         assert_eq!(sent.head.head.fields().len(), 1, "the host alone");
     }

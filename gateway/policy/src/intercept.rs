@@ -10,18 +10,18 @@ use regex::bytes::Regex;
 use tollgate_observe::Reason;
 use tollgate_route::{Normalised, PathError, PathRules, normalise_rewritten};
 
-use crate::{Answer, Planned, Policy, Refusal, Request, Shared, Template, Verdict};
+use crate::{Planned, Policy, PolicyResponse, PolicyStates, Refusal, Request, Template, Verdict};
 
 /// The rules of `intercept`. The first rule that matches a request answers it.
 #[derive(Clone, Debug, Default)]
 pub struct InterceptRules {
     /// The rules in evaluation order.
-    pub rules: Box<[Intercepted]>,
+    pub rules: Box<[InterceptRule]>,
 }
 
 /// A rule that answers a request if all of its conditions hold.
 #[derive(Clone, Debug, Default)]
-pub struct Intercepted {
+pub struct InterceptRule {
     /// An expression that must match in the path with the query.
     pub uri: Option<Regex>,
     /// An expression that must match in the path.
@@ -33,7 +33,7 @@ pub struct Intercepted {
     /// The status of the response.
     pub status: u16,
     /// The `Location` of the response.
-    pub leads: Option<Leads>,
+    pub location: Option<Location>,
     /// Whether the request's query is appended to `Location`.
     pub keep_query: bool,
     /// The body of the response.
@@ -44,7 +44,7 @@ pub struct Intercepted {
 
 /// The `Location` of a response.
 #[derive(Clone, Debug)]
-pub enum Leads {
+pub enum Location {
     /// A template.
     To(Template),
     /// The request's path, with the first match replaced by this text. The result must satisfy the path
@@ -62,14 +62,16 @@ impl Planned for InterceptRules {
         format!("answers some with {}", statuses.join(", "))
     }
 
-    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, _: &str, _: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         self
     }
 }
 
 impl Policy for InterceptRules {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
-        let Some(rule) = self.rules.iter().find(|rule| rule.has(request)) else { return Verdict::Continue };
+        let Some(rule) = self.rules.iter().find(|rule| rule.matches(request)) else {
+            return Verdict::Continue;
+        };
         let location = match rule.location(request) {
             Ok(location) => location,
             Err(error) => {
@@ -82,12 +84,16 @@ impl Policy for InterceptRules {
             location.as_deref().map(|location| (b"Location".as_slice(), location)),
             (!rule.body.is_empty()).then_some((b"Content-Type".as_slice(), rule.content_type.as_bytes())),
         ];
-        Verdict::Answer(Answer::with_fields(rule.status, fields.into_iter().flatten(), rule.body.to_vec()))
+        Verdict::Respond(PolicyResponse::with_fields(
+            rule.status,
+            fields.into_iter().flatten(),
+            rule.body.to_vec(),
+        ))
     }
 }
 
-impl Intercepted {
-    fn has(&self, request: &Request<'_>) -> bool {
+impl InterceptRule {
+    fn matches(&self, request: &Request<'_>) -> bool {
         self.secure.is_none_or(|secure| secure == request.origin.secure)
             && (self.methods.is_empty() || self.methods.iter().any(|method| **method == *request.method()))
             && self.path.as_ref().is_none_or(|path| path.is_match(request.path()))
@@ -99,10 +105,10 @@ impl Intercepted {
     /// # Errors
     /// When the path rules refuse the path after the replacement.
     fn location(&self, request: &Request<'_>) -> Result<Option<Vec<u8>>, PathError> {
-        let (mut location, own_host) = match (&self.leads, &self.path) {
-            (None, _) | (Some(Leads::Replaced(..)), None) => return Ok(None),
-            (Some(Leads::To(template)), _) => (template.fill(request), template.begins_with(b"//")),
-            (Some(Leads::Replaced(text, rules)), Some(path)) => {
+        let (mut location, own_host) = match (&self.location, &self.path) {
+            (None, _) | (Some(Location::Replaced(..)), None) => return Ok(None),
+            (Some(Location::To(template)), _) => (template.fill(request), template.begins_with(b"//")),
+            (Some(Location::Replaced(text, rules)), Some(path)) => {
                 let made = path.replace(request.path(), &**text).into_owned();
                 let own_host = text.starts_with(b"//");
                 (in_normal_form(made, own_host, rules)?, own_host)
@@ -156,13 +162,13 @@ fn target<'r>(request: &'r Request<'_>) -> Cow<'r, [u8]> {
 mod tests {
     use super::*;
     use crate::testing::Sent;
-    use crate::{Context, Part};
+    use crate::{Context, TemplatePart};
 
-    fn answer(rule: Intercepted, line: &str) -> Option<(u16, String)> {
+    fn answer(rule: InterceptRule, line: &str) -> Option<(u16, String)> {
         let (mut sent, mut context) = (Sent::with(line, ""), Context::default());
         let rules = InterceptRules { rules: [rule].into() };
         match rules.request(&mut sent.request(&mut context)) {
-            Verdict::Answer(answer) => Some((answer.status, String::from_utf8(answer.lines).expect("text"))),
+            Verdict::Respond(answer) => Some((answer.status, String::from_utf8(answer.lines).expect("text"))),
             _ => None,
         }
     }
@@ -175,19 +181,27 @@ mod tests {
     fn a_rule_has_requests_for_which_all_of_it_is_true() {
         let post: Box<[Box<[u8]>]> = [b"POST".as_slice().into()].into();
         for (rule, line, has) in [
-            (Intercepted::default(), "GET / HTTP/1.1", true),
-            (Intercepted { uri: regex("root.m+"), ..Intercepted::default() }, "GET /root.mm HTTP/1.1", true),
-            (Intercepted { uri: regex("select"), ..Intercepted::default() }, "GET /?q=select HTTP/1.1", true),
+            (InterceptRule::default(), "GET / HTTP/1.1", true),
             (
-                Intercepted { path: regex("select"), ..Intercepted::default() },
+                InterceptRule { uri: regex("root.m+"), ..InterceptRule::default() },
+                "GET /root.mm HTTP/1.1",
+                true,
+            ),
+            (
+                InterceptRule { uri: regex("select"), ..InterceptRule::default() },
+                "GET /?q=select HTTP/1.1",
+                true,
+            ),
+            (
+                InterceptRule { path: regex("select"), ..InterceptRule::default() },
                 "GET /?q=select HTTP/1.1",
                 false,
             ),
-            (Intercepted { uri: regex("^/a$"), ..Intercepted::default() }, "GET /a?b HTTP/1.1", false),
-            (Intercepted { secure: Some(true), ..Intercepted::default() }, "GET / HTTP/1.1", false),
-            (Intercepted { secure: Some(false), ..Intercepted::default() }, "GET / HTTP/1.1", true),
-            (Intercepted { methods: post.clone(), ..Intercepted::default() }, "GET / HTTP/1.1", false),
-            (Intercepted { methods: post, ..Intercepted::default() }, "POST / HTTP/1.1", true),
+            (InterceptRule { uri: regex("^/a$"), ..InterceptRule::default() }, "GET /a?b HTTP/1.1", false),
+            (InterceptRule { secure: Some(true), ..InterceptRule::default() }, "GET / HTTP/1.1", false),
+            (InterceptRule { secure: Some(false), ..InterceptRule::default() }, "GET / HTTP/1.1", true),
+            (InterceptRule { methods: post.clone(), ..InterceptRule::default() }, "GET / HTTP/1.1", false),
+            (InterceptRule { methods: post, ..InterceptRule::default() }, "POST / HTTP/1.1", true),
         ] {
             assert_eq!(answer(rule, line).is_some(), has, "{line}");
         }
@@ -195,15 +209,15 @@ mod tests {
 
     #[test]
     fn an_answer_leads_where_it_says_and_never_to_a_host_of_the_clients_choice() {
-        let to = |parts: &[Part]| Some(Leads::To(parts.to_vec().into()));
-        let text = |text: &str| Part::Text(text.as_bytes().into());
-        let replaced = |text: &str| Some(Leads::Replaced(text.as_bytes().into(), PathRules::default()));
-        let query = to(&[text("/"), Part::Parameter("to".into())]);
-        let secure = to(&[text("https://"), Part::Host, Part::Path]);
+        let to = |parts: &[TemplatePart]| Some(Location::To(parts.to_vec().into()));
+        let text = |text: &str| TemplatePart::Text(text.as_bytes().into());
+        let replaced = |text: &str| Some(Location::Replaced(text.as_bytes().into(), PathRules::default()));
+        let query = to(&[text("/"), TemplatePart::Parameter("to".into())]);
+        let secure = to(&[text("https://"), TemplatePart::Host, TemplatePart::Path]);
         for (path, leads, keep_query, line, location) in [
             (None, secure, true, "GET /a?b=c HTTP/1.1", "https://a.example/a?b=c"),
-            (None, to(&[Part::Path, text("/index?x")]), true, "GET /a?b HTTP/1.1", "/a/index?x&b"),
-            (None, to(&[Part::Path]), false, "GET //evil.example HTTP/1.1", "/evil.example"),
+            (None, to(&[TemplatePart::Path, text("/index?x")]), true, "GET /a?b HTTP/1.1", "/a/index?x&b"),
+            (None, to(&[TemplatePart::Path]), false, "GET //evil.example HTTP/1.1", "/evil.example"),
             (regex("^/a/(.*)/(.*)"), replaced("/$1-$2"), false, "GET /a/b/c?d HTTP/1.1", "/b-c"),
             (regex("^/a/(.*)"), replaced("/$1"), true, "GET /a//evil.example?d HTTP/1.1", "/evil.example?d"),
             (regex("^/a"), replaced("//b.example"), false, "GET /a/b HTTP/1.1", "//b.example/b"),
@@ -217,7 +231,8 @@ mod tests {
             (None, query.clone(), false, "GET /?to=\\evil.example HTTP/1.1", "/evil.example"),
             (None, query, false, "GET /?to=/\\/evil.example HTTP/1.1", "/evil.example"),
         ] {
-            let rule = Intercepted { path, leads, keep_query, status: 301, ..Intercepted::default() };
+            let rule =
+                InterceptRule { path, location: leads, keep_query, status: 301, ..InterceptRule::default() };
             assert_eq!(answer(rule, line), Some((301, format!("location: {location}\r\n"))), "{line}");
         }
     }
@@ -229,8 +244,9 @@ mod tests {
             ("20", "GET /a%20b HTTP/1.1", PathError::BadEscape),
             ("-", "GET /a/.- HTTP/1.1", PathError::DotSegment),
         ] {
-            let leads = Some(Leads::Replaced(Box::default(), PathRules::default()));
-            let rule = Intercepted { path: regex(path), leads, status: 301, ..Intercepted::default() };
+            let leads = Some(Location::Replaced(Box::default(), PathRules::default()));
+            let rule =
+                InterceptRule { path: regex(path), location: leads, status: 301, ..InterceptRule::default() };
             let (mut sent, mut context) = (Sent::with(line, ""), Context::default());
             match (InterceptRules { rules: [rule].into() }).request(&mut sent.request(&mut context)) {
                 Verdict::Refuse(refusal) => {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tollgate_observe::Reason;
 
-use crate::{Planned, Policy, Refusal, Request, Shared, Verdict};
+use crate::{Planned, Policy, PolicyStates, Refusal, Request, Verdict};
 
 /// A CIDR block of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Planned for IpRules {
         format!("{} allowed, {} denied", self.allow.len(), self.deny.len())
     }
 
-    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, _: &str, _: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         self
     }
 }

@@ -14,7 +14,7 @@ impl KnownTags {
     /// Whether the client holds the endpoint's original representation with this strong tag: it sends the
     /// strong tag and not the weak form that transformed bodies get. The 304 must then keep the strong tag.
     /// Otherwise the client could neither send `If-Match` nor request ranges (RFC 9110, 13.1.1 and 13.1.5).
-    pub fn has_as_it_was(&self, tag: &[u8]) -> bool {
+    pub fn has_original(&self, tag: &[u8]) -> bool {
         let (mut strong, mut weak) = (false, false);
         let mut rest = &self.0[..];
         // A quoted tag contains no quotes but may contain commas.
@@ -49,7 +49,7 @@ mod tests {
             ("\"b\", \"a", false),
             ("\"A\"", false),
         ] {
-            assert_eq!(KnownTags(known.as_bytes().into()).has_as_it_was(b"\"a\""), is, "{known}");
+            assert_eq!(KnownTags(known.as_bytes().into()).has_original(b"\"a\""), is, "{known}");
         }
     }
 }

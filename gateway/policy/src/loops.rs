@@ -7,11 +7,11 @@ use tollgate_http::RequestHead;
 
 /// How often a request may have returned when a policy asks a service about it. The service may be this
 /// gateway.
-const ASKED: usize = 2;
+const AUTH_RETURNS_MAX: usize = 2;
 
 /// Returns how often a request has returned to this process.
 #[must_use]
-pub fn returns(head: &RequestHead) -> usize {
+pub fn count_returns(head: &RequestHead) -> usize {
     let own = tollgate_net::instance_name().as_bytes();
     let members = |line: &[u8]| {
         let names = line.split(|byte| *byte == b',');
@@ -22,14 +22,14 @@ pub fn returns(head: &RequestHead) -> usize {
     head.head.all_by_text(b"cdn-loop").map(members).sum()
 }
 
-/// Whether the request has returned more than [`ASKED`] times, so that another authorization call would
-/// continue a loop.
-pub(crate) fn is_asked_again(head: &RequestHead) -> bool {
-    returns(head) > ASKED
+/// Whether the request has returned more than [`AUTH_RETURNS_MAX`] times, so that another authorization call
+/// would continue a loop.
+pub(crate) fn is_auth_loop(head: &RequestHead) -> bool {
+    count_returns(head) > AUTH_RETURNS_MAX
 }
 
 /// Returns the value of the field to send: the received members and this gateway's name.
-pub(crate) fn passed_on(head: &RequestHead) -> Vec<u8> {
+pub(crate) fn forwarded_value(head: &RequestHead) -> Vec<u8> {
     let mut value = Vec::new();
     for line in head.head.all_by_text(b"cdn-loop") {
         value.extend_from_slice(line);
@@ -60,9 +60,9 @@ mod tests {
             ),
             (format!("CDN-Loop: x{own}, {own}x\r\n"), 0),
         ] {
-            assert_eq!(returns(&Sent::new(&fields).head), count, "{fields}");
+            assert_eq!(count_returns(&Sent::new(&fields).head), count, "{fields}");
         }
-        let passed = passed_on(&Sent::new("CDN-Loop: a\r\nCDN-Loop: b\r\n").head);
+        let passed = forwarded_value(&Sent::new("CDN-Loop: a\r\nCDN-Loop: b\r\n").head);
         assert_eq!(String::from_utf8_lossy(&passed), format!("a, b, {own}"));
     }
 }

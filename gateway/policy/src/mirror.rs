@@ -1,7 +1,7 @@
 //! `mirror`: sends copies of requests to another upstream, without waiting for the responses.
 //!
-//! The policy registers a [`Shadow`] in the context, and the proxy sends it. A mirror upstream that is down
-//! or slow must not slow the gateway down, so failures reduce the number of copies. Counters and pauses
+//! The policy registers a [`RequestCopy`] in the context, and the proxy sends it. A mirror upstream that is
+//! down or slow must not slow the gateway down, so failures reduce the number of copies. Counters and pauses
 //! survive a change of plan.
 
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 
 use tollgate_observe::Reason;
 
-use crate::lot::{drawn, percent};
-use crate::shadow::{Marks, Shadow, ShadowEnd, Watch};
-use crate::{Planned, Policy, Request, Shared, Verdict};
+use crate::request_copy::{CopyMarks, CopyResult, CopyWatch, RequestCopy};
+use crate::sampling::{is_sampled, percent};
+use crate::{Planned, Policy, PolicyStates, Request, Verdict};
 
 /// The pause after a copy that reached no endpoint. Then a single copy is sent; if it fails too, the pause
-/// doubles, up to `LONGEST`. Refused connections cost more than answered requests: one per request would slow
-/// clients down, and with four every 100 ms one request in a hundred was slower.
-const PAUSE: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_millis(1600);
+/// doubles, up to `PAUSE_MAX`. Refused connections cost more than answered requests: one per request would
+/// slow clients down, and with four every 100 ms one request in a hundred was slower.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_millis(1600);
 /// The maximum number of concurrent copies after the last finished copy got no response. Each occupies the
 /// gateway like a request until it times out, for nothing. A few are still sent, to detect when the upstream
 /// answers again.
-const FEW: usize = 4;
+const IN_FLIGHT_WHILE_FAILING_MAX: usize = 4;
 
 /// Sends copies of requests to another upstream.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub struct MirrorRules {
     /// The time limit of a copy.
     pub timeout: Duration,
     /// The changes that mark a request as a copy.
-    pub marks: Arc<Marks>,
+    pub marks: Arc<CopyMarks>,
 }
 
 impl Planned for MirrorRules {
@@ -50,10 +50,10 @@ impl Planned for MirrorRules {
         format!("{} % to {}", percent(self.percent), self.to)
     }
 
-    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, key: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         let place = key.strip_suffix("/mirror").unwrap_or(key);
         let count = |event| shared.events().counter("mirror", place, event);
-        let counts = || Counts {
+        let counts = || MirrorState {
             in_flight: AtomicUsize::new(0),
             failing: AtomicBool::new(false),
             began: tollgate_net::now(),
@@ -61,7 +61,7 @@ impl Planned for MirrorRules {
             paused: AtomicU64::new(0),
             sent: count("sent"),
             dropped: count("dropped"),
-            given_up: count("given_up"),
+            abandoned: count("given_up"),
             failed: count("failed"),
             same: count("same_status"),
             differs: count("other_status"),
@@ -74,12 +74,12 @@ impl Planned for MirrorRules {
 #[derive(Debug)]
 struct Mirror {
     rules: Arc<MirrorRules>,
-    counts: Arc<Counts>,
+    counts: Arc<MirrorState>,
 }
 
 /// Counters and state of the copies.
 #[derive(Debug)]
-struct Counts {
+struct MirrorState {
     in_flight: AtomicUsize,
     began: Instant,
     /// Whether the last finished copy got no response.
@@ -93,7 +93,7 @@ struct Counts {
     /// Copies that were not made, because of a limit or a pause.
     dropped: Arc<AtomicU64>,
     /// Copies that were abandoned before sending: the body was too long or incomplete.
-    given_up: Arc<AtomicU64>,
+    abandoned: Arc<AtomicU64>,
     /// Copies that got no response from the upstream.
     failed: Arc<AtomicU64>,
     /// Copies that got the same status as the client.
@@ -106,18 +106,18 @@ impl Policy for Mirror {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
         let rules = &self.rules;
         // After a protocol switch, the two connections would diverge.
-        if !drawn(rules.percent) || request.head.upgrade.is_some() || request.head.extended {
+        if !is_sampled(rules.percent) || request.head.upgrade.is_some() || request.head.extended {
             return Verdict::Continue;
         }
-        let Some(place) = Place::take(&self.counts, rules.in_flight) else {
+        let Some(place) = CopyPermit::try_acquire(&self.counts, rules.in_flight) else {
             add(&self.counts.dropped);
             return Verdict::Continue;
         };
         let counts = self.counts.clone();
-        let watch = Watch::new(move |end, status| counts.heard(end, status));
+        let watch = CopyWatch::new(move |end, status| counts.record_result(end, status));
         let main = watch.clone();
         request.context.on_end(move |ended| main.main(ended.status));
-        request.context.shadow(Shadow {
+        request.context.add_copy(RequestCopy {
             upstream: rules.to.clone(),
             marks: rules.marks.clone(),
             body: rules.body,
@@ -130,15 +130,15 @@ impl Policy for Mirror {
 }
 
 /// A permit for one concurrent copy.
-struct Place(Arc<Counts>);
+struct CopyPermit(Arc<MirrorState>);
 
-impl Place {
-    fn take(counts: &Arc<Counts>, most: usize) -> Option<Self> {
+impl CopyPermit {
+    fn try_acquire(counts: &Arc<MirrorState>, most: usize) -> Option<Self> {
         if counts.now() < counts.pause.load(Ordering::Relaxed) {
             return None;
         }
         let most = match counts.paused.load(Ordering::Relaxed) {
-            0 if counts.failing.load(Ordering::Relaxed) => most.min(FEW),
+            0 if counts.failing.load(Ordering::Relaxed) => most.min(IN_FLIGHT_WHILE_FAILING_MAX),
             0 => most,
             _ => 1,
         };
@@ -148,7 +148,7 @@ impl Place {
     }
 }
 
-impl Counts {
+impl MirrorState {
     /// Returns the milliseconds since `began`.
     fn now(&self) -> u64 {
         tollgate_net::now().duration_since(self.began).as_millis() as u64
@@ -159,24 +159,24 @@ impl Counts {
         let (now, until) = (self.now(), self.pause.load(Ordering::Relaxed));
         // Of several concurrent failures only the first counts.
         if now >= until {
-            let [least, most] = [PAUSE, LONGEST].map(|time| time.as_millis() as u64);
+            let [least, most] = [PAUSE_MIN, PAUSE_MAX].map(|time| time.as_millis() as u64);
             let pause = (self.paused.load(Ordering::Relaxed) * 2).clamp(least, most);
             self.paused.store(pause, Ordering::Relaxed);
             self.pause.store(now + pause, Ordering::Relaxed);
         }
     }
 
-    fn heard(&self, end: ShadowEnd, status: Option<u16>) {
+    fn record_result(&self, end: CopyResult, status: Option<u16>) {
         let counts = self;
-        if end != ShadowEnd::GivenUp {
-            counts.failing.store(matches!(end, ShadowEnd::Failed(_)), Ordering::Relaxed);
+        if end != CopyResult::Abandoned {
+            counts.failing.store(matches!(end, CopyResult::Failed(_)), Ordering::Relaxed);
         }
-        if matches!(end, ShadowEnd::Answered(_)) {
+        if matches!(end, CopyResult::Answered(_)) {
             counts.paused.store(0, Ordering::Relaxed);
         }
         match (end, status) {
-            (ShadowEnd::GivenUp, _) => return add(&counts.given_up),
-            (ShadowEnd::Failed(reason), _) => {
+            (CopyResult::Abandoned, _) => return add(&counts.abandoned),
+            (CopyResult::Failed(reason), _) => {
                 if matches!(reason, Reason::ConnectionRefused | Reason::ConnectionTimeout | Reason::DnsError)
                 {
                     counts.pause();
@@ -185,16 +185,16 @@ impl Counts {
                 }
                 add(&counts.failed);
             }
-            (ShadowEnd::Answered(shadow), Some(main)) if shadow == main => add(&counts.same),
-            (ShadowEnd::Answered(_), Some(_)) => add(&counts.differs),
+            (CopyResult::Answered(shadow), Some(main)) if shadow == main => add(&counts.same),
+            (CopyResult::Answered(_), Some(_)) => add(&counts.differs),
             // The client disconnected before it got a status.
-            (ShadowEnd::Answered(_), None) => {}
+            (CopyResult::Answered(_), None) => {}
         }
         add(&counts.sent);
     }
 }
 
-impl Drop for Place {
+impl Drop for CopyPermit {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
@@ -208,7 +208,7 @@ fn add(count: &AtomicU64) {
 mod tests {
     use super::*;
     use crate::testing::Sent;
-    use crate::{Context, Ended};
+    use crate::{Context, ExchangeOutcome};
 
     fn mirror(percent: u32, in_flight: usize) -> Arc<dyn Policy> {
         let rules = MirrorRules {
@@ -217,18 +217,23 @@ mod tests {
             body: 100,
             in_flight,
             timeout: Duration::from_secs(1),
-            marks: Arc::new(Marks { header: Some(("X-Shadow".into(), "1".into())), host: None }),
+            marks: Arc::new(CopyMarks { header: Some(("X-Shadow".into(), "1".into())), host: None }),
         };
-        Arc::new(rules).live("route/r/mirror", &Arc::default())
+        Arc::new(rules).activate("route/r/mirror", &Arc::default())
     }
 
-    fn shadows(policy: &Arc<dyn Policy>, fields: &str) -> Vec<Shadow> {
+    fn shadows(policy: &Arc<dyn Policy>, fields: &str) -> Vec<RequestCopy> {
         let mut context = Context::default();
         let mut sent = Sent::new(fields);
         assert!(matches!(policy.request(&mut sent.request(&mut context)), Verdict::Continue));
-        let shadows = context.take_shadows();
+        let shadows = context.take_copies();
         let now = std::time::Instant::now();
-        context.end(&Ended { status: 200, reason: tollgate_observe::Reason::None, bytes_out: 0, now });
+        context.end(&ExchangeOutcome {
+            status: 200,
+            reason: tollgate_observe::Reason::None,
+            bytes_out: 0,
+            now,
+        });
         shadows
     }
 
@@ -254,12 +259,12 @@ mod tests {
     #[test]
     fn a_shadow_that_cannot_be_reached_is_left_alone_for_a_while() {
         let policy = mirror(100, 10);
-        let end = |reason| shadows(&policy, "").remove(0).watch.shadow(ShadowEnd::Failed(reason));
-        let wait = |pauses: u32| std::thread::sleep(PAUSE * pauses + Duration::from_millis(10));
+        let end = |reason| shadows(&policy, "").remove(0).watch.shadow(CopyResult::Failed(reason));
+        let wait = |pauses: u32| std::thread::sleep(PAUSE_MIN * pauses + Duration::from_millis(10));
         let take = || (0..20).flat_map(|_| shadows(&policy, "")).collect::<Vec<_>>();
         end(Reason::HttpResponseTimeout);
         let mut together = take();
-        let mut refused = || together.remove(0).watch.shadow(ShadowEnd::Failed(Reason::ConnectionRefused));
+        let mut refused = || together.remove(0).watch.shadow(CopyResult::Failed(Reason::ConnectionRefused));
         refused();
         refused();
         drop(together);
@@ -267,13 +272,13 @@ mod tests {
         wait(1);
         let mut one = take();
         assert_eq!(one.len(), 1);
-        one.remove(0).watch.shadow(ShadowEnd::Failed(Reason::ConnectionRefused));
+        one.remove(0).watch.shadow(CopyResult::Failed(Reason::ConnectionRefused));
         wait(1);
         assert!(take().is_empty(), "twice as long");
         wait(1);
         let mut one = take();
         assert_eq!(one.len(), 1);
-        one.remove(0).watch.shadow(ShadowEnd::Answered(200));
+        one.remove(0).watch.shadow(CopyResult::Answered(200));
         assert_eq!(take().len(), 10);
     }
 
@@ -282,12 +287,12 @@ mod tests {
         let policy = mirror(100, 10);
         let take = || (0..20).flat_map(|_| shadows(&policy, "")).collect::<Vec<_>>();
         let late =
-            || shadows(&policy, "").remove(0).watch.shadow(ShadowEnd::Failed(Reason::HttpResponseTimeout));
+            || shadows(&policy, "").remove(0).watch.shadow(CopyResult::Failed(Reason::HttpResponseTimeout));
         assert_eq!(take().len(), 10);
         late();
         let mut few = take();
-        assert_eq!(few.len(), FEW);
-        few.remove(0).watch.shadow(ShadowEnd::Answered(200));
+        assert_eq!(few.len(), IN_FLIGHT_WHILE_FAILING_MAX);
+        few.remove(0).watch.shadow(CopyResult::Answered(200));
         drop(few);
         assert_eq!(take().len(), 10);
     }
@@ -295,7 +300,8 @@ mod tests {
     #[test]
     fn a_client_cannot_mark_its_requests_as_copies_twice() {
         let mut sent = Sent::new("x-shadow: me\r\n");
-        let marks = Marks { header: Some(("X-Shadow".into(), "1".into())), host: Some("b.example".into()) };
+        let marks =
+            CopyMarks { header: Some(("X-Shadow".into(), "1".into())), host: Some("b.example".into()) };
         marks.apply(&mut sent.head);
         assert_eq!(sent.head.head.get_by_text(b"host"), Some(&b"b.example"[..]));
         let all: Vec<_> = sent.head.head.get_by_text(b"x-shadow").into_iter().collect();

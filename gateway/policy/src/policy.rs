@@ -16,7 +16,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use tollgate_http::Name;
 use tollgate_observe::Reason;
 
-use crate::{Authenticator, Request, Shared};
+use crate::{Authenticator, PolicyStates, Request};
 
 /// A policy in a plan: configuration that is checked and compiled, without run-time state.
 pub trait Planned: Debug + Send + Sync {
@@ -31,19 +31,19 @@ pub trait Planned: Debug + Send + Sync {
 
     /// Returns the property of a real connection or client that the policy depends on, if any. `explain` has
     /// no connection and does not report a refusal that only the missing property causes.
-    fn judges_by(&self) -> Option<Shown> {
+    fn depends_on(&self) -> Option<Dependency> {
         None
     }
 
     /// Returns the policy with its state, when a plan that contains it is rolled out. `key` stays the same
     /// across plans for the policy of this kind at this place of the configuration; the policy finds the
     /// state of the previous plan under it. Called once per plan, never on a worker.
-    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy>;
+    fn activate(self: Arc<Self>, key: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy>;
 }
 
 /// A property of the client on which a policy's verdict depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum Dependency {
     /// The client's certificate.
     Certificate,
     /// The consumer that an earlier policy identifies, if that policy asks an external service or reads the
@@ -61,7 +61,7 @@ pub trait Policy: Debug + Send + Sync {
     /// request. It serves policies that change every response, or that hide a credential from the log. It
     /// must neither block nor take long. The request is not forwarded, so only later policies and the log see
     /// changes to it.
-    fn passed_over(&self, _: &mut Request<'_>) {}
+    fn skipped(&self, _: &mut Request<'_>) {}
 
     /// Returns the policy's credentials, if the policy identifies clients.
     fn authenticator(&self) -> Option<&dyn Authenticator> {
@@ -76,20 +76,20 @@ pub enum Verdict {
     /// The gateway refuses the request with its error response.
     Refuse(Refusal),
     /// The gateway sends this response.
-    Answer(Answer),
+    Respond(PolicyResponse),
     /// The request waits for an external service.
-    Wait(Waiting),
+    Wait(PendingVerdict),
     /// The request is delayed for this time; then the closure decides.
-    Sleep(Duration, After),
+    Sleep(Duration, Continuation),
     /// Sends all requests to upstreams at once. The closure receives their responses in the order of the
     /// requests.
-    Call(Vec<Question>, Heard),
+    Call(Vec<UpstreamRequest>, OnResponses),
     /// Reads the whole body, at most this many bytes (else 413); then the closure decides. The body is still
     /// forwarded.
-    Body(usize, Read),
+    Body(usize, OnBody),
     /// Like `Body`, but a longer body is not refused: the closure receives its first bytes, at most this
     /// many.
-    Begin(usize, ReadBegin),
+    BodyStart(usize, OnBodyStart),
 }
 
 /// The reason and the response of a refusal.
@@ -136,7 +136,7 @@ impl From<Refusal> for Verdict {
 
 /// A response that a policy produces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct PolicyResponse {
     /// The status, 200 to 599.
     pub status: u16,
     /// The header lines, each with its CRLF. Fields about framing and the connection are excluded.
@@ -145,7 +145,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl PolicyResponse {
     /// Creates a response with these fields. Fields that only codecs may write, and invalid fields, are left
     /// out.
     pub fn with_fields<'f>(
@@ -173,26 +173,26 @@ fn add_line(lines: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 
 /// A wait for an external service, after which the evaluation continues. The future needs its own timeout.
 /// Dropping it cancels the wait.
-pub type Waiting = Pin<Box<dyn Future<Output = After>>>;
+pub type PendingVerdict = Pin<Box<dyn Future<Output = Continuation>>>;
 
 /// The continuation after a wait.
-pub type After = Box<dyn FnOnce(&mut Request<'_>) -> Verdict>;
+pub type Continuation = Box<dyn FnOnce(&mut Request<'_>) -> Verdict>;
 
 /// The continuation that receives the whole request body, without transfer coding.
-pub type Read = Box<dyn FnOnce(&[u8], &mut Request<'_>) -> Verdict>;
+pub type OnBody = Box<dyn FnOnce(&[u8], &mut Request<'_>) -> Verdict>;
 
 /// The continuation that receives the first bytes of a request body; the flag is true if they are the whole
 /// body.
-pub type ReadBegin = Box<dyn FnOnce(&[u8], bool, &mut Request<'_>) -> Verdict>;
+pub type OnBodyStart = Box<dyn FnOnce(&[u8], bool, &mut Request<'_>) -> Verdict>;
 
 /// The continuation that receives the responses or errors of all upstreams.
-pub type Heard = Box<dyn FnOnce(Vec<Result<Said, Reason>>, &mut Request<'_>) -> Verdict>;
+pub type OnResponses = Box<dyn FnOnce(Vec<Result<UpstreamResponse, Reason>>, &mut Request<'_>) -> Verdict>;
 
 /// A GET request to an upstream in addition to the client's. It carries the fields that the client's request
 /// has at this point of the evaluation, except fields about the body, the connection or the desired
 /// representation.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct UpstreamRequest {
     /// The upstream, by name. Its policies apply.
     pub upstream: Arc<str>,
     /// The path in normal form; any other path is refused.
@@ -204,14 +204,14 @@ pub struct Question {
     /// The time limit up to the last byte of the response.
     pub timeout: Duration,
     /// The maximum size of the response body in bytes.
-    pub most: usize,
+    pub max_bytes: usize,
     /// The bytes that remain for all responses that share this budget.
     pub budget: Rc<Cell<usize>>,
 }
 
-/// The response of an upstream to a [`Question`].
+/// The response of an upstream to an [`UpstreamRequest`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct UpstreamResponse {
     /// The status code.
     pub status: u16,
     /// The value of `Content-Type`; empty if absent.
@@ -227,11 +227,11 @@ impl Debug for Verdict {
         match self {
             Verdict::Continue => f.write_str("Continue"),
             Verdict::Refuse(refusal) => f.debug_tuple("Refuse").field(refusal).finish(),
-            Verdict::Answer(answer) => f.debug_tuple("Answer").field(answer).finish(),
+            Verdict::Respond(answer) => f.debug_tuple("Respond").field(answer).finish(),
             Verdict::Wait(_) => f.write_str("Wait"),
             Verdict::Sleep(time, _) => f.debug_tuple("Sleep").field(time).finish(),
             Verdict::Body(most, _) => f.debug_tuple("Body").field(most).finish(),
-            Verdict::Begin(most, _) => f.debug_tuple("Begin").field(most).finish(),
+            Verdict::BodyStart(most, _) => f.debug_tuple("BodyStart").field(most).finish(),
             Verdict::Call(questions, _) => f.debug_tuple("Call").field(questions).finish(),
         }
     }
@@ -254,7 +254,7 @@ mod tests {
             ("Set-Cookie", "b=2"),
         ];
         let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-        let answer = Answer::with_fields(302, fields, Vec::new());
+        let answer = PolicyResponse::with_fields(302, fields, Vec::new());
         let lines = String::from_utf8_lossy(&answer.lines).to_ascii_lowercase();
         assert_eq!(lines, "location: /login\r\nset-cookie: a=1\r\nset-cookie: b=2\r\n");
     }

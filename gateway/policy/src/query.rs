@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use crate::percent::encode;
-use crate::query_pairs::{Pair, without};
-use crate::{Planned, Policy, Request, Shared, Template, Verdict};
+use crate::query_pairs::{QueryPair, without};
+use crate::{Planned, Policy, PolicyStates, Request, Template, Verdict};
 
 /// Changes to the query parameters of requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,14 +30,14 @@ impl Planned for QueryRules {
         format!("{} removed, {} set, {} added", self.remove.len(), self.set.len(), self.add.len())
     }
 
-    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, _: &str, _: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         self
     }
 }
 
 impl Policy for QueryRules {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
-        let goes = |pair: Pair<'_>| {
+        let goes = |pair: QueryPair<'_>| {
             let is = |own: &String| pair.is(own.as_bytes());
             let goes = |own: &String| match own.strip_suffix('*') {
                 Some(begin) => pair.begins(begin.as_bytes()),
@@ -72,7 +72,7 @@ fn next(query: &mut Vec<u8>) -> &mut Vec<u8> {
 mod tests {
     use super::*;
     use crate::Context;
-    use crate::template::Part;
+    use crate::template::TemplatePart;
     use crate::testing::Sent;
 
     fn changed(query: &str, rules: QueryRules) -> String {
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_value_of_the_clients_cannot_begin_another_parameter() {
-        let set = vec![("s".to_owned(), Template::from(vec![Part::Header("x-a".into())]))];
+        let set = vec![("s".to_owned(), Template::from(vec![TemplatePart::Header("x-a".into())]))];
         assert_eq!(changed("", QueryRules { set, ..QueryRules::default() }), "/a?s=1%26b%3D2%23%3F");
     }
 }

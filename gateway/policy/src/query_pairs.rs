@@ -7,22 +7,22 @@ use tollgate_http::RequestHead;
 use tollgate_route::{is_form_encoding, percent_decoded};
 
 /// An iterator over the pairs of a query.
-pub(crate) struct Pairs<'q>(Option<&'q [u8]>);
+pub(crate) struct QueryPairs<'q>(Option<&'q [u8]>);
 
 /// A name and a value, still encoded.
 #[derive(Clone, Copy)]
-pub(crate) struct Pair<'q>(&'q [u8]);
+pub(crate) struct QueryPair<'q>(&'q [u8]);
 
-impl<'q> Pairs<'q> {
+impl<'q> QueryPairs<'q> {
     pub fn of(query: &'q [u8]) -> Self {
         Self((!query.is_empty()).then_some(query))
     }
 }
 
-impl<'q> Iterator for Pairs<'q> {
-    type Item = Pair<'q>;
+impl<'q> Iterator for QueryPairs<'q> {
+    type Item = QueryPair<'q>;
 
-    fn next(&mut self) -> Option<Pair<'q>> {
+    fn next(&mut self) -> Option<QueryPair<'q>> {
         let query = self.0?;
         // Some endpoints also split at `;` (HTML 4.01, B.2.2), so a key after one must not be missed.
         let end = query.iter().position(|byte| matches!(byte, b'&' | b';'));
@@ -31,11 +31,11 @@ impl<'q> Iterator for Pairs<'q> {
             None => (query, None),
         };
         self.0 = rest;
-        Some(Pair(pair))
+        Some(QueryPair(pair))
     }
 }
 
-impl<'q> Pair<'q> {
+impl<'q> QueryPair<'q> {
     fn split(self) -> (&'q [u8], &'q [u8]) {
         match self.0.iter().position(|byte| *byte == b'=') {
             Some(at) => (&self.0[..at], &self.0[at + 1..]),
@@ -64,7 +64,7 @@ impl<'q> Pair<'q> {
 
 /// Returns a query without the pairs that `goes` selects and without empty parts between `&`. All other pairs
 /// stay as written. A `;` is kept, because for some endpoints it is part of a value.
-pub(crate) fn without<'q>(query: &'q [u8], goes: impl Fn(Pair<'q>) -> bool) -> Vec<u8> {
+pub(crate) fn without<'q>(query: &'q [u8], goes: impl Fn(QueryPair<'q>) -> bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(query.len());
     for part in query.split(|byte| *byte == b'&') {
         let before = out.len();
@@ -72,7 +72,7 @@ pub(crate) fn without<'q>(query: &'q [u8], goes: impl Fn(Pair<'q>) -> bool) -> V
             out.push(b'&');
         }
         let (begin, mut first) = (out.len(), true);
-        for pair in part.split(|byte| *byte == b';').filter(|pair| !goes(Pair(pair))) {
+        for pair in part.split(|byte| *byte == b';').filter(|pair| !goes(QueryPair(pair))) {
             if !std::mem::take(&mut first) {
                 out.push(b';');
             }
@@ -89,7 +89,7 @@ pub(crate) fn without<'q>(query: &'q [u8], goes: impl Fn(Pair<'q>) -> bool) -> V
 pub(crate) fn remove(request: &mut RequestHead, name: &[u8]) {
     let Some(query) = request.query else { return };
     let query = request.slice(query);
-    if Pairs::of(query).any(|pair| pair.is(name)) {
+    if QueryPairs::of(query).any(|pair| pair.is(name)) {
         let query = without(query, |pair| pair.is(name));
         request.set_query(Some(query.as_slice()).filter(|query| !query.is_empty()));
     }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     fn values(query: &str) -> Vec<String> {
-        let values = Pairs::of(query.as_bytes()).filter_map(|pair| pair.value_of(b"key"));
+        let values = QueryPairs::of(query.as_bytes()).filter_map(|pair| pair.value_of(b"key"));
         values.map(|value| String::from_utf8_lossy(&value).into_owned()).collect()
     }
 

@@ -12,14 +12,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tollgate_observe::Reason;
 
+use self::period::CalendarPeriod;
 pub use self::period::Period;
-use self::period::Span;
 use crate::cost::Cost;
 use crate::exempt::Exempt;
-use crate::hashed::Hashed;
-use crate::redis::{OnFailure, Question, RedisRule, Store};
-use crate::told::Told;
-use crate::{After, By, Planned, Policy, Refusal, Request, Shared, Verdict};
+use crate::identity_hasher::IdentityHasher;
+use crate::limit_fields::LimitFields;
+use crate::redis::{OnFailure, RedisRule, RedisStore, StoreCall};
+use crate::{Continuation, CountKey, Planned, Policy, PolicyStates, Refusal, Request, Verdict};
 
 /// Quotas, all of which a request must pass.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,7 @@ pub struct Quota {
     /// The period of the limit.
     pub per: Period,
     /// The key by which requests are counted.
-    pub by: By,
+    pub by: CountKey,
     /// The cost of a request.
     pub cost: Cost,
     /// Requests that the quota does not count.
@@ -64,7 +64,7 @@ impl Planned for QuotaRules {
 
     fn summary(&self) -> String {
         let one = |quota: &Quota| {
-            let by = if quota.by == By::All { String::new() } else { format!(" by {}", quota.by) };
+            let by = if quota.by == CountKey::All { String::new() } else { format!(" by {}", quota.by) };
             let shared = if quota.redis.is_some() { ", shared by Redis" } else { "" };
             let dry_run = if quota.dry_run { ", dry run" } else { "" };
             let (cost, exempt) = (quota.cost.summary(), quota.exempt.summary());
@@ -73,70 +73,71 @@ impl Planned for QuotaRules {
         self.quotas.iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
-    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, key: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         let one = |(number, quota): (usize, &Quota)| {
             let own = || format!("{key}/{number}");
             let key = quota.scope.as_ref().map_or_else(own, |scope| format!("scope/{scope}/quota"));
-            Live::new(quota, key, shared)
+            QuotaState::new(quota, key, shared)
         };
         Arc::new(Quotas(self.quotas.iter().enumerate().map(one).collect()))
     }
 }
 
 #[derive(Debug)]
-struct Quotas(Arc<[Live]>);
+struct Quotas(Arc<[QuotaState]>);
 
 #[derive(Debug)]
-struct Live {
+struct QuotaState {
     rule: Quota,
-    counts: Arc<Counts>,
-    remote: Option<Remote>,
+    counts: Arc<QuotaCounts>,
+    remote: Option<QuotaStore>,
 }
 
 /// The connection of a quota to a shared store.
 #[derive(Debug)]
-struct Remote {
-    store: Arc<Store>,
-    shared: Arc<Shared>,
+struct QuotaStore {
+    store: Arc<RedisStore>,
+    shared: Arc<PolicyStates>,
     on_failure: OnFailure,
     name: String,
 }
 
 /// The counts of this process. They survive a change of plan, even one that changes the limit.
 #[derive(Debug)]
-struct Counts {
-    by: By,
+struct QuotaCounts {
+    by: CountKey,
     per: Period,
     keys: usize,
     hash: RandomState,
-    came: Mutex<Came>,
+    period_counts: Mutex<PeriodCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Came {
+struct PeriodCounts {
     /// The start of the counted period, in seconds since 1970.
     begun: u64,
-    each: HashMap<u64, u64, BuildHasherDefault<Hashed>>,
+    each: HashMap<u64, u64, BuildHasherDefault<IdentityHasher>>,
     /// The count of all keys beyond the maximum number.
-    crowd: u64,
+    overflow: u64,
 }
 
 /// The result of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Standing {
+struct CountResult {
     passes: bool,
     remaining: u64,
 }
 
-impl Live {
-    fn new(rule: &Quota, key: String, shared: &Arc<Shared>) -> Self {
+impl QuotaState {
+    fn new(rule: &Quota, key: String, shared: &Arc<PolicyStates>) -> Self {
         let fits =
-            |counts: &Counts| counts.by == rule.by && counts.per == rule.per && counts.keys == rule.keys;
+            |counts: &QuotaCounts| counts.by == rule.by && counts.per == rule.per && counts.keys == rule.keys;
         let (by, per, keys) = (rule.by.clone(), rule.per, rule.keys);
-        let make = || Counts { by, per, keys, hash: RandomState::new(), came: Mutex::default() };
+        let make =
+            || QuotaCounts { by, per, keys, hash: RandomState::new(), period_counts: Mutex::default() };
         let counts = shared.state(&key, fits, make);
-        let remote = rule.redis.as_ref().map(|redis| Remote {
-            store: Store::of(redis, shared),
+        let remote = rule.redis.as_ref().map(|redis| QuotaStore {
+            store: RedisStore::for_rule(redis, shared),
             shared: shared.clone(),
             on_failure: redis.on_failure,
             name: key,
@@ -146,30 +147,30 @@ impl Live {
 
     /// Returns the cost of a request; `None`: it is not counted.
     fn cost(&self, request: &Request<'_>) -> Option<u64> {
-        let cost = self.rule.cost.of(request);
+        let cost = self.rule.cost.charge(request);
         (cost > 0 && !self.rule.exempt.has(request)).then_some(cost)
     }
 
     /// Refunds the cost of a refused request, in the local or the shared count.
-    fn undo(&self, request: &Request<'_>, span: Span) {
+    fn undo(&self, request: &Request<'_>, span: CalendarPeriod) {
         let Some(cost) = self.cost(request).filter(|_| !self.rule.dry_run) else { return };
         match &self.remote {
             Some(remote) if !remote.store.is_lost() => {
                 remote.account(&self.rule, request, span).settle(cost, 0);
             }
             Some(remote) if remote.on_failure != OnFailure::Local => {}
-            _ => self.counts.give(self.counts.key(request), span, cost),
+            _ => self.counts.refund(self.counts.key(request), span, cost),
         }
     }
 
     /// Registers the settlement of the cost that the response reports. `taken` is already counted.
-    fn settle_with_response(&self, taken: u64, span: Span, request: &mut Request<'_>) {
+    fn settle_with_response(&self, taken: u64, span: CalendarPeriod, request: &mut Request<'_>) {
         let cost = self.rule.cost.clone();
         match &self.remote {
             Some(remote) if !remote.store.is_lost() => {
                 let account = remote.account(&self.rule, request, span);
                 request.context.on_head(move |response| {
-                    if let Some(said) = cost.said(response) {
+                    if let Some(said) = cost.take_reported(response) {
                         account.settle(taken, said);
                     }
                 });
@@ -177,7 +178,7 @@ impl Live {
             _ => {
                 let (counts, key) = (self.counts.clone(), self.counts.key(request));
                 request.context.on_head(move |response| {
-                    if let Some(said) = cost.said(response) {
+                    if let Some(said) = cost.take_reported(response) {
                         counts.settle(key, span, taken, said);
                     }
                 });
@@ -186,7 +187,12 @@ impl Live {
     }
 
     /// Decides on a request while the store is unavailable.
-    fn without(&self, request: &Request<'_>, span: Span, cost: u64) -> Result<Option<Standing>, Refusal> {
+    fn decide_without_store(
+        &self,
+        request: &Request<'_>,
+        span: CalendarPeriod,
+        cost: u64,
+    ) -> Result<Option<CountResult>, Refusal> {
         match self.remote.as_ref().map(|remote| remote.on_failure) {
             None | Some(OnFailure::Local) => {
                 Ok(Some(self.counts.count(self.counts.key(request), span, self.rule.limit, cost)))
@@ -198,33 +204,33 @@ impl Live {
     }
 }
 
-impl Remote {
-    fn key(&self, rule: &Quota, request: &Request<'_>, span: Span) -> Vec<u8> {
+impl QuotaStore {
+    fn key(&self, rule: &Quota, request: &Request<'_>, span: CalendarPeriod) -> Vec<u8> {
         let begin = span.begin.to_string();
         rule.by.with(request, |value| self.store.key(&[self.name.as_bytes(), begin.as_bytes()], value))
     }
 
     /// Returns the account of a request's key, which is settled when the cost is known.
-    fn account(&self, rule: &Quota, request: &Request<'_>, span: Span) -> Account {
+    fn account(&self, rule: &Quota, request: &Request<'_>, span: CalendarPeriod) -> QuotaAccount {
         let key = self.key(rule, request, span);
-        Account { store: self.store.clone(), shared: self.shared.clone(), key, keep: keep(span) }
+        QuotaAccount { store: self.store.clone(), shared: self.shared.clone(), key, keep: keep(span) }
     }
 }
 
 /// Returns for how many milliseconds a count is kept: until one minute after its period.
-fn keep(span: Span) -> u64 {
+fn keep(span: CalendarPeriod) -> u64 {
     u64::try_from(span.left.as_millis()).unwrap_or(u64::MAX).saturating_add(60_000)
 }
 
 /// The count of one key in the store.
-struct Account {
-    store: Arc<Store>,
-    shared: Arc<Shared>,
+struct QuotaAccount {
+    store: Arc<RedisStore>,
+    shared: Arc<PolicyStates>,
     key: Vec<u8>,
     keep: u64,
 }
 
-impl Account {
+impl QuotaAccount {
     /// Corrects the count to the reported cost. No request waits for the store; if it does not respond, the
     /// count stays.
     fn settle(self, taken: u64, said: u64) {
@@ -235,63 +241,63 @@ impl Account {
             return;
         }
         let there = shared.clone();
-        let question = Question::Recount { key, more, keep };
-        shared.side().spawn(async move {
-            let _ = store.ask(there.side(), question).await;
+        let question = StoreCall::Recount { key, more, keep };
+        shared.background().spawn(async move {
+            let _ = store.ask(there.background(), question).await;
         });
     }
 }
 
-impl Came {
+impl PeriodCounts {
     /// Returns the count of a key in a period.
-    fn count(&mut self, key: u64, span: Span, keys: usize) -> &mut u64 {
+    fn count(&mut self, key: u64, span: CalendarPeriod, keys: usize) -> &mut u64 {
         // A clock that is set back does not restart a period. But after a clock was far ahead for a moment,
         // counting must not stop until that time.
         if span.begin > self.begun || self.begun > span.begin + span.length.as_secs() {
-            *self = Came { begun: span.begin, ..Came::default() };
+            *self = PeriodCounts { begun: span.begin, ..PeriodCounts::default() };
         }
-        let Came { each, crowd, .. } = self;
-        if each.len() < keys || each.contains_key(&key) { each.entry(key).or_insert(0) } else { crowd }
+        let PeriodCounts { each, overflow, .. } = self;
+        if each.len() < keys || each.contains_key(&key) { each.entry(key).or_insert(0) } else { overflow }
     }
 }
 
-impl Counts {
+impl QuotaCounts {
     fn key(&self, request: &Request<'_>) -> u64 {
         self.by.hash(request, &self.hash)
     }
 
-    fn count(&self, key: u64, span: Span, limit: u64, cost: u64) -> Standing {
-        let mut came = self.came.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = came.count(key, span, self.keys);
+    fn count(&self, key: u64, span: CalendarPeriod, limit: u64, cost: u64) -> CountResult {
+        let mut period_counts = self.period_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = period_counts.count(key, span, self.keys);
         let after = count.saturating_add(cost);
         if after > limit {
-            return Standing { passes: false, remaining: limit.saturating_sub(*count) };
+            return CountResult { passes: false, remaining: limit.saturating_sub(*count) };
         }
         *count = after;
-        Standing { passes: true, remaining: limit - after }
+        CountResult { passes: true, remaining: limit - after }
     }
 
     /// Subtracts a cost that was counted in this period. A period that has ended since keeps its count.
-    fn give(&self, key: u64, span: Span, cost: u64) {
-        let mut came = self.came.lock().unwrap_or_else(PoisonError::into_inner);
-        let Came { begun, each, crowd } = &mut *came;
+    fn refund(&self, key: u64, span: CalendarPeriod, cost: u64) {
+        let mut period_counts = self.period_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let PeriodCounts { begun, each, overflow } = &mut *period_counts;
         if *begun != span.begin {
             return;
         }
-        let count = each.get_mut(&key).unwrap_or(crowd);
+        let count = each.get_mut(&key).unwrap_or(overflow);
         *count = count.saturating_sub(cost);
     }
 
     /// Corrects the count to the reported cost.
-    fn settle(&self, key: u64, span: Span, taken: u64, said: u64) {
+    fn settle(&self, key: u64, span: CalendarPeriod, taken: u64, said: u64) {
         match said.checked_sub(taken) {
-            None => self.give(key, span, taken - said),
+            None => self.refund(key, span, taken - said),
             Some(more) => {
-                let mut came = self.came.lock().unwrap_or_else(PoisonError::into_inner);
-                if came.begun != span.begin {
+                let mut period_counts = self.period_counts.lock().unwrap_or_else(PoisonError::into_inner);
+                if period_counts.begun != span.begin {
                     return;
                 }
-                let count = came.count(key, span, self.keys);
+                let count = period_counts.count(key, span, self.keys);
                 *count = count.saturating_add(more);
             }
         }
@@ -300,59 +306,65 @@ impl Counts {
 
 impl Policy for Quotas {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
-        walk(&self.0, 0, None, request)
+        check_from(&self.0, 0, None, request)
     }
 }
 
 /// Checks a request against each quota from index `from`.
-fn walk(quotas: &Arc<[Live]>, from: usize, mut told: Option<Told>, request: &mut Request<'_>) -> Verdict {
+fn check_from(
+    quotas: &Arc<[QuotaState]>,
+    from: usize,
+    mut fields: Option<LimitFields>,
+    request: &mut Request<'_>,
+) -> Verdict {
     let now = tollgate_net::wall_clock();
     for (index, quota) in quotas.iter().enumerate().skip(from) {
         let span = quota.rule.per.span(now);
         let Some(cost) = quota.cost(request) else { continue };
-        let standing = match &quota.remote {
+        let result = match &quota.remote {
             Some(remote) if !remote.store.is_lost() => {
-                return ask(quotas, (index, remote), told, (span, cost), request);
+                return ask(quotas, (index, remote), fields, (span, cost), request);
             }
-            _ => quota.without(request, span, cost),
+            _ => quota.decide_without_store(request, span, cost),
         };
-        if let Some(end) = settle(quotas, index, standing, (span, cost), &mut told, request) {
+        if let Some(end) = settle(quotas, index, result, (span, cost), &mut fields, request) {
             return end;
         }
     }
-    if let Some(told) = told {
-        request.context.on_head(move |response| told.respond(response));
+    if let Some(fields) = fields {
+        request.context.on_head(move |response| fields.respond(response));
     }
     Verdict::Continue
 }
 
 /// Asks the store of a quota, then continues with the next quota.
 fn ask(
-    quotas: &Arc<[Live]>,
-    (index, remote): (usize, &Remote),
-    mut told: Option<Told>,
-    (span, cost): (Span, u64),
+    quotas: &Arc<[QuotaState]>,
+    (index, remote): (usize, &QuotaStore),
+    mut fields: Option<LimitFields>,
+    (span, cost): (CalendarPeriod, u64),
     request: &Request<'_>,
 ) -> Verdict {
-    let (rule, Remote { store, shared, .. }) = (&quotas[index].rule, remote);
+    let (rule, QuotaStore { store, shared, .. }) = (&quotas[index].rule, remote);
     let key = remote.key(rule, request, span);
-    let question = Question::Quota { key, limit: rule.limit, keep: keep(span), cost };
+    let question = StoreCall::Quota { key, limit: rule.limit, keep: keep(span), cost };
     let (store, there, quotas) = (store.clone(), shared.clone(), quotas.clone());
-    let asked = shared.side().ask(async move { store.ask(there.side(), question).await });
+    let asked = shared.background().run(async move { store.ask(there.background(), question).await });
     Verdict::Wait(Box::pin(async move {
         let answer = asked.await;
-        let after: After = Box::new(move |request| {
+        let after: Continuation = Box::new(move |request| {
             let quota = &quotas[index];
-            let standing = match answer {
-                Some(Ok((passes, came))) => {
-                    let remaining = quota.rule.limit.saturating_sub(u64::try_from(came).unwrap_or(0));
-                    Ok(Some(Standing { passes: passes == 1, remaining }))
+            let result = match answer {
+                Some(Ok((passes, period_counts))) => {
+                    let remaining =
+                        quota.rule.limit.saturating_sub(u64::try_from(period_counts).unwrap_or(0));
+                    Ok(Some(CountResult { passes: passes == 1, remaining }))
                 }
-                Some(Err(_)) | None => quota.without(request, span, cost),
+                Some(Err(_)) | None => quota.decide_without_store(request, span, cost),
             };
-            match settle(&quotas, index, standing, (span, cost), &mut told, request) {
+            match settle(&quotas, index, result, (span, cost), &mut fields, request) {
                 Some(end) => end,
-                None => walk(&quotas, index + 1, told, request),
+                None => check_from(&quotas, index + 1, fields, request),
             }
         });
         after
@@ -361,26 +373,26 @@ fn ask(
 
 /// Processes the result of a count; returns a verdict if the request does not continue.
 fn settle(
-    quotas: &[Live],
+    quotas: &[QuotaState],
     index: usize,
-    standing: Result<Option<Standing>, Refusal>,
-    (span, cost): (Span, u64),
-    told: &mut Option<Told>,
+    result: Result<Option<CountResult>, Refusal>,
+    (span, cost): (CalendarPeriod, u64),
+    fields: &mut Option<LimitFields>,
     request: &mut Request<'_>,
 ) -> Option<Verdict> {
-    let Live { rule, .. } = &quotas[index];
-    let refusal = match standing {
+    let QuotaState { rule, .. } = &quotas[index];
+    let refusal = match result {
         Ok(None) => return None,
-        Ok(Some(standing)) => {
+        Ok(Some(result)) => {
             let window = span.length.as_secs();
-            let tell = |told: &mut Told| {
+            let tell = |fields: &mut LimitFields| {
                 let policy = format!("\"{}\";q={};w={window}", rule.name, rule.limit);
-                told.add(&rule.name, &policy, standing.remaining, span.left);
+                fields.add(&rule.name, &policy, result.remaining, span.left);
             };
             if rule.headers {
-                tell(told.get_or_insert_with(Told::default));
+                tell(fields.get_or_insert_with(LimitFields::default));
             }
-            if standing.passes {
+            if result.passes {
                 if rule.cost.field().is_some() {
                     quotas[index].settle_with_response(cost, span, request);
                 }
@@ -390,11 +402,11 @@ fn settle(
                 request.context.note = Some("a quota would refuse it (dry run)");
                 return None;
             }
-            let mut told = told.take().unwrap_or_default();
+            let mut fields = fields.take().unwrap_or_default();
             if !rule.headers {
-                tell(&mut told);
+                tell(&mut fields);
             }
-            Refusal { lines: told.refusal(span.left), status: rule.status, ..Reason::QuotaExceeded.into() }
+            Refusal { lines: fields.refusal(span.left), status: rule.status, ..Reason::QuotaExceeded.into() }
         }
         Err(refusal) => refusal,
     };
@@ -419,7 +431,7 @@ mod tests {
     use crate::Context;
     use crate::testing::Sent;
 
-    fn quota(limit: u64, by: By, keys: usize) -> Quota {
+    fn quota(limit: u64, by: CountKey, keys: usize) -> Quota {
         let name = "q".to_owned();
         let (cost, exempt) = (Cost::default(), Exempt::default());
         let (per, headers, dry_run) = (Period::Month, false, false);
@@ -439,8 +451,8 @@ mod tests {
         }
     }
 
-    fn live(quotas: Vec<Quota>, shared: &Arc<Shared>) -> Arc<dyn Policy> {
-        Arc::new(QuotaRules { quotas }).live("r", shared)
+    fn activate(quotas: Vec<Quota>, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
+        Arc::new(QuotaRules { quotas }).activate("r", shared)
     }
 
     fn passes(policy: &Arc<dyn Policy>, fields: &str) -> bool {
@@ -457,13 +469,13 @@ mod tests {
 
     #[test]
     fn it_counts_and_survives_a_change_of_plan() {
-        let shared = Arc::new(Shared::default());
-        let by = By::Header("x-a".into());
-        let first = live(vec![quota(2, by.clone(), 100)], &shared);
+        let shared = Arc::new(PolicyStates::default());
+        let by = CountKey::Header("x-a".into());
+        let first = activate(vec![quota(2, by.clone(), 100)], &shared);
         let passed: Vec<_> =
             ["a", "a", "a", "b"].iter().map(|a| passes(&first, &format!("X-A: {a}\r\n"))).collect();
         assert_eq!(passed, [true, true, false, true]);
-        let second = live(vec![quota(3, by, 100)], &shared);
+        let second = activate(vec![quota(3, by, 100)], &shared);
         drop(first);
         assert!(passes(&second, "X-A: a\r\n"), "one more by the new limit");
         assert!(!passes(&second, "X-A: a\r\n"));
@@ -471,38 +483,43 @@ mod tests {
 
     #[test]
     fn a_refund_after_its_period_leaves_the_next_one_alone() {
-        let live = Live::new(&quota(10, By::All, 100), "k".to_owned(), &Arc::new(Shared::default()));
+        let state = QuotaState::new(
+            &quota(10, CountKey::All, 100),
+            "k".to_owned(),
+            &Arc::new(PolicyStates::default()),
+        );
         let day = |day: u64| Period::Month.span(UNIX_EPOCH + Duration::from_secs(day * 86_400));
         let (november, december) = (day(20_779), day(20_809));
-        let counts = &live.counts;
+        let counts = &state.counts;
         let remaining = |span, cost| counts.count(1, span, 10, cost).remaining;
         assert_eq!([remaining(november, 4), remaining(december, 3)], [6, 7]);
-        counts.give(1, november, 4);
+        counts.refund(1, november, 4);
         counts.settle(1, november, 4, 1);
         counts.settle(1, november, 4, 9);
         assert_eq!(remaining(december, 0), 7);
-        counts.give(1, december, 1);
+        counts.refund(1, december, 1);
         counts.settle(1, december, 2, 4);
         assert_eq!(remaining(december, 0), 6);
     }
 
     #[test]
     fn keys_past_the_cap_count_as_one() {
-        let policy = live(vec![quota(2, By::Header("x-a".into()), 2)], &Arc::new(Shared::default()));
+        let policy =
+            activate(vec![quota(2, CountKey::Header("x-a".into()), 2)], &Arc::new(PolicyStates::default()));
         let passed = (0..100).filter(|n| passes(&policy, &format!("X-A: {n}\r\n"))).count();
         assert_eq!(passed, 2 + 2);
     }
 
     #[test]
     fn a_clock_that_was_far_ahead_stops_no_count() {
-        let shared = Arc::new(Shared::default());
-        let live = Live::new(&quota(1, By::All, 100), "k".to_owned(), &shared);
+        let shared = Arc::new(PolicyStates::default());
+        let state = QuotaState::new(&quota(1, CountKey::All, 100), "k".to_owned(), &shared);
         let (mut sent, mut context) = (Sent::new(""), Context::default());
         let request = sent.request(&mut context);
         // 2026-11-22 as days since 1970, and other days of that time.
         let passes = |day: u64| {
             let span = Period::Month.span(UNIX_EPOCH + Duration::from_secs(day * 86_400));
-            live.counts.count(live.counts.key(&request), span, 1, 1).passes
+            state.counts.count(state.counts.key(&request), span, 1, 1).passes
         };
         assert_eq!([passes(20_779), passes(20_779)], [true, false]);
         assert_eq!(
@@ -519,8 +536,8 @@ mod tests {
 
     #[test]
     fn what_one_took_is_given_back_when_the_next_one_refuses() {
-        let quotas = vec![quota(3, By::All, 100), quota(1, By::Header("x-a".into()), 100)];
-        let policy = live(quotas, &Arc::new(Shared::default()));
+        let quotas = vec![quota(3, CountKey::All, 100), quota(1, CountKey::Header("x-a".into()), 100)];
+        let policy = activate(quotas, &Arc::new(PolicyStates::default()));
         let passed: Vec<_> = ["a", "a", "a", "b", "c", "d"]
             .iter()
             .map(|a| passes(&policy, &format!("X-A: {a}\r\n")))

@@ -31,19 +31,19 @@ pub struct Origin<'a> {
     /// The time at which the request was received.
     pub now: Instant,
     /// The rule for which of the client's statements about itself are passed on.
-    pub word: &'a dyn Word,
+    pub forwarding: &'a dyn ForwardingRule,
 }
 
 /// Decides which statements of a client about itself, and about the clients behind it, are passed on.
 /// Authorization services receive only the fields that the upstream receives, because both may take such a
 /// field for the gateway's.
-pub trait Word: std::fmt::Debug {
+pub trait ForwardingRule: std::fmt::Debug {
     /// Whether a field from this peer is passed on unchanged.
     fn passes(&self, peer: IpAddr, id: Name, name: &[u8]) -> bool;
 }
 
 /// Passes everything on.
-impl Word for () {
+impl ForwardingRule for () {
     fn passes(&self, _: IpAddr, _: Name, _: &[u8]) -> bool {
         true
     }
@@ -56,33 +56,34 @@ pub struct Request<'a> {
     /// Fields about framing and about the connection are written by codecs only.
     pub head: &'a mut RequestHead,
     /// The path in normal form; empty if the client sent it in normal form.
-    changed: &'a [u8],
+    normal_path: &'a [u8],
     /// The source of the request.
     pub origin: &'a Origin<'a>,
     /// The findings of earlier policies, and the actions registered for later.
     pub context: &'a mut Context,
     /// The request id; empty if there is none.
     pub request_id: &'a [u8],
-    /// See [`asked_at`](Self::asked_at); empty: no proxy announces an authority.
+    /// See [`with_announced_authority`](Self::with_announced_authority); empty: no proxy announces an
+    /// authority.
     announced: &'a [u8],
 }
 
 impl<'a> Request<'a> {
-    /// Creates a request. `changed` is the path in normal form, or empty if the client sent it so;
+    /// Creates a request. `normal_path` is the path in normal form, or empty if the client sent it so;
     /// `request_id` may be empty.
     pub fn new(
         head: &'a mut RequestHead,
-        changed: &'a [u8],
+        normal_path: &'a [u8],
         origin: &'a Origin<'a>,
         context: &'a mut Context,
         request_id: &'a [u8],
     ) -> Self {
-        Self { head, changed, origin, context, request_id, announced: b"" }
+        Self { head, normal_path, origin, context, request_id, announced: b"" }
     }
 
     /// Sets the authority (host and optional port) that a trusted proxy announces; empty: none is announced.
     #[must_use]
-    pub fn asked_at(self, announced: &'a [u8]) -> Self {
+    pub fn with_announced_authority(self, announced: &'a [u8]) -> Self {
         Self { announced, ..self }
     }
 
@@ -90,7 +91,7 @@ impl<'a> Request<'a> {
     /// upstream.
     #[must_use]
     pub fn path(&self) -> &[u8] {
-        if self.changed.is_empty() { self.head.slice(self.head.path) } else { self.changed }
+        if self.normal_path.is_empty() { self.head.slice(self.head.path) } else { self.normal_path }
     }
 
     /// Returns the query, without the question mark.
@@ -144,15 +145,15 @@ impl<'a> Request<'a> {
 
     /// Appends a field. An invalid value is left out, so that it cannot start another field.
     pub fn append(&mut self, name: &str, value: &[u8]) {
-        if is_free(name.as_bytes()) {
+        if may_be_changed(name.as_bytes()) {
             self.head.append(name.as_bytes(), value);
         }
     }
 
     /// Removes every field whose name is one of these, or looks like one of them. Endpoints that do not
     /// distinguish `-` from other punctuation (CGI, WSGI, Rack) would confuse the names. Case is ignored.
-    pub fn strip(&mut self, names: &crate::Reserved) {
-        let goes = |name: &[u8]| names.has(name) && is_free(name);
+    pub fn remove_reserved(&mut self, names: &crate::Reserved) {
+        let goes = |name: &[u8]| names.has(name) && may_be_changed(name);
         if self.head.head.fields().iter().any(|field| goes(self.head.slice(field.name))) {
             self.head.remove_where(goes);
         }
@@ -160,8 +161,8 @@ impl<'a> Request<'a> {
 
     /// Reserves these fields for the gateway: they are [stripped](Self::strip) from the head and dropped from
     /// trailers.
-    pub fn claim(&mut self, names: &crate::Reserved) {
-        self.strip(names);
+    pub fn reserve(&mut self, names: &crate::Reserved) {
+        self.remove_reserved(names);
         // A request without a body has no trailers, nor has one with `Content-Length` in HTTP/1.
         let ends = match self.head.length {
             BodyLength::None => true,
@@ -175,14 +176,14 @@ impl<'a> Request<'a> {
 
     /// Removes every field of this name; case is ignored.
     pub fn remove(&mut self, name: &str) {
-        if is_free(name.as_bytes()) {
+        if may_be_changed(name.as_bytes()) {
             self.head.remove_all(name.as_bytes());
         }
     }
 }
 
 /// Whether policies may change a field. The parser has already used the others, and only codecs write them.
-pub(crate) fn is_free(name: &[u8]) -> bool {
+pub(crate) fn may_be_changed(name: &[u8]) -> bool {
     let id = Name::of(name);
     !id.is_hop_by_hop() && !matches!(id, Name::Host | Name::ContentLength | Name::Expect)
 }

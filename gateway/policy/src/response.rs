@@ -19,7 +19,7 @@ pub enum BodyKind {
     /// which needs the length in advance.
     Fixed,
     /// A body that may be transformed, with a change of length.
-    Free,
+    Transformable,
 }
 
 /// A transform of a message body, applied to one piece at a time.
@@ -39,7 +39,7 @@ pub trait Transform {
 }
 
 /// Two transforms in sequence.
-struct Then {
+struct TransformChain {
     first: Box<dyn Transform>,
     second: Box<dyn Transform>,
     /// The output of the first, before the second reads it.
@@ -48,10 +48,10 @@ struct Then {
 
 /// Chains two transforms: the second reads the output of the first.
 pub(crate) fn then(first: Box<dyn Transform>, second: Box<dyn Transform>) -> Box<dyn Transform> {
-    Box::new(Then { first, second, between: Vec::new() })
+    Box::new(TransformChain { first, second, between: Vec::new() })
 }
 
-impl Transform for Then {
+impl Transform for TransformChain {
     fn push(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
         self.between.clear();
         self.first.push(data, &mut self.between)?;
@@ -114,14 +114,14 @@ impl<'a> Response<'a> {
 
     /// Removes every field of this name.
     pub fn remove(&mut self, name: &str) {
-        if is_free(name.as_bytes()) {
-            self.cut(name.as_bytes());
+        if may_be_changed(name.as_bytes()) {
+            self.remove_raw(name.as_bytes());
         }
     }
 
     /// Appends a field. An invalid field is left out, so that a value cannot start another field.
     pub fn append(&mut self, name: &str, value: &[u8]) {
-        if is_free(name.as_bytes()) && is_field(name.as_bytes(), value) {
+        if may_be_changed(name.as_bytes()) && is_field(name.as_bytes(), value) {
             self.write(&[name.as_bytes(), b": ", value, b"\r\n"]);
         }
     }
@@ -138,30 +138,30 @@ impl<'a> Response<'a> {
     }
 
     /// Removes `Content-Length`, for a response whose body is absent.
-    pub(crate) fn cut_length(&mut self) {
-        self.cut(b"content-length");
+    pub(crate) fn remove_length(&mut self) {
+        self.remove_raw(b"content-length");
     }
 
-    fn cut(&mut self, name: &[u8]) {
-        self.cut_where(|head, start| find_field_line(head, name, start));
+    fn remove_raw(&mut self, name: &[u8]) {
+        self.remove_where(|head, start| find_field_line(head, name, start));
     }
 
     /// Removes every field of these names. The caller ensures that policies may change them.
-    pub(crate) fn cut_all(&mut self, names: &FieldFinder) {
-        self.cut_where(|head, start| names.find(head, start).map(|(_, line)| line));
+    pub(crate) fn remove_all(&mut self, names: &FieldFinder) {
+        self.remove_where(|head, start| names.find(head, start).map(|(_, line)| line));
     }
 
     /// Removes every field that policies may change and whose name starts with one of these prefixes; case is
     /// ignored.
-    pub(crate) fn cut_beginning(&mut self, begins: &[Box<[u8]>]) {
+    pub(crate) fn remove_prefixed(&mut self, begins: &[Box<[u8]>]) {
         let begins_so = |name: &[u8], begin: &[u8]| {
             name.get(..begin.len()).is_some_and(|start| start.eq_ignore_ascii_case(begin))
         };
-        let goes = |name: &[u8]| is_free(name) && begins.iter().any(|begin| begins_so(name, begin));
-        self.cut_where(|head, start| line_where(head, start, goes));
+        let goes = |name: &[u8]| may_be_changed(name) && begins.iter().any(|begin| begins_so(name, begin));
+        self.remove_where(|head, start| line_where(head, start, goes));
     }
 
-    fn cut_where(&mut self, find: impl Fn(&[u8], usize) -> Option<Range<usize>>) {
+    fn remove_where(&mut self, find: impl Fn(&[u8], usize) -> Option<Range<usize>>) {
         let Some(first) = find(self.head, 0) else { return };
         // The kept lines move up in one pass, however many are removed.
         let (mut end, mut next) = (first.start, Some(first));
@@ -175,7 +175,7 @@ impl<'a> Response<'a> {
     }
 
     /// Returns a bit mask of the names that are present. Names after the 64th are not reported.
-    pub(crate) fn there(&self, names: &FieldFinder) -> u64 {
+    pub(crate) fn present_mask(&self, names: &FieldFinder) -> u64 {
         let (mut start, mut there) = (0, 0);
         while let Some((which, line)) = names.find(self.head, start) {
             start = line.end;
@@ -216,11 +216,11 @@ impl<'a> Response<'a> {
         }
     }
 
-    /// Transforms the body, if its kind is [`BodyKind::Free`]. The first caller receives the body as the
-    /// endpoint sends it. The caller changes `Content-Encoding` and related fields; the gateway adjusts the
-    /// length.
+    /// Transforms the body, if its kind is [`BodyKind::Transformable`]. The first caller receives the body as
+    /// the endpoint sends it. The caller changes `Content-Encoding` and related fields; the gateway adjusts
+    /// the length.
     pub fn transform(&mut self, transform: Box<dyn Transform>) {
-        if self.body == BodyKind::Free {
+        if self.body == BodyKind::Transformable {
             self.transform = Some(match self.transform.take() {
                 Some(first) => then(first, transform),
                 None => transform,
@@ -233,7 +233,7 @@ impl<'a> Response<'a> {
     pub(crate) fn into_transform(mut self, chunked: bool) -> Option<Box<dyn Transform>> {
         let transform = self.transform.take();
         if transform.is_some() {
-            self.cut(b"content-length");
+            self.remove_raw(b"content-length");
             if chunked && self.get("transfer-encoding").is_none() {
                 self.write(&[b"Transfer-Encoding: chunked\r\n"]);
             }
@@ -258,7 +258,7 @@ fn line_where(head: &[u8], start: usize, fits: impl Fn(&[u8]) -> bool) -> Option
 }
 
 /// Whether policies may change a field. Fields about framing are written by codecs only.
-pub(crate) fn is_free(name: &[u8]) -> bool {
+pub(crate) fn may_be_changed(name: &[u8]) -> bool {
     let id = Name::of(name);
     !id.is_hop_by_hop() && id != Name::ContentLength
 }
@@ -325,10 +325,10 @@ mod tests {
         response.remove("a");
         assert_eq!(response.get("c"), Some(&b"3"[..]));
         let names = FieldFinder::new([&b"c"[..], b"x", b"b"]);
-        assert_eq!((response.there(&names), response.has_any(&names)), (0b101, true));
+        assert_eq!((response.present_mask(&names), response.has_any(&names)), (0b101, true));
         response.append("D", b"4");
         response.append("B", b"5");
-        response.cut_all(&names);
+        response.remove_all(&names);
         assert!(!response.has_any(&names));
         assert_eq!(head, b"HTTP/1.1 200 OK\r\nD: 4\r\n\r\n");
     }
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_fixed_body_stays_what_it_is() {
-        for (body, changes) in [(BodyKind::Fixed, false), (BodyKind::Free, true)] {
+        for (body, changes) in [(BodyKind::Fixed, false), (BodyKind::Transformable, true)] {
             let mut head = HEAD.to_vec();
             let mut response = Response::new(&mut head, body);
             response.transform(Box::new(Same));
@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn one_transform_gets_what_another_has_made() {
         let mut head = HEAD.to_vec();
-        let mut response = Response::new(&mut head, BodyKind::Free);
+        let mut response = Response::new(&mut head, BodyKind::Transformable);
         response.transform(Box::new(Same));
         response.transform(Box::new(Same));
         let (mut both, mut out) = (response.into_transform(false).expect("both"), Vec::new());

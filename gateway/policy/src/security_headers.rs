@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tollgate_http::{FieldFinder, FieldLine};
 
-use crate::{Edit, Planned, Policy, Request, Response, Shared, Verdict};
+use crate::{HeadEdit, Planned, Policy, PolicyStates, Request, Response, Verdict};
 
 /// Response fields that enable protections of browsers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,42 +27,42 @@ impl Planned for SecurityHeaders {
         names.join(", ")
     }
 
-    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, _: &str, _: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         let lines =
             self.fields.iter().filter_map(|(name, value)| FieldLine::new(name.as_bytes(), value.as_bytes()));
         let lines: Vec<FieldLine> = lines.collect();
         let names = FieldFinder::new(lines.iter().map(FieldLine::name));
-        Arc::new(Live(Arc::new(Lines { names, lines, overwrite: self.overwrite })))
+        Arc::new(SecurityHeadersState(Arc::new(Lines { names, lines, overwrite: self.overwrite })))
     }
 }
 
 #[derive(Debug)]
-struct Live(Arc<Lines>);
+struct SecurityHeadersState(Arc<Lines>);
 
 #[derive(Debug)]
 struct Lines {
-    /// The names of the lines; at most 64, because [`Response::there`] reports no more.
+    /// The names of the lines; at most 64, because [`Response::present_mask`] reports no more.
     names: FieldFinder,
     lines: Vec<FieldLine>,
     overwrite: bool,
 }
 
-impl Policy for Live {
+impl Policy for SecurityHeadersState {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
-        self.passed_over(request);
+        self.skipped(request);
         Verdict::Continue
     }
 
-    fn passed_over(&self, request: &mut Request<'_>) {
+    fn skipped(&self, request: &mut Request<'_>) {
         request.context.edit(self.0.clone());
     }
 }
 
-impl Edit for Lines {
+impl HeadEdit for Lines {
     fn edit(&self, response: &mut Response<'_>) {
-        let there = if self.overwrite { 0 } else { response.there(&self.names) };
+        let there = if self.overwrite { 0 } else { response.present_mask(&self.names) };
         if self.overwrite {
-            response.cut_all(&self.names);
+            response.remove_all(&self.names);
         }
         let missing = self.lines.iter().enumerate().filter(|(at, _)| there >> at & 1 == 0);
         missing.for_each(|(_, line)| response.push(line));
@@ -83,8 +83,8 @@ mod tests {
                 vec![("X-Frame-Options", "DENY".to_owned()), ("Referrer-Policy", "no-referrer".to_owned())];
             let mut bytes = head.to_vec();
             let (mut sent, mut context) = (Sent::new(""), Context::default());
-            let live = Arc::new(SecurityHeaders { fields, overwrite }).live("k", &Arc::default());
-            live.request(&mut sent.request(&mut context));
+            let state = Arc::new(SecurityHeaders { fields, overwrite }).activate("k", &Arc::default());
+            state.request(&mut sent.request(&mut context));
             context.respond(&mut bytes, BodyKind::Fixed, false);
             let response = Response::new(&mut bytes, BodyKind::Fixed);
             assert_eq!(response.all("X-Frame-Options").collect::<Vec<_>>(), [frame.as_bytes()]);

@@ -7,7 +7,7 @@ use crate::Request;
 
 /// A piece of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum TemplatePart {
     /// Literal text.
     Text(Box<[u8]>),
     /// The client's address.
@@ -38,17 +38,17 @@ pub enum Part {
 
 /// A text with placeholders for parts of a request. A missing part is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Template(Box<[Part]>);
+pub struct Template(Box<[TemplatePart]>);
 
-impl From<Vec<Part>> for Template {
-    fn from(parts: Vec<Part>) -> Self {
+impl From<Vec<TemplatePart>> for Template {
+    fn from(parts: Vec<TemplatePart>) -> Self {
         Self(parts.into())
     }
 }
 
 impl From<&[u8]> for Template {
     fn from(text: &[u8]) -> Self {
-        Self([Part::Text(text.into())].into())
+        Self([TemplatePart::Text(text.into())].into())
     }
 }
 
@@ -58,14 +58,14 @@ impl Template {
     pub fn fixed(&self) -> Option<&[u8]> {
         match &*self.0 {
             [] => Some(b""),
-            [Part::Text(text)] => Some(text),
+            [TemplatePart::Text(text)] => Some(text),
             _ => None,
         }
     }
 
     /// Whether the text starts with literal text that has this prefix.
     pub(crate) fn begins_with(&self, begin: &[u8]) -> bool {
-        matches!(self.0.first(), Some(Part::Text(text)) if text.starts_with(begin))
+        matches!(self.0.first(), Some(TemplatePart::Text(text)) if text.starts_with(begin))
     }
 
     /// Returns the text for a request.
@@ -77,31 +77,31 @@ impl Template {
     }
 
     /// Calls `take` for each piece of the text for a request.
-    pub fn each(&self, request: &Request<'_>, mut take: impl FnMut(&Part, &[u8])) {
+    pub fn each(&self, request: &Request<'_>, mut take: impl FnMut(&TemplatePart, &[u8])) {
         for part in &self.0 {
             let value: &[u8] = match part {
-                Part::Text(text) => text,
-                Part::Client => {
+                TemplatePart::Text(text) => text,
+                TemplatePart::Client => {
                     take(part, request.origin.client.to_string().as_bytes());
                     continue;
                 }
-                Part::Host => request.host(),
-                Part::Method => request.method(),
-                Part::Path => request.path(),
-                Part::Query => request.query().unwrap_or_default(),
-                Part::Scheme if request.origin.secure => b"https",
-                Part::Scheme => b"http",
-                Part::RequestId => request.request_id,
-                Part::Route => request.origin.route.as_bytes(),
-                Part::Consumer => request
+                TemplatePart::Host => request.host(),
+                TemplatePart::Method => request.method(),
+                TemplatePart::Path => request.path(),
+                TemplatePart::Query => request.query().unwrap_or_default(),
+                TemplatePart::Scheme if request.origin.secure => b"https",
+                TemplatePart::Scheme => b"http",
+                TemplatePart::RequestId => request.request_id,
+                TemplatePart::Route => request.origin.route.as_bytes(),
+                TemplatePart::Consumer => request
                     .context
                     .consumer
                     .as_ref()
                     .map(|consumer| consumer.name.as_bytes())
                     .unwrap_or_default(),
-                Part::Header(name) => request.header(name).unwrap_or_default(),
-                Part::Cookie(name) => request.cookie(name).unwrap_or_default(),
-                Part::Parameter(name) => parameter(request, name.as_bytes()),
+                TemplatePart::Header(name) => request.header(name).unwrap_or_default(),
+                TemplatePart::Cookie(name) => request.cookie(name).unwrap_or_default(),
+                TemplatePart::Parameter(name) => parameter(request, name.as_bytes()),
             };
             take(part, value);
         }
@@ -134,22 +134,22 @@ mod tests {
         let mut sent = Sent::new("X-A: 1\r\nCookie: b=2\r\n");
         let request = sent.request(&mut context);
         for (part, filled) in [
-            (Part::Text(b"text".as_slice().into()), "text"),
-            (Part::Client, "192.0.2.1"),
-            (Part::Host, "a.example"),
-            (Part::Method, "GET"),
-            (Part::Path, "/a"),
-            (Part::Query, "b=c"),
-            (Part::Scheme, "http"),
-            (Part::Route, "r"),
-            (Part::Consumer, "ann"),
-            (Part::Header("x-a".into()), "1"),
-            (Part::Header("x-b".into()), ""),
-            (Part::Cookie("b".into()), "2"),
-            (Part::Parameter("b".into()), "c"),
-            (Part::Parameter("d".into()), ""),
+            (TemplatePart::Text(b"text".as_slice().into()), "text"),
+            (TemplatePart::Client, "192.0.2.1"),
+            (TemplatePart::Host, "a.example"),
+            (TemplatePart::Method, "GET"),
+            (TemplatePart::Path, "/a"),
+            (TemplatePart::Query, "b=c"),
+            (TemplatePart::Scheme, "http"),
+            (TemplatePart::Route, "r"),
+            (TemplatePart::Consumer, "ann"),
+            (TemplatePart::Header("x-a".into()), "1"),
+            (TemplatePart::Header("x-b".into()), ""),
+            (TemplatePart::Cookie("b".into()), "2"),
+            (TemplatePart::Parameter("b".into()), "c"),
+            (TemplatePart::Parameter("d".into()), ""),
         ] {
-            let template = Template::from(vec![part.clone(), Part::Text(b"!".as_slice().into())]);
+            let template = Template::from(vec![part.clone(), TemplatePart::Text(b"!".as_slice().into())]);
             assert_eq!(String::from_utf8_lossy(&template.fill(&request)), format!("{filled}!"), "{part:?}");
         }
     }

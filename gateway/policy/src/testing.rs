@@ -60,7 +60,7 @@ impl Sent {
 
 /// Returns the fields of a response head after the registered actions. The body is absent or fixed.
 #[cfg(test)]
-pub(crate) fn told_without_body(mut context: Context, line: &str, status: u16, fields: &str) -> String {
+pub(crate) fn fields_without_body(mut context: Context, line: &str, status: u16, fields: &str) -> String {
     let begin = format!("HTTP/1.1 {status} X\r\n");
     let mut head = format!("{begin}{fields}\r\n").into_bytes();
     let is_absent = status == 304 || line.starts_with("HEAD");
@@ -82,6 +82,6 @@ fn origin() -> Origin<'static> {
         route: "r",
         worker: 0,
         now: Instant::now(),
-        word: &(),
+        forwarding: &(),
     }
 }

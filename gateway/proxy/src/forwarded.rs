@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use tollgate_http::{Head, Name, NameSet, RequestHead, Version};
 use tollgate_plan::{Cidr, Forwarded, GatewaySettings};
-use tollgate_policy::{Block, Word};
+use tollgate_policy::{Block, ForwardingRule};
 
 use crate::announced::Announced;
 use crate::client_certificate::ReservedFields;
@@ -70,7 +70,7 @@ fn is_kept(settings: &Forwarded, name: &[u8]) -> bool {
 #[derive(Debug)]
 pub(crate) struct ForwardedFields<'a>(pub &'a GatewaySettings);
 
-impl Word for ForwardedFields<'_> {
+impl ForwardingRule for ForwardedFields<'_> {
     fn passes(&self, peer: IpAddr, id: Name, name: &[u8]) -> bool {
         let trusted = is_trusted(&self.0.forwarded, peer);
         keeps(&self.0.forwarded, trusted, id) && !ReservedFields::new(self.0, trusted).is_certificates(name)

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tollgate_http::grpc::GrpcStatus;
 use tollgate_http::{Name, RequestHead, Version};
 use tollgate_observe::{Details, EndpointAttempt, Protocol, Reason, Record, Slot, Tally};
-use tollgate_policy::{Consumer, Context, Ended};
+use tollgate_policy::{Consumer, Context, ExchangeOutcome};
 use tollgate_upstream::{Pool, Upstream};
 
 use crate::active::ActivePlan;
@@ -208,7 +208,7 @@ pub(crate) fn close(worker: &Worker, state: &mut RequestState, now: Instant) {
     // The record stays open here, so that it is still closed if a policy panics.
     if let Some(context) = policy_context.take() {
         let RequestRecord { status, reason, bytes_out, .. } = *record;
-        end(worker, context, &Ended { status, reason, bytes_out, now });
+        end(worker, context, &ExchangeOutcome { status, reason, bytes_out, now });
     }
     let Some(open) = record.open.take() else { return };
     let total = now.saturating_duration_since(open.started);
@@ -247,7 +247,7 @@ pub(crate) fn close(worker: &Worker, state: &mut RequestState, now: Instant) {
 
 /// Tells policies that the request is over, and releases their state.
 #[inline(never)]
-fn end(worker: &Worker, mut context: Box<Context>, ended: &Ended) {
+fn end(worker: &Worker, mut context: Box<Context>, ended: &ExchangeOutcome) {
     context.end(ended);
     context.clear();
     if worker.contexts.put(context) {

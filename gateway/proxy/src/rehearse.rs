@@ -75,7 +75,7 @@ pub enum RehearsedOutcome {
     /// The route answers with its fixed response.
     Respond,
     /// A policy answers it.
-    Answered(tollgate_policy::Answer),
+    Answered(tollgate_policy::PolicyResponse),
 }
 
 /// Takes a request through the plan as a worker would. `head` is the whole head as it would be received,

@@ -108,10 +108,10 @@ pub(crate) async fn policy_answer<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
     state: &mut RequestState,
-    own: &tollgate_policy::Answer,
+    own: &tollgate_policy::PolicyResponse,
     close: bool,
 ) -> ConnectionFate {
-    let tollgate_policy::Answer { status, lines, body } = own;
+    let tollgate_policy::PolicyResponse { status, lines, body } = own;
     answer(client, worker, state, LocalResponse { status: *status, lines, body, close }).await
 }
 

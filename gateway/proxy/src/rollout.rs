@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tollgate_observe::{Registry, Slot};
 use tollgate_plan::{Plan, UpstreamChange};
-use tollgate_policy::Side;
+use tollgate_policy::BackgroundIo;
 
 use crate::policy::ActivePolicy;
 
@@ -30,7 +30,7 @@ pub struct Rollout {
     change: UpstreamChange,
     /// The policies that requests meet; see [`Plan::chains`].
     chains: Vec<PolicyChain>,
-    policies: Arc<tollgate_policy::Shared>,
+    policies: Arc<tollgate_policy::PolicyStates>,
     /// Upstreams by name, built when a policy first asks for one.
     by_name: OnceLock<HashMap<String, usize>>,
 }
@@ -43,14 +43,14 @@ impl Rollout {
     #[must_use]
     pub fn first(plan: Plan, registry: &Registry) -> Arc<Self> {
         let change = UpstreamChange { added: plan.upstreams.clone(), ..UpstreamChange::default() };
-        let policies = tollgate_policy::Shared::new(registry.policy_events());
+        let policies = tollgate_policy::PolicyStates::new(registry.policy_events());
         Self::new(plan, 1, change, registry, Arc::new(policies))
     }
 
     /// Returns the thread that does background I/O for policies.
     #[must_use]
-    pub fn side(&self) -> &Side {
-        self.policies.side()
+    pub fn side(&self) -> &BackgroundIo {
+        self.policies.background()
     }
 
     /// Creates the plan that follows this one.
@@ -65,7 +65,7 @@ impl Rollout {
         generation: u64,
         change: UpstreamChange,
         registry: &Registry,
-        policies: Arc<tollgate_policy::Shared>,
+        policies: Arc<tollgate_policy::PolicyStates>,
     ) -> Arc<Self> {
         let slots = plan.routes.iter().map(|route| registry.route_slot(&route.name)).collect();
         let live: Vec<_> =

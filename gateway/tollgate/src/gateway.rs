@@ -17,7 +17,7 @@ use tollgate_observe::{
     available_cores,
 };
 use tollgate_plan::{Plan, PlannedLog};
-use tollgate_policy::{LogExport, Side};
+use tollgate_policy::{BackgroundIo, LogExport};
 use tollgate_proxy::{Receipt, Receipts, Rollout, WorkerCommand};
 use tollgate_sources::{PendingRequest, View};
 use tollgate_upstream::{Discovery, UpstreamStates};
@@ -325,12 +325,12 @@ fn audit_log(config: &Config) -> Option<&Path> {
 }
 
 /// Opens the access logs, with their exports to collectors.
-async fn access_log(logs: &[PlannedLog], side: &Side) -> io::Result<AccessLog> {
+async fn access_log(logs: &[PlannedLog], side: &BackgroundIo) -> io::Result<AccessLog> {
     let opened: Vec<Log> = logs.iter().map(|log| observe_log(log, side)).collect();
     run_file_job(move || AccessLog::start_all(opened)).await.map_err(|error| cannot_log(logs, &error))
 }
 
-fn observe_log(planned: &PlannedLog, side: &Side) -> Log {
+fn observe_log(planned: &PlannedLog, side: &BackgroundIo) -> Log {
     let PlannedLog { key, is_default, log, collector } = planned;
     let target = match &log.to {
         LogTarget::Off => tollgate_observe::LogTarget::Off,

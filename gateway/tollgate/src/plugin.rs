@@ -8,9 +8,10 @@ pub use serde_json;
 pub use tollgate_http::RequestHead;
 pub use tollgate_observe::{PolicyEvents, Reason};
 pub use tollgate_policy::{
-    After, Answer, Asked, Block, BodyKind, Consumer, Context, Edit, Ended, Heard, Marks, Origin, Planned,
-    Plugin, Policy, Question, Read, Refusal, Request, Reserved, Response, Said, SettingsProblem,
-    SettingsProblems, Shadow, ShadowEnd, Shared, Side, Stage, Transform, Verdict, Waiting, Watch,
+    BackgroundIo, BackgroundTask, Block, BodyKind, Consumer, Context, Continuation, CopyMarks, CopyResult,
+    CopyWatch, ExchangeOutcome, HeadEdit, OnBody, OnResponses, Origin, PendingVerdict, Planned, Plugin,
+    Policy, PolicyResponse, PolicyStates, Refusal, Request, RequestCopy, Reserved, Response, SettingsProblem,
+    SettingsProblems, Stage, Transform, UpstreamRequest, UpstreamResponse, Verdict,
     plugin_settings as settings, testing,
 };
 

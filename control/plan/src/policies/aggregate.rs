@@ -2,7 +2,7 @@
 
 use tollgate_config as config;
 use tollgate_config::{AggregatePiece, Problem, ValuePiece};
-use tollgate_policy::{AggregatePart, AggregateRules, Need, Piece};
+use tollgate_policy::{AggregatePart, AggregateRules, Requirement, ShapePiece};
 use tollgate_route::{Normalised, PathRules, normalise};
 
 use super::template::template;
@@ -23,13 +23,15 @@ pub(super) fn aggregate(
             host: host.as_deref().map(Into::into),
             timeout: *timeout,
             most: *limit,
-            need: fallback.as_deref().map_or(Need::Required, |json| Need::Optional(json.into())),
+            need: fallback
+                .as_deref()
+                .map_or(Requirement::Required, |json| Requirement::Optional(json.into())),
         }
     };
     let piece = |piece: &AggregatePiece| match piece {
-        AggregatePiece::Text(text) => Piece::Text(text.as_str().into()),
-        AggregatePiece::Part(number) => Piece::Part(*number),
-        AggregatePiece::Failed => Piece::Failed,
+        AggregatePiece::Text(text) => ShapePiece::Text(text.as_str().into()),
+        AggregatePiece::Part(number) => ShapePiece::Part(*number),
+        AggregatePiece::Failed => ShapePiece::Failed,
     };
     AggregateRules {
         parts: spec.parts.iter().map(part).collect(),

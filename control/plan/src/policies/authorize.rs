@@ -1,14 +1,14 @@
 //! Compiles `authorize`.
 
 use tollgate_config as config;
-use tollgate_policy::{AuthorizeRules, Rule};
+use tollgate_policy::{AuthorizeRule, AuthorizeRules};
 
 pub(super) fn authorize(spec: &config::Authorize) -> AuthorizeRules {
     AuthorizeRules { allow: spec.allow.as_deref().map(rules), deny: rules(&spec.deny) }
 }
 
-fn rules(rules: &[config::AuthorizeRule]) -> Vec<Rule> {
-    let rule = |rule: &config::AuthorizeRule| Rule {
+fn rules(rules: &[config::AuthorizeRule]) -> Vec<AuthorizeRule> {
+    let rule = |rule: &config::AuthorizeRule| AuthorizeRule {
         consumers: rule.consumers.clone(),
         groups: rule.groups.clone(),
         claims: rule.claims.clone(),

@@ -1,22 +1,22 @@
 //! The keys by which limits and quotas tell requests apart.
 
 use tollgate_config as config;
-use tollgate_policy::By;
+use tollgate_policy::CountKey;
 
-pub(super) fn by(written: &config::CountKeyPart) -> By {
+pub(super) fn by(written: &config::CountKeyPart) -> CountKey {
     let name = |name: &str| name.into();
     match written {
-        config::CountKeyPart::All => By::All,
-        config::CountKeyPart::Consumer => By::Consumer,
-        config::CountKeyPart::Address => By::Address,
-        config::CountKeyPart::Route => By::Route,
-        config::CountKeyPart::Header(header) => By::Header(name(header)),
-        config::CountKeyPart::Claim(claim) => By::Claim(name(claim)),
-        config::CountKeyPart::Cookie(cookie) => By::Cookie(name(cookie)),
-        config::CountKeyPart::Query(query) => By::Query(name(query)),
-        config::CountKeyPart::Host => By::Host,
-        config::CountKeyPart::Path => By::Path,
-        config::CountKeyPart::Method => By::Method,
-        config::CountKeyPart::Many(parts) => By::Many(parts.iter().map(self::by).collect()),
+        config::CountKeyPart::All => CountKey::All,
+        config::CountKeyPart::Consumer => CountKey::Consumer,
+        config::CountKeyPart::Address => CountKey::Address,
+        config::CountKeyPart::Route => CountKey::Route,
+        config::CountKeyPart::Header(header) => CountKey::Header(name(header)),
+        config::CountKeyPart::Claim(claim) => CountKey::Claim(name(claim)),
+        config::CountKeyPart::Cookie(cookie) => CountKey::Cookie(name(cookie)),
+        config::CountKeyPart::Query(query) => CountKey::Query(name(query)),
+        config::CountKeyPart::Host => CountKey::Host,
+        config::CountKeyPart::Path => CountKey::Path,
+        config::CountKeyPart::Method => CountKey::Method,
+        config::CountKeyPart::Many(parts) => CountKey::Many(parts.iter().map(self::by).collect()),
     }
 }

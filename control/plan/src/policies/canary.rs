@@ -1,7 +1,7 @@
 //! Compiles `canary`. Percentages become millionths.
 
 use tollgate_config as config;
-use tollgate_policy::{CanaryBy, CanaryRule, CanaryRules};
+use tollgate_policy::{CanaryKey, CanaryRule, CanaryRules};
 
 pub(super) fn canary(canary: &config::Canary) -> CanaryRules {
     let values = |values: &[(String, Option<String>)]| {
@@ -13,11 +13,11 @@ pub(super) fn canary(canary: &config::Canary) -> CanaryRules {
         cookies: values(&rule.cookies),
         percent: rule.percent.millionths(),
         by: match &rule.by {
-            config::CanaryBy::Random => CanaryBy::Random,
-            config::CanaryBy::Consumer => CanaryBy::Consumer,
-            config::CanaryBy::Address => CanaryBy::Address,
-            config::CanaryBy::Header(name) => CanaryBy::Header(name.as_str().into()),
-            config::CanaryBy::Cookie(name) => CanaryBy::Cookie(name.as_str().into()),
+            config::CanaryBy::Random => CanaryKey::Random,
+            config::CanaryBy::Consumer => CanaryKey::Consumer,
+            config::CanaryBy::Address => CanaryKey::Address,
+            config::CanaryBy::Header(name) => CanaryKey::Header(name.as_str().into()),
+            config::CanaryBy::Cookie(name) => CanaryKey::Cookie(name.as_str().into()),
         },
     };
     CanaryRules { rules: canary.rules.iter().map(rule).collect() }

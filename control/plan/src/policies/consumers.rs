@@ -2,7 +2,7 @@
 
 use tollgate_config as config;
 use tollgate_config::Problem;
-use tollgate_policy::{Consumer, Consumers, HmacSecret, Known, is_password_hash};
+use tollgate_policy::{Consumer, ConsumerEntry, Consumers, HmacSecret, is_password_hash};
 
 use super::client_certificate::certificate_name;
 
@@ -20,7 +20,7 @@ pub(super) fn consumers(written: &[&config::ConsumerSpec], problems: &mut Vec<Pr
         }
         Some(hash.value.reveal().to_owned())
     };
-    let known = |written: &&config::ConsumerSpec| Known {
+    let known = |written: &&config::ConsumerSpec| ConsumerEntry {
         consumer: Consumer {
             name: written.name.value.clone(),
             groups: written.groups.clone(),

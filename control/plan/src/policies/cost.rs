@@ -1,22 +1,22 @@
 //! How much a request counts towards a limit, and which requests are exempt.
 
 use tollgate_config as config;
-use tollgate_policy::{Block, Cost, CostBy, Exempt};
+use tollgate_policy::{Block, Cost, CostSource, Exempt};
 
 /// Returns the cost rule of a limit that admits at most `most` at once.
 pub(super) fn cost(cost: &config::Cost, most: u64) -> Cost {
     let name = |name: &str| name.into();
     Cost {
         by: match &cost.by {
-            config::CostBy::Constant => CostBy::Constant,
+            config::CostBy::Constant => CostSource::Constant,
             config::CostBy::Methods(methods) => {
-                CostBy::Method(methods.iter().map(|(method, cost)| (name(method), *cost)).collect())
+                CostSource::Method(methods.iter().map(|(method, cost)| (name(method), *cost)).collect())
             }
-            config::CostBy::Header(header) => CostBy::Header(name(header)),
-            config::CostBy::ResponseHeader(header) => CostBy::Response(name(header)),
+            config::CostBy::Header(header) => CostSource::Header(name(header)),
+            config::CostBy::ResponseHeader(header) => CostSource::Response(name(header)),
         },
         default: cost.default,
-        most: cost.max.unwrap_or(most),
+        max: cost.max.unwrap_or(most),
     }
 }
 

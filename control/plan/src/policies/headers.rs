@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use tollgate_config as config;
-use tollgate_policy::{Change, HeaderRules};
+use tollgate_policy::{HeaderChange, HeaderRules};
 
 use super::template::templates;
 
 pub(super) fn headers(headers: &config::Headers) -> HeaderRules {
-    let change = |change: &config::HeaderChange| Change {
+    let change = |change: &config::HeaderChange| HeaderChange {
         remove: change.remove.clone(),
         set: templates(&change.set),
         add: templates(&change.add),

@@ -2,7 +2,7 @@
 
 use tollgate_config as config;
 use tollgate_config::{JwtKeys, Problem};
-use tollgate_policy::{Algorithm, FixedKeys, IssuerRules, JwtRules, RemoteKeys};
+use tollgate_policy::{Algorithm, FixedKeys, IssuerRules, JwtRules, RemoteKeyRules};
 
 use super::shared::{credential_places, identity, trust};
 
@@ -32,7 +32,7 @@ fn issuer(spec: &config::JwtIssuer, problems: &mut Vec<Problem>) -> IssuerRules 
             }
         },
         JwtKeys::Url { url, ca, refresh, cooldown, timeout } => {
-            remote = Some(RemoteKeys {
+            remote = Some(RemoteKeyRules {
                 url: url.clone(),
                 tls: trust(url, ca.as_ref(), problems),
                 refresh: *refresh,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollgate_config as config;
-use tollgate_policy::{Marks, MirrorRules};
+use tollgate_policy::{CopyMarks, MirrorRules};
 
 pub(super) fn mirror(mirror: &config::Mirror) -> MirrorRules {
     let config::Mirror { to, percent, body, in_flight, timeout, header, host } = mirror;
@@ -14,6 +14,6 @@ pub(super) fn mirror(mirror: &config::Mirror) -> MirrorRules {
         body: *body,
         in_flight: *in_flight,
         timeout: *timeout,
-        marks: Arc::new(Marks { header, host: host.clone() }),
+        marks: Arc::new(CopyMarks { header, host: host.clone() }),
     }
 }

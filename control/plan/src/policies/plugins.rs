@@ -110,7 +110,7 @@ fn told(found: &SettingsProblem, plugin: &Spanned<String>, settings: &PluginSett
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
-    use tollgate_policy::{Plugin, Policy, SettingsProblems, Shared};
+    use tollgate_policy::{Plugin, Policy, PolicyStates, SettingsProblems};
 
     use super::super::{Chains, PlacePolicies, Sets};
     use super::*;
@@ -153,7 +153,7 @@ mod tests {
             String::new()
         }
 
-        fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+        fn activate(self: Arc<Self>, _: &str, _: &Arc<PolicyStates>) -> Arc<dyn Policy> {
             unreachable!("it is only planned")
         }
     }

@@ -2,7 +2,7 @@
 
 use tollgate_config as config;
 use tollgate_config::Problem;
-use tollgate_policy::{OnFailure, RedisPlace, RedisRule};
+use tollgate_policy::{OnFailure, RedisRule, RedisServers};
 
 pub(super) fn redis(redis: &config::Redis, problems: &mut Vec<Problem>) -> RedisRule {
     let secret = |secret: &Option<config::Secret>| secret.as_ref().map(|secret| secret.reveal().to_owned());
@@ -12,9 +12,9 @@ pub(super) fn redis(redis: &config::Redis, problems: &mut Vec<Problem>) -> Redis
                 let expected = "a URL such as `redis://user:password@host:6379/0`: a port up to 65535, a number as the database";
                 problems.push(Problem::error(redis.at, why).expected(expected));
             }
-            RedisPlace::One { url: url.reveal().to_owned() }
+            RedisServers::One { url: url.reveal().to_owned() }
         }
-        config::RedisAddress::Sentinel(place) => RedisPlace::Sentinel {
+        config::RedisAddress::Sentinel(place) => RedisServers::Sentinel {
             master: place.master.clone(),
             sentinels: place.addresses.clone(),
             login: (place.sentinel_user.clone(), secret(&place.sentinel_password)),
@@ -24,11 +24,11 @@ pub(super) fn redis(redis: &config::Redis, problems: &mut Vec<Problem>) -> Redis
             tls: place.tls,
         },
         config::RedisAddress::Cluster { nodes, user, tls } => {
-            RedisPlace::Cluster { nodes: nodes.clone(), user: user.clone(), tls: *tls }
+            RedisServers::Cluster { nodes: nodes.clone(), user: user.clone(), tls: *tls }
         }
     };
     RedisRule {
-        place,
+        servers: place,
         password: secret(&redis.password),
         timeout: redis.timeout,
         on_failure: match redis.on_failure {

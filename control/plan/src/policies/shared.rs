@@ -2,7 +2,7 @@
 
 use tollgate_config as config;
 use tollgate_config::{PemFile, Problem};
-use tollgate_policy::{AuthBody, CredentialPlace, Identity, Trust};
+use tollgate_policy::{AuthBody, CredentialSource, Identity, Trust};
 use tollgate_tls::{ClientOptions, Pem, TlsClientConfig};
 
 /// Returns the request fields that carry the client's identity to the endpoint.
@@ -17,11 +17,11 @@ pub(super) fn auth_body(body: config::AuthBody) -> AuthBody {
 }
 
 /// Returns the places in a request in which a credential may be.
-pub(super) fn credential_places(places: &[config::CredentialSource]) -> Vec<CredentialPlace> {
+pub(super) fn credential_places(places: &[config::CredentialSource]) -> Vec<CredentialSource> {
     let place = |place: &config::CredentialSource| match place.clone() {
-        config::CredentialSource::Header { name, prefix } => CredentialPlace::Header { name, prefix },
-        config::CredentialSource::Cookie(name) => CredentialPlace::Cookie(name),
-        config::CredentialSource::Query(name) => CredentialPlace::Query(name),
+        config::CredentialSource::Header { name, prefix } => CredentialSource::Header { name, prefix },
+        config::CredentialSource::Cookie(name) => CredentialSource::Cookie(name),
+        config::CredentialSource::Query(name) => CredentialSource::Query(name),
     };
     places.iter().map(place).collect()
 }

@@ -3,16 +3,16 @@
 use serde::de::IgnoredAny;
 use tollgate_observe::Reason;
 
-use super::Piece;
-use crate::Said;
+use super::ShapePiece;
+use crate::UpstreamResponse;
 
 /// The reason and detail why a response cannot become part of the document.
-type Unfit = (Reason, Option<&'static str>);
+type UnusableResponse = (Reason, Option<&'static str>);
 
 /// Converts the response of an upstream to a JSON value.
-pub(super) fn value(said: Said) -> Result<String, Unfit> {
+pub(super) fn value(said: UpstreamResponse) -> Result<String, UnusableResponse> {
     let unfit = |detail| (Reason::PartFailed, Some(detail));
-    let Said { status, content_type, content_encoding, body } = said;
+    let UpstreamResponse { status, content_type, content_encoding, body } = said;
     if !(200..300).contains(&status) {
         return Err(unfit("a part was answered with an error"));
     }
@@ -41,15 +41,15 @@ fn is_json(content_type: &[u8]) -> bool {
 }
 
 /// Writes the document with these values.
-pub(super) fn write(shape: &[Piece], values: &[String], failed: &[&str]) -> Vec<u8> {
+pub(super) fn write(shape: &[ShapePiece], values: &[String], failed: &[&str]) -> Vec<u8> {
     let mut out = Vec::with_capacity(values.iter().map(String::len).sum::<usize>() + 256);
     for piece in shape {
         match piece {
-            Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
-            Piece::Part(number) => {
+            ShapePiece::Text(text) => out.extend_from_slice(text.as_bytes()),
+            ShapePiece::Part(number) => {
                 out.extend_from_slice(values.get(*number).map_or("null", String::as_str).trim().as_bytes());
             }
-            Piece::Failed => {
+            ShapePiece::Failed => {
                 let names = serde_json::to_vec(failed).unwrap_or_else(|_| b"[]".to_vec());
                 out.extend_from_slice(&names);
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tollgate_observe::Reason;
 
-use crate::{Answer, Policy, Refusal, Verdict};
+use crate::{Policy, PolicyResponse, Refusal, Verdict};
 
 /// The failures of the alternatives that refused a request.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(super) struct Failures {
     /// The consumer is known but not permitted.
     forbidden: Option<Refusal>,
     /// The response of an authorization service.
-    answer: Option<Answer>,
+    answer: Option<PolicyResponse>,
     /// A credential is wrong.
     refused: Option<Refusal>,
     /// The request is refused for a reason other than its credential: its address, or a missing certificate.
@@ -50,7 +50,7 @@ impl Failures {
     }
 
     /// Records the response of a service. Only the first is kept.
-    pub fn answered(&mut self, answer: Answer) {
+    pub fn answered(&mut self, answer: PolicyResponse) {
         self.answer.get_or_insert(answer);
     }
 
@@ -76,7 +76,7 @@ impl Failures {
             if answer.status == 401 {
                 answer.lines.extend(lines);
             }
-            return Verdict::Answer(answer);
+            return Verdict::Respond(answer);
         }
         if let Some(refusal) = refused {
             return Refusal { lines, ..refusal }.into();

@@ -3,8 +3,8 @@ use tollgate_observe::Reason;
 use super::*;
 use crate::testing::Sent;
 use crate::{
-    ApiKeyRules, AuthorizeRules, Block, Consumer, Consumers, Context, CredentialPlace, Identity, IpRules,
-    Known, Refusal, Rule,
+    ApiKeyRules, AuthorizeRule, AuthorizeRules, Block, Consumer, ConsumerEntry, Consumers, Context,
+    CredentialSource, Identity, IpRules, Refusal,
 };
 
 fn consumers() -> Arc<Consumers> {
@@ -13,7 +13,7 @@ fn consumers() -> Arc<Consumers> {
         let mut api_key = [0; 32];
         api_key.copy_from_slice(hash.as_ref());
         let consumer = Consumer { name: name.to_owned(), groups: vec![group.to_owned()], claims: Vec::new() };
-        Known { consumer, api_keys: vec![api_key], ..Known::default() }
+        ConsumerEntry { consumer, api_keys: vec![api_key], ..ConsumerEntry::default() }
     };
     Arc::new(Consumers::new(vec![known("alice", "admin", "a"), known("bob", "dev", "b")]))
 }
@@ -22,8 +22,8 @@ fn consumers() -> Arc<Consumers> {
 fn key(field: &str, optional: bool) -> Arc<dyn Planned> {
     Arc::new(ApiKeyRules {
         from: vec![
-            CredentialPlace::Header { name: field.to_owned(), prefix: None },
-            CredentialPlace::Query(field.to_ascii_lowercase()),
+            CredentialSource::Header { name: field.to_owned(), prefix: None },
+            CredentialSource::Query(field.to_ascii_lowercase()),
         ],
         forward: false,
         optional,
@@ -33,7 +33,7 @@ fn key(field: &str, optional: bool) -> Arc<dyn Planned> {
 }
 
 fn admins() -> Arc<dyn Planned> {
-    let rule = Rule { groups: vec!["admin".to_owned()], ..Rule::default() };
+    let rule = AuthorizeRule { groups: vec!["admin".to_owned()], ..AuthorizeRule::default() };
     Arc::new(AuthorizeRules { allow: Some(vec![rule]), deny: Vec::new() })
 }
 
@@ -44,7 +44,7 @@ fn nobodys_address() -> Arc<dyn Planned> {
 
 /// Evaluates a request with these fields. Returns the consumer and the head, or the refusal.
 fn met(alternatives: Vec<Vec<Arc<dyn Planned>>>, fields: &str) -> Result<(String, String), Refusal> {
-    let policy = Arc::new(AnyOfRules { alternatives }).live("k", &Arc::default());
+    let policy = Arc::new(AnyOfRules { alternatives }).activate("k", &Arc::default());
     let (mut sent, mut context) = (Sent::new(fields), Context::default());
     let verdict = policy.request(&mut sent.request(&mut context));
     match verdict {

@@ -11,15 +11,15 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
-use super::{Fault, Target, Trust};
+use super::{ServiceError, ServiceUrl, Trust};
 
 /// The delay before the next address is tried in parallel (RFC 8305, 5).
 const HEAD_START: Duration = Duration::from_millis(250);
 
 /// A connection, with or without TLS.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait ServiceStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ServiceStream for T {}
 
 /// Returns the TLS connector, which offers HTTP/1.1 only.
 pub(super) fn tls(trust: &Trust) -> Option<TlsConnector> {
@@ -29,21 +29,24 @@ pub(super) fn tls(trust: &Trust) -> Option<TlsConnector> {
 }
 
 /// Opens a connection. The caller sets the time limit.
-pub(super) async fn open(target: &Target, tls: Option<&TlsConnector>) -> Result<Box<dyn Stream>, Fault> {
-    let stream = dial(target).await.map_err(Fault::Unreachable)?;
-    stream.set_nodelay(true).map_err(Fault::Unreachable)?;
+pub(super) async fn open(
+    target: &ServiceUrl,
+    tls: Option<&TlsConnector>,
+) -> Result<Box<dyn ServiceStream>, ServiceError> {
+    let stream = dial(target).await.map_err(ServiceError::Unreachable)?;
+    stream.set_nodelay(true).map_err(ServiceError::Unreachable)?;
     if !target.secure {
         return Ok(Box::new(stream));
     }
     let none = || io::Error::new(io::ErrorKind::Unsupported, "no TLS can be spoken");
-    let tls = tls.ok_or_else(|| Fault::Tls(none()))?;
-    let name =
-        ServerName::try_from(target.host.clone()).map_err(|error| Fault::Tls(io::Error::other(error)))?;
-    Ok(Box::new(tls.connect(name, stream).await.map_err(Fault::Tls)?))
+    let tls = tls.ok_or_else(|| ServiceError::Tls(none()))?;
+    let name = ServerName::try_from(target.host.clone())
+        .map_err(|error| ServiceError::Tls(io::Error::other(error)))?;
+    Ok(Box::new(tls.connect(name, stream).await.map_err(ServiceError::Tls)?))
 }
 
 /// Connects to the first address that accepts.
-async fn dial(target: &Target) -> io::Result<TcpStream> {
+async fn dial(target: &ServiceUrl) -> io::Result<TcpStream> {
     let found: Vec<SocketAddr> =
         tokio::net::lookup_host((target.host.as_str(), target.port)).await?.collect();
     let mut addresses = found.into_iter();

@@ -8,7 +8,7 @@ use tollgate_http::h1::BodyError;
 
 /// The cause for which a service gave no usable response.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum ServiceError {
     /// No connection could be opened.
     Unreachable(io::Error),
     /// The TLS handshake failed because of the certificate or the protocol.
@@ -25,7 +25,7 @@ pub(crate) enum Fault {
     Late,
 }
 
-impl Fault {
+impl ServiceError {
     /// Returns a text for the `detail` of the log when an authorization service fails.
     pub const fn of_authorisation(&self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Fault {
     }
 }
 
-impl From<HeadError> for Fault {
+impl From<HeadError> for ServiceError {
     fn from(error: HeadError) -> Self {
         Self::Malformed(match error {
             HeadError::StartLine | HeadError::Version => {
@@ -54,13 +54,13 @@ impl From<HeadError> for Fault {
     }
 }
 
-impl From<BodyError> for Fault {
+impl From<BodyError> for ServiceError {
     fn from(_: BodyError) -> Self {
         Self::Malformed("the answer of the service has a malformed chunk")
     }
 }
 
-impl Display for Fault {
+impl Display for ServiceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(error) | Self::Tls(error) => write!(f, "{error}"),

@@ -17,23 +17,23 @@ use tokio_rustls::TlsConnector;
 use tollgate_http::h1::{BodyLength, BodyReader, Progress, ResponseParser};
 use tollgate_http::{HeadLimits, Method, ResponseHead, is_field};
 
-use super::connect::{self, Stream};
-use super::{Fault, Target, Trust};
+use super::connect::{self, ServiceStream};
+use super::{ServiceError, ServiceUrl, Trust};
 
 /// Limits for the head of a response, the same as the defaults for endpoints.
-const HEAD: HeadLimits = HeadLimits { line: 8 << 10, head: 64 << 10, fields: 100 };
+const RESPONSE_HEAD_LIMITS: HeadLimits = HeadLimits { line: 8 << 10, head: 64 << 10, fields: 100 };
 /// The maximum number of interim responses before the final one.
-const INTERIM: usize = 8;
+const INTERIM_MAX: usize = 8;
 /// The number of bytes reserved for each read.
-const READ: usize = 8 << 10;
+const READ_BYTES: usize = 8 << 10;
 /// The maximum number of idle connections per server.
-const IDLE: usize = 64;
+const IDLE_CONNECTIONS_MAX: usize = 64;
 /// The lifetime of an idle connection, shorter than the usual keep-alive time of servers.
 const IDLE_TIME: Duration = Duration::from_secs(4);
 
 /// A request to a service.
 #[derive(Clone, Debug)]
-pub(crate) struct Question {
+pub(crate) struct ServiceRequest {
     pub method: Method,
     /// Additional header lines, each with its CRLF; no host, length or connection fields.
     pub lines: Vec<u8>,
@@ -41,7 +41,7 @@ pub(crate) struct Question {
     pub body: Option<Bytes>,
 }
 
-impl Question {
+impl ServiceRequest {
     pub fn new(method: Method) -> Self {
         Self { method, lines: Vec::new(), body: None }
     }
@@ -61,22 +61,22 @@ impl Question {
 
 /// A complete response.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct ServiceResponse {
     pub head: ResponseHead,
     pub body: Vec<u8>,
 }
 
 /// A client of one server, with its idle connections.
 pub(crate) struct Http1 {
-    target: Target,
+    target: ServiceUrl,
     tls: Option<TlsConnector>,
-    idle: Arc<Mutex<Idle>>,
+    idle: Arc<Mutex<IdleConnections>>,
 }
 
 /// Idle connections; the most recently used one is last.
 #[derive(Default)]
-struct Idle {
-    connections: Vec<(Box<dyn Stream>, Instant)>,
+struct IdleConnections {
+    connections: Vec<(Box<dyn ServiceStream>, Instant)>,
     /// Whether a task is running that closes expired connections.
     watched: bool,
 }
@@ -85,7 +85,7 @@ impl Http1 {
     /// Creates a client. Returns `None` for an invalid URL or if TLS cannot be set up, which no configuration
     /// causes.
     pub fn new(url: &str, trust: &Trust) -> Option<Self> {
-        let target = Target::of(url)?;
+        let target = ServiceUrl::of(url)?;
         let tls = if target.secure { Some(connect::tls(trust)?) } else { None };
         Some(Self { target, tls, idle: Arc::default() })
     }
@@ -97,10 +97,10 @@ impl Http1 {
     ///
     /// # Errors
     /// The cause if there is no usable response.
-    pub async fn ask(&self, question: &Question, most: usize) -> Result<Answer, Fault> {
+    pub async fn ask(&self, question: &ServiceRequest, most: usize) -> Result<ServiceResponse, ServiceError> {
         if let Some(kept) = self.kept() {
             match self.exchange(kept, question, most).await {
-                Err(Fault::Closed) => {}
+                Err(ServiceError::Closed) => {}
                 other => return other,
             }
         }
@@ -110,10 +110,10 @@ impl Http1 {
 
     async fn exchange(
         &self,
-        connection: Box<dyn Stream>,
-        question: &Question,
+        connection: Box<dyn ServiceStream>,
+        question: &ServiceRequest,
         most: usize,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<ServiceResponse, ServiceError> {
         let head = self.head(question);
         let (mut from, mut to) = tokio::io::split(connection);
         let mut sent = false;
@@ -141,12 +141,12 @@ impl Http1 {
         Ok(answer)
     }
 
-    fn head(&self, question: &Question) -> Vec<u8> {
+    fn head(&self, question: &ServiceRequest) -> Vec<u8> {
         let (method, length) = match (question.method, &question.body) {
             (Method::Post, body) => ("POST", Some(body.as_ref().map_or(0, Bytes::len))),
             (_, body) => ("GET", body.as_ref().map(Bytes::len)),
         };
-        let Target { path, authority, .. } = &self.target;
+        let ServiceUrl { path, authority, .. } = &self.target;
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {authority}\r\n").into_bytes();
         head.extend_from_slice(&question.lines);
         if let Some(length) = length {
@@ -158,7 +158,7 @@ impl Http1 {
 
     /// Returns an idle connection that the server has not closed. A connection with unsolicited data is
     /// discarded.
-    fn kept(&self) -> Option<Box<dyn Stream>> {
+    fn kept(&self) -> Option<Box<dyn ServiceStream>> {
         loop {
             let (mut stream, since) = self.idle().connections.pop()?;
             if since.elapsed() < IDLE_TIME && is_quiet(&mut *stream) {
@@ -167,9 +167,9 @@ impl Http1 {
         }
     }
 
-    fn keep(&self, stream: Box<dyn Stream>) {
+    fn keep(&self, stream: Box<dyn ServiceStream>) {
         let mut idle = self.idle();
-        if idle.connections.len() >= IDLE {
+        if idle.connections.len() >= IDLE_CONNECTIONS_MAX {
             idle.connections.remove(0);
         }
         idle.connections.push((stream, Instant::now()));
@@ -178,13 +178,13 @@ impl Http1 {
         }
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Idle> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, IdleConnections> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Closes expired connections until no idle connection remains.
-async fn close_old(idle: Arc<Mutex<Idle>>) {
+async fn close_old(idle: Arc<Mutex<IdleConnections>>) {
     loop {
         tokio::time::sleep(IDLE_TIME).await;
         let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -197,7 +197,7 @@ async fn close_old(idle: Arc<Mutex<Idle>>) {
 }
 
 /// Whether a connection is open and has no data to read.
-fn is_quiet(stream: &mut dyn Stream) -> bool {
+fn is_quiet(stream: &mut dyn ServiceStream) -> bool {
     let mut byte = [0];
     let mut buffer = ReadBuf::new(&mut byte);
     Pin::new(stream).poll_read(&mut Context::from_waker(Waker::noop()), &mut buffer).is_pending()
@@ -208,42 +208,50 @@ async fn read<S: tokio::io::AsyncRead + Unpin>(
     from: &mut S,
     asked: Method,
     most: usize,
-) -> Result<(Answer, bool), Fault> {
-    let mut answer = Answer::default();
+) -> Result<(ServiceResponse, bool), ServiceError> {
+    let mut answer = ServiceResponse::default();
     let mut buffer = Vec::new();
     let mut begun = false;
     for interim in 0.. {
         let mut parser = ResponseParser::strict();
         let end = loop {
-            if let Progress::Complete(end) = parser.advance(&buffer, asked, &mut answer.head, &HEAD)? {
+            if let Progress::Complete(end) =
+                parser.advance(&buffer, asked, &mut answer.head, &RESPONSE_HEAD_LIMITS)?
+            {
                 break end;
             }
             if !more(from, &mut buffer).await {
-                return Err(if begun || !buffer.is_empty() { Fault::Cut } else { Fault::Closed });
+                return Err(if begun || !buffer.is_empty() {
+                    ServiceError::Cut
+                } else {
+                    ServiceError::Closed
+                });
             }
         };
         buffer.drain(..end);
         begun = true;
         match answer.head {
             ResponseHead { status: 101, .. } => {
-                return Err(Fault::Malformed("the answer of the service switches to another protocol"));
+                return Err(ServiceError::Malformed(
+                    "the answer of the service switches to another protocol",
+                ));
             }
             ref head if !head.is_interim() => break,
-            _ if interim >= INTERIM => {
-                return Err(Fault::Malformed("the service sends interim answers without end"));
+            _ if interim >= INTERIM_MAX => {
+                return Err(ServiceError::Malformed("the service sends interim answers without end"));
             }
             _ => {}
         }
     }
     if matches!(answer.head.length, BodyLength::Exactly(length) if length > most as u64) {
-        return Err(Fault::TooLarge);
+        return Err(ServiceError::TooLarge);
     }
     let mut body = BodyReader::new(answer.head.length);
     loop {
         if !body.is_done() && !buffer.is_empty() {
             let step = body.read(&mut buffer)?;
             if step.data.len() > most.saturating_sub(answer.body.len()) {
-                return Err(Fault::TooLarge);
+                return Err(ServiceError::TooLarge);
             }
             answer.body.extend_from_slice(&buffer[step.data]);
             buffer.drain(..step.used);
@@ -253,7 +261,7 @@ async fn read<S: tokio::io::AsyncRead + Unpin>(
         }
         if !more(from, &mut buffer).await {
             if !body.end_of_stream() {
-                return Err(Fault::Cut);
+                return Err(ServiceError::Cut);
             }
             break;
         }
@@ -264,7 +272,7 @@ async fn read<S: tokio::io::AsyncRead + Unpin>(
 
 /// Reads more bytes; returns false at the end of the stream or on an error.
 async fn more<S: tokio::io::AsyncRead + Unpin>(from: &mut S, buffer: &mut Vec<u8>) -> bool {
-    buffer.reserve(READ);
+    buffer.reserve(READ_BYTES);
     from.read_buf(buffer).await.is_ok_and(|count| count > 0)
 }
 

@@ -2,7 +2,7 @@
 
 /// A server and the request target, taken from a URL that the configuration has checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct ServiceUrl {
     /// Whether the connection uses TLS.
     pub secure: bool,
     /// The host's name or address; an IPv6 address has no brackets.
@@ -14,7 +14,7 @@ pub(crate) struct Target {
     pub path: String,
 }
 
-impl Target {
+impl ServiceUrl {
     /// Parses an `http` or `https` URL; returns `None` if it is invalid.
     pub fn of(url: &str) -> Option<Self> {
         let (secure, rest) = match url.split_once("://")? {
@@ -57,14 +57,14 @@ mod tests {
             ("https://[::1]/", "::1", 443, "[::1]", "/"),
             ("http://[::1]:81/", "::1", 81, "[::1]:81", "/"),
         ] {
-            let target = Target::of(url).unwrap_or_else(|| panic!("{url}"));
+            let target = ServiceUrl::of(url).unwrap_or_else(|| panic!("{url}"));
             assert_eq!((target.host.as_str(), target.port), (host, port), "{url}");
             assert_eq!((target.authority.as_str(), target.path.as_str()), (authority, path), "{url}");
         }
         for url in
             ["ftp://a/", "a", "http://", "http://:80/", "http://a:x/", "http://a:70000/", "http://a/ b"]
         {
-            assert_eq!(Target::of(url), None, "{url}");
+            assert_eq!(ServiceUrl::of(url), None, "{url}");
         }
     }
 }

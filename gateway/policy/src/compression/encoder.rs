@@ -13,11 +13,11 @@ use crate::Transform;
 
 /// The window size of brotli and zstd in bits: 256 KiB of history per response. The libraries' defaults, 4
 /// MiB and more, would cost that memory for each response in progress.
-const WINDOW: u32 = 18;
+const WINDOW_BITS: u32 = 18;
 
 /// The compression level of each encoding, on the scale of its library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Levels {
+pub struct CompressionLevels {
     /// zstd, 1 to 19.
     pub zstd: i32,
     /// brotli, 0 to 11.
@@ -26,7 +26,7 @@ pub struct Levels {
     pub gzip: u32,
 }
 
-impl Default for Levels {
+impl Default for CompressionLevels {
     /// Levels at which one core compresses 100 MB/s or more.
     fn default() -> Self {
         Self { zstd: 3, brotli: 4, gzip: 5 }
@@ -80,17 +80,17 @@ pub(super) enum Encoder {
 
 impl Encoder {
     /// Returns `None` if the library cannot create a compressor.
-    pub fn new(encoding: Encoding, levels: Levels) -> Option<Self> {
+    pub fn new(encoding: Encoding, levels: CompressionLevels) -> Option<Self> {
         Some(match encoding {
             Encoding::Zstd => {
                 let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), levels.zstd).ok()?;
-                encoder.window_log(WINDOW).ok()?;
+                encoder.window_log(WINDOW_BITS).ok()?;
                 Self::Zstd(encoder)
             }
             Encoding::Brotli => {
                 let params = BrotliEncoderParams {
                     quality: levels.brotli,
-                    lgwin: WINDOW as i32,
+                    lgwin: WINDOW_BITS as i32,
                     ..BrotliEncoderParams::default()
                 };
                 Self::Brotli(Box::new(brotli::CompressorWriter::with_params(Vec::new(), 4096, &params)))
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn every_piece_can_be_decoded_when_it_is_out() {
         for encoding in Encoding::ALL {
-            let mut encoder = Encoder::new(encoding, Levels::default()).expect("an encoder");
+            let mut encoder = Encoder::new(encoding, CompressionLevels::default()).expect("an encoder");
             let (mut out, mut sent) = (Vec::new(), Vec::new());
             for piece in ["one ", "two ", &"three ".repeat(10_000)] {
                 encoder.push(piece.as_bytes(), &mut out).expect("memory");
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn an_empty_body_is_one_too() {
         for encoding in Encoding::ALL {
-            let mut encoder = Encoder::new(encoding, Levels::default()).expect("an encoder");
+            let mut encoder = Encoder::new(encoding, CompressionLevels::default()).expect("an encoder");
             let mut out = Vec::new();
             encoder.finish(&mut out).expect("memory");
             assert!(!out.is_empty() && decoded(encoding, &out).is_empty(), "{encoding:?}");

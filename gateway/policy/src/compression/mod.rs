@@ -11,11 +11,11 @@ use std::sync::{Arc, LazyLock};
 use tollgate_http::{FieldFinder, Method, Version};
 
 use self::encoder::Encoder;
-pub use self::encoder::{Encoding, Levels};
+pub use self::encoder::{CompressionLevels, Encoding};
 use self::negotiate::negotiate;
 pub(crate) use self::negotiate::{accepts, forbids_transform};
 use crate::known_tags::KnownTags;
-use crate::{BodyKind, Planned, Policy, Request, Response, Shared, Verdict};
+use crate::{BodyKind, Planned, Policy, PolicyStates, Request, Response, Verdict};
 
 /// Selects the responses to compress, and the encodings.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub struct CompressionRules {
     /// The minimum length of a body in bytes, if its length is known.
     pub min_length: u64,
     /// The compression level of each encoding.
-    pub levels: Levels,
+    pub levels: CompressionLevels,
 }
 
 impl Planned for CompressionRules {
@@ -40,13 +40,13 @@ impl Planned for CompressionRules {
         names.join(", ")
     }
 
-    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, _: &str, _: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         Arc::new(Compression(self))
     }
 }
 
 /// Fields that describe the exact bytes of a body, such as digests (RFC 9530). They rule out compression.
-static BOUND: LazyLock<FieldFinder> = LazyLock::new(|| {
+static BODY_DEPENDENT_FIELDS: LazyLock<FieldFinder> = LazyLock::new(|| {
     FieldFinder::new([
         &b"content-encoding"[..],
         b"content-range",
@@ -95,17 +95,17 @@ impl CompressionRules {
             // With a strong tag, a cache would not find its entry, or would take it for the endpoint's bytes
             // and insert byte ranges into it.
             let has_plain =
-                || response.get("etag").is_some_and(|tag| is_unmodified && known.has_as_it_was(tag));
+                || response.get("etag").is_some_and(|tag| is_unmodified && known.has_original(tag));
             if encoding.is_some() && !has_plain() {
                 response.remove("Accept-Ranges");
                 // The length of another representation must not be sent (RFC 9110, 8.6).
-                response.cut_length();
+                response.remove_length();
                 response.weaken_tag();
             }
             return;
         }
         let Some(encoder) = encoding
-            .filter(|_| response.body == BodyKind::Free)
+            .filter(|_| response.body == BodyKind::Transformable)
             .and_then(|encoding| Encoder::new(encoding, self.levels))
         else {
             return;
@@ -136,7 +136,7 @@ impl CompressionRules {
 
     /// Whether no field of the response forbids a change of its bytes.
     fn leaves_free(response: &Response<'_>) -> bool {
-        !response.has_any(&BOUND) && !forbids_transform(response.all("cache-control"))
+        !response.has_any(&BODY_DEPENDENT_FIELDS) && !forbids_transform(response.all("cache-control"))
     }
 
     fn has_type(&self, value: &[u8]) -> bool {
@@ -156,20 +156,20 @@ impl CompressionRules {
 mod tests {
     use super::*;
     use crate::Context;
-    use crate::testing::{Sent, told_without_body};
+    use crate::testing::{Sent, fields_without_body};
 
     fn rules() -> CompressionRules {
         CompressionRules {
             encodings: vec![Encoding::Gzip],
             types: ["text/*", "application/json", "*+json"].map(str::to_owned).to_vec(),
             min_length: 100,
-            levels: Levels::default(),
+            levels: CompressionLevels::default(),
         }
     }
 
     fn compressed(status: u16, fields: &str) -> (bool, String) {
         let mut head = format!("HTTP/1.1 {status} X\r\n{fields}\r\n").into_bytes();
-        let mut response = Response::new(&mut head, BodyKind::Free);
+        let mut response = Response::new(&mut head, BodyKind::Transformable);
         let mut context = Context::default();
         let known = KnownTags::of(&Sent::new("").request(&mut context));
         rules().compress(Some(Encoding::Gzip), &known, &mut response);
@@ -215,7 +215,7 @@ mod tests {
     fn asked(line: &str, accepts: &str) -> Context {
         let mut sent = Sent::with(line, &format!("Accept-Encoding: {accepts}"));
         let mut context = Context::default();
-        let policy = Arc::new(rules()).live("gateway/compression", &Arc::default());
+        let policy = Arc::new(rules()).activate("gateway/compression", &Arc::default());
         policy.request(&mut sent.request(&mut context));
         context
     }
@@ -225,7 +225,11 @@ mod tests {
         for (fields, becomes) in [("", true), ("Cache-Control: max-age=0, No-Transform\r\n", false)] {
             let mut context = asked("GET / HTTP/1.1", &format!("gzip\r\n{fields}"));
             let mut head = b"HTTP/1.1 200 OK\r\nContent-Type: text/css\r\n\r\n".to_vec();
-            assert_eq!(context.respond(&mut head, BodyKind::Free, false).is_some(), becomes, "{fields}");
+            assert_eq!(
+                context.respond(&mut head, BodyKind::Transformable, false).is_some(),
+                becomes,
+                "{fields}"
+            );
             let head = String::from_utf8(head).expect("text");
             assert!(head.contains("Vary: ") && head.contains("Content-Encoding") == becomes, "{head}");
         }
@@ -241,7 +245,7 @@ mod tests {
 
     /// Returns the fields of a response head without a body, after the policy has processed it.
     fn told(line: &str, accepts: &str, status: u16, fields: &str) -> String {
-        told_without_body(asked(line, &format!("{accepts}\r\n")), line, status, fields)
+        fields_without_body(asked(line, &format!("{accepts}\r\n")), line, status, fields)
     }
 
     const STRONG: &str = "ETag: \"a\"\r\n";

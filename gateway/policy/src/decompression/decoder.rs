@@ -11,12 +11,12 @@ use zstd::stream::raw::{DParameter, Operation};
 use crate::Transform;
 
 /// The largest zstd window in bits: 8 MiB, the limit of RFC 9659.
-const WINDOW: u32 = 23;
+const ZSTD_WINDOW_BITS: u32 = 23;
 /// The size of the output buffer in bytes.
-const PIECE: usize = 32 * 1024;
+const OUTPUT_BYTES: usize = 32 * 1024;
 /// The output in bytes that a body may have regardless of its ratio: a few bytes legitimately expand to
 /// thousands.
-const SLACK: u64 = 64 * 1024;
+const SLACK_BYTES: u64 = 64 * 1024;
 
 /// A content coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,9 +59,9 @@ impl Coding {
 
 /// The limits of a decoded body, and the reasons for errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub struct DecodeLimits {
     /// The maximum size of the decoded body in bytes.
-    pub most: u64,
+    pub max_bytes: u64,
     /// The maximum number of decoded bytes per encoded byte.
     pub ratio: u64,
     /// The reason if the decoded body exceeds a limit.
@@ -72,40 +72,40 @@ pub struct Bounds {
 
 /// A decoder that emits the output of each piece before it takes the next.
 pub(super) struct Decoder {
-    bounds: Bounds,
-    inner: Inner,
+    bounds: DecodeLimits,
+    inner: FormatDecoder,
     /// The encoded and the decoded bytes so far.
     taken: u64,
     made: u64,
 }
 
-enum Inner {
-    Gzip(Box<flate2::write::MultiGzDecoder<Out>>),
-    Zlib(Box<flate2::write::ZlibDecoder<Out>>),
-    Deflate(Box<flate2::write::DeflateDecoder<Out>>),
+enum FormatDecoder {
+    Gzip(Box<flate2::write::MultiGzDecoder<LimitedOutput>>),
+    Zlib(Box<flate2::write::ZlibDecoder<LimitedOutput>>),
+    Deflate(Box<flate2::write::DeflateDecoder<LimitedOutput>>),
     /// `Zlib` or `Deflate`, as the first byte will show.
     Undecided,
-    Brotli(Box<brotli::DecompressorWriter<Out>>),
+    Brotli(Box<brotli::DecompressorWriter<LimitedOutput>>),
     Zstd(Box<Zstd>),
 }
 
 struct Zstd {
     decoder: zstd::stream::raw::Decoder<'static>,
-    out: Out,
+    out: LimitedOutput,
     /// Whether the input ends at a frame boundary.
     whole: bool,
 }
 
 /// An output buffer with a limit.
 #[derive(Default)]
-struct Out {
+struct LimitedOutput {
     bytes: Vec<u8>,
     room: u64,
     /// Whether a write exceeded the limit.
     over: bool,
 }
 
-impl Write for Out {
+impl Write for LimitedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.room.checked_sub(bytes.len() as u64) {
             Some(left) => self.room = left,
@@ -125,16 +125,18 @@ impl Write for Out {
 
 impl Decoder {
     /// Returns `None` if the library cannot create a decoder.
-    pub fn new(coding: Coding, bounds: Bounds) -> Option<Self> {
-        let out = Out::default();
+    pub fn new(coding: Coding, bounds: DecodeLimits) -> Option<Self> {
+        let out = LimitedOutput::default();
         let inner = match coding {
-            Coding::Gzip => Inner::Gzip(Box::new(flate2::write::MultiGzDecoder::new(out))),
-            Coding::Deflate => Inner::Undecided,
-            Coding::Brotli => Inner::Brotli(Box::new(brotli::DecompressorWriter::new(out, PIECE))),
+            Coding::Gzip => FormatDecoder::Gzip(Box::new(flate2::write::MultiGzDecoder::new(out))),
+            Coding::Deflate => FormatDecoder::Undecided,
+            Coding::Brotli => {
+                FormatDecoder::Brotli(Box::new(brotli::DecompressorWriter::new(out, OUTPUT_BYTES)))
+            }
             Coding::Zstd => {
                 let mut decoder = zstd::stream::raw::Decoder::new().ok()?;
-                decoder.set_parameter(DParameter::WindowLogMax(WINDOW)).ok()?;
-                Inner::Zstd(Box::new(Zstd { decoder, out, whole: false }))
+                decoder.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_BITS)).ok()?;
+                FormatDecoder::Zstd(Box::new(Zstd { decoder, out, whole: false }))
             }
         };
         Some(Self { bounds, inner, taken: 0, made: 0 })
@@ -158,8 +160,8 @@ impl Decoder {
     }
 }
 
-impl Inner {
-    fn out(&mut self) -> Option<&mut Out> {
+impl FormatDecoder {
+    fn out(&mut self) -> Option<&mut LimitedOutput> {
         match self {
             Self::Gzip(decoder) => Some(decoder.get_mut()),
             Self::Zlib(decoder) => Some(decoder.get_mut()),
@@ -175,8 +177,8 @@ impl Inner {
     fn decide(&mut self, first: u8) {
         let framed = first & 0x0f == 8 && first >> 4 <= 7;
         *self = match framed {
-            true => Self::Zlib(Box::new(flate2::write::ZlibDecoder::new(Out::default()))),
-            false => Self::Deflate(Box::new(flate2::write::DeflateDecoder::new(Out::default()))),
+            true => Self::Zlib(Box::new(flate2::write::ZlibDecoder::new(LimitedOutput::default()))),
+            false => Self::Deflate(Box::new(flate2::write::DeflateDecoder::new(LimitedOutput::default()))),
         };
     }
 
@@ -205,7 +207,7 @@ impl Inner {
 
 impl Zstd {
     fn write(&mut self, mut data: &[u8]) -> io::Result<()> {
-        let mut piece = [0; PIECE];
+        let mut piece = [0; OUTPUT_BYTES];
         while !data.is_empty() {
             loop {
                 let status = self.decoder.run_on_buffers(data, &mut piece)?;
@@ -217,7 +219,7 @@ impl Zstd {
                 self.whole = status.remaining == 0;
                 // A full buffer may mean that more output is pending. Otherwise the decoder has consumed what
                 // it can.
-                if self.whole || status.bytes_written < PIECE {
+                if self.whole || status.bytes_written < OUTPUT_BYTES {
                     break;
                 }
             }
@@ -229,11 +231,14 @@ impl Zstd {
 impl Transform for Decoder {
     fn push(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
         let Some(first) = data.first() else { return Ok(()) };
-        if let Inner::Undecided = self.inner {
+        if let FormatDecoder::Undecided = self.inner {
             self.inner.decide(*first);
         }
         self.taken += data.len() as u64;
-        let may = self.bounds.most.min(self.taken.saturating_mul(self.bounds.ratio).saturating_add(SLACK));
+        let may = self
+            .bounds
+            .max_bytes
+            .min(self.taken.saturating_mul(self.bounds.ratio).saturating_add(SLACK_BYTES));
         if let Some(own) = self.inner.out() {
             own.room = may.saturating_sub(self.made);
         }
@@ -259,8 +264,8 @@ pub(super) mod tests {
 
     const ALL: [Coding; 4] = [Coding::Gzip, Coding::Brotli, Coding::Zstd, Coding::Deflate];
 
-    const BOUNDS: Bounds = Bounds {
-        most: 64 << 20,
+    const BOUNDS: DecodeLimits = DecodeLimits {
+        max_bytes: 64 << 20,
         ratio: 10_000,
         too_large: Reason::BodyTooLarge,
         malformed: Reason::BadContentCoding,
@@ -289,7 +294,7 @@ pub(super) mod tests {
         }
     }
 
-    fn decoded(coding: Coding, bounds: Bounds, data: &[u8], size: usize) -> Result<Vec<u8>, Reason> {
+    fn decoded(coding: Coding, bounds: DecodeLimits, data: &[u8], size: usize) -> Result<Vec<u8>, Reason> {
         let mut decoder = Decoder::new(coding, bounds).expect("a decoder");
         let mut out = Vec::new();
         data.chunks(size).try_for_each(|piece| decoder.push(piece, &mut out))?;
@@ -342,7 +347,9 @@ pub(super) mod tests {
         let zeros = vec![0; 16 << 20];
         for coding in ALL {
             let bomb = encoded(coding, &zeros);
-            for bounds in [Bounds { most: 1 << 20, ..BOUNDS }, Bounds { ratio: 10, ..BOUNDS }] {
+            for bounds in
+                [DecodeLimits { max_bytes: 1 << 20, ..BOUNDS }, DecodeLimits { ratio: 10, ..BOUNDS }]
+            {
                 for size in [1, 1 << 20] {
                     let mut decoder = Decoder::new(coding, bounds).expect("a decoder");
                     let mut out = Vec::new();

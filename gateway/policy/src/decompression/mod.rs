@@ -2,7 +2,7 @@
 //! not accept their coding.
 //!
 //! The policy installs a [`Decoder`] as a transform of the request or of the response, each within its
-//! [`Bounds`].
+//! [`DecodeLimits`].
 
 mod decoder;
 
@@ -12,10 +12,10 @@ use tollgate_http::{FieldFinder, Version};
 use tollgate_observe::Reason;
 
 use self::decoder::Decoder;
-pub use self::decoder::{Bounds, Coding};
+pub use self::decoder::{Coding, DecodeLimits};
 use crate::compression::{accepts, forbids_transform};
 use crate::known_tags::KnownTags;
-use crate::{BodyKind, Planned, Policy, Request, Reserved, Response, Shared, Verdict};
+use crate::{BodyKind, Planned, Policy, PolicyStates, Request, Reserved, Response, Verdict};
 
 /// Selects the bodies to decode.
 #[derive(Clone, Debug)]
@@ -23,9 +23,9 @@ pub struct DecompressionRules {
     /// The codings that are decoded.
     pub codings: Vec<Coding>,
     /// The limits for request bodies; `None`: request bodies are not decoded.
-    pub requests: Option<Bounds>,
+    pub requests: Option<DecodeLimits>,
     /// The limits for response bodies; `None`: response bodies are not decoded.
-    pub responses: Option<Bounds>,
+    pub responses: Option<DecodeLimits>,
 }
 
 impl Planned for DecompressionRules {
@@ -43,14 +43,14 @@ impl Planned for DecompressionRules {
         format!("{} of {of}", names.join(", "))
     }
 
-    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, _: &str, _: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         let digests = Reserved::new(["Content-Digest", "Repr-Digest", "Digest", "Content-MD5"]);
-        Arc::new(Live { rules: self, digests })
+        Arc::new(DecompressionState { rules: self, digests })
     }
 }
 
 /// Response fields that describe the encoded bytes. They are removed when a body is decoded.
-static ENCODED: LazyLock<FieldFinder> = LazyLock::new(|| {
+static ENCODED_BODY_FIELDS: LazyLock<FieldFinder> = LazyLock::new(|| {
     FieldFinder::new([
         &b"content-encoding"[..],
         b"accept-ranges",
@@ -62,13 +62,13 @@ static ENCODED: LazyLock<FieldFinder> = LazyLock::new(|| {
 });
 
 #[derive(Debug)]
-struct Live {
+struct DecompressionState {
     rules: Arc<DecompressionRules>,
     /// Request fields that describe the encoded bytes.
     digests: Reserved,
 }
 
-impl Policy for Live {
+impl Policy for DecompressionState {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
         let kept = forbids_transform(request.head.head.all_by_text(b"cache-control"));
         if let Some(bounds) = self.rules.requests {
@@ -77,7 +77,7 @@ impl Policy for Live {
             let decoder = self.rules.coding(values).and_then(|coding| Decoder::new(coding, bounds));
             if let Some(decoder) = decoder.filter(|_| !kept && !upgrades && !request.head.length.is_empty()) {
                 request.remove("Content-Encoding");
-                request.strip(&self.digests);
+                request.remove_reserved(&self.digests);
                 request.context.transform(Box::new(decoder));
             }
         }
@@ -89,7 +89,7 @@ impl Policy for Live {
                 true => vec![b"*".to_vec()],
                 false => elements.map(|element| element.trim_ascii().to_vec()).collect(),
             };
-            let asked = Asked {
+            let asked = AcceptedCodings {
                 accepted,
                 is_old: request.head.version == Version::Http10,
                 known: KnownTags::of(request),
@@ -102,7 +102,7 @@ impl Policy for Live {
 }
 
 /// The properties of a request on which the decoding of its response depends.
-struct Asked {
+struct AcceptedCodings {
     /// The elements of `Accept-Encoding`.
     accepted: Vec<Vec<u8>>,
     /// Whether the client uses HTTP/1.0. It receives bodies unchanged.
@@ -110,7 +110,7 @@ struct Asked {
     known: KnownTags,
 }
 
-impl Asked {
+impl AcceptedCodings {
     fn accepts(&self, coding: Coding) -> bool {
         accepts(self.accepted.iter().map(Vec::as_slice), coding.as_str())
     }
@@ -124,7 +124,7 @@ impl DecompressionRules {
         (names.next().is_none() && self.codings.contains(&coding)).then_some(coding)
     }
 
-    fn decode(&self, asked: &Asked, bounds: Bounds, response: &mut Response<'_>) {
+    fn decode(&self, asked: &AcceptedCodings, bounds: DecodeLimits, response: &mut Response<'_>) {
         let coding = self.coding(response.all("content-encoding"));
         // A 304 usually does not name the coding of its 200. It therefore counts as any coding, unless the
         // client's tags show otherwise.
@@ -149,39 +149,39 @@ impl DecompressionRules {
         }
         match response.body {
             BodyKind::Fixed => {}
-            BodyKind::Free => {
+            BodyKind::Transformable => {
                 let Some(decoder) = coding.and_then(|coding| Decoder::new(coding, bounds)) else { return };
-                response.cut_all(&ENCODED);
+                response.remove_all(&ENCODED_BODY_FIELDS);
                 response.weaken_tag();
                 response.transform(Box::new(decoder));
             }
             // The head describes the 200, or the response to GET (RFC 9110, 15.4.5 and 9.3.2).
             BodyKind::Absent => {
-                let has_plain = || response.get("etag").is_some_and(|tag| asked.known.has_as_it_was(tag));
+                let has_plain = || response.get("etag").is_some_and(|tag| asked.known.has_original(tag));
                 if coding.is_none() && has_plain() {
                     return;
                 }
-                response.cut_all(&ENCODED);
+                response.remove_all(&ENCODED_BODY_FIELDS);
                 // The length of another representation must not be sent (RFC 9110, 8.6).
-                response.cut_length();
+                response.remove_length();
                 response.weaken_tag();
             }
         }
     }
 }
 
-impl Bounds {
+impl DecodeLimits {
     /// Returns the limits for request bodies.
     #[must_use]
     pub const fn of_requests(most: u64, ratio: u64) -> Self {
-        Self { most, ratio, too_large: Reason::BodyTooLarge, malformed: Reason::BadContentCoding }
+        Self { max_bytes: most, ratio, too_large: Reason::BodyTooLarge, malformed: Reason::BadContentCoding }
     }
 
     /// Returns the limits for response bodies.
     #[must_use]
     pub const fn of_responses(most: u64, ratio: u64) -> Self {
         Self {
-            most,
+            max_bytes: most,
             ratio,
             too_large: Reason::ResponseBodyTooLarge,
             malformed: Reason::ResponseContentCoding,
@@ -194,15 +194,15 @@ mod tests {
     use super::decoder::tests::encoded;
     use super::*;
     use crate::Context;
-    use crate::testing::{Sent, told_without_body};
+    use crate::testing::{Sent, fields_without_body};
 
-    fn live() -> Arc<dyn Policy> {
+    fn activate() -> Arc<dyn Policy> {
         let rules = DecompressionRules {
             codings: vec![Coding::Gzip, Coding::Brotli],
-            requests: Some(Bounds::of_requests(1000, 100)),
-            responses: Some(Bounds::of_responses(1000, 100)),
+            requests: Some(DecodeLimits::of_requests(1000, 100)),
+            responses: Some(DecodeLimits::of_responses(1000, 100)),
         };
-        Arc::new(rules).live("gateway/decompression", &Arc::default())
+        Arc::new(rules).activate("gateway/decompression", &Arc::default())
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
             let mut context = Context::default();
             let fields = format!("{fields}Content_Digest: sha-256=:AA==:\r\n");
             let mut sent = Sent::with("POST / HTTP/1.1", &fields);
-            let verdict = live().request(&mut sent.request(&mut context));
+            let verdict = activate().request(&mut sent.request(&mut context));
             assert!(matches!(verdict, Verdict::Continue));
             assert_eq!(context.take_transform().is_some(), decodes, "{fields}");
             let has = |name: &str| sent.head.head.get_by_text(name.as_bytes()).is_some();
@@ -237,9 +237,9 @@ mod tests {
     fn answered(accepts: &str, fields: &str) -> (String, Option<Vec<u8>>) {
         let mut context = Context::default();
         let mut sent = Sent::new(accepts);
-        live().request(&mut sent.request(&mut context));
+        activate().request(&mut sent.request(&mut context));
         let mut head = format!("HTTP/1.1 200 OK\r\n{fields}\r\n").into_bytes();
-        let body = context.respond(&mut head, BodyKind::Free, false).map(|mut transform| {
+        let body = context.respond(&mut head, BodyKind::Transformable, false).map(|mut transform| {
             let mut out = Vec::new();
             transform.push(&encoded(Coding::Gzip, b"hello"), &mut out).expect("it is good");
             transform.finish(&mut out).expect("it has ended");
@@ -290,8 +290,8 @@ mod tests {
     fn told(line: &str, accepts: &str, status: u16, fields: &str) -> String {
         let mut context = Context::default();
         let mut sent = Sent::with(line, accepts);
-        live().request(&mut sent.request(&mut context));
-        told_without_body(context, line, status, fields)
+        activate().request(&mut sent.request(&mut context));
+        fields_without_body(context, line, status, fields)
     }
 
     const VARY: &str = "Vary: Accept-Encoding\r\n";

@@ -23,17 +23,17 @@ use self::messages::{
     SocketAddress,
 };
 use crate::auth_body::{AuthBody, PARTIAL};
-use crate::client::Service;
-use crate::forward_auth::{CREDENTIALS, is_its_own};
+use crate::client::Http2Service;
+use crate::forward_auth::{CREDENTIAL_FIELDS, is_service_field};
 use crate::{
-    Answer, Authenticator, Consumer, Identity, Planned, Policy, Refusal, Request, Reserved, Response, Shared,
-    Trust, Verdict, loops,
+    Authenticator, Consumer, Identity, Planned, Policy, PolicyResponse, PolicyStates, Refusal, Request,
+    Reserved, Response, Trust, Verdict, loops,
 };
 
 /// The gRPC method.
 const METHOD: &str = "envoy.service.auth.v3.Authorization/Check";
 /// The maximum size of a response in bytes.
-const LARGEST: usize = 1 << 20;
+const RESPONSE_MAX_BYTES: usize = 1 << 20;
 
 /// Asks an authorization service whether a request may proceed.
 #[derive(Debug)]
@@ -69,34 +69,41 @@ impl Planned for ExtAuthzRules {
         format!("asks {}{}", self.url, if self.fail_open { ", goes on without an answer" } else { "" })
     }
 
-    fn live(self: Arc<Self>, _: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
-        let service = Service::of(&format!("gRPC client of {}", self.url), &self.trust, shared);
+    fn activate(self: Arc<Self>, _: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
+        let service = Http2Service::of(&format!("gRPC client of {}", self.url), &self.trust, shared);
         let names = self.reserved.iter().chain(&self.consumer).chain(&self.groups);
         let reserved = Reserved::new(names.cloned());
-        let own = reserved.without(&CREDENTIALS);
+        let own = reserved.without(&CREDENTIAL_FIELDS);
         let url = format!("{}/{METHOD}", self.url.trim_end_matches('/'));
-        Arc::new(Live(Arc::new(Inner { rules: self, service, reserved, own, url, shared: shared.clone() })))
+        Arc::new(ExtAuthzState(Arc::new(ExtAuthzClient {
+            rules: self,
+            service,
+            reserved,
+            own,
+            url,
+            shared: shared.clone(),
+        })))
     }
 }
 
 #[derive(Debug)]
-struct Live(Arc<Inner>);
+struct ExtAuthzState(Arc<ExtAuthzClient>);
 
 #[derive(Debug)]
-struct Inner {
+struct ExtAuthzClient {
     rules: Arc<ExtAuthzRules>,
-    service: Arc<Service<Full<Bytes>>>,
+    service: Arc<Http2Service<Full<Bytes>>>,
     reserved: Reserved,
     /// The reserved fields that are not credentials.
     own: Reserved,
     /// The URL of the method.
     url: String,
-    shared: Arc<Shared>,
+    shared: Arc<PolicyStates>,
 }
 
-impl Policy for Live {
+impl Policy for ExtAuthzState {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
-        self.0.rules.identity.renew(request);
+        self.0.rules.identity.rewrite(request);
         let Some(body) = self.0.rules.body else { return self.0.ask(request, None) };
         let inner = self.0.clone();
         body.read(request, move |body, request| inner.ask(request, Some(body)))
@@ -107,16 +114,16 @@ impl Policy for Live {
     }
 }
 
-impl Inner {
+impl ExtAuthzClient {
     /// Calls the service. `body`: the request's body, and whether it is only the start of it.
     fn ask(&self, request: &mut Request<'_>, body: Option<(&[u8], bool)>) -> Verdict {
-        if loops::is_asked_again(request.head) {
+        if loops::is_auth_loop(request.head) {
             return Refusal::from(Reason::LoopDetected).into();
         }
-        let question = self.question(request, body);
-        let passed = HeaderValue::from_bytes(&loops::passed_on(request.head)).ok();
+        let question = self.check_request(request, body);
+        let passed = HeaderValue::from_bytes(&loops::forwarded_value(request.head)).ok();
         let (service, url, timeout) = (self.service.clone(), self.url.clone(), self.rules.timeout);
-        let asked = self.shared.side().ask(async move {
+        let asked = self.shared.background().run(async move {
             let answer = ask(&service, &url, question, passed);
             tokio::time::timeout(timeout, answer)
                 .await
@@ -126,24 +133,24 @@ impl Inner {
         Verdict::Wait(Box::pin(async move {
             let said = asked.await.unwrap_or(Err("the authorisation service could not be asked"));
             let after = move |request: &mut Request<'_>| {
-                request.claim(&reserved);
+                request.reserve(&reserved);
                 // The consumer of an earlier policy stays, unless the service names another one.
-                rules.identity.renew(request);
+                rules.identity.rewrite(request);
                 match said {
-                    Ok(Said::Allows(allowed)) => rules.admit(request, allowed),
-                    Ok(Said::Denies(denied)) => refuse(&denied),
+                    Ok(ServiceDecision::Allows(allowed)) => rules.admit(request, allowed),
+                    Ok(ServiceDecision::Denies(denied)) => refuse(&denied),
                     Err(_) if rules.fail_open => Verdict::Continue,
                     Err(detail) => Verdict::unavailable(detail),
                 }
             };
-            Box::new(after) as crate::After
+            Box::new(after) as crate::Continuation
         }))
     }
 }
 
-impl Authenticator for Inner {
+impl Authenticator for ExtAuthzClient {
     /// Only the service knows what it accepts as a credential.
-    fn is_shown(&self, _: &Request<'_>) -> bool {
+    fn is_present(&self, _: &Request<'_>) -> bool {
         true
     }
 
@@ -151,10 +158,10 @@ impl Authenticator for Inner {
         false
     }
 
-    fn claim(&self, request: &mut Request<'_>) {
-        self.rules.identity.renew(request);
+    fn reserve_fields(&self, request: &mut Request<'_>) {
+        self.rules.identity.rewrite(request);
         // The service identifies the client by its credentials, even if it replaces them.
-        request.claim(&self.own);
+        request.reserve(&self.own);
     }
 
     fn forwards(&self, field: &str) -> bool {
@@ -162,7 +169,7 @@ impl Authenticator for Inner {
     }
 
     fn conceal(&self, request: &mut Request<'_>, kept: &dyn Fn(&str) -> bool) {
-        for field in CREDENTIALS {
+        for field in CREDENTIAL_FIELDS {
             if self.reserved.has(field.as_bytes()) && !kept(field) {
                 request.remove(field);
             }
@@ -170,8 +177,8 @@ impl Authenticator for Inner {
     }
 }
 
-impl Inner {
-    fn question(&self, request: &Request<'_>, body: Option<(&[u8], bool)>) -> CheckRequest {
+impl ExtAuthzClient {
+    fn check_request(&self, request: &Request<'_>, body: Option<(&[u8], bool)>) -> CheckRequest {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let head = &request.head.head;
         let mut headers: HashMap<String, String> = HashMap::new();
@@ -186,8 +193,8 @@ impl Inner {
             if is_told
                 || name.eq_ignore_ascii_case(PARTIAL.as_bytes())
                 || field.nominated
-                || !request.origin.word.passes(request.origin.peer.ip(), field.id, name)
-                || is_its_own(&self.reserved, field.id, name)
+                || !request.origin.forwarding.passes(request.origin.peer.ip(), field.id, name)
+                || is_service_field(&self.reserved, field.id, name)
             {
                 continue;
             }
@@ -261,11 +268,11 @@ impl Inner {
 
 /// Calls the method.
 async fn ask(
-    service: &Service<Full<Bytes>>,
+    service: &Http2Service<Full<Bytes>>,
     url: &str,
     question: CheckRequest,
     passed: Option<HeaderValue>,
-) -> Result<Said, &'static str> {
+) -> Result<ServiceDecision, &'static str> {
     let message = question.encode_to_vec();
     // A gRPC message: the flag for no compression, the length and the message.
     let length = u32::try_from(message.len()).map_err(|_| "the request cannot be told")?;
@@ -283,7 +290,7 @@ async fn ask(
     if parts.status != hyper::StatusCode::OK || status(Some(&parts.headers)) == Some(false) {
         return Err("the authorisation service answered with an error");
     }
-    let body = Limited::new(body, LARGEST).collect().await;
+    let body = Limited::new(body, RESPONSE_MAX_BYTES).collect().await;
     let body = body.map_err(|_| "the authorisation service's answer broke off, or is too large")?;
     if status(body.trailers()).or(status(Some(&parts.headers))) != Some(true) {
         return Err("the authorisation service answered with an error");
@@ -295,29 +302,29 @@ async fn ask(
         return Err("the authorisation service's answer is not one message");
     }
     let answer = CheckResponse::decode(message);
-    said(answer.map_err(|_| "the authorisation service's answer is no CheckResponse")?)
+    decision_of(answer.map_err(|_| "the authorisation service's answer is no CheckResponse")?)
 }
 
 /// The decision of the service.
 #[derive(Debug, PartialEq)]
-enum Said {
+enum ServiceDecision {
     Allows(Allowed),
     Denies(Denied),
 }
 
 /// Interprets a response. An empty response is an error, and a response with `denied` denies whatever its
 /// status is.
-fn said(answer: CheckResponse) -> Result<Said, &'static str> {
+fn decision_of(answer: CheckResponse) -> Result<ServiceDecision, &'static str> {
     match answer {
-        CheckResponse { denied: Some(denied), .. } => Ok(Said::Denies(denied)),
+        CheckResponse { denied: Some(denied), .. } => Ok(ServiceDecision::Denies(denied)),
         CheckResponse { status: None, ok: None, .. } => {
             Err("the authorisation service's answer says neither yes nor no")
         }
         // google.rpc.Code: 0 is OK.
         CheckResponse { status, ok, .. } if status.as_ref().is_none_or(|status| status.code == 0) => {
-            Ok(Said::Allows(ok.unwrap_or_default()))
+            Ok(ServiceDecision::Allows(ok.unwrap_or_default()))
         }
-        _ => Ok(Said::Denies(Denied::default())),
+        _ => Ok(ServiceDecision::Denies(Denied::default())),
     }
 }
 
@@ -338,9 +345,9 @@ impl ExtAuthzRules {
             // With two names, the readers of the fields might choose different ones.
             return Verdict::unavailable("the authorisation service's answer says twice who it is");
         }
-        request.claim(&Reserved::new(headers_to_remove.iter().cloned()));
+        request.reserve(&Reserved::new(headers_to_remove.iter().cloned()));
         for option in headers {
-            change(request, option);
+            change_field(request, option);
         }
         let told = |name: &Option<String>| {
             let name = name.as_ref()?;
@@ -348,9 +355,9 @@ impl ExtAuthzRules {
             let told = told.find(|header| header.key.eq_ignore_ascii_case(name))?;
             String::from_utf8(told.bytes().to_vec()).ok()
         };
-        if let Some(consumer) = Consumer::told(told(&self.consumer), told(&self.groups)) {
-            self.identity.strip(request);
-            self.identity.tell(request, &consumer);
+        if let Some(consumer) = Consumer::from_service(told(&self.consumer), told(&self.groups)) {
+            self.identity.remove(request);
+            self.identity.set_consumer(request, &consumer);
         }
         if !response_headers_to_add.is_empty() {
             let headers = response_headers_to_add.clone();
@@ -365,7 +372,7 @@ impl ExtAuthzRules {
 }
 
 /// Changes a field as the service requests: replaces the existing fields of this name, or appends to them.
-fn change(request: &mut Request<'_>, option: &HeaderOption) {
+fn change_field(request: &mut Request<'_>, option: &HeaderOption) {
     let Some(header) = &option.header else { return };
     let (name, value) = (header.key.as_str(), header.bytes());
     let there = request.header(name).is_some();
@@ -379,7 +386,7 @@ fn change(request: &mut Request<'_>, option: &HeaderOption) {
         3 if !there => {}
         _ => {
             // Also removes fields that endpoints may confuse with it.
-            request.claim(&Reserved::new([name]));
+            request.reserve(&Reserved::new([name]));
             request.append(name, value);
         }
     }
@@ -391,7 +398,7 @@ fn refuse(denied: &Denied) -> Verdict {
     let status = u16::try_from(code).ok().filter(|code| (200..600).contains(code)).unwrap_or(403);
     let fields = denied.headers.iter().filter_map(|option| option.header.as_ref());
     let fields = fields.map(|header| (header.key.as_bytes(), header.bytes()));
-    Verdict::Answer(Answer::with_fields(status, fields, denied.body.clone().into_bytes()))
+    Verdict::Respond(PolicyResponse::with_fields(status, fields, denied.body.clone().into_bytes()))
 }
 
 #[cfg(test)]
@@ -405,15 +412,16 @@ mod tests {
     fn an_answer_that_says_nothing_lets_nobody_through() {
         let status = |code| Some(RpcStatus { code });
         let (ok, denied) = (Some(Allowed::default()), Some(Denied::default()));
-        let allows = |status, ok: &Option<Allowed>, denied: &Option<Denied>| match said(CheckResponse {
-            status,
-            ok: ok.clone(),
-            denied: denied.clone(),
-        }) {
-            Ok(Said::Allows(_)) => Some(true),
-            Ok(Said::Denies(_)) => Some(false),
-            Err(_) => None,
-        };
+        let allows =
+            |status, ok: &Option<Allowed>, denied: &Option<Denied>| match decision_of(CheckResponse {
+                status,
+                ok: ok.clone(),
+                denied: denied.clone(),
+            }) {
+                Ok(ServiceDecision::Allows(_)) => Some(true),
+                Ok(ServiceDecision::Denies(_)) => Some(false),
+                Err(_) => None,
+            };
         assert_eq!(allows(None, &None, &None), None);
         for (code, ok, denied, expected) in [
             (None, &ok, &None, true),

@@ -5,13 +5,17 @@ use tollgate_http::Field;
 use crate::Request;
 
 /// The cause for which a component has no value.
-type Fault = &'static str;
+type MissingValue = &'static str;
 
 /// Returns the base of these components in their order, followed by the line with the signature's parameters.
 ///
 /// # Errors
 /// When a component is repeated, unknown, or absent from the request.
-pub(super) fn base(request: &Request<'_>, covered: &[&str], parameters: &str) -> Result<Vec<u8>, Fault> {
+pub(super) fn base(
+    request: &Request<'_>,
+    covered: &[&str],
+    parameters: &str,
+) -> Result<Vec<u8>, MissingValue> {
     let mut out = Vec::with_capacity(512);
     for (number, name) in covered.iter().enumerate() {
         if covered[..number].contains(name) {
@@ -29,7 +33,7 @@ pub(super) fn base(request: &Request<'_>, covered: &[&str], parameters: &str) ->
 }
 
 /// Appends the value of a component (2.1 and 2.2).
-fn component(request: &Request<'_>, name: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
+fn component(request: &Request<'_>, name: &str, out: &mut Vec<u8>) -> Result<(), MissingValue> {
     let head = &*request.head;
     // The path as sent: the client did not sign the gateway's normal form.
     let path = Some(head.slice(head.path)).filter(|path| !path.is_empty()).unwrap_or(b"/");

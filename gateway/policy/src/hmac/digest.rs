@@ -3,7 +3,7 @@
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{Algorithm, SHA256, SHA512, digest};
 
-use super::structured::{Bare, Member, dictionary};
+use super::structured::{BareItem, DictionaryMember, dictionary};
 
 /// Compares a body with these digests. All digests with a known algorithm must match, and there must be at
 /// least one.
@@ -16,7 +16,9 @@ pub(super) fn matches(field: &[u8], body: &[u8]) -> Result<(), &'static str> {
     let mut any = false;
     for (name, value) in &said {
         let Some((_, algorithm)) = known.iter().find(|(own, _)| own == name) else { continue };
-        let Member::Item(Bare::Bytes(value)) = value else { return Err("`Content-Digest` cannot be read") };
+        let DictionaryMember::Item(BareItem::Bytes(value)) = value else {
+            return Err("`Content-Digest` cannot be read");
+        };
         verify_slices_are_equal(digest(algorithm, body).as_ref(), value)
             .map_err(|_| "the body is not the one of `Content-Digest`")?;
         any = true;

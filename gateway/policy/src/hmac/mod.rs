@@ -16,11 +16,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollgate_observe::Reason;
 
 use self::base::base;
-use self::nonces::{Nonce, Nonces};
-use self::structured::{Bare, Member, Parameters, dictionary, write_list};
-use crate::api_key::optionally;
+use self::nonces::{NonceResult, Nonces};
+use self::structured::{BareItem, DictionaryMember, Parameters, dictionary, write_list};
+use crate::api_key::optional_suffix;
 use crate::{
-    Authenticator, Consumer, Consumers, Identity, Planned, Policy, Refusal, Request, Reserved, Shared,
+    Authenticator, Consumer, Consumers, Identity, Planned, Policy, PolicyStates, Refusal, Request, Reserved,
     Verdict,
 };
 
@@ -28,9 +28,9 @@ use crate::{
 const CHALLENGE: &[u8] = b"WWW-Authenticate: Signature\r\n";
 /// The maximum number of signatures that are verified per request. Each costs a hash over the covered
 /// components.
-const SIGNATURES: usize = 4;
+const SIGNATURES_MAX: usize = 4;
 /// The maximum length of a nonce in bytes.
-const NONCE: usize = 256;
+const NONCE_MAX_BYTES: usize = 256;
 
 /// Admits requests that are signed with a consumer's secret.
 #[derive(Debug)]
@@ -65,23 +65,23 @@ impl Planned for HmacRules {
     }
 
     fn summary(&self) -> String {
-        let optional = optionally(self.optional);
-        format!("covering {}; {} keys{optional}", self.components.join(" "), self.consumers.secrets())
+        let optional = optional_suffix(self.optional);
+        format!("covering {}; {} keys{optional}", self.components.join(" "), self.consumers.secret_count())
     }
 
-    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, key: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         let window = self.max_age + 2 * self.leeway;
         let nonces = self.nonces.map(|most| {
             let make = || Nonces::new(window, most, tollgate_net::now());
             shared.state(key, |nonces: &Nonces| nonces.is_for(window, most), make)
         });
         let signature = Reserved::new(["Signature", "Signature-Input"]);
-        Arc::new(Live { rules: self, nonces, signature })
+        Arc::new(HmacState { rules: self, nonces, signature })
     }
 }
 
 #[derive(Debug)]
-struct Live {
+struct HmacState {
     rules: Arc<HmacRules>,
     nonces: Option<Arc<Nonces>>,
     /// The fields that carry a signature.
@@ -89,9 +89,9 @@ struct Live {
 }
 
 /// The reason and detail of a refusal.
-type Fault = (Reason, &'static str);
+type RefusalCause = (Reason, &'static str);
 
-const fn refused(detail: &'static str) -> Fault {
+const fn refused(detail: &'static str) -> RefusalCause {
     (Reason::CredentialsRefused, detail)
 }
 
@@ -106,21 +106,21 @@ struct Signature {
 }
 
 /// The result of a valid signature.
-struct Good {
+struct ValidSignature {
     consumer: Arc<Consumer>,
     /// Whether it covers the digest of the body.
     digest: bool,
 }
 
-impl Policy for Live {
+impl Policy for HmacState {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
-        self.rules.identity.strip(request);
-        if self.rules.optional && !self.is_shown(request) {
-            self.rules.identity.renew(request);
+        self.rules.identity.remove(request);
+        if self.rules.optional && !self.is_present(request) {
+            self.rules.identity.rewrite(request);
             return Verdict::Continue;
         }
         match self.verified(request) {
-            Ok(good) => self.admit(request, good),
+            Ok(valid) => self.admit(request, valid),
             Err(fault) => refusal(fault),
         }
     }
@@ -130,8 +130,8 @@ impl Policy for Live {
     }
 }
 
-impl Authenticator for Live {
-    fn is_shown(&self, request: &Request<'_>) -> bool {
+impl Authenticator for HmacState {
+    fn is_present(&self, request: &Request<'_>) -> bool {
         request.header("signature-input").is_some() || request.header("signature").is_some()
     }
 
@@ -143,8 +143,8 @@ impl Authenticator for Live {
         CHALLENGE.to_vec()
     }
 
-    fn claim(&self, request: &mut Request<'_>) {
-        self.rules.identity.renew(request);
+    fn reserve_fields(&self, request: &mut Request<'_>) {
+        self.rules.identity.rewrite(request);
     }
 
     fn forwards(&self, field: &str) -> bool {
@@ -153,19 +153,19 @@ impl Authenticator for Live {
 
     fn conceal(&self, request: &mut Request<'_>, _: &dyn Fn(&str) -> bool) {
         if !self.rules.forward {
-            request.strip(&self.signature);
+            request.remove_reserved(&self.signature);
         }
     }
 }
 
-fn refusal((reason, detail): Fault) -> Verdict {
+fn refusal((reason, detail): RefusalCause) -> Verdict {
     let lines = if reason.status() == 401 { CHALLENGE.to_vec() } else { Vec::new() };
     Refusal { detail: Some(detail), lines, ..reason.into() }.into()
 }
 
-impl Live {
+impl HmacState {
     /// Verifies the request's signatures up to the first valid one.
-    fn verified(&self, request: &Request<'_>) -> Result<Good, Fault> {
+    fn verified(&self, request: &Request<'_>) -> Result<ValidSignature, RefusalCause> {
         let missing = (Reason::CredentialsMissing, "the request is not signed");
         let inputs = all(request, "signature-input").ok_or(missing)?;
         let values = all(request, "signature").ok_or(missing)?;
@@ -174,13 +174,13 @@ impl Live {
         let mut last = missing;
         let wanted = |label: &str| self.rules.label.as_deref().is_none_or(|own| own == label);
         let labelled = inputs.into_iter().filter(|(label, _)| wanted(label));
-        for (label, input) in labelled.take(SIGNATURES) {
+        for (label, input) in labelled.take(SIGNATURES_MAX) {
             let value = values.iter().find(|(own, _)| *own == label).map(|(_, value)| value);
             let signature = signature(input, value);
             match signature
                 .and_then(|signature| self.rules.verify(request, signature, self.nonces.as_deref()))
             {
-                Ok(good) => return Ok(good),
+                Ok(valid) => return Ok(valid),
                 Err(fault) => last = fault,
             }
         }
@@ -188,12 +188,12 @@ impl Live {
     }
 
     /// Continues after a valid signature: compares the body with its digest if configured.
-    fn admit(&self, request: &mut Request<'_>, good: Good) -> Verdict {
-        let Some(most) = self.rules.body else { return self.finish(request, &good.consumer) };
+    fn admit(&self, request: &mut Request<'_>, valid: ValidSignature) -> Verdict {
+        let Some(most) = self.rules.body else { return self.finish(request, &valid.consumer) };
         let empty = request.head.length.is_empty();
-        if !good.digest {
+        if !valid.digest {
             return match empty {
-                true => self.finish(request, &good.consumer),
+                true => self.finish(request, &valid.consumer),
                 false => refusal(refused("the signature does not cover `content-digest`")),
             };
         }
@@ -203,7 +203,7 @@ impl Live {
         let (rules, signature) = (self.rules.clone(), self.signature.clone());
         let after = move |body: &[u8], request: &mut Request<'_>| match digest::matches(&digests, body) {
             Ok(()) => {
-                rules.finish(&signature, request, &good.consumer);
+                rules.finish(&signature, request, &valid.consumer);
                 Verdict::Continue
             }
             Err(detail) => refusal(refused(detail)),
@@ -223,11 +223,11 @@ fn all(request: &Request<'_>, name: &str) -> Option<Vec<u8>> {
     (!values.is_empty()).then(|| values.join(&b", "[..]))
 }
 
-fn signature(input: Member, value: Option<&Member>) -> Result<Signature, Fault> {
-    let Member::List(items, parameters) = input else {
+fn signature(input: DictionaryMember, value: Option<&DictionaryMember>) -> Result<Signature, RefusalCause> {
+    let DictionaryMember::List(items, parameters) = input else {
         return Err(refused("a member of `Signature-Input` is no list"));
     };
-    let Some(Member::Item(Bare::Bytes(value))) = value else {
+    let Some(DictionaryMember::Item(BareItem::Bytes(value))) = value else {
         return Err(refused("`Signature` has none for its label"));
     };
     if items.iter().any(|(_, parameters)| !parameters.is_empty()) {
@@ -239,20 +239,20 @@ fn signature(input: Member, value: Option<&Member>) -> Result<Signature, Fault> 
 }
 
 impl Signature {
-    fn parameter(&self, name: &str) -> Option<&Bare> {
+    fn parameter(&self, name: &str) -> Option<&BareItem> {
         self.parameters.iter().find(|(own, _)| own == name).map(|(_, value)| value)
     }
 
     fn text(&self, name: &str) -> Option<&str> {
         match self.parameter(name) {
-            Some(Bare::Text(text)) => Some(text),
+            Some(BareItem::Text(text)) => Some(text),
             _ => None,
         }
     }
 
     fn time(&self, name: &str) -> Option<Duration> {
         match self.parameter(name) {
-            Some(Bare::Integer(seconds)) => u64::try_from(*seconds).ok().map(Duration::from_secs),
+            Some(BareItem::Integer(seconds)) => u64::try_from(*seconds).ok().map(Duration::from_secs),
             _ => None,
         }
     }
@@ -264,7 +264,7 @@ impl HmacRules {
         request: &Request<'_>,
         signature: Signature,
         nonces: Option<&Nonces>,
-    ) -> Result<Good, Fault> {
+    ) -> Result<ValidSignature, RefusalCause> {
         let covers = |name: &str| signature.covered.iter().any(|own| own == name);
         if !self.components.iter().all(|name| covers(name)) {
             return Err(refused("the signature does not cover all that it must"));
@@ -278,7 +278,8 @@ impl HmacRules {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.in_time(&signature, since).map_err(refused)?;
         let key = signature.text("keyid").ok_or(refused("the signature names no key"))?;
-        let (consumer, secret) = self.consumers.of_secret(key).ok_or(refused("no consumer has this key"))?;
+        let (consumer, secret) =
+            self.consumers.by_hmac_key(key).ok_or(refused("no consumer has this key"))?;
         let names: Vec<&str> = signature.covered.iter().map(String::as_str).collect();
         let base = base(request, &names, &signature.input).map_err(refused)?;
         // This comparison takes constant time.
@@ -286,17 +287,17 @@ impl HmacRules {
             return Err(refused("the signature is not good"));
         }
         if let Some(nonces) = nonces {
-            let nonce = signature.text("nonce").filter(|nonce| (1..=NONCE).contains(&nonce.len()));
+            let nonce = signature.text("nonce").filter(|nonce| (1..=NONCE_MAX_BYTES).contains(&nonce.len()));
             let nonce = nonce.ok_or(refused("the signature has no nonce of 1 to 256 bytes"))?;
             match nonces.take(key, nonce, request.origin.now) {
-                Nonce::New => {}
-                Nonce::Seen => return Err(refused("this nonce was seen before")),
-                Nonce::Full => {
+                NonceResult::New => {}
+                NonceResult::Seen => return Err(refused("this nonce was seen before")),
+                NonceResult::Full => {
                     return Err((Reason::AuthorizationUnavailable, "no more nonces can be remembered"));
                 }
             }
         }
-        Ok(Good { consumer: consumer.clone(), digest: covers("content-digest") })
+        Ok(ValidSignature { consumer: consumer.clone(), digest: covers("content-digest") })
     }
 
     /// Whether the signature is recent and not expired (RFC 9421, 3.2.1 and 2.3).
@@ -320,9 +321,9 @@ impl HmacRules {
     /// Admits the request as this consumer.
     fn finish(&self, signature: &Reserved, request: &mut Request<'_>, consumer: &Arc<Consumer>) {
         if !self.forward {
-            request.strip(signature);
+            request.remove_reserved(signature);
         }
-        self.identity.tell(request, consumer);
+        self.identity.set_consumer(request, consumer);
     }
 }
 

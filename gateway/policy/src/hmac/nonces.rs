@@ -12,11 +12,11 @@ use aws_lc_rs::digest::{Context, SHA256};
 pub(super) struct Nonces {
     window: Duration,
     most: usize,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenNonces>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct SeenNonces {
     begun: Instant,
     now: HashSet<[u8; 16]>,
     before: HashSet<[u8; 16]>,
@@ -24,7 +24,7 @@ struct Seen {
 
 /// The result of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Nonce {
+pub(super) enum NonceResult {
     New,
     Seen,
     /// The limit of remembered nonces is reached.
@@ -34,7 +34,7 @@ pub(super) enum Nonce {
 impl Nonces {
     /// Creates an empty store that remembers up to `most` nonces in each of two windows.
     pub fn new(window: Duration, most: usize, now: Instant) -> Self {
-        let seen = Seen { begun: now, now: HashSet::new(), before: HashSet::new() };
+        let seen = SeenNonces { begun: now, now: HashSet::new(), before: HashSet::new() };
         Self { window, most, seen: Mutex::new(seen) }
     }
 
@@ -44,7 +44,7 @@ impl Nonces {
     }
 
     /// Records the nonce of a request with a valid signature.
-    pub fn take(&self, key: &str, nonce: &str, now: Instant) -> Nonce {
+    pub fn take(&self, key: &str, nonce: &str, now: Instant) -> NonceResult {
         let mut hash = Context::new(&SHA256);
         hash.update(&(key.len() as u64).to_be_bytes());
         hash.update(key.as_bytes());
@@ -59,13 +59,13 @@ impl Nonces {
             seen.begun = now;
         }
         if seen.now.contains(&id) || seen.before.contains(&id) {
-            return Nonce::Seen;
+            return NonceResult::Seen;
         }
         if seen.now.len() >= self.most {
-            return Nonce::Full;
+            return NonceResult::Full;
         }
         seen.now.insert(id);
-        Nonce::New
+        NonceResult::New
     }
 }
 
@@ -78,11 +78,11 @@ mod tests {
         let (begin, second) = (Instant::now(), Duration::from_secs(1));
         let nonces = Nonces::new(10 * second, 3, begin);
         let take = |key, nonce, after: u32| nonces.take(key, nonce, begin + after * second);
-        assert_eq!((take("k", "a", 0), take("k", "a", 0)), (Nonce::New, Nonce::Seen));
-        assert_eq!((take("l", "a", 1), take("kl", "", 1)), (Nonce::New, Nonce::New));
-        assert_eq!(take("k", "b", 2), Nonce::Full);
-        assert_eq!((take("k", "a", 10), take("k", "b", 11)), (Nonce::Seen, Nonce::New));
-        assert_eq!(take("k", "a", 25), Nonce::New, "its signature is too old by now");
-        assert_eq!((take("k", "b", 20 + 25), take("k", "b", 46)), (Nonce::New, Nonce::Seen));
+        assert_eq!((take("k", "a", 0), take("k", "a", 0)), (NonceResult::New, NonceResult::Seen));
+        assert_eq!((take("l", "a", 1), take("kl", "", 1)), (NonceResult::New, NonceResult::New));
+        assert_eq!(take("k", "b", 2), NonceResult::Full);
+        assert_eq!((take("k", "a", 10), take("k", "b", 11)), (NonceResult::Seen, NonceResult::New));
+        assert_eq!(take("k", "a", 25), NonceResult::New, "its signature is too old by now");
+        assert_eq!((take("k", "b", 20 + 25), take("k", "b", 46)), (NonceResult::New, NonceResult::Seen));
     }
 }

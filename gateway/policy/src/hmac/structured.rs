@@ -7,11 +7,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 /// The maximum number of dictionary members and list items. Each costs a comparison with all others.
-const MOST: usize = 64;
+const ITEMS_MAX: usize = 64;
 
 /// A bare value without parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Bare {
+pub(super) enum BareItem {
     Integer(i64),
     Text(String),
     Token(String),
@@ -20,41 +20,41 @@ pub(super) enum Bare {
 }
 
 /// The parameters of an item or a list, in their order.
-pub(super) type Parameters = Vec<(String, Bare)>;
+pub(super) type Parameters = Vec<(String, BareItem)>;
 
 /// The value of a dictionary member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Member {
+pub(super) enum DictionaryMember {
     /// An inner list of strings, each with its parameters, and the list's own parameters.
     List(Vec<(String, Parameters)>, Parameters),
     /// A single value. Its parameters are dropped.
-    Item(Bare),
+    Item(BareItem),
 }
 
 /// Parses a dictionary (3.2); the last of several equal keys counts. Returns `None` if the text is malformed
 /// or uses unsupported types.
-pub(super) fn dictionary(text: &[u8]) -> Option<Vec<(String, Member)>> {
-    let mut rest = Rest(text.trim_ascii());
-    let mut out: Vec<(String, Member)> = Vec::new();
+pub(super) fn dictionary(text: &[u8]) -> Option<Vec<(String, DictionaryMember)>> {
+    let mut rest = FieldParser(text.trim_ascii());
+    let mut out: Vec<(String, DictionaryMember)> = Vec::new();
     while !rest.0.is_empty() {
         let key = rest.key()?;
-        let member = if rest.eat(b'=') {
+        let member = if rest.consume_byte(b'=') {
             rest.member()?
         } else {
             rest.parameters()?;
-            Member::Item(Bare::Boolean(true))
+            DictionaryMember::Item(BareItem::Boolean(true))
         };
         out.retain(|(own, _)| *own != key);
         out.push((key, member));
-        rest.blanks();
+        rest.skip_blanks();
         if rest.0.is_empty() {
             break;
         }
         // A comma must be followed by another member.
-        if !rest.eat(b',') || out.len() == MOST {
+        if !rest.consume_byte(b',') || out.len() == ITEMS_MAX {
             return None;
         }
-        rest.blanks();
+        rest.skip_blanks();
         if rest.0.is_empty() {
             return None;
         }
@@ -83,12 +83,12 @@ fn write_parameters(parameters: &Parameters, out: &mut String) {
         out.push_str(key);
         // Writing to a string cannot fail.
         let _ = match value {
-            Bare::Boolean(true) => Ok(()),
-            Bare::Boolean(false) => out.write_str("=?0"),
-            Bare::Integer(number) => write!(out, "={number}"),
-            Bare::Token(token) => write!(out, "={token}"),
-            Bare::Bytes(bytes) => write!(out, "=:{}:", STANDARD.encode(bytes)),
-            Bare::Text(text) => {
+            BareItem::Boolean(true) => Ok(()),
+            BareItem::Boolean(false) => out.write_str("=?0"),
+            BareItem::Integer(number) => write!(out, "={number}"),
+            BareItem::Token(token) => write!(out, "={token}"),
+            BareItem::Bytes(bytes) => write!(out, "=:{}:", STANDARD.encode(bytes)),
+            BareItem::Text(text) => {
                 out.push('=');
                 write_text(text, out);
                 Ok(())
@@ -109,16 +109,16 @@ fn write_text(text: &str, out: &mut String) {
 }
 
 /// The unparsed rest of the input.
-struct Rest<'t>(&'t [u8]);
+struct FieldParser<'t>(&'t [u8]);
 
-impl Rest<'_> {
-    fn eat(&mut self, byte: u8) -> bool {
+impl FieldParser<'_> {
+    fn consume_byte(&mut self, byte: u8) -> bool {
         let Some(rest) = self.0.strip_prefix(&[byte]) else { return false };
         self.0 = rest;
         true
     }
 
-    fn blanks(&mut self) {
+    fn skip_blanks(&mut self) {
         self.0 = self.0.trim_ascii_start();
     }
 
@@ -136,21 +136,21 @@ impl Rest<'_> {
         Some(self.take(inner))
     }
 
-    fn member(&mut self) -> Option<Member> {
-        if !self.eat(b'(') {
+    fn member(&mut self) -> Option<DictionaryMember> {
+        if !self.consume_byte(b'(') {
             let item = self.bare()?;
             self.parameters()?;
-            return Some(Member::Item(item));
+            return Some(DictionaryMember::Item(item));
         }
         let mut items = Vec::new();
         loop {
             self.take(|byte| byte == b' ');
-            if self.eat(b')') {
-                return Some(Member::List(items, self.parameters()?));
+            if self.consume_byte(b')') {
+                return Some(DictionaryMember::List(items, self.parameters()?));
             }
-            let Bare::Text(item) = self.bare()? else { return None };
+            let BareItem::Text(item) = self.bare()? else { return None };
             items.push((item, self.parameters()?));
-            if items.len() > MOST || !matches!(self.0.first(), Some(b' ' | b')')) {
+            if items.len() > ITEMS_MAX || !matches!(self.0.first(), Some(b' ' | b')')) {
                 return None;
             }
         }
@@ -158,43 +158,47 @@ impl Rest<'_> {
 
     fn parameters(&mut self) -> Option<Parameters> {
         let mut out = Parameters::new();
-        while self.eat(b';') {
+        while self.consume_byte(b';') {
             self.take(|byte| byte == b' ');
             let key = self.key()?;
-            let value = if self.eat(b'=') { self.bare()? } else { Bare::Boolean(true) };
+            let value = if self.consume_byte(b'=') { self.bare()? } else { BareItem::Boolean(true) };
             out.retain(|(own, _)| *own != key);
             out.push((key, value));
-            if out.len() > MOST {
+            if out.len() > ITEMS_MAX {
                 return None;
             }
         }
         Some(out)
     }
 
-    fn bare(&mut self) -> Option<Bare> {
+    fn bare(&mut self) -> Option<BareItem> {
         match self.0.first()? {
-            b'"' => self.text().map(Bare::Text),
+            b'"' => self.text().map(BareItem::Text),
             b':' => {
-                self.eat(b':');
+                self.consume_byte(b':');
                 let encoded = self.take(|byte| byte != b':');
                 let bytes = STANDARD.decode(encoded).ok()?;
-                self.eat(b':').then_some(Bare::Bytes(bytes))
+                self.consume_byte(b':').then_some(BareItem::Bytes(bytes))
             }
             b'?' => {
-                self.eat(b'?');
-                let is = self.eat(b'1');
-                (is || self.eat(b'0')).then_some(Bare::Boolean(is))
+                self.consume_byte(b'?');
+                let is = self.consume_byte(b'1');
+                (is || self.consume_byte(b'0')).then_some(BareItem::Boolean(is))
             }
             b'-' | b'0'..=b'9' => {
-                let negative = self.eat(b'-');
+                let negative = self.consume_byte(b'-');
                 let digits = self.take(|byte| byte.is_ascii_digit());
                 let number: i64 = digits.parse().ok().filter(|_| digits.len() <= 15)?;
                 // A number with a fraction is a decimal, which no supported field uses.
-                (!self.0.starts_with(b".")).then_some(Bare::Integer(if negative { -number } else { number }))
+                (!self.0.starts_with(b".")).then_some(BareItem::Integer(if negative {
+                    -number
+                } else {
+                    number
+                }))
             }
             byte if byte.is_ascii_alphabetic() || *byte == b'*' => {
                 let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte);
-                Some(Bare::Token(self.take(inner)))
+                Some(BareItem::Token(self.take(inner)))
             }
             _ => None,
         }
@@ -230,12 +234,12 @@ mod tests {
         let text = r#"sig=( "@method"  "x\"y\\";sf );created=-5;keyid="k";t=a/b;b=:AQ==:;n=?0;y, two;q=1 ,  three=:AQI=:"#;
         let all = dictionary(text.as_bytes()).expect("a dictionary");
         assert_eq!(all.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>(), ["sig", "two", "three"]);
-        let Member::List(items, parameters) = &all[0].1 else { panic!("{all:?}") };
+        let DictionaryMember::List(items, parameters) = &all[0].1 else { panic!("{all:?}") };
         assert_eq!(
             write_list(items, parameters),
             r#"("@method" "x\"y\\";sf);created=-5;keyid="k";t=a/b;b=:AQ==:;n=?0;y"#
         );
-        assert_eq!(all[2].1, Member::Item(Bare::Bytes(vec![1, 2])));
+        assert_eq!(all[2].1, DictionaryMember::Item(BareItem::Bytes(vec![1, 2])));
         assert_eq!(dictionary(b"a=1, a=2").expect("one").len(), 1, "the last one counts");
         assert_eq!(dictionary(b"").expect("none").len(), 0);
     }

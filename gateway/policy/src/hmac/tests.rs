@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::*;
 use crate::testing::Sent;
-use crate::{Context, HmacSecret, Known};
+use crate::{ConsumerEntry, Context, HmacSecret};
 
 /// The key `test-shared-secret` (RFC 9421, B.1.5).
 const SECRET: &str =
@@ -17,10 +17,10 @@ fn secret() -> Vec<u8> {
 }
 
 fn rules() -> HmacRules {
-    let known = Known {
+    let known = ConsumerEntry {
         consumer: Consumer { name: "ann".to_owned(), ..Consumer::default() },
         hmac_keys: vec![("test-shared-secret".to_owned(), HmacSecret::new(&secret()))],
-        ..Known::default()
+        ..ConsumerEntry::default()
     };
     HmacRules {
         components: Vec::new(),
@@ -61,8 +61,8 @@ fn said(policy: &Arc<dyn Policy>, sent: &mut Sent) -> Result<(), (Reason, &'stat
     }
 }
 
-fn live(rules: HmacRules) -> Arc<dyn Policy> {
-    Arc::new(rules).live("route/r/hmac", &Arc::default())
+fn activate(rules: HmacRules) -> Arc<dyn Policy> {
+    Arc::new(rules).activate("route/r/hmac", &Arc::default())
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn every_component_is_what_the_standard_says() {
     let lines = "\"@method\": GET\n\"@target-uri\": http://a.example/a?b=c\n\"@authority\": a.example\n\"@scheme\": http\n\
                  \"@request-target\": /a?b=c\n\"@path\": /a\n\"@query\": ?b=c\n\"x-a\": 1, 2\n";
     let fields = format!("X-A:  1 \r\nX-A: 2\r\n{}", signed(lines, &parameters));
-    let policy = live(rules());
+    let policy = activate(rules());
     assert_eq!(said(&policy, &mut Sent::new(&fields)), Ok(()));
     assert_eq!(said(&policy, &mut Sent::at("A.example:80", "GET /a?b=c HTTP/1.1", &fields)), Ok(()));
     for (host, line) in [
@@ -113,7 +113,7 @@ fn what_is_refused() {
     let at = now();
     let good = format!("(\"@method\");created={at};keyid=\"test-shared-secret\"");
     let method = "\"@method\": GET\n";
-    let policy = live(HmacRules { components: vec!["@method".to_owned()], ..rules() });
+    let policy = activate(HmacRules { components: vec!["@method".to_owned()], ..rules() });
     let told = |fields: &str| said(&policy, &mut Sent::new(fields)).err().map(|(_, detail)| detail);
     assert_eq!(told(&signed(method, &good)), None);
     assert_eq!(
@@ -206,7 +206,7 @@ fn what_is_refused() {
 
 #[test]
 fn a_nonce_is_good_once_and_a_signature_goes_no_further() {
-    let policy = live(HmacRules { nonces: Some(2), tag: Some("app".to_owned()), ..rules() });
+    let policy = activate(HmacRules { nonces: Some(2), tag: Some("app".to_owned()), ..rules() });
     let with = |more: &str| {
         let parameters = format!("(\"@method\");created={};keyid=\"test-shared-secret\"{more}", now());
         Sent::new(&signed("\"@method\": GET\n", &parameters))

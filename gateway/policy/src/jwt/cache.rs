@@ -1,7 +1,7 @@
 //! Caches verified tokens, so that most requests need no signature check.
 //!
-//! The `jwt` policy owns one [`Cache`], whose shard is selected by the worker. An entry is valid until its
-//! token expires, and only for the key set that verified the token.
+//! The `jwt` policy owns one [`TokenCache`], whose shard is selected by the worker. An entry is valid until
+//! its token expires, and only for the key set that verified the token.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -13,16 +13,16 @@ use std::time::Instant;
 use foldhash::fast::RandomState;
 use zeroize::Zeroizing;
 
-use super::Verified;
+use super::VerifiedToken;
 
 /// The number of shards, selected by the worker's number. With at most this many workers, no two share a
 /// lock.
-const PARTS: usize = 32;
+const SHARDS: usize = 32;
 
 /// A cache of verified tokens, compared in full. Only verified tokens are inserted, so an attacker can
 /// neither fill the cache nor choose colliding keys.
-pub(crate) struct Cache {
-    parts: [Mutex<Part>; PARTS],
+pub(crate) struct TokenCache {
+    parts: [Mutex<CacheShard>; SHARDS],
     /// The maximum number of tokens in one generation of a shard.
     most: usize,
 }
@@ -31,12 +31,12 @@ pub(crate) struct Cache {
 /// the old one, whose remaining tokens are forgotten. The bound and the order of use thus cost only one more
 /// look-up.
 #[derive(Default)]
-struct Part {
+struct CacheShard {
     young: Generation,
     old: Generation,
 }
 
-type Generation = HashMap<Bearer, Arc<Verified>, RandomState>;
+type Generation = HashMap<Bearer, Arc<VerifiedToken>, RandomState>;
 
 /// A bearer token. Its holder gains access, so it is wiped from memory when it is forgotten.
 #[derive(PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Borrow<[u8]> for Bearer {
     }
 }
 
-impl Cache {
+impl TokenCache {
     /// Creates a cache for this many tokens per worker.
     pub fn new(tokens: usize) -> Self {
         Self { parts: std::array::from_fn(|_| Mutex::default()), most: tokens.div_ceil(2) }
@@ -69,38 +69,39 @@ impl Cache {
         token: &[u8],
         now: Instant,
         keys: impl Fn(usize) -> Option<u64>,
-    ) -> Option<Arc<Verified>> {
+    ) -> Option<Arc<VerifiedToken>> {
         if self.most == 0 {
             return None;
         }
-        let mut part = self.part(worker);
-        let holds =
-            |verified: &Arc<Verified>| now < verified.until && keys(verified.issuer) == Some(verified.keys);
-        if let Some(verified) = part.young.get(token) {
+        let mut shard = self.shard(worker);
+        let holds = |verified: &Arc<VerifiedToken>| {
+            now < verified.until && keys(verified.issuer) == Some(verified.keys)
+        };
+        if let Some(verified) = shard.young.get(token) {
             return Some(verified.clone()).filter(holds);
         }
-        let (token, verified) = part.old.remove_entry(token)?;
+        let (token, verified) = shard.old.remove_entry(token)?;
         if !holds(&verified) {
             return None;
         }
-        part.put(token, verified.clone(), self.most);
+        shard.put(token, verified.clone(), self.most);
         Some(verified)
     }
 
     /// Inserts a verified token.
-    pub fn put(&self, worker: usize, token: &[u8], verified: Arc<Verified>) {
+    pub fn put(&self, worker: usize, token: &[u8], verified: Arc<VerifiedToken>) {
         if self.most > 0 {
-            self.part(worker).put(Bearer(token.to_vec().into()), verified, self.most);
+            self.shard(worker).put(Bearer(token.to_vec().into()), verified, self.most);
         }
     }
 
-    fn part(&self, worker: usize) -> std::sync::MutexGuard<'_, Part> {
-        self.parts[worker % PARTS].lock().unwrap_or_else(PoisonError::into_inner)
+    fn shard(&self, worker: usize) -> std::sync::MutexGuard<'_, CacheShard> {
+        self.parts[worker % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Part {
-    fn put(&mut self, token: Bearer, verified: Arc<Verified>, most: usize) {
+impl CacheShard {
+    fn put(&mut self, token: Bearer, verified: Arc<VerifiedToken>, most: usize) {
         if self.young.len() >= most {
             self.old = std::mem::take(&mut self.young);
         }
@@ -108,7 +109,7 @@ impl Part {
     }
 }
 
-impl Debug for Cache {
+impl Debug for TokenCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cache").field("most", &self.most).finish_non_exhaustive()
     }
@@ -120,21 +121,21 @@ mod tests {
 
     use super::*;
 
-    fn verified(until: Instant, keys: u64) -> Arc<Verified> {
-        Arc::new(Verified { until, keys, ..Verified::default() })
+    fn verified(until: Instant, keys: u64) -> Arc<VerifiedToken> {
+        Arc::new(VerifiedToken { until, keys, ..VerifiedToken::default() })
     }
 
     #[test]
     fn it_is_bounded_and_forgets_what_ends() {
-        let (cache, now) = (Cache::new(10), Instant::now());
+        let (cache, now) = (TokenCache::new(10), Instant::now());
         let end = now + Duration::from_secs(60);
         for n in 0..1000_u32 {
             cache.put(0, &n.to_be_bytes(), verified(end, 1));
             assert!(cache.get(0, &0_u32.to_be_bytes(), now, |_| Some(1)).is_some(), "it is in use: {n}");
         }
-        let part = cache.part(0);
-        assert!(part.young.len() <= 5 && part.old.len() <= 5);
-        drop(part);
+        let shard = cache.shard(0);
+        assert!(shard.young.len() <= 5 && shard.old.len() <= 5);
+        drop(shard);
         let token = &999_u32.to_be_bytes();
         assert!(cache.get(0, token, now, |_| Some(1)).is_some());
         assert!(cache.get(0, token, now, |_| Some(2)).is_none(), "other keys");
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn of_no_size_it_keeps_nothing() {
-        let (cache, now) = (Cache::new(0), Instant::now());
+        let (cache, now) = (TokenCache::new(0), Instant::now());
         cache.put(0, b"a", verified(now + Duration::from_secs(1), 0));
         assert!(cache.get(0, b"a", now, |_| Some(0)).is_none());
     }

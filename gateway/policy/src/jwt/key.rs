@@ -19,22 +19,22 @@ use zeroize::Zeroizing;
 use super::Algorithm;
 
 /// The maximum number of keys in a set.
-pub(super) const MOST: usize = 100;
+pub(super) const KEYS_MAX: usize = 100;
 /// RFC 7518, 3.3 and 3.5 require at least 2048 bits. Verification with more than 8192 bits would be slow.
 const RSA_BYTES: std::ops::RangeInclusive<usize> = 256..=1024;
 
 /// A key that verifies tokens.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct VerifyingKey {
     /// The key id; a key without one matches all tokens.
     pub id: Option<String>,
     /// The only algorithm of the key; `None`: all algorithms of its type.
     algorithm: Option<Algorithm>,
-    material: Material,
+    material: KeyMaterial,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-enum Material {
+enum KeyMaterial {
     Secret(Zeroizing<Vec<u8>>),
     Rsa { n: Vec<u8>, e: Vec<u8> },
     P256(Vec<u8>),
@@ -43,37 +43,37 @@ enum Material {
     Ed25519(Vec<u8>),
 }
 
-impl Key {
+impl VerifyingKey {
     /// Creates a shared secret for HMAC.
     pub fn secret(secret: &[u8]) -> Self {
-        Self { id: None, algorithm: None, material: Material::Secret(secret.to_vec().into()) }
+        Self { id: None, algorithm: None, material: KeyMaterial::Secret(secret.to_vec().into()) }
     }
 
     /// Whether the key can verify signatures of this algorithm.
-    pub fn serves(&self, algorithm: Algorithm) -> bool {
+    pub fn supports(&self, algorithm: Algorithm) -> bool {
         use Algorithm as A;
         let kind = match self.material {
-            Material::Secret(_) => matches!(algorithm, A::Hs256 | A::Hs384 | A::Hs512),
-            Material::Rsa { .. } => {
+            KeyMaterial::Secret(_) => matches!(algorithm, A::Hs256 | A::Hs384 | A::Hs512),
+            KeyMaterial::Rsa { .. } => {
                 matches!(algorithm, A::Rs256 | A::Rs384 | A::Rs512 | A::Ps256 | A::Ps384 | A::Ps512)
             }
-            Material::P256(_) => algorithm == A::Es256,
-            Material::P384(_) => algorithm == A::Es384,
-            Material::P521(_) => algorithm == A::Es512,
-            Material::Ed25519(_) => algorithm == A::EdDsa,
+            KeyMaterial::P256(_) => algorithm == A::Es256,
+            KeyMaterial::P384(_) => algorithm == A::Es384,
+            KeyMaterial::P521(_) => algorithm == A::Es512,
+            KeyMaterial::Ed25519(_) => algorithm == A::EdDsa,
         };
         kind && self.algorithm.is_none_or(|own| own == algorithm)
     }
 
     /// Whether the signature of the message is valid.
     pub fn verifies(&self, algorithm: Algorithm, message: &[u8], tag: &[u8]) -> bool {
-        if !self.serves(algorithm) {
+        if !self.supports(algorithm) {
             return false;
         }
         let public =
             |algorithm, key: &[u8]| UnparsedPublicKey::new(algorithm, key).verify(message, tag).is_ok();
         match &self.material {
-            Material::Secret(secret) => {
+            KeyMaterial::Secret(secret) => {
                 let algorithm = match algorithm {
                     Algorithm::Hs384 => hmac::HMAC_SHA384,
                     Algorithm::Hs512 => hmac::HMAC_SHA512,
@@ -81,7 +81,7 @@ impl Key {
                 };
                 hmac::verify(&hmac::Key::new(algorithm, secret), message, tag).is_ok()
             }
-            Material::Rsa { n, e } => {
+            KeyMaterial::Rsa { n, e } => {
                 let parameters = match algorithm {
                     Algorithm::Rs384 => &signature::RSA_PKCS1_2048_8192_SHA384,
                     Algorithm::Rs512 => &signature::RSA_PKCS1_2048_8192_SHA512,
@@ -92,10 +92,10 @@ impl Key {
                 };
                 PublicKeyComponents { n, e }.verify(parameters, message, tag).is_ok()
             }
-            Material::P256(key) => public(&signature::ECDSA_P256_SHA256_FIXED, key),
-            Material::P384(key) => public(&signature::ECDSA_P384_SHA384_FIXED, key),
-            Material::P521(key) => public(&signature::ECDSA_P521_SHA512_FIXED, key),
-            Material::Ed25519(key) => {
+            KeyMaterial::P256(key) => public(&signature::ECDSA_P256_SHA256_FIXED, key),
+            KeyMaterial::P384(key) => public(&signature::ECDSA_P384_SHA384_FIXED, key),
+            KeyMaterial::P521(key) => public(&signature::ECDSA_P521_SHA512_FIXED, key),
+            KeyMaterial::Ed25519(key) => {
                 UnparsedPublicKey::new(&signature::ED25519, key).verify(message, tag).is_ok()
             }
         }
@@ -106,7 +106,7 @@ impl Key {
     pub(super) fn of_spki(key: &SubjectPublicKeyInfo<'_>) -> Option<Self> {
         let kind = &key.algorithm.algorithm;
         let material = if *kind == oid_registry::OID_SIG_ED25519 {
-            Material::Ed25519(Some(key.subject_public_key.data.to_vec()).filter(|key| key.len() == 32)?)
+            KeyMaterial::Ed25519(Some(key.subject_public_key.data.to_vec()).filter(|key| key.len() == 32)?)
         } else {
             match key.parsed().ok()? {
                 PublicKey::RSA(rsa) => {
@@ -115,7 +115,7 @@ impl Key {
                         number[zeros..].to_vec()
                     };
                     let n = Some(stripped(rsa.modulus)).filter(|n| RSA_BYTES.contains(&n.len()))?;
-                    Material::Rsa { n, e: stripped(rsa.exponent) }
+                    KeyMaterial::Rsa { n, e: stripped(rsa.exponent) }
                 }
                 PublicKey::EC(point) => {
                     let curve = key.algorithm.parameters.as_ref()?.as_oid().ok()?;
@@ -124,11 +124,11 @@ impl Key {
                         (point.len() == 2 * coordinate + 1 && point[0] == 4).then(|| point.to_vec())
                     };
                     if curve == oid_registry::OID_EC_P256 {
-                        Material::P256(point(32)?)
+                        KeyMaterial::P256(point(32)?)
                     } else if curve == oid_registry::OID_NIST_EC_P384 {
-                        Material::P384(point(48)?)
+                        KeyMaterial::P384(point(48)?)
                     } else if curve == oid_registry::OID_NIST_EC_P521 {
-                        Material::P521(point(66)?)
+                        KeyMaterial::P521(point(66)?)
                     } else {
                         return None;
                     }
@@ -160,23 +160,23 @@ impl Key {
         };
         let material = match (text("kty")?, text("crv")) {
             ("oct", _) if !public => {
-                Material::Secret(bytes("k").map(Zeroizing::new).filter(|key| key.len() >= 32)?)
+                KeyMaterial::Secret(bytes("k").map(Zeroizing::new).filter(|key| key.len() >= 32)?)
             }
             ("RSA", _) => {
                 let mut n = bytes("n")?;
                 let zeros = n.iter().take_while(|byte| **byte == 0).count();
                 n.drain(..zeros);
-                Material::Rsa { n: Some(n).filter(|n| RSA_BYTES.contains(&n.len()))?, e: bytes("e")? }
+                KeyMaterial::Rsa { n: Some(n).filter(|n| RSA_BYTES.contains(&n.len()))?, e: bytes("e")? }
             }
-            ("EC", Some("P-256")) => Material::P256(point(32)?),
-            ("EC", Some("P-384")) => Material::P384(point(48)?),
-            ("EC", Some("P-521")) => Material::P521(point(66)?),
-            ("OKP", Some("Ed25519")) => Material::Ed25519(bytes("x").filter(|x| x.len() == 32)?),
+            ("EC", Some("P-256")) => KeyMaterial::P256(point(32)?),
+            ("EC", Some("P-384")) => KeyMaterial::P384(point(48)?),
+            ("EC", Some("P-521")) => KeyMaterial::P521(point(66)?),
+            ("OKP", Some("Ed25519")) => KeyMaterial::Ed25519(bytes("x").filter(|x| x.len() == 32)?),
             _ => return None,
         };
         let key = Self { id: text("kid").map(str::to_owned), algorithm, material };
         // A key whose `alg` does not fit its type verifies nothing.
-        Algorithm::ALL.into_iter().any(|algorithm| key.serves(algorithm)).then_some(key)
+        Algorithm::ALL.into_iter().any(|algorithm| key.supports(algorithm)).then_some(key)
     }
 }
 
@@ -184,18 +184,18 @@ impl Key {
 ///
 /// # Errors
 /// When it is not a JWK set, or has no such key.
-pub(crate) fn keys_of_jwks(text: &[u8], public: bool) -> Result<Vec<Key>, &'static str> {
+pub(crate) fn keys_of_jwks(text: &[u8], public: bool) -> Result<Vec<VerifyingKey>, &'static str> {
     let set: Value = serde_json::from_slice(text).map_err(|_| "it is not JSON")?;
     let keys = set.get("keys").and_then(Value::as_array).ok_or("it has no list `keys`")?;
-    let keys = keys.iter().take(MOST).filter_map(Value::as_object);
-    let keys: Vec<Key> = keys.filter_map(|jwk| Key::of_jwk(jwk, public)).collect();
+    let keys = keys.iter().take(KEYS_MAX).filter_map(Value::as_object);
+    let keys: Vec<VerifyingKey> = keys.filter_map(|jwk| VerifyingKey::of_jwk(jwk, public)).collect();
     if keys.is_empty() {
         return Err("it has no key that verifies signatures");
     }
     Ok(keys)
 }
 
-impl Debug for Key {
+impl Debug for VerifyingKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Key").field("id", &self.id).finish_non_exhaustive()
     }

@@ -20,29 +20,29 @@ use serde_json::{Map, Value};
 use tollgate_observe::Reason;
 
 pub use self::algorithm::Algorithm;
-use self::cache::Cache;
-use self::key::{Key, keys_of_jwks};
+use self::cache::TokenCache;
+use self::key::{VerifyingKey, keys_of_jwks};
 use self::pem::{is_pem, keys_of_pem};
-pub use self::remote::RemoteKeys;
-use self::remote::{KeySet, Remote};
+pub use self::remote::RemoteKeyRules;
+use self::remote::{KeySet, RemoteKeySet};
 use self::token::Token;
-use crate::api_key::optionally;
-use crate::credential::{CredentialPlaces, MoreThanOne, Shown};
+use crate::api_key::optional_suffix;
+use crate::credential::{CredentialSources, FoundCredential, MoreThanOne};
 use crate::{
-    Authenticator, Consumer, CredentialPlace, Identity, Planned, Policy, Refusal, Request, Reserved, Shared,
-    Verdict,
+    Authenticator, Consumer, CredentialSource, Identity, Planned, Policy, PolicyStates, Refusal, Request,
+    Reserved, Verdict,
 };
 
 /// The longest time for which a verified token is cached.
-const LONGEST_CACHED: Duration = Duration::from_secs(3600);
+const CACHE_TIME_MAX: Duration = Duration::from_secs(3600);
 /// The challenge without an error code (RFC 6750, 3).
 const CHALLENGE: &[u8] = b"WWW-Authenticate: Bearer\r\n";
 /// The maximum number of keys that are tried for one token.
-const TRIES: usize = 8;
+const TRIED_KEYS_MAX: usize = 8;
 
 /// Keys from the configuration.
 #[derive(Clone, Debug, Default)]
-pub struct FixedKeys(Vec<Key>);
+pub struct FixedKeys(Vec<VerifyingKey>);
 
 impl FixedKeys {
     /// Parses the keys of a file: a JWK set (RFC 7517), which may contain secrets, or public keys in PEM.
@@ -57,7 +57,7 @@ impl FixedKeys {
     /// Creates a shared secret for HMAC.
     #[must_use]
     pub fn of_secret(secret: &[u8]) -> Self {
-        Self(vec![Key::secret(secret)])
+        Self(vec![VerifyingKey::secret(secret)])
     }
 }
 
@@ -69,7 +69,7 @@ pub struct JwtRules {
     /// The tolerated clock difference.
     pub leeway: Duration,
     /// The places where a request may carry the token.
-    pub from: Vec<CredentialPlace>,
+    pub from: Vec<CredentialSource>,
     /// Whether the token is sent upstream; a token in the query never is.
     pub forward: bool,
     /// Whether a request without a token passes.
@@ -90,7 +90,7 @@ pub struct IssuerRules {
     /// Keys from the configuration.
     pub fixed: FixedKeys,
     /// Keys that are fetched from a URL.
-    pub remote: Option<RemoteKeys>,
+    pub remote: Option<RemoteKeyRules>,
     /// The accepted algorithms.
     pub algorithms: Vec<Algorithm>,
     /// The accepted values of `aud`; empty: any.
@@ -114,44 +114,46 @@ impl Planned for JwtRules {
             format!("{} keys{}", issuer.fixed.0.len(), fetched.unwrap_or_default())
         };
         let issuers = self.issuers.iter().map(one).collect::<Vec<_>>().join("; ");
-        format!("{issuers}{}", optionally(self.optional))
+        format!("{issuers}{}", optional_suffix(self.optional))
     }
 
-    fn live(self: Arc<Self>, _: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, _: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         let remote = |issuer: &IssuerRules| {
             let config = issuer.remote.as_ref()?;
-            let fits = |remote: &Remote| remote.config == *config;
-            Some(shared.state(&format!("jwks {}", config.url), fits, || Remote::new(config.clone())))
+            let fits = |remote: &RemoteKeySet| remote.config == *config;
+            Some(shared.state(&format!("jwks {}", config.url), fits, || RemoteKeySet::new(config.clone())))
         };
         let remotes = self.issuers.iter().map(remote).collect();
         let reserved = Reserved::new(self.headers.iter().map(|(name, _)| name.clone()));
-        let (cache, places) = (Cache::new(self.cache), CredentialPlaces::new(&self.from));
+        let (cache, places) = (TokenCache::new(self.cache), CredentialSources::new(&self.from));
         let shared = shared.clone();
-        Arc::new(Live { inner: Arc::new(Inner { rules: self, remotes, reserved, places, cache, shared }) })
+        Arc::new(JwtState {
+            inner: Arc::new(JwtVerifier { rules: self, remotes, reserved, places, cache, shared }),
+        })
     }
 }
 
 #[derive(Debug)]
-struct Live {
-    inner: Arc<Inner>,
+struct JwtState {
+    inner: Arc<JwtVerifier>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct JwtVerifier {
     rules: Arc<JwtRules>,
     /// The fetched keys, by the index of the issuer.
-    remotes: Vec<Option<Arc<Remote>>>,
+    remotes: Vec<Option<Arc<RemoteKeySet>>>,
     /// The fields with claims.
     reserved: Reserved,
     /// The places where a request may carry the token.
-    places: CredentialPlaces,
-    cache: Cache,
-    shared: Arc<Shared>,
+    places: CredentialSources,
+    cache: TokenCache,
+    shared: Arc<PolicyStates>,
 }
 
 /// The result of a successful verification.
 #[derive(Debug)]
-pub(crate) struct Verified {
+pub(crate) struct VerifiedToken {
     consumer: Arc<Consumer>,
     headers: Vec<(String, String)>,
     /// The end of its validity.
@@ -163,14 +165,14 @@ pub(crate) struct Verified {
 }
 
 #[cfg(test)]
-impl Default for Verified {
+impl Default for VerifiedToken {
     fn default() -> Self {
         Self { consumer: Arc::default(), headers: Vec::new(), until: Instant::now(), issuer: 0, keys: 0 }
     }
 }
 
 /// The cause for which a token is refused.
-enum Fault {
+enum TokenFault {
     /// The token itself is invalid.
     Refused(&'static str),
     /// No key matches the token.
@@ -179,22 +181,22 @@ enum Fault {
     Signature,
 }
 
-impl Policy for Live {
+impl Policy for JwtState {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
         let inner = &self.inner;
-        inner.claim(request, false);
+        inner.reserve_fields(request, false);
         // Uses the current time instead of the start of the request: a slow head must not extend a token's
         // validity.
         let now = tollgate_net::now();
         let token = match inner.places.find(request) {
-            Ok(Shown::One(token)) => token,
-            Ok(Shown::Nothing | Shown::Foreign) if inner.rules.optional => {
-                inner.rules.identity.renew(request);
+            Ok(FoundCredential::One(token)) => token,
+            Ok(FoundCredential::Nothing | FoundCredential::Foreign) if inner.rules.optional => {
+                inner.rules.identity.rewrite(request);
                 self.conceal(request, &|_| false);
                 return Verdict::Continue;
             }
-            Ok(Shown::Nothing) => return inner.refusal(request, Reason::CredentialsMissing, None),
-            Ok(Shown::Foreign) => {
+            Ok(FoundCredential::Nothing) => return inner.refusal(request, Reason::CredentialsMissing, None),
+            Ok(FoundCredential::Foreign) => {
                 let detail = Some("`Authorization` has no bearer token");
                 return inner.refusal(request, Reason::CredentialsRefused, detail);
             }
@@ -227,7 +229,7 @@ impl Policy for Live {
         }
     }
 
-    fn passed_over(&self, request: &mut Request<'_>) {
+    fn skipped(&self, request: &mut Request<'_>) {
         self.redact(request);
     }
 
@@ -236,9 +238,9 @@ impl Policy for Live {
     }
 }
 
-impl Authenticator for Live {
-    fn is_shown(&self, request: &Request<'_>) -> bool {
-        self.inner.places.is_shown(request)
+impl Authenticator for JwtState {
+    fn is_present(&self, request: &Request<'_>) -> bool {
+        self.inner.places.is_present(request)
     }
 
     fn is_optional(&self) -> bool {
@@ -249,8 +251,8 @@ impl Authenticator for Live {
         CHALLENGE.to_vec()
     }
 
-    fn claim(&self, request: &mut Request<'_>) {
-        self.inner.claim(request, true);
+    fn reserve_fields(&self, request: &mut Request<'_>) {
+        self.inner.reserve_fields(request, true);
     }
 
     fn forwards(&self, field: &str) -> bool {
@@ -269,23 +271,23 @@ impl Authenticator for Live {
     }
 }
 
-impl Inner {
+impl JwtVerifier {
     /// Removes the fields that only this policy may write. `known`: keeps the consumer that an earlier policy
     /// identified.
-    fn claim(&self, request: &mut Request<'_>, known: bool) {
+    fn reserve_fields(&self, request: &mut Request<'_>, known: bool) {
         if known {
-            self.rules.identity.renew(request);
+            self.rules.identity.rewrite(request);
         } else {
-            self.rules.identity.strip(request);
+            self.rules.identity.remove(request);
         }
         if !self.rules.headers.is_empty() {
-            request.claim(&self.reserved);
+            request.reserve(&self.reserved);
         }
     }
 
     /// Returns the cached result for a token if it is still valid. Refreshes the issuer's keys if they are
     /// old.
-    fn known(&self, worker: usize, token: &[u8], now: Instant) -> Option<Arc<Verified>> {
+    fn known(&self, worker: usize, token: &[u8], now: Instant) -> Option<Arc<VerifiedToken>> {
         self.cache.get(worker, token, now, |issuer| {
             let Some(remote) = self.remotes.get(issuer)? else { return Some(0) };
             remote.renew(&self.shared, now);
@@ -309,8 +311,8 @@ impl Inner {
     }
 
     /// Fetches the issuer's keys, then verifies the token again.
-    fn wait(self: Arc<Self>, issuer: usize, remote: Arc<Remote>, token: Vec<u8>) -> Verdict {
-        let asked = self.shared.side().ask(remote.clone().refresh());
+    fn wait(self: Arc<Self>, issuer: usize, remote: Arc<RemoteKeySet>, token: Vec<u8>) -> Verdict {
+        let asked = self.shared.background().run(remote.clone().refresh());
         Verdict::Wait(Box::pin(async move {
             let _ = asked.await;
             let after = move |request: &mut Request<'_>| {
@@ -321,7 +323,7 @@ impl Inner {
                     Err(fault) => self.fault(request, fault, keys.number == 0),
                 }
             };
-            Box::new(after) as crate::After
+            Box::new(after) as crate::Continuation
         }))
     }
 
@@ -331,32 +333,37 @@ impl Inner {
         text: &[u8],
         fetched: Option<&KeySet>,
         now: Instant,
-    ) -> Result<Verified, Fault> {
+    ) -> Result<VerifiedToken, TokenFault> {
         let (rules, issuer) = (&self.rules, &self.rules.issuers[number]);
-        let token = Token::new(text).map_err(Fault::Refused)?;
+        let token = Token::new(text).map_err(TokenFault::Refused)?;
         if !issuer.algorithms.contains(&token.algorithm) {
-            return Err(Fault::Refused("the token is signed by an algorithm that is not taken"));
+            return Err(TokenFault::Refused("the token is signed by an algorithm that is not taken"));
         }
         let fetched_keys = fetched.map_or(&[][..], |set| &set.keys);
-        let named = |key: &&Key| match (&token.key, &key.id) {
+        let named = |key: &&VerifyingKey| match (&token.key, &key.id) {
             (Some(named), Some(own)) => named == own,
             // A secret or key without an id matches all tokens.
             (_, None) => true,
             (None, Some(_)) => true,
         };
-        let mut candidates =
-            issuer.fixed.0.iter().chain(fetched_keys).filter(named).filter(|key| key.serves(token.algorithm));
-        let mut candidates = candidates.by_ref().take(TRIES).peekable();
+        let mut candidates = issuer
+            .fixed
+            .0
+            .iter()
+            .chain(fetched_keys)
+            .filter(named)
+            .filter(|key| key.supports(token.algorithm));
+        let mut candidates = candidates.by_ref().take(TRIED_KEYS_MAX).peekable();
         if candidates.peek().is_none() {
-            return Err(Fault::NoKey);
+            return Err(TokenFault::NoKey);
         }
         if !candidates.any(|key| key.verifies(token.algorithm, token.message, &token.tag)) {
-            return Err(Fault::Signature);
+            return Err(TokenFault::Signature);
         }
-        let claims = token.claims().map_err(Fault::Refused)?;
+        let claims = token.claims().map_err(TokenFault::Refused)?;
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
-        let left = lasts(&claims, time, rules.leeway.as_secs_f64()).map_err(Fault::Refused)?;
-        issuer.accepts(&claims).map_err(Fault::Refused)?;
+        let left = lasts(&claims, time, rules.leeway.as_secs_f64()).map_err(TokenFault::Refused)?;
+        issuer.accepts(&claims).map_err(TokenFault::Refused)?;
         let flat = token::flat(&claims);
         let all = |claim: &str| -> Vec<String> {
             let named = flat.iter().filter(|(name, _)| name == claim);
@@ -370,22 +377,22 @@ impl Inner {
         let headers = headers.collect();
         let name = all(&issuer.consumer_claim).into_iter().next().unwrap_or_default();
         let consumer = Consumer { name, groups, claims: flat };
-        if issuer.claims.iter().any(|(claim, values)| !consumer.says(claim, values)) {
-            return Err(Fault::Refused("the token does not say what the route's `claims` want"));
+        if issuer.claims.iter().any(|(claim, values)| !consumer.has_claim(claim, values)) {
+            return Err(TokenFault::Refused("the token does not say what the route's `claims` want"));
         }
-        let left = Duration::try_from_secs_f64(left).unwrap_or(LONGEST_CACHED).min(LONGEST_CACHED);
+        let left = Duration::try_from_secs_f64(left).unwrap_or(CACHE_TIME_MAX).min(CACHE_TIME_MAX);
         let until = now.checked_add(left).unwrap_or(now);
         let keys = fetched.map_or(0, |set| set.number);
-        Ok(Verified { consumer: Arc::new(consumer), headers, until, issuer: number, keys })
+        Ok(VerifiedToken { consumer: Arc::new(consumer), headers, until, issuer: number, keys })
     }
 
-    fn remember(&self, request: &mut Request<'_>, token: &[u8], verified: Verified) -> Verdict {
+    fn remember(&self, request: &mut Request<'_>, token: &[u8], verified: VerifiedToken) -> Verdict {
         let verified = Arc::new(verified);
         self.cache.put(request.origin.worker, token, verified.clone());
         self.admit(request, &verified)
     }
 
-    fn admit(&self, request: &mut Request<'_>, verified: &Verified) -> Verdict {
+    fn admit(&self, request: &mut Request<'_>, verified: &VerifiedToken) -> Verdict {
         match self.rules.forward {
             true => self.places.remove_from_query(request),
             false => self.places.remove(request, &|_| false),
@@ -393,20 +400,20 @@ impl Inner {
         for (name, value) in &verified.headers {
             request.append(name, value.as_bytes());
         }
-        self.rules.identity.tell(request, &verified.consumer);
+        self.rules.identity.set_consumer(request, &verified.consumer);
         Verdict::Continue
     }
 
     /// Returns the verdict for a fault. `none_at_all`: the issuer's keys were never fetched.
-    fn fault(&self, request: &mut Request<'_>, fault: Fault, none_at_all: bool) -> Verdict {
+    fn fault(&self, request: &mut Request<'_>, fault: TokenFault, none_at_all: bool) -> Verdict {
         let detail = match fault {
-            Fault::Refused(detail) => detail,
-            Fault::Signature => "the token's signature is not good",
-            Fault::NoKey if none_at_all => {
+            TokenFault::Refused(detail) => detail,
+            TokenFault::Signature => "the token's signature is not good",
+            TokenFault::NoKey if none_at_all => {
                 self.places.remove_from_query(request);
                 return Verdict::unavailable("the issuer's keys could not be fetched");
             }
-            Fault::NoKey => "no key is known for the token",
+            TokenFault::NoKey => "no key is known for the token",
         };
         self.refusal(request, Reason::CredentialsRefused, Some(detail))
     }
@@ -469,7 +476,7 @@ fn is_plain(group: &str) -> bool {
     !group.is_empty() && !group.contains(|c: char| c == ',' || c.is_control())
 }
 
-impl Fault {
+impl TokenFault {
     /// Whether newer keys of the issuer may verify the token.
     const fn may_be_of_other_keys(&self) -> bool {
         matches!(self, Self::NoKey | Self::Signature)

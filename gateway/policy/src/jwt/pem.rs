@@ -5,7 +5,7 @@ use rustls::pki_types::pem::{PemObject, SectionKind};
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::x509::SubjectPublicKeyInfo;
 
-use super::key::{Key, MOST};
+use super::key::{KEYS_MAX, VerifyingKey};
 
 /// Whether the text looks like PEM instead of JSON.
 pub(crate) fn is_pem(text: &[u8]) -> bool {
@@ -17,7 +17,7 @@ pub(crate) fn is_pem(text: &[u8]) -> bool {
 ///
 /// # Errors
 /// When it has no key, or an unusable one. Unlike in an issuer's set, the operator has chosen each key.
-pub(crate) fn keys_of_pem(text: &[u8]) -> Result<Vec<Key>, &'static str> {
+pub(crate) fn keys_of_pem(text: &[u8]) -> Result<Vec<VerifyingKey>, &'static str> {
     let mut keys = Vec::new();
     for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(text) {
         let (kind, der) = section.map_err(|_| "it is broken")?;
@@ -25,10 +25,10 @@ pub(crate) fn keys_of_pem(text: &[u8]) -> Result<Vec<Key>, &'static str> {
             SectionKind::PublicKey => SubjectPublicKeyInfo::from_der(&der)
                 .ok()
                 .filter(|(rest, _)| rest.is_empty())
-                .and_then(|(_, key)| Key::of_spki(&key)),
+                .and_then(|(_, key)| VerifyingKey::of_spki(&key)),
             SectionKind::Certificate => X509Certificate::from_der(&der)
                 .ok()
-                .and_then(|(_, certificate)| Key::of_spki(certificate.public_key())),
+                .and_then(|(_, certificate)| VerifyingKey::of_spki(certificate.public_key())),
             SectionKind::PrivateKey | SectionKind::RsaPrivateKey | SectionKind::EcPrivateKey => {
                 return Err("a private key stands in it, which nobody needs here: write the public one");
             }
@@ -37,7 +37,7 @@ pub(crate) fn keys_of_pem(text: &[u8]) -> Result<Vec<Key>, &'static str> {
         keys.push(
             key.ok_or("a key in it is none of RSA (2048 bits and more), P-256, P-384, P-521 or Ed25519")?,
         );
-        if keys.len() > MOST {
+        if keys.len() > KEYS_MAX {
             return Err("it has too many keys");
         }
     }
@@ -106,7 +106,7 @@ pub(super) mod tests {
             assert!(keys[0].verifies(*algorithm, b"m", tag), "{algorithm:?}");
             assert!(!keys[0].verifies(*algorithm, b"n", tag) && keys[0].id.is_none());
             // RFC 8725, 2.1: a public key must not serve as a secret.
-            assert!(!keys[0].serves(Algorithm::Hs256));
+            assert!(!keys[0].supports(Algorithm::Hs256));
         }
         let all: String = cases.iter().map(|(text, ..)| text.as_str()).collect();
         assert_eq!(keys_of_pem(all.as_bytes()).expect("keys").len(), cases.len());

@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::key::{Key, keys_of_jwks};
-use crate::client::Fetch;
-use crate::{Shared, Trust};
+use super::key::{VerifyingKey, keys_of_jwks};
+use crate::client::DocumentFetcher;
+use crate::{PolicyStates, Trust};
 
 /// The maximum size of a key set in bytes.
-const LARGEST: usize = 1 << 20;
+const KEY_SET_MAX_BYTES: usize = 1 << 20;
 
 /// A set of keys. Its number changes whenever the keys change.
 #[derive(Debug, Default)]
 pub(crate) struct KeySet {
     pub number: u64,
-    pub keys: Vec<Key>,
+    pub keys: Vec<VerifyingKey>,
 }
 
 /// The source of an issuer's keys, and the intervals of fetches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RemoteKeys {
+pub struct RemoteKeyRules {
     /// The URL of the JWK set.
     pub url: String,
     /// The TLS settings for the URL.
@@ -38,10 +38,10 @@ pub struct RemoteKeys {
 
 /// The keys of one URL.
 #[derive(Debug)]
-pub(crate) struct Remote {
-    pub config: RemoteKeys,
-    fetch: Fetch,
-    state: Mutex<State>,
+pub(crate) struct RemoteKeySet {
+    pub config: RemoteKeyRules,
+    fetch: DocumentFetcher,
+    state: Mutex<FetchState>,
     /// Whether a fetch is in progress.
     busy: AtomicBool,
     /// The number of finished fetches.
@@ -49,16 +49,16 @@ pub(crate) struct Remote {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FetchState {
     /// The keys of the last successful fetch.
     keys: Arc<KeySet>,
     fetched: Option<Instant>,
     tried: Option<Instant>,
 }
 
-impl Remote {
-    pub fn new(config: RemoteKeys) -> Self {
-        let fetch = Fetch::new(&config.url, &config.tls);
+impl RemoteKeySet {
+    pub fn new(config: RemoteKeyRules) -> Self {
+        let fetch = DocumentFetcher::new(&config.url, &config.tls);
         Self {
             config,
             fetch,
@@ -68,7 +68,7 @@ impl Remote {
         }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, FetchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -78,19 +78,19 @@ impl Remote {
         (state.keys.clone(), self.busy.load(Ordering::SeqCst) || self.may_try(&state, now))
     }
 
-    fn may_try(&self, state: &State, now: Instant) -> bool {
+    fn may_try(&self, state: &FetchState, now: Instant) -> bool {
         state.tried.is_none_or(|tried| now.saturating_duration_since(tried) >= self.config.cooldown)
     }
 
     /// Starts a fetch in the background if the keys are old and no fetch is in progress.
-    pub fn renew(self: &Arc<Self>, shared: &Shared, now: Instant) {
+    pub fn renew(self: &Arc<Self>, shared: &PolicyStates, now: Instant) {
         let old = {
             let state = self.state();
             let age = state.fetched.map(|fetched| now.saturating_duration_since(fetched));
             age.is_some_and(|age| age >= self.config.refresh) && self.may_try(&state, now)
         };
         if old && !self.busy.load(Ordering::SeqCst) {
-            shared.side().spawn(self.clone().refresh());
+            shared.background().spawn(self.clone().refresh());
         }
     }
 
@@ -118,7 +118,7 @@ impl Remote {
 
     /// Fetches the keys. If the response is not a key set, the last valid keys stay.
     async fn fetch(&self) {
-        let body = self.fetch.get(LARGEST, self.config.timeout).await;
+        let body = self.fetch.get(KEY_SET_MAX_BYTES, self.config.timeout).await;
         let keys = body.and_then(|body| keys_of_jwks(&body, true).map_err(str::to_owned));
         let mut state = self.state();
         let now = Instant::now();

@@ -18,7 +18,7 @@ use super::*;
 use crate::testing::Sent;
 use crate::{Context, Origin, Trust};
 
-fn rules(remote: Option<RemoteKeys>) -> JwtRules {
+fn rules(remote: Option<RemoteKeyRules>) -> JwtRules {
     JwtRules {
         issuers: vec![IssuerRules {
             names: Vec::new(),
@@ -31,7 +31,7 @@ fn rules(remote: Option<RemoteKeys>) -> JwtRules {
             groups_claim: "groups".to_owned(),
         }],
         leeway: Duration::ZERO,
-        from: vec![CredentialPlace::Header {
+        from: vec![CredentialSource::Header {
             name: "Authorization".to_owned(),
             prefix: Some("Bearer".to_owned()),
         }],
@@ -110,14 +110,14 @@ fn a_key_that_is_replaced_under_its_name_is_fetched_but_not_for_each_bad_signatu
     let (first, second) = (key(), key());
     for (cooldown, is_fetched) in [(Duration::ZERO, true), (Duration::from_secs(3600), false)] {
         let (address, asked) = issuer([set(&first), set(&second)]);
-        let remote = RemoteKeys {
+        let remote = RemoteKeyRules {
             url: format!("http://{address}/"),
             tls: Trust::default(),
             refresh: Duration::from_secs(3600),
             cooldown,
             timeout: Duration::from_secs(60),
         };
-        let policy = Arc::new(rules(Some(remote))).live("k", &Arc::default());
+        let policy = Arc::new(rules(Some(remote))).activate("k", &Arc::default());
         assert!(passes(&policy, &token(&first)));
         for _ in 0..10 {
             assert_eq!(passes(&policy, &token(&second)), is_fetched);
@@ -128,22 +128,22 @@ fn a_key_that_is_replaced_under_its_name_is_fetched_but_not_for_each_bad_signatu
 
 #[test]
 fn a_token_that_was_known_ends_while_the_head_of_a_request_is_on_its_way() {
-    let (cache, shared) = (Cache::new(10), Arc::new(Shared::default()));
+    let (cache, shared) = (TokenCache::new(10), Arc::new(PolicyStates::default()));
     let now = tollgate_net::now();
-    let known = |until| Arc::new(Verified { until, ..Verified::default() });
+    let known = |until| Arc::new(VerifiedToken { until, ..VerifiedToken::default() });
     cache.put(0, b"ends", known(now));
     cache.put(0, b"lasts", known(now + Duration::from_secs(3600)));
     let reserved = Reserved::new(Vec::<String>::new());
     let rules = Arc::new(rules(None));
-    let (remotes, places) = (vec![None], CredentialPlaces::new(&rules.from));
-    let live = Live { inner: Arc::new(Inner { rules, remotes, reserved, places, cache, shared }) };
+    let (remotes, places) = (vec![None], CredentialSources::new(&rules.from));
+    let state = JwtState { inner: Arc::new(JwtVerifier { rules, remotes, reserved, places, cache, shared }) };
     for (token, passes) in [("ends", false), ("lasts", true)] {
         let mut sent = Sent::new(&format!("Authorization: Bearer {token}\r\n"));
         let began = Origin { now: now - Duration::from_secs(10), ..sent.origin };
         let mut context = Context::default();
         let mut request = sent.request(&mut context);
         request.origin = &began;
-        assert_eq!(matches!(live.request(&mut request), Verdict::Continue), passes, "{token}");
+        assert_eq!(matches!(state.request(&mut request), Verdict::Continue), passes, "{token}");
     }
 }
 
@@ -220,7 +220,7 @@ fn each_algorithm_lets_in_what_it_has_signed_and_nothing_else() {
         let mut rules = rules(None);
         rules.issuers[0].fixed = signer.keys(algorithm);
         rules.issuers[0].algorithms = vec![algorithm];
-        let policy = Arc::new(rules).live("k", &Arc::default());
+        let policy = Arc::new(rules).activate("k", &Arc::default());
         let header = BASE64.encode(format!(r#"{{"alg":"{}"}}"#, algorithm.as_str()));
         let message = format!("{header}.{}", BASE64.encode(r#"{"sub":"ann","exp":99999999999}"#));
         let is_let_in = |tag: &[u8]| passes(&policy, &format!("{message}.{}", BASE64.encode(tag)));
@@ -262,7 +262,7 @@ fn times_of_a_token() {
             at(claims)
         );
         // The conversion of the cache must not panic.
-        let _ = Duration::try_from_secs_f64(left).unwrap_or(LONGEST_CACHED).min(LONGEST_CACHED);
+        let _ = Duration::try_from_secs_f64(left).unwrap_or(CACHE_TIME_MAX).min(CACHE_TIME_MAX);
     }
     let digits = "9".repeat(400);
     for claims in [

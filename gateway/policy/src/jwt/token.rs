@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 use super::Algorithm;
 
 /// The maximum length of a token in bytes.
-pub(crate) const LONGEST: usize = 16 << 10;
+pub(crate) const TOKEN_MAX_BYTES: usize = 16 << 10;
 /// The maximum nesting depth of claims.
-const DEPTH: usize = 8;
+const NESTING_MAX: usize = 8;
 
 /// The header of a token. Other members are ignored: a token never selects the source of a key.
 #[derive(Debug, Deserialize)]
-struct Header {
+struct TokenHeader {
     alg: String,
     kid: Option<String>,
     crit: Option<Value>,
@@ -41,7 +41,7 @@ impl<'t> Token<'t> {
     /// # Errors
     /// The defect of the token.
     pub fn new(text: &'t [u8]) -> Result<Self, &'static str> {
-        if text.len() > LONGEST {
+        if text.len() > TOKEN_MAX_BYTES {
             return Err("the token is longer than 16 KiB");
         }
         let mut parts = text.split(|byte| *byte == b'.');
@@ -53,7 +53,7 @@ impl<'t> Token<'t> {
         let message = &text[..header.len() + 1 + payload.len()];
         let decoded =
             |part: &[u8]| BASE64_URL_SAFE_NO_PAD.decode(part).map_err(|_| "the token is not base64url");
-        let header: Header =
+        let header: TokenHeader =
             serde_json::from_slice(&decoded(header)?).map_err(|_| "the token's header is not one")?;
         if header.crit.is_some() {
             // RFC 7515, 4.1.11: all extensions that `crit` names must be understood, and none are supported.
@@ -79,7 +79,7 @@ impl<'t> Token<'t> {
 pub(crate) fn flat(claims: &Map<String, Value>) -> Vec<(String, String)> {
     let mut out = Vec::new();
     for (name, value) in claims {
-        flatten(name, value, DEPTH, &mut out);
+        flatten(name, value, NESTING_MAX, &mut out);
     }
     out
 }

@@ -15,7 +15,7 @@ pub(crate) enum Signal {
 }
 
 /// A span or a log record.
-pub(crate) trait Item: Send + 'static {
+pub(crate) trait ExportItem: Send + 'static {
     /// Returns the approximate size in bytes while the item is queued.
     fn size(&self) -> usize;
 
@@ -24,7 +24,7 @@ pub(crate) trait Item: Send + 'static {
 }
 
 /// Text that is already JSON.
-impl Item for String {
+impl ExportItem for String {
     fn size(&self) -> usize {
         self.len()
     }
@@ -36,7 +36,7 @@ impl Item for String {
 
 impl Signal {
     /// Serializes the request to a collector with these items.
-    pub fn document<T: Item>(self, rule: &CollectorRule, items: Vec<T>) -> String {
+    pub fn document<T: ExportItem>(self, rule: &CollectorRule, items: Vec<T>) -> String {
         let scope = json!({ "name": "tollgate", "version": env!("CARGO_PKG_VERSION") });
         let (resources, scopes, list) = match self {
             Signal::Spans => ("resourceSpans", "scopeSpans", "spans"),
@@ -45,7 +45,7 @@ impl Signal {
         let resource = resource(rule);
         let mut out =
             format!(r#"{{"{resources}":[{{"resource":{resource},"{scopes}":[{{"scope":{scope},"{list}":["#);
-        out.reserve(items.iter().map(Item::size).sum());
+        out.reserve(items.iter().map(ExportItem::size).sum());
         for (n, item) in items.into_iter().enumerate() {
             if n > 0 {
                 out.push(',');

@@ -13,39 +13,39 @@ use tollgate_http::Method;
 use tollgate_net::notice;
 
 use super::CollectorRule;
-use super::document::{Item, Signal};
-use crate::Side;
-use crate::client::{Fault, Http1, Question};
+use super::document::{ExportItem, Signal};
+use crate::BackgroundIo;
+use crate::client::{Http1, ServiceError, ServiceRequest};
 
 /// The maximum number of queued items; further items are dropped and counted.
-const WAITING: usize = 8192;
+const QUEUE_MAX: usize = 8192;
 /// The maximum size of all queued items in bytes.
-const WAITING_BYTES: usize = 16 << 20;
+const QUEUE_MAX_BYTES: usize = 16 << 20;
 /// The maximum number of items in a batch.
-const BATCH: usize = 2048;
+const BATCH_MAX: usize = 2048;
 /// The size in bytes from which a batch is complete. Collectors refuse documents of more than a few MiB.
 const BATCH_BYTES: usize = 1 << 20;
 /// How long the first item of a batch waits for others.
-const GATHER: Duration = Duration::from_secs(1);
+const BATCH_WAIT: Duration = Duration::from_secs(1);
 /// The time limit of a request to the collector.
-const TIMEOUT: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause before the only retry.
-const PAUSE: Duration = Duration::from_millis(500);
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// The maximum size of the collector's response in bytes.
-const ANSWER: usize = 1 << 20;
+const RESPONSE_MAX_BYTES: usize = 1 << 20;
 /// The minimum time between two warnings about lost items.
-const SAY: Duration = Duration::from_secs(60);
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The exporter to one collector. After it is dropped, the queued items are still sent.
 pub(crate) struct Exporter<T> {
     rule: CollectorRule,
     items: Sender<T>,
-    lost: Arc<Lost>,
+    lost: Arc<QueueState>,
 }
 
 /// The size of the queue, and the number of lost items.
 #[derive(Debug, Default)]
-struct Lost {
+struct QueueState {
     bytes: AtomicUsize,
     dropped: Arc<AtomicU64>,
 }
@@ -57,20 +57,20 @@ impl<T> Debug for Exporter<T> {
     }
 }
 
-impl<T: Item> Exporter<T> {
+impl<T: ExportItem> Exporter<T> {
     /// Starts an exporter on the background I/O thread. `dropped` counts lost items. `ended` is dropped after
     /// the exporter was dropped and all queued items are sent.
     pub fn new<E: Send + 'static>(
         signal: Signal,
         rule: CollectorRule,
-        side: &Side,
+        side: &BackgroundIo,
         dropped: Arc<AtomicU64>,
         ended: E,
     ) -> Self {
-        let (items, waiting) = channel(WAITING);
-        let lost = Arc::new(Lost { bytes: AtomicUsize::new(0), dropped });
+        let (items, waiting) = channel(QUEUE_MAX);
+        let lost = Arc::new(QueueState { bytes: AtomicUsize::new(0), dropped });
         let client = Http1::new(&rule.url, &rule.trust);
-        let sending = Sending { signal, rule: rule.clone(), client, lost: lost.clone() };
+        let sending = BatchSender { signal, rule: rule.clone(), client, lost: lost.clone() };
         side.spawn(async move {
             sending.run(waiting).await;
             drop(ended);
@@ -84,10 +84,10 @@ impl<T: Item> Exporter<T> {
     }
 
     /// Queues an item if there is room; returns whether it was queued.
-    pub fn take(&self, item: T) -> bool {
+    pub fn try_queue(&self, item: T) -> bool {
         let size = item.size();
         let waiting = self.lost.bytes.fetch_add(size, Relaxed);
-        let taken = waiting + size <= WAITING_BYTES && self.items.try_send(item).is_ok();
+        let taken = waiting + size <= QUEUE_MAX_BYTES && self.items.try_send(item).is_ok();
         if !taken {
             self.lost.bytes.fetch_sub(size, Relaxed);
         }
@@ -95,35 +95,35 @@ impl<T: Item> Exporter<T> {
     }
 
     /// Queues an item, or counts it as lost.
-    pub fn take_or_lose(&self, item: T) {
-        if !self.take(item) {
+    pub fn queue_or_drop(&self, item: T) {
+        if !self.try_queue(item) {
             self.lost.dropped.fetch_add(1, Relaxed);
         }
     }
 }
 
-struct Sending {
+struct BatchSender {
     signal: Signal,
     rule: CollectorRule,
     client: Option<Http1>,
-    lost: Arc<Lost>,
+    lost: Arc<QueueState>,
 }
 
 /// The cause of a failed attempt, and whether a retry may help.
-struct Failure {
+struct SendFailure {
     why: String,
     again: bool,
 }
 
-impl Sending {
+impl BatchSender {
     /// Sends queued items until the exporter is dropped and the queue is empty.
-    async fn run<T: Item>(self, mut waiting: Receiver<T>) {
+    async fn run<T: ExportItem>(self, mut waiting: Receiver<T>) {
         let mut said: Option<Instant> = None;
         while let Some(first) = waiting.recv().await {
             let mut size = first.size();
             let mut batch = vec![first];
-            let until = Instant::now() + GATHER;
-            while batch.len() < BATCH && size < BATCH_BYTES {
+            let until = Instant::now() + BATCH_WAIT;
+            while batch.len() < BATCH_MAX && size < BATCH_BYTES {
                 match timeout_at(until, waiting.recv()).await {
                     Ok(Some(item)) => {
                         size += item.size();
@@ -139,7 +139,7 @@ impl Sending {
             self.lost.bytes.fetch_sub(size, Relaxed);
             if let Err(why) = sent {
                 self.lost.dropped.fetch_add(count, Relaxed);
-                if said.is_none_or(|said| said.elapsed() >= SAY) {
+                if said.is_none_or(|said| said.elapsed() >= WARNING_INTERVAL) {
                     said = Some(Instant::now());
                     let (dropped, (who, what)) = (self.lost.dropped.load(Relaxed), self.signal.names());
                     notice!("warning: {who}: {}: {why}; {dropped} {what} are lost so far", self.rule.url);
@@ -152,18 +152,18 @@ impl Sending {
     async fn send(&self, body: Bytes) -> Result<(), String> {
         match self.attempt(body.clone()).await {
             Err(failure) if failure.again => {
-                sleep(PAUSE).await;
+                sleep(RETRY_PAUSE).await;
                 self.attempt(body).await.map_err(|failure| failure.why)
             }
             other => other.map_err(|failure| failure.why),
         }
     }
 
-    async fn attempt(&self, body: Bytes) -> Result<(), Failure> {
-        let never = |why: String| Failure { why, again: false };
-        let again = |why: String| Failure { why, again: true };
+    async fn attempt(&self, body: Bytes) -> Result<(), SendFailure> {
+        let never = |why: String| SendFailure { why, again: false };
+        let again = |why: String| SendFailure { why, again: true };
         let client = self.client.as_ref().ok_or_else(|| never("no TLS can be spoken".to_owned()))?;
-        let mut post = Question { body: Some(body), ..Question::new(Method::Post) };
+        let mut post = ServiceRequest { body: Some(body), ..ServiceRequest::new(Method::Post) };
         let mut whole = post.add(b"Content-Type", b"application/json");
         for (name, value) in &self.rule.headers {
             whole &= post.add(name.as_bytes(), value.as_bytes());
@@ -171,11 +171,14 @@ impl Sending {
         if !whole {
             return Err(never("one of `headers` cannot be a field".to_owned()));
         }
-        match timeout(TIMEOUT, client.ask(&post, ANSWER)).await.unwrap_or(Err(Fault::Late)) {
+        match timeout(REQUEST_TIMEOUT, client.ask(&post, RESPONSE_MAX_BYTES))
+            .await
+            .unwrap_or(Err(ServiceError::Late))
+        {
             Ok(answer) if (200..300).contains(&answer.head.status) => Ok(()),
             Ok(answer) => {
                 let status = answer.head.status;
-                Err(Failure { why: format!("it answers {status}"), again: is_passing(status) })
+                Err(SendFailure { why: format!("it answers {status}"), again: is_transient(status) })
             }
             Err(fault) => Err(again(fault.to_string())),
         }
@@ -183,7 +186,7 @@ impl Sending {
 }
 
 /// Whether a client should retry after this status (OTLP 1.9, "Retryable Response Codes").
-const fn is_passing(status: u16) -> bool {
+const fn is_transient(status: u16) -> bool {
     matches!(status, 429 | 502 | 503 | 504)
 }
 
@@ -204,7 +207,7 @@ mod tests {
         };
         let (alive, ended) = std::sync::mpsc::sync_channel(0);
         // Dropping it would end the thread, so it is leaked.
-        let side = Box::leak(Box::<Side>::default());
+        let side = Box::leak(Box::<BackgroundIo>::default());
         (Exporter::new(Signal::Logs, rule, side, dropped.clone(), alive), ended)
     }
 
@@ -214,12 +217,12 @@ mod tests {
         let url = format!("http://{}/", silent.local_addr().expect("bound"));
         let dropped = Arc::default();
         let (small, _ended) = exporter(url.clone(), &dropped);
-        let taken = (0..3 * WAITING).filter(|_| small.take("{}".to_owned())).count();
-        assert!((WAITING..=WAITING + BATCH + 1).contains(&taken), "{taken}");
+        let taken = (0..3 * QUEUE_MAX).filter(|_| small.try_queue("{}".to_owned())).count();
+        assert!((QUEUE_MAX..=QUEUE_MAX + BATCH_MAX + 1).contains(&taken), "{taken}");
         let (large, _ended) = exporter(url, &dropped);
         let item = format!("\"{}\"", "x".repeat(1 << 20));
-        let taken = (0..40).filter(|_| large.take(item.clone())).count();
-        assert_eq!(taken, WAITING_BYTES / item.len(), "what is under way counts");
+        let taken = (0..40).filter(|_| large.try_queue(item.clone())).count();
+        assert_eq!(taken, QUEUE_MAX_BYTES / item.len(), "what is under way counts");
     }
 
     #[test]
@@ -227,7 +230,7 @@ mod tests {
         let nobody = TcpListener::bind("127.0.0.1:0").expect("an address").local_addr().expect("bound");
         let dropped = Arc::default();
         let (exporter, ended) = exporter(format!("http://{nobody}/"), &dropped);
-        (0..3).for_each(|_| exporter.take_or_lose("{}".to_owned()));
+        (0..3).for_each(|_| exporter.queue_or_drop("{}".to_owned()));
         drop(exporter);
         let end = ended.recv_timeout(Duration::from_secs(60));
         assert_eq!(end, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));

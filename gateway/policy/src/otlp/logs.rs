@@ -12,15 +12,15 @@ use serde_json::{Map, Value, json};
 use tollgate_observe::LineTarget;
 
 use super::{CollectorRule, Exporter, Signal, any};
-use crate::Side;
+use crate::BackgroundIo;
 
 /// The values of `SEVERITY_NUMBER_INFO` and `SEVERITY_NUMBER_ERROR`.
-const INFO: u8 = 9;
-const ERROR: u8 = 17;
+const SEVERITY_INFO: u8 = 9;
+const SEVERITY_ERROR: u8 = 17;
 
 /// Log fields with a name in OpenTelemetry's semantic conventions for HTTP servers (1.23). All other fields
 /// keep their name, with the prefix `tollgate.`.
-const NAMES: [(&str, &str); 18] = [
+const SEMANTIC_NAMES: [(&str, &str); 18] = [
     ("client", "client.address"),
     ("client_port", "client.port"),
     ("peer", "network.peer.address"),
@@ -42,7 +42,7 @@ const NAMES: [(&str, &str); 18] = [
 ];
 
 /// The time limit for queued lines at shutdown.
-const END: Duration = Duration::from_secs(10);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Exports the access log, whose lines are JSON, to a collector.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub struct LogExport {
 impl LogExport {
     /// Starts an export to this collector on the background I/O thread.
     #[must_use]
-    pub fn new(rule: CollectorRule, side: &Side) -> Self {
+    pub fn new(rule: CollectorRule, side: &BackgroundIo) -> Self {
         let dropped = Arc::<AtomicU64>::default();
         let (alive, ended) = sync_channel::<()>(0);
         let exporter = Exporter::new(Signal::Logs, rule, side, dropped.clone(), alive);
@@ -70,12 +70,12 @@ impl LineTarget for LogExport {
         let Ok(Value::Object(fields)) = serde_json::from_slice(line) else { return false };
         let record = record(fields, SystemTime::now()).to_string();
         let exporter = self.exporter.lock().unwrap_or_else(PoisonError::into_inner);
-        exporter.as_ref().is_some_and(|exporter| exporter.take(record))
+        exporter.as_ref().is_some_and(|exporter| exporter.try_queue(record))
     }
 
     fn end(&self) {
         *self.exporter.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let _ = self.ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(END);
+        let _ = self.ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(SHUTDOWN_TIMEOUT);
     }
 
     fn dropped(&self) -> u64 {
@@ -89,10 +89,10 @@ fn record(mut fields: Map<String, Value>, now: SystemTime) -> Value {
     let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
     let body = format!("{} {} {status}", text("method"), text("target"));
     let failed = status == 0 || status >= 500;
-    let (severity, word) = if failed { (ERROR, "ERROR") } else { (INFO, "INFO") };
+    let (severity, word) = if failed { (SEVERITY_ERROR, "ERROR") } else { (SEVERITY_INFO, "INFO") };
     let time = text("time");
     let attribute = |(name, value): (String, Value)| {
-        let key = NAMES.iter().find(|(own, _)| *own == name).map(|(_, key)| (*key).to_owned());
+        let key = SEMANTIC_NAMES.iter().find(|(own, _)| *own == name).map(|(_, key)| (*key).to_owned());
         let key = key.unwrap_or_else(|| format!("tollgate.{name}"));
         json!({ "key": key, "value": any(value) })
     };

@@ -5,7 +5,7 @@ mod document;
 mod export;
 mod logs;
 
-pub(crate) use self::document::{Item, Signal, any};
+pub(crate) use self::document::{ExportItem, Signal, any};
 pub(crate) use self::export::Exporter;
 pub use self::logs::LogExport;
 

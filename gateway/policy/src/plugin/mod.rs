@@ -39,7 +39,7 @@ pub trait Plugin: Debug + Send + Sync {
     /// The gateway calls this each time it compiles a configuration, also for `check`, dry runs and
     /// configurations that it then rejects, and once for each place that names the plugin. The function must
     /// be quick, keep no resources open, and return the same policy for the same settings. Expensive work and
-    /// resources belong in [`Planned::live`].
+    /// resources belong in [`Planned::activate`].
     ///
     /// # Errors
     /// All problems of the settings; the user sees each with its position.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tollgate_observe::Reason;
 
 use super::{Plugin, SettingsProblem, SettingsProblems, Stage};
-use crate::{Planned, Policy, Refusal, Request, Shared, Verdict};
+use crate::{Planned, Policy, PolicyStates, Refusal, Request, Verdict};
 
 /// The plugins of a binary in registration order. They are a property of the binary, like its own policies.
 /// The list is set before any configuration is read and never changes, so the result of compiling depends on
@@ -101,7 +101,7 @@ impl Installed {
     pub fn plan(&'static self, settings: &Value) -> Result<Arc<dyn Planned>, SettingsProblems> {
         let planned = catch_unwind(AssertUnwindSafe(|| self.plugin.plan(settings)));
         match planned {
-            Ok(planned) => Ok(Arc::new(Named { label: &self.label, policy: planned? })),
+            Ok(planned) => Ok(Arc::new(LabelledPolicy { label: &self.label, policy: planned? })),
             Err(_) => Err(SettingsProblem::at("", "the plugin panicked over these settings").into()),
         }
     }
@@ -115,12 +115,12 @@ fn is_name(name: &str) -> bool {
 
 /// A plugin's policy under the plugin's label.
 #[derive(Debug)]
-struct Named {
+struct LabelledPolicy {
     label: &'static str,
     policy: Arc<dyn Planned>,
 }
 
-impl Planned for Named {
+impl Planned for LabelledPolicy {
     fn kind(&self) -> &'static str {
         self.label
     }
@@ -129,18 +129,18 @@ impl Planned for Named {
         self.policy.summary()
     }
 
-    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
-        let live = catch_unwind(AssertUnwindSafe(|| self.policy.clone().live(key, shared)));
-        live.unwrap_or_else(|_| Arc::new(Broken))
+    fn activate(self: Arc<Self>, key: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
+        let activated = catch_unwind(AssertUnwindSafe(|| self.policy.clone().activate(key, shared)));
+        activated.unwrap_or_else(|_| Arc::new(PanickedPolicy))
     }
 }
 
-/// Replaces a policy that panicked in [`Planned::live`]. The roll-out cannot be stopped then, so all requests
-/// are refused.
+/// Replaces a policy that panicked in [`Planned::activate`]. The roll-out cannot be stopped then, so all
+/// requests are refused.
 #[derive(Debug)]
-struct Broken;
+struct PanickedPolicy;
 
-impl Policy for Broken {
+impl Policy for PanickedPolicy {
     fn request(&self, _: &mut Request<'_>) -> Verdict {
         let detail = Some("a plugin panicked when it was to begin");
         Refusal { detail, ..Reason::ProxyInternalError.into() }.into()
@@ -156,9 +156,9 @@ mod tests {
     use crate::testing::Sent;
 
     #[derive(Debug)]
-    struct Named(&'static str, Stage);
+    struct LabelledPolicy(&'static str, Stage);
 
-    impl Plugin for Named {
+    impl Plugin for LabelledPolicy {
         fn name(&self) -> &'static str {
             self.0
         }
@@ -188,13 +188,15 @@ mod tests {
             "falls".to_owned()
         }
 
-        fn live(self: Arc<Self>, key: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+        fn activate(self: Arc<Self>, key: &str, _: &Arc<PolicyStates>) -> Arc<dyn Policy> {
             panic!("{key} falls")
         }
     }
 
     fn plugins(named: &[(&'static str, Stage)]) -> Result<Plugins, String> {
-        Plugins::new(named.iter().map(|(name, stage)| Box::new(Named(name, *stage)) as Box<_>).collect())
+        Plugins::new(
+            named.iter().map(|(name, stage)| Box::new(LabelledPolicy(name, *stage)) as Box<_>).collect(),
+        )
     }
 
     #[test]
@@ -226,9 +228,9 @@ mod tests {
         assert!(told(json!({})).contains("panicked"));
         let planned = one.plan(&json!("fine")).expect("it is good");
         assert_eq!((planned.kind(), planned.summary().as_str()), ("plugins/a", "falls"));
-        let live = planned.live("gateway/plugins/a", &Arc::default());
+        let activated = planned.activate("gateway/plugins/a", &Arc::default());
         let (mut sent, mut context) = (Sent::new(""), Context::default());
-        let verdict = live.request(&mut sent.request(&mut context));
+        let verdict = activated.request(&mut sent.request(&mut context));
         let Verdict::Refuse(refusal) = verdict else { panic!("{verdict:?}") };
         assert_eq!(refusal.reason, Reason::ProxyInternalError);
     }

@@ -87,12 +87,12 @@ impl From<SettingsProblem> for SettingsProblems {
 pub fn settings<T: DeserializeOwned>(value: &Value) -> Result<T, SettingsProblems> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().clone();
-        told(&path, &error.into_inner().to_string(), value).into()
+        rephrase_error(&path, &error.into_inner().to_string(), value).into()
     })
 }
 
 /// Rephrases a serde error.
-fn told(path: &Path, said: &str, settings: &Value) -> SettingsProblem {
+fn rephrase_error(path: &Path, said: &str, settings: &Value) -> SettingsProblem {
     let pointer = pointer(path);
     let (message, expected) = match said.split_once(", expected ") {
         Some((message, expected)) => (message, Some(expected)),
@@ -113,14 +113,14 @@ fn told(path: &Path, said: &str, settings: &Value) -> SettingsProblem {
     } else if message.starts_with("unknown variant") {
         SettingsProblem::at(pointer, format!("`{name}` is none of the words that may stand here"))
     } else if let Some(kind) = message.strip_prefix("invalid type: ") {
-        SettingsProblem::at(pointer, format!("this is {}", noun(kind)))
+        SettingsProblem::at(pointer, format!("this is {}", describe_found(kind)))
     } else if message.starts_with("invalid value: ") {
         SettingsProblem::at(pointer, "this value does not fit")
     } else {
         SettingsProblem::at(pointer, message)
     };
     problem.expected = expected.map(|expected| match words.as_slice() {
-        [] => wanted(expected).to_owned(),
+        [] => describe_expected(expected).to_owned(),
         words => any_of(words),
     });
     problem.words = words;
@@ -128,7 +128,7 @@ fn told(path: &Path, said: &str, settings: &Value) -> SettingsProblem {
 }
 
 /// Describes the type that serde found, without the value, which may be secret.
-fn noun(kind: &str) -> &'static str {
+fn describe_found(kind: &str) -> &'static str {
     match kind.split(' ').next().unwrap_or_default() {
         "string" => "a text",
         "integer" => "a whole number",
@@ -142,7 +142,7 @@ fn noun(kind: &str) -> &'static str {
 }
 
 /// Describes the type that serde expected, without Rust terms.
-fn wanted(expected: &str) -> &str {
+fn describe_expected(expected: &str) -> &str {
     match expected {
         "u8" => "a whole number from 0 to 255",
         "u16" => "a whole number from 0 to 65535",

@@ -1,5 +1,5 @@
-//! Calendar days and months in UTC, for `quota`. A [`Span`] is one of them, with its start, length and
-//! remaining time.
+//! Calendar days and months in UTC, for `quota`. A [`CalendarPeriod`] is one of them, with its start, length
+//! and remaining time.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,7 +18,7 @@ pub enum Period {
 
 /// One period of the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct CalendarPeriod {
     /// The start, in seconds since 1970.
     pub begin: u64,
     /// The length of the period.
@@ -38,14 +38,14 @@ impl Period {
     }
 
     /// Returns the period that contains this time.
-    pub(super) fn span(self, now: SystemTime) -> Span {
+    pub(super) fn span(self, now: SystemTime) -> CalendarPeriod {
         let day = seconds(now) / DAY;
         let (begin, end) = match self {
             Period::Day => (day, day + 1),
             Period::Month => month(day),
         };
         let length = Duration::from_secs((end - begin) * DAY);
-        Span { begin: begin * DAY, length, left: left(now, end * DAY) }
+        CalendarPeriod { begin: begin * DAY, length, left: left(now, end * DAY) }
     }
 }
 

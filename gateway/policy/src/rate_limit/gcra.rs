@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 /// Time units per nanosecond. A rate of a million per second is accurate to 0.003 %, and 36 years fit into a
 /// `u64`.
-const UNITS: u64 = 16;
+const UNITS_PER_NANOSECOND: u64 = 16;
 
-/// A rate and a burst tolerance; times are in [`UNITS`] per nanosecond.
+/// A rate and a burst tolerance; times are in [`UNITS_PER_NANOSECOND`] per nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gcra {
     /// The time between two requests at the rate.
@@ -39,7 +39,7 @@ impl Gcra {
 
     /// Returns the time in which this cost is replenished.
     #[inline]
-    pub fn time(&self, cost: u64) -> u64 {
+    pub fn replenish_time(&self, cost: u64) -> u64 {
         self.interval.saturating_mul(cost).min(u64::MAX / 4)
     }
 
@@ -47,7 +47,7 @@ impl Gcra {
     /// at which the bucket is full, or the time to wait.
     #[inline]
     pub fn decide(&self, full: u64, now: u64, cost: u64) -> Result<u64, u64> {
-        let next = full.max(now).saturating_add(self.time(cost));
+        let next = full.max(now).saturating_add(self.replenish_time(cost));
         let ahead = next - now;
         if ahead <= self.tolerance { Ok(next) } else { Err(ahead - self.tolerance) }
     }
@@ -65,32 +65,36 @@ impl Gcra {
 
     /// Returns when a bucket is full after a response charges an additional cost, even if the bucket has
     /// less. The deficit is at most `debt`.
-    pub fn debited(&self, full: u64, now: u64, cost: u64, debt: u64) -> u64 {
-        let most = now.saturating_add(self.tolerance).saturating_add(self.time(debt));
-        full.max(now).saturating_add(self.time(cost)).min(most)
+    pub fn full_after_debit(&self, full: u64, now: u64, cost: u64, debt: u64) -> u64 {
+        let most = now.saturating_add(self.tolerance).saturating_add(self.replenish_time(debt));
+        full.max(now).saturating_add(self.replenish_time(cost)).min(most)
     }
 
     /// Converts a decision of a shared store, which returns the time until the bucket is full.
-    pub fn elsewhere(&self, passes: bool, full: Duration, cost: u64) -> Decision {
+    pub fn decision_from_store(&self, passes: bool, full: Duration, cost: u64) -> Decision {
         let ahead = units(full);
-        let wait = if passes { 0 } else { (ahead + self.time(cost)).saturating_sub(self.tolerance).max(1) };
+        let wait = if passes {
+            0
+        } else {
+            (ahead + self.replenish_time(cost)).saturating_sub(self.tolerance).max(1)
+        };
         let remaining = self.tolerance.saturating_sub(ahead) / self.interval;
         Decision { passes, remaining, wait: duration(wait), full }
     }
 
     /// Returns the interval and the tolerance in microseconds.
     pub fn microseconds(&self) -> (f64, f64) {
-        let one = (1000 * UNITS) as f64;
+        let one = (1000 * UNITS_PER_NANOSECOND) as f64;
         (self.interval as f64 / one, self.tolerance as f64 / one)
     }
 }
 
 fn units(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).saturating_mul(UNITS).min(u64::MAX / 4)
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).saturating_mul(UNITS_PER_NANOSECOND).min(u64::MAX / 4)
 }
 
 fn duration(units: u64) -> Duration {
-    Duration::from_nanos(units.div_ceil(UNITS))
+    Duration::from_nanos(units.div_ceil(UNITS_PER_NANOSECOND))
 }
 
 /// A clock that counts from its start.
@@ -108,11 +112,12 @@ impl Clock {
         tollgate_net::now().saturating_duration_since(self.0)
     }
 
-    /// Returns the time since the start in [`UNITS`] per nanosecond.
+    /// Returns the time since the start in [`UNITS_PER_NANOSECOND`] per nanosecond.
     #[inline]
     pub fn now(&self) -> u64 {
         let since = self.elapsed();
-        since.as_secs() * (1_000_000_000 * UNITS) + u64::from(since.subsec_nanos()) * UNITS
+        since.as_secs() * (1_000_000_000 * UNITS_PER_NANOSECOND)
+            + u64::from(since.subsec_nanos()) * UNITS_PER_NANOSECOND
     }
 }
 
@@ -138,13 +143,13 @@ impl Bucket {
 
     /// Reverts a decision on this cost.
     pub fn undo(&self, gcra: &Gcra, cost: u64) {
-        let less = |full: u64| Some(full.saturating_sub(gcra.time(cost)));
+        let less = |full: u64| Some(full.saturating_sub(gcra.replenish_time(cost)));
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// Charges this cost even if the bucket has less.
     pub fn debit(&self, gcra: &Gcra, now: u64, cost: u64, debt: u64) {
-        let more = |full: u64| Some(gcra.debited(full, now, cost, debt));
+        let more = |full: u64| Some(gcra.full_after_debit(full, now, cost, debt));
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 }
@@ -153,7 +158,7 @@ impl Bucket {
 mod tests {
     use super::*;
 
-    const SECOND: u64 = 1_000_000_000 * UNITS;
+    const SECOND: u64 = 1_000_000_000 * UNITS_PER_NANOSECOND;
 
     #[test]
     fn it_is_exact_under_every_load() {
@@ -243,14 +248,14 @@ mod tests {
             for full in [Duration::ZERO, Duration::from_micros(i64::MAX as u64), Duration::MAX] {
                 for cost in [0, 1, u64::MAX] {
                     for passes in [false, true] {
-                        let decision = gcra.elsewhere(passes, full, cost);
+                        let decision = gcra.decision_from_store(passes, full, cost);
                         assert_eq!((decision.passes, decision.wait.is_zero()), (passes, passes));
                     }
                 }
             }
             let now = 36 * 365 * 86_400 * SECOND;
             for cost in [0, 1, u64::MAX] {
-                for full in [0, now, gcra.debited(now, now, u64::MAX, u64::MAX)] {
+                for full in [0, now, gcra.full_after_debit(now, now, u64::MAX, u64::MAX)] {
                     let _ = gcra.decision(full, now / 2, gcra.decide(full, now / 2, cost));
                 }
             }

@@ -16,12 +16,12 @@ use tollgate_observe::Reason;
 use self::buckets::Buckets;
 use self::gcra::{Bucket, Clock, Decision, Gcra};
 pub use self::shared::SharedRate;
-use self::shared::{Remote, Step};
+use self::shared::{LocalDecision, SharedLimit};
 use crate::cost::Cost;
 use crate::exempt::Exempt;
+use crate::limit_fields::{self, LimitFields};
 use crate::redis::OnFailure;
-use crate::told::{self, Told};
-use crate::{After, By, Planned, Policy, Refusal, Request, Shared, Verdict};
+use crate::{Continuation, CountKey, Planned, Policy, PolicyStates, Refusal, Request, Verdict};
 
 /// Limits, all of which a request must pass, in order.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +42,7 @@ pub struct RateLimit {
     /// The number of requests that are allowed at once after a pause.
     pub burst: u64,
     /// The key by which requests are counted.
-    pub by: By,
+    pub by: CountKey,
     /// The cost of a request.
     pub cost: Cost,
     /// Requests that the limit does not count.
@@ -71,11 +71,11 @@ impl Planned for RateLimitRules {
         limits.collect::<Vec<_>>().join(", ")
     }
 
-    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, key: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         let one = |(number, limit): (usize, &RateLimit)| {
             let own = || format!("{key}/{number}");
             let key = limit.scope.as_ref().map_or_else(own, |scope| format!("scope/{scope}/rate_limit"));
-            Live::new(limit, &key, shared)
+            RateLimitState::new(limit, &key, shared)
         };
         Arc::new(RateLimits(self.limits.iter().enumerate().map(one).collect()))
     }
@@ -91,7 +91,7 @@ impl RateLimit {
             86_400 => "d".to_owned(),
             _ => format!("{:?}", self.period),
         };
-        let by = if *by == By::All { String::new() } else { format!(" by {by}") };
+        let by = if *by == CountKey::All { String::new() } else { format!(" by {by}") };
         let dry_run = if self.dry_run { ", dry run" } else { "" };
         let shared = if self.shared.is_some() { ", shared by Redis" } else { "" };
         let (cost, exempt) = (self.cost.summary(), self.exempt.summary());
@@ -101,24 +101,24 @@ impl RateLimit {
 
 /// The limits of a place, with their counts.
 #[derive(Debug)]
-struct RateLimits(Arc<[Live]>);
+struct RateLimits(Arc<[RateLimitState]>);
 
 /// A limit with its counts.
 #[derive(Debug)]
-struct Live {
+struct RateLimitState {
     rule: RateLimit,
     /// Its item of `RateLimit-Policy`.
     policy: String,
-    counts: Arc<Counts>,
+    counts: Arc<RateCounts>,
     /// The shared store that counts instead of this process.
-    remote: Option<Arc<Remote>>,
+    remote: Option<Arc<SharedLimit>>,
 }
 
 /// The counts of this process. They survive a change of plan that keeps the rate and the key.
 #[derive(Debug)]
-struct Counts {
+struct RateCounts {
     gcra: Gcra,
-    by: By,
+    by: CountKey,
     keys: usize,
     clock: Clock,
     hash: RandomState,
@@ -126,24 +126,25 @@ struct Counts {
     each: Buckets,
 }
 
-impl Live {
-    fn new(rule: &RateLimit, key: &str, shared: &Arc<Shared>) -> Self {
+impl RateLimitState {
+    fn new(rule: &RateLimit, key: &str, shared: &Arc<PolicyStates>) -> Self {
         let gcra = Gcra::new(rule.count, rule.period, rule.burst);
-        let fits = |counts: &Counts| counts.gcra == gcra && counts.by == rule.by && counts.keys == rule.keys;
-        let counts = shared.state(key, fits, || Counts::new(gcra, rule.by.clone(), rule.keys));
-        let policy = told::policy(&rule.name, rule.count, rule.period);
+        let fits =
+            |counts: &RateCounts| counts.gcra == gcra && counts.by == rule.by && counts.keys == rule.keys;
+        let counts = shared.state(key, fits, || RateCounts::new(gcra, rule.by.clone(), rule.keys));
+        let policy = limit_fields::policy(&rule.name, rule.count, rule.period);
         let name = || format!("{key}/{}-{}-{}", rule.count, rule.period.as_secs(), rule.burst);
         let remote = rule
             .shared
             .as_ref()
-            .map(|shared_rule| Arc::new(Remote::new(shared_rule, name(), rule.cost.debt(), shared)));
+            .map(|shared_rule| Arc::new(SharedLimit::new(shared_rule, name(), rule.cost.debt(), shared)));
         Self { rule: rule.clone(), policy, counts, remote }
     }
 
     /// Returns the cost of a request; `None`: it is not counted.
     #[inline]
     fn cost(&self, request: &Request<'_>) -> Option<u64> {
-        let cost = self.rule.cost.of(request);
+        let cost = self.rule.cost.charge(request);
         (cost > 0 && !self.rule.exempt.has(request)).then_some(cost)
     }
 
@@ -164,7 +165,7 @@ impl Live {
             Some(remote) if !remote.is_lost() => {
                 let account = remote.account(request, &self.rule.by, counts.gcra);
                 request.context.on_head(move |response| {
-                    if let Some(said) = cost.said(response) {
+                    if let Some(said) = cost.take_reported(response) {
                         account.settle(taken, said);
                     }
                 });
@@ -172,7 +173,7 @@ impl Live {
             _ => {
                 let key = counts.key(request);
                 request.context.on_head(move |response| {
-                    if let Some(said) = cost.said(response) {
+                    if let Some(said) = cost.take_reported(response) {
                         counts.settle(key, taken, said, cost.debt());
                     }
                 });
@@ -181,8 +182,8 @@ impl Live {
     }
 }
 
-impl Counts {
-    fn new(gcra: Gcra, by: By, keys: usize) -> Self {
+impl RateCounts {
+    fn new(gcra: Gcra, by: CountKey, keys: usize) -> Self {
         let (clock, hash) = (Clock::start(), RandomState::new());
         Self { gcra, by, keys, clock, hash, all: Bucket::default(), each: Buckets::new(keys) }
     }
@@ -190,7 +191,7 @@ impl Counts {
     /// Returns the hash of the request's key; `None`: all requests share one bucket.
     fn key(&self, request: &Request<'_>) -> Option<u64> {
         match self.by {
-            By::All => None,
+            CountKey::All => None,
             _ => Some(self.by.hash(request, &self.hash)),
         }
     }
@@ -207,10 +208,10 @@ impl Counts {
     }
 
     fn undo(&self, request: &Request<'_>, cost: u64) {
-        self.give(self.key(request), cost);
+        self.refund(self.key(request), cost);
     }
 
-    fn give(&self, key: Option<u64>, cost: u64) {
+    fn refund(&self, key: Option<u64>, cost: u64) {
         match key {
             None => self.all.undo(&self.gcra, cost),
             Some(key) => self.each.undo(key, &self.gcra, cost),
@@ -222,7 +223,7 @@ impl Counts {
         let now = self.clock.now();
         match (said.checked_sub(taken), key) {
             (Some(0), _) => {}
-            (None, key) => self.give(key, taken - said),
+            (None, key) => self.refund(key, taken - said),
             (Some(more), None) => self.all.debit(&self.gcra, now, more, debt),
             (Some(more), Some(key)) => self.each.debit(key, &self.gcra, now, more, debt),
         }
@@ -231,38 +232,43 @@ impl Counts {
 
 impl Policy for RateLimits {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
-        walk(&self.0, 0, None, request)
+        check_from(&self.0, 0, None, request)
     }
 }
 
 /// Checks a request against each limit from index `from`.
-fn walk(limits: &Arc<[Live]>, from: usize, mut told: Option<Told>, request: &mut Request<'_>) -> Verdict {
+fn check_from(
+    limits: &Arc<[RateLimitState]>,
+    from: usize,
+    mut fields: Option<LimitFields>,
+    request: &mut Request<'_>,
+) -> Verdict {
     for (index, limit) in limits.iter().enumerate().skip(from) {
-        let Live { rule, counts, remote, .. } = limit;
+        let RateLimitState { rule, counts, remote, .. } = limit;
         let Some(cost) = limit.cost(request) else { continue };
         let decision = match remote {
             None => Some(counts.decide(request, cost)),
             Some(remote) => match remote.decide(request, &rule.by, counts.gcra, rule.keys, cost) {
-                Step::Decided(decision) => Some(decision),
-                Step::Lost => match limit.without(remote, request, cost) {
+                LocalDecision::Decided(decision) => Some(decision),
+                LocalDecision::Lost => match limit.decide_without_store(remote, request, cost) {
                     Ok(decision) => decision,
                     Err(refusal) => return refuse(limits, index, refusal, request),
                 },
-                Step::Ask(ask) => {
+                LocalDecision::PreparedCall(ask) => {
                     let (asked, limits, remote) = (ask.ask(), limits.clone(), remote.clone());
                     return Verdict::Wait(Box::pin(async move {
                         let answer = asked.await;
-                        let after: After = Box::new(move |request| {
+                        let after: Continuation = Box::new(move |request| {
                             let decision = match answer {
                                 Ok(decision) => Some(decision),
-                                Err(_) => match limits[index].without(&remote, request, cost) {
+                                Err(_) => match limits[index].decide_without_store(&remote, request, cost) {
                                     Ok(decision) => decision,
                                     Err(refusal) => return refuse(&limits, index, refusal, request),
                                 },
                             };
-                            match settle(&limits, index, decision, cost, &mut told, request) {
+                            match settle(&limits, index, decision, cost, &mut fields, request) {
                                 Some(refusal) => refusal,
-                                None => walk(&limits, index + 1, told, request),
+                                None => check_from(&limits, index + 1, fields, request),
                             }
                         });
                         after
@@ -270,12 +276,12 @@ fn walk(limits: &Arc<[Live]>, from: usize, mut told: Option<Told>, request: &mut
                 }
             },
         };
-        if let Some(refusal) = settle(limits, index, decision, cost, &mut told, request) {
+        if let Some(refusal) = settle(limits, index, decision, cost, &mut fields, request) {
             return refusal;
         }
     }
-    if let Some(told) = told {
-        request.context.on_head(move |response| told.respond(response));
+    if let Some(fields) = fields {
+        request.context.on_head(move |response| fields.respond(response));
     }
     Verdict::Continue
 }
@@ -284,16 +290,21 @@ fn walk(limits: &Arc<[Live]>, from: usize, mut told: Option<Told>, request: &mut
 /// passes.
 #[inline]
 fn settle(
-    limits: &[Live],
+    limits: &[RateLimitState],
     index: usize,
     decision: Option<Decision>,
     cost: u64,
-    told: &mut Option<Told>,
+    fields: &mut Option<LimitFields>,
     request: &mut Request<'_>,
 ) -> Option<Verdict> {
-    let (Live { rule, policy, .. }, decision) = (&limits[index], decision?);
+    let (RateLimitState { rule, policy, .. }, decision) = (&limits[index], decision?);
     if rule.headers {
-        told.get_or_insert_with(Told::default).add(&rule.name, policy, decision.remaining, decision.full);
+        fields.get_or_insert_with(LimitFields::default).add(
+            &rule.name,
+            policy,
+            decision.remaining,
+            decision.full,
+        );
     }
     if decision.passes {
         if rule.cost.field().is_some() {
@@ -305,26 +316,26 @@ fn settle(
         request.context.note = Some("a rate limit would refuse it (dry run)");
         return None;
     }
-    let mut told = told.take().unwrap_or_default();
+    let mut fields = fields.take().unwrap_or_default();
     if !rule.headers {
-        told.add(&rule.name, policy, decision.remaining, decision.full);
+        fields.add(&rule.name, policy, decision.remaining, decision.full);
     }
     let refusal =
-        Refusal { lines: told.refusal(decision.wait), status: rule.status, ..Reason::RateLimited.into() };
+        Refusal { lines: fields.refusal(decision.wait), status: rule.status, ..Reason::RateLimited.into() };
     Some(refuse(limits, index, refusal, request))
 }
 
 /// Refuses a request and refunds its cost in the previous limits.
-fn refuse(limits: &[Live], index: usize, refusal: Refusal, request: &Request<'_>) -> Verdict {
+fn refuse(limits: &[RateLimitState], index: usize, refusal: Refusal, request: &Request<'_>) -> Verdict {
     limits[..index].iter().for_each(|limit| limit.undo(request));
     refusal.into()
 }
 
-impl Live {
+impl RateLimitState {
     /// Decides on a request while the store is unavailable.
-    fn without(
+    fn decide_without_store(
         &self,
-        remote: &Remote,
+        remote: &SharedLimit,
         request: &Request<'_>,
         cost: u64,
     ) -> Result<Option<Decision>, Refusal> {
@@ -343,7 +354,7 @@ mod tests {
     use crate::Context;
     use crate::testing::Sent;
 
-    fn limit(count: u64, by: By) -> RateLimit {
+    fn limit(count: u64, by: CountKey) -> RateLimit {
         let (name, period) = (by.to_string(), Duration::from_secs(3600));
         RateLimit {
             name,
@@ -362,8 +373,8 @@ mod tests {
         }
     }
 
-    fn live(limits: Vec<RateLimit>, shared: &Arc<Shared>) -> Arc<dyn Policy> {
-        Arc::new(RateLimitRules { limits }).live("route/r/rate_limit", shared)
+    fn activate(limits: Vec<RateLimit>, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
+        Arc::new(RateLimitRules { limits }).activate("route/r/rate_limit", shared)
     }
 
     fn passes(policy: &Arc<dyn Policy>, fields: &str) -> bool {
@@ -380,8 +391,10 @@ mod tests {
 
     #[test]
     fn what_a_limit_took_is_given_back_when_the_next_one_refuses() {
-        let policy =
-            live(vec![limit(3, By::All), limit(1, By::Header("x-a".into()))], &Arc::new(Shared::default()));
+        let policy = activate(
+            vec![limit(3, CountKey::All), limit(1, CountKey::Header("x-a".into()))],
+            &Arc::new(PolicyStates::default()),
+        );
         assert!(passes(&policy, "X-A: a\r\n"));
         assert!(!passes(&policy, "X-A: a\r\n"));
         assert!(!passes(&policy, "X-A: a\r\n"));
@@ -392,21 +405,24 @@ mod tests {
 
     #[test]
     fn counts_survive_a_change_of_plan() {
-        let shared = Arc::new(Shared::default());
-        let first = live(vec![limit(1, By::All)], &shared);
+        let shared = Arc::new(PolicyStates::default());
+        let first = activate(vec![limit(1, CountKey::All)], &shared);
         assert!(passes(&first, ""));
-        let mut told = limit(1, By::All);
-        told.headers = true;
-        let second = live(vec![told], &shared);
+        let mut fields = limit(1, CountKey::All);
+        fields.headers = true;
+        let second = activate(vec![fields], &shared);
         assert!(!passes(&second, ""));
-        assert!(passes(&live(vec![limit(2, By::All)], &shared), ""), "another rate is another limit");
+        assert!(
+            passes(&activate(vec![limit(2, CountKey::All)], &shared), ""),
+            "another rate is another limit"
+        );
     }
 
     #[test]
     fn a_dry_run_refuses_nothing_and_tells() {
-        let mut dry = limit(1, By::All);
+        let mut dry = limit(1, CountKey::All);
         dry.dry_run = true;
-        let policy = live(vec![dry], &Arc::new(Shared::default()));
+        let policy = activate(vec![dry], &Arc::new(PolicyStates::default()));
         assert!(passes(&policy, ""));
         let (mut sent, mut context) = (Sent::new(""), Context::default());
         assert!(matches!(policy.request(&mut sent.request(&mut context)), Verdict::Continue));
@@ -415,10 +431,10 @@ mod tests {
 
     #[test]
     fn limits_of_one_scope_count_together_wherever_they_stand() {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(PolicyStates::default());
         let at = |place: &str, scope: Option<&str>| {
-            let limit = RateLimit { scope: scope.map(str::to_owned), ..limit(2, By::All) };
-            Arc::new(RateLimitRules { limits: vec![limit] }).live(place, &shared)
+            let limit = RateLimit { scope: scope.map(str::to_owned), ..limit(2, CountKey::All) };
+            Arc::new(RateLimitRules { limits: vec![limit] }).activate(place, &shared)
         };
         let (one, two) = (at("route/a/rate_limit", Some("s")), at("route/b/rate_limit", Some("s")));
         assert!(passes(&one, "") && passes(&two, "") && !passes(&one, "") && !passes(&two, ""));
@@ -428,11 +444,11 @@ mod tests {
 
     #[test]
     fn a_response_says_what_its_request_has_cost() {
-        use crate::{BodyKind, CostBy};
-        let cost = Cost { by: CostBy::Response("x-cost".into()), default: 1, most: 10 };
-        for by in [By::All, By::Header("x-a".into())] {
+        use crate::{BodyKind, CostSource};
+        let cost = Cost { by: CostSource::Response("x-cost".into()), default: 1, max: 10 };
+        for by in [CountKey::All, CountKey::Header("x-a".into())] {
             let limit = RateLimit { cost: cost.clone(), ..limit(10, by) };
-            let policy = live(vec![limit], &Arc::new(Shared::default()));
+            let policy = activate(vec![limit], &Arc::new(PolicyStates::default()));
             let costs = |line: &str| {
                 let (mut sent, mut context) = (Sent::new(""), Context::default());
                 let passes = matches!(policy.request(&mut sent.request(&mut context)), Verdict::Continue);

@@ -1,8 +1,8 @@
 //! A rate limit that several gateways share through one Redis.
 //!
-//! [`Remote`] decides from a lease if it can, and otherwise returns an [`Ask`] for the background I/O thread.
-//! A lease holds requests that Redis has already counted, so it saves round trips and never exceeds the
-//! limit.
+//! [`SharedLimit`] decides from a lease if it can, and otherwise returns a [`PreparedCall`] for the
+//! background I/O thread. A lease holds requests that Redis has already counted, so it saves round trips and
+//! never exceeds the limit.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::gcra::{Clock, Decision, Gcra};
-use crate::hashed::Hashed;
-use crate::redis::{OnFailure, Question, RedisRule, Store, Unavailable};
-use crate::{By, Request, Shared};
+use crate::identity_hasher::IdentityHasher;
+use crate::redis::{OnFailure, RedisRule, RedisStore, StoreCall, Unavailable};
+use crate::{CountKey, PolicyStates, Request};
 
 /// The lifetime of a lease.
-const LEASE: Duration = Duration::from_secs(1);
+const LEASE_TIME: Duration = Duration::from_secs(1);
 /// How long the next sweep waits after a sweep that freed nothing.
-const CROWDED: Duration = Duration::from_millis(10);
+const SWEEP_PAUSE: Duration = Duration::from_millis(10);
 
 /// The settings of a limit that several gateways share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,12 +32,12 @@ pub struct SharedRate {
 
 /// The connection of a limit to the shared store.
 #[derive(Debug)]
-pub(super) struct Remote {
+pub(super) struct SharedLimit {
     pub rule: SharedRate,
     /// How far responses can take a bucket below zero.
     debt: u64,
-    store: Arc<Store>,
-    shared: Arc<Shared>,
+    store: Arc<RedisStore>,
+    shared: Arc<PolicyStates>,
     /// The name of the limit in the store. It contains the rate, because counts of another rate are
     /// meaningless.
     name: Vec<u8>,
@@ -49,24 +49,24 @@ pub(super) struct Remote {
 /// Leases by the hash of their key, because a client's value may be long.
 #[derive(Debug, Default)]
 struct Leases {
-    by_key: HashMap<u64, Arc<Lease>, BuildHasherDefault<Hashed>>,
+    by_key: HashMap<u64, Arc<Lease>, BuildHasherDefault<IdentityHasher>>,
     /// The number of keys from which the next insertion sweeps first.
     sweep_at: usize,
     /// The time before which no sweep is tried.
-    crowded_until: Duration,
+    next_sweep: Duration,
 }
 
 /// The requests that were taken in advance for one key.
 #[derive(Debug, Default)]
 struct Lease {
-    taken: Mutex<Taken>,
+    taken: Mutex<LeaseState>,
     /// The task that holds this lock calls the store; others wait for its result.
     asking: tokio::sync::Mutex<()>,
 }
 
 /// The state of a lease. Times count from the start of the clock.
 #[derive(Clone, Copy, Debug, Default)]
-struct Taken {
+struct LeaseState {
     left: u64,
     /// The end of the lease.
     until: Duration,
@@ -77,19 +77,19 @@ struct Taken {
 }
 
 /// The result of a local attempt to decide.
-pub(super) enum Step {
+pub(super) enum LocalDecision {
     /// The lease decided.
     Decided(Decision),
     /// The store is unavailable.
     Lost,
     /// The store must be asked.
-    Ask(Box<Ask>),
+    PreparedCall(Box<PreparedCall>),
 }
 
 /// A prepared call to the store.
-pub(super) struct Ask {
-    store: Arc<Store>,
-    shared: Arc<Shared>,
+pub(super) struct PreparedCall {
+    store: Arc<RedisStore>,
+    shared: Arc<PolicyStates>,
     key: Vec<u8>,
     gcra: Gcra,
     /// The cost of the request.
@@ -102,11 +102,11 @@ pub(super) struct Ask {
     lease: Option<Arc<Lease>>,
 }
 
-impl Remote {
-    pub fn new(rule: &SharedRate, name: String, debt: u64, shared: &Arc<Shared>) -> Self {
+impl SharedLimit {
+    pub fn new(rule: &SharedRate, name: String, debt: u64, shared: &Arc<PolicyStates>) -> Self {
         Self {
             debt,
-            store: Store::of(&rule.redis, shared),
+            store: RedisStore::for_rule(&rule.redis, shared),
             rule: rule.clone(),
             shared: shared.clone(),
             name: name.into_bytes(),
@@ -127,9 +127,16 @@ impl Remote {
     }
 
     /// Decides on a request locally if its lease allows that.
-    pub fn decide(&self, request: &Request<'_>, by: &By, gcra: Gcra, keys: usize, cost: u64) -> Step {
+    pub fn decide(
+        &self,
+        request: &Request<'_>,
+        by: &CountKey,
+        gcra: Gcra,
+        keys: usize,
+        cost: u64,
+    ) -> LocalDecision {
         if self.store.is_lost() {
-            return Step::Lost;
+            return LocalDecision::Lost;
         }
         let lease = (self.rule.lease > 1).then(|| {
             let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
@@ -139,28 +146,28 @@ impl Remote {
         if let Some(decision) =
             lease.as_ref().and_then(|lease| lease.decide(gcra, self.clock.elapsed(), cost))
         {
-            return Step::Decided(decision);
+            return LocalDecision::Decided(decision);
         }
-        let lot = if lease.is_some() { u64::from(self.rule.lease) } else { 1 };
-        Step::Ask(Box::new(Ask {
+        let sampling = if lease.is_some() { u64::from(self.rule.lease) } else { 1 };
+        LocalDecision::PreparedCall(Box::new(PreparedCall {
             store: self.store.clone(),
             shared: self.shared.clone(),
             key: self.key(request, by),
             gcra,
             cost,
-            want: lot.max(cost),
+            want: sampling.max(cost),
             debt: self.debt,
             clock: self.clock,
             lease,
         }))
     }
 
-    fn key(&self, request: &Request<'_>, by: &By) -> Vec<u8> {
+    fn key(&self, request: &Request<'_>, by: &CountKey) -> Vec<u8> {
         by.with(request, |value| self.store.key(&[&self.name], value))
     }
 
     /// Refunds the cost of a refused request to its lease, or else to the store without waiting for it.
-    pub fn undo(&self, request: &Request<'_>, by: &By, gcra: Gcra, cost: u64) {
+    pub fn undo(&self, request: &Request<'_>, by: &CountKey, gcra: Gcra, cost: u64) {
         if self.rule.lease > 1 {
             let key = by.hash(request, &self.hash);
             let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
@@ -174,22 +181,22 @@ impl Remote {
     }
 
     /// Returns the account of a request's key, which is settled when the cost is known.
-    pub fn account(&self, request: &Request<'_>, by: &By, gcra: Gcra) -> Account {
+    pub fn account(&self, request: &Request<'_>, by: &CountKey, gcra: Gcra) -> RateAccount {
         let (store, shared, key) = (self.store.clone(), self.shared.clone(), self.key(request, by));
-        Account { store, shared, key, gcra, debt: self.debt }
+        RateAccount { store, shared, key, gcra, debt: self.debt }
     }
 }
 
 /// The bucket of one key in the store.
-pub(super) struct Account {
-    store: Arc<Store>,
-    shared: Arc<Shared>,
+pub(super) struct RateAccount {
+    store: Arc<RedisStore>,
+    shared: Arc<PolicyStates>,
     key: Vec<u8>,
     gcra: Gcra,
     debt: u64,
 }
 
-impl Account {
+impl RateAccount {
     /// Corrects the bucket to the reported cost. No request waits for the store; if it does not respond, the
     /// bucket stays.
     pub fn settle(self, taken: u64, said: u64) {
@@ -199,10 +206,10 @@ impl Account {
         }
         let (interval, tolerance) = gcra.microseconds();
         let amount = interval * (said as f64 - taken as f64);
-        let question = Question::Adjust { key, amount, ceiling: tolerance + interval * debt as f64 };
+        let question = StoreCall::Adjust { key, amount, ceiling: tolerance + interval * debt as f64 };
         let there = shared.clone();
-        shared.side().spawn(async move {
-            let _ = store.ask(there.side(), question).await;
+        shared.background().spawn(async move {
+            let _ = store.ask(there.background(), question).await;
         });
     }
 }
@@ -217,13 +224,13 @@ impl Leases {
         let len = self.by_key.len();
         if len >= self.sweep_at.max(64).min(most) {
             // A sweep scans all leases, so it must not run for each key of a flood.
-            if len >= most && now < self.crowded_until {
+            if len >= most && now < self.next_sweep {
                 return None;
             }
             self.by_key.retain(|_, lease| Arc::strong_count(lease) > 1 || lease.is_used(now));
             self.sweep_at = 2 * self.by_key.len();
             if self.by_key.len() >= most {
-                self.crowded_until = now + CROWDED;
+                self.next_sweep = now + SWEEP_PAUSE;
                 return None;
             }
         }
@@ -234,7 +241,7 @@ impl Leases {
 }
 
 impl Lease {
-    fn taken(&self) -> std::sync::MutexGuard<'_, Taken> {
+    fn taken(&self) -> std::sync::MutexGuard<'_, LeaseState> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -249,13 +256,14 @@ impl Lease {
         let mut taken = self.taken();
         if taken.left >= cost && now < taken.until {
             taken.left -= cost;
-            return Some(gcra.elsewhere(true, taken.full.saturating_sub(now), cost));
+            return Some(gcra.decision_from_store(true, taken.full.saturating_sub(now), cost));
         }
-        (now < taken.none_before).then(|| gcra.elsewhere(false, taken.full.saturating_sub(now), cost))
+        (now < taken.none_before)
+            .then(|| gcra.decision_from_store(false, taken.full.saturating_sub(now), cost))
     }
 }
 
-impl Ask {
+impl PreparedCall {
     /// Asks the store on the background I/O thread. Dropping the future does not cancel a call that takes a
     /// lease. Otherwise the granted requests would be lost, and clients that disconnect early could exhaust a
     /// limit.
@@ -264,16 +272,16 @@ impl Ask {
         let there = shared.clone();
         let leased = self.lease.is_some();
         let run = async move { self.run(&there).await };
-        let asked = shared.side().ask(async move {
+        let asked = shared.background().run(async move {
             if leased { tokio::spawn(run).await.unwrap_or(Err(Unavailable)) } else { run.await }
         });
         async move { asked.await.unwrap_or(Err(Unavailable)) }
     }
 
-    async fn run(self, shared: &Shared) -> Result<Decision, Unavailable> {
+    async fn run(self, shared: &PolicyStates) -> Result<Decision, Unavailable> {
         let Some(lease) = &self.lease else {
-            let (got, full) = self.question(shared).await?;
-            return Ok(self.gcra.elsewhere(got >= self.cost, full, self.cost));
+            let (got, full) = self.store_result(shared).await?;
+            return Ok(self.gcra.decision_from_store(got >= self.cost, full, self.cost));
         };
         let turn = tokio::time::timeout(self.store.timeout(), lease.asking.lock());
         let _turn = turn.await.map_err(|_| Unavailable)?;
@@ -283,15 +291,16 @@ impl Ask {
         if self.store.is_lost() {
             return Err(Unavailable);
         }
-        let (got, full) = self.question(shared).await?;
+        let (got, full) = self.store_result(shared).await?;
         let now = self.clock.elapsed();
-        let decision = self.gcra.elsewhere(got >= self.cost, full, self.cost);
+        let decision = self.gcra.decision_from_store(got >= self.cost, full, self.cost);
         // The bucket may refuse an expensive request while a cheap one still passes.
-        let none = if got == 0 { self.gcra.elsewhere(false, full, 1).wait } else { Duration::ZERO };
+        let none = if got == 0 { self.gcra.decision_from_store(false, full, 1).wait } else { Duration::ZERO };
         let mut taken = lease.taken();
         if got > 0 {
             let left = got.saturating_sub(self.cost);
-            *taken = Taken { left, until: now + LEASE, none_before: Duration::ZERO, full: now + full };
+            *taken =
+                LeaseState { left, until: now + LEASE_TIME, none_before: Duration::ZERO, full: now + full };
         } else {
             // The rest of the old lease is too small for this request but may suffice for others.
             let left = taken.left > 0 && now < taken.until;
@@ -301,12 +310,12 @@ impl Ask {
     }
 
     /// Returns the granted amount, and the time until the bucket is full.
-    async fn question(&self, shared: &Shared) -> Result<(u64, Duration), Unavailable> {
+    async fn store_result(&self, shared: &PolicyStates) -> Result<(u64, Duration), Unavailable> {
         let (interval, tolerance) = self.gcra.microseconds();
         let (key, want, least) = (self.key.clone(), self.want, self.cost);
         let ceiling = tolerance + interval * self.debt as f64;
-        let question = Question::Rate { key, interval, tolerance, want, least, ceiling };
-        let (got, full) = self.store.ask(shared.side(), question).await?;
+        let question = StoreCall::Rate { key, interval, tolerance, want, least, ceiling };
+        let (got, full) = self.store.ask(shared.background(), question).await?;
         let full = Duration::from_micros(u64::try_from(full).unwrap_or(0));
         Ok((u64::try_from(got).unwrap_or(0).min(self.want), full))
     }
@@ -320,7 +329,7 @@ mod tests {
 
     use super::*;
     use crate::testing::Sent;
-    use crate::{Context, RedisPlace};
+    use crate::{Context, RedisServers};
 
     /// Starts a store that grants ten units per question, each time the test permits it. It signals each
     /// question.
@@ -349,18 +358,19 @@ mod tests {
     fn who_goes_while_a_lease_is_taken_leaves_it_to_others() {
         let (address, asked, grant) = store();
         let redis = RedisRule {
-            place: RedisPlace::One { url: format!("redis://{address}") },
+            servers: RedisServers::One { url: format!("redis://{address}") },
             password: None,
             timeout: Duration::from_secs(60),
             on_failure: OnFailure::Closed,
             prefix: "t".to_owned(),
         };
-        let shared = Arc::new(Shared::default());
-        let remote = Remote::new(&SharedRate { redis, lease: 10 }, "n".to_owned(), 0, &shared);
+        let shared = Arc::new(PolicyStates::default());
+        let remote = SharedLimit::new(&SharedRate { redis, lease: 10 }, "n".to_owned(), 0, &shared);
         let gcra = Gcra::new(10, Duration::from_secs(3600), 10);
         let (mut sent, mut context) = (Sent::new(""), Context::default());
         let request = sent.request(&mut context);
-        let Step::Ask(ask) = remote.decide(&request, &By::Address, gcra, 100, 1) else {
+        let LocalDecision::PreparedCall(ask) = remote.decide(&request, &CountKey::Address, gcra, 100, 1)
+        else {
             panic!("it is to be asked")
         };
         let waiting = ask.ask();
@@ -382,10 +392,10 @@ mod tests {
         let kept: Vec<_> = (0..100).map(|key| leases.of(key, most, Duration::ZERO).expect("room")).collect();
         assert!(leases.of(1000, most, Duration::ZERO).is_none(), "all are in use");
         drop(kept);
-        let soon = CROWDED - Duration::from_nanos(1);
+        let soon = SWEEP_PAUSE - Duration::from_nanos(1);
         assert!(leases.of(1001, most, soon).is_none(), "it is not looked for room again so soon");
         assert!(leases.of(7, most, soon).is_some(), "who is known is found");
-        assert!(leases.of(1001, most, CROWDED).is_some());
+        assert!(leases.of(1001, most, SWEEP_PAUSE).is_some());
         assert!(leases.by_key.len() < 10);
     }
 }

@@ -1,7 +1,7 @@
 //! Connections to a single Redis, to the master that Sentinel names, and to a cluster.
 //!
-//! A [`Connector`] opens a [`Connection`], which multiplexes questions and knows which errors make it
-//! unusable.
+//! A [`StoreConnector`] opens a [`StoreConnection`], which multiplexes questions and knows which errors make
+//! it unusable.
 
 use redis::aio::MultiplexedConnection;
 use redis::cluster::{ClusterClient, ClusterConfig};
@@ -12,10 +12,10 @@ use redis::{
     RedisConnectionInfo, RedisError, RedisResult, ServerErrorKind, TlsMode,
 };
 
-use super::{CONNECT, Question, RedisPlace, RedisRule};
+use super::{CONNECT_TIMEOUT, RedisRule, RedisServers, StoreCall};
 
 /// A factory of connections. It keeps none itself.
-pub(super) enum Connector {
+pub(super) enum StoreConnector {
     /// Connects to a single server.
     One(Box<Client>),
     /// Connects to the current master.
@@ -24,7 +24,7 @@ pub(super) enum Connector {
     Cluster(Box<ClusterClient>),
 }
 
-impl Connector {
+impl StoreConnector {
     /// Creates the connector of a rule.
     ///
     /// # Errors
@@ -32,8 +32,8 @@ impl Connector {
     pub fn new(rule: &RedisRule) -> RedisResult<Self> {
         // Otherwise the library uses the compiled-in provider, and panics if there is not exactly one.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        match &rule.place {
-            RedisPlace::One { url } => {
+        match &rule.servers {
+            RedisServers::One { url } => {
                 let info = url.as_str().into_connection_info()?;
                 let settings = match &rule.password {
                     Some(password) => info.redis_settings().clone().set_password(password),
@@ -42,7 +42,7 @@ impl Connector {
                 let info = info.set_redis_settings(settings.set_skip_set_lib_name());
                 Ok(Self::One(Box::new(Client::open(info)?)))
             }
-            RedisPlace::Sentinel { master, sentinels, login, sentinel_tls, user, database, tls } => {
+            RedisServers::Sentinel { master, sentinels, login, sentinel_tls, user, database, tls } => {
                 let sentinels = sentinels.iter().map(|at| address(at, *sentinel_tls));
                 let mut client =
                     SentinelClientBuilder::new(sentinels, master.as_str(), SentinelServerType::Master)?
@@ -67,7 +67,7 @@ impl Connector {
                 }
                 Ok(Self::Sentinel(Box::new(client.build()?)))
             }
-            RedisPlace::Cluster { nodes, user, tls } => {
+            RedisServers::Cluster { nodes, user, tls } => {
                 let mut settings = RedisConnectionInfo::default().set_skip_set_lib_name();
                 if let Some(user) = user {
                     settings = settings.set_username(user);
@@ -87,20 +87,21 @@ impl Connector {
     }
 
     /// Connects and verifies the connection with a ping. The caller sets the time limit.
-    pub async fn connect(self) -> Option<Connection> {
+    pub async fn connect(self) -> Option<StoreConnection> {
         // The callers set their own time limits.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let connection = match self {
             Self::One(client) => {
-                client.get_multiplexed_async_connection_with_config(&config).await.map(Connection::One)
+                client.get_multiplexed_async_connection_with_config(&config).await.map(StoreConnection::One)
             }
             Self::Sentinel(mut client) => {
-                client.get_async_connection_with_config(&config).await.map(Connection::One)
+                client.get_async_connection_with_config(&config).await.map(StoreConnection::One)
             }
             Self::Cluster(client) => {
-                let config =
-                    ClusterConfig::new().set_connection_timeout(CONNECT).set_response_timeout(CONNECT);
-                client.get_async_connection_with_config(config).await.map(Connection::Cluster)
+                let config = ClusterConfig::new()
+                    .set_connection_timeout(CONNECT_TIMEOUT)
+                    .set_response_timeout(CONNECT_TIMEOUT);
+                client.get_async_connection_with_config(config).await.map(StoreConnection::Cluster)
             }
         };
         let mut connection = connection.ok()?;
@@ -120,18 +121,18 @@ fn address((host, port): &(String, u16), tls: bool) -> ConnectionAddr {
 
 /// A connection that multiplexes questions. Clones share it.
 #[derive(Clone)]
-pub(super) enum Connection {
+pub(super) enum StoreConnection {
     One(MultiplexedConnection),
     /// Routes each key to its node and follows changes of the cluster.
     Cluster(ClusterConnection),
 }
 
-impl Connection {
+impl StoreConnection {
     /// Asks the store a question.
     ///
     /// # Errors
     /// When the store does not respond, or responds with an error.
-    pub async fn ask(&mut self, question: &Question) -> RedisResult<(i64, i64)> {
+    pub async fn ask(&mut self, question: &StoreCall) -> RedisResult<(i64, i64)> {
         match self {
             Self::One(connection) => question.ask(connection).await,
             Self::Cluster(connection) => question.ask(connection).await,
@@ -158,7 +159,7 @@ impl Connection {
     }
 }
 
-impl std::fmt::Debug for Connection {
+impl std::fmt::Debug for StoreConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Connection")
     }

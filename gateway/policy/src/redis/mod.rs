@@ -6,8 +6,8 @@
 //! then do not ask it, so requests lose no time. A background task reconnects.
 
 mod connection;
+mod outage_reports;
 mod scripts;
-mod told;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
@@ -21,26 +21,26 @@ use tokio::time::timeout;
 use tollgate_net::notice;
 use zeroize::Zeroize;
 
-use self::connection::{Connection, Connector};
-pub(crate) use self::scripts::Question;
-use self::told::Told;
-use crate::{Shared, Side};
+use self::connection::{StoreConnection, StoreConnector};
+use self::outage_reports::OutageReports;
+pub(crate) use self::scripts::StoreCall;
+use crate::{BackgroundIo, PolicyStates};
 
 /// The number of consecutive failures after which the store counts as lost.
-const MOST_FAILURES: u32 = 3;
+const FAILURES_MAX: u32 = 3;
 /// The shortest and the longest pause between two connection attempts.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// The maximum length in bytes of a client's value that is part of a key. Longer values are replaced by a
 /// hash, which is longer than this.
-const LONGEST: usize = 64;
+const VALUE_MAX_BYTES: usize = 64;
 /// The time limit to connect, authenticate and ping.
-const CONNECT: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The address of a Redis, and the behavior while it is unavailable.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisRule {
     /// The servers.
-    pub place: RedisPlace,
+    pub servers: RedisServers,
     /// The password, if it is not in the URL.
     pub password: Option<String>,
     /// How long a request waits for a response.
@@ -53,7 +53,7 @@ pub struct RedisRule {
 
 /// The servers of a Redis. The value may contain a password, so it has no `Debug`.
 #[derive(Clone, PartialEq, Eq)]
-pub enum RedisPlace {
+pub enum RedisServers {
     /// A single server.
     One {
         /// A URL with `redis://`, `rediss://` (TLS) or `unix://`, with user, password and database.
@@ -113,10 +113,10 @@ impl fmt::Debug for RedisRule {
 impl Drop for RedisRule {
     fn drop(&mut self) {
         self.password.zeroize();
-        match &mut self.place {
-            RedisPlace::One { url } => url.zeroize(),
-            RedisPlace::Sentinel { login, .. } => login.1.zeroize(),
-            RedisPlace::Cluster { .. } => {}
+        match &mut self.servers {
+            RedisServers::One { url } => url.zeroize(),
+            RedisServers::Sentinel { login, .. } => login.1.zeroize(),
+            RedisServers::Cluster { .. } => {}
         }
     }
 }
@@ -135,27 +135,27 @@ impl RedisRule {
 
     /// Returns a text that identifies the server and the login, without separate passwords.
     fn identity(&self) -> String {
-        match &self.place {
-            RedisPlace::One { url } => url.clone(),
-            RedisPlace::Sentinel { master, sentinels, login, sentinel_tls, user, database, tls } => {
+        match &self.servers {
+            RedisServers::One { url } => url.clone(),
+            RedisServers::Sentinel { master, sentinels, login, sentinel_tls, user, database, tls } => {
                 format!(
                     "sentinel/{master}/{sentinels:?}/{:?}/{sentinel_tls}/{user:?}/{database}/{tls}",
                     login.0
                 )
             }
-            RedisPlace::Cluster { nodes, user, tls } => format!("cluster/{nodes:?}/{user:?}/{tls}"),
+            RedisServers::Cluster { nodes, user, tls } => format!("cluster/{nodes:?}/{user:?}/{tls}"),
         }
     }
 
     /// Returns the address for messages, without anything that may be secret.
-    fn place(&self) -> String {
-        match &self.place {
-            RedisPlace::One { url } => {
+    fn address(&self) -> String {
+        match &self.servers {
+            RedisServers::One { url } => {
                 let info = url.as_str().into_connection_info();
                 info.map_or_else(|_| "Redis".to_owned(), |info| info.addr().to_string())
             }
-            RedisPlace::Sentinel { master, .. } => format!("master {master}"),
-            RedisPlace::Cluster { nodes, .. } => {
+            RedisServers::Sentinel { master, .. } => format!("master {master}"),
+            RedisServers::Cluster { nodes, .. } => {
                 let first = nodes.first().map(|(host, port)| format!("{host}:{port}")).unwrap_or_default();
                 format!("cluster of {first}")
             }
@@ -169,17 +169,17 @@ pub(crate) struct Unavailable;
 
 /// A Redis, and the connection to it.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub(crate) struct RedisStore {
     rule: RedisRule,
     started: AtomicBool,
     state: AtomicU8,
     failures: AtomicU32,
-    connection: Mutex<Option<Connection>>,
+    connection: Mutex<Option<StoreConnection>>,
     /// Notified when the first connection attempt has succeeded or failed.
     known: Notify,
     lost: Notify,
     /// Limits the messages on standard error.
-    told: Mutex<Told>,
+    outage_reports: Mutex<OutageReports>,
 }
 
 /// No connection attempt has finished yet.
@@ -187,14 +187,15 @@ const UNKNOWN: u8 = 0;
 const REACHED: u8 = 1;
 const LOST: u8 = 2;
 
-impl Store {
+impl RedisStore {
     /// Returns the store of this rule. All policies with an equal rule share it.
-    pub fn of(rule: &RedisRule, shared: &Shared) -> Arc<Self> {
+    pub fn for_rule(rule: &RedisRule, shared: &PolicyStates) -> Arc<Self> {
         // The identity may contain a password, and the key outlives the rule.
         let identity = digest(&SHA256, rule.identity().as_bytes());
         let key = format!("redis/{:?}/{:?}/{}", identity.as_ref(), rule.timeout, rule.prefix);
-        let fits = |store: &Store| store.rule.password == rule.password && store.rule.place == rule.place;
-        shared.state(&key, fits, || Store {
+        let fits =
+            |store: &RedisStore| store.rule.password == rule.password && store.rule.servers == rule.servers;
+        shared.state(&key, fits, || RedisStore {
             rule: rule.clone(),
             started: AtomicBool::new(false),
             state: AtomicU8::new(UNKNOWN),
@@ -202,7 +203,7 @@ impl Store {
             connection: Mutex::new(None),
             known: Notify::new(),
             lost: Notify::new(),
-            told: Mutex::default(),
+            outage_reports: Mutex::default(),
         })
     }
 
@@ -227,7 +228,7 @@ impl Store {
         }
         key.push(b':');
         match value.unwrap_or_default() {
-            long if long.len() > LONGEST || long.iter().any(|byte| matches!(byte, b'{' | b'}')) => {
+            long if long.len() > VALUE_MAX_BYTES || long.iter().any(|byte| matches!(byte, b'{' | b'}')) => {
                 key.extend_from_slice(b"sha256=");
                 for byte in digest(&SHA256, long).as_ref() {
                     key.extend_from_slice(format!("{byte:02x}").as_bytes());
@@ -239,15 +240,19 @@ impl Store {
     }
 
     /// Asks the store, within the rule's timeout. Must run on the background I/O thread.
-    pub async fn ask(self: &Arc<Self>, side: &Side, question: Question) -> Result<(i64, i64), Unavailable> {
+    pub async fn ask(
+        self: &Arc<Self>,
+        side: &BackgroundIo,
+        question: StoreCall,
+    ) -> Result<(i64, i64), Unavailable> {
         if !self.started.swap(true, Ordering::AcqRel) {
-            side.spawn(keep(Arc::downgrade(self)));
+            side.spawn(keep_connected(Arc::downgrade(self)));
         }
         let asked = timeout(self.rule.timeout, async {
             let mut connection = self.connected().await.ok_or(Unavailable)?;
             let answer = connection.ask(&question).await;
             if answer.as_ref().is_err_and(|error| connection.is_lost_by(error)) {
-                self.lose();
+                self.mark_lost();
             }
             answer.map_err(|_| Unavailable)
         });
@@ -257,15 +262,15 @@ impl Store {
                 Ok(answer)
             }
             Ok(Err(_)) | Err(_) => {
-                if self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_FAILURES {
-                    self.lose();
+                if self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= FAILURES_MAX {
+                    self.mark_lost();
                 }
                 Err(Unavailable)
             }
         }
     }
 
-    async fn connected(&self) -> Option<Connection> {
+    async fn connected(&self) -> Option<StoreConnection> {
         loop {
             let known = self.known.notified();
             match self.state.load(Ordering::Acquire) {
@@ -276,7 +281,7 @@ impl Store {
         }
     }
 
-    fn lose(&self) {
+    fn mark_lost(&self) {
         *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let before = self.state.swap(LOST, Ordering::AcqRel);
         if before == REACHED {
@@ -284,15 +289,15 @@ impl Store {
         }
         self.known.notify_waiters();
         if before != LOST {
-            self.tell(false);
+            self.report(false);
         }
     }
 
     /// Reports on standard error that the store is lost or back.
-    fn tell(&self, reached: bool) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.is_news(reached, Instant::now()) {
-            let place = self.rule.place();
+    fn report(&self, reached: bool) {
+        let mut outage_reports = self.outage_reports.lock().unwrap_or_else(PoisonError::into_inner);
+        if outage_reports.must_report(reached, Instant::now()) {
+            let place = self.rule.address();
             match reached {
                 true => notice!("redis: {place}: it is back"),
                 false => notice!(
@@ -302,29 +307,29 @@ impl Store {
         }
     }
 
-    fn reach(&self, connection: Connection) {
+    fn mark_reached(&self, connection: StoreConnection) {
         *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
         self.failures.store(0, Ordering::Relaxed);
         self.state.store(REACHED, Ordering::Release);
         self.known.notify_waiters();
-        self.tell(true);
+        self.report(true);
     }
 }
 
 /// Connects to the store, and reconnects after a loss, until the store is dropped.
-async fn keep(store: Weak<Store>) {
+async fn keep_connected(store: Weak<RedisStore>) {
     let mut pause = BACKOFF.0;
     loop {
-        let Some(connector) = store.upgrade().map(|store| Connector::new(&store.rule)) else { return };
+        let Some(connector) = store.upgrade().map(|store| StoreConnector::new(&store.rule)) else { return };
         let reached = match connector {
-            Ok(connector) => timeout(CONNECT, connector.connect()).await.ok().flatten(),
+            Ok(connector) => timeout(CONNECT_TIMEOUT, connector.connect()).await.ok().flatten(),
             Err(_) => None,
         };
         let Some(kept) = store.upgrade() else { return };
         match reached {
             Some(connection) => {
                 pause = BACKOFF.0;
-                kept.reach(connection);
+                kept.mark_reached(connection);
                 drop(kept);
                 // Polls every second, so that this task ends when the store is dropped.
                 while let Some(kept) = store.upgrade() {
@@ -335,7 +340,7 @@ async fn keep(store: Weak<Store>) {
                 }
             }
             None => {
-                kept.lose();
+                kept.mark_lost();
                 drop(kept);
                 pause = (2 * pause).min(BACKOFF.1);
             }
@@ -351,13 +356,13 @@ mod tests {
     #[test]
     fn a_long_value_does_not_stand_in_a_key() {
         let rule = RedisRule {
-            place: RedisPlace::One { url: "redis://127.0.0.1:1".to_owned() },
+            servers: RedisServers::One { url: "redis://127.0.0.1:1".to_owned() },
             password: None,
             timeout: Duration::from_secs(1),
             on_failure: OnFailure::Local,
             prefix: "p".to_owned(),
         };
-        let store = Store::of(&rule, &Shared::silent());
+        let store = RedisStore::for_rule(&rule, &PolicyStates::without_background_io());
         let key = |value: &[u8]| String::from_utf8(store.key(&[b"a", b"b"], Some(value))).expect("text");
         assert_eq!(store.key(&[b"a"], None), b"p:a:");
         assert_eq!(key(b"me"), "p:a:b:me");

@@ -84,7 +84,7 @@ return {1, came + more}
 
 /// A question to the store.
 #[derive(Clone, Debug)]
-pub(crate) enum Question {
+pub(crate) enum StoreCall {
     /// Takes an amount from a rate.
     Rate {
         /// The key of the bucket.
@@ -131,26 +131,26 @@ pub(crate) enum Question {
     },
 }
 
-impl Question {
+impl StoreCall {
     pub async fn ask(&self, connection: &mut impl ConnectionLike) -> RedisResult<(i64, i64)> {
         match self {
-            Question::Rate { key, interval, tolerance, want, least, ceiling } => {
+            StoreCall::Rate { key, interval, tolerance, want, least, ceiling } => {
                 let mut call = RATE.key(key.as_slice());
                 call.arg(format!("{interval:.6}")).arg(format!("{tolerance:.6}"));
                 call.arg(*want).arg(*least).arg(format!("{ceiling:.6}"));
                 call.invoke_async(connection).await
             }
-            Question::Adjust { key, amount, ceiling } => {
+            StoreCall::Adjust { key, amount, ceiling } => {
                 let mut call = ADJUST.key(key.as_slice());
                 call.arg(format!("{amount:.6}")).arg(format!("{ceiling:.6}"));
                 call.invoke_async(connection).await
             }
-            Question::Quota { key, limit, keep, cost } => {
+            StoreCall::Quota { key, limit, keep, cost } => {
                 let mut call = QUOTA.key(key.as_slice());
                 call.arg(*limit).arg(*keep).arg(*cost);
                 call.invoke_async(connection).await
             }
-            Question::Recount { key, more, keep } => {
+            StoreCall::Recount { key, more, keep } => {
                 let mut call = RECOUNT.key(key.as_slice());
                 call.arg(*more).arg(*keep);
                 call.invoke_async(connection).await

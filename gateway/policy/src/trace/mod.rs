@@ -13,11 +13,11 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-use self::propagation::Ids;
 pub use self::propagation::Propagation;
-use self::span::Span;
+use self::propagation::SpanIds;
+use self::span::RequestSpan;
 use crate::otlp::{Exporter, Signal};
-use crate::{CollectorRule, Planned, Policy, Request, Shared, Verdict};
+use crate::{CollectorRule, Planned, Policy, PolicyStates, Request, Verdict};
 
 /// Selects the requests to trace, and the collector.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,9 +41,10 @@ impl Planned for TraceRules {
         format!("{} % of new traces, to {}", (self.sample * 1e6).round() / 1e4, self.collector.url)
     }
 
-    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn activate(self: Arc<Self>, key: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         let same = |exporter: &Exporter<Value>| exporter.is_for(&self.collector);
-        let make = || Exporter::new(Signal::Spans, self.collector.clone(), shared.side(), Arc::default(), ());
+        let make =
+            || Exporter::new(Signal::Spans, self.collector.clone(), shared.background(), Arc::default(), ());
         let exporter = shared.state(key, same, make);
         Arc::new(Trace { rules: self, exporter })
     }
@@ -67,7 +68,7 @@ impl Policy for Trace {
                 decided.unwrap_or_else(|| fastrand::f64() < rules.sample)
             }
         };
-        let ids = Ids::new(parent.as_ref());
+        let ids = SpanIds::new(parent.as_ref());
         request.context.span = Some((ids.trace, ids.span));
         // Removes all formats, so that the client's values are not sent in a second format.
         for form in Propagation::ALL {
@@ -75,9 +76,9 @@ impl Policy for Trace {
         }
         rules.propagation.iter().for_each(|form| form.write(request, &ids, sampled));
         if sampled {
-            let span = Span::begin(request, ids, parent.map(|parent| parent.span), SystemTime::now());
+            let span = RequestSpan::begin(request, ids, parent.map(|parent| parent.span), SystemTime::now());
             let exporter = self.exporter.clone();
-            request.context.on_end(move |ended| exporter.take_or_lose(span.end(ended)));
+            request.context.on_end(move |ended| exporter.queue_or_drop(span.end(ended)));
         }
         Verdict::Continue
     }

@@ -18,7 +18,7 @@ pub enum Propagation {
 
 /// The parent span that a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Parent {
+pub(super) struct ParentSpan {
     pub trace: u128,
     pub span: u64,
     pub sampled: bool,
@@ -26,15 +26,15 @@ pub(super) struct Parent {
 
 /// The ids of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ids {
+pub(super) struct SpanIds {
     pub trace: u128,
     pub span: u64,
 }
 
-impl Ids {
+impl SpanIds {
     /// Creates a span in the parent's trace, or in a new one. The ids must be random (W3C Trace Context,
     /// 3.2.2), but not unpredictable.
-    pub fn new(parent: Option<&Parent>) -> Self {
+    pub fn new(parent: Option<&ParentSpan>) -> Self {
         Self {
             trace: parent.map_or_else(|| fastrand::u128(1..), |parent| parent.trace),
             span: fastrand::u64(1..),
@@ -42,20 +42,21 @@ impl Ids {
     }
 }
 
-const MULTI: [&str; 5] = ["x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid", "x-b3-sampled", "x-b3-flags"];
+const B3_MULTI_FIELDS: [&str; 5] =
+    ["x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid", "x-b3-sampled", "x-b3-flags"];
 
 impl Propagation {
     /// All formats.
     pub(super) const ALL: [Self; 3] = [Self::W3c, Self::B3, Self::B3Multi];
 
     /// Returns the context of a request; `None` if it has none in this format, or an invalid one.
-    pub(super) fn read(self, request: &Request<'_>) -> Option<Parent> {
+    pub(super) fn read(self, request: &Request<'_>) -> Option<ParentSpan> {
         match self {
             Self::W3c => traceparent(request.header("traceparent")?),
             Self::B3 => b3(request.header("b3")?),
             Self::B3Multi => {
                 let sampled = request.header("x-b3-sampled");
-                Some(Parent {
+                Some(ParentSpan {
                     trace: trace_id(request.header("x-b3-traceid")?)?,
                     span: span_id(request.header("x-b3-spanid")?)?,
                     sampled: sampled.is_some_and(is_sampled) || request.header("x-b3-flags") == Some(b"1"),
@@ -87,13 +88,13 @@ impl Propagation {
                 }
             }
             Self::B3 => request.remove("b3"),
-            Self::B3Multi => MULTI.iter().for_each(|name| request.remove(name)),
+            Self::B3Multi => B3_MULTI_FIELDS.iter().for_each(|name| request.remove(name)),
         }
     }
 
     /// Writes the context of this span to a request.
-    pub(super) fn write(self, request: &mut Request<'_>, ids: &Ids, sampled: bool) {
-        let Ids { trace, span } = ids;
+    pub(super) fn write(self, request: &mut Request<'_>, ids: &SpanIds, sampled: bool) {
+        let SpanIds { trace, span } = ids;
         let flag = u8::from(sampled);
         match self {
             Self::W3c => {
@@ -111,21 +112,21 @@ impl Propagation {
 
 /// Parses `version "-" trace-id "-" parent-id "-" trace-flags` (W3C Trace Context, 3.2). Additional parts of
 /// later versions are ignored.
-fn traceparent(value: &[u8]) -> Option<Parent> {
+fn traceparent(value: &[u8]) -> Option<ParentSpan> {
     let mut parts = value.split(|byte| *byte == b'-');
     let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     let version = hex(version, 2)?;
     if version == 0xff || version == 0 && parts.next().is_some() || trace.len() != 32 {
         return None;
     }
-    Some(Parent { trace: trace_id(trace)?, span: span_id(span)?, sampled: hex(flags, 2)? & 1 == 1 })
+    Some(ParentSpan { trace: trace_id(trace)?, span: span_id(span)?, sampled: hex(flags, 2)? & 1 == 1 })
 }
 
 /// Parses `trace-id "-" span-id ["-" sampling ["-" parent]]`.
-fn b3(value: &[u8]) -> Option<Parent> {
+fn b3(value: &[u8]) -> Option<ParentSpan> {
     let mut parts = value.split(|byte| *byte == b'-');
     let (trace, span) = (trace_id(parts.next()?)?, span_id(parts.next()?)?);
-    Some(Parent { trace, span, sampled: parts.next().is_some_and(is_sampled) })
+    Some(ParentSpan { trace, span, sampled: parts.next().is_some_and(is_sampled) })
 }
 
 fn is_sampled(value: &[u8]) -> bool {
@@ -173,14 +174,14 @@ mod tests {
 
     #[test]
     fn contexts_of_w3c() {
-        let parent = Parent {
+        let parent = ParentSpan {
             trace: 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736,
             span: 0x00f0_67aa_0ba9_02b7,
             sampled: true,
         };
         let read = |text: String| traceparent(text.as_bytes());
         assert_eq!(read(format!("00-{TRACE}-{SPAN}-01")), Some(parent));
-        assert_eq!(read(format!("00-{TRACE}-{SPAN}-00")), Some(Parent { sampled: false, ..parent }));
+        assert_eq!(read(format!("00-{TRACE}-{SPAN}-00")), Some(ParentSpan { sampled: false, ..parent }));
         assert_eq!(read(format!("cc-{TRACE}-{SPAN}-03-what-comes")), Some(parent), "a later version");
         for broken in [
             format!("00-{TRACE}-{SPAN}-01-more"),

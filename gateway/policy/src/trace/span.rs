@@ -1,6 +1,6 @@
 //! The span of a request and its serialization for a collector: OTLP 1.x in JSON, with the names of
-//! OpenTelemetry's semantic conventions for HTTP servers (1.23). `trace` starts a [`Span`] with the request
-//! and ends it with the exchange.
+//! OpenTelemetry's semantic conventions for HTTP servers (1.23). `trace` starts a [`RequestSpan`] with the
+//! request and ends it with the exchange.
 
 use std::fmt::Write as _;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -9,20 +9,20 @@ use serde_json::{Value, json};
 use tollgate_http::Version;
 use tollgate_observe::Reason;
 
-use super::propagation::Ids;
-use crate::otlp::{Item, any};
-use crate::{Ended, Request};
+use super::propagation::SpanIds;
+use crate::otlp::{ExportItem, any};
+use crate::{ExchangeOutcome, Request};
 
 /// The values of `SPAN_KIND_SERVER` and `STATUS_CODE_ERROR`.
-const SERVER: u8 = 2;
-const ERROR: u8 = 2;
+const SPAN_KIND_SERVER: u8 = 2;
+const STATUS_CODE_ERROR: u8 = 2;
 /// The maximum number of bytes of an exported text, such as a path or a user agent.
-const LONGEST: usize = 1024;
+const TEXT_MAX_BYTES: usize = 1024;
 
 /// The span of a request.
 #[derive(Clone, Debug)]
-pub(super) struct Span {
-    ids: Ids,
+pub(super) struct RequestSpan {
+    ids: SpanIds,
     parent: Option<u64>,
     began: SystemTime,
     since: Instant,
@@ -30,10 +30,11 @@ pub(super) struct Span {
     facts: Vec<(&'static str, Value)>,
 }
 
-impl Span {
+impl RequestSpan {
     /// Starts a span.
-    pub fn begin(request: &Request<'_>, ids: Ids, parent: Option<u64>, now: SystemTime) -> Self {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]).into_owned();
+    pub fn begin(request: &Request<'_>, ids: SpanIds, parent: Option<u64>, now: SystemTime) -> Self {
+        let text =
+            |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_MAX_BYTES)]).into_owned();
         let origin = request.origin;
         let method = text(request.method());
         let name = format!("{method} {}", origin.route);
@@ -63,7 +64,7 @@ impl Span {
     }
 
     /// Ends the span and serializes it for the collector.
-    pub fn end(mut self, ended: &Ended) -> Value {
+    pub fn end(mut self, ended: &ExchangeOutcome) -> Value {
         let took = ended.now.saturating_duration_since(self.since);
         let failed = ended.reason != Reason::None || ended.status >= 500;
         self.facts.push(("http.response.status_code", ended.status.into()));
@@ -81,7 +82,7 @@ impl Span {
             "traceId": format!("{:032x}", self.ids.trace),
             "spanId": format!("{:016x}", self.ids.span),
             "name": self.name,
-            "kind": SERVER,
+            "kind": SPAN_KIND_SERVER,
             "startTimeUnixNano": nanos(self.began),
             "endTimeUnixNano": nanos(self.began + took),
             "attributes": attributes,
@@ -91,16 +92,16 @@ impl Span {
         }
         // An error of the client is not an error of the server's span.
         if ended.status >= 500 || ended.status == 0 {
-            span["status"] = json!({ "code": ERROR });
+            span["status"] = json!({ "code": STATUS_CODE_ERROR });
         }
         span
     }
 }
 
-impl Item for Value {
+impl ExportItem for Value {
     fn size(&self) -> usize {
-        // An upper bound, because texts of requests are truncated to `LONGEST`.
-        LONGEST
+        // An upper bound, because texts of requests are truncated to `TEXT_MAX_BYTES`.
+        TEXT_MAX_BYTES
     }
 
     fn write(self, document: &mut String) {

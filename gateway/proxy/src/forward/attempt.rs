@@ -44,7 +44,7 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     /// that may lead back to it.
     #[cold]
     fn is_loop(&self, always: bool) -> bool {
-        let returns = loops::returns(&self.state.request);
+        let returns = loops::count_returns(&self.state.request);
         // An endpoint that is the gateway itself will certainly bring it back.
         returns + usize::from(!always) > self.settings.limits.loops
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tollgate_plan::AttachedPolicy;
-use tollgate_policy::{Policy, Shared};
+use tollgate_policy::{Policy, PolicyStates};
 
 use super::PolicyEnd;
 
@@ -15,7 +15,7 @@ pub struct ActivePolicy {
     pub policy: Arc<dyn Policy>,
     kind: &'static str,
     place: String,
-    shared: Arc<Shared>,
+    shared: Arc<PolicyStates>,
     /// Requests that it refused. The counter is made when it is first needed: of many policies on many
     /// routes, few ever count anything.
     refused: OnceLock<Arc<AtomicU64>>,
@@ -26,10 +26,10 @@ pub struct ActivePolicy {
 impl ActivePolicy {
     /// Creates a policy, and takes over its state from the previous plan.
     #[must_use]
-    pub fn new(attached: &AttachedPolicy, shared: &Arc<Shared>) -> Arc<Self> {
+    pub fn new(attached: &AttachedPolicy, shared: &Arc<PolicyStates>) -> Arc<Self> {
         let (kind, place) = attached.name();
         Arc::new(Self {
-            policy: attached.policy.clone().live(&attached.key, shared),
+            policy: attached.policy.clone().activate(&attached.key, shared),
             kind,
             place: place.to_owned(),
             shared: shared.clone(),

@@ -20,7 +20,9 @@ use tollgate_http::RequestHead;
 use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_net::Negotiated;
 use tollgate_observe::Reason;
-use tollgate_policy::{BodyKind, Consumer, Context, Ended, Question, Response, Said, Verdict};
+use tollgate_policy::{
+    BodyKind, Consumer, Context, ExchangeOutcome, Response, UpstreamRequest, UpstreamResponse, Verdict,
+};
 use tollgate_upstream::{Connection, Upstream};
 
 use super::PolicyEnd;
@@ -135,10 +137,10 @@ impl CallOrigin {
     /// The reason why there is no response, or none that may be used.
     pub async fn ask(
         self,
-        question: Question,
+        question: UpstreamRequest,
         head: RequestHead,
         consumer: Option<Arc<Consumer>>,
-    ) -> Result<Said, Reason> {
+    ) -> Result<UpstreamResponse, Reason> {
         let Self { client, worker, active, route, secure, local, request_id, announced, .. } = self;
         let number =
             active.plan.upstream_by_name(&question.upstream).ok_or(Reason::DestinationUnavailable)?;
@@ -146,7 +148,8 @@ impl CallOrigin {
         let mut call_state = CallState::new(&worker, (request_id, announced), head);
         let state = &mut *call_state.0;
         let budget = Some(question.budget);
-        let mut side = CallClient { secure, local, most: question.most, budget, ..CallClient::default() };
+        let mut side =
+            CallClient { secure, local, most: question.max_bytes, budget, ..CallClient::default() };
         let transforming_client = TransformingClient::new(&mut side, state.request.version);
         let mut stand_in =
             Client::of_stream(&client.connection_context, transforming_client, client.peer, client.requests);
@@ -177,11 +180,11 @@ impl CallOrigin {
         };
         let RequestRecord { status, bytes_out, .. } = *record;
         let mut context = policy_context.take().unwrap_or(context);
-        context.end(&Ended { status, reason, bytes_out, now: tollgate_net::now() });
+        context.end(&ExchangeOutcome { status, reason, bytes_out, now: tollgate_net::now() });
         if !in_time {
             return Err(Reason::RequestTimeout);
         }
-        side.end(reason).map(|side| Said {
+        side.end(reason).map(|side| UpstreamResponse {
             status: side.status,
             content_type: side.content_type,
             content_encoding: side.content_encoding,

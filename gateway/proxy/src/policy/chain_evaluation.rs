@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tollgate_http::Name;
 use tollgate_observe::Reason;
 use tollgate_plan::{Action, ListenAddress, Plan, UpstreamShare};
-use tollgate_policy::{Context, Origin, Refusal, Request, Verdict, Word};
+use tollgate_policy::{Context, ForwardingRule, Origin, Refusal, Request, Verdict};
 
 use super::{ActivePolicy, PolicyEnd};
 use crate::active::ActivePlan;
@@ -22,7 +22,7 @@ use crate::forwarded::ForwardedFields;
 use crate::request_state::RequestState;
 use crate::worker::Worker;
 
-impl Word for ActivePlan {
+impl ForwardingRule for ActivePlan {
     fn passes(&self, peer: IpAddr, id: Name, name: &[u8]) -> bool {
         ForwardedFields(&self.plan.settings).passes(peer, id, name)
     }
@@ -106,7 +106,7 @@ impl<'a> ChainEvaluation<'a> {
             route: &self.active.route(self.route).name,
             worker: worker.id,
             now: state.record.started().unwrap_or_else(tollgate_net::now),
-            word: self.active,
+            forwarding: self.active,
         }
     }
 
@@ -164,7 +164,7 @@ impl<'a> ChainEvaluation<'a> {
         if let Some(live) = self.stopped_by {
             live.ended(end);
         }
-        self.rest.by_ref().for_each(|live| live.policy.passed_over(&mut seen(state, origin, context)));
+        self.rest.by_ref().for_each(|live| live.policy.skipped(&mut seen(state, origin, context)));
     }
 
     /// Chooses an upstream. Returns its number in the route and its number in the plan.
@@ -193,7 +193,7 @@ pub(super) fn seen<'a>(
 ) -> Request<'a> {
     let RequestState { request, path, record, .. } = state;
     let authority = record.announced.announced_authority();
-    Request::new(request, path, origin, context, &record.request_id).asked_at(authority)
+    Request::new(request, path, origin, context, &record.request_id).with_announced_authority(authority)
 }
 
 /// Records what a policy notes about a request that it lets go on.

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use tollgate_http::h1::BodyLength;
-use tollgate_policy::{Shadow, ShadowEnd};
+use tollgate_policy::{CopyResult, RequestCopy};
 
 use super::call::{Call, CallOrigin};
 use super::tee::{Tee, TeeProgress};
@@ -79,7 +79,7 @@ impl PendingCopy {
 /// Sends the copies of the request in `state`, or makes them wait for its body. The caller calls
 /// [`ClientLeft::notify`] on the result if the client leaves.
 pub(super) fn start(
-    mirrors: Vec<Shadow>,
+    mirrors: Vec<RequestCopy>,
     client: &mut Client<TransformingClient<'_>>,
     worker: &Rc<Worker>,
     state: &RequestState,
@@ -113,12 +113,12 @@ pub(super) fn start(
 
 /// Returns the function that sends a copy when its body is complete.
 fn sender(
-    shadow: Shadow,
+    shadow: RequestCopy,
     origin: CallOrigin,
     state: &RequestState,
     client_left: Rc<ClientLeft>,
 ) -> Box<dyn FnOnce(Vec<u8>)> {
-    let Shadow { upstream, marks, timeout, watch, place, .. } = shadow;
+    let RequestCopy { upstream, marks, timeout, watch, place, .. } = shadow;
     let mut head = state.request.clone();
     marks.apply(&mut head);
     let path = state.path.clone();
@@ -126,8 +126,8 @@ fn sender(
         let call = Call { upstream, head, path, body, timeout, most: RESPONSE_MAX_BYTES };
         tollgate_net::spawn(async move {
             match client_left.unless_left(origin.call(call)).await {
-                Some(Ok(status)) => watch.shadow(ShadowEnd::Answered(status)),
-                Some(Err(reason)) => watch.shadow(ShadowEnd::Failed(reason)),
+                Some(Ok(status)) => watch.shadow(CopyResult::Answered(status)),
+                Some(Err(reason)) => watch.shadow(CopyResult::Failed(reason)),
                 // A watch that is dropped without a result counts the copy as cancelled.
                 None => {}
             }

@@ -30,7 +30,7 @@ use std::rc::Rc;
 use tollgate_http::{Method, RequestHead, Version};
 use tollgate_observe::Reason;
 use tollgate_plan::{Action, GatewaySettings};
-use tollgate_policy::{Answer, BodyKind, Context, Refusal, Transform, Verdict};
+use tollgate_policy::{BodyKind, Context, PolicyResponse, Refusal, Transform, Verdict};
 
 pub(crate) use self::attached::ActivePolicy;
 use self::body_transform::BodyTransform;
@@ -68,7 +68,7 @@ pub(crate) enum PolicyEnd {
     /// A policy refuses it, with a status that replaces the reason's, and with these additional field lines.
     Refused(Reason, Option<u16>, Vec<u8>),
     /// A policy answers it.
-    Answered(Answer),
+    Answered(PolicyResponse),
     /// The client has left in the meantime.
     Gone,
 }
@@ -119,7 +119,7 @@ pub(crate) fn evaluate<'a, S: ClientSide>(
             keep(context, worker, state);
             Evaluation::End(end)
         }
-        Verdict::Answer(answer) => {
+        Verdict::Respond(answer) => {
             let end = PolicyEnd::Answered(answer);
             evaluation.end_with(&end, state, &origin, &mut context);
             keep(context, worker, state);
@@ -165,7 +165,7 @@ async fn carry(
     let ended =
         resolve(&mut client, worker, state, &mut context, (active, index), &mut evaluation, verdict).await;
     client.stream.set_upstream(evaluation.share());
-    let (transform, copies) = (context.take_transform(), context.take_shadows());
+    let (transform, copies) = (context.take_transform(), context.take_copies());
     keep(context, worker, state);
     if let Some(ended) = ended {
         return end(&mut client, worker, state, settings, (ended, close)).await;
@@ -242,9 +242,9 @@ pub(crate) fn respond(
         Author::Gateway => BodyKind::Fixed,
         Author::Endpoint if bodiless => BodyKind::Absent,
         Author::Endpoint if slot.is_none() || request.version == Version::Http10 => BodyKind::Fixed,
-        Author::Endpoint => BodyKind::Free,
+        Author::Endpoint => BodyKind::Transformable,
     };
-    let slot = slot.filter(|_| body == BodyKind::Free);
+    let slot = slot.filter(|_| body == BodyKind::Transformable);
     let transform = context.respond(head, body, request.version == Version::Http11);
     if let Some(slot) = slot {
         *slot = transform;

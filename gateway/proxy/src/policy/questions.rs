@@ -10,7 +10,7 @@ use std::task::Poll;
 use tollgate_http::h1::{Progress, RequestParser};
 use tollgate_http::{HeadLimits, Name, RequestHead};
 use tollgate_observe::Reason;
-use tollgate_policy::{Consumer, Question, Said};
+use tollgate_policy::{Consumer, UpstreamRequest, UpstreamResponse};
 use tollgate_route::{Normalised, PathRules, normalise};
 
 use super::call::CallOrigin;
@@ -24,7 +24,7 @@ use crate::worker::Worker;
 /// templates.
 const LIMITS: HeadLimits = HeadLimits { line: 64 << 10, head: 1 << 20, fields: 10_000 };
 
-type QuestionResult = Result<Said, Reason>;
+type QuestionResult = Result<UpstreamResponse, Reason>;
 type QuestionFuture = Pin<Box<dyn Future<Output = QuestionResult>>>;
 
 /// Asks all questions at once on behalf of `consumer`, and returns the answers in the same order. Dropping
@@ -34,7 +34,7 @@ pub(super) fn ask(
     worker: &Rc<Worker>,
     state: &RequestState,
     active: &Rc<ActivePlan>,
-    (route, questions): (u32, Vec<Question>),
+    (route, questions): (u32, Vec<UpstreamRequest>),
     consumer: Option<Arc<Consumer>>,
 ) -> impl Future<Output = Vec<QuestionResult>> + use<> {
     let paths = &active.plan.settings.paths;
@@ -66,8 +66,8 @@ pub(super) fn ask(
 
 /// Builds the head of a question, with those fields of the request that identify the client. Returns `None`
 /// if the path is not in normal form: an upstream could then understand another path than was meant.
-fn head(request: &RequestHead, question: &Question, paths: &PathRules) -> Option<RequestHead> {
-    let Question { path, query, host, .. } = question;
+fn head(request: &RequestHead, question: &UpstreamRequest, paths: &PathRules) -> Option<RequestHead> {
+    let UpstreamRequest { path, query, host, .. } = question;
     if !path.starts_with(b"/")
         || !matches!(normalise(path, paths, &mut Vec::new()), Ok(Normalised::Unchanged))
     {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tollgate_plan::{Action, ListenAddress, Plan, Route};
-use tollgate_policy::{Answer, Context, Origin, Request, Shared, Shown, Verdict};
+use tollgate_policy::{Context, Dependency, Origin, PolicyResponse, PolicyStates, Request, Verdict};
 
 use super::chain_evaluation::named;
 use crate::forwarded::ForwardedFields;
@@ -122,7 +122,7 @@ fn resolve(
     out: &mut Rehearsed,
 ) {
     // A rehearsal must not cause calls to other systems.
-    let shared = Arc::new(Shared::silent());
+    let shared = Arc::new(PolicyStates::without_background_io());
     for index in &plan.chains[chain as usize] {
         let attached = &plan.policies[*index as usize];
         let unknown = context.consumer.is_none()
@@ -134,7 +134,7 @@ fn resolve(
             });
         let verdict = if out.end.is_some() {
             RehearsedVerdict::NotReached
-        } else if attached.policy.judges_by() == Some(Shown::Identity) && unknown {
+        } else if attached.policy.depends_on() == Some(Dependency::Identity) && unknown {
             RehearsedVerdict::NeedsIdentity
         } else {
             let client = state.record.announced.client(from.peer);
@@ -148,26 +148,26 @@ fn resolve(
                 route: &route.name,
                 worker: 0,
                 now: tollgate_net::now(),
-                word: &believed,
+                forwarding: &believed,
             };
             let RequestState { request, path, record, .. } = &mut *state;
-            let live = attached.policy.clone().live(&attached.key, &shared);
+            let live = attached.policy.clone().activate(&attached.key, &shared);
             match live.request(
                 &mut Request::new(request, path, &origin, context, &record.request_id)
-                    .asked_at(record.announced.announced_authority()),
+                    .with_announced_authority(record.announced.announced_authority()),
             ) {
                 Verdict::Continue => RehearsedVerdict::Continues,
                 Verdict::Wait(_) => RehearsedVerdict::Asks,
-                Verdict::Body(..) | Verdict::Begin(..) => RehearsedVerdict::Reads,
+                Verdict::Body(..) | Verdict::BodyStart(..) => RehearsedVerdict::Reads,
                 Verdict::Sleep(..) => RehearsedVerdict::Waits,
                 Verdict::Call(..) => {
-                    let answer = Answer { status: 200, lines: Vec::new(), body: Vec::new() };
+                    let answer = PolicyResponse { status: 200, lines: Vec::new(), body: Vec::new() };
                     out.end = Some(RehearsedOutcome::Answered(answer));
                     RehearsedVerdict::Gathers
                 }
                 // A real request may come with a certificate.
                 Verdict::Refuse(_)
-                    if attached.policy.judges_by() == Some(Shown::Certificate) && from.secure =>
+                    if attached.policy.depends_on() == Some(Dependency::Certificate) && from.secure =>
                 {
                     RehearsedVerdict::NeedsCertificate
                 }
@@ -181,7 +181,7 @@ fn resolve(
                     });
                     RehearsedVerdict::Ends
                 }
-                Verdict::Answer(answer) => {
+                Verdict::Respond(answer) => {
                     out.end = Some(RehearsedOutcome::Answered(answer));
                     RehearsedVerdict::Ends
                 }

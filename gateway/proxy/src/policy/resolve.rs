@@ -12,7 +12,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tollgate_observe::Reason;
-use tollgate_policy::{After, Context, Origin, Verdict, Waiting};
+use tollgate_policy::{Context, Continuation, Origin, PendingVerdict, Verdict};
 
 use super::body::BodyNeed;
 use super::chain_evaluation::{ChainEvaluation, note, seen};
@@ -43,7 +43,7 @@ pub(super) async fn resolve(
                 verdict => verdict,
             },
             Verdict::Refuse(refusal) => break PolicyEnd::refused(refusal, state),
-            Verdict::Answer(answer) => break PolicyEnd::Answered(answer),
+            Verdict::Respond(answer) => break PolicyEnd::Answered(answer),
             Verdict::Sleep(time, after) => Verdict::Wait(sleep(worker, time, after)),
             Verdict::Wait(waiting) => {
                 let Some(after) = unless_gone(client, waiting).await else { return Some(PolicyEnd::Gone) };
@@ -58,7 +58,7 @@ pub(super) async fn resolve(
                 };
                 continue_with(state, context, &mut origin, |request| after(&body, request))
             }
-            Verdict::Begin(most, after) => {
+            Verdict::BodyStart(most, after) => {
                 let wanted = BodyNeed::Begin(most);
                 let read = body::read(client, worker, state, active.route(index), wanted).await;
                 let (body, whole) = match read {
@@ -95,7 +95,7 @@ fn continue_with<'a>(
 }
 
 /// Waits for `time`, with the worker's timers.
-fn sleep(worker: &Rc<Worker>, time: Duration, after: After) -> Waiting {
+fn sleep(worker: &Rc<Worker>, time: Duration, after: Continuation) -> PendingVerdict {
     let deadline = worker.timers.deadline();
     deadline.set(tollgate_net::now(), Some(time));
     Box::pin(async move {

@@ -200,7 +200,7 @@ fn route_action(plan: &Plan, route: &Route, sent: &str, outcome: RehearsedOutcom
             Some(RouteAction::Redirect { status: redirect.status, location: lossy(&location) })
         }
         (RehearsedOutcome::Answered(answer), _) => {
-            let tollgate_policy::Answer { status, lines, body } = answer;
+            let tollgate_policy::PolicyResponse { status, lines, body } = answer;
             Some(RouteAction::Respond(Respond { status, headers: lines, body }))
         }
         (RehearsedOutcome::Respond, Action::Respond(respond)) => Some(RouteAction::Respond(respond.clone())),

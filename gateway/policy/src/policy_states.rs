@@ -1,7 +1,7 @@
 //! State of policies that all workers share and that survives a change of plan.
 //!
-//! Policies look it up by key when a plan is rolled out ([`Planned::live`](crate::Planned::live)). [`Shared`]
-//! holds only weak references, so a state ends with the last policy that uses it.
+//! Policies look it up by key when a plan is rolled out ([`Planned::activate`](crate::Planned::activate)).
+//! [`PolicyStates`] holds only weak references, so a state ends with the last policy that uses it.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -9,23 +9,23 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tollgate_observe::PolicyEvents;
 
-use crate::Side;
+use crate::BackgroundIo;
 
 /// The number of keys below which no sweep happens.
-const SMALL: usize = 8;
+const SWEEP_MIN: usize = 8;
 
 /// State of policies that all workers share and that survives a change of plan: counters, caches and the
 /// background I/O thread. It finds state by key but does not own it: the policies of the plans in use keep it
 /// alive.
 #[derive(Debug, Default)]
-pub struct Shared {
-    known: Mutex<Known>,
-    side: Side,
+pub struct PolicyStates {
+    known: Mutex<StateTable>,
+    background: BackgroundIo,
     events: Arc<PolicyEvents>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct StateTable {
     /// A key can have several states that differ, because two places may share a URL and use different
     /// connection settings.
     states: BTreeMap<String, Vec<Weak<dyn Any + Send + Sync>>>,
@@ -33,7 +33,7 @@ struct Known {
     sweep_at: usize,
 }
 
-impl Shared {
+impl PolicyStates {
     /// Creates an empty store; policies count their events in `events`.
     #[must_use]
     pub fn new(events: Arc<PolicyEvents>) -> Self {
@@ -42,8 +42,8 @@ impl Shared {
 
     /// Creates an empty store without background I/O, for the simulated requests of `explain`.
     #[must_use]
-    pub fn silent() -> Self {
-        Self { side: Side::silent(), ..Self::default() }
+    pub fn without_background_io() -> Self {
+        Self { background: BackgroundIo::disabled(), ..Self::default() }
     }
 
     /// Returns the event counters of policies, for the metrics.
@@ -68,7 +68,7 @@ impl Shared {
             return state;
         }
         let is_kept = |state: &Weak<_>| state.strong_count() > 0;
-        if known.states.len() >= known.sweep_at.max(SMALL) {
+        if known.states.len() >= known.sweep_at.max(SWEEP_MIN) {
             known.states.retain(|_, states| states.iter().any(is_kept));
             known.sweep_at = 2 * known.states.len();
         }
@@ -82,8 +82,8 @@ impl Shared {
 
     /// Returns the background I/O thread.
     #[must_use]
-    pub fn side(&self) -> &Side {
-        &self.side
+    pub fn background(&self) -> &BackgroundIo {
+        &self.background
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn state_is_found_while_somebody_has_it() {
-        let shared = Shared::default();
+        let shared = PolicyStates::default();
         let one = shared.state("a", |_| true, || 1_u32);
         assert_eq!(*shared.state("a", |_| true, || 2_u32), 1);
         assert_eq!(*shared.state("a", |_| false, || 3_u32), 3, "it does not fit");
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn two_under_one_key_do_not_drive_each_other_out() {
-        let shared = Shared::default();
+        let shared = PolicyStates::default();
         let state = |own: u32| shared.state("a", |state: &u32| *state == own, || own);
         let (one, two) = (state(1), state(2));
         for _ in 0..3 {
@@ -116,10 +116,10 @@ mod tests {
 
     #[test]
     fn it_does_not_grow() {
-        let shared = Shared::default();
+        let shared = PolicyStates::default();
         for n in 0..10_000 {
             shared.state(&format!("passing {n}"), |_| true, || n);
         }
-        assert!(shared.known.lock().expect("not poisoned").states.len() <= SMALL + 1);
+        assert!(shared.known.lock().expect("not poisoned").states.len() <= SWEEP_MIN + 1);
     }
 }

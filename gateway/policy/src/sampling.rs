@@ -4,7 +4,7 @@
 pub(crate) const MILLION: u32 = 1_000_000;
 
 /// Draws whether a request belongs to a random sample of this many millionths.
-pub(crate) fn drawn(millionths: u32) -> bool {
+pub(crate) fn is_sampled(millionths: u32) -> bool {
     millionths >= MILLION || fastrand::u32(..MILLION) < millionths
 }
 
@@ -22,10 +22,10 @@ mod tests {
     fn small_percentages_are_drawn() {
         fastrand::seed(7);
         for (millionths, range) in [(0, 0..=0), (1_000, 850..=1_150), (5_000, 4_700..=5_300), (1, 0..=8)] {
-            let count = (0..MILLION).filter(|_| drawn(millionths)).count();
+            let count = (0..MILLION).filter(|_| is_sampled(millionths)).count();
             assert!(range.contains(&count), "{count} of a million for {}", percent(millionths));
         }
-        assert!((0..1_000).all(|_| drawn(MILLION)));
+        assert!((0..1_000).all(|_| is_sampled(MILLION)));
     }
 
     #[test]

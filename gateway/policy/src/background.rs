@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 /// The background I/O thread. Dropping this ends the thread and all tasks on it.
 #[derive(Debug, Default)]
-pub struct Side {
+pub struct BackgroundIo {
     thread: OnceLock<Option<Thread>>,
 }
 
@@ -27,16 +27,19 @@ struct Thread {
     _runs: oneshot::Sender<()>,
 }
 
-impl Side {
+impl BackgroundIo {
     /// Creates one without a thread: it runs no tasks, and every question fails.
-    pub(crate) fn silent() -> Self {
+    pub(crate) fn disabled() -> Self {
         Self { thread: OnceLock::from(None) }
     }
 
     /// Runs a future on the thread. A worker awaits the result through the returned handle; dropping the
     /// handle cancels the future.
-    pub fn ask<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Asked<T> {
-        Asked(self.handle().map(|handle| handle.spawn(future)))
+    pub fn run<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> BackgroundTask<T> {
+        BackgroundTask(self.handle().map(|handle| handle.spawn(future)))
     }
 
     /// Runs a future on the thread until it completes or the thread ends. Its result is dropped.
@@ -64,9 +67,9 @@ fn start() -> Option<Thread> {
 
 /// The result of a future on the background I/O thread.
 #[derive(Debug)]
-pub struct Asked<T>(Option<JoinHandle<T>>);
+pub struct BackgroundTask<T>(Option<JoinHandle<T>>);
 
-impl<T> Future for Asked<T> {
+impl<T> Future for BackgroundTask<T> {
     /// `None`: the thread could not run the future, or the future panicked.
     type Output = Option<T>;
 
@@ -78,7 +81,7 @@ impl<T> Future for Asked<T> {
     }
 }
 
-impl<T> Drop for Asked<T> {
+impl<T> Drop for BackgroundTask<T> {
     fn drop(&mut self) {
         if let Some(task) = &self.0 {
             task.abort();
@@ -95,7 +98,7 @@ mod tests {
 
     #[test]
     fn it_runs_beside_whoever_asks() {
-        let side = Side::default();
+        let side = BackgroundIo::default();
         let (send, receive) = mpsc::channel();
         let here = std::thread::current().id();
         side.spawn(async move {
@@ -104,8 +107,8 @@ mod tests {
         });
         assert_ne!(receive.recv().expect("it runs"), here);
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        assert_eq!(runtime.block_on(side.ask(async { 7 })), Some(7));
-        assert_eq!(runtime.block_on(side.ask(async { panic!("asked in vain") })), None::<()>);
+        assert_eq!(runtime.block_on(side.run(async { 7 })), Some(7));
+        assert_eq!(runtime.block_on(side.run(async { panic!("asked in vain") })), None::<()>);
     }
 
     #[test]
@@ -116,7 +119,7 @@ mod tests {
                 let _ = self.0.send(());
             }
         }
-        let side = Side::default();
+        let side = BackgroundIo::default();
         let (send, receive) = mpsc::channel();
         let tells = Tells(send);
         side.spawn(async move {
@@ -129,9 +132,9 @@ mod tests {
 
     #[test]
     fn a_silent_one_asks_nobody() {
-        let side = Side::silent();
+        let side = BackgroundIo::disabled();
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        assert_eq!(runtime.block_on(side.ask(async { 7 })), None);
+        assert_eq!(runtime.block_on(side.run(async { 7 })), None);
         let (send, receive) = mpsc::channel();
         side.spawn(async move { send.send(()).expect("nobody runs this") });
         assert!(receive.recv().is_err(), "it was dropped");

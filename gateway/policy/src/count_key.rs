@@ -13,7 +13,7 @@ use crate::Request;
 
 /// The property of a request by which limits count. All requests that lack it share one counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum By {
+pub enum CountKey {
     /// No property: all requests share one counter.
     #[default]
     All,
@@ -39,31 +39,31 @@ pub enum By {
     /// The method.
     Method,
     /// Several properties: two requests share a counter if all parts are equal. No part is `All` or `Many`.
-    Many(Box<[By]>),
+    Many(Box<[CountKey]>),
 }
 
-impl By {
+impl CountKey {
     /// Calls `with` with the value of the property; an empty value counts as absent. Several parts are
     /// encoded with a length before each part. A client therefore cannot choose a value that looks like the
     /// end of one part and the start of the next.
     pub(crate) fn with<T>(&self, request: &Request<'_>, with: impl FnOnce(Option<&[u8]>) -> T) -> T {
         let consumer = request.context.consumer.as_deref();
         let value = match self {
-            By::All => None,
-            By::Consumer => consumer.map(|consumer| consumer.name.as_bytes()),
-            By::Address => {
+            CountKey::All => None,
+            CountKey::Consumer => consumer.map(|consumer| consumer.name.as_bytes()),
+            CountKey::Address => {
                 return match request.origin.client.to_canonical() {
                     IpAddr::V4(address) => with(Some(&address.octets())),
                     IpAddr::V6(address) => with(Some(&address.octets()[..8])),
                 };
             }
-            By::Route => Some(request.origin.route.as_bytes()),
-            By::Header(name) => request.header(name),
-            By::Claim(name) => consumer
+            CountKey::Route => Some(request.origin.route.as_bytes()),
+            CountKey::Header(name) => request.header(name),
+            CountKey::Claim(name) => consumer
                 .and_then(|consumer| consumer.claims.iter().find(|(claim, _)| **claim == **name))
                 .map(|(_, value)| value.as_bytes()),
-            By::Cookie(name) => request.cookie(name),
-            By::Query(name) => {
+            CountKey::Cookie(name) => request.cookie(name),
+            CountKey::Query(name) => {
                 let mut with = Some(with);
                 let mut call = |value: &[u8]| with.take().map(|with| with(some(value)));
                 let found =
@@ -75,10 +75,10 @@ impl By {
                     (None, None) => unreachable!("called, or not"),
                 };
             }
-            By::Host => Some(request.host()),
-            By::Path => Some(request.path()),
-            By::Method => Some(request.method()),
-            By::Many(parts) => {
+            CountKey::Host => Some(request.host()),
+            CountKey::Path => Some(request.path()),
+            CountKey::Method => Some(request.method()),
+            CountKey::Many(parts) => {
                 let mut key = Vec::with_capacity(64);
                 parts.iter().for_each(|part| part.append(request, &mut key));
                 return with(Some(&key));
@@ -115,21 +115,21 @@ fn some(value: &[u8]) -> Option<&[u8]> {
     (!value.is_empty()).then_some(value)
 }
 
-impl fmt::Display for By {
+impl fmt::Display for CountKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            By::All => f.write_str("all"),
-            By::Consumer => f.write_str("consumer"),
-            By::Address => f.write_str("address"),
-            By::Route => f.write_str("route"),
-            By::Header(name) => write!(f, "header {name}"),
-            By::Claim(name) => write!(f, "claim {name}"),
-            By::Cookie(name) => write!(f, "cookie {name}"),
-            By::Query(name) => write!(f, "query {name}"),
-            By::Host => f.write_str("host"),
-            By::Path => f.write_str("path"),
-            By::Method => f.write_str("method"),
-            By::Many(parts) => {
+            CountKey::All => f.write_str("all"),
+            CountKey::Consumer => f.write_str("consumer"),
+            CountKey::Address => f.write_str("address"),
+            CountKey::Route => f.write_str("route"),
+            CountKey::Header(name) => write!(f, "header {name}"),
+            CountKey::Claim(name) => write!(f, "claim {name}"),
+            CountKey::Cookie(name) => write!(f, "cookie {name}"),
+            CountKey::Query(name) => write!(f, "query {name}"),
+            CountKey::Host => f.write_str("host"),
+            CountKey::Path => f.write_str("path"),
+            CountKey::Method => f.write_str("method"),
+            CountKey::Many(parts) => {
                 for (index, part) in parts.iter().enumerate() {
                     if index > 0 {
                         f.write_str(" and ")?;
@@ -150,7 +150,7 @@ mod tests {
     use crate::testing::Sent;
     use crate::{Consumer, Context};
 
-    fn value(by: &By, line: &str, fields: &str, context: &mut Context) -> Option<String> {
+    fn value(by: &CountKey, line: &str, fields: &str, context: &mut Context) -> Option<String> {
         let mut sent = Sent::with(line, fields);
         by.with(&sent.request(context), |value| {
             value.map(|value| String::from_utf8_lossy(value).into_owned())
@@ -161,15 +161,15 @@ mod tests {
     fn what_is_there_is_found() {
         let plain = "GET / HTTP/1.1";
         for (by, line, fields, found) in [
-            (By::All, plain, "", None),
-            (By::Route, plain, "", Some("r")),
-            (By::Header("x-a".into()), plain, "X-A: 1\r\nX-A: 2\r\n", Some("1")),
-            (By::Header("x-a".into()), plain, "X-A:\r\n", None),
-            (By::Cookie("id".into()), plain, "Cookie: a=b; id=7\r\n", Some("7")),
-            (By::Query("k".into()), "GET /?a=1&k=%41b HTTP/1.1", "", Some("Ab")),
-            (By::Query("k".into()), "GET /?k= HTTP/1.1", "", None),
-            (By::Query("k".into()), plain, "", None),
-            (By::Consumer, plain, "", None),
+            (CountKey::All, plain, "", None),
+            (CountKey::Route, plain, "", Some("r")),
+            (CountKey::Header("x-a".into()), plain, "X-A: 1\r\nX-A: 2\r\n", Some("1")),
+            (CountKey::Header("x-a".into()), plain, "X-A:\r\n", None),
+            (CountKey::Cookie("id".into()), plain, "Cookie: a=b; id=7\r\n", Some("7")),
+            (CountKey::Query("k".into()), "GET /?a=1&k=%41b HTTP/1.1", "", Some("Ab")),
+            (CountKey::Query("k".into()), "GET /?k= HTTP/1.1", "", None),
+            (CountKey::Query("k".into()), plain, "", None),
+            (CountKey::Consumer, plain, "", None),
         ] {
             assert_eq!(value(&by, line, fields, &mut Context::default()).as_deref(), found, "{by}");
         }
@@ -177,8 +177,8 @@ mod tests {
 
     #[test]
     fn several_parts_are_one_key_that_no_value_can_forge() {
-        let header = |name: &str| By::Header(name.into());
-        let by = By::Many([header("x-a"), header("x-b")].into());
+        let header = |name: &str| CountKey::Header(name.into());
+        let by = CountKey::Many([header("x-a"), header("x-b")].into());
         assert_eq!(by.to_string(), "header x-a and header x-b");
         let key = |fields: &str| {
             value(&by, "GET / HTTP/1.1", fields, &mut Context::default()).expect("always a key")
@@ -191,9 +191,9 @@ mod tests {
                 assert_ne!(key(one), key(other), "{one:?} {other:?}");
             }
         }
-        let of = |by: By, line: &str| value(&by, line, "", &mut Context::default());
-        assert_eq!(of(By::Path, "GET /a?b HTTP/1.1").as_deref(), Some("/a"));
-        assert_eq!(of(By::Method, "PUT / HTTP/1.1").as_deref(), Some("PUT"));
+        let of = |by: CountKey, line: &str| value(&by, line, "", &mut Context::default());
+        assert_eq!(of(CountKey::Path, "GET /a?b HTTP/1.1").as_deref(), Some("/a"));
+        assert_eq!(of(CountKey::Method, "PUT / HTTP/1.1").as_deref(), Some("PUT"));
     }
 
     #[test]
@@ -206,9 +206,9 @@ mod tests {
         let mut context = Context::default();
         context.consumer = Some(Arc::new(consumer));
         let mut value = |by| value(&by, "GET / HTTP/1.1", "", &mut context);
-        assert_eq!(value(By::Consumer).as_deref(), Some("ann"));
-        assert_eq!(value(By::Claim("tenant".into())).as_deref(), Some("t1"));
-        assert_eq!(value(By::Claim("plan".into())), None);
+        assert_eq!(value(CountKey::Consumer).as_deref(), Some("ann"));
+        assert_eq!(value(CountKey::Claim("tenant".into())).as_deref(), Some("t1"));
+        assert_eq!(value(CountKey::Claim("plan".into())), None);
     }
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
         let hash = |address: &str| {
             let (mut sent, mut context) = (Sent::new(""), Context::default());
             sent.origin.client = address.parse().expect("an address");
-            By::Address.hash(&sent.request(&mut context), &state)
+            CountKey::Address.hash(&sent.request(&mut context), &state)
         };
         assert_eq!(hash("2001:db8::1"), hash("2001:db8::ffff:1"));
         assert_ne!(hash("2001:db8::1"), hash("2001:db8:0:1::1"));

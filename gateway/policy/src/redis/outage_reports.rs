@@ -3,27 +3,28 @@
 use std::time::{Duration, Instant};
 
 /// The minimum time between two reports of a loss.
-const SAY: Duration = Duration::from_secs(60);
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The state of the reports.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct OutageReports {
     /// The time of the last reported loss.
     lost: Option<Instant>,
     /// Whether the recovery from a reported loss is still unreported.
-    owed: bool,
+    recovery_unreported: bool,
 }
 
-impl Told {
+impl OutageReports {
     /// Whether to report this change. Losses are reported at most once a minute, and the recovery from each
     /// reported loss once.
-    pub fn is_news(&mut self, reached: bool, now: Instant) -> bool {
+    pub fn must_report(&mut self, reached: bool, now: Instant) -> bool {
         if reached {
-            return std::mem::take(&mut self.owed);
+            return std::mem::take(&mut self.recovery_unreported);
         }
-        let is_news = !self.owed && self.lost.is_none_or(|lost| now.saturating_duration_since(lost) >= SAY);
+        let is_news = !self.recovery_unreported
+            && self.lost.is_none_or(|lost| now.saturating_duration_since(lost) >= REPORT_INTERVAL);
         if is_news {
-            *self = Self { lost: Some(now), owed: true };
+            *self = Self { lost: Some(now), recovery_unreported: true };
         }
         is_news
     }
@@ -35,9 +36,9 @@ mod tests {
 
     #[test]
     fn a_store_that_comes_and_goes_does_not_fill_the_log() {
-        let (mut told, start) = (Told::default(), Instant::now());
+        let (mut told, start) = (OutageReports::default(), Instant::now());
         let mut at =
-            |seconds: u64, reached: bool| told.is_news(reached, start + Duration::from_secs(seconds));
+            |seconds: u64, reached: bool| told.must_report(reached, start + Duration::from_secs(seconds));
         assert!(!at(0, true), "that it is there is expected");
         assert_eq!([at(1, false), at(2, false), at(3, true), at(4, true)], [true, false, true, false]);
         assert_eq!([at(5, false), at(6, true), at(59, false), at(60, true)], [false; 4]);

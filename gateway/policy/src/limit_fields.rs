@@ -11,12 +11,12 @@ pub(crate) const LIMIT: &str = "RateLimit";
 
 /// The items of both fields for any number of limits.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct LimitFields {
     policy: String,
     limit: String,
 }
 
-impl Told {
+impl LimitFields {
     /// Adds a limit: its item of `RateLimit-Policy`, and its current state.
     pub fn add(&mut self, name: &str, policy: &str, remaining: u64, reset: Duration) {
         for text in [&mut self.policy, &mut self.limit] {
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn several_limits_are_one_list() {
-        let mut told = Told::default();
+        let mut told = LimitFields::default();
         told.add("a", &policy("a", 10, Duration::from_secs(1)), 3, Duration::from_millis(1200));
         told.add("b", &policy("b", 100, Duration::from_secs(60)), 0, Duration::from_secs(60));
         assert_eq!(

@@ -4,9 +4,9 @@ use std::hash::Hasher;
 
 /// Uses a `u64` key as its own hash. Only for keys that clients cannot choose.
 #[derive(Debug, Default)]
-pub(crate) struct Hashed(u64);
+pub(crate) struct IdentityHasher(u64);
 
-impl Hasher for Hashed {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }

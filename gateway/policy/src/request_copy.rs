@@ -1,7 +1,7 @@
 //! A copy of a request for another upstream.
 //!
-//! `mirror` registers a [`Shadow`] in the request's context. The proxy sends it when the request's body is
-//! complete, and reports the ends of both to its [`Watch`].
+//! `mirror` registers a [`RequestCopy`] in the request's context. The proxy sends it when the request's body
+//! is complete, and reports the ends of both to its [`CopyWatch`].
 
 use std::any::Any;
 use std::cell::Cell;
@@ -16,31 +16,31 @@ use tollgate_observe::Reason;
 use crate::Reserved;
 
 /// A copy of a request, which is sent to another upstream when the request's body has been read.
-pub struct Shadow {
+pub struct RequestCopy {
     /// The upstream, by name.
     pub upstream: Arc<str>,
     /// The changes that mark it as a copy.
-    pub marks: Arc<Marks>,
+    pub marks: Arc<CopyMarks>,
     /// The maximum size of a body in bytes; a request with a larger body is not copied.
     pub body: usize,
     /// The time limit of the copy.
     pub timeout: Duration,
     /// Receives the result of the copy.
-    pub watch: Watch,
+    pub watch: CopyWatch,
     /// A guard that is dropped at the end of the copy.
     pub place: Box<dyn Any>,
 }
 
 /// The changes that mark a request as a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Marks {
+pub struct CopyMarks {
     /// A field with its value, which is set on the copy.
     pub header: Option<(String, String)>,
     /// The host to send; `None`: the host of the request.
     pub host: Option<String>,
 }
 
-impl Marks {
+impl CopyMarks {
     /// Marks a head as the head of a copy.
     pub fn apply(&self, head: &mut RequestHead) {
         if let Some((name, value)) = &self.header {
@@ -56,33 +56,33 @@ impl Marks {
 
 /// The result of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShadowEnd {
+pub enum CopyResult {
     /// The upstream responded with this status.
     Answered(u16),
     /// The upstream did not respond.
     Failed(Reason),
     /// The copy was not sent: the body was too long or incomplete.
-    GivenUp,
+    Abandoned,
 }
 
-type Heard = Box<dyn FnOnce(ShadowEnd, Option<u16>)>;
+type OnCopyEnd = Box<dyn FnOnce(CopyResult, Option<u16>)>;
 
 /// Waits for the ends of a request and of its copy, in either order.
 #[derive(Clone)]
-pub struct Watch(Rc<Watched>);
+pub struct CopyWatch(Rc<CopyWatchState>);
 
-struct Watched {
+struct CopyWatchState {
     main: Cell<Option<u16>>,
-    shadow: Cell<ShadowEnd>,
-    heard: Cell<Option<Heard>>,
+    shadow: Cell<CopyResult>,
+    heard: Cell<Option<OnCopyEnd>>,
 }
 
-impl Watch {
+impl CopyWatch {
     /// Calls `heard` at the end of both, with the result of the copy, and the request's status if the client
     /// got one.
-    pub fn new(heard: impl FnOnce(ShadowEnd, Option<u16>) + 'static) -> Self {
-        let (main, shadow) = (Cell::new(None), Cell::new(ShadowEnd::GivenUp));
-        Self(Rc::new(Watched { main, shadow, heard: Cell::new(Some(Box::new(heard))) }))
+    pub fn new(heard: impl FnOnce(CopyResult, Option<u16>) + 'static) -> Self {
+        let (main, shadow) = (Cell::new(None), Cell::new(CopyResult::Abandoned));
+        Self(Rc::new(CopyWatchState { main, shadow, heard: Cell::new(Some(Box::new(heard))) }))
     }
 
     /// Records the end of the request; status 0: the client got none.
@@ -91,13 +91,13 @@ impl Watch {
     }
 
     /// Records the end of the copy.
-    pub fn shadow(&self, end: ShadowEnd) {
+    pub fn shadow(&self, end: CopyResult) {
         self.0.shadow.set(end);
     }
 }
 
 /// Both are over when the last handle is dropped. This includes a request or copy that is dropped early.
-impl Drop for Watched {
+impl Drop for CopyWatchState {
     fn drop(&mut self) {
         if let Some(heard) = self.heard.take() {
             heard(self.shadow.get(), self.main.get());
@@ -105,7 +105,7 @@ impl Drop for Watched {
     }
 }
 
-impl Debug for Shadow {
+impl Debug for RequestCopy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shadow")
             .field("upstream", &self.upstream)
@@ -122,21 +122,21 @@ mod tests {
     fn both_ends_are_awaited() {
         let heard = Rc::new(Cell::new(None));
         let told = heard.clone();
-        let watch = Watch::new(move |end, status| told.set(Some((end, status))));
+        let watch = CopyWatch::new(move |end, status| told.set(Some((end, status))));
         let other = watch.clone();
         watch.main(200);
         drop(watch);
         assert_eq!(heard.get(), None);
-        other.shadow(ShadowEnd::Answered(500));
+        other.shadow(CopyResult::Answered(500));
         drop(other);
-        assert_eq!(heard.get(), Some((ShadowEnd::Answered(500), Some(200))));
+        assert_eq!(heard.get(), Some((CopyResult::Answered(500), Some(200))));
     }
 
     #[test]
     fn who_is_dropped_has_ended() {
         let heard = Rc::new(Cell::new(None));
         let told = heard.clone();
-        drop(Watch::new(move |end, status| told.set(Some((end, status)))));
-        assert_eq!(heard.get(), Some((ShadowEnd::GivenUp, None)));
+        drop(CopyWatch::new(move |end, status| told.set(Some((end, status)))));
+        assert_eq!(heard.get(), Some((CopyResult::Abandoned, None)));
     }
 }

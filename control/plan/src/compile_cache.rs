@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tollgate_config::{ConsumerSpec, Identity};
 use tollgate_policy::Consumers;
-use tollgate_route::{PathRules, Prepared};
+use tollgate_route::{PathRules, PreparedRoute};
 use tollgate_tls::{ServerOptions, TlsServerConfig};
 
 use crate::Route;
@@ -34,7 +34,7 @@ pub(crate) struct CachedRoute {
     /// Length of the path prefix that it matches, if it matches one.
     pub prefix: Option<usize>,
     /// Its match, ready for the router.
-    pub matches: Arc<Prepared>,
+    pub matches: Arc<PreparedRoute>,
     /// The route in the last plan.
     pub route: Option<Arc<Route>>,
 }

@@ -28,11 +28,11 @@ mod status;
 mod upstreams;
 
 pub use admin::{
-    AdminCounts, AdminCountsSnapshot, AdminListener, AdminRefusal, AdminState, AdminTls, AdminWatch, Peer,
+    AdminCounts, AdminCountsSnapshot, AdminEvents, AdminListener, AdminRefusal, AdminState, AdminTls, Peer,
     PeerAddress, pages, serve,
 };
 pub use cost::{Cores, CostMeter, CostReading, CostWindow, available_cores, process_cpu_time};
-pub use guard::{GuardReading, Guarded, Guards};
+pub use guard::{GuardReading, ResourceMonitor, ResourceUse};
 pub use log::{
     AccessLog, Details, EndpointAttempt, Field, LineTarget, Log, LogConfig, LogFilter, LogFormat, LogSink,
     LogTarget, SyslogTarget, SyslogTransport, Template, TemplateError,
@@ -41,12 +41,12 @@ pub use reason::Reason;
 pub use record::{Protocol, Record, Tally, TlsRecord};
 pub use request_id::RequestIds;
 pub use stats::{
-    BUCKETS, BreakerTurn, EndpointsSnapshot, Exposition, GrpcSnapshot, HANDSHAKE_FAILURES,
+    BUCKETS, BreakerTransition, EndpointsSnapshot, Exposition, GrpcSnapshot, HANDSHAKE_FAILURES,
     HandshakesSnapshot, HistogramSnapshot, LookupCounts, MethodsSnapshot, PolicyEvents, PolicyEventsSnapshot,
     ProxyHeaderResult, QueueingSnapshot, Registry, ResilienceSnapshot, RouteSnapshot, ShedSnapshot, Slot,
     Snapshot, UpstreamEndpoints, UpstreamSnapshot, WorkerStats,
 };
-pub use status::{Attempt, EtcdStatus, Status};
+pub use status::{EtcdStatus, OperationResult, Status};
 pub use upstreams::{
     AdaptiveStatus, EndpointHealth, EndpointState, EndpointStatus, LookupStatus, ProbeStatus, TlsStatus,
     UpstreamSource, UpstreamStatus,

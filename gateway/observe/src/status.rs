@@ -29,9 +29,9 @@ pub struct Status {
     /// Time since which every worker runs that plan.
     pub in_force_since: SystemTime,
     /// The last requested reload; `None`: none was requested yet.
-    pub last_reload: Option<Attempt>,
+    pub last_reload: Option<OperationResult>,
     /// The last requested binary upgrade that failed. A successful upgrade ends this process.
-    pub last_upgrade: Option<Attempt>,
+    pub last_upgrade: Option<OperationResult>,
     /// Use of memory and file descriptors.
     pub guards: GuardReading,
     /// The listeners' certificates: each file once, with its expiry in seconds since 1970.
@@ -55,7 +55,7 @@ pub struct EtcdStatus {
 
 /// A requested reload or upgrade, and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempt {
+pub struct OperationResult {
     /// When it finished or failed.
     pub at: SystemTime,
     /// Its duration.
@@ -88,7 +88,7 @@ impl Default for Status {
 impl Status {
     /// Returns whether the last reload took effect, or none was requested.
     #[must_use]
-    pub fn reloaded_well(&self) -> bool {
+    pub fn last_reload_succeeded(&self) -> bool {
         self.last_reload.as_ref().is_none_or(|attempt| attempt.problem.is_none())
     }
 
@@ -106,9 +106,9 @@ impl Status {
                 "routes": self.routes,
                 "routes_read": self.routes_read,
                 "in_force_since": seconds(self.in_force_since),
-                "last_reload": self.last_reload.as_ref().map(Attempt::json),
+                "last_reload": self.last_reload.as_ref().map(OperationResult::json),
             },
-            "last_failed_upgrade": self.last_upgrade.as_ref().map(Attempt::json),
+            "last_failed_upgrade": self.last_upgrade.as_ref().map(OperationResult::json),
             "overload": self.guards.json(),
             "etcd": self.etcd.map(|etcd| json!({
                 "connected": etcd.connected,
@@ -121,7 +121,7 @@ impl Status {
     }
 }
 
-impl Attempt {
+impl OperationResult {
     fn json(&self) -> Value {
         json!({
             "at": seconds(self.at),
@@ -141,16 +141,16 @@ pub(crate) fn seconds(at: SystemTime) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Guarded;
+    use crate::ResourceUse;
 
     #[test]
     fn it_says_what_is_in_force_and_how_the_last_reload_went() {
         let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
         let mut status = Status { generation: 3, routes: 7, ..Status::default() };
-        assert!(status.reloaded_well());
+        assert!(status.last_reload_succeeded());
         let took = Duration::from_micros(12_345);
-        status.last_reload = Some(Attempt { at, took, problem: Some("line 1".to_owned()) });
-        assert!(!status.reloaded_well());
+        status.last_reload = Some(OperationResult { at, took, problem: Some("line 1".to_owned()) });
+        assert!(!status.last_reload_succeeded());
         let value: Value = serde_json::from_str(&status.json()).expect("JSON");
         assert_eq!(value["config"]["generation"], 3);
         assert_eq!(value["config"]["last_reload"]["at"], 1_700_000_000.25);
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(value["config"]["last_reload"]["ok"], false);
         assert_eq!(value["last_failed_upgrade"], Value::Null);
         assert_eq!(value["overload"], json!({ "memory": null, "files": null, "shed": [] }));
-        let memory = Some(Guarded { used: 95, bound: 100 });
+        let memory = Some(ResourceUse { used: 95, bound: 100 });
         status.guards = GuardReading { memory, files: None, sheds: 2 };
         let value: Value = serde_json::from_str(&status.json()).expect("JSON");
         assert_eq!(value["overload"]["memory"], json!({ "used": 95, "bound": 100 }));

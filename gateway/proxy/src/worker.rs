@@ -206,7 +206,7 @@ impl Worker {
             active: RefCell::new(Rc::new(active)),
             upstreams,
             stats,
-            logs_responses: Cell::new(log.is_of_responses()),
+            logs_responses: Cell::new(log.reads_response_heads()),
             log: RefCell::new(log),
             log_due: timers.deadline(),
             shrink_due: timers.deadline(),
@@ -448,7 +448,7 @@ async fn run_commands<F: Fn(Box<Client>) + Clone + 'static>(
                     }
                 }
                 Some(WorkerCommand::Log(sink, receipt)) => {
-                    worker.logs_responses.set(sink.is_of_responses());
+                    worker.logs_responses.set(sink.reads_response_heads());
                     worker.log.replace(*sink).flush();
                     drop(receipt);
                 }

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollgate_config::{AdminAddress, Config};
 use tollgate_net::notice;
-use tollgate_observe::{AdminWatch, serve};
+use tollgate_observe::{AdminEvents, serve};
 
 use crate::blocking_files::run_file_job;
 use crate::listeners::InheritedSockets;
@@ -115,7 +115,7 @@ impl Admin {
     ///
     /// # Errors
     /// No file descriptors are left.
-    pub fn serve(&mut self, with: impl FnOnce() -> (Router, AdminWatch)) -> io::Result<()> {
+    pub fn serve(&mut self, with: impl FnOnce() -> (Router, AdminEvents)) -> io::Result<()> {
         if let (Some(open), None) = (&self.open, &self.serving) {
             let listener = open.socket.listener()?;
             let (router, watch) = with();

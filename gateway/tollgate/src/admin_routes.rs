@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use tollgate_observe::{AdminWatch, PeerAddress, pages};
+use tollgate_observe::{AdminEvents, PeerAddress, pages};
 
 use crate::access::{guard, report_refused_certificate};
 use crate::admin_context::AdminContext;
@@ -21,12 +21,12 @@ pub fn router(context: &AdminContext) -> Router {
 }
 
 /// Returns the hooks by which the listener reports client certificates that a handshake refused.
-pub fn watch(context: &AdminContext) -> AdminWatch {
+pub fn watch(context: &AdminContext) -> AdminEvents {
     let (access, attempts) = (context.access.clone(), context.attempts.clone());
     let certificate_refused = move |peer: PeerAddress, why: &str| {
         report_refused_certificate(&access.borrow().clone(), &attempts, peer, why);
     };
-    AdminWatch {
+    AdminEvents {
         counts: context.admin.registry.admin_counts(),
         certificate_refused: Arc::new(certificate_refused),
     }

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::MissedTickBehavior;
 use tollgate_net::{Timers, drop_notices_when_stalled, notice};
-use tollgate_observe::{Attempt, CostMeter, available_cores, process_cpu_time};
+use tollgate_observe::{CostMeter, OperationResult, available_cores, process_cpu_time};
 use tollgate_sources::{ChangeError, EtcdEvent, PendingRequest, Sources, record_connection};
 use tollgate_upstream::health::HealthMonitor;
 
@@ -223,7 +223,7 @@ impl ControlThread {
                     }
                     meter.sample(Instant::now(), process_cpu_time(), registry.requests(), cores);
                     registry.set_cost(meter.reading());
-                    registry.remember(SystemTime::now());
+                    registry.record_second(SystemTime::now());
                     let now = self.gateway.log.problem();
                     if now != problem {
                         if let Some(text) = &now {

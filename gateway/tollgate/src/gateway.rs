@@ -361,7 +361,7 @@ fn observe_log(planned: &PlannedLog, side: &BackgroundIo) -> Log {
     Log {
         config: LogConfig { target, format },
         key: *key,
-        usual: *is_default,
+        is_default: *is_default,
         fields: log.fields.clone(),
         filter: filter.collect(),
         told: collector.map(|collector| -> Arc<dyn LineTarget> { Arc::new(LogExport::new(collector, side)) }),

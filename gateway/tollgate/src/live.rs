@@ -11,7 +11,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
-use tollgate_observe::live::{Live, UpstreamLimits};
+use tollgate_observe::live::{LiveDocument, UpstreamLimits};
 use tollgate_plan::{Caps, Plan};
 
 use crate::admin_context::AdminContext;
@@ -42,7 +42,7 @@ async fn live(State(context): State<AdminContext>, Query(query): Query<LiveQuery
 }
 
 /// Adds the limits that the plan sets to the current figures.
-fn add_limits(live: &mut Live, plan: &Plan) {
+fn add_limits(live: &mut LiveDocument, plan: &Plan) {
     live.clients.limit = plan.settings.limits.connections;
     let caps: HashMap<&str, &Caps> =
         plan.upstreams.iter().map(|upstream| (upstream.name.as_str(), &upstream.rules.caps)).collect();

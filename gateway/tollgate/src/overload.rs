@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_listen::ConnectionCounts;
 use tollgate_net::notice;
-use tollgate_observe::{GuardReading, Guarded, Guards, Registry};
+use tollgate_observe::{GuardReading, Registry, ResourceMonitor, ResourceUse};
 use tollgate_plan::Overload;
 
 /// How often usage is checked. The bound on client connections is exact in between; memory takes longer than
@@ -58,7 +58,7 @@ impl OverloadGuard {
     }
 
     async fn watch(self) {
-        let mut guards = Guards::new();
+        let mut guards = ResourceMonitor::new();
         let mut before = Shed::default();
         let mut last_report = LastReport::default();
         let mut tick = tokio::time::interval(CHECK_INTERVAL);
@@ -91,8 +91,8 @@ impl OverloadGuard {
 /// clients must not suffer from new ones.
 fn decide(reading: &GuardReading, clients: u64, rules: &Overload, before: Shed) -> Shed {
     let from = rules.shed_from.share();
-    let memory = reading.memory.map_or(0.0, Guarded::ratio);
-    let files = reading.files.map_or(0.0, Guarded::ratio);
+    let memory = reading.memory.map_or(0.0, ResourceUse::ratio);
+    let files = reading.files.map_or(0.0, ResourceUse::ratio);
     let past = |ratio: f64, line: f64, level: u8| {
         let slack = if before.requests >= level { HYSTERESIS } else { 0.0 };
         ratio >= line - slack
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     fn reading(memory: u64, files: u64) -> GuardReading {
-        let of = |used| Some(Guarded { used, bound: 1000 });
+        let of = |used| Some(ResourceUse { used, bound: 1000 });
         GuardReading { memory: of(memory), files: of(files), sheds: 0 }
     }
 

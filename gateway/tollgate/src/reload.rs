@@ -10,7 +10,7 @@ use std::time::{Instant, SystemTime};
 use tokio::sync::oneshot;
 use tollgate_config::Config;
 use tollgate_net::notice;
-use tollgate_observe::{Attempt, Registry};
+use tollgate_observe::{OperationResult, Registry};
 use tollgate_plan::{CompileCache, compile_with_cache};
 use tollgate_proxy::Rollout;
 use tollgate_sources::{
@@ -384,7 +384,7 @@ fn report_reload(
             status.routes = routes;
             status.routes_read = routes_read;
             status.in_force_since = at;
-            status.last_reload = Some(Attempt { at, took, problem });
+            status.last_reload = Some(OperationResult { at, took, problem });
         }
     });
     let routes = count_noun(routes, "route");

@@ -30,7 +30,7 @@ pub fn top(args: &TopArgs) -> ExitCode {
 fn run_top(args: &TopArgs) -> Result<ExitCode, String> {
     let client = AdminClient::new(&args.remote)?;
     let address = client.address().to_owned();
-    let ask = move |after: f64| -> Result<Live, String> {
+    let ask = move |after: f64| -> Result<LiveDocument, String> {
         let body = client.get(&format!("/api/v1/live?after={after}"))?;
         serde_json::from_slice(&body).map_err(|error| format!("the answer is of another version: {error}"))
     };

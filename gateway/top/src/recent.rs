@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use tollgate_observe::live::{Columns, EndpointLive, Latency, Live, RouteLive, UpstreamLive};
+use tollgate_observe::live::{Columns, EndpointLive, Latency, LiveDocument, RouteLive, UpstreamLive};
 
 /// Seconds over which rates are computed: rates of one second would fluctuate.
 const RATE_WINDOW_SECONDS: f64 = 5.0;

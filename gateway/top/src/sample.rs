@@ -1,7 +1,8 @@
 //! A live document for the tests.
 
 use tollgate_observe::live::{
-    Columns, CostLive, EndpointLive, Latency, Live, Requests, Resources, RouteLive, UpstreamLive, Worker,
+    Columns, CostLive, EndpointLive, Latency, LiveDocument, Requests, Resources, RouteLive, UpstreamLive,
+    Worker,
 };
 
 fn latency(count: u64) -> Latency {
@@ -29,14 +30,14 @@ fn endpoint(address: &str, state: &str, requests: u64) -> EndpointLive {
 
 /// Returns a document after `total` requests: three quarters to `items`, the others to `cart`, where one of
 /// ten fails.
-pub fn live(time: f64, total: u64) -> Live {
+pub fn live(time: f64, total: u64) -> LiveDocument {
     let (items, cart) = (total * 3 / 4, total / 4);
     let endpoints = vec![
         endpoint("10.0.0.1:8080", "available", total / 2),
         endpoint("10.0.0.2:8080", "unhealthy", total / 2),
     ];
     let history = Columns { time: vec![time], requests: vec![10.0], ..Columns::default() };
-    Live {
+    LiveDocument {
         time,
         version: "0.1.0".to_owned(),
         state: "running".to_owned(),
@@ -69,6 +70,6 @@ pub fn live(time: f64, total: u64) -> Live {
         },
         resources: Resources { memory: Some(28_900_000), ..Resources::default() },
         history,
-        ..Live::default()
+        ..LiveDocument::default()
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::{DefaultTerminal, crossterm};
-use tollgate_observe::live::Live;
+use tollgate_observe::live::LiveDocument;
 
 use crate::recent::RecentDocuments;
 use crate::rows::rows;

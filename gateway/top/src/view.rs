@@ -5,7 +5,7 @@ use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, Wrap};
-use tollgate_observe::live::Live;
+use tollgate_observe::live::LiveDocument;
 
 use crate::figures::{age, amount, bytes, optional, percent, time};
 use crate::recent::RecentDocuments;
@@ -104,7 +104,7 @@ pub fn draw(
 fn title(
     frame: &mut Frame<'_>,
     area: Rect,
-    live: &Live,
+    live: &LiveDocument,
     address: &str,
     screen: ScreenState,
     problem: Option<&str>,

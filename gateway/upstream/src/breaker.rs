@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tollgate_observe::{BreakerTurn, Slot, WorkerStats};
+use tollgate_observe::{BreakerTransition, Slot, WorkerStats};
 use tollgate_plan::{Breaker as BreakerRules, Percent};
 
 use crate::window::{SPAN_TICKS, Window};
@@ -159,12 +159,12 @@ impl Breaker {
         from: PackedState,
         rules: &BreakerRules,
         now: Instant,
-    ) -> BreakerTurn {
+    ) -> BreakerTransition {
         let open = u64::try_from(rules.open.as_millis()).unwrap_or(u64::from(u32::MAX));
         self.transition(inner, from.next(BreakerState::Open, self.milliseconds(now) + open));
         match from.state {
-            BreakerState::Closed => BreakerTurn::Opened,
-            BreakerState::Open | BreakerState::HalfOpen => BreakerTurn::OpenedAgain,
+            BreakerState::Closed => BreakerTransition::Opened,
+            BreakerState::Open | BreakerState::HalfOpen => BreakerTransition::OpenedAgain,
         }
     }
 
@@ -208,7 +208,7 @@ impl Breaker {
     }
 
     /// Evaluates the ratios after a call that failed or was slow, and opens the breaker if one is reached.
-    fn evaluate(&self, rules: &BreakerRules, now: Instant, generation: u32) -> Option<BreakerTurn> {
+    fn evaluate(&self, rules: &BreakerRules, now: Instant, generation: u32) -> Option<BreakerTransition> {
         let mut inner = self.lock();
         let word = self.packed_state();
         if word.state != BreakerState::Closed || word.generation != generation {
@@ -230,7 +230,7 @@ impl Breaker {
         now: Instant,
         generation: u32,
         result: Option<CallResult>,
-    ) -> Option<BreakerTurn> {
+    ) -> Option<BreakerTransition> {
         let mut inner = self.lock();
         let word = self.packed_state();
         if word.state != BreakerState::HalfOpen || word.generation != generation {
@@ -249,11 +249,11 @@ impl Breaker {
             return None;
         }
         self.transition(&mut inner, word.next(BreakerState::Closed, 0));
-        Some(BreakerTurn::Closed)
+        Some(BreakerTransition::Closed)
     }
 
     /// Closes the breaker, because the new plan has none.
-    fn close(&self) -> Option<BreakerTurn> {
+    fn close(&self) -> Option<BreakerTransition> {
         if self.state() == BreakerState::Closed {
             return None;
         }
@@ -263,7 +263,7 @@ impl Breaker {
             return None;
         }
         self.transition(&mut inner, word.next(BreakerState::Closed, 0));
-        Some(BreakerTurn::Closed)
+        Some(BreakerTransition::Closed)
     }
 }
 
@@ -330,7 +330,7 @@ impl WorkerBreaker {
         Some(BreakerPermit { breaker: self.clone(), began: now, generation, probe })
     }
 
-    fn count(&self, turn: Option<BreakerTurn>) {
+    fn count(&self, turn: Option<BreakerTransition>) {
         if let Some(turn) = turn {
             self.stats.upstream_breaker(self.slot, turn);
         }

@@ -50,7 +50,7 @@ impl Mailboxes {
 
 impl fmt::Debug for Mailboxes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Peers({})", self.workers())
+        write!(f, "Mailboxes({})", self.workers())
     }
 }
 

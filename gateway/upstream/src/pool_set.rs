@@ -223,7 +223,7 @@ impl PoolSet {
     /// # Errors
     /// Returns [`ConnectError::QueueFull`] if the queue is full.
     pub fn enqueue(&self, pool: &Rc<Pool>, now: Instant) -> Result<QueueWait, ConnectError> {
-        self.stats.upstream_held_back(self.slot);
+        self.stats.upstream_limit_hit(self.slot);
         let (size, timeout) = {
             let queueing = self.queue_settings.borrow();
             (queueing.size, queueing.timeout)

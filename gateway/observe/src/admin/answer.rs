@@ -42,7 +42,7 @@ pub fn pages(state: AdminState) -> Router {
         .route(
             "/metrics",
             get(async |State(state): State<AdminState>, headers: HeaderMap| {
-                aside(move || metrics(accept(&headers), &state)).await
+                render_on_thread(move || metrics(accept(&headers), &state)).await
             }),
         )
         .route("/cost", get(async |State(state), headers: HeaderMap| cost(accept(&headers), &state)))
@@ -50,7 +50,7 @@ pub fn pages(state: AdminState) -> Router {
         .route(
             "/upstreams",
             get(async |State(state): State<AdminState>, headers: HeaderMap| {
-                aside(move || upstreams(accept(&headers), &state)).await
+                render_on_thread(move || upstreams(accept(&headers), &state)).await
             }),
         )
         .route("/healthz", get(async || respond(StatusCode::OK, TEXT, "ok\n")))
@@ -115,7 +115,7 @@ fn page(all: &[UpstreamStatus]) -> Response {
 }
 
 /// Renders a large answer on another thread, so that the control thread can still answer health checks.
-async fn aside(make: impl FnOnce() -> Response + Send + 'static) -> Response {
+async fn render_on_thread(make: impl FnOnce() -> Response + Send + 'static) -> Response {
     let made = tokio::task::spawn_blocking(make).await;
     made.unwrap_or_else(|_| {
         problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the answer could not be made")

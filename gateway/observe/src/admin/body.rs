@@ -12,32 +12,32 @@ use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use super::table::{Activity, Phase};
 
 /// Bytes of all bodies at once: the bound of the largest single body.
-const BUDGET: usize = 64 << 20;
+const BUDGET_BYTES: usize = 64 << 20;
 /// Bytes of each body that are exempt, so that a small change fits while a large one is being received.
-const UNCOUNTED: usize = 64 << 10;
+const EXEMPT_BYTES: usize = 64 << 10;
 
 /// Bytes left for bodies.
 #[derive(Debug)]
-pub(super) struct Budget(AtomicUsize);
+pub(super) struct BodyBudget(AtomicUsize);
 
-impl Default for Budget {
+impl Default for BodyBudget {
     fn default() -> Self {
-        Self(AtomicUsize::new(BUDGET))
+        Self(AtomicUsize::new(BUDGET_BYTES))
     }
 }
 
 /// The part of the budget that one request's body holds. Dropping it, after the answer and the body, returns
 /// the bytes.
 #[derive(Debug)]
-pub(super) struct Share {
-    budget: Arc<Budget>,
+pub(super) struct BudgetShare {
+    budget: Arc<BodyBudget>,
     seen: AtomicUsize,
     taken: AtomicUsize,
     is_exceeded: AtomicBool,
 }
 
-impl Share {
-    pub fn new(budget: &Arc<Budget>) -> Arc<Self> {
+impl BudgetShare {
+    pub fn new(budget: &Arc<BodyBudget>) -> Arc<Self> {
         Arc::new(Self {
             budget: budget.clone(),
             seen: AtomicUsize::new(0),
@@ -54,7 +54,7 @@ impl Share {
     /// Reserves room for received bytes. Returns whether there was room.
     fn take(&self, count: usize) -> bool {
         let seen = self.seen.fetch_add(count, Ordering::Relaxed).saturating_add(count);
-        let wanted = seen.saturating_sub(UNCOUNTED).saturating_sub(self.taken.load(Ordering::Relaxed));
+        let wanted = seen.saturating_sub(EXEMPT_BYTES).saturating_sub(self.taken.load(Ordering::Relaxed));
         let update = |left: usize| left.checked_sub(wanted);
         let taken = self.budget.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update).is_ok();
         match taken {
@@ -65,20 +65,20 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for BudgetShare {
     fn drop(&mut self) {
         self.budget.0.fetch_add(self.taken.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 
 /// A request's body, which counts its bytes against the budget.
-pub(super) struct Counted {
+pub(super) struct CountedBody {
     pub body: Incoming,
-    pub share: Arc<Share>,
+    pub share: Arc<BudgetShare>,
     pub activity: Arc<Activity>,
 }
 
-impl Body for Counted {
+impl Body for CountedBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -88,7 +88,7 @@ impl Body for Counted {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         if polled.is_pending() {
-            self.activity.go_on(Phase::Busy, Phase::Body);
+            self.activity.advance(Phase::Busy, Phase::Body);
         }
         let frame = ready!(polled);
         let length = match &frame {
@@ -96,7 +96,7 @@ impl Body for Counted {
             Some(Err(_)) | None => 0,
         };
         if frame.is_none() || self.body.is_end_stream() {
-            self.activity.go_on(Phase::Body, Phase::Busy);
+            self.activity.advance(Phase::Body, Phase::Busy);
         }
         if !self.share.take(length) {
             return Poll::Ready(Some(Err("no room for the body".into())));
@@ -119,15 +119,15 @@ mod tests {
 
     #[test]
     fn bodies_are_bounded_in_sum_and_small_ones_have_room() {
-        let budget = Arc::new(Budget::default());
-        let large = Share::new(&budget);
-        assert!(large.take(BUDGET + UNCOUNTED) && !large.is_exceeded());
-        let (other, small) = (Share::new(&budget), Share::new(&budget));
-        assert!(small.take(UNCOUNTED));
-        assert!(!other.take(UNCOUNTED + 1) && other.is_exceeded());
+        let budget = Arc::new(BodyBudget::default());
+        let large = BudgetShare::new(&budget);
+        assert!(large.take(BUDGET_BYTES + EXEMPT_BYTES) && !large.is_exceeded());
+        let (other, small) = (BudgetShare::new(&budget), BudgetShare::new(&budget));
+        assert!(small.take(EXEMPT_BYTES));
+        assert!(!other.take(EXEMPT_BYTES + 1) && other.is_exceeded());
         drop(large);
-        assert!(Share::new(&budget).take(BUDGET), "it is given back");
+        assert!(BudgetShare::new(&budget).take(BUDGET_BYTES), "it is given back");
         drop((other, small));
-        assert_eq!(budget.0.load(Ordering::Relaxed), BUDGET);
+        assert_eq!(budget.0.load(Ordering::Relaxed), BUDGET_BYTES);
     }
 }

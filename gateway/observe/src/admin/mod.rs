@@ -41,10 +41,10 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::Registry;
 
-use body::{Budget, Counted, Share};
+use body::{BodyBudget, BudgetShare, CountedBody};
 use security::secured;
 use stream::Tracked;
-use table::{Phase, Place, Table};
+use table::{ConnectionSlot, ConnectionTable, Phase};
 
 pub use answer::pages;
 pub use counts::{AdminCounts, AdminCountsSnapshot, AdminRefusal};
@@ -60,14 +60,14 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bound of a request head, in bytes: enough for any scraper, small enough for all connections together.
-const BUFFER: usize = 16 * 1024;
+const HEAD_MAX_BYTES: usize = 16 * 1024;
 
 /// Pause after a failed accept (no descriptors left, for example), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a request waits for a usual place, and how often it checks.
-const PLACE_TIMEOUT: Duration = Duration::from_secs(1);
-const PLACE_LOOK: Duration = Duration::from_millis(50);
+/// How long a request waits for a regular slot, and how often it checks.
+const SLOT_TIMEOUT: Duration = Duration::from_secs(1);
+const SLOT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The data behind the [`pages`].
 #[derive(Clone, Debug)]
@@ -83,16 +83,16 @@ pub type CertificateRefused = Arc<dyn Fn(PeerAddress, &str) + Send + Sync>;
 
 /// Receivers of the admin listener's events.
 #[derive(Clone)]
-pub struct AdminWatch {
+pub struct AdminEvents {
     /// The counters.
     pub counts: Arc<AdminCounts>,
     /// Called for each client certificate that is refused.
     pub certificate_refused: CertificateRefused,
 }
 
-impl std::fmt::Debug for AdminWatch {
+impl std::fmt::Debug for AdminEvents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AdminWatch").field("counts", &self.counts).finish_non_exhaustive()
+        f.debug_struct("AdminEvents").field("counts", &self.counts).finish_non_exhaustive()
     }
 }
 
@@ -105,12 +105,12 @@ pub enum AdminListener {
     Unix(UnixListener),
 }
 
-trait Stream: AsyncRead + AsyncWrite + Send {}
+trait AdminStream: AsyncRead + AsyncWrite + Send {}
 
-impl<S: AsyncRead + AsyncWrite + Send> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Send> AdminStream for S {}
 
 impl AdminListener {
-    async fn accept(&self) -> io::Result<(Pin<Box<dyn Stream>>, PeerAddress)> {
+    async fn accept(&self) -> io::Result<(Pin<Box<dyn AdminStream>>, PeerAddress)> {
         Ok(match self {
             Self::Tcp(listener) => {
                 let (stream, address) = listener.accept().await?;
@@ -133,30 +133,30 @@ pub type AdminTls = watch::Receiver<Option<Arc<ServerConfig>>>;
 ///
 /// Needs a tokio runtime with I/O and time. A stalled client loses its connection after 30 s without a whole
 /// request head, or after 10 s without accepting a byte. It loses it earlier when all places are taken: see
-/// `table`. `/healthz` and `/readyz` have reserved places. The handler sets the time limit for a request's
+/// `table`. `/healthz` and `/readyz` have reserved slots. The handler sets the time limit for a request's
 /// body; this module bounds the bytes of all bodies together.
-pub async fn serve(listener: AdminListener, tls: AdminTls, router: Router, watch: AdminWatch) {
-    let limits = Limits { head: HEAD_TIMEOUT, write: WRITE_TIMEOUT };
-    serve_within(listener, tls, Shared { router, limits, watch, budget: Arc::default() }).await;
+pub async fn serve(listener: AdminListener, tls: AdminTls, router: Router, watch: AdminEvents) {
+    let limits = ServerLimits { head: HEAD_TIMEOUT, write: WRITE_TIMEOUT };
+    serve_within(listener, tls, ServerState { router, limits, watch, budget: Arc::default() }).await;
 }
 
 #[derive(Clone, Copy)]
-struct Limits {
+struct ServerLimits {
     head: Duration,
     write: Duration,
 }
 
 /// The state that all connections share.
 #[derive(Clone)]
-struct Shared {
+struct ServerState {
     router: Router,
-    limits: Limits,
-    watch: AdminWatch,
-    budget: Arc<Budget>,
+    limits: ServerLimits,
+    watch: AdminEvents,
+    budget: Arc<BodyBudget>,
 }
 
-async fn serve_within(listener: AdminListener, tls: AdminTls, shared: Shared) {
-    let table = Table::default();
+async fn serve_within(listener: AdminListener, tls: AdminTls, shared: ServerState) {
+    let table = ConnectionTable::default();
     let mut connections = JoinSet::new();
     loop {
         // Remove ended tasks, or the set would grow.
@@ -182,9 +182,9 @@ async fn serve_within(listener: AdminListener, tls: AdminTls, shared: Shared) {
     }
 }
 
-type Limited = Pin<Box<TimeoutStream<Pin<Box<dyn Stream>>>>>;
+type TimeLimitedStream = Pin<Box<TimeoutStream<Pin<Box<dyn AdminStream>>>>>;
 
-fn limited(stream: Pin<Box<dyn Stream>>, limits: Limits) -> Limited {
+fn limited(stream: Pin<Box<dyn AdminStream>>, limits: ServerLimits) -> TimeLimitedStream {
     let mut stream = Box::pin(TimeoutStream::new(stream));
     stream.as_mut().set_write_timeout_pinned(Some(limits.write));
     stream
@@ -192,11 +192,11 @@ fn limited(stream: Pin<Box<dyn Stream>>, limits: Limits) -> Limited {
 
 /// Serves a connection that starts with a TLS handshake. A failed handshake affects no other connection.
 async fn encrypted(
-    stream: Limited,
+    stream: TimeLimitedStream,
     address: PeerAddress,
     config: Arc<ServerConfig>,
-    place: Place,
-    shared: Shared,
+    place: ConnectionSlot,
+    shared: ServerState,
 ) {
     let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(stream)).await;
     let stream = match shaken {
@@ -227,8 +227,8 @@ fn certificate_problem(error: &io::Error) -> Option<String> {
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send,
     peer: Peer,
-    place: Place,
-    shared: Shared,
+    place: ConnectionSlot,
+    shared: ServerState,
 ) {
     let activity = place.activity.clone();
     let place = Arc::new(place);
@@ -238,7 +238,7 @@ async fn connection(
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head)
-        .max_buf_size(BUFFER)
+        .max_buf_size(HEAD_MAX_BYTES)
         .serve_connection(TokioIo::new(Tracked { stream, activity }), service)
         .await;
 }
@@ -247,16 +247,16 @@ async fn connection(
 async fn answered(
     request: Request<Incoming>,
     peer: Peer,
-    place: Arc<Place>,
-    shared: Shared,
+    place: Arc<ConnectionSlot>,
+    shared: ServerState,
 ) -> Result<Response, std::convert::Infallible> {
     place.activity.enter(Phase::Busy);
     let is_health = matches!(request.uri().path(), "/healthz" | "/readyz");
-    let response = if is_health || usual_place(&place).await {
+    let response = if is_health || wait_for_regular_slot(&place).await {
         let (mut head, body) = request.into_parts();
         head.extensions.insert(peer);
-        let share = Share::new(&shared.budget);
-        let body = Counted { body, share: share.clone(), activity: place.activity.clone() };
+        let share = BudgetShare::new(&shared.budget);
+        let body = CountedBody { body, share: share.clone(), activity: place.activity.clone() };
         let request = Request::from_parts(head, Body::new(body));
         let response = TowerToHyperService::new(shared.router.clone()).call(request).await?;
         match share.is_exceeded() {
@@ -270,20 +270,20 @@ async fn answered(
     Ok(secured(response))
 }
 
-/// Waits up to [`PLACE_TIMEOUT`] for a usual place.
-async fn usual_place(place: &Place) -> bool {
-    let end = tokio::time::Instant::now() + PLACE_TIMEOUT;
-    while !place.is_usual() {
+/// Waits up to [`SLOT_TIMEOUT`] for a regular slot.
+async fn wait_for_regular_slot(place: &ConnectionSlot) -> bool {
+    let end = tokio::time::Instant::now() + SLOT_TIMEOUT;
+    while !place.is_regular() {
         if tokio::time::Instant::now() >= end {
             return false;
         }
-        tokio::time::sleep(PLACE_LOOK).await;
+        tokio::time::sleep(SLOT_POLL_INTERVAL).await;
     }
     true
 }
 
 /// Answers 503 to a request for which there is no room. Its connection closes and frees its place.
-fn busy(shared: &Shared, message: &str) -> Response {
+fn busy(shared: &ServerState, message: &str) -> Response {
     shared.watch.counts.refused(AdminRefusal::Busy);
     let text = format!("{}\n", json!({ "error": AdminRefusal::Busy.as_str(), "message": message }));
     let mut response = Response::new(Body::from(text));
@@ -315,20 +315,20 @@ mod tests {
         _task: JoinSet<()>,
     }
 
-    async fn start(enabled: bool, limits: Limits) -> Server {
+    async fn start(enabled: bool, limits: ServerLimits) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let state = AdminState { registry: Registry::new(enabled), ready: Arc::default() };
         let mut task = JoinSet::new();
         let plain = watch::channel(None).1;
-        let watch = AdminWatch { counts: Arc::default(), certificate_refused: Arc::new(|_, _| {}) };
-        let shared = Shared { router: pages(state.clone()), limits, watch, budget: Arc::default() };
+        let watch = AdminEvents { counts: Arc::default(), certificate_refused: Arc::new(|_, _| {}) };
+        let shared = ServerState { router: pages(state.clone()), limits, watch, budget: Arc::default() };
         task.spawn(serve_within(AdminListener::Tcp(listener), plain, shared));
         Server { address, state, _task: task }
     }
 
     async fn plain() -> Server {
-        start(true, Limits { head: HEAD_TIMEOUT, write: WRITE_TIMEOUT }).await
+        start(true, ServerLimits { head: HEAD_TIMEOUT, write: WRITE_TIMEOUT }).await
     }
 
     impl Server {
@@ -366,7 +366,7 @@ mod tests {
 
     #[tokio::test]
     async fn metrics_that_are_off_say_so() {
-        let server = start(false, Limits { head: HEAD_TIMEOUT, write: WRITE_TIMEOUT }).await;
+        let server = start(false, ServerLimits { head: HEAD_TIMEOUT, write: WRITE_TIMEOUT }).await;
         let (head, body) = server.get("/metrics", "*/*").await;
         assert!(head.starts_with("HTTP/1.1 404"), "{head}");
         assert!(body.contains("switched off"), "{body}");
@@ -452,7 +452,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_stalls_is_let_go() {
         let brief = Duration::from_millis(50);
-        let server = start(true, Limits { head: brief, write: brief }).await;
+        let server = start(true, ServerLimits { head: brief, write: brief }).await;
         for request in ["", "GET /metr", "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"] {
             let answer = tokio::time::timeout(Duration::from_secs(10), server.send(request)).await;
             assert!(answer.is_ok(), "{request:?} holds its connection");
@@ -462,7 +462,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_does_not_read_is_let_go() {
         let brief = Duration::from_millis(200);
-        let server = start(true, Limits { head: HEAD_TIMEOUT, write: brief }).await;
+        let server = start(true, ServerLimits { head: HEAD_TIMEOUT, write: brief }).await;
         let mut stuck = TcpStream::connect(server.address).await.unwrap();
         let requests = "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n".repeat(100);
         let written = async {
@@ -476,7 +476,7 @@ mod tests {
     async fn silent_connections_keep_nobody_out() {
         let server = plain().await;
         let mut idle = Vec::new();
-        for _ in 0..table::CONNECTIONS + table::RESERVED {
+        for _ in 0..table::REGULAR_SLOTS + table::RESERVED_SLOTS {
             idle.push(TcpStream::connect(server.address).await.unwrap());
         }
         for path in ["/healthz", "/metrics"] {

@@ -31,7 +31,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Tracked<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.activity.go_on(Phase::Waiting, Phase::Writing);
+        self.activity.advance(Phase::Waiting, Phase::Writing);
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
@@ -40,7 +40,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Tracked<S> {
         context: &mut Context<'_>,
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.activity.go_on(Phase::Waiting, Phase::Writing);
+        self.activity.advance(Phase::Waiting, Phase::Writing);
         Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
     }
 
@@ -52,7 +52,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Tracked<S> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
         if flushed.is_ready() {
-            self.activity.go_on(Phase::Writing, Phase::Waiting);
+            self.activity.advance(Phase::Writing, Phase::Waiting);
         }
         flushed
     }

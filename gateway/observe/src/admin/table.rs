@@ -1,20 +1,20 @@
 //! The open connections of the admin listener, and the choice of a connection to close when there is no room.
 //!
-//! There are [`CONNECTIONS`] usual places, and [`RESERVED`] places for health and readiness. When all usual
-//! places are taken, a new connection evicts one that makes no progress: first those that wait for a request,
-//! the longest wait first, then those that send or receive slowly. A connection whose request is being
-//! handled keeps its place.
+//! There are [`REGULAR_SLOTS`] regular slots, and [`RESERVED_SLOTS`] slots for health and readiness. When all
+//! regular slots are taken, a new connection evicts one that makes no progress: first those that wait for a
+//! request, the longest wait first, then those that send or receive slowly. A connection whose request is
+//! being handled keeps its place.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
-/// Number of usual places.
-pub(super) const CONNECTIONS: usize = 64;
+/// Number of regular slots.
+pub(super) const REGULAR_SLOTS: usize = 64;
 /// Number of places beyond those. Their connections may ask about health and readiness, and move to a usual
 /// place when one is free.
-pub(super) const RESERVED: usize = 16;
+pub(super) const RESERVED_SLOTS: usize = 16;
 /// How long a connection may wait for its request when all places are taken.
 const HEAD_WHEN_FULL: Duration = Duration::from_millis(500);
 /// How long a request body or an answer may take when all places are taken.
@@ -55,7 +55,7 @@ impl Activity {
     }
 
     /// Enters `phase` if the connection is in `from`.
-    pub fn go_on(&self, from: Phase, phase: Phase) {
+    pub fn advance(&self, from: Phase, phase: Phase) {
         let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if now.0 == from {
             *now = (phase, Instant::now());
@@ -79,23 +79,23 @@ struct Connections {
 
 /// The open connections.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Table(Arc<Mutex<Connections>>);
+pub(super) struct ConnectionTable(Arc<Mutex<Connections>>);
 
 /// A connection's place in the table. Dropping it frees the place.
 #[derive(Debug)]
-pub(super) struct Place {
-    table: Table,
+pub(super) struct ConnectionSlot {
+    table: ConnectionTable,
     id: u64,
     pub activity: Arc<Activity>,
 }
 
-impl Table {
+impl ConnectionTable {
     fn lock(&self) -> MutexGuard<'_, Connections> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Admits a connection. Also returns whether another one was closed for it.
-    pub fn admit(&self) -> (Place, bool) {
+    pub fn admit(&self) -> (ConnectionSlot, bool) {
         let mut all = self.lock();
         let (is_reserved, evicted) = match all.make_room() {
             Room::Free => (false, false),
@@ -106,7 +106,7 @@ impl Table {
         all.next += 1;
         let activity = Arc::new(Activity::new());
         all.open.push(Connection { id, is_reserved, activity: activity.clone(), abort: None });
-        (Place { table: self.clone(), id, activity }, evicted)
+        (ConnectionSlot { table: self.clone(), id, activity }, evicted)
     }
 
     /// Stores the handle that ends the connection's task. A task whose connection was evicted already is
@@ -130,9 +130,9 @@ impl Connections {
         self.open.iter().filter(|connection| connection.is_reserved == is_reserved).count()
     }
 
-    /// Makes sure that a usual place is free, if possible.
+    /// Makes sure that a regular slot is free, if possible.
     fn make_room(&mut self) -> Room {
-        if self.count(false) < CONNECTIONS {
+        if self.count(false) < REGULAR_SLOTS {
             return Room::Free;
         }
         let is_ripe = |phase: Phase, since: Instant| match phase {
@@ -143,10 +143,10 @@ impl Connections {
         if self.evict(false, is_ripe) { Room::Made } else { Room::None }
     }
 
-    /// Makes sure that a reserved place is free. Requests in reserved places are answered at once, so any of
+    /// Makes sure that a reserved slot is free. Requests in reserved slots are answered at once, so any of
     /// them may be closed.
     fn make_reserved_room(&mut self) -> bool {
-        self.count(true) >= RESERVED && self.evict(true, |_, _| true)
+        self.count(true) >= RESERVED_SLOTS && self.evict(true, |_, _| true)
     }
 
     /// Closes the connection that comes first in the order of eviction.
@@ -163,13 +163,13 @@ impl Connections {
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Returns whether the connection has a usual place. Moves it to one if possible.
-    pub fn is_usual(&self) -> bool {
+    /// Returns whether the connection has a regular slot. Moves it to one if possible.
+    pub fn is_regular(&self) -> bool {
         let mut all = self.table.lock();
         let is_reserved =
             |all: &Connections| all.open.iter().find(|it| it.id == self.id).is_some_and(|it| it.is_reserved);
@@ -186,7 +186,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.table.lock().open.retain(|connection| connection.id != self.id);
     }
@@ -198,24 +198,24 @@ mod tests {
 
     #[test]
     fn a_connection_that_asks_for_nothing_gives_its_place_away() {
-        let table = Table::default();
-        let all: Vec<Place> = (0..CONNECTIONS).map(|_| table.admit().0).collect();
+        let table = ConnectionTable::default();
+        let all: Vec<ConnectionSlot> = (0..REGULAR_SLOTS).map(|_| table.admit().0).collect();
         all.iter().skip(1).for_each(|place| place.activity.enter(Phase::Busy));
         // It has only just connected.
         let (reserved, evicted) = table.admit();
-        assert!(!evicted && !reserved.is_usual());
+        assert!(!evicted && !reserved.is_regular());
         std::thread::sleep(HEAD_WHEN_FULL);
-        assert!(reserved.is_usual(), "the silent one has gone");
+        assert!(reserved.is_regular(), "the silent one has gone");
         let ids: Vec<u64> = table.lock().open.iter().map(|it| it.id).collect();
-        assert!(!ids.contains(&all[0].id) && ids.len() == CONNECTIONS);
+        assert!(!ids.contains(&all[0].id) && ids.len() == REGULAR_SLOTS);
         // All are at work. Health still has its places; when those are full, the oldest of their connections
         // is evicted.
         reserved.activity.enter(Phase::Busy);
-        let health: Vec<Place> = (0..RESERVED).map(|_| table.admit().0).collect();
-        assert!(health.iter().all(|place| !place.is_usual()));
+        let health: Vec<ConnectionSlot> = (0..RESERVED_SLOTS).map(|_| table.admit().0).collect();
+        assert!(health.iter().all(|place| !place.is_regular()));
         let (_, evicted) = table.admit();
         assert!(evicted);
         drop(all);
-        assert!(health.iter().skip(1).all(Place::is_usual));
+        assert!(health.iter().skip(1).all(ConnectionSlot::is_regular));
     }
 }

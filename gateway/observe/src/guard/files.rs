@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, getrlimit};
 
-use super::Guarded;
+use super::ResourceUse;
 
 /// How often descriptors are counted one by one, on kernels that do not report their number.
-const COUNT: Duration = Duration::from_secs(1);
+const COUNT_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Files {
@@ -22,11 +22,11 @@ impl Files {
     }
 
     /// Returns the open descriptors, and the bound: a share (0 to 1) of the process's limit.
-    pub fn read(&mut self, now: Instant, share: f64) -> Option<Guarded> {
+    pub fn read(&mut self, now: Instant, share: f64) -> Option<ResourceUse> {
         // Read each time, because prlimit(1) may change it from outside.
         let limit = getrlimit(Resource::Nofile).current?;
         let bound = (limit as f64 * share).round() as u64;
-        Some(Guarded { used: self.open(now)?, bound: bound.max(1) })
+        Some(ResourceUse { used: self.open(now)?, bound: bound.max(1) })
     }
 
     fn open(&mut self, now: Instant) -> Option<u64> {
@@ -40,7 +40,7 @@ impl Files {
 
     fn count(&mut self, now: Instant) -> Option<u64> {
         if let Some((at, count)) = self.counted
-            && now.saturating_duration_since(at) < COUNT
+            && now.saturating_duration_since(at) < COUNT_INTERVAL
         {
             return Some(count);
         }
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(files.read(now, 0.5).map(|half| half.bound), Some(limit / 2));
         let mut at = now;
         assert!(sees_more(|| {
-            at += COUNT;
+            at += COUNT_INTERVAL;
             files.read(at, 1.0).expect("it can be read").used
         }));
     }
@@ -91,10 +91,10 @@ mod tests {
         let count = files.count(at).expect("it can be read");
         assert!(count > 2, "{count}");
         let kept: Vec<_> = (0..200).map(|_| fs::File::open("/proc/self/statm").unwrap()).collect();
-        assert_eq!(files.count(at + COUNT / 2), Some(count), "not at every look");
+        assert_eq!(files.count(at + COUNT_INTERVAL / 2), Some(count), "not at every look");
         drop(kept);
         assert!(sees_more(|| {
-            at += COUNT;
+            at += COUNT_INTERVAL;
             files.count(at).expect("it can be read")
         }));
     }

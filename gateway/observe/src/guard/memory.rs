@@ -5,17 +5,17 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::Guarded;
+use super::ResourceUse;
 use crate::control_group::Controller;
 use crate::stats::resident_bytes;
 
 /// How often the control group's limit is read again, because it can change while the process runs.
-const LOOK: Duration = Duration::from_secs(10);
+const LIMIT_READ_INTERVAL: Duration = Duration::from_secs(10);
 /// The bound as a percentage of that limit. The group's other memory (socket buffers, page cache of the log
 /// file) counts against the limit too.
-const SHARE: u64 = 90;
+const BOUND_PERCENT: u64 = 90;
 /// Values from here on mean no limit: v1 reports the largest number of pages then.
-const NONE: f64 = (1_u64 << 60) as f64;
+const NO_LIMIT_FROM: f64 = (1_u64 << 60) as f64;
 
 /// The memory controller. Its limit is in bytes.
 const MEMORY: Controller = Controller {
@@ -27,7 +27,7 @@ const MEMORY: Controller = Controller {
 
 fn limit(group: &Path, file: &str) -> Option<f64> {
     let text = fs::read_to_string(group.join(file)).ok()?;
-    text.trim().parse().ok().filter(|limit| (1.0..NONE).contains(limit))
+    text.trim().parse().ok().filter(|limit| (1.0..NO_LIMIT_FROM).contains(limit))
 }
 
 #[derive(Debug)]
@@ -44,20 +44,20 @@ impl Memory {
         Self { status: File::open("/proc/self/status").ok(), group: None, looked: None }
     }
 
-    pub fn read(&mut self, now: Instant, bound: Option<u64>) -> Option<Guarded> {
+    pub fn read(&mut self, now: Instant, bound: Option<u64>) -> Option<ResourceUse> {
         let bound = match bound {
             Some(bound) => bound,
             None => self.group_bound(now, Path::new("/"))?,
         };
-        Some(Guarded { used: self.resident()?, bound })
+        Some(ResourceUse { used: self.resident()?, bound })
     }
 
     fn group_bound(&mut self, now: Instant, root: &Path) -> Option<u64> {
-        if self.looked.is_none_or(|looked| now.saturating_duration_since(looked) >= LOOK) {
+        if self.looked.is_none_or(|looked| now.saturating_duration_since(looked) >= LIMIT_READ_INTERVAL) {
             self.looked = Some(now);
             // Without a free descriptor nothing can be read: the last known bound stays.
             if File::open(root.join("proc/self/cgroup")).is_ok() {
-                self.group = MEMORY.least(root).map(|limit| limit as u64 / 100 * SHARE);
+                self.group = MEMORY.least(root).map(|limit| limit as u64 / 100 * BOUND_PERCENT);
             }
         }
         self.group
@@ -105,7 +105,7 @@ mod tests {
         let (mut memory, now) = (Memory::new(), Instant::now());
         assert_eq!(memory.group_bound(now, root.path()), Some(90_000_000));
         fs::write(root.path().join("sys/fs/cgroup/memory.max"), "200000000\n").unwrap();
-        assert_eq!(memory.group_bound(now + LOOK / 2, root.path()), Some(90_000_000));
-        assert_eq!(memory.group_bound(now + LOOK, root.path()), Some(180_000_000));
+        assert_eq!(memory.group_bound(now + LIMIT_READ_INTERVAL / 2, root.path()), Some(90_000_000));
+        assert_eq!(memory.group_bound(now + LIMIT_READ_INTERVAL, root.path()), Some(180_000_000));
     }
 }

@@ -12,14 +12,14 @@ use self::memory::Memory;
 
 /// Use of a resource, and its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Guarded {
+pub struct ResourceUse {
     /// Bytes, or descriptors.
     pub used: u64,
     /// The bound, in the same unit; never 0.
     pub bound: u64,
 }
 
-impl Guarded {
+impl ResourceUse {
     /// Returns the used part of the bound; above 1 if the bound is exceeded.
     #[must_use]
     pub fn ratio(self) -> f64 {
@@ -31,9 +31,9 @@ impl Guarded {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuardReading {
     /// Bytes of resident memory.
-    pub memory: Option<Guarded>,
+    pub memory: Option<ResourceUse>,
     /// Open file descriptors.
-    pub files: Option<Guarded>,
+    pub files: Option<ResourceUse>,
     /// Requests below this priority are rejected. 0 rejects none, 3 rejects all.
     pub sheds: u8,
 }
@@ -42,7 +42,7 @@ impl GuardReading {
     /// Renders the reading for `GET /status`.
     pub(crate) fn json(&self) -> Value {
         let one =
-            |guarded: Option<Guarded>| guarded.map(|one| json!({ "used": one.used, "bound": one.bound }));
+            |guarded: Option<ResourceUse>| guarded.map(|one| json!({ "used": one.used, "bound": one.bound }));
         let shed = ["low", "normal", "high"].into_iter().take(usize::from(self.sheds)).collect::<Vec<_>>();
         json!({ "memory": one(self.memory), "files": one(self.files), "shed": shed })
     }
@@ -51,12 +51,12 @@ impl GuardReading {
 /// Reads the use of the resources repeatedly. It needs no new descriptor for that, so it works when none is
 /// left.
 #[derive(Debug)]
-pub struct Guards {
+pub struct ResourceMonitor {
     memory: Memory,
     files: Files,
 }
 
-impl Guards {
+impl ResourceMonitor {
     /// Opens the files to read. Call it at the start, while descriptors are available.
     #[must_use]
     pub fn new() -> Self {
@@ -71,7 +71,7 @@ impl Guards {
     }
 }
 
-impl Default for Guards {
+impl Default for ResourceMonitor {
     fn default() -> Self {
         Self::new()
     }

@@ -9,11 +9,11 @@ use crate::status::seconds;
 use crate::{CostReading, HistogramSnapshot};
 
 /// Number of points: five minutes, 20 KiB.
-const POINTS: usize = 300;
+const POINTS_MAX: usize = 300;
 
 /// The workers' counters at one moment.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Totals {
+pub(crate) struct CounterTotals {
     pub(crate) requests: u64,
     pub(crate) in_flight: u64,
     pub(crate) codes: [u64; 6],
@@ -33,17 +33,17 @@ struct Point {
     in_flight: u64,
 }
 
-/// The history of the last minutes. [`Registry::remember`](crate::Registry::remember) adds one point per
-/// second.
+/// The history of the last minutes. [`Registry::record_second`](crate::Registry::record_second) adds one
+/// point per second.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    last: Option<(SystemTime, Totals)>,
+    last: Option<(SystemTime, CounterTotals)>,
     points: VecDeque<Point>,
 }
 
 impl History {
     /// Adds a point. Its cost is the meter's ten-second window, because one second may have too few requests.
-    pub(crate) fn add(&mut self, now: SystemTime, cost: &CostReading, totals: Totals) {
+    pub(crate) fn add(&mut self, now: SystemTime, cost: &CostReading, totals: CounterTotals) {
         let last = self.last.replace((now, totals.clone()));
         let Some((then, before)) = last else { return };
         // The clock was set back: skip this second and count from the next one.
@@ -58,7 +58,7 @@ impl History {
         let both = totals.latency.counts.iter().zip(&before.latency.counts);
         let buckets: Vec<u64> = both.map(|(now, then)| between(*now, *then)).collect();
         let count = buckets.iter().sum();
-        if self.points.len() == POINTS {
+        if self.points.len() == POINTS_MAX {
             self.points.pop_front();
         }
         self.points.push_back(Point {
@@ -108,10 +108,10 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_secs(1_000 + second)
     }
 
-    fn totals(requests: u64, errors: u64) -> Totals {
+    fn totals(requests: u64, errors: u64) -> CounterTotals {
         let mut latency = HistogramSnapshot::default();
         latency.counts[0] = requests;
-        Totals { requests, in_flight: 3, codes: [0, 0, requests - errors, 0, 0, errors], latency }
+        CounterTotals { requests, in_flight: 3, codes: [0, 0, requests - errors, 0, 0, errors], latency }
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
         for second in 0..1_000 {
             history.add(at(second), &cost, totals(second, 0));
         }
-        assert_eq!(history.columns(0.0).time.len(), POINTS);
+        assert_eq!(history.columns(0.0).time.len(), POINTS_MAX);
         history.add(at(0), &cost, totals(2_000, 0));
         history.add(at(1), &cost, totals(2_001, 0));
         assert_eq!(history.columns(0.0).requests.last(), Some(&1.0));

@@ -6,7 +6,7 @@
 //! difference ([`Latency::since`]). Limits come from the plan, which this crate does not know; the caller
 //! fills them in. The history ([`Columns`]) gives a new client the last minutes at once.
 
-mod document;
+mod assemble;
 mod history;
 mod latency;
 
@@ -14,18 +14,18 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use history::{History, Totals};
+pub(crate) use history::{CounterTotals, History};
 pub use latency::Latency;
 
 /// Bound of upstreams in a document; the ones with the most requests are kept.
-const UPSTREAMS: usize = 256;
+const UPSTREAMS_MAX: usize = 256;
 
 /// Bound of endpoints in a document, over all of its upstreams.
-const ENDPOINTS: usize = 1000;
+const ENDPOINTS_MAX: usize = 1000;
 
 /// The gateway at one moment. Times are seconds since 1970, and durations are seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Live {
+pub struct LiveDocument {
     /// Time of the document.
     pub time: f64,
     /// Version of the program.

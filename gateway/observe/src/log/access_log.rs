@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use super::filter::LogFilter;
 use super::format::Format;
-use super::sink::{Lines, LogSink};
+use super::sink::{LogBuffer, LogSink};
 use super::syslog::SyslogTarget;
 use super::template::Template;
 use super::writer::{LogCounts, Message, Output, Writer};
 use crate::Record;
 
 /// Bound of buffers that wait for one writer, over all sinks.
-const QUEUE: usize = 1024;
+const QUEUE_MAX_BUFFERS: usize = 1024;
 
 /// The format and target of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,36 +100,36 @@ pub struct Log {
     /// Identifies the log in the configuration of routes.
     pub key: u64,
     /// Whether it receives the lines of routes that name no logs.
-    pub usual: bool,
+    pub is_default: bool,
     /// Additional fields of a JSON line: each key, and the name of its value.
     pub fields: Vec<(String, String)>,
     /// A line is written for an exchange that at least one of these keeps; empty: for every exchange.
     pub filter: Vec<LogFilter>,
     /// Additional receiver of the same lines, in JSON.
-    pub told: Option<Arc<dyn LineTarget>>,
+    pub line_target: Option<Arc<dyn LineTarget>>,
 }
 
 impl From<LogConfig> for Log {
     fn from(config: LogConfig) -> Self {
-        Self { config, key: 0, usual: true, fields: Vec::new(), filter: Vec::new(), told: None }
+        Self { config, key: 0, is_default: true, fields: Vec::new(), filter: Vec::new(), line_target: None }
     }
 }
 
 /// The format of a log's lines, and which exchanges get one.
 #[derive(Debug)]
-pub(super) struct Rules {
+pub(super) struct LogRules {
     pub(super) format: Format,
     pub(super) key: u64,
-    pub(super) usual: bool,
+    pub(super) is_default: bool,
     filter: Vec<LogFilter>,
 }
 
-impl Rules {
+impl LogRules {
     /// Returns whether the log is selected: by its key in `only`, or without `only` by being a default log.
     #[inline]
     pub(super) fn is_for(&self, only: Option<&[u64]>) -> bool {
         match only {
-            None => self.usual,
+            None => self.is_default,
             Some(keys) => keys.contains(&self.key),
         }
     }
@@ -150,20 +150,20 @@ impl Rules {
 /// The access logs of the process.
 #[derive(Debug)]
 pub struct AccessLog {
-    logs: Vec<Running>,
-    writers: Vec<Thread>,
+    logs: Vec<RunningLog>,
+    writers: Vec<WriterThread>,
 }
 
 /// A log, and the index of its writer. Logs with the same target share a writer.
 #[derive(Debug)]
-struct Running {
-    rules: Arc<Rules>,
+struct RunningLog {
+    rules: Arc<LogRules>,
     writer: usize,
 }
 
 /// The thread of a writer.
 #[derive(Debug)]
-struct Thread {
+struct WriterThread {
     /// `None`: the lines go to a [`LineTarget`].
     target: Option<LogTarget>,
     queue: SyncSender<Message>,
@@ -188,9 +188,9 @@ impl AccessLog {
     /// started.
     pub fn start_all(logs: Vec<Log>) -> io::Result<AccessLog> {
         let mut all = AccessLog { logs: Vec::new(), writers: Vec::new() };
-        for Log { config, key, usual, fields, filter, told } in logs {
+        for Log { config, key, is_default, fields, filter, line_target } in logs {
             let format = config.format.compile(&fields)?;
-            let rules = |format| Arc::new(Rules { format, key, usual, filter: filter.clone() });
+            let rules = |format| Arc::new(LogRules { format, key, is_default, filter: filter.clone() });
             if config.target != LogTarget::Off {
                 let known =
                     all.writers.iter().position(|writer| writer.target.as_ref() == Some(&config.target));
@@ -201,12 +201,12 @@ impl AccessLog {
                         all.run(Some(config.target), output, Arc::default())?
                     }
                 };
-                all.logs.push(Running { rules: rules(format), writer });
+                all.logs.push(RunningLog { rules: rules(format), writer });
             }
-            if let Some(told) = told {
-                let counts = Arc::new(LogCounts::of(told.clone()));
-                let writer = all.run(None, Output::told(told), counts)?;
-                all.logs.push(Running { rules: rules(Format::json(&fields)), writer });
+            if let Some(line_target) = line_target {
+                let counts = Arc::new(LogCounts::for_line_target(line_target.clone()));
+                let writer = all.run(None, Output::line_target(line_target), counts)?;
+                all.logs.push(RunningLog { rules: rules(Format::json(&fields)), writer });
             }
         }
         Ok(all)
@@ -219,14 +219,14 @@ impl AccessLog {
         output: Output,
         counts: Arc<LogCounts>,
     ) -> io::Result<usize> {
-        let (queue, messages) = sync_channel(QUEUE);
+        let (queue, messages) = sync_channel(QUEUE_MAX_BUFFERS);
         let (alive, ended) = sync_channel(0);
         let writer = Writer { queue: messages, output, counts: counts.clone() };
         thread::Builder::new().name("access-log".to_owned()).spawn(move || {
             let _alive = alive;
             writer.run();
         })?;
-        self.writers.push(Thread { target, queue, counts, ended: Mutex::new(ended) });
+        self.writers.push(WriterThread { target, queue, counts, ended: Mutex::new(ended) });
         Ok(self.writers.len() - 1)
     }
 
@@ -235,7 +235,7 @@ impl AccessLog {
     pub fn sink(&self) -> LogSink {
         let lines = self.logs.iter().map(|log| {
             let writer = &self.writers[log.writer];
-            Lines::new(log.rules.clone(), writer.queue.clone(), writer.counts.clone())
+            LogBuffer::new(log.rules.clone(), writer.queue.clone(), writer.counts.clone())
         });
         LogSink::new(lines.collect())
     }
@@ -284,7 +284,7 @@ impl AccessLog {
     }
 }
 
-impl Thread {
+impl WriterThread {
     /// Asks the writer to end. Returns whether the message fitted into the queue before `end`.
     fn ask_to_close(&self, end: Instant) -> bool {
         let mut message = Message::Close;
@@ -386,11 +386,11 @@ mod tests {
     fn routes_choose_their_logs_and_filters_choose_lines() {
         let folder = tempfile::tempdir().unwrap();
         let [all, own, shared] = ["all", "own", "shared"].map(|name| folder.path().join(name));
-        let log = |path: &Path, key, usual, format: &str, filter: Vec<LogFilter>| Log {
+        let log = |path: &Path, key, is_default, format: &str, filter: Vec<LogFilter>| Log {
             key,
             filter,
             ..Log {
-                usual,
+                is_default,
                 ..LogConfig {
                     target: LogTarget::File(path.to_owned()),
                     format: LogFormat::Template(format.to_owned()),

@@ -155,7 +155,7 @@ impl Field {
     /// Returns whether the field is left out of this record's JSON. Otherwise a gateway without TLS and
     /// policies would write seven nulls in each line.
     #[inline]
-    pub(super) fn is_left_out(self, record: &Record<'_>) -> bool {
+    pub(super) fn omit_in_json(self, record: &Record<'_>) -> bool {
         match self {
             Self::TimeLocal => true,
             Self::TlsVersion | Self::TlsCipher | Self::Sni | Self::ClientSubject => record.tls.is_none(),
@@ -173,7 +173,7 @@ impl Field {
     /// Appends the field in nginx's notation.
     #[inline]
     pub(super) fn write_text(self, line: &mut Vec<u8>, record: &Record<'_>, clock: &WallClock, millis: u32) {
-        match self.of_attempts() {
+        match self.per_attempt() {
             None => self.value(record, millis).write_text(line, clock),
             Some(of) => {
                 let start = line.len();
@@ -193,7 +193,7 @@ impl Field {
     /// Appends the field as JSON.
     #[inline]
     pub(super) fn write_json(self, line: &mut Vec<u8>, record: &Record<'_>, clock: &WallClock, millis: u32) {
-        match self.of_attempts() {
+        match self.per_attempt() {
             None => self.value(record, millis).write_json(line, clock),
             Some(of) => {
                 line.push(b'[');
@@ -210,7 +210,7 @@ impl Field {
 
     /// Returns the function that reads one attempt's value, for a field that is a list.
     #[inline]
-    fn of_attempts(self) -> Option<for<'a> fn(&EndpointAttempt<'a>) -> Value<'a>> {
+    fn per_attempt(self) -> Option<for<'a> fn(&EndpointAttempt<'a>) -> Value<'a>> {
         match self {
             Field::Endpoints => Some(|attempt| Value::Text(attempt.endpoint.as_bytes())),
             Field::EndpointStatuses => Some(|attempt| match attempt.status {

@@ -9,7 +9,7 @@ use crate::{Reason, Record};
 const FAILED_CALLS: [u8; 6] = [2, 4, 12, 13, 14, 15];
 
 /// Sampling shares are in millionths.
-const WHOLE: u32 = 1_000_000;
+const WHOLE_MILLIONTHS: u32 = 1_000_000;
 
 /// Conditions that must all hold for an exchange to get a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl LogFilter {
         let has = |range: &(u16, u16)| (range.0..=range.1).contains(&record.status);
         (self.statuses.is_empty() || self.statuses.iter().any(has))
             && self.min_duration.is_none_or(|least| record.total >= least)
-            && self.sample.is_none_or(|share| is_error(record) || draw() % WHOLE < share)
+            && self.sample.is_none_or(|share| is_error(record) || draw() % WHOLE_MILLIONTHS < share)
     }
 }
 
@@ -67,17 +67,20 @@ mod tests {
         let filter = LogFilter { sample: Some(10_000), ..LogFilter::default() };
         let keeps = |record: Record<'_>, drawn: u32| filter.keeps(&record, || drawn);
         assert!(keeps(record(), 9_999) && !keeps(record(), 10_000));
-        assert!(!keeps(Record { status: 429, reason: Reason::RateLimited, ..record() }, WHOLE - 1));
+        assert!(!keeps(
+            Record { status: 429, reason: Reason::RateLimited, ..record() },
+            WHOLE_MILLIONTHS - 1
+        ));
         for error in [
             Record { status: 503, ..record() },
             Record { status: 0, ..record() },
             Record { reason: Reason::HttpResponseIncomplete, ..record() },
             Record { grpc_status: Some(14), ..record() },
         ] {
-            assert!(keeps(error, WHOLE - 1));
+            assert!(keeps(error, WHOLE_MILLIONTHS - 1));
         }
         let none = LogFilter { sample: Some(0), ..LogFilter::default() };
-        let all = LogFilter { sample: Some(WHOLE), ..LogFilter::default() };
+        let all = LogFilter { sample: Some(WHOLE_MILLIONTHS), ..LogFilter::default() };
         assert!(!none.keeps(&record(), || 0) && all.keeps(&record(), || u32::MAX));
     }
 }

@@ -3,7 +3,7 @@
 use super::clock::WallClock;
 use super::escape;
 use super::field::{Field, Value};
-use super::template::{Part, Template};
+use super::template::{Template, TemplatePart};
 use crate::Record;
 
 /// A compiled format.
@@ -11,7 +11,7 @@ use crate::Record;
 pub(super) enum Format {
     Combined,
     /// Every field, and additional ones: the quoted key with its colon, and its value.
-    Json(Vec<(Box<[u8]>, Part)>),
+    Json(Vec<(Box<[u8]>, TemplatePart)>),
     Template(Template),
 }
 
@@ -23,17 +23,17 @@ impl Format {
             let mut text = b"\"".to_vec();
             escape::json(&mut text, key.as_bytes());
             text.extend_from_slice(b"\":");
-            Some((text.into(), Part::named(name)?))
+            Some((text.into(), TemplatePart::named(name)?))
         };
         Self::Json(further.iter().filter_map(field).collect())
     }
 
     /// Returns whether the format reads the response head.
-    pub(super) fn is_of_response(&self) -> bool {
+    pub(super) fn reads_response_head(&self) -> bool {
         match self {
             Self::Combined => false,
-            Self::Json(further) => further.iter().any(|(_, part)| part.is_of_response()),
-            Self::Template(template) => template.0.iter().any(Part::is_of_response),
+            Self::Json(further) => further.iter().any(|(_, part)| part.reads_response_head()),
+            Self::Template(template) => template.0.iter().any(TemplatePart::reads_response_head),
         }
     }
 
@@ -47,9 +47,9 @@ impl Format {
             Format::Template(template) => {
                 for part in &template.0 {
                     match part {
-                        Part::Literal(bytes) => line.extend_from_slice(bytes),
-                        Part::Field(field) => field.write_text(line, record, clock, millis),
-                        Part::Named(named) => named.write_text(line, record.details),
+                        TemplatePart::Literal(bytes) => line.extend_from_slice(bytes),
+                        TemplatePart::Field(field) => field.write_text(line, record, clock, millis),
+                        TemplatePart::NamedField(named) => named.write_text(line, record.details),
                     }
                 }
             }
@@ -100,11 +100,11 @@ fn json(
     record: &Record<'_>,
     clock: &WallClock,
     millis: u32,
-    further: &[(Box<[u8]>, Part)],
+    further: &[(Box<[u8]>, TemplatePart)],
 ) {
     let mut opening: &[u8] = b"{\"";
     for &field in Field::ALL {
-        if field.is_left_out(record) {
+        if field.omit_in_json(record) {
             continue;
         }
         line.extend_from_slice(opening);
@@ -117,9 +117,9 @@ fn json(
         line.push(b',');
         line.extend_from_slice(key);
         match part {
-            Part::Field(field) => field.write_json(line, record, clock, millis),
-            Part::Named(named) => named.write_json(line, record.details),
-            Part::Literal(_) => line.extend_from_slice(b"null"),
+            TemplatePart::Field(field) => field.write_json(line, record, clock, millis),
+            TemplatePart::NamedField(named) => named.write_json(line, record.details),
+            TemplatePart::Literal(_) => line.extend_from_slice(b"null"),
         }
     }
     line.push(b'}');
@@ -134,7 +134,7 @@ mod tests {
     use serde_json::Value as Json;
 
     use super::*;
-    use crate::log::named::tests::Known;
+    use crate::log::headers::tests::Known;
     use crate::record::sample;
     use crate::{Reason, TlsRecord};
 

@@ -6,23 +6,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-use super::access_log::Rules;
+use super::access_log::LogRules;
 use super::clock::WallClock;
 use super::writer::{Batch, LogCounts, Message};
 use crate::Record;
 
 /// Size at which a buffer is handed over, in bytes.
-const FULL: usize = 64 * 1024;
+const FLUSH_AT_BYTES: usize = 64 * 1024;
 
 /// Capacity of a buffer: one line of up to 16 KiB fits after a nearly full one without an allocation.
-pub(super) const CAPACITY: usize = FULL + 16 * 1024;
+pub(super) const BUFFER_BYTES: usize = FLUSH_AT_BYTES + 16 * 1024;
 
 /// Bound of buffers that one sink may have in the queue: 4 MiB, or half a second of 200-byte lines at 40,000
 /// per second.
-const UNDER_WAY: usize = 64;
+const QUEUED_MAX: usize = 64;
 
 /// Empty buffers kept for a sink. A burst allocates more and frees them again.
-const KEPT: usize = 4;
+const SPARE_BUFFERS_MAX: usize = 4;
 
 /// One worker's buffers of log lines, one for each log.
 ///
@@ -31,34 +31,34 @@ const KEPT: usize = 4;
 /// not after each request. `record` itself hands over a buffer that is full.
 #[derive(Debug)]
 pub struct LogSink {
-    lines: Vec<Lines>,
+    lines: Vec<LogBuffer>,
     /// Whether any log takes the lines of routes that name no log.
-    usual: bool,
+    is_default: bool,
     /// Whether any log reads the response head.
     of_responses: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Lines {
-    rules: Arc<Rules>,
+pub(super) struct LogBuffer {
+    rules: Arc<LogRules>,
     clock: WallClock,
     bytes: Vec<u8>,
     count: u64,
     queue: SyncSender<Message>,
     counts: Arc<LogCounts>,
-    home: SyncSender<Vec<u8>>,
-    emptied: Receiver<Vec<u8>>,
-    under_way: Arc<AtomicUsize>,
+    return_to: SyncSender<Vec<u8>>,
+    returned: Receiver<Vec<u8>>,
+    queued: Arc<AtomicUsize>,
     /// The state of a random number generator (xorshift, G. Marsaglia, 2003); never 0.
     random: u32,
 }
 
 impl LogSink {
     /// Creates a sink for these logs. Without any it takes no lines.
-    pub(super) fn new(lines: Vec<Lines>) -> LogSink {
-        let usual = lines.iter().any(|lines| lines.rules.usual);
-        let of_responses = lines.iter().any(|lines| lines.rules.format.is_of_response());
-        LogSink { lines, usual, of_responses }
+    pub(super) fn new(lines: Vec<LogBuffer>) -> LogSink {
+        let is_default = lines.iter().any(|lines| lines.rules.is_default);
+        let of_responses = lines.iter().any(|lines| lines.rules.format.reads_response_head());
+        LogSink { lines, is_default, of_responses }
     }
 
     /// Adds the record's line to the default logs, for a route that names no log.
@@ -91,14 +91,14 @@ impl LogSink {
     #[inline]
     pub fn takes(&self, only: Option<&[u64]>) -> bool {
         match self.known(only) {
-            None => self.usual,
+            None => self.is_default,
             Some(keys) => !keys.is_empty(),
         }
     }
 
     /// Returns whether a log shows fields of responses.
     #[must_use]
-    pub fn is_of_responses(&self) -> bool {
+    pub fn reads_response_heads(&self) -> bool {
         self.of_responses
     }
 
@@ -119,7 +119,7 @@ impl LogSink {
     /// Hands the lines to the writer threads. Never waits: if a writer is behind, lines stay here and more
     /// are added. When the buffer is also full, its lines are dropped and counted.
     pub fn flush(&mut self) {
-        self.lines.iter_mut().for_each(Lines::hand_over);
+        self.lines.iter_mut().for_each(LogBuffer::hand_over);
     }
 }
 
@@ -134,11 +134,11 @@ impl Drop for LogSink {
     }
 }
 
-impl Lines {
-    pub(super) fn new(rules: Arc<Rules>, queue: SyncSender<Message>, counts: Arc<LogCounts>) -> Self {
-        let (home, emptied) = sync_channel(KEPT);
+impl LogBuffer {
+    pub(super) fn new(rules: Arc<LogRules>, queue: SyncSender<Message>, counts: Arc<LogCounts>) -> Self {
+        let (return_to, returned) = sync_channel(SPARE_BUFFERS_MAX);
         // Few routes have a log of their own: such a log allocates its buffer with its first line.
-        let room = if rules.usual { CAPACITY } else { 0 };
+        let room = if rules.is_default { BUFFER_BYTES } else { 0 };
         let seed = RandomState::new().hash_one(rules.key) as u32 | 1;
         Self {
             rules,
@@ -147,9 +147,9 @@ impl Lines {
             count: 0,
             queue,
             counts,
-            home,
-            emptied,
-            under_way: Arc::default(),
+            return_to,
+            returned,
+            queued: Arc::default(),
             random: seed,
         }
     }
@@ -162,7 +162,7 @@ impl Lines {
         }
         rules.format.write(&mut self.bytes, record, &mut self.clock);
         self.count += 1;
-        if self.bytes.len() >= FULL {
+        if self.bytes.len() >= FLUSH_AT_BYTES {
             self.hand_over();
         }
     }
@@ -171,25 +171,25 @@ impl Lines {
         if self.count == 0 {
             return;
         }
-        if self.under_way.load(Ordering::Relaxed) >= UNDER_WAY {
+        if self.queued.load(Ordering::Relaxed) >= QUEUED_MAX {
             return self.keep_or_drop();
         }
-        let empty = self.emptied.try_recv().unwrap_or_else(|_| Vec::with_capacity(CAPACITY));
+        let empty = self.returned.try_recv().unwrap_or_else(|_| Vec::with_capacity(BUFFER_BYTES));
         let batch = Batch {
             bytes: std::mem::replace(&mut self.bytes, empty),
             lines: self.count,
             counts: self.counts.clone(),
-            home: self.home.clone(),
-            under_way: self.under_way.clone(),
+            return_to: self.return_to.clone(),
+            queued: self.queued.clone(),
         };
         // Before the send, because the writer decrements the count.
-        self.under_way.fetch_add(1, Ordering::Relaxed);
+        self.queued.fetch_add(1, Ordering::Relaxed);
         match self.queue.try_send(Message::Lines(batch)) {
             Ok(()) => self.count = 0,
             Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) => {
                 if let Message::Lines(mut batch) = message {
                     let empty = std::mem::replace(&mut self.bytes, std::mem::take(&mut batch.bytes));
-                    let _ = self.home.try_send(empty);
+                    let _ = self.return_to.try_send(empty);
                     // These lines belong to the sink again, so the batch must not count them as dropped.
                     batch.lines = 0;
                 }
@@ -200,11 +200,11 @@ impl Lines {
 
     #[cold]
     fn keep_or_drop(&mut self) {
-        if self.bytes.len() >= FULL {
+        if self.bytes.len() >= FLUSH_AT_BYTES {
             self.counts.drop_lines(self.count);
             self.count = 0;
             self.bytes.clear();
-            self.bytes.shrink_to(CAPACITY);
+            self.bytes.shrink_to(BUFFER_BYTES);
         }
     }
 }

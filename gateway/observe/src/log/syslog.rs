@@ -1,9 +1,9 @@
 //! Sends lines to a syslog server (RFC 5424), over UDP (RFC 5426), TCP with octet counting (RFC 6587, section
 //! 3.4.1) or a Unix socket.
 //!
-//! The writer thread owns it. No call waits longer than [`WAIT`], except to open a TCP connection. While a
-//! server is unreachable or too slow, up to [`PENDING`] bytes of messages wait; further messages are dropped
-//! and counted.
+//! The writer thread owns it. No call waits longer than [`SEND_WAIT`], except to open a TCP connection. While
+//! a server is unreachable or too slow, up to [`PENDING_MAX_BYTES`] bytes of messages wait; further messages
+//! are dropped and counted.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,23 +20,23 @@ use super::clock::{WallClock, digits};
 use super::writer::LogCounts;
 
 /// Bound of the messages that wait for the server, in bytes.
-const PENDING: usize = 4 << 20;
+const PENDING_MAX_BYTES: usize = 4 << 20;
 
 /// Bound of one datagram, in bytes: UDP over IPv4 carries 65,507.
-const DATAGRAM: usize = 60_000;
+const DATAGRAM_MAX_BYTES: usize = 60_000;
 
 /// How long one call waits for a full socket.
-const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const SEND_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Time limit for opening a TCP connection.
-const CONNECT: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A server that accepts no byte for this long gets a new connection.
-const STALL: Duration = Duration::from_secs(10);
+const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The wait before the second attempt to reach a server. It doubles up to `LONGEST_WAIT`.
-const FIRST_WAIT: Duration = Duration::from_millis(250);
-const LONGEST_WAIT: Duration = Duration::from_secs(15);
+/// The wait before the second attempt to reach a server. It doubles up to `RECONNECT_WAIT_MAX`.
+const RECONNECT_WAIT_MIN: Duration = Duration::from_millis(250);
+const RECONNECT_WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// A syslog server, and the header fields of its messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl fmt::Display for SyslogTransport {
 }
 
 /// An open socket to the server.
-enum Link {
+enum ServerSocket {
     Udp(UdpSocket),
     Tcp(TcpStream),
     Datagrams(UnixDatagram),
@@ -88,7 +88,7 @@ pub(super) struct Syslog {
     /// The part of each message after the time.
     middle: String,
     clock: WallClock,
-    link: Option<Link>,
+    link: Option<ServerSocket>,
     pending: VecDeque<Vec<u8>>,
     pending_bytes: usize,
     /// Bytes of the first pending message that a stream has accepted, with its length prefix.
@@ -116,14 +116,14 @@ impl Syslog {
             sent: 0,
             progress: Instant::now(),
             retry_at: None,
-            wait: FIRST_WAIT,
+            wait: RECONNECT_WAIT_MIN,
         }
     }
 
     /// Queues a line, and sends as much as the server accepts now.
     pub(super) fn take(&mut self, line: &[u8], counts: &LogCounts) {
         let message = self.message(line);
-        if self.pending_bytes + message.len() > PENDING {
+        if self.pending_bytes + message.len() > PENDING_MAX_BYTES {
             return counts.drop_lines(1);
         }
         self.pending_bytes += message.len();
@@ -143,7 +143,7 @@ impl Syslog {
                 if self.retry_at.is_some_and(|at| now < at) {
                     return;
                 }
-                match Link::open(&self.transport) {
+                match ServerSocket::open(&self.transport) {
                     Ok(link) => (self.link, self.sent, self.progress) = (Some(link), 0, now),
                     Err(error) => return self.failed(&error, counts),
                 }
@@ -153,7 +153,7 @@ impl Syslog {
                 Ok(()) => {
                     self.pending_bytes -= message.len();
                     self.pending.pop_front();
-                    (self.sent, self.progress, self.wait, self.retry_at) = (0, now, FIRST_WAIT, None);
+                    (self.sent, self.progress, self.wait, self.retry_at) = (0, now, RECONNECT_WAIT_MIN, None);
                     counts.add_written(1);
                     counts.set_problem(None);
                 }
@@ -161,7 +161,7 @@ impl Syslog {
                     if link.is_writable() {
                         continue;
                     }
-                    if now.saturating_duration_since(self.progress) > STALL {
+                    if now.saturating_duration_since(self.progress) > STALL_TIMEOUT {
                         return self.failed(&ErrorKind::TimedOut.into(), counts);
                     }
                     return;
@@ -198,7 +198,7 @@ impl Syslog {
         // message.
         self.sent = 0;
         self.retry_at = Some(Instant::now() + self.wait);
-        self.wait = (self.wait * 2).min(LONGEST_WAIT);
+        self.wait = (self.wait * 2).min(RECONNECT_WAIT_MAX);
     }
 
     fn message(&mut self, line: &[u8]) -> Vec<u8> {
@@ -219,7 +219,7 @@ fn is_too_long(error: &io::Error) -> bool {
     rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::MSGSIZE)
 }
 
-impl Link {
+impl ServerSocket {
     fn open(transport: &SyslogTransport) -> io::Result<Self> {
         match transport {
             SyslogTransport::Udp(address) => each(address, |address| {
@@ -233,7 +233,7 @@ impl Link {
                 Ok(Self::Udp(socket))
             }),
             SyslogTransport::Tcp(address) => each(address, |address| {
-                let stream = TcpStream::connect_timeout(&address, CONNECT)?;
+                let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
                 stream.set_nonblocking(true)?;
                 Ok(Self::Tcp(stream))
             }),
@@ -260,17 +260,19 @@ impl Link {
     /// Sends a message, or the part of it that the stream has not accepted yet.
     fn send(&mut self, message: &[u8], sent: &mut usize) -> io::Result<()> {
         match self {
-            Self::Udp(socket) => socket.send(&message[..message.len().min(DATAGRAM)]).map(drop),
-            Self::Datagrams(socket) => socket.send(&message[..message.len().min(DATAGRAM)]).map(drop),
+            Self::Udp(socket) => socket.send(&message[..message.len().min(DATAGRAM_MAX_BYTES)]).map(drop),
+            Self::Datagrams(socket) => {
+                socket.send(&message[..message.len().min(DATAGRAM_MAX_BYTES)]).map(drop)
+            }
             Self::Tcp(stream) => send_counted(stream, message, sent),
             Self::Stream(stream) => send_counted(stream, message, sent),
         }
     }
 
-    /// Waits up to [`WAIT`] until the socket accepts more; returns whether it does.
+    /// Waits up to [`SEND_WAIT`] until the socket accepts more; returns whether it does.
     fn is_writable(&self) -> bool {
         let socket = self.as_fd();
-        let polled = poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::OUT)], Some(&WAIT));
+        let polled = poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::OUT)], Some(&SEND_WAIT));
         polled.is_ok_and(|ready| ready > 0)
     }
 
@@ -285,7 +287,7 @@ impl Link {
 }
 
 /// Tries the addresses of a name in turn.
-fn each(address: &str, open: impl Fn(SocketAddr) -> io::Result<Link>) -> io::Result<Link> {
+fn each(address: &str, open: impl Fn(SocketAddr) -> io::Result<ServerSocket>) -> io::Result<ServerSocket> {
     let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
     for address in address.to_socket_addrs()? {
         match open(address) {
@@ -413,11 +415,11 @@ mod tests {
         let lines = 400;
         for _ in 0..lines {
             syslog.take(line.as_bytes(), &counts);
-            if syslog.pending_bytes * 2 > PENDING && counts.dropped() == 0 {
+            if syslog.pending_bytes * 2 > PENDING_MAX_BYTES && counts.dropped() == 0 {
                 syslog.flush(&counts);
             }
         }
-        assert!(syslog.pending_bytes <= PENDING && counts.dropped() > 0);
+        assert!(syslog.pending_bytes <= PENDING_MAX_BYTES && counts.dropped() > 0);
         let began = Instant::now();
         syslog.finish(Duration::from_millis(50), &counts);
         assert!(began.elapsed() < Duration::from_secs(5));

@@ -3,28 +3,28 @@
 use std::fmt;
 
 use super::field::Field;
-use super::named::Named;
+use super::headers::NamedField;
 
 /// A compiled template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template(pub(super) Vec<Part>);
+pub struct Template(pub(super) Vec<TemplatePart>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum TemplatePart {
     Literal(Box<[u8]>),
     Field(Field),
-    Named(Named),
+    NamedField(NamedField),
 }
 
-impl Part {
+impl TemplatePart {
     /// Returns the part for a name between braces.
     pub(super) fn named(name: &str) -> Option<Self> {
-        Field::named(name).map(Self::Field).or_else(|| Named::parse(name).map(Self::Named))
+        Field::named(name).map(Self::Field).or_else(|| NamedField::parse(name).map(Self::NamedField))
     }
 
     /// Returns whether the part reads the response head.
-    pub(super) fn is_of_response(&self) -> bool {
-        matches!(self, Self::Named(named) if named.is_of_response())
+    pub(super) fn reads_response_head(&self) -> bool {
+        matches!(self, Self::NamedField(named) if named.reads_response_head())
     }
 }
 
@@ -46,21 +46,24 @@ impl Template {
                     characters.next();
                     literal.push(character);
                 }
-                '}' => return Err(TemplateError { offset, problem: Problem::Unopened }),
+                '}' => return Err(TemplateError { offset, problem: TemplateProblem::Unopened }),
                 '{' => {
                     let Some(length) = source[offset..].find('}') else {
-                        return Err(TemplateError { offset, problem: Problem::Unclosed });
+                        return Err(TemplateError { offset, problem: TemplateProblem::Unclosed });
                     };
                     let name = &source[offset + 1..offset + length];
-                    let Some(part) = Part::named(name) else {
-                        return Err(TemplateError { offset, problem: Problem::Unknown(name.to_owned()) });
+                    let Some(part) = TemplatePart::named(name) else {
+                        return Err(TemplateError {
+                            offset,
+                            problem: TemplateProblem::Unknown(name.to_owned()),
+                        });
                     };
                     push_literal(&mut parts, &mut literal);
                     parts.push(part);
                     while characters.next_if(|&(at, _)| at <= offset + length).is_some() {}
                 }
                 _ if character.is_control() && character != '\t' => {
-                    return Err(TemplateError { offset, problem: Problem::Control });
+                    return Err(TemplateError { offset, problem: TemplateProblem::Control });
                 }
                 _ => literal.push(character),
             }
@@ -70,9 +73,9 @@ impl Template {
     }
 }
 
-fn push_literal(parts: &mut Vec<Part>, literal: &mut String) {
+fn push_literal(parts: &mut Vec<TemplatePart>, literal: &mut String) {
     if !literal.is_empty() {
-        parts.push(Part::Literal(std::mem::take(literal).into_bytes().into()));
+        parts.push(TemplatePart::Literal(std::mem::take(literal).into_bytes().into()));
     }
 }
 
@@ -80,11 +83,11 @@ fn push_literal(parts: &mut Vec<Part>, literal: &mut String) {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateError {
     offset: usize,
-    problem: Problem,
+    problem: TemplateProblem,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Problem {
+enum TemplateProblem {
     Unopened,
     Unclosed,
     Unknown(String),
@@ -102,7 +105,7 @@ impl TemplateError {
     #[must_use]
     pub fn unknown_field(&self) -> Option<&str> {
         match &self.problem {
-            Problem::Unknown(name) => Some(name),
+            TemplateProblem::Unknown(name) => Some(name),
             _ => None,
         }
     }
@@ -111,10 +114,12 @@ impl TemplateError {
 impl fmt::Display for TemplateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.problem {
-            Problem::Unopened => f.write_str("`}` closes nothing; write `}}` for a plain brace"),
-            Problem::Unclosed => f.write_str("`{` is never closed; write `{{` for a plain brace"),
-            Problem::Control => f.write_str("a log line cannot hold a line break or control character"),
-            Problem::Unknown(name) => {
+            TemplateProblem::Unopened => f.write_str("`}` closes nothing; write `}}` for a plain brace"),
+            TemplateProblem::Unclosed => f.write_str("`{` is never closed; write `{{` for a plain brace"),
+            TemplateProblem::Control => {
+                f.write_str("a log line cannot hold a line break or control character")
+            }
+            TemplateProblem::Unknown(name) => {
                 write!(f, "there is no field `{}`; fields are ", name.escape_debug())?;
                 for (index, field) in Field::ALL.iter().enumerate() {
                     let comma = if index == 0 { "" } else { ", " };
@@ -133,8 +138,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn literal(text: &str) -> Part {
-        Part::Literal(text.as_bytes().into())
+    fn literal(text: &str) -> TemplatePart {
+        TemplatePart::Literal(text.as_bytes().into())
     }
 
     #[test]
@@ -142,9 +147,14 @@ mod tests {
         let cases = [
             ("", vec![]),
             ("plain", vec![literal("plain")]),
-            ("{status}", vec![Part::Field(Field::Status)]),
+            ("{status}", vec![TemplatePart::Field(Field::Status)]),
             ("é {{x}}\t{method}{path}!", {
-                vec![literal("é {x}\t"), Part::Field(Field::Method), Part::Field(Field::Path), literal("!")]
+                vec![
+                    literal("é {x}\t"),
+                    TemplatePart::Field(Field::Method),
+                    TemplatePart::Field(Field::Path),
+                    literal("!"),
+                ]
             }),
         ];
         for (source, parts) in cases {
@@ -180,7 +190,7 @@ mod tests {
             let source = case["template"].as_str().unwrap();
             let pieces = case["pieces"].as_array().unwrap().iter();
             let parts = pieces.map(|piece| match piece["field"].as_str() {
-                Some(name) => Part::named(name).unwrap(),
+                Some(name) => TemplatePart::named(name).unwrap(),
                 None => literal(piece["text"].as_str().unwrap()),
             });
             assert_eq!(Template::compile(source), Ok(Template(parts.collect())), "{source}");

@@ -21,10 +21,10 @@ use super::syslog::{Syslog, SyslogTarget};
 const REOPEN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Interval at which waiting messages are sent to a syslog server again.
-const AGAIN: Duration = Duration::from_millis(100);
+const SYSLOG_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Time limit for the waiting messages to a syslog server when the writer ends.
-const LAST_MESSAGES: Duration = Duration::from_secs(1);
+const SYSLOG_FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long one poll waits for a full pipe.
 const PIPE_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -46,15 +46,15 @@ pub(super) struct Batch {
     pub(super) lines: u64,
     pub(super) counts: Arc<LogCounts>,
     /// Returns the empty buffer to its sink.
-    pub(super) home: SyncSender<Vec<u8>>,
+    pub(super) return_to: SyncSender<Vec<u8>>,
     /// Number of the sink's buffers in the queue.
-    pub(super) under_way: Arc<AtomicUsize>,
+    pub(super) queued: Arc<AtomicUsize>,
 }
 
 impl Drop for Batch {
     fn drop(&mut self) {
         self.counts.drop_lines(self.lines);
-        self.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.queued.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -66,13 +66,13 @@ pub(crate) struct LogCounts {
     pub(super) reopen: AtomicBool,
     problem: Mutex<Option<String>>,
     /// The receiver of the lines, which counts its own losses.
-    told: Option<Arc<dyn LineTarget>>,
+    line_target: Option<Arc<dyn LineTarget>>,
 }
 
 impl LogCounts {
     /// Creates the counters of a log whose lines go to a [`LineTarget`].
-    pub(super) fn of(told: Arc<dyn LineTarget>) -> Self {
-        Self { told: Some(told), ..Self::default() }
+    pub(super) fn for_line_target(line_target: Arc<dyn LineTarget>) -> Self {
+        Self { line_target: Some(line_target), ..Self::default() }
     }
 
     pub(crate) fn written(&self) -> u64 {
@@ -80,8 +80,8 @@ impl LogCounts {
     }
 
     pub(crate) fn dropped(&self) -> u64 {
-        let told = self.told.as_ref().map_or(0, |told| told.dropped());
-        self.dropped.load(Ordering::Relaxed) + told
+        let line_target = self.line_target.as_ref().map_or(0, |line_target| line_target.dropped());
+        self.dropped.load(Ordering::Relaxed) + line_target
     }
 
     /// Counts dropped lines. Sinks and the writer both call it, but never for a request that is served: an
@@ -116,7 +116,7 @@ pub(super) struct Output {
     outdated: bool,
     failed_at: Option<Instant>,
     /// The receiver of every line; `file` is then `None`.
-    told: Option<Arc<dyn LineTarget>>,
+    line_target: Option<Arc<dyn LineTarget>>,
     /// The server that receives every line; `file` is then `None`.
     syslog: Option<Syslog>,
 }
@@ -136,8 +136,8 @@ impl Output {
         Output { file: Some(file), path, ..Output::none() }
     }
 
-    pub(super) fn told(target: Arc<dyn LineTarget>) -> Output {
-        Output { told: Some(target), ..Output::none() }
+    pub(super) fn line_target(target: Arc<dyn LineTarget>) -> Output {
+        Output { line_target: Some(target), ..Output::none() }
     }
 
     pub(super) fn syslog(target: SyslogTarget) -> Output {
@@ -151,7 +151,7 @@ impl Output {
             torn: false,
             outdated: false,
             failed_at: None,
-            told: None,
+            line_target: None,
             syslog: None,
         }
     }
@@ -186,11 +186,11 @@ impl Writer {
                 self.take(batch);
             }
         }
-        if let Some(told) = &self.output.told {
-            told.end();
+        if let Some(line_target) = &self.output.line_target {
+            line_target.end();
         }
         if let Some(syslog) = &mut self.output.syslog {
-            syslog.finish(LAST_MESSAGES, &self.counts);
+            syslog.finish(SYSLOG_FINISH_TIMEOUT, &self.counts);
         }
     }
 
@@ -201,7 +201,7 @@ impl Writer {
             let Some(syslog) = self.output.syslog.as_mut().filter(|syslog| syslog.waits()) else {
                 return self.queue.recv().ok();
             };
-            match self.queue.recv_timeout(AGAIN) {
+            match self.queue.recv_timeout(SYSLOG_RETRY_INTERVAL) {
                 Ok(message) => return Some(message),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => syslog.flush(&self.counts),
@@ -222,10 +222,10 @@ impl Writer {
             written = self.write(&batch.bytes).min(batch.lines);
         }
         // A buffer that one long line enlarged is freed, and so is one for which the sink has no room.
-        if batch.bytes.capacity() <= super::sink::CAPACITY {
+        if batch.bytes.capacity() <= super::sink::BUFFER_BYTES {
             let mut empty = std::mem::take(&mut batch.bytes);
             empty.clear();
-            let _ = batch.home.try_send(empty);
+            let _ = batch.return_to.try_send(empty);
         }
         // Count last: a caller that sees the lines counted also finds the buffer returned.
         batch.lines -= written;
@@ -234,11 +234,11 @@ impl Writer {
 
     /// Writes a buffer. Returns how many whole lines were written.
     fn write(&mut self, bytes: &[u8]) -> u64 {
-        if let Some(told) = &self.output.told {
+        if let Some(line_target) = &self.output.line_target {
             let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-            return lines.filter(|line| told.take(line)).count() as u64;
+            return lines.filter(|line| line_target.take(line)).count() as u64;
         }
-        self.heal();
+        self.reopen_if_due();
         let Some(file) = &mut self.output.file else { return 0 };
         let mut done = 0;
         let result = if self.output.torn { write_all(file, b"\n", &mut 0) } else { Ok(()) };
@@ -266,7 +266,7 @@ impl Writer {
     }
 
     /// Reopens a failed file if the last attempt is long enough ago.
-    fn heal(&mut self) {
+    fn reopen_if_due(&mut self) {
         let waited = self.output.failed_at.is_none_or(|at| at.elapsed() >= REOPEN_INTERVAL);
         if (self.output.file.is_none() || self.output.outdated) && waited {
             self.reopen();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::{AdaptiveStatus, EndpointState, UpstreamStatus};
 
 /// Number of endpoints with a series of their own.
-const NAMED: usize = 1000;
+const NAMED_ENDPOINTS_MAX: usize = 1000;
 
 /// The state of endpoints at one moment.
 #[derive(Clone, Debug, Default)]
@@ -92,7 +92,7 @@ impl EndpointsSnapshot {
                 for (count, one) in sum.states.iter_mut().zip(EndpointState::ALL) {
                     *count += u64::from(one == state);
                 }
-                if snapshot.up.len() < NAMED && &*name != "other" {
+                if snapshot.up.len() < NAMED_ENDPOINTS_MAX && &*name != "other" {
                     snapshot.up.push((name.clone(), endpoint.address, state == EndpointState::Available));
                 }
             }
@@ -146,10 +146,10 @@ mod tests {
             weight: 1,
             ..EndpointStatus::default()
         };
-        let endpoints = (0..NAMED + 500).map(endpoint).collect();
+        let endpoints = (0..NAMED_ENDPOINTS_MAX + 500).map(endpoint).collect();
         let all = vec![UpstreamStatus { name: "big".to_owned(), endpoints, ..UpstreamStatus::default() }];
         let snapshot = EndpointsSnapshot::new(all, |name| name.into());
-        assert_eq!((snapshot.up.len(), snapshot.upstreams[0].states[0]), (NAMED, 1500));
+        assert_eq!((snapshot.up.len(), snapshot.upstreams[0].states[0]), (NAMED_ENDPOINTS_MAX, 1500));
     }
 
     #[test]

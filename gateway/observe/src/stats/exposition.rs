@@ -8,7 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, text};
 use super::endpoints::EndpointsSnapshot;
 use super::grpc;
 use super::handshakes;
-use super::page::{Exposition, Page};
+use super::page::{Exporter, Exposition};
 use super::policies;
 use super::process::Process;
 use super::queueing;
@@ -40,7 +40,7 @@ struct Scrape {
 
 impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut page = Page::new(encoder, self.format);
+        let mut page = Exporter::new(encoder, self.format);
         self.requests(&mut page)?;
         self.clients(&mut page)?;
         handshakes::encode(&self.snapshot.handshakes, &self.snapshot.status.certificates, &mut page)?;
@@ -52,7 +52,7 @@ impl Collector for Scrape {
         shedding::encode_upstreams(&self.of_upstreams(|upstream| &upstream.shed), &mut page)?;
         shedding::encode_process(&self.snapshot.shed, &self.snapshot.status.guards, &mut page)?;
         policies::encode(&self.snapshot.policies, &mut page)?;
-        self.toll(&mut page)?;
+        self.log_and_cost(&mut page)?;
         self.admin(&mut page)?;
         self.config(&mut page)?;
         self.process(&mut page)
@@ -65,7 +65,7 @@ impl Scrape {
         self.snapshot.upstreams.iter().map(|upstream| (&*upstream.name, part(upstream))).collect()
     }
 
-    fn requests(&self, page: &mut Page<'_>) -> fmt::Result {
+    fn requests(&self, page: &mut Exporter<'_>) -> fmt::Result {
         let sum = &self.snapshot;
         let mut family =
             page.counter("tollgate_requests_total", "Requests that ended, by route and class of status.")?;
@@ -98,7 +98,7 @@ impl Scrape {
         page.counter("tollgate_sent_bytes_total", "Bytes of response bodies to clients.")?.set(sum.bytes_out)
     }
 
-    fn clients(&self, page: &mut Page<'_>) -> fmt::Result {
+    fn clients(&self, page: &mut Exporter<'_>) -> fmt::Result {
         let sum = &self.snapshot;
         page.gauge("tollgate_client_connections", "Client connections that are open.")?
             .set(sum.client_connections)?;
@@ -118,7 +118,7 @@ impl Scrape {
         page.counter("tollgate_worker_messages_total", "Messages between workers.")?.set(sum.messages)
     }
 
-    fn upstreams(&self, page: &mut Page<'_>) -> fmt::Result {
+    fn upstreams(&self, page: &mut Exporter<'_>) -> fmt::Result {
         let upstreams = &self.snapshot.upstreams;
         let mut family = page.histogram(
             "tollgate_upstream_header_seconds",
@@ -163,7 +163,7 @@ impl Scrape {
         Ok(())
     }
 
-    fn endpoints(&self, page: &mut Page<'_>) -> fmt::Result {
+    fn endpoints(&self, page: &mut Exporter<'_>) -> fmt::Result {
         let EndpointsSnapshot { upstreams, up } = &self.snapshot.endpoints;
         let mut family = page.gauge("tollgate_upstream_endpoints", "Endpoints of upstreams, by state.")?;
         for upstream in upstreams {
@@ -207,7 +207,7 @@ impl Scrape {
         self.lookups(page)
     }
 
-    fn lookups(&self, page: &mut Page<'_>) -> fmt::Result {
+    fn lookups(&self, page: &mut Exporter<'_>) -> fmt::Result {
         let upstreams = &self.snapshot.endpoints.upstreams;
         let all = || {
             upstreams.iter().filter_map(|upstream| Some(([("upstream", &*upstream.name)], upstream.lookups?)))
@@ -234,7 +234,7 @@ impl Scrape {
         Ok(())
     }
 
-    fn toll(&self, page: &mut Page<'_>) -> fmt::Result {
+    fn log_and_cost(&self, page: &mut Exporter<'_>) -> fmt::Result {
         let sum = &self.snapshot;
         page.counter("tollgate_access_log_lines_total", "Access log lines written.")?.set(sum.log_lines)?;
         page.counter(
@@ -260,7 +260,7 @@ impl Scrape {
         Ok(())
     }
 
-    fn admin(&self, page: &mut Page<'_>) -> fmt::Result {
+    fn admin(&self, page: &mut Exporter<'_>) -> fmt::Result {
         let admin = &self.snapshot.admin;
         let mut family = page.counter(
             "tollgate_admin_refused_total",
@@ -276,7 +276,7 @@ impl Scrape {
         .set(admin.evicted)
     }
 
-    fn config(&self, page: &mut Page<'_>) -> fmt::Result {
+    fn config(&self, page: &mut Exporter<'_>) -> fmt::Result {
         let status = &self.snapshot.status;
         page.gauge(
             "tollgate_config_generation",
@@ -284,7 +284,7 @@ impl Scrape {
         )?
         .set(status.generation)?;
         page.gauge("tollgate_config_last_reload_successful", "Whether the last reload took effect.")?
-            .set(u64::from(status.reloaded_well()))?;
+            .set(u64::from(status.last_reload_succeeded()))?;
         page.gauge(
             "tollgate_config_last_reload_success_timestamp_seconds",
             "When the configuration that is in force came into force.",
@@ -310,7 +310,7 @@ impl Scrape {
         .set(etcd.refused as u64)
     }
 
-    fn process(&self, page: &mut Page<'_>) -> fmt::Result {
+    fn process(&self, page: &mut Exporter<'_>) -> fmt::Result {
         page.counter("process_cpu_seconds_total", "User and system CPU time of the process.")?
             .set(self.process.cpu.as_secs_f64())?;
         let mut family = page.gauge("process_resident_memory_bytes", "Resident memory of the process.")?;

@@ -5,15 +5,15 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::counter::Counter;
-use super::page::Page;
+use super::page::Exporter;
 
 /// The status codes 0 to 16, and an index for calls without one.
 const CODES: usize = 18;
 /// Number of methods with counts of their own. Services have some dozens; all methods past this bound share
 /// one entry.
-const METHODS: usize = 256;
+const METHODS_MAX: usize = 256;
 /// The longest path of a counted method, in bytes.
-const LONGEST: usize = 256;
+const METHOD_PATH_MAX_BYTES: usize = 256;
 /// The path under which all other methods are counted.
 const OTHERS: &str = "-/-";
 /// The status of an endpoint that does not know the method (UNIMPLEMENTED).
@@ -48,10 +48,10 @@ pub type MethodsSnapshot = BTreeMap<Arc<str>, GrpcSnapshot>;
 
 /// One worker's counts by method. Only that worker and readers of the metrics take the lock.
 #[derive(Debug, Default)]
-pub(super) struct Methods(Mutex<Known>);
+pub(super) struct Methods(Mutex<MethodTable>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct MethodTable {
     methods: HashMap<Arc<str>, GrpcCounts>,
     /// Calls of methods without an entry.
     others: GrpcCounts,
@@ -67,7 +67,7 @@ impl Methods {
             return counts.count(status);
         }
         let has_it = by_endpoint && status.is_some_and(|status| status != UNKNOWN_METHOD);
-        match path.filter(|_| has_it && known.methods.len() < METHODS) {
+        match path.filter(|_| has_it && known.methods.len() < METHODS_MAX) {
             Some(path) => known.methods.entry(path.into()).or_default().count(status),
             None => known.others.count(status),
         }
@@ -84,7 +84,7 @@ impl Methods {
 
 /// Returns whether a path has the form of a method: `/package.Service/Method`.
 fn is_method(path: &str) -> bool {
-    path.len() <= LONGEST
+    path.len() <= METHOD_PATH_MAX_BYTES
         && path.bytes().all(|byte| byte.is_ascii_graphic())
         && path.strip_prefix('/').and_then(|path| path.split_once('/')).is_some_and(|(service, method)| {
             !service.is_empty() && !method.is_empty() && !method.contains('/')
@@ -92,7 +92,7 @@ fn is_method(path: &str) -> bool {
 }
 
 /// Writes the calls by method, with only the codes that occurred.
-pub(super) fn encode_methods(methods: &MethodsSnapshot, page: &mut Page<'_>) -> fmt::Result {
+pub(super) fn encode_methods(methods: &MethodsSnapshot, page: &mut Exporter<'_>) -> fmt::Result {
     let mut family = page.counter(
         "tollgate_grpc_method_requests_total",
         "gRPC calls that ended, by service, method and grpc-status.",
@@ -108,7 +108,7 @@ pub(super) fn encode_methods(methods: &MethodsSnapshot, page: &mut Page<'_>) -> 
     // Each worker learns methods independently, so the sum may exceed the bound. The order by name keeps the
     // same methods in each scrape.
     for (place, (path, counts)) in methods.iter().filter(|(path, _)| &***path != OTHERS).enumerate() {
-        if place < METHODS {
+        if place < METHODS_MAX {
             add(path, counts)?;
         } else {
             others.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
@@ -123,7 +123,7 @@ pub(super) fn encode_methods(methods: &MethodsSnapshot, page: &mut Page<'_>) -> 
 /// Writes the calls by route, with only the codes that occurred: a route has two or three.
 pub(super) fn encode<'a>(
     routes: impl Iterator<Item = (&'a str, Option<GrpcSnapshot>)>,
-    page: &mut Page<'_>,
+    page: &mut Exporter<'_>,
 ) -> fmt::Result {
     let mut family =
         page.counter("tollgate_grpc_requests_total", "gRPC calls that ended, by route and grpc-status.")?;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::counter::Counter;
-use super::page::Page;
+use super::page::Exporter;
 
 /// Result of waiting for a PROXY protocol header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ fn add(sum: &mut [u64], counts: &[Counter]) {
 pub(super) fn encode(
     counts: &HandshakesSnapshot,
     certificates: &[(String, i64)],
-    page: &mut Page<'_>,
+    page: &mut Exporter<'_>,
 ) -> fmt::Result {
     let HandshakesSnapshot { done, failed, headers } = counts;
     let mut family = page.counter(

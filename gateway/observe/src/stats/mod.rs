@@ -27,7 +27,7 @@ pub use policies::{PolicyEvents, PolicyEventsSnapshot};
 pub(crate) use process::resident_bytes;
 pub use queueing::QueueingSnapshot;
 pub use registry::Registry;
-pub use resilience::{BreakerTurn, ResilienceSnapshot};
+pub use resilience::{BreakerTransition, ResilienceSnapshot};
 pub use shedding::ShedSnapshot;
 pub use slots::Slot;
 pub use snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};

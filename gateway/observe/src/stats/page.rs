@@ -1,7 +1,7 @@
 //! The page of a scrape: declares families of metrics and writes their samples.
 //!
-//! [`exposition`](super::exposition) and the files that count write their families through [`Page`], so that both text formats
-//! have the same families.
+//! [`exposition`](super::exposition) and the files that count write their families through [`Exporter`], so
+//! that both text formats have the same families.
 
 use std::fmt;
 
@@ -33,14 +33,14 @@ impl Exposition {
 }
 
 /// Declares families in the way that the format requires.
-pub(super) struct Page<'a> {
+pub(super) struct Exporter<'a> {
     encoder: DescriptorEncoder<'a>,
     format: Exposition,
 }
 
-impl<'a> Page<'a> {
+impl<'a> Exporter<'a> {
     pub(super) fn new(encoder: DescriptorEncoder<'a>, format: Exposition) -> Self {
-        Page { encoder, format }
+        Exporter { encoder, format }
     }
 
     /// Declares a counter. `name` ends in `_total`. OpenMetrics omits the suffix from the declaration and adds it

@@ -5,11 +5,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::page::Page;
+use super::page::Exporter;
 
 /// Number of separate counters. Further places are counted together as `other`, so that a scrape has a
 /// bounded size.
-const MOST: usize = 1024;
+const COUNTERS_MAX: usize = 1024;
 const OTHER: &str = "other";
 
 /// Counters of policy events, by the policy's kind and place. A counter lives as long as the process.
@@ -28,7 +28,7 @@ impl PolicyEvents {
     pub fn counter(&self, kind: &'static str, place: &str, event: &'static str) -> Arc<AtomicU64> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut key = (kind, place.to_owned(), event);
-        if known.len() >= MOST && !known.contains_key(&key) {
+        if known.len() >= COUNTERS_MAX && !known.contains_key(&key) {
             key.1 = OTHER.to_owned();
         }
         known.entry(key).or_default().clone()
@@ -40,7 +40,7 @@ impl PolicyEvents {
     }
 }
 
-pub(super) fn encode(events: &PolicyEventsSnapshot, page: &mut Page<'_>) -> fmt::Result {
+pub(super) fn encode(events: &PolicyEventsSnapshot, page: &mut Exporter<'_>) -> fmt::Result {
     let mut family =
         page.counter("tollgate_policy_events_total", "What policies did, by policy, place and event.")?;
     for ((kind, place, event), count) in events {
@@ -56,13 +56,13 @@ mod tests {
     #[test]
     fn a_scrape_stays_within_a_known_size() {
         let events = PolicyEvents::default();
-        for n in 0..2 * MOST {
+        for n in 0..2 * COUNTERS_MAX {
             events.counter("mirror", &format!("route/{n}"), "sent").fetch_add(1, Ordering::Relaxed);
         }
         events.counter("mirror", "route/0", "sent").fetch_add(1, Ordering::Relaxed);
         let snapshot = events.snapshot();
-        assert!(snapshot.len() <= MOST + 1);
-        assert_eq!(snapshot.iter().map(|(_, count)| count).sum::<u64>(), 2 * MOST as u64 + 1);
+        assert!(snapshot.len() <= COUNTERS_MAX + 1);
+        assert_eq!(snapshot.iter().map(|(_, count)| count).sum::<u64>(), 2 * COUNTERS_MAX as u64 + 1);
         assert!(snapshot.contains(&(("mirror", "route/0".to_owned(), "sent"), 2)));
     }
 }

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::counter::Counter;
-use super::page::Page;
+use super::page::Exporter;
 
 /// One worker's counts for one upstream.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ impl Queueing {
     }
 }
 
-pub(super) fn encode(upstreams: &[(&str, &QueueingSnapshot)], page: &mut Page<'_>) -> fmt::Result {
+pub(super) fn encode(upstreams: &[(&str, &QueueingSnapshot)], page: &mut Exporter<'_>) -> fmt::Result {
     let mut family =
         page.gauge("tollgate_upstream_queue_length", "Requests that wait for a connection to the upstream.")?;
     for (upstream, counts) in upstreams {

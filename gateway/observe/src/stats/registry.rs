@@ -12,7 +12,7 @@ use super::shedding::ShedSnapshot;
 use super::slots::{Slot, Slots};
 use super::snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
 use super::worker::WorkerStats;
-use crate::live::{Columns, History, Totals, Worker};
+use crate::live::{Columns, CounterTotals, History, Worker};
 use crate::log::LogCounts;
 use crate::{AccessLog, AdminCounts, CostReading, Protocol, Reason, Status, UpstreamSource, UpstreamStatus};
 
@@ -148,8 +148,8 @@ impl Registry {
 
     /// Adds a second to the history of [`live`](Self::live). Callers call it once per second, after
     /// [`set_cost`](Self::set_cost).
-    pub fn remember(&self, now: SystemTime) {
-        let mut totals = Totals::default();
+    pub fn record_second(&self, now: SystemTime) {
+        let mut totals = CounterTotals::default();
         for worker in lock(&self.workers).iter() {
             worker.add_to_totals(&mut totals);
         }

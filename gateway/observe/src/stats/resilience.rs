@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::counter::Counter;
-use super::page::Page;
+use super::page::Exporter;
 
 /// One worker's counts for one upstream.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(super) struct Resilience {
 
 /// A change in the state of a circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BreakerTurn {
+pub enum BreakerTransition {
     /// It was closed, and now refuses attempts.
     Opened,
     /// Its probes failed, so it stays open.
@@ -77,7 +77,7 @@ impl Resilience {
 }
 
 /// Writes the families, one sample per upstream.
-pub(super) fn encode(upstreams: &[(&str, &ResilienceSnapshot)], page: &mut Page<'_>) -> fmt::Result {
+pub(super) fn encode(upstreams: &[(&str, &ResilienceSnapshot)], page: &mut Exporter<'_>) -> fmt::Result {
     type Value = fn(&ResilienceSnapshot) -> u64;
     let counters: [(&'static str, &str, Value); 7] = [
         ("tollgate_upstream_retries_total", "Attempts that followed a failed one.", |sum| sum.retries),
@@ -133,12 +133,12 @@ mod tests {
         assert_eq!((sum().retries, sum().retries_denied, sum().hedges, sum().hedges_won), (2, 2, 2, 1));
         assert!(!sum().is_open());
         // One worker opens it, another worker's probe fails, a third closes it.
-        workers[0].upstream_breaker(slot, BreakerTurn::Opened);
-        workers[1].upstream_breaker(slot, BreakerTurn::OpenedAgain);
+        workers[0].upstream_breaker(slot, BreakerTransition::Opened);
+        workers[1].upstream_breaker(slot, BreakerTransition::OpenedAgain);
         assert!(sum().is_open());
         assert!(registry.render().contains("tollgate_upstream_breaker_opened_total{upstream=\"shop\"} 2\n"));
         assert!(registry.render().contains("tollgate_upstream_breaker_open{upstream=\"shop\"} 1\n"));
-        workers[1].upstream_breaker(slot, BreakerTurn::Closed);
+        workers[1].upstream_breaker(slot, BreakerTransition::Closed);
         assert!(!sum().is_open());
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::counter::Counter;
 use super::endpoints::EndpointsSnapshot;
-use super::page::Page;
+use super::page::Exporter;
 use crate::GuardReading;
 
 /// The priorities of routes, the lowest first.
@@ -26,7 +26,7 @@ impl Shedding {
 }
 
 /// Writes the attempts that adaptive limits rejected, for upstreams with any.
-pub(super) fn encode_upstreams(upstreams: &[(&str, &ShedSnapshot)], page: &mut Page<'_>) -> fmt::Result {
+pub(super) fn encode_upstreams(upstreams: &[(&str, &ShedSnapshot)], page: &mut Exporter<'_>) -> fmt::Result {
     let mut family = page.counter(
         "tollgate_upstream_adaptive_shed_total",
         "Attempts that the adaptive limit turned away, by priority.",
@@ -40,7 +40,11 @@ pub(super) fn encode_upstreams(upstreams: &[(&str, &ShedSnapshot)], page: &mut P
 }
 
 /// Writes what the process rejected for lack of memory or descriptors, and how much of each bound is used.
-pub(super) fn encode_process(shed: &ShedSnapshot, guards: &GuardReading, page: &mut Page<'_>) -> fmt::Result {
+pub(super) fn encode_process(
+    shed: &ShedSnapshot,
+    guards: &GuardReading,
+    page: &mut Exporter<'_>,
+) -> fmt::Result {
     let mut family = page.counter(
         "tollgate_overload_shed_total",
         "Requests turned away because the process is short of something, by priority.",
@@ -61,7 +65,7 @@ pub(super) fn encode_process(shed: &ShedSnapshot, guards: &GuardReading, page: &
 }
 
 /// Writes the state of adaptive limits.
-pub(super) fn encode_adaptive(endpoints: &EndpointsSnapshot, page: &mut Page<'_>) -> fmt::Result {
+pub(super) fn encode_adaptive(endpoints: &EndpointsSnapshot, page: &mut Exporter<'_>) -> fmt::Result {
     let all = || endpoints.upstreams.iter().filter_map(|one| Some((&*one.name, one.adaptive?)));
     let mut family =
         page.gauge("tollgate_upstream_adaptive_limit", "The adaptive limit of requests under way.")?;
@@ -93,7 +97,7 @@ mod tests {
     use std::time::Duration;
 
     use crate::upstreams::sample::Fixed;
-    use crate::{AdaptiveStatus, Exposition, GuardReading, Guarded, Registry, UpstreamStatus};
+    use crate::{AdaptiveStatus, Exposition, GuardReading, Registry, ResourceUse, UpstreamStatus};
 
     #[test]
     fn what_was_turned_away_and_why() {
@@ -107,7 +111,7 @@ mod tests {
         let adaptive = Some(AdaptiveStatus { limit: 40, in_flight: 12, base });
         let shop = UpstreamStatus { name: "shop".to_owned(), adaptive, ..UpstreamStatus::default() };
         registry.watch_upstreams(Arc::new(Fixed(vec![shop])));
-        let files = Some(Guarded { used: 50, bound: 200 });
+        let files = Some(ResourceUse { used: 50, bound: 200 });
         registry.update_status(|status| status.guards = GuardReading { files, ..GuardReading::default() });
         let text = registry.render_as(Exposition::Text);
         for line in [

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Number of names with a slot of their own. It bounds the series of one scrape, and each worker's memory.
-pub(super) const NAMED: usize = 256;
+pub(super) const NAMED_SLOTS_MAX: usize = 256;
 
 /// Number of slots in a table: none, other and the named ones.
-pub(super) const SLOTS: usize = NAMED + 2;
+pub(super) const SLOTS: usize = NAMED_SLOTS_MAX + 2;
 
 /// The index under which the counts of one route or one upstream are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -28,10 +28,10 @@ impl Slot {
 
 /// Assigns slots to names. A name keeps its slot for the life of the process, across plans.
 #[derive(Debug)]
-pub(super) struct Slots(Mutex<Table>);
+pub(super) struct Slots(Mutex<SlotTable>);
 
 #[derive(Debug)]
-struct Table {
+struct SlotTable {
     by_name: HashMap<Arc<str>, u16>,
     names: Vec<Arc<str>>,
 }
@@ -40,7 +40,7 @@ impl Slots {
     pub(super) fn new() -> Slots {
         let names: Vec<Arc<str>> = vec!["-".into(), "other".into()];
         let by_name = [(names[0].clone(), 0), (names[1].clone(), 1)].into();
-        Slots(Mutex::new(Table { by_name, names }))
+        Slots(Mutex::new(SlotTable { by_name, names }))
     }
 
     pub(super) fn get(&self, name: &str) -> Slot {
@@ -92,9 +92,10 @@ mod tests {
     #[test]
     fn past_the_bound_all_share_one() {
         let slots = Slots::new();
-        let all: Vec<Slot> = (0..NAMED + 10).map(|index| slots.get(&format!("route-{index}"))).collect();
-        assert!(all[..NAMED].iter().all(|slot| *slot != Slot::OTHER));
-        assert!(all[NAMED..].iter().all(|slot| *slot == Slot::OTHER));
+        let all: Vec<Slot> =
+            (0..NAMED_SLOTS_MAX + 10).map(|index| slots.get(&format!("route-{index}"))).collect();
+        assert!(all[..NAMED_SLOTS_MAX].iter().all(|slot| *slot != Slot::OTHER));
+        assert!(all[NAMED_SLOTS_MAX..].iter().all(|slot| *slot == Slot::OTHER));
         assert_eq!(slots.get("route-0"), all[0]);
         assert_eq!((&*slots.label("route-0"), &*slots.label("route-260")), ("route-0", "other"));
         assert_eq!(slots.names().len(), SLOTS);

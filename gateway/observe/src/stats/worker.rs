@@ -7,11 +7,11 @@ use super::grpc::{GrpcCounts, Methods};
 use super::handshakes::{HANDSHAKE_FAILURES, Handshakes, ProxyHeaderResult};
 use super::histogram::Histogram;
 use super::queueing::Queueing;
-use super::resilience::{BreakerTurn, Resilience};
+use super::resilience::{BreakerTransition, Resilience};
 use super::shedding::Shedding;
 use super::slots::{SLOTS, Slot};
 use super::snapshot::{CODES, RouteSnapshot, Snapshot, UpstreamSnapshot};
-use crate::live::{Totals, Worker};
+use crate::live::{CounterTotals, Worker};
 use crate::{Protocol, Reason, Tally};
 
 const REASONS: usize = Reason::ALL.len();
@@ -244,7 +244,7 @@ impl WorkerStats {
     }
 
     /// Counts a request that a connection limit kept from opening a connection.
-    pub fn upstream_held_back(&self, upstream: Slot) {
+    pub fn upstream_limit_hit(&self, upstream: Slot) {
         self.count_upstream(upstream, |counts| &counts.queueing.held_back);
     }
 
@@ -287,16 +287,16 @@ impl WorkerStats {
     }
 
     /// Counts a change in the state of the upstream's breaker that an event in this worker caused.
-    pub fn upstream_breaker(&self, upstream: Slot, turn: BreakerTurn) {
+    pub fn upstream_breaker(&self, upstream: Slot, turn: BreakerTransition) {
         self.count_upstream(upstream, |counts| match turn {
-            BreakerTurn::Opened => &counts.resilience.opened,
-            BreakerTurn::OpenedAgain => &counts.resilience.opened_again,
-            BreakerTurn::Closed => &counts.resilience.closed,
+            BreakerTransition::Opened => &counts.resilience.opened,
+            BreakerTransition::OpenedAgain => &counts.resilience.opened_again,
+            BreakerTransition::Closed => &counts.resilience.closed,
         });
     }
 
     /// Counts an upstream error that a fallback replaces.
-    pub fn upstream_fell_back(&self, upstream: Slot) {
+    pub fn upstream_fallback_used(&self, upstream: Slot) {
         self.count_upstream(upstream, |counts| &counts.resilience.fallbacks);
     }
 
@@ -356,7 +356,7 @@ impl WorkerStats {
     }
 
     /// Adds this worker's counts to the totals of the history.
-    pub(super) fn add_to_totals(&self, sum: &mut Totals) {
+    pub(super) fn add_to_totals(&self, sum: &mut CounterTotals) {
         sum.requests += self.ended.get();
         sum.in_flight += self.in_flight();
         for route in self.routes.iter().filter_map(|route| route.get()) {

@@ -214,7 +214,7 @@ pub(crate) async fn fall_back<S: ClientSide>(
     let settings = &active.plan.settings;
     loop {
         if let Some(failed) = &state.record.upstream {
-            worker.stats.upstream_fell_back(failed.slot);
+            worker.stats.upstream_fallback_used(failed.slot);
         }
         let fallbacks = active.route(index).fallback.as_deref().unwrap_or_default();
         let fallback = state.fallback.as_ref().and_then(|falling| fallbacks.get(falling.taken));

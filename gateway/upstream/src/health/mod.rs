@@ -107,7 +107,7 @@ impl HealthMonitor {
 
 impl std::fmt::Debug for HealthMonitor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Health")
+        f.write_str("HealthMonitor")
     }
 }
 

@@ -8,7 +8,7 @@ use super::escape;
 use crate::Reason;
 
 /// Headers whose values are credentials: a log shows only their presence.
-const SECRET: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
+const SECRET_HEADERS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
 
 /// The text that replaces a credential's value.
 const MASKED: &[u8] = b"***";
@@ -59,13 +59,13 @@ pub struct EndpointAttempt<'a> {
 
 /// A field of a line that names a header or a cookie.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Named {
+pub(super) enum NamedField {
     Header(Box<str>),
     ResponseHeader(Box<str>),
     Cookie(Box<str>),
 }
 
-impl Named {
+impl NamedField {
     /// Parses `header.NAME`, `response_header.NAME` or `cookie.NAME`.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (kind, name) = text.split_once('.')?;
@@ -82,7 +82,7 @@ impl Named {
     }
 
     /// Returns whether the field reads the response head.
-    pub(super) fn is_of_response(&self) -> bool {
+    pub(super) fn reads_response_head(&self) -> bool {
         matches!(self, Self::ResponseHeader(_))
     }
 
@@ -96,11 +96,11 @@ impl Named {
             escape(line, value);
         };
         match self {
-            Self::Header(name) if SECRET.contains(&&**name) => {
+            Self::Header(name) if SECRET_HEADERS.contains(&&**name) => {
                 details.header(name, &mut |_| each(MASKED));
             }
             Self::Header(name) => details.header(name, &mut each),
-            Self::ResponseHeader(name) if SECRET.contains(&&**name) => {
+            Self::ResponseHeader(name) if SECRET_HEADERS.contains(&&**name) => {
                 details.response_header(name, &mut |_| each(MASKED));
             }
             Self::ResponseHeader(name) => details.response_header(name, &mut each),
@@ -184,7 +184,7 @@ pub(super) mod tests {
             ("cookie.id", "7", "\"7\""),
             ("cookie.ID", "-", "null"),
         ] {
-            let named = Named::parse(field).expect("a field");
+            let named = NamedField::parse(field).expect("a field");
             let (mut as_text, mut as_json) = (Vec::new(), Vec::new());
             named.write_text(&mut as_text, &Known);
             named.write_json(&mut as_json, &Known);
@@ -192,7 +192,7 @@ pub(super) mod tests {
             assert_eq!(String::from_utf8(as_json).unwrap(), json, "{field}");
         }
         for text in ["header", "header.", "header.a b", "headers.a", "x.a", "cookie.a=b"] {
-            assert_eq!(Named::parse(text), None, "{text}");
+            assert_eq!(NamedField::parse(text), None, "{text}");
         }
     }
 }

@@ -6,13 +6,13 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 
 use super::{
-    AdaptiveLive, Clients, CostLive, ENDPOINTS, EndpointLive, LastChange, Latency, Live, Requests, Resources,
-    RouteLive, UPSTREAMS, UpstreamLimits, UpstreamLive,
+    AdaptiveLive, Clients, CostLive, ENDPOINTS_MAX, EndpointLive, LastChange, Latency, LiveDocument,
+    Requests, Resources, RouteLive, UPSTREAMS_MAX, UpstreamLimits, UpstreamLive,
 };
 use crate::stats::resident_bytes;
 use crate::status::seconds;
 use crate::{
-    Attempt, EndpointStatus, HistogramSnapshot, Protocol, Reason, Registry, Snapshot, Status,
+    EndpointStatus, HistogramSnapshot, OperationResult, Protocol, Reason, Registry, Snapshot, Status,
     UpstreamSnapshot, UpstreamStatus,
 };
 
@@ -20,12 +20,12 @@ impl Registry {
     /// Returns the current document. `after` selects the history's points after this time, in seconds since
     /// 1970; 0: all.
     #[must_use]
-    pub fn live(&self, after: f64) -> Live {
+    pub fn live(&self, after: f64) -> LiveDocument {
         let now = SystemTime::now();
         let snapshot = self.snapshot();
         let status = &snapshot.status;
         let (upstreams, upstreams_left_out) = upstreams(self.upstreams(), &snapshot);
-        Live {
+        LiveDocument {
             time: seconds(now),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             state: if status.draining { "draining" } else { "running" }.to_owned(),
@@ -60,7 +60,7 @@ fn counted<'a>(all: impl Iterator<Item = (&'a str, u64)>) -> BTreeMap<String, u6
     all.filter(|(_, count)| *count > 0).map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
-fn last_change(attempt: &Attempt) -> LastChange {
+fn last_change(attempt: &OperationResult) -> LastChange {
     let milliseconds = (attempt.took.as_secs_f64() * 1e6).round() / 1e3;
     LastChange { at: seconds(attempt.at), milliseconds, problem: attempt.problem.clone() }
 }
@@ -103,9 +103,9 @@ fn upstreams(mut all: Vec<UpstreamStatus>, snapshot: &Snapshot) -> (Vec<Upstream
     all.sort_by_cached_key(|upstream| {
         Reverse(upstream.endpoints.iter().map(|endpoint| endpoint.requests).sum::<u64>())
     });
-    let left_out = all.len().saturating_sub(UPSTREAMS);
-    let mut room = ENDPOINTS;
-    let shown = all.into_iter().take(UPSTREAMS).map(|upstream| {
+    let left_out = all.len().saturating_sub(UPSTREAMS_MAX);
+    let mut room = ENDPOINTS_MAX;
+    let shown = all.into_iter().take(UPSTREAMS_MAX).map(|upstream| {
         let shown = upstream.endpoints.len().min(room);
         room -= shown;
         let counts = counts.get(&*upstream.name).copied();
@@ -198,7 +198,7 @@ mod tests {
         let worker = registry.worker();
         let (items, shop_slot) = (registry.route_slot("items"), registry.upstream_slot("shop"));
         registry.watch_upstreams(Arc::new(Fixed(vec![shop()])));
-        registry.remember(SystemTime::now() - Duration::from_secs(1));
+        registry.record_second(SystemTime::now() - Duration::from_secs(1));
         worker.client_opened();
         worker.upstream_opened(shop_slot);
         worker.upstream_failed(shop_slot, Reason::ConnectionRefused);
@@ -207,7 +207,7 @@ mod tests {
             worker.record(&Tally { route_slot: items, reason, ..sample::tally() });
         }
         worker.request_started();
-        registry.remember(SystemTime::now());
+        registry.record_second(SystemTime::now());
 
         let live = registry.live(0.0);
         assert_eq!((live.requests.total, live.requests.in_flight), (3, 1));
@@ -224,7 +224,7 @@ mod tests {
         assert!(registry.live(live.time + 1.0).history.time.is_empty());
         assert!(live.resources.memory.is_some_and(|bytes| bytes > 64 * 1024));
         let text = serde_json::to_string(&live).expect("JSON");
-        assert_eq!(serde_json::from_str::<Live>(&text).expect("read back"), live);
+        assert_eq!(serde_json::from_str::<LiveDocument>(&text).expect("read back"), live);
     }
 
     #[test]
@@ -234,8 +234,8 @@ mod tests {
         let many = UpstreamStatus { endpoints: vec![endpoint; 600], ..UpstreamStatus::default() };
         registry.watch_upstreams(Arc::new(Fixed(vec![many; 300])));
         let live = registry.live(0.0);
-        assert_eq!((live.upstreams.len(), live.upstreams_left_out), (UPSTREAMS, 300 - UPSTREAMS));
+        assert_eq!((live.upstreams.len(), live.upstreams_left_out), (UPSTREAMS_MAX, 300 - UPSTREAMS_MAX));
         let shown: usize = live.upstreams.iter().map(|upstream| upstream.endpoints.len()).sum();
-        assert_eq!((shown, live.upstreams[1].endpoints_left_out), (ENDPOINTS, 200));
+        assert_eq!((shown, live.upstreams[1].endpoints_left_out), (ENDPOINTS_MAX, 200));
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tollgate_config::{self as config, At, PartialConfig, Problem};
 use tollgate_route::{
-    BuildError, EncodedSlash, FieldSpec, Normalised, PathRules, PathSpec, Place, Prepared, RouteSpec, Router,
-    Semicolon, Tie, ValueSpec, normalise,
+    BuildError, EncodedSlash, FieldSpec, Normalised, PathRules, PathSpec, PreparedRoute, RoutePosition,
+    RouteSpec, Router, Semicolon, Tie, ValueSpec, normalise,
 };
 
 use crate::compile_cache::{CachedRoute, CompileCache};
@@ -80,7 +80,7 @@ pub(crate) fn matches(routes: &[&config::Route], rules: &PathRules, cache: &mut 
                 continue;
             }
         };
-        match Prepared::new(kept.len() as u32, spec(&route.matches, path)) {
+        match PreparedRoute::new(kept.len() as u32, spec(&route.matches, path)) {
             Ok(good) => {
                 let good = Arc::new(good);
                 cache.store_match(route.identity, CachedRoute { prefix, matches: good.clone(), route: None });
@@ -90,7 +90,7 @@ pub(crate) fn matches(routes: &[&config::Route], rules: &PathRules, cache: &mut 
         }
         kept.push(&route.matches);
     }
-    let built = if errors.is_empty() { Router::of(prepared) } else { Err(errors) };
+    let built = if errors.is_empty() { Router::from_prepared(prepared) } else { Err(errors) };
     match built {
         Ok((router, ties)) => {
             out.router = Some(router);
@@ -165,11 +165,11 @@ fn error_position(matches: &config::Match, error: &BuildError) -> At {
     let path = matches.path.as_ref().map(|path| path.at);
     let at = match error {
         BuildError::Host { .. } => matches.host.as_ref().map(|host| host.at),
-        BuildError::Path { .. } | BuildError::Regex { place: Place::Path, .. } => path,
-        BuildError::Regex { place: Place::Header(index), .. } => {
+        BuildError::Path { .. } | BuildError::Regex { place: RoutePosition::Path, .. } => path,
+        BuildError::Regex { place: RoutePosition::Header(index), .. } => {
             matches.headers.get(*index).map(|field| field.at)
         }
-        BuildError::Regex { place: Place::Query(index), .. } => {
+        BuildError::Regex { place: RoutePosition::Query(index), .. } => {
             matches.query.get(*index).map(|field| field.at)
         }
         BuildError::Identical { .. } => None,

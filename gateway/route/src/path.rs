@@ -7,7 +7,7 @@
 
 mod class;
 mod error;
-mod plain;
+mod fast_path;
 
 pub use error::PathError;
 
@@ -132,7 +132,7 @@ fn has_semicolon(path: &[u8]) -> bool {
 /// implementation of the rules.
 fn is_surely_normal(path: &[u8], rules: &PathRules) -> bool {
     path.first() == Some(&b'/')
-        && (plain::is_plain(path, rules.merge_slashes) || is_normal_with_escapes(path, rules))
+        && (fast_path::is_plain(path, rules.merge_slashes) || is_normal_with_escapes(path, rules))
 }
 
 /// Like [`is_surely_normal`], for paths that may hold escapes.

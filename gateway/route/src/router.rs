@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use regex_syntax::hir::Hir;
 
-use crate::{BuildError, Explanation, PathRules, PathSpec, Place, Request, RouteSpec, Tie};
+use crate::{BuildError, Explanation, PathRules, PathSpec, Request, RoutePosition, RouteSpec, Tie};
 use conditions::Conditions;
 use hosts::{HostName, HostNames, Hosts};
 use trie::{RegexRoute, Trie};
@@ -37,21 +37,21 @@ type Map<V> = HashMap<Box<[u8]>, V, foldhash::fast::RandomState>;
 /// [`find`](Router::find) allocates nothing, except that a thread's first requests fill the caches of the
 /// regular expressions that they reach.
 pub struct Router {
-    routes: Box<[Arc<Prepared>]>,
+    routes: Box<[Arc<PreparedRoute>]>,
     /// Rank of each route among the routes of equal host and path; 0 wins.
     ranks: Box<[u32]>,
-    index: Index,
+    index: RouteIndex,
 }
 
 /// The structures that lead from host and path to the few candidate routes.
-struct Index {
+struct RouteIndex {
     hosts: Hosts,
-    tables: Box<[Table]>,
+    tables: Box<[HostTable]>,
     trie: Trie,
 }
 
 /// A route compiled independently of all others. Tables that differ in a few routes share the rest.
-pub struct Prepared {
+pub struct PreparedRoute {
     conditions: Conditions,
     spec: RouteSpec,
     host: HostName,
@@ -63,7 +63,7 @@ pub struct Prepared {
     key: u64,
 }
 
-impl Prepared {
+impl PreparedRoute {
     /// Compiles the route itself. `route` is its number in the errors.
     ///
     /// # Errors
@@ -85,14 +85,14 @@ impl Prepared {
     }
 }
 
-impl std::fmt::Debug for Prepared {
+impl std::fmt::Debug for PreparedRoute {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Prepared").field(&self.spec).finish()
     }
 }
 
 /// The routes of one host name.
-struct Table {
+struct HostTable {
     /// Root of its tree of paths.
     root: u32,
     /// The table of the next less specific host name.
@@ -112,31 +112,31 @@ impl Router {
         let mut errors = Vec::new();
         let mut routes = Vec::with_capacity(specs.len());
         for (route, spec) in (0..).zip(specs) {
-            match Prepared::new(route, spec) {
+            match PreparedRoute::new(route, spec) {
                 Ok(prepared) => routes.push(Arc::new(prepared)),
                 Err(more) => errors.extend(more),
             }
         }
-        if errors.is_empty() { Self::of(routes) } else { Err(errors) }
+        if errors.is_empty() { Self::from_prepared(routes) } else { Err(errors) }
     }
 
     /// Like [`build`](Self::build), from prepared routes: most of the remaining cost is the index.
     ///
     /// # Errors
     /// Returns routes identical to an earlier one, and expressions that are too large together.
-    pub fn of(routes: Vec<Arc<Prepared>>) -> Result<(Router, Vec<Tie>), Vec<BuildError>> {
-        let close = conflicts::close(&routes);
-        let errors = conflicts::identical(&routes, &close);
+    pub fn from_prepared(routes: Vec<Arc<PreparedRoute>>) -> Result<(Router, Vec<Tie>), Vec<BuildError>> {
+        let routes_with_shared_key = conflicts::routes_with_shared_key(&routes);
+        let errors = conflicts::identical(&routes, &routes_with_shared_key);
         if !errors.is_empty() {
             return Err(errors);
         }
-        let ties = conflicts::ties(&routes, &close);
+        let ties = conflicts::ties(&routes, &routes_with_shared_key);
         let order = order(&routes);
         let mut ranks = vec![0; routes.len()];
         for (rank, &route) in (0..).zip(&order) {
             ranks[route as usize] = rank;
         }
-        let index = Index::new(&routes, &order)?;
+        let index = RouteIndex::new(&routes, &order)?;
         Ok((Router { routes: routes.into(), ranks: ranks.into(), index }, ties))
     }
 
@@ -161,7 +161,7 @@ impl Router {
         explain::explain(&self.routes, self.find(request), request)
     }
 
-    fn find_in<R: Request + ?Sized>(&self, table: &Table, request: &R) -> Option<u32> {
+    fn find_in<R: Request + ?Sized>(&self, table: &HostTable, request: &R) -> Option<u32> {
         let holds = |route: u32| self.routes[route as usize].conditions.hold(request);
         let trie = &self.index.trie;
         let path = request.path();
@@ -207,7 +207,7 @@ fn check_path(route: u32, path: &PathSpec, errors: &mut Vec<BuildError>) -> Opti
         }
         PathSpec::Regex(text) => match pattern::parse(text) {
             Ok(hir) => return Some(hir),
-            Err(message) => errors.push(BuildError::Regex { route, place: Place::Path, message }),
+            Err(message) => errors.push(BuildError::Regex { route, place: RoutePosition::Path, message }),
         },
     }
     None
@@ -228,16 +228,16 @@ impl Specificity {
 }
 
 /// Returns the routes in order of precedence among routes of equal host and path.
-fn order(routes: &[Arc<Prepared>]) -> Vec<u32> {
+fn order(routes: &[Arc<PreparedRoute>]) -> Vec<u32> {
     let mut order: Vec<u32> = (0..routes.len() as u32).collect();
     // The sort is stable: list order decides last.
     order.sort_by_key(|&route| Reverse(routes[route as usize].specificity));
     order
 }
 
-impl Index {
+impl RouteIndex {
     /// Builds the index from the routes, which `order` lists by precedence.
-    fn new(routes: &[Arc<Prepared>], order: &[u32]) -> Result<Self, Vec<BuildError>> {
+    fn new(routes: &[Arc<PreparedRoute>], order: &[u32]) -> Result<Self, Vec<BuildError>> {
         let mut trie = Trie::default();
         let mut names = HostNames::default();
         let mut roots = Vec::new();
@@ -248,7 +248,7 @@ impl Index {
                 Some(table) => *table,
                 None => {
                     let table = roots.len() as u32;
-                    roots.push(trie.plant());
+                    roots.push(trie.add_tree());
                     names.insert(route.host.clone(), table);
                     table
                 }
@@ -276,7 +276,7 @@ impl Index {
         }
         trie.link();
         let hosts = Hosts::new(&names);
-        let mut tables: Vec<Table> = roots.iter().map(|&root| Table { root, next: None }).collect();
+        let mut tables: Vec<HostTable> = roots.iter().map(|&root| HostTable { root, next: None }).collect();
         for (name, &table) in &names {
             tables[table as usize].next = hosts.next(name);
         }
@@ -286,7 +286,8 @@ impl Index {
 
 /// Reports the expressions that make a set too large; if each one compiles alone, all of them.
 fn too_large(routes: &[RegexRoute<'_>], message: &str) -> Vec<BuildError> {
-    let error = |route: u32, message: String| BuildError::Regex { route, place: Place::Path, message };
+    let error =
+        |route: u32, message: String| BuildError::Regex { route, place: RoutePosition::Path, message };
     let alone = routes.iter().filter_map(|route| Some(error(route.route, pattern::one(route.hir).err()?)));
     let alone: Vec<BuildError> = alone.collect();
     if alone.is_empty() {
@@ -320,8 +321,8 @@ mod tests {
         assert_eq!(texts[2], "no request has this path; write `/a/b~`");
         assert_eq!(texts[3], "a prefix has no slash at its end");
         assert_eq!(texts[4], "bad regular expression: unclosed group (at character 2)");
-        assert!(matches!(errors[5], BuildError::Regex { place: Place::Header(0), .. }));
-        assert!(matches!(errors[6], BuildError::Regex { place: Place::Query(0), .. }));
+        assert!(matches!(errors[5], BuildError::Regex { place: RoutePosition::Header(0), .. }));
+        assert!(matches!(errors[6], BuildError::Regex { place: RoutePosition::Query(0), .. }));
     }
 
     #[test]

@@ -4,8 +4,8 @@ mod request;
 
 use request::Sent;
 use tollgate_route::{
-    EncodedSlash, FieldSpec, Normalised, PathRules, PathSpec, RouteSpec, Router, Semicolon, ValueSpec, Why,
-    normalise,
+    EncodedSlash, FieldSpec, MismatchReason, Normalised, PathRules, PathSpec, RouteSpec, Router, Semicolon,
+    ValueSpec, normalise,
 };
 
 const PATHS: &str = include_str!("../../../docs/paths.md");
@@ -125,10 +125,13 @@ fn matching() {
         let [request, headers, winner, over, because] = &row[..] else { panic!("five cells: {row:?}") };
         let explanation = router.explain(&sent(request, headers));
         assert_eq!(explanation.winner, Some(number(winner)), "{row:?}");
-        let less: Vec<_> =
-            explanation.others.iter().filter(|(_, why)| matches!(why, Why::LessSpecific(_))).collect();
+        let less: Vec<_> = explanation
+            .others
+            .iter()
+            .filter(|(_, why)| matches!(why, MismatchReason::LessSpecific(_)))
+            .collect();
         if over.is_empty() {
-            assert_eq!(less, [] as [&(u32, Why); 0], "{row:?}");
+            assert_eq!(less, [] as [&(u32, MismatchReason); 0], "{row:?}");
             continue;
         }
         let (_, why) = less.iter().find(|(route, _)| *route == number(over)).expect("it matches too");

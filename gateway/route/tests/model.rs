@@ -7,7 +7,9 @@ use std::cmp::Ordering;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use request::Sent;
-use tollgate_route::{BuildError, FieldSpec, PathSpec, Request, RouteSpec, Router, ValueSpec, Why};
+use tollgate_route::{
+    BuildError, FieldSpec, MismatchReason, PathSpec, Request, RouteSpec, Router, ValueSpec,
+};
 
 /// A regular expression, and a plain test for the paths that it matches.
 type Pattern = (&'static str, fn(&str) -> bool);
@@ -190,11 +192,11 @@ proptest! {
             prop_assert_eq!(explanation.others.len() + usize::from(expected.is_some()), specs.len());
             for (route, why) in explanation.others {
                 let spec = &specs[route as usize];
-                prop_assert_eq!(matches(spec, sent), matches!(why, Why::LessSpecific(_)), "{:?} {}", spec, why);
+                prop_assert_eq!(matches(spec, sent), matches!(why, MismatchReason::LessSpecific(_)), "{:?} {}", spec, why);
                 match why {
-                    Why::Host => prop_assert!(!host_matches(spec.host.as_deref(), &sent.host)),
-                    Why::Path => prop_assert!(!path_matches(&spec.path, &sent.path)),
-                    Why::LessSpecific(_) => {
+                    MismatchReason::Host => prop_assert!(!host_matches(spec.host.as_deref(), &sent.host)),
+                    MismatchReason::Path => prop_assert!(!path_matches(&spec.path, &sent.path)),
+                    MismatchReason::LessSpecific(_) => {
                         // A tie that decided a request was reported.
                         let best = expected.unwrap();
                         if precedence(spec, &specs[best]) == Ordering::Equal {

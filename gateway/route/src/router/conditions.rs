@@ -2,23 +2,23 @@
 
 use regex_automata::meta::Regex;
 
-use super::error::{BuildError, Place};
+use super::error::{BuildError, RoutePosition};
 use super::{pattern, query};
 use crate::{FieldSpec, Request, RouteSpec, ValueSpec};
 
 /// A route's conditions apart from host and path.
 pub(crate) struct Conditions {
     methods: Box<[Box<[u8]>]>,
-    headers: Box<[Field]>,
-    query: Box<[Field]>,
+    headers: Box<[FieldCondition]>,
+    query: Box<[FieldCondition]>,
 }
 
-struct Field {
+struct FieldCondition {
     name: Box<str>,
-    value: Value,
+    value: ValueCondition,
 }
 
-enum Value {
+enum ValueCondition {
     Present,
     Absent,
     Exact(Box<[u8]>),
@@ -28,27 +28,27 @@ enum Value {
 impl Conditions {
     /// Compiles the conditions of route number `route`; problems are appended to `errors`.
     pub(crate) fn new(route: u32, spec: &RouteSpec, errors: &mut Vec<BuildError>) -> Self {
-        let mut fields = |fields: &[FieldSpec], place: fn(usize) -> Place| {
+        let mut fields = |fields: &[FieldSpec], place: fn(usize) -> RoutePosition| {
             let compiled = fields.iter().enumerate().filter_map(|(at, field)| {
                 let value = match &field.value {
-                    ValueSpec::Present => Value::Present,
-                    ValueSpec::Absent => Value::Absent,
-                    ValueSpec::Exact(text) => Value::Exact(text.as_bytes().into()),
+                    ValueSpec::Present => ValueCondition::Present,
+                    ValueSpec::Absent => ValueCondition::Absent,
+                    ValueSpec::Exact(text) => ValueCondition::Exact(text.as_bytes().into()),
                     ValueSpec::Regex(text) => match pattern::parse(text).and_then(|hir| pattern::one(&hir)) {
-                        Ok(regex) => Value::Regex(regex),
+                        Ok(regex) => ValueCondition::Regex(regex),
                         Err(message) => {
                             errors.push(BuildError::Regex { route, place: place(at), message });
                             return None;
                         }
                     },
                 };
-                Some(Field { name: field.name.as_str().into(), value })
+                Some(FieldCondition { name: field.name.as_str().into(), value })
             });
-            compiled.collect::<Box<[Field]>>()
+            compiled.collect::<Box<[FieldCondition]>>()
         };
         Self {
-            headers: fields(&spec.headers, Place::Header),
-            query: fields(&spec.query, Place::Query),
+            headers: fields(&spec.headers, RoutePosition::Header),
+            query: fields(&spec.query, RoutePosition::Query),
             methods: spec.methods.iter().map(|method| method.as_bytes().into()).collect(),
         }
     }
@@ -67,8 +67,8 @@ impl Conditions {
 
     /// Returns the name in the first header condition that fails.
     pub(crate) fn failing_header<R: Request + ?Sized>(&self, request: &R) -> Option<&str> {
-        let fails = |field: &&Field| match request.has_unknown(&field.name) {
-            true => matches!(field.value, Value::Absent),
+        let fails = |field: &&FieldCondition| match request.has_unknown(&field.name) {
+            true => matches!(field.value, ValueCondition::Absent),
             false => !field.value.fits(request.header(&field.name)),
         };
         self.headers.iter().find(fails).map(|field| &*field.name)
@@ -77,26 +77,27 @@ impl Conditions {
     /// Returns the name in the first query condition that fails.
     pub(crate) fn failing_query<R: Request + ?Sized>(&self, request: &R) -> Option<&str> {
         let sent = request.query().unwrap_or_default();
-        let fails = |field: &&Field| !field.value.fits_encoded(query::first(sent, field.name.as_bytes()));
+        let fails =
+            |field: &&FieldCondition| !field.value.fits_encoded(query::first(sent, field.name.as_bytes()));
         self.query.iter().find(fails).map(|field| &*field.name)
     }
 }
 
-impl Value {
+impl ValueCondition {
     fn fits(&self, sent: Option<&[u8]>) -> bool {
         match (self, sent) {
-            (Value::Absent, sent) => sent.is_none(),
+            (ValueCondition::Absent, sent) => sent.is_none(),
             (_, None) => false,
-            (Value::Present, Some(_)) => true,
-            (Value::Exact(text), Some(sent)) => **text == *sent,
-            (Value::Regex(regex), Some(sent)) => regex.is_match(sent),
+            (ValueCondition::Present, Some(_)) => true,
+            (ValueCondition::Exact(text), Some(sent)) => **text == *sent,
+            (ValueCondition::Regex(regex), Some(sent)) => regex.is_match(sent),
         }
     }
 
     fn fits_encoded(&self, sent: Option<&[u8]>) -> bool {
         match (self, sent) {
-            (Value::Exact(text), Some(sent)) => query::is_form_encoding(sent, text),
-            (Value::Regex(regex), Some(sent)) => query::decoded(sent, |sent| regex.is_match(sent)),
+            (ValueCondition::Exact(text), Some(sent)) => query::is_form_encoding(sent, text),
+            (ValueCondition::Regex(regex), Some(sent)) => query::decoded(sent, |sent| regex.is_match(sent)),
             _ => self.fits(sent),
         }
     }

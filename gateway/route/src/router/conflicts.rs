@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use regex_automata::meta::Regex;
 
 use super::hosts::HostName;
-use super::{Prepared, pattern};
+use super::{PreparedRoute, pattern};
 use crate::{BuildError, FieldSpec, PathSpec, RouteSpec, ValueSpec};
 
 /// Keys come from a configuration of many routes with long texts: see [`super::Map`] for the choice of hash.
@@ -17,7 +17,7 @@ type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState
 ///
 /// Two different regular expressions are assumed to overlap unless their literal prefixes, or other
 /// conditions, exclude it. For each losing route, one of the winners is named. A route is compared with at
-/// most [`COMPARED`] others.
+/// most [`COMPARISONS_MAX`] others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tie {
     /// The route that wins: it comes first in the list.
@@ -27,7 +27,7 @@ pub struct Tie {
 }
 
 /// Bound of comparisons per route. A tie is only a warning, and a host may have 100,000 regular expressions.
-const COMPARED: usize = 64;
+const COMPARISONS_MAX: usize = 64;
 
 /// The conditions of a route in a canonical spelling and order. Identical routes have equal values.
 #[derive(PartialEq, Eq, Hash)]
@@ -40,7 +40,7 @@ struct Match<'s> {
 }
 
 impl<'s> Match<'s> {
-    fn of(route: &'s Prepared) -> Self {
+    fn of(route: &'s PreparedRoute) -> Self {
         fn sorted<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
             let mut items: Vec<T> = items.collect();
             items.sort_unstable();
@@ -83,7 +83,7 @@ fn kind_of(path: &PathSpec) -> Option<&PathSpec> {
 
 /// Returns the routes that share their key with another route, in order. They are few, and only they can be
 /// identical or tie.
-pub(super) fn close(routes: &[Arc<Prepared>]) -> Vec<u32> {
+pub(super) fn routes_with_shared_key(routes: &[Arc<PreparedRoute>]) -> Vec<u32> {
     let mut seen: HashMap<u64, bool> = HashMap::with_capacity_and_hasher(routes.len(), Default::default());
     for route in routes {
         seen.entry(route.key).and_modify(|several| *several = true).or_insert(false);
@@ -91,15 +91,15 @@ pub(super) fn close(routes: &[Arc<Prepared>]) -> Vec<u32> {
     if !seen.values().any(|several| *several) {
         return Vec::new();
     }
-    let several = |route: &Prepared| seen.get(&route.key).is_some_and(|several| *several);
+    let several = |route: &PreparedRoute| seen.get(&route.key).is_some_and(|several| *several);
     (0..).zip(routes).filter(|(_, route)| several(route)).map(|(number, _)| number).collect()
 }
 
-/// Returns an error for every route in `close` that repeats an earlier one.
-pub(super) fn identical(routes: &[Arc<Prepared>], close: &[u32]) -> Vec<BuildError> {
-    let mut seen = HashMap::with_capacity_and_hasher(close.len(), Default::default());
+/// Returns an error for every route in `routes_with_shared_key` that repeats an earlier one.
+pub(super) fn identical(routes: &[Arc<PreparedRoute>], routes_with_shared_key: &[u32]) -> Vec<BuildError> {
+    let mut seen = HashMap::with_capacity_and_hasher(routes_with_shared_key.len(), Default::default());
     let mut errors = Vec::new();
-    for &second in close {
+    for &second in routes_with_shared_key {
         let first = *seen.entry(Match::of(&routes[second as usize])).or_insert(second);
         if first != second {
             errors.push(BuildError::Identical { first, second });
@@ -108,10 +108,11 @@ pub(super) fn identical(routes: &[Arc<Prepared>], close: &[u32]) -> Vec<BuildErr
     errors
 }
 
-/// Returns a tie for every route in `close` that an earlier one of equal precedence can beat.
-pub(super) fn ties(routes: &[Arc<Prepared>], close: &[u32]) -> Vec<Tie> {
+/// Returns a tie for every route in `routes_with_shared_key` that an earlier one of equal precedence can
+/// beat.
+pub(super) fn ties(routes: &[Arc<PreparedRoute>], routes_with_shared_key: &[u32]) -> Vec<Tie> {
     let mut groups: HashMap<_, Vec<u32>> = HashMap::default();
-    for &number in close {
+    for &number in routes_with_shared_key {
         let route = &routes[number as usize];
         groups.entry((&route.host, kind_of(&route.spec.path), route.specificity)).or_default().push(number);
     }
@@ -128,7 +129,7 @@ pub(super) fn ties(routes: &[Arc<Prepared>], close: &[u32]) -> Vec<Tie> {
 /// Splits a group at the first condition for which every member requires an exact value: routes that require
 /// different values cannot match the same request. A thousand tenants with one header each then become a
 /// thousand small groups, not half a million pairs.
-fn by_exact_condition(routes: &[Arc<Prepared>], group: Vec<u32>) -> Vec<Vec<u32>> {
+fn by_exact_condition(routes: &[Arc<PreparedRoute>], group: Vec<u32>) -> Vec<Vec<u32>> {
     fn exact<'s>(fields: &'s [FieldSpec], name: &str) -> Option<&'s str> {
         fields.iter().find_map(|field| match &field.value {
             ValueSpec::Exact(text) if field.name == name => Some(text.as_str()),
@@ -153,10 +154,11 @@ fn by_exact_condition(routes: &[Arc<Prepared>], group: Vec<u32>) -> Vec<Vec<u32>
     vec![group]
 }
 
-fn ties_among(routes: &[Arc<Prepared>], group: Vec<u32>, ties: &mut Vec<Tie>) {
-    let beginning =
-        |route: u32| routes[route as usize].hir.as_ref().map(pattern::beginning).unwrap_or_default();
-    let mut sorted: Vec<(Vec<u8>, u32)> = group.into_iter().map(|route| (beginning(route), route)).collect();
+fn ties_among(routes: &[Arc<PreparedRoute>], group: Vec<u32>, ties: &mut Vec<Tie>) {
+    let literal_prefix =
+        |route: u32| routes[route as usize].hir.as_ref().map(pattern::literal_prefix).unwrap_or_default();
+    let mut sorted: Vec<(Vec<u8>, u32)> =
+        group.into_iter().map(|route| (literal_prefix(route), route)).collect();
     sorted.sort_unstable();
     // In sorted order, the routes whose literal is a prefix of the present literal form a stack.
     let mut stack: Vec<(Vec<u8>, u32)> = Vec::new();
@@ -169,7 +171,7 @@ fn ties_among(routes: &[Arc<Prepared>], group: Vec<u32>, ties: &mut Vec<Tie>) {
         let mut meets = |other: u32| {
             may_meet(&routes[other as usize].spec, &routes[route as usize].spec, &mut expressions)
         };
-        let others = || stack.iter().take(COMPARED).map(|(_, other)| *other);
+        let others = || stack.iter().take(COMPARISONS_MAX).map(|(_, other)| *other);
         if !losers.contains(&route)
             && let Some(first) = others().find(|&other| other < route && meets(other))
         {

@@ -25,7 +25,7 @@ pub enum BuildError {
         /// Index of the route.
         route: u32,
         /// The position of the expression in the route.
-        place: Place,
+        place: RoutePosition,
         /// Description of the problem.
         message: String,
     },
@@ -40,7 +40,7 @@ pub enum BuildError {
 
 /// A position in a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum RoutePosition {
     /// The path.
     Path,
     /// The header condition with this index.

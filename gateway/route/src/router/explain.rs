@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Prepared, pattern};
+use super::{PreparedRoute, pattern};
 use crate::{PathSpec, Request};
 
 /// The result for every route.
@@ -17,12 +17,12 @@ pub struct Explanation {
     /// The route that takes the request; `None`: no route does.
     pub winner: Option<u32>,
     /// Every other route, in list order, and why it does not take the request.
-    pub others: Vec<(u32, Why)>,
+    pub others: Vec<(u32, MismatchReason)>,
 }
 
 /// Why a route does not take a request: the first condition that fails, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum MismatchReason {
     /// The host does not match.
     Host,
     /// The path does not match.
@@ -55,15 +55,17 @@ pub enum Criterion {
     Order,
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for MismatchReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Why::Host => f.write_str("the host does not match"),
-            Why::Path => f.write_str("the path does not match"),
-            Why::Method => f.write_str("the method does not match"),
-            Why::Header(name) => write!(f, "the condition on header `{name}` does not hold"),
-            Why::Query(name) => write!(f, "the condition on query parameter `{name}` does not hold"),
-            Why::LessSpecific(criterion) => write!(f, "it matches, but {criterion}"),
+            MismatchReason::Host => f.write_str("the host does not match"),
+            MismatchReason::Path => f.write_str("the path does not match"),
+            MismatchReason::Method => f.write_str("the method does not match"),
+            MismatchReason::Header(name) => write!(f, "the condition on header `{name}` does not hold"),
+            MismatchReason::Query(name) => {
+                write!(f, "the condition on query parameter `{name}` does not hold")
+            }
+            MismatchReason::LessSpecific(criterion) => write!(f, "it matches, but {criterion}"),
         }
     }
 }
@@ -82,7 +84,7 @@ impl fmt::Display for Criterion {
 }
 
 pub(super) fn explain<R: Request + ?Sized>(
-    routes: &[Arc<Prepared>],
+    routes: &[Arc<PreparedRoute>],
     winner: Option<u32>,
     request: &R,
 ) -> Explanation {
@@ -90,25 +92,27 @@ pub(super) fn explain<R: Request + ?Sized>(
         let why = failure(route, request).unwrap_or_else(|| {
             // Without a winner no route matches, so this route failed above.
             let winner = winner.map_or(route, |winner| &routes[winner as usize]);
-            Why::LessSpecific(criterion(winner, route))
+            MismatchReason::LessSpecific(criterion(winner, route))
         });
         (number, why)
     });
     Explanation { winner, others: others.collect() }
 }
 
-fn failure<R: Request + ?Sized>(route: &Prepared, request: &R) -> Option<Why> {
+fn failure<R: Request + ?Sized>(route: &PreparedRoute, request: &R) -> Option<MismatchReason> {
     if !route.host.covers(request.host()) {
-        return Some(Why::Host);
+        return Some(MismatchReason::Host);
     }
     if !path_matches(&route.spec.path, request.path()) {
-        return Some(Why::Path);
+        return Some(MismatchReason::Path);
     }
     if !route.conditions.method_holds(request) {
-        return Some(Why::Method);
+        return Some(MismatchReason::Method);
     }
-    let header = route.conditions.failing_header(request).map(|name| Why::Header(name.to_owned()));
-    header.or_else(|| route.conditions.failing_query(request).map(|name| Why::Query(name.to_owned())))
+    let header = route.conditions.failing_header(request).map(|name| MismatchReason::Header(name.to_owned()));
+    header.or_else(|| {
+        route.conditions.failing_query(request).map(|name| MismatchReason::Query(name.to_owned()))
+    })
 }
 
 fn path_matches(spec: &PathSpec, path: &[u8]) -> bool {
@@ -136,7 +140,7 @@ fn path_specificity(path: &PathSpec) -> (u8, usize) {
     }
 }
 
-fn criterion(winner: &Prepared, loser: &Prepared) -> Criterion {
+fn criterion(winner: &PreparedRoute, loser: &PreparedRoute) -> Criterion {
     let (one, other) = (winner.specificity, loser.specificity);
     let decided = [
         (winner.host.specificity().cmp(&loser.host.specificity()), Criterion::Host),

@@ -6,7 +6,7 @@ use super::Map;
 
 /// Length of the longest name, in bytes of text (RFC 1035, section 2.3.4: 255 octets on the wire). Only
 /// routes for any host cover a longer one.
-const LONGEST: usize = 253;
+const HOST_MAX_BYTES: usize = 253;
 
 /// Names, each with the number of its entry. See [`Map`] for the choice of hash.
 pub(crate) type HostNames = HashMap<HostName, u32, foldhash::fast::RandomState>;
@@ -46,7 +46,7 @@ impl HostName {
         if name.bytes().any(|byte| !byte.is_ascii_graphic() || b"/?#@\\".contains(&byte)) {
             return Err("a host holds letters, digits, `-` and `.`; write other scripts as `xn--`");
         }
-        if name.len() > LONGEST {
+        if name.len() > HOST_MAX_BYTES {
             return Err("a host has at most 253 bytes");
         }
         Ok(if below { Self::Below(name.to_owned()) } else { Self::Exact(name.to_owned()) })
@@ -64,7 +64,7 @@ impl HostName {
     /// Returns whether it covers the request's host, by direct comparison, for `explain`.
     pub(crate) fn covers(&self, host: &[u8]) -> bool {
         let host = without_dot(host).to_ascii_lowercase();
-        let is_name = host.len() <= LONGEST;
+        let is_name = host.len() <= HOST_MAX_BYTES;
         match self {
             Self::Any => true,
             Self::Exact(name) => is_name && host == name.as_bytes(),
@@ -125,7 +125,7 @@ impl Hosts {
         if let Some(&entry) = self.exact.get(host) {
             return Some(entry);
         }
-        if host.len() > LONGEST {
+        if host.len() > HOST_MAX_BYTES {
             self.any
         } else if host.iter().any(u8::is_ascii_uppercase) {
             self.find_in_lower_case(host)
@@ -138,7 +138,7 @@ impl Hosts {
     /// space.
     #[cold]
     fn find_in_lower_case(&self, host: &[u8]) -> Option<u32> {
-        let mut lower = [0; LONGEST];
+        let mut lower = [0; HOST_MAX_BYTES];
         let lower = &mut lower[..host.len()];
         lower.copy_from_slice(host);
         lower.make_ascii_lowercase();

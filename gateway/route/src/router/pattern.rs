@@ -46,14 +46,14 @@ fn describe(error: &meta::BuildError) -> String {
 }
 
 /// Returns the literal prefix of every text that the expression matches; may be empty.
-pub(crate) fn beginning(hir: &Hir) -> Vec<u8> {
+pub(crate) fn literal_prefix(hir: &Hir) -> Vec<u8> {
     let mut literal = Vec::new();
-    collect_beginning(hir, &mut literal);
+    collect_literal_prefix(hir, &mut literal);
     literal
 }
 
 /// Appends the literal prefix of `hir`. Returns false if the text after `hir` must not be appended.
-fn collect_beginning(hir: &Hir, literal: &mut Vec<u8>) -> bool {
+fn collect_literal_prefix(hir: &Hir, literal: &mut Vec<u8>) -> bool {
     match hir.kind() {
         HirKind::Empty => true,
         HirKind::Look(_) => true,
@@ -61,18 +61,18 @@ fn collect_beginning(hir: &Hir, literal: &mut Vec<u8>) -> bool {
             literal.extend_from_slice(&text.0);
             true
         }
-        HirKind::Capture(capture) => collect_beginning(&capture.sub, literal),
-        HirKind::Concat(parts) => parts.iter().all(|part| collect_beginning(part, literal)),
+        HirKind::Capture(capture) => collect_literal_prefix(&capture.sub, literal),
+        HirKind::Concat(parts) => parts.iter().all(|part| collect_literal_prefix(part, literal)),
         HirKind::Class(_) | HirKind::Repetition(_) | HirKind::Alternation(_) => false,
     }
 }
 
 /// Expressions that are tried together, in one pass over the text.
-pub(crate) struct PatternsOfWhole {
+pub(crate) struct AnchoredRegexSet {
     regex: Regex,
 }
 
-impl PatternsOfWhole {
+impl AnchoredRegexSet {
     /// Compiles the set; an expression's index is its number.
     pub(crate) fn new(hirs: &[&Hir]) -> Result<Self, String> {
         let regex = match hirs {
@@ -213,7 +213,7 @@ mod tests {
             ("/a+", "/"),
             ("/v1\\.0/.*", "/v1.0/"),
         ] {
-            let found = String::from_utf8(beginning(&parse(pattern).unwrap())).unwrap();
+            let found = String::from_utf8(literal_prefix(&parse(pattern).unwrap())).unwrap();
             assert!(found.len() <= literal.len() && literal.starts_with(&found), "{pattern}: {found}");
             if !pattern.contains('|') {
                 assert_eq!(found, literal, "{pattern}");
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn sets_report_every_match() {
         let hirs: Vec<Hir> = ["/a.*", "/b.*", "/ab"].iter().map(|text| parse(text).unwrap()).collect();
-        let set = PatternsOfWhole::new(&hirs.iter().collect::<Vec<_>>()).unwrap();
+        let set = AnchoredRegexSet::new(&hirs.iter().collect::<Vec<_>>()).unwrap();
         let matches = |text: &str| set.matching(text.as_bytes(), |test| [test(0), test(1), test(2)]);
         assert_eq!(matches("/ab"), [true, false, true]);
         assert_eq!(matches("/abc"), [true, false, false]);

@@ -9,7 +9,7 @@
 use regex_syntax::hir::Hir;
 
 use super::Map;
-use super::pattern::{self, PatternsOfWhole};
+use super::pattern::{self, AnchoredRegexSet};
 
 /// The trees of all hosts.
 #[derive(Default)]
@@ -46,7 +46,7 @@ enum Children {
 /// Expressions whose matches all start with one path, and their routes.
 pub(crate) struct Regexes {
     /// Each distinct expression once.
-    patterns: PatternsOfWhole,
+    patterns: AnchoredRegexSet,
     /// Routes, most specific first, and the number of each one's expression.
     pub(crate) routes: Box<[(u32, u32)]>,
 }
@@ -60,7 +60,7 @@ pub(crate) struct RegexRoute<'s> {
 
 /// The node at which a walk ended.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct WalkEnd {
     node: u32,
     /// Whether the walk consumed the whole path.
     complete: bool,
@@ -68,30 +68,30 @@ pub(crate) struct Place {
 
 impl Trie {
     /// Adds an empty tree and returns its root.
-    pub(crate) fn plant(&mut self) -> u32 {
+    pub(crate) fn add_tree(&mut self) -> u32 {
         self.add(None)
     }
 
     /// Adds a route for exactly `path`. Among routes of one path, the first added is tried first.
     pub(crate) fn add_exact(&mut self, root: u32, path: &str, route: u32) {
-        let node = self.reach(root, path.as_bytes());
+        let node = self.node_at(root, path.as_bytes());
         self.nodes[node as usize].exact.push(route);
     }
 
     /// Adds a route for `path` and all paths below it. Among routes of one path, the first added is tried
     /// first.
     pub(crate) fn add_prefix(&mut self, root: u32, path: &str, route: u32) {
-        let node = self.reach(root, path.as_bytes());
+        let node = self.node_at(root, path.as_bytes());
         self.nodes[node as usize].prefix.push(route);
     }
 
     /// Returns the node that every path matching `hir` passes. Expressions are stored there, so that a
     /// request tries only the expressions that start like its path.
     pub(crate) fn node_for_regex(&mut self, root: u32, hir: &Hir) -> u32 {
-        let literal = pattern::beginning(hir);
+        let literal = pattern::literal_prefix(hir);
         match memchr::memrchr(b'/', &literal) {
             // Only up to the last slash is a segment known to be complete.
-            Some(end) if literal.starts_with(b"/") => self.reach(root, &literal[..end]),
+            Some(end) if literal.starts_with(b"/") => self.node_at(root, &literal[..end]),
             _ => root,
         }
     }
@@ -111,7 +111,7 @@ impl Trie {
             (route.route, number)
         });
         let routes = numbered.collect();
-        let regexes = Regexes { patterns: PatternsOfWhole::new(&hirs)?, routes };
+        let regexes = Regexes { patterns: AnchoredRegexSet::new(&hirs)?, routes };
         self.nodes[node as usize].regexes = Some(Box::new(regexes));
         Ok(())
     }
@@ -132,9 +132,9 @@ impl Trie {
     /// Walks down from `root` along `path` as far as there are nodes. A path without a leading slash stays at
     /// the root, which holds only the routes for every path.
     #[inline]
-    pub(crate) fn walk(&self, root: u32, path: &[u8]) -> Place {
+    pub(crate) fn walk(&self, root: u32, path: &[u8]) -> WalkEnd {
         let mut node = root;
-        let Some((b'/', mut rest)) = path.split_first() else { return Place { node, complete: false } };
+        let Some((b'/', mut rest)) = path.split_first() else { return WalkEnd { node, complete: false } };
         loop {
             let step = match &self.nodes[node as usize].children {
                 Children::None => None,
@@ -147,35 +147,35 @@ impl Trie {
                     children.get(segment).map(|&child| (child, after))
                 }
             };
-            let Some((child, after)) = step else { return Place { node, complete: false } };
+            let Some((child, after)) = step else { return WalkEnd { node, complete: false } };
             node = child;
             // A segment is followed by a slash or by nothing.
             match after.split_first() {
                 Some((_, next)) => rest = next,
-                None => return Place { node, complete: true },
+                None => return WalkEnd { node, complete: true },
             }
         }
     }
 
     /// Returns the routes for exactly the walked path, most specific first.
     #[inline]
-    pub(crate) fn exact(&self, place: Place) -> &[u32] {
+    pub(crate) fn exact(&self, place: WalkEnd) -> &[u32] {
         if place.complete { &self.nodes[place.node as usize].exact } else { &[] }
     }
 
     /// Returns the expressions that may match the path, by node from the deepest upwards.
     #[inline]
-    pub(crate) fn regexes(&self, place: Place) -> impl Iterator<Item = &Regexes> {
+    pub(crate) fn regexes(&self, place: WalkEnd) -> impl Iterator<Item = &Regexes> {
         self.upwards(place, |node| node.nearest_regexes).filter_map(|node| node.regexes.as_deref())
     }
 
     /// Returns the routes for the path and paths above it, longest prefix first, then most specific first.
     #[inline]
-    pub(crate) fn prefixes(&self, place: Place) -> impl Iterator<Item = u32> {
+    pub(crate) fn prefixes(&self, place: WalkEnd) -> impl Iterator<Item = u32> {
         self.upwards(place, |node| node.nearest_prefix).flat_map(|node| node.prefix.iter().copied())
     }
 
-    fn upwards(&self, place: Place, nearest: fn(&Node) -> Option<u32>) -> impl Iterator<Item = &Node> {
+    fn upwards(&self, place: WalkEnd, nearest: fn(&Node) -> Option<u32>) -> impl Iterator<Item = &Node> {
         let first = nearest(&self.nodes[place.node as usize]);
         std::iter::successors(first, move |&at| {
             self.nodes[at as usize].parent.and_then(|parent| nearest(&self.nodes[parent as usize]))
@@ -189,7 +189,7 @@ impl Trie {
     }
 
     /// Returns the node of `path`, creating missing ones; the empty path is the root.
-    fn reach(&mut self, root: u32, path: &[u8]) -> u32 {
+    fn node_at(&mut self, root: u32, path: &[u8]) -> u32 {
         path.split(|&byte| byte == b'/').skip(1).fold(root, |node, segment| {
             if let Some(child) = self.nodes[node as usize].children.get(segment) {
                 return child;
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn prefixes_end_at_segments() {
         let mut trie = Trie::default();
-        let root = trie.plant();
+        let root = trie.add_tree();
         for (route, prefix) in ["", "/a", "/a/b", "/ab", "/a/b/c/d"].iter().enumerate() {
             trie.add_prefix(root, prefix, route as u32);
         }
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn exact_is_exact() {
         let mut trie = Trie::default();
-        let root = trie.plant();
+        let root = trie.add_tree();
         for (route, path) in ["/", "/a", "/a/", "/a//b"].iter().enumerate() {
             trie.add_exact(root, path, route as u32);
         }
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn expressions_wait_where_they_begin() {
         let mut trie = Trie::default();
-        let root = trie.plant();
+        let root = trie.add_tree();
         let mut node = |text: &str| trie.node_for_regex(root, &pattern::parse(text).unwrap());
         let users = node("/users/[0-9]+");
         assert_ne!(users, root);

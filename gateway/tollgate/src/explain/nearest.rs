@@ -4,12 +4,12 @@
 use std::cmp::Reverse;
 
 use tollgate_config::{Match, PathMatch};
-use tollgate_route::Why;
+use tollgate_route::MismatchReason;
 
 /// Sorts routes by how near they came to taking a request for `path`. First come matching routes that are
 /// less specific, then those where a later condition fails, then those whose path has the longest common
 /// prefix. Ties keep the order of the list.
-pub fn sort(others: &mut [(u32, Why)], matches: &[&Match], path: &str) {
+pub fn sort(others: &mut [(u32, MismatchReason)], matches: &[&Match], path: &str) {
     others.sort_by_cached_key(|(route, why)| {
         let shared = matches.get(*route as usize).map_or(0, |matches| shared(matches, path));
         (distance(why), Reverse(shared), *route)
@@ -19,12 +19,12 @@ pub fn sort(others: &mut [(u32, Why)], matches: &[&Match], path: &str) {
 /// Returns how far a route is from a match; 0 is a match.
 fn distance(why: &Why) -> u8 {
     match why {
-        Why::LessSpecific(_) => 0,
-        Why::Query(_) => 1,
-        Why::Header(_) => 2,
-        Why::Method => 3,
-        Why::Path => 4,
-        Why::Host => 5,
+        MismatchReason::LessSpecific(_) => 0,
+        MismatchReason::Query(_) => 1,
+        MismatchReason::Header(_) => 2,
+        MismatchReason::Method => 3,
+        MismatchReason::Path => 4,
+        MismatchReason::Host => 5,
     }
 }
 
@@ -53,11 +53,11 @@ mod tests {
         let matches = [exact("/a"), exact("/users/7"), exact("/users/9"), exact("/"), exact("/")];
         let matches: Vec<&Match> = matches.iter().collect();
         let mut others = vec![
-            (0, Why::Path),
-            (1, Why::Host),
-            (2, Why::Path),
-            (3, Why::Method),
-            (4, Why::LessSpecific(Criterion::Path)),
+            (0, MismatchReason::Path),
+            (1, MismatchReason::Host),
+            (2, MismatchReason::Path),
+            (3, MismatchReason::Method),
+            (4, MismatchReason::LessSpecific(Criterion::Path)),
         ];
         sort(&mut others, &matches, "/users/7");
         let order: Vec<u32> = others.iter().map(|(route, _)| *route).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate_config::{At, Config};
 use tollgate_plan::{Action, Endpoint, Plan, Priority, Respond, Retry, Route, Upstream, UpstreamShare};
 use tollgate_proxy::{Rehearsal, RehearsedOutcome, RehearsedPolicy};
-use tollgate_route::Why;
+use tollgate_route::MismatchReason;
 
 use super::field_changes::{FieldChange, changes, fields};
 use super::{nearest, rules};

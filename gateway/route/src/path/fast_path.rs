@@ -14,23 +14,23 @@ pub(super) fn is_plain(path: &[u8], merge_slashes: bool) -> bool {
     let before = &path[..after.len()];
     let empty_segment = if merge_slashes { b'/' } else { b'.' };
     let (Some(last_before), Some(last_after)) = (before.last_chunk(), after.last_chunk()) else {
-        return before.iter().zip(after).all(|(&before, &byte)| !is_odd(before, byte, empty_segment));
+        return before.iter().zip(after).all(|(&before, &byte)| !is_special(before, byte, empty_segment));
     };
     // The last chunk covers the bytes after the whole chunks, and overlaps them: testing bytes twice is
     // cheaper than testing a few one by one.
     let chunks = before.as_chunks::<WIDTH>().0.iter().zip(after.as_chunks::<WIDTH>().0);
-    let odd = chunks.fold(0, |odd, (before, after)| odd | oddities(before, after, empty_segment));
-    odd | oddities(last_before, last_after, empty_segment) == 0
+    let odd = chunks.fold(0, |odd, (before, after)| odd | special_bytes(before, after, empty_segment));
+    odd | special_bytes(last_before, last_after, empty_segment) == 0
 }
 
 /// Returns 0 if none of the bytes `after`, each with the byte `before` it, needs a closer look.
-fn oddities(before: &[u8; WIDTH], after: &[u8; WIDTH], empty_segment: u8) -> u8 {
+fn special_bytes(before: &[u8; WIDTH], after: &[u8; WIDTH], empty_segment: u8) -> u8 {
     let pairs = before.iter().zip(after);
-    pairs.fold(0, |odd, (&before, &byte)| odd | u8::from(is_odd(before, byte, empty_segment)))
+    pairs.fold(0, |odd, (&before, &byte)| odd | u8::from(is_special(before, byte, empty_segment)))
 }
 
 #[inline(always)]
-fn is_odd(before: u8, byte: u8, empty_segment: u8) -> bool {
+fn is_special(before: u8, byte: u8, empty_segment: u8) -> bool {
     let is_printable = byte.wrapping_sub(b'!') <= b'~' - b'!';
     let is_special = (byte == b'%') | (byte == b'#') | (byte == b'?') | (byte == b'\\');
     let is_dot_segment = (before == b'/') & ((byte == b'.') | (byte == empty_segment));

@@ -391,7 +391,8 @@ impl ControlThread {
 
     fn upgrade_failed(&self, requested_at: Instant, problem: String) {
         notice!("error: no upgrade: {problem}; the gateway goes on as it is");
-        let attempt = Attempt { at: SystemTime::now(), took: requested_at.elapsed(), problem: Some(problem) };
+        let attempt =
+            OperationResult { at: SystemTime::now(), took: requested_at.elapsed(), problem: Some(problem) };
         self.gateway.registry.update_status(|status| status.last_upgrade = Some(attempt));
     }
 

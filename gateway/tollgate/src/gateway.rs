@@ -364,6 +364,7 @@ fn observe_log(planned: &PlannedLog, side: &BackgroundIo) -> Log {
         is_default: *is_default,
         fields: log.fields.clone(),
         filter: filter.collect(),
-        told: collector.map(|collector| -> Arc<dyn LineTarget> { Arc::new(LogExport::new(collector, side)) }),
+        line_target: collector
+            .map(|collector| -> Arc<dyn LineTarget> { Arc::new(LogExport::new(collector, side)) }),
     }
 }

@@ -35,7 +35,7 @@ struct LiveQuery {
 }
 
 /// `GET /api/v1/live?after=TIME`: returns counts, workers, routes, endpoints, cost and history.
-async fn live(State(context): State<AdminContext>, Query(query): Query<LiveQuery>) -> Json<Live> {
+async fn live(State(context): State<AdminContext>, Query(query): Query<LiveQuery>) -> Json<LiveDocument> {
     let mut live = context.admin.registry.live(query.after);
     add_limits(&mut live, &context.plan.borrow());
     Json(live)

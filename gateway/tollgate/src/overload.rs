@@ -143,7 +143,7 @@ impl LastReport {
         }
         let used = [("memory", reading.memory, " bytes"), ("file descriptors", reading.files, "")];
         let used = used.into_iter().filter_map(|(state, guarded, unit)| {
-            let Guarded { used, bound } = guarded?;
+            let ResourceUse { used, bound } = guarded?;
             Some(format!("{state}: {used} of {bound}{unit}"))
         });
         let used = used.collect::<Vec<_>>().join("; ");

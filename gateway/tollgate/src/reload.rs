@@ -358,7 +358,8 @@ pub async fn apply_file(
 /// Reports a reload that has changed nothing.
 fn report_refused(gateway: &Gateway, requested_at: Instant, file: &Path, problem: String) {
     notice!("error: {} is not loaded; the gateway goes on with what it has", file.display());
-    let attempt = Attempt { at: SystemTime::now(), took: requested_at.elapsed(), problem: Some(problem) };
+    let attempt =
+        OperationResult { at: SystemTime::now(), took: requested_at.elapsed(), problem: Some(problem) };
     gateway.registry.update_status(|status| status.last_reload = Some(attempt));
     systemd::ready();
 }

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate_net::notice;
-use tollgate_observe::live::Live;
+use tollgate_observe::live::LiveDocument;
 use tollgate_top::{RecentDocuments, run, text};
 
 use crate::admin_client::AdminClient;

@@ -13,7 +13,7 @@ const HISTORY_POINTS_MAX: usize = 300;
 /// The documents of the last seconds.
 #[derive(Debug, Default)]
 pub struct RecentDocuments {
-    documents: VecDeque<Live>,
+    documents: VecDeque<LiveDocument>,
     /// Requests in each of the last seconds.
     requests: VecDeque<f64>,
     /// Time of the last received history point.
@@ -35,8 +35,8 @@ pub struct RequestRates {
 
 impl RecentDocuments {
     /// Adds a document that was requested with [`after`](Self::after).
-    pub fn add(&mut self, mut live: Live) {
-        let started = |live: &Live| live.time - live.uptime;
+    pub fn add(&mut self, mut live: LiveDocument) {
+        let started = |live: &LiveDocument| live.time - live.uptime;
         // The process was replaced: earlier counts belong to the old one.
         if self.documents.back().is_some_and(|last| started(&live) > started(last) + 5.0) {
             *self = Self::default();
@@ -66,7 +66,7 @@ impl RecentDocuments {
 
     /// Returns the last document.
     #[must_use]
-    pub fn latest(&self) -> Option<&Live> {
+    pub fn latest(&self) -> Option<&LiveDocument> {
         self.documents.back()
     }
 
@@ -77,8 +77,9 @@ impl RecentDocuments {
 
     /// Returns the rates of all requests.
     pub fn all(&self) -> RequestRates {
-        let counts =
-            |live: &Live| (live.requests.total, live.requests.codes[5], live.requests.latency.clone());
+        let counts = |live: &LiveDocument| {
+            (live.requests.total, live.requests.codes[5], live.requests.latency.clone())
+        };
         let first = self.documents.front().map(counts);
         self.latest().map_or_else(RequestRates::default, |live| self.rates_between(counts(live), first))
     }
@@ -174,8 +175,8 @@ mod tests {
     fn another_process_begins_anew() {
         let mut recent = RecentDocuments::default();
         recent.add(live(1_000.0, 5_000));
-        recent.add(Live { uptime: 1.0, ..live(1_010.0, 3) });
-        recent.add(Live { uptime: 2.0, ..live(1_011.0, 13) });
+        recent.add(LiveDocument { uptime: 1.0, ..live(1_010.0, 3) });
+        recent.add(LiveDocument { uptime: 2.0, ..live(1_011.0, 13) });
         assert_eq!(recent.all().rate, 10.0);
     }
 }

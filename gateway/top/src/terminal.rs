@@ -21,7 +21,7 @@ const REQUEST_INTERVAL: Duration = Duration::from_secs(1);
 const EVENT_POLL_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The result of a request: a document, or the problem.
-pub type LiveResult = Result<Live, String>;
+pub type LiveResult = Result<LiveDocument, String>;
 
 /// The meaning of a terminal event.
 enum UserAction {

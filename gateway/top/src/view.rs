@@ -22,13 +22,13 @@ const SUMMARY_ROWS: u16 = 7;
 const GRAPH_ROWS: u16 = 5;
 
 /// Returns the title line: version, state, generation and uptime.
-pub fn title_line(live: &Live) -> String {
-    let Live { version, state, generation, uptime, .. } = live;
+pub fn title_line(live: &LiveDocument) -> String {
+    let LiveDocument { version, state, generation, uptime, .. } = live;
     format!("tollgate {version}, {state}, generation {generation}, up {}", age(*uptime))
 }
 
 /// Returns the summary: name and value of each figure.
-pub fn summary(recent: &RecentDocuments, live: &Live) -> Vec<(&'static str, String)> {
+pub fn summary(recent: &RecentDocuments, live: &LiveDocument) -> Vec<(&'static str, String)> {
     let all = recent.all();
     let (cost, requests) = (&live.cost, &live.requests);
     let point = |column: &[f64]| column.last().copied().unwrap_or_default();

@@ -25,7 +25,7 @@ pub struct Report {
     /// The route that takes the request.
     pub route: Option<RoutePosition>,
     /// The nearest of the other routes, with the reason why each does not take it.
-    pub others: Vec<(RoutePosition, Why)>,
+    pub others: Vec<(RoutePosition, MismatchReason)>,
     /// How many other routes are left out of `others`.
     pub left_out: usize,
     /// The policies that the request passes, in order.

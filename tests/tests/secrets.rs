@@ -64,11 +64,23 @@ fn what_a_reload_replaces_stands_nowhere_in_memory() {
 
 #[test]
 fn a_private_key_is_kept_as_a_key_alone() {
+    private_key_is_wiped(false);
+}
+
+#[test]
+fn a_private_key_beside_its_certificate_is_kept_as_a_key_alone() {
+    private_key_is_wiped(true);
+}
+
+/// Replaces a certificate and its key by a reload. `in_one_file`: both files of the old one hold the certificate and the
+/// key.
+fn private_key_is_wiped(in_one_file: bool) {
     let authority = Authority::new();
     let files = crate::tls::Files::new();
     let own = authority.issue(&["a.example"]);
-    files.write("a.pem", &own.chain);
-    files.write("a.key", &own.key);
+    let both = format!("{}{}", own.chain, own.key);
+    files.write("a.pem", if in_one_file { &both } else { &own.chain });
+    files.write("a.key", if in_one_file { &both } else { &own.key });
     let path = files.path().display();
     let tls = |name: &str| {
         format!("{{bind: $LISTEN, tls: {{certificate: {path}/{name}.pem, key: {path}/{name}.key}}}}")

@@ -47,7 +47,7 @@ enum SecretRule {
     #[default]
     Nothing,
     /// The whole value; in a mapping, every value.
-    FullRead,
+    Whole,
     /// The URL, if it contains a password.
     Url,
 }
@@ -78,8 +78,8 @@ impl<'a> ValuePosition<'a> {
             SECRET_KEYS.contains(key) || CREDENTIAL_KEYS.iter().any(|name| key.eq_ignore_ascii_case(name));
         let of_plugin = self.plugin.is_some_and(|plugin| is_secret_of_plugin(plugin, key));
         let secret = match (self.secret, key, self.key) {
-            (SecretRule::FullRead, ..) => SecretRule::FullRead,
-            _ if known && !self.names || of_plugin => SecretRule::FullRead,
+            (SecretRule::Whole, ..) => SecretRule::Whole,
+            _ if known && !self.names || of_plugin => SecretRule::Whole,
             (_, "url", "redis") => SecretRule::Url,
             _ => SecretRule::Nothing,
         };
@@ -91,7 +91,7 @@ impl SecretRule {
     fn is_secret(self, text: &str) -> bool {
         match self {
             Self::Nothing => false,
-            Self::FullRead => !is_variable(text),
+            Self::Whole => !is_variable(text),
             Self::Url => !is_variable(text) && text.contains('@'),
         }
     }
@@ -113,7 +113,7 @@ fn mask_value(value: &Value, position: ValuePosition<'_>) -> Value {
         }
         Value::Array(items) => Value::Array(items.iter().map(|item| mask_value(item, position)).collect()),
         Value::String(text) if position.secret.is_secret(text) || holds_key(text) => Value::from(MASK),
-        Value::Number(_) if position.secret == SecretRule::FullRead => Value::from(MASK),
+        Value::Number(_) if position.secret == SecretRule::Whole => Value::from(MASK),
         other => other.clone(),
     }
 }

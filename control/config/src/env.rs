@@ -16,7 +16,7 @@ pub(crate) fn expand(node: &mut Node, lookup: Lookup<'_>, problems: &mut Vec<Pro
         NodeKind::Invalid => {}
         NodeKind::List(items) => items.iter_mut().for_each(|item| expand(item, lookup, problems)),
         NodeKind::Map(entries) => {
-            entries.iter_mut().for_each(|entry| expand(&mut entry.value, lookup, problems))
+            entries.iter_mut().for_each(|entry| expand(&mut entry.value, lookup, problems));
         }
         NodeKind::Scalar(scalar) if !scalar.text.contains("${") => {}
         NodeKind::Scalar(scalar) => match expand_text(&scalar.text, lookup) {

@@ -260,7 +260,7 @@ impl Sources {
                         pending.send_answer(Err(ChangeError::EtcdUnavailable(
                             "others change etcd all the time, or what they changed is not told: try again"
                                 .to_owned(),
-                        )))
+                        )));
                     }
                     None => deferred.push(pending),
                 }

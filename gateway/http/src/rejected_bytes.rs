@@ -39,7 +39,7 @@ pub(crate) fn of_field_line(bytes: &[u8], start: usize, fault: usize) -> Option<
     if !is_secret(&line[..colon.unwrap_or(word_end)]) {
         return of_line(bytes, start, fault);
     }
-    let colon = colon.filter(|colon| line[word_end..*colon].iter().all(|byte| is_blank(byte)));
+    let colon = colon.filter(|colon| line[word_end..*colon].iter().all(is_blank));
     let name_end = colon.unwrap_or(word_end);
     let mut shown = line[..name_end.min(RESULT_MAX_BYTES)].to_vec();
     if colon.is_some() {

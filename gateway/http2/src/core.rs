@@ -300,7 +300,7 @@ impl Core {
                 // RFC 9113, 8.1: a complete response lets the server refuse the rest of the request.
                 (ResponseProgress::End, false) => self.send_reset(state.id, ErrorCode::NO_ERROR),
                 (ResponseProgress::Nothing | ResponseProgress::Head, _) => {
-                    self.send_reset(state.id, ErrorCode::CANCEL)
+                    self.send_reset(state.id, ErrorCode::CANCEL);
                 }
             }
         }

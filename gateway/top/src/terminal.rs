@@ -104,7 +104,7 @@ fn run_screen(
             match user_action(&event::read()?) {
                 UserAction::Quit => return Ok(()),
                 UserAction::Press(key) => {
-                    screen.press(key, rows(&recent, screen.tab, screen.order).rows.len())
+                    screen.press(key, rows(&recent, screen.tab, screen.order).rows.len());
                 }
                 UserAction::Ignore => {}
             }

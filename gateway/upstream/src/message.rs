@@ -98,7 +98,7 @@ impl Drop for PermitFreed {
             let next = Self { upstream: self.upstream.clone(), endpoint: self.endpoint.clone(), ring };
             match self.upstream.permits.mailboxes.send(worker, Message(MessageKind::PermitFreed(next))) {
                 Err(Message(MessageKind::PermitFreed(mut back))) => {
-                    self.ring = std::mem::take(&mut back.ring)
+                    self.ring = std::mem::take(&mut back.ring);
                 }
                 _ => return,
             }

@@ -168,7 +168,7 @@ fn unmask_value(
             // A value without a private key is shown unmasked, so no client can have read a mask here.
             _ if PEM_KEYS.contains(&position.key) => return Err(String::new()),
             before if position.secret != SecretRule::Nothing => {
-                *value = before.cloned().ok_or_else(String::new)?
+                *value = before.cloned().ok_or_else(String::new)?;
             }
             _ => {}
         },

@@ -172,7 +172,7 @@ pub fn file_resources(files: &[SourceFile]) -> Vec<FileResource> {
             };
             match root.entry(kind.key).map(|entry| &entry.value.kind) {
                 Some(NodeKind::List(items)) => {
-                    out.extend(items.iter().map(|item| of(route_name(item), item)))
+                    out.extend(items.iter().map(|item| of(route_name(item), item)));
                 }
                 Some(NodeKind::Map(entries)) => {
                     out.extend(entries.iter().map(|entry| of(entry.key.clone(), &entry.value)));

@@ -374,7 +374,7 @@ fn merge_events(events: Vec<EtcdEvent>) -> (bool, Vec<EtcdEntry>, u64) {
     for event in events {
         match event {
             EtcdEvent::Snapshot { revision, entries: listed } => {
-                (all, entries, last) = (true, listed, revision)
+                (all, entries, last) = (true, listed, revision);
             }
             EtcdEvent::Changes { revision, entries: mut more } => {
                 entries.append(&mut more);

@@ -189,7 +189,7 @@ impl ConnectionTask {
                 // A client that never sent SETTINGS gets no GOAWAY.
                 ConnectionPhase::Handshake | ConnectionPhase::Ending => return Poll::Ready(()),
                 ConnectionPhase::Open | ConnectionPhase::Leaving => {
-                    self.connection().end(ErrorCode::NO_ERROR)
+                    self.connection().end(ErrorCode::NO_ERROR);
                 }
             }
         }

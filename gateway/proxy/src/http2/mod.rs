@@ -5,10 +5,10 @@
 //! request passes through these files:
 //!
 //! 1. `connection`: one task per connection reads its frames and starts a task for each stream. It sends
-//! GOAWAY when the connection is idle for too long, when its worker drains, or when its frames cost too much
-//! (`flood_meter`). Its budget per scheduling round (`frame_budget`, `scheduler`) keeps a busy connection
-//! from delaying quiet ones. When a worker has many streams, further ones wait (`stream_limit`); the memory
-//! of waiting heads is bounded (`waiting_heads`).
+//!    GOAWAY when the connection is idle for too long, when its worker drains, or when its frames cost too much
+//!    (`flood_meter`). Its budget per scheduling round (`frame_budget`, `scheduler`) keeps a busy connection
+//!    from delaying quiet ones. When a worker has many streams, further ones wait (`stream_limit`); the memory
+//!    of waiting heads is bounded (`waiting_heads`).
 //! 2. `request`: turns the head of a stream into a [`RequestHead`](tollgate_http::RequestHead). From there
 //!    the request takes the same path as an HTTP/1 request.
 //! 3. `stream`: the [client's side](crate::client_side::ClientSide) of that exchange.

@@ -253,10 +253,10 @@ pub(crate) fn respond(
 
 /// Keeps the policies' context for the response, and their findings for the access log, if there is one.
 fn keep(context: Box<Context>, worker: &Worker, state: &mut RequestState) {
-    if worker.log.borrow().is_on() {
-        if let Some(found) = PolicyFindings::of(&context) {
-            state.record.remarks().found = Some(found);
-        }
+    if worker.log.borrow().is_on()
+        && let Some(found) = PolicyFindings::of(&context)
+    {
+        state.record.remarks().found = Some(found);
     }
     state.policy_context = Some(context);
 }

@@ -51,7 +51,7 @@ pub fn load_file(file: &Path) -> (Option<LoadedPlan>, Problems) {
 /// The result of reading the sources again.
 pub type PlanReload = tollgate_sources::ReloadResult<Plan>;
 
-/// Reads and compiles a file repeatedly, merged with the store. Unlike [`read`], it reads only what has
+/// Reads and compiles a file repeatedly, merged with the store. Unlike [`load_file`], it reads only what has
 /// changed, and the resulting config has no routes, upstreams and texts.
 pub fn reload(sources: &mut Sources, memo: &mut CompileCache) -> PlanReload {
     let compile = |parts: &CombinedResources<'_>| {

@@ -40,7 +40,7 @@ impl ListenSocket {
     }
 
     /// Opens a Unix socket under a temporary name next to its file, on which this process listens already.
-    /// [`settle`] moves it there.
+    /// [`move_into_place`] moves it there.
     ///
     /// # Errors
     /// Returns a readable reason.

@@ -267,7 +267,7 @@ pub fn timeouts(fields: &mut ObjectFields) -> Result<Option<Value>, String> {
     Ok((!out.is_empty()).then_some(Value::Object(out)))
 }
 
-/// Converts a resource that [`written`] has made back to APISIX's form.
+/// Converts a resource that [`convert`] has made back to APISIX's form.
 pub fn to_apisix(resource: &Value) -> Option<Map<String, Value>> {
     let mut out = Map::new();
     let (mut nodes, mut scheme) = (Map::new(), "http");

@@ -159,7 +159,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Reserves these fields for the gateway: they are [stripped](Self::strip) from the head and dropped from
+    /// Reserves these fields for the gateway: they are [removed](Self::remove_reserved) from the head and dropped from
     /// trailers.
     pub fn reserve(&mut self, names: &crate::Reserved) {
         self.remove_reserved(names);

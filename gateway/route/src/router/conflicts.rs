@@ -17,7 +17,7 @@ type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState
 ///
 /// Two different regular expressions are assumed to overlap unless their literal prefixes, or other
 /// conditions, exclude it. For each losing route, one of the winners is named. A route is compared with at
-/// most [`COMPARISONS_MAX`] others.
+/// most `COMPARISONS_MAX` others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tie {
     /// The route that wins: it comes first in the list.

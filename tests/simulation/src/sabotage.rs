@@ -104,7 +104,7 @@ async fn act(sabotage: Sabotage, gateway: Rc<Gateway>, kept: Rc<RefCell<Vec<Box<
         let shared = gateway.shared()?;
         let upstream = shared.upstream(UPSTREAMS[0]);
         let endpoint = upstream.endpoint(&Address::Socket(origin));
-        Some(std::iter::from_fn(|| Permit::take(&upstream, &endpoint)).take(most).collect::<Vec<_>>())
+        Some(std::iter::from_fn(|| Permit::try_acquire(&upstream, &endpoint)).take(most).collect::<Vec<_>>())
     };
     match sabotage {
         Sabotage::BreakCap => {

@@ -43,7 +43,7 @@ pub async fn run(first: Arc<Rollout>, mut plans: UnboundedReceiver<Plan>, desk: 
     let Ok(timers) = Timers::start() else { return };
     let seed = simulated::with_random(|rng| rng.u64(..));
     let health = HealthMonitor::start(desk.shared.clone(), &timers, seed, |notice| {
-        simulated::note(&notice.to_string())
+        simulated::note(&notice.to_string());
     });
     health.add_upstreams(&first.upstreams);
     let mut current = first;

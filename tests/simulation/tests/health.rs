@@ -285,7 +285,7 @@ fn over_a_reload_nothing_waits_for_its_interval() {
         let control = Control::start(&before, 1);
         sleep(SECOND).await;
         let mut after = shop(3, "health: {http: /, interval: 1h}");
-        let change = after.follow(&before);
+        let change = after.reuse_upstreams(&before);
         control.health.apply_plan(&change);
         sleep(LATE).await;
         assert_eq!(asked.borrow().len(), 3, "two at first, and the new one");

@@ -277,29 +277,22 @@ impl QuotaCounts {
         CountResult { passes: true, remaining: limit - after }
     }
 
-    /// Subtracts a cost that was counted in this period. A period that has ended since keeps its count.
+    /// Subtracts a cost that was counted in this period.
     fn refund(&self, key: u64, span: CalendarPeriod, cost: u64) {
-        let mut period_counts = self.period_counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let PeriodCounts { begun, each, overflow } = &mut *period_counts;
-        if *begun != span.begin {
-            return;
-        }
-        let count = each.get_mut(&key).unwrap_or(overflow);
-        *count = count.saturating_sub(cost);
+        self.settle(key, span, cost, 0);
     }
 
-    /// Corrects the count to the reported cost.
+    /// Corrects a cost that was counted in this period to the reported one. If the period has ended since, the next
+    /// one's count stays as it is.
     fn settle(&self, key: u64, span: CalendarPeriod, taken: u64, said: u64) {
-        match said.checked_sub(taken) {
-            None => self.refund(key, span, taken - said),
-            Some(more) => {
-                let mut period_counts = self.period_counts.lock().unwrap_or_else(PoisonError::into_inner);
-                if period_counts.begun != span.begin {
-                    return;
-                }
-                let count = period_counts.count(key, span, self.keys);
-                *count = count.saturating_add(more);
-            }
+        let mut period_counts = self.period_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let PeriodCounts { begun, each, overflow } = &mut *period_counts;
+        if *begun == span.begin {
+            let count = each.get_mut(&key).unwrap_or(overflow);
+            *count = match said.checked_sub(taken) {
+                Some(more) => count.saturating_add(more),
+                None => count.saturating_sub(taken - said),
+            };
         }
     }
 }

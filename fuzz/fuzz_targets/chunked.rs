@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use tollgate_http::Name;
-use tollgate_http::h1::{BodyError, BodyReader, ChunkHeader, LAST_CHUNK, BodyLength};
+use tollgate_http::h1::{BodyError, BodyLength, BodyReader, ChunkHeader, LAST_CHUNK};
 
 /// The result of a whole body: its data, its trailers, and how many input bytes it used.
 type Body = (Vec<u8>, Vec<u8>, usize);

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use tollgate_http::HeadLimits;
-use tollgate_http::grpc::{GrpcStatus, GrpcKind, web};
+use tollgate_http::grpc::{GrpcKind, GrpcStatus, web};
 use tollgate_http::h2::decode_trailers;
 
 const LIMITS: HeadLimits = HeadLimits { line: 0, head: 8192, fields: 100 };

@@ -9,9 +9,16 @@ use std::task::{Context, Poll, Waker};
 use libfuzzer_sys::fuzz_target;
 use tollgate_http::h2::decode_request;
 use tollgate_http::{HeadLimits, RequestHead};
-use tollgate_http2::{IncomingRequest, ServerConnection, PREFACE, LocalSettings, RequestStream, MemoryTotals};
+use tollgate_http2::{
+    IncomingRequest, LocalSettings, MemoryTotals, PREFACE, RequestStream, ServerConnection,
+};
 
-const SETTINGS: LocalSettings = LocalSettings { max_concurrent_streams: 3, stream_window: 1_000, connection_window: 70_000, max_head_bytes: 500 };
+const SETTINGS: LocalSettings = LocalSettings {
+    max_concurrent_streams: 3,
+    stream_window: 1_000,
+    connection_window: 70_000,
+    max_head_bytes: 500,
+};
 const LIMITS: HeadLimits = HeadLimits { line: 200, head: 1_000, fields: 20 };
 
 fuzz_target!(|input: &[u8]| {
@@ -70,7 +77,12 @@ fn use_it(stream: &RequestStream, turn: usize) -> usize {
     let _ = match turn % 4 {
         0 => stream.send_head(b"200", fields(), false),
         1 => stream.send(&[IoSlice::new(&buffer[..200])], turn % 8 == 5).map(drop),
-        2 => stream.poll_capacity(&mut cx).map(drop).is_ready().then_some(()).ok_or(tollgate_http2::StreamClosed),
+        2 => stream
+            .poll_capacity(&mut cx)
+            .map(drop)
+            .is_ready()
+            .then_some(())
+            .ok_or(tollgate_http2::StreamClosed),
         _ if turn % 12 == 11 => stream.send_trailers(fields()),
         _ => Ok(()),
     };

@@ -63,6 +63,32 @@ fn check_of_five_mistakes_tells_all_five() {
 }
 
 #[test]
+fn no_message_shows_a_secret_of_the_file() {
+    for (text, shown) in [
+        (
+            "consumers: {ann: {hmac_keys: {one: hunter2, two: 'hunter2'}, gruops: x}}",
+            "{one: ***, two: ***}, gruops: x}",
+        ),
+        (
+            "{\"admin\": {\"tokens\": {\"a\": {\"role\": \"raed\", \"token\": \"hunter2\"}}}}",
+            "\"token\": ***}}}",
+        ),
+        (
+            "etcd:\n  endpoints: 10.0.0.1:2379\n  user: u\n  password: \"hunter2\n   hunter2\"\n  pasword: hunter2",
+            "pasword: ***",
+        ),
+        ("etcd: {endpoints: 10.0.0.1:2379, user: u, password: \"hunter2", "password: ***"),
+        ("upstreams: {u: {endpoints: a:1, balance: {sticky: {secret: hunter2}}}}", "secret: ***}"),
+        ("policies: {rate_limit: {rate: 1/x, redis: {url: \"redis://:hunter2@h:1\"}}}", "url: ***}}}"),
+        ("consumers: {ann: {password: ${NO_SUCH_VARIABLE}}}", "{password: ${NO_SUCH_VARIABLE}}"),
+    ] {
+        let ran = File::new("secret", text).run("check", &[]);
+        assert_eq!(ran.code, Some(1), "{text}: {ran:?}");
+        assert!(ran.all().contains(shown) && !ran.all().contains("hunter2"), "{text}: {ran:?}");
+    }
+}
+
+#[test]
 fn check_of_a_missing_file() {
     let ran = tollgate(&["check", "/no/such/file.yaml"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");

@@ -32,6 +32,7 @@ use crate::read::{UpstreamReference, unknown};
 use crate::tree::shown;
 
 pub use kinds::{KINDS, ResourceKind, kind};
+pub(crate) use mask::{CREDENTIAL_KEYS, is_secret_of_plugin};
 pub use mask::{MASK, masked, register_plugin_secrets, unmasked};
 pub use parts::CombinedResources;
 pub(crate) use pointer::escape;
@@ -304,7 +305,7 @@ impl Documents {
             None => {
                 let mut settled = problem.clone();
                 positions.update_positions(&mut settled);
-                DocumentProblem::in_file(&settled, positions.files())
+                DocumentProblem::in_file(&settled, positions)
             }
         }
     }
@@ -436,7 +437,7 @@ impl DocumentProblem {
         there.related = Vec::new();
         there.at.file = 0;
         let file = SourceFile { name: title.to_owned(), text: text.to_owned() };
-        Self::new(format!("{}/{name}", kind.name), pointer, problem, &[file], there)
+        Self::new(format!("{}/{name}", kind.name), pointer, there, &Problems::new(vec![file]))
     }
 
     /// Makes an error that no reader found.
@@ -455,27 +456,21 @@ impl DocumentProblem {
 
     /// Converts a problem of a file, or of a text that is not yet a document.
     #[must_use]
-    pub fn in_file(problem: &Problem, files: &[SourceFile]) -> Self {
-        let place = files.get(problem.at.file as usize).map(|file| file.name.clone()).unwrap_or_default();
+    pub(crate) fn in_file(problem: &Problem, positions: &Problems) -> Self {
+        let place =
+            positions.files().get(problem.at.file as usize).map(|file| file.name.clone()).unwrap_or_default();
         let pointer = match problem.at.line {
             0 => String::new(),
             line => format!("{line}:{}", problem.at.column),
         };
-        Self::new(place, pointer, problem, files, problem.clone())
+        Self::new(place, pointer, problem.clone(), positions)
     }
 
-    fn new(place: String, pointer: String, problem: &Problem, files: &[SourceFile], there: Problem) -> Self {
-        let mut one = Problems::new(files.to_vec());
-        one.push(there);
-        Self {
-            severity: problem.severity,
-            place,
-            pointer,
-            message: problem.message.clone(),
-            expected: problem.expected.clone(),
-            help: problem.help.clone(),
-            text: one.render(false),
-        }
+    fn new(place: String, pointer: String, mut problem: Problem, positions: &Problems) -> Self {
+        let text = positions.render_one(&problem);
+        positions.conceal(&mut problem);
+        let Problem { severity, message, expected, help, .. } = problem;
+        Self { severity, place, pointer, message, expected, help, text }
     }
 }
 

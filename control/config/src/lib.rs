@@ -24,6 +24,7 @@ mod reference;
 mod render;
 mod scalar;
 mod schema;
+mod secrets;
 mod source;
 mod source_files;
 mod spec;

@@ -3,7 +3,7 @@
 //! The parser bounds what a hostile file could inflate: the nesting depth, and the values that aliases copy.
 //! `parse` reads a whole file; [`items`] reads some items of a list for a partial reread.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
@@ -32,6 +32,15 @@ pub(crate) struct ParsedText {
     pub whole: bool,
     /// Whether every value is independent of others: no anchor, alias or tag, and no repaired trap.
     pub plain: bool,
+    /// Entries that are not in the tree because another one of their mapping has the key, each with the
+    /// position of that key.
+    pub dropped: Vec<(At, MappingEntry)>,
+    /// Values that are not in the tree because their key is unusable.
+    pub lost: Vec<Node>,
+    /// The keys of the open mappings and lists (`None`) around the position where parsing stopped.
+    pub pending: Vec<Option<String>>,
+    /// The end of what was parsed.
+    pub read_to: TextPosition,
 }
 
 /// Parses a file's text. It reports known traps (an unquoted `*.example.com`) and repairs them, so that they
@@ -46,13 +55,8 @@ pub(crate) fn parse(file: u32, text: &str) -> ParsedText {
             Ok(()) => {
                 problems.append(&mut builder.problems);
                 let complete = !builder.cut;
-                return ParsedText {
-                    root: builder.root,
-                    problems,
-                    complete,
-                    whole: complete && !builder.dropped,
-                    plain: builder.plain && repaired.is_none(),
-                };
+                let plain = builder.plain && repaired.is_none();
+                return builder.parsed(problems, complete, plain);
             }
             Err(failure) => {
                 let fixed = syntax::repair(file, current, failure.mark, &failure.info);
@@ -69,17 +73,11 @@ pub(crate) fn parse(file: u32, text: &str) -> ParsedText {
                 problems.push(syntax::explain(file, current, failure.mark, &failure.info, open));
                 builder.close_all();
                 problems.append(&mut builder.problems);
-                return ParsedText {
-                    root: builder.root,
-                    problems,
-                    complete: false,
-                    whole: false,
-                    plain: false,
-                };
+                return builder.parsed(problems, false, false);
             }
         }
     }
-    ParsedText { root: None, problems, complete: false, whole: false, plain: false }
+    Builder::new(file, "", true).parsed(problems, false, false)
 }
 
 /// Position and reason of a syntax error.
@@ -134,6 +132,11 @@ struct Builder<'t> {
     cut: bool,
     /// Whether a key and its value were dropped.
     dropped: bool,
+    dropped_entries: Vec<(At, MappingEntry)>,
+    lost: Vec<Node>,
+    /// Recorded when the first open list or mapping is closed by force.
+    pending: Option<Vec<Option<String>>>,
+    read_to: TextPosition,
     /// Whether no anchor, alias or tag has occurred so far.
     plain: bool,
     /// Number that is added to every line of a position.
@@ -154,6 +157,10 @@ impl<'t> Builder<'t> {
             problems: Vec::new(),
             cut: false,
             dropped: false,
+            dropped_entries: Vec::new(),
+            lost: Vec::new(),
+            pending: None,
+            read_to: TextPosition { line: 0, column: 0 },
             plain: true,
             offset: 0,
         }
@@ -177,7 +184,22 @@ impl<'t> Builder<'t> {
         Ok(())
     }
 
+    fn parsed(self, problems: Vec<Problem>, complete: bool, plain: bool) -> ParsedText {
+        ParsedText {
+            root: self.root,
+            problems,
+            complete,
+            whole: complete && !self.dropped,
+            plain,
+            dropped: self.dropped_entries,
+            lost: self.lost,
+            pending: self.pending.unwrap_or_default(),
+            read_to: self.read_to,
+        }
+    }
+
     fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), ParseError> {
+        self.read_to = TextPosition { line: span.end.line(), column: span.end.col() };
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let tagged = self.tag(tag.as_deref(), span);
@@ -290,6 +312,12 @@ impl<'t> Builder<'t> {
 
     /// Closes everything that is open, so that the values before a syntax error are still checked.
     fn close_all(&mut self) {
+        let key = |open: &OpenNode| match &open.content {
+            Content::Map { key: PendingKey::Named(key, _), .. } => Some(key.clone()),
+            _ => None,
+        };
+        let pending = self.stack.iter().map(key).collect();
+        self.pending.get_or_insert(pending);
         while !self.stack.is_empty() {
             // A non-scalar key can fail here; only the first failure is reported.
             let _ = self.close();
@@ -307,7 +335,7 @@ impl<'t> Builder<'t> {
             Content::List(items) => items.push(built.node),
             Content::Map { entries, key } => match std::mem::replace(key, PendingKey::None) {
                 PendingKey::Named(key, at) => entries.push(MappingEntry { key, at, value: built.node }),
-                PendingKey::Unusable => {}
+                PendingKey::Unusable => self.lost.push(built.node),
                 PendingKey::None => {
                     let at = built.node.at;
                     *key = match built.node.kind {
@@ -394,6 +422,7 @@ impl<'t> Builder<'t> {
                         .related(first, "first written here"),
                 );
                 self.dropped = true;
+                self.dropped_entries.push((first, entry));
                 continue;
             }
             if !small {
@@ -412,11 +441,20 @@ impl<'t> Builder<'t> {
             NodeKind::List(items) => items,
             kind => vec![Node { at: merge.value.at, kind }],
         };
-        let mut own: HashSet<String> = entries.iter().map(|entry| entry.key.clone()).collect();
+        let mut own: HashMap<String, At> =
+            entries.iter().map(|entry| (entry.key.clone(), entry.at)).collect();
         for source in sources {
             match source.kind {
                 NodeKind::Map(inherited) => {
-                    entries.extend(inherited.into_iter().filter(|entry| own.insert(entry.key.clone())));
+                    for entry in inherited {
+                        match own.get(&entry.key) {
+                            Some(first) => self.dropped_entries.push((*first, entry)),
+                            None => {
+                                own.insert(entry.key.clone(), entry.at);
+                                entries.push(entry);
+                            }
+                        }
+                    }
                 }
                 NodeKind::Invalid => self.dropped = true,
                 NodeKind::Scalar(_) | NodeKind::List(_) => {

@@ -2,6 +2,7 @@
 
 use crate::model::{At, SourceFile};
 use crate::render;
+use crate::secrets::Masks;
 use crate::source::LineMap;
 
 /// Severity of a problem.
@@ -76,6 +77,8 @@ pub struct Problems {
     list: Vec<Problem>,
     /// Maps the lines under which parts were read to the present lines.
     lines: LineMap,
+    /// The secrets of the files, which are not shown.
+    masks: Masks,
 }
 
 impl Problems {
@@ -87,7 +90,7 @@ impl Problems {
 
     /// Makes an empty list for a file whose parts may have moved since they were read.
     pub(crate) fn with_line_map(files: Vec<SourceFile>, lines: LineMap) -> Self {
-        Self { files, list: Vec::new(), lines }
+        Self { files, lines, ..Self::default() }
     }
 
     #[cfg(test)]
@@ -98,7 +101,7 @@ impl Problems {
     /// Returns an empty list for the same files.
     #[must_use]
     pub fn empty_copy(&self) -> Self {
-        Self { files: self.files.clone(), list: Vec::new(), lines: self.lines.clone() }
+        Self { files: self.files.clone(), lines: self.lines.clone(), ..Self::default() }
     }
 
     /// Converts a problem's positions to the present lines.
@@ -181,7 +184,26 @@ impl Problems {
     /// Returns the empty string if there are none. `colour` adds ANSI colours.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
-        render::render(&self.files, &self.list, colour)
+        render::render(&self.files, &self.list, &self.masks, colour)
+    }
+
+    /// Renders one problem, which need not be in the list.
+    pub(crate) fn render_one(&self, problem: &Problem) -> String {
+        render::render(&self.files, std::slice::from_ref(problem), &self.masks, false)
+    }
+
+    /// Removes a secret of a file from the words of a problem.
+    pub(crate) fn conceal(&self, problem: &mut Problem) {
+        if problem.at.line == 0 {
+            return;
+        }
+        let Some(file) = self.files.get(problem.at.file as usize) else { return };
+        if let Some(secrets) = self.masks.of(&self.files, problem.at.file) {
+            let page = render::lines(&file.text);
+            if let Some(masked) = secrets.mask(&page, problem.at.line) {
+                secrets.conceal(&masked, page[problem.at.line as usize - 1], problem);
+            }
+        }
     }
 }
 

@@ -1,11 +1,14 @@
-//! Renders problems as text, in the style of rustc.
+//! Renders problems as text, in the style of rustc. Secrets in the shown lines are replaced by `***`.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthChar;
 
 use crate::model::{At, SourceFile};
 use crate::problem::{Problem, Severity};
+use crate::secrets::{Masked, Masks};
 
 /// Columns of a tab in the output, at any position: carets must not depend on the reader's terminal.
 const TAB_WIDTH: usize = 4;
@@ -13,18 +16,46 @@ const TAB_WIDTH: usize = 4;
 const LINE_WIDTH_MAX: usize = 140;
 
 /// Renders all problems as one text; empty if there are none.
-pub(crate) fn render(files: &[SourceFile], problems: &[Problem], colour: bool) -> String {
+pub(crate) fn render(files: &[SourceFile], problems: &[Problem], masks: &Masks, colour: bool) -> String {
     let paint = Paint(colour);
     let texts: Vec<SourceText<'_>> = files.iter().map(SourceText::new).collect();
     let mut out = String::new();
+    // Many problems may be on one line.
+    let mut masked: HashMap<(u32, u32), Option<Masked>> = HashMap::new();
     for problem in problems {
-        render_problem(&mut out, &texts, problem, paint);
+        let place = (problem.at.file, problem.at.line);
+        let page = texts.get(problem.at.file as usize).filter(|page| page.line(problem.at.line).is_some());
+        let Some((page, secrets)) = page.and_then(|page| Some((page, masks.of(files, problem.at.file)?)))
+        else {
+            render_problem(&mut out, &texts, problem, None, paint);
+            continue;
+        };
+        let line = match masked.entry(place) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(secrets.mask(&page.lines, problem.at.line)),
+        };
+        match line {
+            None => render_problem(&mut out, &texts, problem, None, paint),
+            Some(line) => {
+                let mut problem = problem.clone();
+                let text = page.line(problem.at.line).unwrap_or_default();
+                secrets.conceal(line, text, &mut problem);
+                render_problem(&mut out, &texts, &problem, Some(line), paint);
+            }
+        }
     }
     count(&mut out, files, problems, paint);
     out
 }
 
-fn render_problem(out: &mut String, texts: &[SourceText<'_>], problem: &Problem, paint: Paint) {
+/// Renders one problem. `masked` is its line without secrets, if it has any.
+fn render_problem(
+    out: &mut String,
+    texts: &[SourceText<'_>],
+    problem: &Problem,
+    masked: Option<&Masked>,
+    paint: Paint,
+) {
     let (word, style) = match problem.severity {
         Severity::Error => ("error", "1;31"),
         Severity::Warning => ("warning", "1;33"),
@@ -40,7 +71,9 @@ fn render_problem(out: &mut String, texts: &[SourceText<'_>], problem: &Problem,
     }
     let bar = paint.on("1;34", "|");
     if let Some(line) = line {
-        let Excerpt { text, before, caret } = show(line, problem.at);
+        let (line, at) =
+            masked.map_or((line, problem.at), |masked| (&*masked.text, masked.moved(problem.at)));
+        let Excerpt { text, before, caret } = show(line, at);
         let number = paint.on("1;34", &format!("{:>gutter$}", problem.at.line));
         let caret = paint.on(style, &"^".repeat(caret));
         put(out, format_args!("{blank} {bar}\n{number} {bar} {text}\n"));
@@ -240,7 +273,7 @@ mod tests {
 
     fn rendered(text: &str, at: At) -> String {
         let files = [SourceFile { name: "f.yaml".into(), text: text.into() }];
-        render(&files, &[Problem::error(at, "no").help("do")], false)
+        render(&files, &[Problem::error(at, "no").help("do")], &Masks::default(), false)
     }
 
     fn at(line: u32, column: u32, length: u32) -> At {
@@ -289,7 +322,7 @@ mod tests {
         for at in [at(9, 1, 1), at(1, 99, 5), at(0, 0, 0), At { file: 7, ..at(1, 1, 1) }] {
             assert!(rendered("x", at).starts_with("error: no\n"));
         }
-        assert_eq!(render(&[], &[], true), "");
+        assert_eq!(render(&[], &[], &Masks::default(), true), "");
     }
 
     #[test]

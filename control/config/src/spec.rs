@@ -53,13 +53,33 @@ pub(crate) struct KeySpec {
     pub required: bool,
     /// Names of the key in other gateways, and common mistakes.
     pub aliases: &'static [&'static str],
-    /// Whether the value is a secret, which is never shown.
+    /// Whether the value is a secret, which the admin API never shows.
     pub secret: bool,
+    /// Whether messages show the value.
+    pub conceal: Conceal,
+}
+
+/// Whether messages about a file hide the value of a key in the lines that they show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Conceal {
+    Never,
+    /// Only a URL with a user or a password.
+    Credentials,
+    Always,
 }
 
 impl KeySpec {
     pub const fn new(name: &'static str, doc: &'static str, shape: Shape) -> Self {
-        Self { name, doc, shape, default: None, required: false, aliases: &[], secret: false }
+        Self {
+            name,
+            doc,
+            shape,
+            default: None,
+            required: false,
+            aliases: &[],
+            secret: false,
+            conceal: Conceal::Never,
+        }
     }
 
     pub const fn default(mut self, default: &'static str) -> Self {
@@ -72,8 +92,22 @@ impl KeySpec {
         self
     }
 
+    /// Marks a secret. Messages conceal it as well.
     pub const fn secret(mut self) -> Self {
         self.secret = true;
+        self.concealed()
+    }
+
+    /// Marks a value that messages hide although the admin API may show it: a hash in whose place a user may
+    /// have written the secret, or a field that usually holds one.
+    pub const fn concealed(mut self) -> Self {
+        self.conceal = Conceal::Always;
+        self
+    }
+
+    /// Marks a URL that may contain a password.
+    pub const fn may_hold_credentials(mut self) -> Self {
+        self.conceal = Conceal::Credentials;
         self
     }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::pointer::escape;
 use super::{ResourceKind, kinds};
+use crate::secrets::{holds_private_key as holds_key, is_variable};
 use crate::spec::sections;
 
 /// The text shown in place of a secret.
@@ -24,7 +25,7 @@ static SECRET_KEYS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
 /// Request fields that carry credentials (RFC 9110, sections 11.6.2 and 11.7.2); a configured value for one
 /// is also secret. `Cookie` is not included, because the configuration has a key of that name that holds a
 /// cookie's name. The last two are keys of APISIX plugins.
-const CREDENTIAL_KEYS: [&str; 5] =
+pub(crate) const CREDENTIAL_KEYS: [&str; 5] =
     ["authorization", "proxy-authorization", "x-api-key", "redis_password", "sentinel_password"];
 
 /// Secret keys by plugin. The program that registers the plugins sets them once.
@@ -36,7 +37,7 @@ pub fn register_plugin_secrets(plugin: &str, keys: &[&str]) {
     plugins.entry(plugin.to_owned()).or_default().extend(keys.iter().map(|key| (*key).to_owned()));
 }
 
-fn is_secret_of_plugin(plugin: &str, key: &str) -> bool {
+pub(crate) fn is_secret_of_plugin(plugin: &str, key: &str) -> bool {
     let plugins = PLUGIN_SECRETS.read().unwrap_or_else(PoisonError::into_inner);
     plugins.get(plugin).is_some_and(|keys| keys.contains(key))
 }
@@ -120,15 +121,6 @@ fn mask_value(value: &Value, position: ValuePosition<'_>) -> Value {
 
 /// Keys that may hold an inline private key.
 const PEM_KEYS: [&str; 2] = ["certificate", "key"];
-
-/// Returns whether a text is, or is meant to be, PEM with a private key (RFC 7468, sections 10 and 11).
-fn holds_key(text: &str) -> bool {
-    text.contains("PRIVATE KEY")
-}
-
-fn is_variable(text: &str) -> bool {
-    text.starts_with("${") && text.ends_with('}')
-}
 
 /// Restores the secrets behind the masks of a document, so that a client can write back what it read.
 /// `before` is the previous document, which supplies them.

@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value};
 use super::{DocumentProblem, KINDS, ResourceKind};
 use crate::model::SourceFile;
 use crate::parse::parse;
-use crate::problem::{Problem, Severity};
+use crate::problem::{Problem, Problems, Severity};
 use crate::read::{self, Draft};
 use crate::reader::Reader;
 use crate::tree::{Node, NodeKind, Scalar};
@@ -39,8 +39,8 @@ pub fn from_yaml(text: &str) -> Result<Value, Vec<DocumentProblem>> {
         Some(root) if errors.is_empty() => Ok(value_of(&root)),
         _ => {
             let errors = if errors.is_empty() { empty() } else { errors };
-            let files = [file];
-            Err(errors.iter().map(|problem| DocumentProblem::in_file(problem, &files)).collect())
+            let positions = Problems::new(vec![file]);
+            Err(errors.iter().map(|problem| DocumentProblem::in_file(problem, &positions)).collect())
         }
     }
 }

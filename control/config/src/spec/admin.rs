@@ -124,6 +124,7 @@ pub(crate) static ADMIN_TOKEN: Section = Section {
             | sha256sum` prints it.",
             Shape::Text(&TOKEN),
         )
+        .concealed()
         .required()
         .aliases(&["secret", "key", "value", "hash", "sha256"]),
     ],

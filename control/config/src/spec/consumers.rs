@@ -44,12 +44,14 @@ pub(crate) static CONSUMER: Section = Section {
             "Hashes of its keys for `api_key`: `sha256:` and the output of `printf %s KEY | sha256sum`.",
             Shape::OneOrMany(&API_KEY_HASH_SHAPE),
         )
+        .concealed()
         .aliases(&["api_key", "key", "keys", "keyauth_credentials"]),
         KeySpec::new(
             "password",
             "Its password for `basic`, hashed by argon2 or bcrypt: `htpasswd -nbBC 10 NAME PASSWORD` prints one.",
             Shape::Text(&PASSWORD),
         )
+        .concealed()
         .aliases(&["password_hash", "basic", "basicauth_credentials"]),
         KeySpec::new(
             "hmac_keys",

@@ -90,6 +90,7 @@ pub(crate) static EXEMPT: Section = Section {
             "A field of the request has exactly this value. Clients can write any value, so use a secret, as `${VARIABLE}`.",
             Shape::MapOf(&VALUE_SHAPE),
         )
+        .concealed()
         .aliases(&["header"]),
     ],
 };

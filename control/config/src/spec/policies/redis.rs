@@ -63,6 +63,7 @@ pub(crate) static REDIS: Section = Section {
     choice: Choice::ExactlyOne(&["url", "sentinel", "cluster"]),
     keys: &[
         KeySpec::new("url", "One server, with user and database; best as `${VARIABLE}`.", Shape::Text(&URL))
+            .may_hold_credentials()
             .aliases(&["address", "host", "uri", "endpoint", "server"]),
         KeySpec::new("sentinel", "The master that Sentinels report.", Shape::Section(&REDIS_SENTINEL))
             .aliases(&["sentinels", "redis_sentinels"]),

@@ -57,7 +57,8 @@ const SERVICE_KEY: KeySpec =
         .default("tollgate")
         .aliases(&["service_name", "name"]);
 const HEADERS_KEY: KeySpec =
-    KeySpec::new("headers", "Header fields of requests to the collector.", Shape::MapOf(&VALUE_SHAPE));
+    KeySpec::new("headers", "Header fields of requests to the collector.", Shape::MapOf(&VALUE_SHAPE))
+        .concealed();
 const RESOURCE_KEY: KeySpec = KeySpec::new(
     "resource",
     "Additional resource attributes of this gateway, such as `deployment.environment.name`.",

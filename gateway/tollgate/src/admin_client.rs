@@ -143,7 +143,7 @@ impl AdminClient {
                 "a token is wanted: set TOLLGATE_TOKEN".to_owned()
             }
             StatusCode::UNAUTHORIZED => {
-                "nobody has this token: look at TOLLGATE_TOKEN, or at `--token`".to_owned()
+                "this token is not known there: check TOLLGATE_TOKEN or `--token`".to_owned()
             }
             _ if !message.is_empty() => message.to_owned(),
             status => format!("{} answers {status}", self.address),

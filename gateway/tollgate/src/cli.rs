@@ -18,7 +18,7 @@ use crate::remote;
     version,
     propagate_version = true,
     arg_required_else_help = true,
-    after_help = "`tollgate demo` shows it at work; `tollgate help COMMAND` tells more about a command.",
+    after_help = "`tollgate demo` starts an example; `tollgate help COMMAND` describes a command in detail.",
     after_long_help = TOP
 )]
 pub struct Cli {
@@ -64,8 +64,8 @@ pub enum Command {
     /// by the next column, space pauses. If the output is not a terminal, it prints one page and ends.
     #[command(after_long_help = TOP_LIVE)]
     Top(TopArgs),
-    /// Show what a running gateway has: routes, upstreams, consumers, certificates, policy sets, or one of
-    /// them.
+    /// Show the resources of a running gateway: routes, upstreams, consumers, certificates, policy sets, or
+    /// one of them.
     #[command(after_long_help = GET)]
     Get(remote::GetArgs),
     /// Write a resource of a running gateway, such as a route. It is durable and in force when this returns.
@@ -170,10 +170,10 @@ pub struct DemoArgs {
 const TOP: &str = "\
 Examples:
   tollgate demo                                a gateway with two services to play with
-  tollgate check tollgate.yaml                 is the file good?
+  tollgate check tollgate.yaml                 is the file valid?
   tollgate explain tollgate.yaml GET /v1/x     where would this request go, and why?
   tollgate run tollgate.yaml                   serve
-  tollgate bench run quick                     what does it cost, beside nginx and HAProxy?
+  tollgate bench run quick                     what does it cost, compared with nginx and HAProxy?
 
 The smallest useful file:
   listen: 127.0.0.1:8080
@@ -183,17 +183,17 @@ The smallest useful file:
 
 const BENCH: &str = "\
 Examples:
-  tollgate bench run quick                         three cells beside nginx and HAProxy, under 3 minutes
-  tollgate bench systems                           which gateways are here, and how to get the others
+  tollgate bench run quick                         three cells next to nginx and HAProxy, in under 3 minutes
+  tollgate bench systems                           which gateways are installed, and how to install the others
   tollgate bench run toll --html toll.html         the full comparison, as one page";
 
 const RUN: &str = "\
 Signals:
-  SIGHUP            read the file again; if it is not good the gateway goes on with what it has
-  SIGUSR1           open the access log anew, after a rotation
+  SIGHUP            reload the file; if it has an error, the gateway keeps its present configuration
+  SIGUSR1           reopen the access log after a rotation
   SIGUSR2           start the program again and let it take over without a refused connection; if it
-                    does not come up, nothing changes
-  SIGTERM, SIGINT   after `timeouts.drain_delay` accept no more, let requests in flight end (at most `timeouts.drain`), stop;
+                    fails to start, nothing changes
+  SIGTERM, SIGINT   after `timeouts.drain_delay` stop accepting, finish requests in flight (at most `timeouts.drain`), exit;
                     a second one stops at once
 
 Exit status:
@@ -205,8 +205,8 @@ Example:
 
 const CHECK: &str = "\
 Exit status:
-  0  every file is good; there may be warnings
-  1  one is not
+  0  every file is valid; there may be warnings
+  1  a file has an error
 
 Examples:
   tollgate check tollgate.yaml
@@ -216,8 +216,8 @@ Examples:
 const EXPLAIN: &str = "\
 Exit status:
   0  a route takes the request
-  1  none does, or the request is refused
-  2  the command line or the file is not good
+  1  no route does, or the request is rejected
+  2  the command line or the file has an error
 
 Examples:
   tollgate explain tollgate.yaml GET '/v1/users?page=2'
@@ -227,12 +227,12 @@ Examples:
 
 const TOP_LIVE: &str = "\
 Environment:
-  TOLLGATE_TOKEN    sent as a bearer token, if the admin listener wants one
-  TOLLGATE_ADMIN    the address, where no option says it; so it is for every command that asks a gateway
+  TOLLGATE_TOKEN    sent as a bearer token, if the admin listener requires one
+  TOLLGATE_ADMIN    the address, if no option sets it; used by every command that contacts a gateway
 
 Exit status:
-  0  it was shown
-  1  nobody answers
+  0  the figures were shown
+  1  the gateway does not answer
 
 Examples:
   tollgate top
@@ -241,8 +241,8 @@ Examples:
 
 const GET: &str = "\
 Exit status:
-  0  it was shown
-  1  it is not there, or nobody answers
+  0  the resources were shown
+  1  the resource does not exist, or the gateway does not answer
 
 Examples:
   tollgate get routes
@@ -252,8 +252,8 @@ Examples:
 
 const SET: &str = "\
 Exit status:
-  0  it is durable, and in force on every worker
-  1  it was refused, and nothing has changed; or nobody answers
+  0  the change is durable, and in force on every worker
+  1  the change was rejected, and nothing changed; or the gateway does not answer
 
 Examples:
   tollgate set routes/hello '{match: /hello, respond: hello}'
@@ -263,8 +263,8 @@ Examples:
 
 const DELETE: &str = "\
 Exit status:
-  0  it is gone, durably, and from every worker
-  1  it was refused, and nothing has changed; or nobody answers
+  0  the removal is durable, and in force on every worker
+  1  the change was rejected, and nothing changed; or the gateway does not answer
 
 Examples:
   tollgate delete routes/hello
@@ -273,8 +273,8 @@ Examples:
 const DIFF: &str = "\
 Exit status:
   0  nothing would change
-  1  something would
-  2  the file would be refused, or nobody answers
+  1  something would change
+  2  the file would be rejected, or the gateway does not answer
 
 Examples:
   tollgate diff routes.yaml
@@ -285,21 +285,21 @@ const HISTORY: &str = "\
 Examples:
   tollgate history
   tollgate history --limit 100 --before 200
-  tollgate history 12                  what version 12 has changed";
+  tollgate history 12                  what version 12 changed";
 
 const ROLLBACK: &str = "\
-A rollback is a version itself, so it can be taken back.
+A rollback is itself a version, so it can be reverted.
 
 Exit status:
-  0  it is durable, and in force on every worker
-  1  it was refused, and nothing has changed; or nobody answers
+  0  the change is durable, and in force on every worker
+  1  the change was rejected, and nothing changed; or the gateway does not answer
 
 Examples:
   tollgate rollback 12 --dry-run
   tollgate rollback 12";
 
 const EXPORT: &str = "\
-Secrets are not told: `(secret)` stands in their place, and `import` into the same gateway leaves them as they are.
+Secrets are not exported: `(secret)` replaces them, and `import` into the same gateway leaves them unchanged.
 
 Examples:
   tollgate export > all.yaml
@@ -307,8 +307,8 @@ Examples:
 
 const IMPORT: &str = "\
 Exit status:
-  0  all of it is durable, and in force on every worker
-  1  it was refused, and nothing has changed; or nobody answers
+  0  all changes are durable, and in force on every worker
+  1  the change was rejected, and nothing changed; or the gateway does not answer
 
 Examples:
   tollgate import routes.yaml
@@ -316,7 +316,7 @@ Examples:
   render-routes | tollgate import -";
 
 const BACKUP: &str = "\
-A copy is a store: to go back to it, stop the gateway, put the copy in the store's place, and start.
+A copy is a store: to restore it, stop the gateway, replace the store by the copy, and start the gateway.
 
 Examples:
   tollgate backup /var/backups/tollgate.store";

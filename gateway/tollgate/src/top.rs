@@ -32,7 +32,8 @@ fn run_top(args: &TopArgs) -> Result<ExitCode, String> {
     let address = client.address().to_owned();
     let ask = move |after: f64| -> Result<LiveDocument, String> {
         let body = client.get(&format!("/api/v1/live?after={after}"))?;
-        serde_json::from_slice(&body).map_err(|error| format!("the answer is of another version: {error}"))
+        serde_json::from_slice(&body)
+            .map_err(|error| format!("the response is from another version: {error}"))
     };
     // The first request precedes the switch of the screen, so that an error is readable.
     let mut recent = RecentDocuments::default();

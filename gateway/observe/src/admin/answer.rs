@@ -25,13 +25,13 @@ const INDEX: &str = "\
 Tollgate, admin listener
 
 /dashboard/   the dashboard, for a browser
-/api/v1/live  what goes on now, for programs (JSON)
+/api/v1/live  the live state, for programs (JSON)
 /metrics   metrics, as Prometheus text or OpenMetrics
-/cost      CPU time a request and the headroom left (JSON; text with Accept: text/plain)
-/status    the configuration in force, the last reload and upgrade (JSON)
+/cost      CPU time per request and remaining headroom (JSON; text with Accept: text/plain)
+/status    the present configuration, the last reload and upgrade (JSON)
 /upstreams every endpoint: its health, ejections, connections, requests (JSON; text or HTML by Accept)
-/healthz   200 while the process lives
-/readyz    200 when new traffic may come, else 503
+/healthz   200 while the process runs
+/readyz    200 while the gateway accepts new traffic, otherwise 503
 ";
 
 /// Returns the router of the pages, for the code that assembles the admin listener. It also answers unknown

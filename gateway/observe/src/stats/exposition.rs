@@ -68,7 +68,7 @@ impl Scrape {
     fn requests(&self, page: &mut Exporter<'_>) -> fmt::Result {
         let sum = &self.snapshot;
         let mut family =
-            page.counter("tollgate_requests_total", "Requests that ended, by route and class of status.")?;
+            page.counter("tollgate_requests_total", "Finished requests, by route and class of status.")?;
         for route in &sum.routes {
             for (code, count) in CODES.iter().zip(route.codes) {
                 family.add(&[("route", &*route.name), ("code", code)], count)?;
@@ -76,20 +76,20 @@ impl Scrape {
         }
         let mut family = page.histogram(
             "tollgate_request_duration_seconds",
-            "From the first byte of a request to the end of its exchange.",
+            "Time from the first byte of a request to the end of its exchange.",
         )?;
         for route in &sum.routes {
             family.add(&[("route", &*route.name)], &route.duration)?;
         }
         grpc::encode(sum.routes.iter().map(|route| (&*route.name, route.grpc)), page)?;
         grpc::encode_methods(&sum.grpc_methods, page)?;
-        page.gauge("tollgate_requests_in_flight", "Requests begun and not ended.")?.set(sum.in_flight)?;
-        let mut family = page.counter("tollgate_reasons_total", "Requests that ended, by reason.")?;
+        page.gauge("tollgate_requests_in_flight", "Requests in flight.")?.set(sum.in_flight)?;
+        let mut family = page.counter("tollgate_reasons_total", "Finished requests, by reason.")?;
         for (reason, count) in Reason::ALL.iter().zip(sum.reasons) {
             family.add(&[("reason", reason.as_str())], count)?;
         }
         let mut family =
-            page.counter("tollgate_protocol_requests_total", "Requests that ended, by version of HTTP.")?;
+            page.counter("tollgate_protocol_requests_total", "Finished requests, by HTTP version.")?;
         for (protocol, count) in Protocol::ALL.iter().zip(sum.protocols) {
             family.add(&[("protocol", protocol.as_str())], count)?;
         }
@@ -100,14 +100,13 @@ impl Scrape {
 
     fn clients(&self, page: &mut Exporter<'_>) -> fmt::Result {
         let sum = &self.snapshot;
-        page.gauge("tollgate_client_connections", "Client connections that are open.")?
-            .set(sum.client_connections)?;
+        page.gauge("tollgate_client_connections", "Open client connections.")?.set(sum.client_connections)?;
         // Without "opened" OpenMetrics would declare two families of one name, because it omits "_total".
         page.counter("tollgate_client_connections_opened_total", "Client connections accepted.")?
             .set(sum.client_connections_opened)?;
         page.counter(
             "tollgate_client_connections_rejected_total",
-            "Client connections refused: at the limit, or for want of memory or descriptors.",
+            "Rejected client connections: at the limit, or for lack of memory or file descriptors.",
         )?
         .set(sum.client_connections_rejected)?;
         page.counter(
@@ -122,7 +121,7 @@ impl Scrape {
         let upstreams = &self.snapshot.upstreams;
         let mut family = page.histogram(
             "tollgate_upstream_header_seconds",
-            "From the first byte of a request to the head of the upstream's response.",
+            "Time from the first byte of a request to the head of the upstream's response.",
         )?;
         for upstream in upstreams {
             family.add(&[("upstream", &*upstream.name)], &upstream.header)?;
@@ -138,14 +137,14 @@ impl Scrape {
         for upstream in upstreams {
             family.add(&[("upstream", &*upstream.name)], upstream.opened)?;
         }
-        let mut family = page
-            .counter("tollgate_upstream_pool_hits_total", "Requests that took a connection from the pool.")?;
+        let mut family =
+            page.counter("tollgate_upstream_pool_hits_total", "Requests that reused a pooled connection.")?;
         for upstream in upstreams {
             family.add(&[("upstream", &*upstream.name)], upstream.reused)?;
         }
         let mut family = page.counter(
             "tollgate_upstream_stale_total",
-            "Pooled connections found closed when a request came.",
+            "Pooled connections that the endpoint had closed when a request used them.",
         )?;
         for upstream in upstreams {
             family.add(&[("upstream", &*upstream.name)], upstream.stale)?;
@@ -171,11 +170,12 @@ impl Scrape {
                 family.add(&[("upstream", &*upstream.name), ("state", state.as_str())], count)?;
             }
         }
-        let mut family = page.gauge("tollgate_endpoint_up", "Whether an endpoint takes requests.")?;
+        let mut family =
+            page.gauge("tollgate_endpoint_up", "Whether an endpoint is available for requests.")?;
         for (upstream, endpoint, up) in up {
             family.add(&[("upstream", &**upstream), ("endpoint", endpoint)], u64::from(*up))?;
         }
-        let mut family = page.counter("tollgate_upstream_probes_total", "Probes, by what they came to.")?;
+        let mut family = page.counter("tollgate_upstream_probes_total", "Health check probes, by result.")?;
         for upstream in upstreams {
             for (result, count) in &upstream.probes {
                 family.add(&[("upstream", &*upstream.name), ("result", result)], *count)?;
@@ -183,7 +183,7 @@ impl Scrape {
         }
         let mut family = page.counter(
             "tollgate_upstream_tls_failures_total",
-            "TLS connections to endpoints that failed, by what was wrong.",
+            "Failed TLS connections to endpoints, by cause.",
         )?;
         for upstream in upstreams {
             for (kind, count) in &upstream.tls_failures {
@@ -191,7 +191,7 @@ impl Scrape {
             }
         }
         let mut family =
-            page.counter("tollgate_upstream_ejections_total", "Endpoints taken out for failing, by cause.")?;
+            page.counter("tollgate_upstream_ejections_total", "Ejections of endpoints, by cause.")?;
         for upstream in upstreams {
             for (cause, count) in &upstream.ejections {
                 family.add(&[("upstream", &*upstream.name), ("cause", cause)], *count)?;
@@ -199,7 +199,7 @@ impl Scrape {
         }
         let mut family = page.counter(
             "tollgate_upstream_ejections_refused_total",
-            "Ejections that would have left too few endpoints.",
+            "Ejections that were not made because too few endpoints would have remained.",
         )?;
         for upstream in upstreams {
             family.add(&[("upstream", &*upstream.name)], upstream.refused)?;
@@ -213,18 +213,18 @@ impl Scrape {
             upstreams.iter().filter_map(|upstream| Some(([("upstream", &*upstream.name)], upstream.lookups?)))
         };
         let mut family =
-            page.counter("tollgate_upstream_lookups_total", "Look-ups of endpoints, by DNS or in a file.")?;
+            page.counter("tollgate_upstream_lookups_total", "Lookups of endpoints, by DNS or in a file.")?;
         for (label, counts) in all() {
             family.add(&label, counts.count)?;
         }
         let mut family =
-            page.counter("tollgate_upstream_lookup_failures_total", "Look-ups that gave no endpoints.")?;
+            page.counter("tollgate_upstream_lookup_failures_total", "Lookups that returned no endpoints.")?;
         for (label, counts) in all() {
             family.add(&label, counts.failures)?;
         }
         let mut family = page.gauge(
             "tollgate_upstream_lookup_age_seconds",
-            "Time since endpoints were last looked up with success.",
+            "Time since the last successful lookup of endpoints.",
         )?;
         for (label, counts) in all() {
             if let Some(age) = counts.age {
@@ -239,20 +239,20 @@ impl Scrape {
         page.counter("tollgate_access_log_lines_total", "Access log lines written.")?.set(sum.log_lines)?;
         page.counter(
             "tollgate_access_log_dropped_total",
-            "Access log lines dropped, so that traffic never waits.",
+            "Access log lines dropped because the log could not keep up.",
         )?
         .set(sum.log_dropped)?;
         let window = sum.cost.now();
         let mut family = page.gauge(
             "tollgate_cost_cpu_microseconds_per_request",
-            "CPU time of the process for each request, over 10 s; absent while unknown.",
+            "CPU time of the process per request, over 10 s; absent while unknown.",
         )?;
         if let Some(cost) = window.cpu_microseconds_per_request() {
             family.set(cost)?;
         }
         let mut family = page.gauge(
             "tollgate_headroom_requests_per_second",
-            "Further requests a second that the cores can carry at the present mix; absent while unknown.",
+            "Additional requests per second that the cores can carry with the present mix; absent while unknown.",
         )?;
         if let Some(headroom) = window.headroom(sum.cost.cores) {
             family.set(headroom.floor())?;
@@ -264,7 +264,7 @@ impl Scrape {
         let admin = &self.snapshot.admin;
         let mut family = page.counter(
             "tollgate_admin_refused_total",
-            "Connections and requests that the admin listener refused, by reason.",
+            "Connections and requests that the admin listener rejected, by reason.",
         )?;
         for (why, count) in AdminRefusal::ALL.iter().zip(admin.refused) {
             family.add(&[("reason", why.as_str())], count)?;
@@ -280,32 +280,35 @@ impl Scrape {
         let status = &self.snapshot.status;
         page.gauge(
             "tollgate_config_generation",
-            "The number of the configuration that every worker runs; 1 at the start.",
+            "Generation of the configuration that every worker runs; 1 at the start.",
         )?
         .set(status.generation)?;
         page.gauge("tollgate_config_last_reload_successful", "Whether the last reload took effect.")?
             .set(u64::from(status.last_reload_succeeded()))?;
         page.gauge(
             "tollgate_config_last_reload_success_timestamp_seconds",
-            "When the configuration that is in force came into force.",
+            "Time at which the present configuration took effect.",
         )?
         .set(crate::status::seconds(status.in_force_since))?;
         let Some(etcd) = status.etcd else { return Ok(()) };
         page.gauge(
             "tollgate_etcd_connected",
-            "Whether a member of etcd answers, as a source of the configuration.",
+            "Whether a member of the etcd that provides the configuration answers.",
         )?
         .set(u64::from(etcd.connected))?;
-        page.counter("tollgate_etcd_losses_total", "How often no member answered any more.")?
-            .set(etcd.losses)?;
+        page.counter(
+            "tollgate_etcd_losses_total",
+            "How often the connection to all members of etcd was lost.",
+        )?
+        .set(etcd.losses)?;
         page.gauge(
             "tollgate_etcd_revision",
-            "The revision of etcd up to which all is in force, or refused.",
+            "Revision of etcd up to which every entry is applied or rejected.",
         )?
         .set(etcd.revision)?;
         page.gauge(
             "tollgate_etcd_refused_entries",
-            "Entries that are not good, in whose place the last good ones stay.",
+            "Invalid entries of etcd, instead of which the last valid ones stay in use.",
         )?
         .set(etcd.refused as u64)
     }

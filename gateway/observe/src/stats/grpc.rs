@@ -95,7 +95,7 @@ fn is_method(path: &str) -> bool {
 pub(super) fn encode_methods(methods: &MethodsSnapshot, page: &mut Exporter<'_>) -> fmt::Result {
     let mut family = page.counter(
         "tollgate_grpc_method_requests_total",
-        "gRPC calls that ended, by service, method and grpc-status.",
+        "Finished gRPC calls, by service, method and grpc-status.",
     )?;
     let mut add = |path: &str, counts: &GrpcSnapshot| {
         let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
@@ -126,7 +126,7 @@ pub(super) fn encode<'a>(
     page: &mut Exporter<'_>,
 ) -> fmt::Result {
     let mut family =
-        page.counter("tollgate_grpc_requests_total", "gRPC calls that ended, by route and grpc-status.")?;
+        page.counter("tollgate_grpc_requests_total", "Finished gRPC calls, by route and grpc-status.")?;
     for (route, counts) in routes {
         for (label, count) in LABELS.iter().zip(counts.unwrap_or_default()) {
             if count > 0 {

@@ -85,7 +85,7 @@ pub(super) fn encode(
     let HandshakesSnapshot { done, failed, headers } = counts;
     let mut family = page.counter(
         "tollgate_tls_handshakes_total",
-        "TLS handshakes of clients that succeeded, by version and whether a session was resumed.",
+        "Successful TLS handshakes of clients, by version and whether a session was resumed.",
     )?;
     for (version, counts) in VERSIONS.iter().zip(done) {
         for (kind, count) in KINDS.iter().zip(counts) {
@@ -93,20 +93,20 @@ pub(super) fn encode(
         }
     }
     let mut family =
-        page.counter("tollgate_tls_handshake_failures_total", "TLS handshakes of clients that failed.")?;
+        page.counter("tollgate_tls_handshake_failures_total", "Failed TLS handshakes of clients.")?;
     for (reason, count) in HANDSHAKE_FAILURES.iter().zip(failed) {
         family.add(&[("reason", reason)], *count)?;
     }
     let mut family = page.gauge(
         "tollgate_tls_certificate_not_after_seconds",
-        "When a certificate of a listener ends, in seconds since 1970.",
+        "Expiry of a listener's certificate, in seconds since 1970.",
     )?;
     for (file, not_after) in certificates {
         family.add(&[("certificate", file)], u64::try_from(*not_after).unwrap_or_default())?;
     }
     let mut family = page.counter(
         "tollgate_proxy_protocol_headers_total",
-        "Client connections that had to begin with a PROXY protocol header, by what came of it.",
+        "Client connections that must start with a PROXY protocol header, by result.",
     )?;
     for (result, count) in PROXY_HEADERS.iter().zip(headers) {
         family.add(&[("result", result)], *count)?;

@@ -42,7 +42,7 @@ impl PolicyEvents {
 
 pub(super) fn encode(events: &PolicyEventsSnapshot, page: &mut Exporter<'_>) -> fmt::Result {
     let mut family =
-        page.counter("tollgate_policy_events_total", "What policies did, by policy, place and event.")?;
+        page.counter("tollgate_policy_events_total", "Actions of policies, by policy, place and event.")?;
     for ((kind, place, event), count) in events {
         family.add(&[("policy", kind), ("place", place), ("event", event)], *count)?;
     }

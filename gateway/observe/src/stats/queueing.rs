@@ -54,14 +54,14 @@ pub(super) fn encode(upstreams: &[(&str, &QueueingSnapshot)], page: &mut Exporte
     }
     let mut family = page.counter(
         "tollgate_upstream_cap_hits_total",
-        "Requests that found no connection, and a cap in the way of a new one.",
+        "Requests for which no connection was free and a limit prevented a new one.",
     )?;
     for (upstream, counts) in upstreams {
         family.add(&[("upstream", upstream)], counts.held_back)?;
     }
     let mut family = page.counter(
         "tollgate_upstream_handed_over_total",
-        "Idle connections to the upstream that went from one worker to another.",
+        "Idle connections to the upstream that moved from one worker to another.",
     )?;
     for (upstream, counts) in upstreams {
         family.add(&[("upstream", upstream)], counts.handed_over)?;

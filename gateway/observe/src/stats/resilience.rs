@@ -80,21 +80,29 @@ impl Resilience {
 pub(super) fn encode(upstreams: &[(&str, &ResilienceSnapshot)], page: &mut Exporter<'_>) -> fmt::Result {
     type Value = fn(&ResilienceSnapshot) -> u64;
     let counters: [(&'static str, &str, Value); 7] = [
-        ("tollgate_upstream_retries_total", "Attempts that followed a failed one.", |sum| sum.retries),
+        ("tollgate_upstream_retries_total", "Retries: attempts after a failed one.", |sum| sum.retries),
         (
             "tollgate_upstream_retries_denied_total",
-            "Attempts that did not follow, by the budget or the limit.",
+            "Retries that the budget or the limit did not allow.",
             |sum| sum.retries_denied,
         ),
-        ("tollgate_upstream_hedges_total", "Second attempts beside a slow first one.", |sum| sum.hedges),
-        ("tollgate_upstream_hedges_won_total", "Second attempts that gave the answer.", |sum| sum.hedges_won),
-        ("tollgate_upstream_breaker_opened_total", "Times that a breaker opened.", |sum| {
+        (
+            "tollgate_upstream_hedges_total",
+            "Hedged requests: second attempts alongside a slow first one.",
+            |sum| sum.hedges,
+        ),
+        (
+            "tollgate_upstream_hedges_won_total",
+            "Hedged requests whose second attempt responded first.",
+            |sum| sum.hedges_won,
+        ),
+        ("tollgate_upstream_breaker_opened_total", "How often a circuit breaker opened.", |sum| {
             sum.opened + sum.opened_again
         }),
-        ("tollgate_upstream_breaker_refused_total", "Attempts that a breaker did not let through.", |sum| {
+        ("tollgate_upstream_breaker_refused_total", "Attempts that a circuit breaker rejected.", |sum| {
             sum.refused
         }),
-        ("tollgate_upstream_fallbacks_total", "Errors that something else took the place of.", |sum| {
+        ("tollgate_upstream_fallbacks_total", "Error responses that a fallback replaced.", |sum| {
             sum.fallbacks
         }),
     ];

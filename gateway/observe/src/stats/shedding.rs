@@ -29,7 +29,7 @@ impl Shedding {
 pub(super) fn encode_upstreams(upstreams: &[(&str, &ShedSnapshot)], page: &mut Exporter<'_>) -> fmt::Result {
     let mut family = page.counter(
         "tollgate_upstream_adaptive_shed_total",
-        "Attempts that the adaptive limit turned away, by priority.",
+        "Attempts that the adaptive limit rejected, by priority.",
     )?;
     for (upstream, shed) in upstreams.iter().filter(|(_, shed)| **shed != ShedSnapshot::default()) {
         for (priority, count) in PRIORITIES.iter().zip(**shed) {
@@ -47,14 +47,14 @@ pub(super) fn encode_process(
 ) -> fmt::Result {
     let mut family = page.counter(
         "tollgate_overload_shed_total",
-        "Requests turned away because the process is short of something, by priority.",
+        "Requests rejected because the process is short of memory or file descriptors, by priority.",
     )?;
     for (priority, count) in PRIORITIES.iter().zip(*shed) {
         family.add(&[("priority", priority)], count)?;
     }
     let mut family = page.gauge(
         "tollgate_overload_ratio",
-        "What is used of a bound of `overload`, as a part of it; absent without a bound.",
+        "Used share of a bound of `overload`, 1 at the bound; absent without a bound.",
     )?;
     for (resource, guarded) in [("memory", guards.memory), ("files", guards.files)] {
         if let Some(guarded) = guarded {
@@ -68,20 +68,20 @@ pub(super) fn encode_process(
 pub(super) fn encode_adaptive(endpoints: &EndpointsSnapshot, page: &mut Exporter<'_>) -> fmt::Result {
     let all = || endpoints.upstreams.iter().filter_map(|one| Some((&*one.name, one.adaptive?)));
     let mut family =
-        page.gauge("tollgate_upstream_adaptive_limit", "The adaptive limit of requests under way.")?;
+        page.gauge("tollgate_upstream_adaptive_limit", "The adaptive limit of concurrent requests.")?;
     for (name, adaptive) in all() {
         family.add(&[("upstream", name)], u64::from(adaptive.limit))?;
     }
     let mut family = page.gauge(
         "tollgate_upstream_adaptive_in_flight",
-        "Requests that wait for the head of a response, as the adaptive limit counts them.",
+        "Requests that wait for the head of a response, which the adaptive limit counts.",
     )?;
     for (name, adaptive) in all() {
         family.add(&[("upstream", name)], u64::from(adaptive.in_flight))?;
     }
     let mut family = page.gauge(
         "tollgate_upstream_adaptive_base_seconds",
-        "Latency without load, as the adaptive limit knows it; absent while unknown.",
+        "Latency without load, as measured by the adaptive limit; absent while unknown.",
     )?;
     for (name, adaptive) in all() {
         if let Some(base) = adaptive.base {

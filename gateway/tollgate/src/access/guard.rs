@@ -199,7 +199,7 @@ fn authenticate(
     if let Some(role) = access.anonymous() {
         let shown = request.extensions().get::<Peer>().is_some_and(|peer| peer.certificate.is_some());
         if access.needs_certificate() && !shown {
-            let message = "this connection has shown no certificate: another one is to be opened";
+            let message = "this connection has no client certificate: open another connection with one";
             let response = Box::new(error_response(StatusCode::FORBIDDEN, "forbidden", message));
             return Err(RefusedCredentials::new(AdminRefusal::Certificate, response));
         }
@@ -228,7 +228,7 @@ fn authenticate(
     match access.find(token) {
         Some((name, role)) => Ok((name.to_owned(), role)),
         None => {
-            let response = unauthorized("nobody has this token", "invalid_token");
+            let response = unauthorized("this token is not known here", "invalid_token");
             Err(RefusedCredentials::new(AdminRefusal::TokenUnknown, response))
         }
     }

@@ -30,7 +30,7 @@ pub async fn read(headers: &HeaderMap, body: Body) -> Result<Value, Box<Response
         "application/json" | "application/merge-patch+json" => false,
         "application/yaml" | "application/x-yaml" | "text/yaml" => true,
         _ => {
-            let message = "the body is to be `Content-Type: application/json` or `application/yaml`";
+            let message = "the body must be `Content-Type: application/json` or `application/yaml`";
             return Err(Box::new(error_response(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "content_type",

@@ -164,7 +164,7 @@ pub async fn transaction(
 
 fn parse_changes(mut value: Value) -> Result<Vec<ResourceChange>, String> {
     let list = value.get_mut("changes").map(Value::take);
-    let Some(Value::Array(list)) = list else { return Err("`changes` is to be a list".to_owned()) };
+    let Some(Value::Array(list)) = list else { return Err("`changes` must be a list".to_owned()) };
     list.into_iter()
         .enumerate()
         .map(|(index, change)| parse_change(change).map_err(|why| format!("/changes/{index}: {why}")))
@@ -178,9 +178,8 @@ fn parse_change(change: Value) -> Result<ResourceChange, String> {
         return Err(format!("unknown key `{key}`; there are `{}`", known.join("`, `")));
     }
     let value = entries.shift_remove("value");
-    let text = |key: &str| {
-        entries.get(key).and_then(Value::as_str).ok_or_else(|| format!("`{key}` is to be a text"))
-    };
+    let text =
+        |key: &str| entries.get(key).and_then(Value::as_str).ok_or_else(|| format!("`{key}` must be a text"));
     let kind_name = text("kind")?;
     let kind = kind(kind_name).ok_or_else(|| format!("there is no kind `{kind_name}`"))?;
     let value = || value.ok_or("`value` is missing");
@@ -194,7 +193,7 @@ fn parse_change(change: Value) -> Result<ResourceChange, String> {
         None => Precondition::None,
         Some(Value::Null) => Precondition::Absent,
         Some(version) => {
-            Precondition::Version(vec![version.as_u64().ok_or("`if_version` is to be a version, or null")?])
+            Precondition::Version(vec![version.as_u64().ok_or("`if_version` must be a version, or null")?])
         }
     };
     Ok(ResourceChange { kind, name: text("name")?.to_owned(), action, precondition })

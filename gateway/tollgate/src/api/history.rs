@@ -167,7 +167,7 @@ pub async fn one(
         };
     };
     if since > version {
-        let message = format!("`since` is to be a version before {version}");
+        let message = format!("`since` must be a version before {version}");
         return change_error_response(&ChangeError::Malformed(message));
     }
     let entries = match etcd_handle(&context) {
@@ -283,7 +283,7 @@ pub async fn backup(State(context): State<AdminContext>, headers: HeaderMap, con
     let path = value["to"].as_str().map(PathBuf::from).filter(|path| path.is_absolute());
     let Some(path) = path else {
         return change_error_response(&ChangeError::Malformed(
-            "`to` is to be an absolute path on the gateway's machine".to_owned(),
+            "`to` must be an absolute path on the gateway's machine".to_owned(),
         ));
     };
     let to = path.clone();

@@ -55,7 +55,7 @@ pub fn documents(objects: &Objects, (of, id): &ObjectId) -> Result<DerivedDocume
         }
         ObjectKind::Consumers => {
             let group =
-                fields.take("group_id").map(|group| id_text(&group).ok_or("`group_id` is to be an id"));
+                fields.take("group_id").map(|group| id_text(&group).ok_or("`group_id` must be an id"));
             let group = group.transpose()?;
             if let Some(group) =
                 group.as_ref().filter(|group| objects.get(ObjectKind::ConsumerGroups, group).is_none())

@@ -19,7 +19,7 @@ impl ObjectFields {
     pub fn of(value: Value, path: &str) -> Result<Self, String> {
         match value {
             Value::Object(entries) => Ok(Self::new(entries, &format!("{path}/"))),
-            _ => Err(format!("`{path}` is to be an object")),
+            _ => Err(format!("`{path}` must be an object")),
         }
     }
 
@@ -106,7 +106,7 @@ impl ObjectFields {
 
     /// Returns the message for a value of the wrong type or range.
     pub fn wrong(&self, key: &str, expected: &str) -> String {
-        format!("`{}{key}` is to be {expected}", self.path)
+        format!("`{}{key}` must be {expected}", self.path)
     }
 
     /// Checks that no entry remains; the error names the remaining ones.

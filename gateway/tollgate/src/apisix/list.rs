@@ -42,12 +42,12 @@ pub fn filter_and_page(
     let total = items.len();
     let number = |key: &str| match args.get(key) {
         None => Ok(None),
-        Some(text) => text.parse::<usize>().map(Some).map_err(|_| format!("`{key}` is to be a number")),
+        Some(text) => text.parse::<usize>().map(Some).map_err(|_| format!("`{key}` must be a number")),
     };
     let (page, size) = (number("page")?.unwrap_or(1).max(1), number("page_size")?);
     if let Some(size) = size {
         if !(10..=500).contains(&size) {
-            return Err("`page_size` is to be a number from 10 to 500".to_owned());
+            return Err("`page_size` must be a number from 10 to 500".to_owned());
         }
         items = items.into_iter().skip((page - 1).saturating_mul(size)).take(size).collect();
     }

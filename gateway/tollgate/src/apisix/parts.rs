@@ -71,7 +71,7 @@ pub fn inline_or_referenced_upstream(
         (Some(_), Some(_)) => Err("`upstream` and `upstream_id` exclude each other".to_owned()),
         (Some(own), None) => Ok((Some(upstream::convert(ObjectFields::of(own, "upstream")?)?), None)),
         (None, Some(id)) => {
-            let id = id_text(&id).ok_or("`upstream_id` is to be the id of an upstream")?;
+            let id = id_text(&id).ok_or("`upstream_id` must be the id of an upstream")?;
             Ok((None, Some(id)))
         }
         (None, None) => Ok((None, None)),

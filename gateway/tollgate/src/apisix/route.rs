@@ -181,7 +181,7 @@ pub fn documents(objects: &Objects, id: &str, mut fields: ObjectFields) -> Resul
         }
     }
     let service_id =
-        fields.take("service_id").map(|id| id_text(&id).ok_or("`service_id` is to be an id")).transpose()?;
+        fields.take("service_id").map(|id| id_text(&id).ok_or("`service_id` must be an id")).transpose()?;
     let service = match &service_id {
         None => ServiceParts::default(),
         Some(id) => {
@@ -466,7 +466,7 @@ fn path_match(uri: &str) -> Result<Value, String> {
         Some(prefix) if prefix.contains('*') => wrong("only one `*`, at the end"),
         Some("") => Ok(json!({ "prefix": "/" })),
         Some(prefix) => Ok(json!({ "prefix": prefix })),
-        None if uri.contains('*') => wrong("a `*` is to be the last segment: `/hello/*`"),
+        None if uri.contains('*') => wrong("a `*` must be the last segment: `/hello/*`"),
         None => Ok(json!({ "exact": uri })),
     }
 }

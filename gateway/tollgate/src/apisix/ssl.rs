@@ -47,18 +47,18 @@ pub fn documents(
     match (fields.texts("certs")?, fields.texts("keys")?) {
         (None, None) => {}
         (Some(certs), Some(keys)) if certs.len() == keys.len() => pairs.extend(certs.into_iter().zip(keys)),
-        _ => return Err("`certs` and `keys` are to be lists of the same length".to_owned()),
+        _ => return Err("`certs` and `keys` must be lists of the same length".to_owned()),
     }
     fields.end()?;
     let mut out = DerivedDocuments::new();
     for (index, (certificate, key)) in pairs.into_iter().enumerate() {
         if !certificate.contains("-----BEGIN") {
-            return Err("`cert` is to be PEM".to_owned());
+            return Err("`cert` must be PEM".to_owned());
         }
         let name = name(id, index);
         let key = match key.as_str() {
             MASK => known(&name).ok_or_else(|| format!("`key` is `{MASK}`, and there is none yet"))?,
-            _ if !key.contains("PRIVATE KEY") => return Err("`key` is to be a private key in PEM".to_owned()),
+            _ if !key.contains("PRIVATE KEY") => return Err("`key` must be a private key in PEM".to_owned()),
             _ => json!(key),
         };
         if is_on {

@@ -21,7 +21,7 @@ pub struct VarCondition {
 /// # Errors
 /// Names a condition that has no counterpart here.
 pub fn conditions(vars: &Value, place: &str) -> Result<Vec<VarCondition>, String> {
-    let Some(items) = vars.as_array() else { return Err(format!("`{place}` is to be a list")) };
+    let Some(items) = vars.as_array() else { return Err(format!("`{place}` must be a list")) };
     let (any, items) = match items.first().and_then(Value::as_str) {
         Some("OR") => (true, &items[1..]),
         Some("AND") => (false, &items[1..]),
@@ -94,11 +94,11 @@ fn parse_condition(item: &Value, place: &str) -> Result<Vec<VarCondition>, Strin
     let Some([variable, operator, value]) = item.as_array().map(Vec::as_slice) else {
         return Err(match item.as_array().and_then(|item| item.get(1)).and_then(Value::as_str) {
             Some("!") => format!("`{place}`: `!` has no counterpart here, but for `~=`"),
-            _ => format!("`{place}` is to be a list of a variable, an operator and a value"),
+            _ => format!("`{place}` must be a list of a variable, an operator and a value"),
         });
     };
     let (Some(variable), Some(operator)) = (variable.as_str(), operator.as_str()) else {
-        return Err(format!("`{place}` is to be a list of a variable, an operator and a value"));
+        return Err(format!("`{place}` must be a list of a variable, an operator and a value"));
     };
     let test = VarTest::of(operator, value, place)?;
     let named = |prefix: &str| variable.strip_prefix(prefix).filter(|name| !name.is_empty());

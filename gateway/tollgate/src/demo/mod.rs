@@ -111,11 +111,11 @@ fn what_to_try(gateway: &Gateway, file: &Path) -> String {
         (format!("curl -H 'X-Beta: yes' http://{listen}/api/hello"), "always `two`"),
         (format!("curl 'http://{listen}/echo/some/path?x=1'"), "the request as the service got it"),
         (format!("curl -i http://{listen}/old/page"), "a redirect"),
-        (format!("curl -i http://{listen}/status"), "the gateway answers itself"),
+        (format!("curl -i http://{listen}/status"), "an answer of the gateway itself"),
         (format!("curl -i http://{listen}/nowhere"), "no route"),
-        (format!("{program} top --admin {admin}"), "what goes on, live"),
+        (format!("{program} top --admin {admin}"), "live figures"),
         (format!("curl http://{admin}/metrics"), "counters and histograms"),
-        (format!("curl http://{admin}/cost"), "CPU time a request, and the headroom left"),
+        (format!("curl http://{admin}/cost"), "CPU time per request, and remaining headroom"),
     ];
     let width = tries.iter().map(|(command, _)| command.len()).max().unwrap_or_default();
     let tries: String =

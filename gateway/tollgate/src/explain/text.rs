@@ -115,7 +115,7 @@ impl Page {
         }
         for (on, what) in [(forward.buffers_request, "request"), (forward.buffers_response, "response")] {
             if on {
-                self.line("buffer", format_args!("the {what}'s body is collected before it goes on"));
+                self.line("buffer", format_args!("the {what}'s body is buffered before it is passed on"));
             }
         }
         let mut label = "fallback";
@@ -123,9 +123,9 @@ impl Page {
             self.line(std::mem::take(&mut label), format_args!("on {on}: {what}"));
         }
         match forward.priority {
-            Priority::Low => self.line("priority", format_args!("low: let go first when there is too much")),
+            Priority::Low => self.line("priority", format_args!("low: shed first under overload")),
             Priority::Normal => {}
-            Priority::High => self.line("priority", format_args!("high: let go last when there is too much")),
+            Priority::High => self.line("priority", format_args!("high: shed last under overload")),
         }
         if forward.upgrade {
             self.line("upgrade", format_args!("allowed, if the endpoint agrees"));

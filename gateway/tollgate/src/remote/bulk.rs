@@ -154,7 +154,7 @@ fn split_resources(kind: &ResourceKind, value: Option<&Value>) -> Result<Vec<(St
         }
         Some(_) => {
             let form = if kind.is_list() { "a list" } else { "a mapping of names" };
-            Err(format!("/{}: this is to be {form}", kind.key))
+            Err(format!("/{}: this must be {form}", kind.key))
         }
     }
 }

@@ -31,7 +31,7 @@ impl AdminApi {
             return Err(problems(&answer).unwrap_or_else(|| self.0.error_message(&answer)));
         }
         serde_json::from_slice(&answer.body)
-            .map_err(|_| format!("{} is no admin API of this version", self.0.address()))
+            .map_err(|_| format!("{} does not serve the admin API of this version", self.0.address()))
     }
 }
 
@@ -91,7 +91,7 @@ pub fn read_document(file: &Path) -> Result<Value, String> {
 pub fn parse_document(name: &str, text: &str) -> Result<Value, String> {
     from_yaml(text).map_err(|problems| {
         let texts: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
-        format!("{name} is no document of YAML or JSON: {}", texts.join("; "))
+        format!("{name} is not valid YAML or JSON: {}", texts.join("; "))
     })
 }
 

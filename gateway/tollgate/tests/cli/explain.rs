@@ -114,7 +114,7 @@ fn a_table_of_cases() {
                 "\nhealth    GET /healthz every 5s\n",
                 "\noutlier   off\n",
                 "\nadaptive  between 3 and 10000 requests at a time\n",
-                "\npriority  low: let go first",
+                "\npriority  low: shed first",
             ],
         ),
         (

@@ -128,7 +128,7 @@ fn headers(effect: &mut PluginEffect, fields: &mut ObjectFields, direction: &str
                         values.push(match text {
                             Value::String(text) => template(&text, &place)?,
                             Value::Number(number) => number.to_string(),
-                            _ => return Err(format!("{place} is to be a text")),
+                            _ => return Err(format!("{place} must be a text")),
                         });
                     }
                     if values.len() > 1 && name.eq_ignore_ascii_case("set-cookie") {

@@ -91,7 +91,7 @@ pub struct PluginEffect {
 pub fn plugins_object(plugins: Value) -> Result<Map<String, Value>, String> {
     match plugins {
         Value::Object(plugins) => Ok(plugins),
-        _ => Err("`plugins` is to be an object".to_owned()),
+        _ => Err("`plugins` must be an object".to_owned()),
     }
 }
 

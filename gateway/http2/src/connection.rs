@@ -38,12 +38,12 @@ impl ServerConnection {
         Self { core: Rc::new(RefCell::new(Core::new(settings, totals))) }
     }
 
-    /// Parses received bytes until the [extra cost](ServerConnection::extra_cost) has grown by `most`.
+    /// Parses received bytes until the [extra cost](ServerConnection::extra_cost) has grown by `max_cost`.
     /// Returns how many bytes it consumed; the caller passes the rest again later. Returns 0 only after the
     /// end of the connection.
     #[must_use]
-    pub fn receive(&self, bytes: &[u8], most: u64) -> usize {
-        self.core.borrow_mut().receive(bytes, most)
+    pub fn receive(&self, bytes: &[u8], max_cost: u64) -> usize {
+        self.core.borrow_mut().receive(bytes, max_cost)
     }
 
     /// Takes the next request from the queue of received requests.
@@ -170,12 +170,12 @@ impl ServerConnection {
         core.discard_output();
     }
 
-    /// Wakes at most `most` streams that were waiting when the connection ended. Returns how many it woke;
-    /// fewer than `most` means that none is left. The wake-ups are spread out because each ended request
-    /// costs a connection to an endpoint, and other work waits while a hundred are ended.
+    /// Wakes at most `max_count` streams that were waiting when the connection ended. Returns how many it
+    /// woke; fewer than `max_count` means that none is left. The wake-ups are spread out because each ended
+    /// request costs a connection to an endpoint, and other work waits while a hundred are ended.
     #[must_use]
-    pub fn wake_ended_streams(&self, most: usize) -> usize {
-        self.core.borrow_mut().wake_ended_streams(most)
+    pub fn wake_ended_streams(&self, max_count: usize) -> usize {
+        self.core.borrow_mut().wake_ended_streams(max_count)
     }
 
     /// The reason why the connection ended, if it has.

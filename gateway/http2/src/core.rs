@@ -222,10 +222,10 @@ impl Core {
         self.output_limit.set(0);
     }
 
-    /// Wakes at most `most` reset streams that are still waiting. Returns how many it woke.
-    pub fn wake_ended_streams(&mut self, most: usize) -> usize {
+    /// Wakes at most `max_count` reset streams that are still waiting. Returns how many it woke.
+    pub fn wake_ended_streams(&mut self, max_count: usize) -> usize {
         let waiting = self.streams.iter().filter(|state| state.reset.is_some() && state.has_waiters());
-        waiting.take(most).map(StreamState::wake_all).count()
+        waiting.take(max_count).map(StreamState::wake_all).count()
     }
 
     /// Resets a stream and wakes its waiters. Does nothing if it was already reset.

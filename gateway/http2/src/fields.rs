@@ -31,10 +31,14 @@ pub struct FieldSection {
 }
 
 impl FieldSection {
-    /// Creates an empty section of at most `most` bytes; each field counts 32 more.
+    /// Creates an empty section of at most `limit_bytes` bytes; each field counts 32 more.
     #[must_use]
-    pub fn new(most: usize) -> Self {
-        Self { budget_bytes: most, bomb_budget_bytes: most.saturating_mul(BOMB_FACTOR), ..Self::default() }
+    pub fn new(limit_bytes: usize) -> Self {
+        Self {
+            budget_bytes: limit_bytes,
+            bomb_budget_bytes: limit_bytes.saturating_mul(BOMB_FACTOR),
+            ..Self::default()
+        }
     }
 
     /// Allocates capacity for a typical head.
@@ -42,12 +46,12 @@ impl FieldSection {
         Self { bytes: Vec::with_capacity(512), ends: Vec::with_capacity(16), ..Self::default() }
     }
 
-    /// Removes all fields and sets a new limit of `most` bytes.
-    pub fn clear(&mut self, most: usize) {
+    /// Removes all fields and sets a new limit of `limit_bytes` bytes.
+    pub fn clear(&mut self, limit_bytes: usize) {
         self.bytes.clear();
         self.ends.clear();
-        self.budget_bytes = most;
-        self.bomb_budget_bytes = most.saturating_mul(BOMB_FACTOR);
+        self.budget_bytes = limit_bytes;
+        self.bomb_budget_bytes = limit_bytes.saturating_mul(BOMB_FACTOR);
         self.is_cut = false;
         self.has_never_indexed = false;
     }

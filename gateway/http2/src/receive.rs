@@ -30,10 +30,10 @@ const WINDOW_CHANGE_COST_BYTES: u64 = 8;
 pub(crate) const GOAWAY_PING: [u8; 8] = *b"farewell";
 
 impl Core {
-    /// Parses `bytes` until their extra cost exceeds `most`. Returns how many bytes it consumed.
-    pub fn receive(&mut self, bytes: &[u8], most: u64) -> usize {
-        let (mut left, most) = (bytes, self.extra_cost.saturating_add(most));
-        while !left.is_empty() && self.ended.is_none() && self.extra_cost < most {
+    /// Parses `bytes` until their extra cost exceeds `max_cost`. Returns how many bytes it consumed.
+    pub fn receive(&mut self, bytes: &[u8], max_cost: u64) -> usize {
+        let (mut left, max_cost) = (bytes, self.extra_cost.saturating_add(max_cost));
+        while !left.is_empty() && self.ended.is_none() && self.extra_cost < max_cost {
             if let Err(code) = self.step(&mut left) {
                 self.end(code);
             }
@@ -284,13 +284,13 @@ impl Core {
     }
 
     fn on_continuation(&mut self, header: FrameHeader, payload: &[u8]) -> Result<(), ErrorCode> {
-        let most = (self.settings.max_head_bytes as usize).max(PAYLOAD_MAX_BYTES);
+        let max_bytes = (self.settings.max_head_bytes as usize).max(PAYLOAD_MAX_BYTES);
         let block = self
             .block
             .as_mut()
             .filter(|block| block.stream == header.stream)
             .ok_or(ErrorCode::PROTOCOL_ERROR)?;
-        if block.bytes.len() + payload.len() > most {
+        if block.bytes.len() + payload.len() > max_bytes {
             return Err(ErrorCode::ENHANCE_YOUR_CALM);
         }
         extend_tightly(&mut block.bytes, payload);

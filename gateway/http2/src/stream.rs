@@ -97,13 +97,13 @@ impl RequestStream {
         self.core.borrow().receive_window > 0
     }
 
-    /// Appends to `bytes` what has already arrived of the body, until `bytes` holds `most` bytes.
-    pub fn take_received(&self, bytes: &mut Vec<u8>, most: usize) {
+    /// Appends to `bytes` what has already arrived of the body, until `bytes` holds `max_bytes` bytes.
+    pub fn take_received(&self, bytes: &mut Vec<u8>, max_bytes: usize) {
         let start = bytes.len();
         let core = &mut *self.core.borrow_mut();
         let Some(state) = core.streams.get(self.key) else { return };
         let received = &state.data[state.consumed..];
-        let count = received.len().min(most.saturating_sub(start));
+        let count = received.len().min(max_bytes.saturating_sub(start));
         bytes.extend_from_slice(&received[..count]);
         state.consumed += count;
         if state.consumed == state.data.len() {

@@ -60,7 +60,7 @@ pub(crate) async fn accept(
         taken += 1;
         match accepted {
             None => break,
-            Some(Ok((stream, peer))) => place(&worker, &handle, stream, peer, &serve),
+            Some(Ok((stream, peer))) => assign_to_worker(&worker, &handle, stream, peer, &serve),
             Some(Err(error)) if is_passing(&error) => {}
             // A resource is exhausted. Connections wait in the kernel's queue until there is more of it.
             Some(Err(_)) => {
@@ -76,7 +76,7 @@ pub(crate) async fn accept(
             tollgate_net::yield_now().await;
         }
         match listener.accept_queued() {
-            Ok((stream, peer)) => place(&worker, &handle, stream, peer, &serve),
+            Ok((stream, peer)) => assign_to_worker(&worker, &handle, stream, peer, &serve),
             Err(error) if is_passing(&error) => {}
             Err(_) => break,
         }
@@ -93,7 +93,7 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 /// Chooses a worker for a connection, and admits it here or sends it there. Refuses it if no worker has room.
-fn place(
+fn assign_to_worker(
     worker: &Rc<Worker>,
     handle: &Rc<ListenerHandle>,
     stream: DetachedStream,

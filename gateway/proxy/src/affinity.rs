@@ -26,7 +26,7 @@ impl<'a> RequestAffinity<'a> {
     /// Returns the wishes of the request for an upstream. This costs two reads of the configuration if the
     /// upstream has no affinity.
     #[inline]
-    pub fn wanted(&self, upstream: &Upstream) -> PickHints<'a> {
+    pub fn pick_hints(&self, upstream: &Upstream) -> PickHints<'a> {
         PickHints { hash: self.hash(upstream), sticky: self.sticky(upstream), avoid: &[] }
     }
 

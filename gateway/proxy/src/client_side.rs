@@ -108,7 +108,7 @@ pub(crate) trait ClientStream: Duplex {
 
     /// Called for a request whose route bounds the connection's life. HTTP/1 needs nothing here: it has one
     /// request at a time, and its [`ConnectionContext`](crate::connection::ConnectionContext) is updated.
-    fn stays(&mut self, _: &Arc<RouteStay>) {}
+    fn limit_connection_age(&mut self, _: &Arc<RouteStay>) {}
 
     /// Returns the result of its connection's TLS handshake; `None` for plain text.
     fn tls(&self) -> Option<&Negotiated>;

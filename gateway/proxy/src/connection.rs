@@ -218,7 +218,7 @@ impl ConnectionContext {
     /// Called for a request whose route bounds the connection's life. Returns whether its age limit was
     /// brought forward.
     #[cold]
-    pub fn stay(&mut self, stay: &RouteStay) -> bool {
+    pub fn apply_route_timeouts(&mut self, stay: &RouteStay) -> bool {
         self.idle = stay.idle;
         self.shorten_age_limit(stay)
     }

@@ -21,7 +21,7 @@ pub(crate) struct Pace {
     rate: Option<u32>,
     left: Duration,
     /// The upper bound of `left`.
-    most: Duration,
+    left_max: Duration,
     /// The start of the current wait for the client; `None` if there is none.
     since: Option<Instant>,
     /// The bytes that were counted.
@@ -52,8 +52,8 @@ impl Pace {
     /// `silence` is how long the client may move no byte at all. A client that was quick before has at most
     /// that long.
     fn new(rate: Option<u32>, grace: Duration, silence: Option<Duration>, moved: u64) -> Self {
-        let most = silence.unwrap_or(grace).max(grace);
-        Self { rate, left: grace, most, since: None, counted: moved }
+        let left_max = silence.unwrap_or(grace).max(grace);
+        Self { rate, left: grace, left_max, since: None, counted: moved }
     }
 
     /// Records that `moved` bytes have moved in total, and ends the wait for the client if there was one.
@@ -65,9 +65,9 @@ impl Pace {
         let bytes = moved.saturating_sub(self.counted);
         self.counted = self.counted.max(moved);
         // Capped first, so that no count can overflow a duration.
-        let enough = self.most.as_secs().saturating_add(1).saturating_mul(u64::from(rate));
+        let enough = self.left_max.as_secs().saturating_add(1).saturating_mul(u64::from(rate));
         let earned = Duration::from_secs_f64(bytes.min(enough) as f64 / f64::from(rate));
-        self.left = (self.left + earned).min(self.most);
+        self.left = (self.left + earned).min(self.left_max);
     }
 
     /// Starts a wait for the client. Returns its bound: `left`, or `own` if that is shorter.

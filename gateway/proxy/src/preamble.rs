@@ -22,7 +22,7 @@ pub(crate) async fn preamble(mut client: Box<Client>) -> Option<Box<Client>> {
     }
     if client.connection_context.listener.tls.is_some() {
         client = Box::new(begin_tls(*client)?);
-        shake_hands(&mut client).await?;
+        complete_handshake(&mut client).await?;
         client.connection_context.tls = ClientTls::of(client.stream.tls());
     }
     Some(client)
@@ -58,7 +58,7 @@ fn begin_tls(client: Client) -> Option<Client> {
 }
 
 /// Completes the TLS handshake.
-async fn shake_hands(client: &mut Client) -> Option<()> {
+async fn complete_handshake(client: &mut Client) -> Option<()> {
     set_deadline(client);
     let shaken = poll_fn(|cx| match client.stream.poll_handshake(cx) {
         Poll::Ready(result) => Poll::Ready(result.map_err(|error| error.as_str())),

@@ -147,7 +147,7 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
     let Rehearsed { policies, end, share } =
         policy::rehearse(plan, route, &mut state, RehearsedSender { peer, secure, bind });
     rehearsal.policies = policies;
-    rehearsal.outcome = end.unwrap_or_else(|| act(plan, route, &mut state, (peer, secure), share));
+    rehearsal.outcome = end.unwrap_or_else(|| apply_action(plan, route, &mut state, (peer, secure), share));
     rehearsal
 }
 
@@ -174,7 +174,7 @@ fn redirected(redirect: &Redirect, state: &mut RequestState, secure: bool) -> Re
 }
 
 /// Applies the route's action. `chosen` is the upstream of the route, by number, if a policy has named one.
-fn act(
+fn apply_action(
     plan: &Plan,
     route: &Route,
     state: &mut RequestState,

@@ -159,8 +159,8 @@ pub(crate) async fn request<S: ClientSide>(
         state.record.route = Some((active.clone(), route));
         let chosen = active.route(route);
         if let Some(stay) = &chosen.stay {
-            client.connection_context.stay(stay);
-            client.stream.stays(stay);
+            client.connection_context.apply_route_timeouts(stay);
+            client.stream.limit_connection_age(stay);
         }
         let mut share = None;
         if chosen.policies.is_some() {
@@ -240,11 +240,11 @@ fn is_misdirected<S: ClientSide>(client: &Client<S>, request: &RequestHead) -> b
     let host = request.slice(request.host);
     let host = host.strip_suffix(b".").unwrap_or(host);
     !host.eq_ignore_ascii_case(name.as_bytes())
-        && !tls.hosts.as_ref().is_some_and(|hosts| hosts.iter().any(|it| is_for(it, host)))
+        && !tls.hosts.as_ref().is_some_and(|hosts| hosts.iter().any(|it| covers_host(it, host)))
 }
 
 /// Returns whether a certificate's name covers a host; `*.` is one label (RFC 6125, 6.4.3).
-fn is_for(name: &str, host: &[u8]) -> bool {
+fn covers_host(name: &str, host: &[u8]) -> bool {
     match name.strip_prefix("*.") {
         Some(base) => {
             let dot = host.iter().position(|byte| *byte == b'.').unwrap_or(0);

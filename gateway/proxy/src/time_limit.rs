@@ -31,7 +31,7 @@ impl TimeLimit {
     }
 
     /// Returns whether a wait of this length that starts now ends before the limit.
-    pub fn leaves(self, now: Instant, wait: Duration) -> bool {
+    pub fn allows_wait(self, now: Instant, wait: Duration) -> bool {
         self.0.is_none_or(|due| due.saturating_duration_since(now) > wait)
     }
 
@@ -53,8 +53,8 @@ mod tests {
         assert_eq!(total.within(now + second, None), Some(4 * second));
         assert_eq!(total.within(now + 9 * second, None), Some(Duration::ZERO));
         assert_eq!(TimeLimit::new(now, None).within(now, None), None);
-        assert!(total.leaves(now, 4 * second) && !total.leaves(now, 5 * second));
-        assert!(TimeLimit::new(now, None).leaves(now, Duration::MAX));
+        assert!(total.allows_wait(now, 4 * second) && !total.allows_wait(now, 5 * second));
+        assert!(TimeLimit::new(now, None).allows_wait(now, Duration::MAX));
         assert_eq!(total.and(now, Some(second)).within(now, None), Some(second));
         assert_eq!(total.and(now, Some(9 * second)).within(now, None), Some(5 * second));
         assert_eq!(total.and(now, None).within(now, None), Some(5 * second));

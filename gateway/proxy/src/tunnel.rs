@@ -125,7 +125,7 @@ impl<'a> Direction<'a> {
             let count = ready!(from.poll_read(cx, &mut buffer)).map_err(drop)?;
             self.ended = count == 0;
             *self.bytes += count as u64;
-            let kept = self.follow(&buffer[..count], closes_tunnels);
+            let kept = self.count_passed(&buffer[..count], closes_tunnels);
             if kept > 0 && backlog.send(to, &[IoSlice::new(&buffer[..kept])]).is_err() {
                 self.stop_sending(backlog);
                 continue;
@@ -133,7 +133,7 @@ impl<'a> Direction<'a> {
             if closes_tunnels && self.may_insert_close() {
                 self.queue_close_frame(backlog);
                 // The rest is dropped.
-                self.follow(&buffer[kept..count], closes_tunnels);
+                self.count_passed(&buffer[kept..count], closes_tunnels);
             }
         }
     }
@@ -147,7 +147,7 @@ impl<'a> Direction<'a> {
     /// Takes bytes that arrived earlier.
     fn take(&mut self, bytes: &[u8], closes_tunnels: bool, backlog: &mut Backlog) {
         *self.bytes += bytes.len() as u64;
-        let kept = self.follow(bytes, closes_tunnels);
+        let kept = self.count_passed(bytes, closes_tunnels);
         backlog.append(&[IoSlice::new(&bytes[..kept])]);
     }
 
@@ -168,7 +168,7 @@ impl<'a> Direction<'a> {
     /// Returns how many of these bytes go on. None do once the gateway has sent a close frame (RFC 6455,
     /// 5.5.1). From then on the sender's own close frame ends this direction: it answers the gateway's frame
     /// in the other direction, and nothing may follow it.
-    fn follow(&mut self, bytes: &[u8], closes_tunnels: bool) -> usize {
+    fn count_passed(&mut self, bytes: &[u8], closes_tunnels: bool) -> usize {
         let Some(frames) = &mut self.frames else { return bytes.len() };
         if !self.close_frame_sent {
             return frames.advance(bytes, closes_tunnels);

@@ -56,11 +56,11 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
     ) -> impl Future<Output = Result<Acquired<Self, Self::ConnectPermit>, ConnectError>>;
 
     /// Opens a connection. Returns `None` if other requests have taken all its streams, so that the caller
-    /// must look for another. `whose` names the client to the endpoint if the pool [requires
+    /// must look for another. `client_header` names the client to the endpoint if the pool [requires
     /// that](Pool::uses_proxy_protocol).
     fn open(
         opening: Self::ConnectPermit,
-        whose: ProxyHeader,
+        client_header: ProxyHeader,
     ) -> impl Future<Output = Result<Option<Self>, ConnectError>>;
 
     /// Returns the pool that it belongs to.
@@ -79,7 +79,7 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
     /// # Errors
     /// When the endpoint is gone, or if the request [cannot be expressed](unrepresentable) in its version of
     /// HTTP.
-    fn begin(
+    fn send_head(
         &mut self,
         backlog: &mut Backlog,
         head: &mut Vec<u8>,
@@ -109,7 +109,7 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
         &mut self,
         cx: &mut Context<'_>,
         response: &mut ResponseHead,
-        asked: Method,
+        request_method: Method,
         limits: &HeadLimits,
     ) -> Poll<Result<(), NoHead>>;
 
@@ -136,8 +136,8 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
 }
 
 /// Returns why a request cannot be expressed in the endpoint's version of HTTP, if that is the error of
-/// [`begin`](UpstreamSide::begin). The request is at fault: another connection would not help. Only HTTP/2 is
-/// narrower than HTTP/1: the `h2` crate takes targets and field names of less than 64 KiB.
+/// [`send_head`](UpstreamSide::send_head). The request is at fault: another connection would not help. Only
+/// HTTP/2 is narrower than HTTP/1: the `h2` crate takes targets and field names of less than 64 KiB.
 pub(crate) fn unrepresentable<U: UpstreamSide>(error: &io::Error) -> Option<Reason> {
     match error.kind() {
         ErrorKind::InvalidInput if U::SEPARATE_HEADS => Some(Reason::RequestLineTooLong),
@@ -164,8 +164,8 @@ impl UpstreamSide for Connection {
     }
 
     #[inline]
-    async fn open(opening: ConnectPermit, whose: ProxyHeader) -> Result<Option<Self>, ConnectError> {
-        opening.connect(whose).await.map(Some)
+    async fn open(opening: ConnectPermit, client_header: ProxyHeader) -> Result<Option<Self>, ConnectError> {
+        opening.connect(client_header).await.map(Some)
     }
 
     #[inline]
@@ -183,7 +183,7 @@ impl UpstreamSide for Connection {
     }
 
     #[inline]
-    fn begin(
+    fn send_head(
         &mut self,
         backlog: &mut Backlog,
         head: &mut Vec<u8>,

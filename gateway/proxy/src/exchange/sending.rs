@@ -66,7 +66,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         // A collected body is in the backlog's spool, even if it is empty.
         let spooled = parties.collected.is_some();
         let (backlog, data) = (&mut state.to_upstream, &state.inbox[..used]);
-        let sent = parties.upstream.begin(
+        let sent = parties.upstream.send_head(
             backlog,
             out,
             &self.request,

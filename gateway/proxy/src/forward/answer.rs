@@ -93,8 +93,8 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
     #[cold]
     fn give_descriptor_back(&mut self) {
         let now = RouteStay { idle: None, age: Some(Duration::ZERO) };
-        self.client.connection_context.stay(&now);
-        self.client.stream.stays(&Arc::new(now));
+        self.client.connection_context.apply_route_timeouts(&now);
+        self.client.stream.limit_connection_age(&Arc::new(now));
     }
 }
 

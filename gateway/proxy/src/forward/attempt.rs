@@ -28,7 +28,7 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     pub(super) fn begin(&mut self, now: Instant) -> Result<Rc<Pool>, Reason> {
         self.attempts.begin(now)?;
         let affinity = RequestAffinity::new(self.state, &self.client.peer);
-        let wanted = PickHints { avoid: self.attempts.tried(), ..affinity.wanted(self.upstream) };
+        let wanted = PickHints { avoid: self.attempts.tried(), ..affinity.pick_hints(self.upstream) };
         let pool = self.upstream.pick(&wanted).ok_or(Reason::DestinationUnavailable)?;
         affinity::keep(self.state, self.upstream, &pool);
         self.state.record.endpoint = Some(pool.clone());

@@ -33,7 +33,7 @@ pub(super) struct AttemptTask<'a> {
     pub worker: Rc<Worker>,
     pub pool: Rc<Pool>,
     /// The PROXY header that names the client to the endpoint.
-    pub whose: ProxyHeader,
+    pub client_header: ProxyHeader,
     pub timeouts: &'a Timeouts,
     pub limits: &'a HeadLimits,
     pub method: Method,
@@ -59,7 +59,7 @@ pub(super) struct AttemptFacts {
     /// How often the request was sent.
     pub sent: Cell<u8>,
     /// When it was sent last.
-    pub asked: Cell<Option<Instant>>,
+    pub sent_at: Cell<Option<Instant>>,
     /// How long the opening of the connection took, if one was opened.
     pub connect: Cell<Option<Duration>>,
 }
@@ -108,7 +108,8 @@ impl AttemptTask<'_> {
     async fn connect<U: UpstreamSide>(&self, deadline: &Deadline) -> Result<U, AttemptFailure> {
         let bounds = ConnectBounds { due: self.due, total: self.total, connect: self.timeouts.connect };
         // The caller of this attempt checks whether the client is still there.
-        let (connection, took) = connected(&self.pool, self.whose, &bounds, deadline, |_| false).await?;
+        let (connection, took) =
+            connected(&self.pool, self.client_header, &bounds, deadline, |_| false).await?;
         self.facts.connect.set(took);
         Ok(connection)
     }
@@ -123,7 +124,8 @@ impl AttemptTask<'_> {
         if U::SEPARATE_HEADS {
             let (mut head, whole) = (self.head.clone(), BodyReader::new(BodyLength::None));
             let (spooled, secrets) = (self.body.is_some(), self.secrets);
-            let begun = connection.begin(&mut to_upstream, &mut head, &whole, &self.data, spooled, secrets);
+            let begun =
+                connection.send_head(&mut to_upstream, &mut head, &whole, &self.data, spooled, secrets);
             if let Some(reason) = begun.as_ref().err().and_then(unrepresentable::<U>) {
                 // As in `Exchange::unsaid`.
                 self.facts.sent.set(self.facts.sent.get().saturating_sub(1));
@@ -149,7 +151,7 @@ impl AttemptTask<'_> {
             heads: Heads::default(),
         };
         let now = tollgate_net::now();
-        self.facts.asked.set(Some(now));
+        self.facts.sent_at.set(Some(now));
         in_flight.wait(now);
         let end = poll_fn(|cx| in_flight.poll(cx)).await;
         match end {
@@ -319,14 +321,19 @@ struct Heads {
 
 impl Heads {
     /// Takes more bytes. Returns the status once the final head is complete.
-    fn take(&mut self, bytes: &[u8], asked: Method, limits: &HeadLimits) -> Result<Option<u16>, Reason> {
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        request_method: Method,
+        limits: &HeadLimits,
+    ) -> Result<Option<u16>, Reason> {
         self.received.extend_from_slice(bytes);
         loop {
             let rest = &self.received[self.at..];
             if rest.is_empty() {
                 return Ok(None);
             }
-            match self.parser.advance(rest, asked, &mut self.response, limits) {
+            match self.parser.advance(rest, request_method, &mut self.response, limits) {
                 Ok(Progress::Partial) => return Ok(None),
                 Ok(Progress::Complete(_)) if !self.response.is_interim() => {
                     // A request that asks for another protocol is not hedged, so no switch was asked for.

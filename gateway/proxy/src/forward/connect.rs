@@ -36,11 +36,11 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
             total: self.attempts.total(),
             connect: self.route.timeouts.connect,
         };
-        let whose = self.client.proxy_header_for(pool);
+        let client_header = self.client.proxy_header_for(pool);
         let Client { deadline, stream, connection_context, .. } = &mut *self.client;
         let half_close = connection_context.listener.half_close;
-        let gone = |cx: &mut Context<'_>| stream.poll_peer_closed(cx, half_close).is_ready();
-        let (connection, took) = connected(pool, whose, &bounds, deadline, gone).await?;
+        let client_left = |cx: &mut Context<'_>| stream.poll_peer_closed(cx, half_close).is_ready();
+        let (connection, took) = connected(pool, client_header, &bounds, deadline, client_left).await?;
         if took.is_some() {
             self.state.record.connect = took;
         }
@@ -60,17 +60,17 @@ pub(super) struct ConnectBounds {
 }
 
 /// Waits for a free connection, or for a permit and then opens one. Returns the connection, and how long the
-/// opening took if there was one. `whose` names the client to the endpoint. `gone` returns whether the
-/// connection is no longer needed, and may register a waker.
+/// opening took if there was one. `client_header` names the client to the endpoint. `client_left` returns
+/// whether the connection is no longer needed, and may register a waker.
 ///
 /// # Errors
-/// If there is no connection in time, or if `gone` returns true.
+/// If there is no connection in time, or if `client_left` returns true.
 pub(super) async fn connected<U: UpstreamSide>(
     pool: &Rc<Pool>,
-    whose: ProxyHeader,
+    client_header: ProxyHeader,
     bounds: &ConnectBounds,
     deadline: &Deadline,
-    mut gone: impl FnMut(&mut Context<'_>) -> bool,
+    mut client_left: impl FnMut(&mut Context<'_>) -> bool,
 ) -> Result<(U, Option<Duration>), AttemptFailure> {
     let over = |otherwise| if bounds.total.is_over() { Reason::RequestTimeout } else { otherwise };
     let mut shortage = None;
@@ -78,7 +78,7 @@ pub(super) async fn connected<U: UpstreamSide>(
         // The queue has its own bound.
         let now = tollgate_net::now();
         deadline.set(now, bounds.due.within(now, None));
-        let turn = unless_over(deadline, &mut gone, true, U::wait_for_connection(pool)).await;
+        let turn = unless_over(deadline, &mut client_left, true, U::wait_for_connection(pool)).await;
         let opening = match turn.map_err(|end| end.unwrap_or_else(|| over(Reason::QueueTimeout))) {
             Ok(Acquired::Permit(opening)) => opening,
             Ok(Acquired::Connection(free)) => return Ok((free, None)),
@@ -88,7 +88,7 @@ pub(super) async fn connected<U: UpstreamSide>(
         };
         let start = tollgate_net::now();
         deadline.set(start, bounds.due.within(start, bounds.connect));
-        let opened = unless_over(deadline, &mut gone, false, U::open(opening, whose)).await;
+        let opened = unless_over(deadline, &mut client_left, false, U::open(opening, client_header)).await;
         let opened = opened.map_err(|end| end.unwrap_or_else(|| over(Reason::ConnectionTimeout)));
         match opened {
             Ok(Some(connection)) => {
@@ -99,8 +99,9 @@ pub(super) async fn connected<U: UpstreamSide>(
                 let shortage = shortage.get_or_insert_with(|| Shortage::since(start));
                 let pause = shortage.pause(bounds, tollgate_net::now()).ok_or(Reason::Overload);
                 let pause = pause.map_err(AttemptFailure::not_connected)?;
-                if let Some(free) =
-                    waited(pool, pause, deadline, &mut gone).await.map_err(AttemptFailure::not_connected)?
+                if let Some(free) = waited(pool, pause, deadline, &mut client_left)
+                    .await
+                    .map_err(AttemptFailure::not_connected)?
                 {
                     return Ok((free, None));
                 }
@@ -139,10 +140,10 @@ async fn waited<U: UpstreamSide>(
     pool: &Rc<Pool>,
     pause: Duration,
     deadline: &Deadline,
-    gone: &mut impl FnMut(&mut Context<'_>) -> bool,
+    client_left: &mut impl FnMut(&mut Context<'_>) -> bool,
 ) -> Result<Option<U>, Reason> {
     deadline.set(tollgate_net::now(), Some(pause));
-    poll_fn(|cx| match gone(cx) {
+    poll_fn(|cx| match client_left(cx) {
         true => Poll::Ready(Err(Reason::ClientClosed)),
         false => deadline.poll_passed(cx).map(Ok),
     })
@@ -169,7 +170,7 @@ impl AttemptFailure {
 /// client has left.
 async fn unless_over<T>(
     deadline: &Deadline,
-    gone: &mut impl FnMut(&mut Context<'_>) -> bool,
+    client_left: &mut impl FnMut(&mut Context<'_>) -> bool,
     queued: bool,
     wait: impl Future<Output = Result<T, ConnectError>>,
 ) -> Result<T, Option<Reason>> {
@@ -179,13 +180,13 @@ async fn unless_over<T>(
         // The queue may have granted a connection since. If the client has left, that goes to the next in the
         // queue.
         let asks_first = queued && std::mem::replace(&mut waits, true);
-        if asks_first && gone(cx) {
+        if asks_first && client_left(cx) {
             return Poll::Ready(Err(Some(Reason::ClientClosed)));
         }
         if let Poll::Ready(result) = wait.as_mut().poll(cx) {
             return Poll::Ready(result.map_err(|error| Some(error.reason())));
         }
-        if !asks_first && gone(cx) {
+        if !asks_first && client_left(cx) {
             return Poll::Ready(Err(Some(Reason::ClientClosed)));
         }
         deadline.poll_passed(cx).map(|()| Err(None))

@@ -57,8 +57,8 @@ impl<U> HedgedAttempt<'_, U> {
     /// nothing about the endpoint.
     fn take_permits(&mut self) -> AttemptPermits {
         let mut permits = std::mem::take(&mut self.permits);
-        match (&mut permits.adaptive_permit, self.facts.asked.get()) {
-            (Some(adaptive_permit), Some(asked)) => adaptive_permit.sending(asked),
+        match (&mut permits.adaptive_permit, self.facts.sent_at.get()) {
+            (Some(adaptive_permit), Some(sent_at)) => adaptive_permit.sending(sent_at),
             // The request was not sent, so this says nothing about the endpoint.
             (adaptive_permit, _) => *adaptive_permit = None,
         }
@@ -207,7 +207,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         let attempt_task = AttemptTask {
             worker: self.worker.clone(),
             pool: pool.clone(),
-            whose: self.client.proxy_header_for(&pool),
+            client_header: self.client.proxy_header_for(&pool),
             timeouts: &self.route.timeouts,
             limits: &self.settings.head_limits,
             method: request.method,
@@ -229,7 +229,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         let now = tollgate_net::now();
         let avoid: Vec<_> = self.attempts.tried().iter().chain([first]).cloned().collect();
         let affinity = RequestAffinity::new(self.state, &self.client.peer);
-        let pool = self.upstream.pick(&PickHints { avoid: &avoid, ..affinity.wanted(self.upstream) })?;
+        let pool = self.upstream.pick(&PickHints { avoid: &avoid, ..affinity.pick_hints(self.upstream) })?;
         if avoid.iter().any(|avoided| Rc::ptr_eq(avoided, &pool)) {
             return None;
         }

@@ -151,7 +151,7 @@ impl<'a> RequestAttempts<'a> {
     pub(super) fn begin_hedge(&mut self, now: Instant) -> Option<AttemptPermits> {
         let Self { upstream, priority, .. } = *self;
         if self.is_last()
-            || !self.total.leaves(now, Duration::ZERO)
+            || !self.total.allows_wait(now, Duration::ZERO)
             || !upstream.breaker_would_admit(now)
             || !upstream.has_adaptive_capacity(priority)
         {
@@ -305,7 +305,7 @@ impl<'a> RequestAttempts<'a> {
         let now = tollgate_net::now();
         let again = self.again.get_or_insert_default();
         again.wait = backoff(rules, made, |most| upstream.random_delay(most));
-        if !total.leaves(now, again.wait)
+        if !total.allows_wait(now, again.wait)
             || !upstream.breaker_would_admit(now)
             || !upstream.has_adaptive_capacity(priority)
         {

@@ -94,7 +94,7 @@ impl ConnectionState {
     pub fn stream_ended(&self) {
         self.streams.set(self.streams.get() - 1);
         if self.streams.get() == 0 || self.waits.get() {
-            self.look();
+            self.wake_task();
         }
         self.stream_limit().stream_ended();
     }
@@ -104,7 +104,7 @@ impl ConnectionState {
     pub fn shorten_age_limit(&self, stay: &RouteStay) {
         if self.connection_context.shorten_age_limit(stay) {
             self.has_aged.set(true);
-            self.look();
+            self.wake_task();
         }
     }
 
@@ -131,7 +131,7 @@ impl ConnectionState {
     pub fn piece_taken(&self) {
         self.taken.set(self.taken.get() + 1);
         if self.waits.get() && self.taken.get().is_multiple_of(PIECES_PER_STREAM) {
-            self.look();
+            self.wake_task();
         }
     }
 
@@ -186,7 +186,7 @@ impl ConnectionState {
     pub fn leave_queue(&self) -> bool {
         self.is_queued.set(false);
         if self.waits.get() {
-            self.look();
+            self.wake_task();
         }
         self.waits.get()
     }
@@ -199,7 +199,7 @@ impl ConnectionState {
         }
     }
 
-    fn look(&self) {
+    fn wake_task(&self) {
         if let Some(task) = &*self.task.borrow() {
             task.wake_by_ref();
         }

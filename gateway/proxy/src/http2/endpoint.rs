@@ -25,7 +25,7 @@ use tollgate_upstream::http2::{OpeningWaiter, StreamPermit};
 use tollgate_upstream::{Acquired, ConnectError, Pool};
 
 use super::fields::{self, Switch};
-use super::send_half::{SendHalf, gone};
+use super::send_half::{SendHalf, stream_closed};
 use crate::backlog::{Backlog, Sink};
 use crate::client_side::{Duplex, RejectedBody};
 use crate::upstream_side::{NoHead, UpstreamSide};
@@ -92,7 +92,7 @@ impl EndpointStream {
     /// Sends data, or appends it to the backlog if that is not empty. `last`: ends the stream if all of it
     /// was sent.
     fn data(&mut self, backlog: &mut Backlog, data: &[u8], last: bool) -> io::Result<()> {
-        let send_half = self.send_half.as_mut().ok_or_else(gone)?;
+        let send_half = self.send_half.as_mut().ok_or_else(stream_closed)?;
         let mut taken = 0;
         if backlog.is_empty() {
             taken = send_half.write(&[IoSlice::new(data)], last)?;
@@ -103,13 +103,14 @@ impl EndpointStream {
         backlog.keep(&data[taken..])
     }
 
-    /// Decodes a head into `response`. `ended`: the stream has no body. `asked` is the method of the request.
+    /// Decodes a head into `response`. `ended`: the stream has no body. `request_method` is the method of the
+    /// request.
     fn decode(
         &mut self,
         head: &Response<()>,
         response: &mut ResponseHead,
         ended: bool,
-        asked: Method,
+        request_method: Method,
         limits: &HeadLimits,
     ) -> Result<(), NoHead> {
         let status = (head.status().as_u16(), head.status().canonical_reason().unwrap_or_default());
@@ -130,7 +131,7 @@ impl EndpointStream {
             self.left = None;
             return decode_switched(response, fields, protocol.as_bytes(), accept, limits).map_err(bad);
         }
-        decode_response(response, status, fields, ended, asked, limits).map_err(bad)?;
+        decode_response(response, status, fields, ended, request_method, limits).map_err(bad)?;
         self.left = match response.length {
             BodyLength::None => Some(0),
             BodyLength::Exactly(length) => Some(length),
@@ -149,7 +150,7 @@ fn is_calmed(error: &h2::Error) -> bool {
 
 /// Returns the error for a failed read from a stream.
 fn unread(error: &h2::Error) -> io::Error {
-    if is_calmed(error) { RejectedBody(Reason::ResponseTrailersTooLarge).into() } else { gone() }
+    if is_calmed(error) { RejectedBody(Reason::ResponseTrailersTooLarge).into() } else { stream_closed() }
 }
 
 /// Returns why there is no head, from the library's error.
@@ -197,7 +198,7 @@ impl UpstreamSide for EndpointStream {
         self.place.can_switch()
     }
 
-    fn begin(
+    fn send_head(
         &mut self,
         backlog: &mut Backlog,
         head: &mut Vec<u8>,
@@ -209,7 +210,7 @@ impl UpstreamSide for EndpointStream {
         let (request, switch) = fields::request(head, self.place.is_secure(), secrets)?;
         self.switch = switch;
         let ends = self.switch.is_none() && body.is_done() && data.is_empty() && backlog.is_empty();
-        let (response, stream) = self.place.send(request, ends).map_err(|_| gone())?;
+        let (response, stream) = self.place.send(request, ends).map_err(|_| stream_closed())?;
         self.id = response.stream_id().as_u32();
         self.response = Some(response);
         self.send_half = Some(SendHalf::new(stream, self.place.budget().clone()));
@@ -251,7 +252,7 @@ impl UpstreamSide for EndpointStream {
         if let RequestEnd::Due(trailers) = &mut self.end {
             let trailers = trailers.take();
             self.end = RequestEnd::Sent;
-            self.send_half.as_mut().ok_or_else(gone)?.end(trailers)?;
+            self.send_half.as_mut().ok_or_else(stream_closed)?.end(trailers)?;
         }
         Poll::Ready(Ok(()))
     }
@@ -260,7 +261,7 @@ impl UpstreamSide for EndpointStream {
         &mut self,
         cx: &mut Context<'_>,
         response: &mut ResponseHead,
-        asked: Method,
+        request_method: Method,
         limits: &HeadLimits,
     ) -> Poll<Result<(), NoHead>> {
         if let Some(head) = self.ahead.pop_front() {
@@ -288,7 +289,7 @@ impl UpstreamSide for EndpointStream {
             return Poll::Ready(Err(NoHead::Bad(Reason::HttpProtocolError)));
         }
         let ended = self.body.as_ref().is_some_and(RecvStream::is_end_stream);
-        Poll::Ready(self.decode(&head, response, ended, asked, limits))
+        Poll::Ready(self.decode(&head, response, ended, request_method, limits))
     }
 
     fn put_back(&mut self, head: ResponseHead) {
@@ -321,13 +322,13 @@ impl UpstreamSide for EndpointStream {
 
 impl Sink for EndpointStream {
     fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.send_half.as_mut().ok_or_else(gone)?.write(pieces, false)
+        self.send_half.as_mut().ok_or_else(stream_closed)?.write(pieces, false)
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match &mut self.send_half {
             Some(send_half) => send_half.poll_write(cx, bytes),
-            None => Poll::Ready(Err(gone())),
+            None => Poll::Ready(Err(stream_closed())),
         }
     }
 }
@@ -335,7 +336,7 @@ impl Sink for EndpointStream {
 impl Duplex for EndpointStream {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let invalid = || io::Error::from(io::ErrorKind::InvalidData);
-        let body = self.body.as_mut().ok_or_else(gone)?;
+        let body = self.body.as_mut().ok_or_else(stream_closed)?;
         while self.data.is_empty() {
             match ready!(body.poll_data(cx)) {
                 Some(data) => self.data = data.map_err(|error| unread(&error))?,

@@ -61,7 +61,7 @@ pub(crate) struct Scheduler {
     /// Untrusted clients that were read in this round.
     new_clients_read: Cell<usize>,
     /// When this round started, if one is in progress.
-    begun: Cell<Option<Instant>>,
+    round_started: Cell<Option<Instant>>,
     /// The waker of the task that ends rounds, while no round is in progress.
     task: RefCell<Option<Waker>>,
 }
@@ -101,7 +101,9 @@ impl Scheduler {
 
     /// Returns whether this round is so late that untrusted clients may start no more requests.
     pub(super) fn is_round_late(&self) -> bool {
-        self.begun.get().is_some_and(|begun| tollgate_net::now() - begun >= ROUND_LATE_AFTER)
+        self.round_started
+            .get()
+            .is_some_and(|round_started| tollgate_net::now() - round_started >= ROUND_LATE_AFTER)
     }
 
     /// Queues an ended connection, so that its streams are notified.
@@ -114,11 +116,11 @@ impl Scheduler {
     pub async fn give(self: Rc<Self>) {
         loop {
             poll_fn(|cx| self.poll_round(cx)).await;
-            let begun = tollgate_net::now();
-            self.begun.set(Some(begun));
+            let round_started = tollgate_net::now();
+            self.round_started.set(Some(round_started));
             tollgate_net::yield_now().await;
-            self.begun.set(None);
-            self.end_round(tollgate_net::now() - begun);
+            self.round_started.set(None);
+            self.end_round(tollgate_net::now() - round_started);
         }
     }
 
@@ -143,17 +145,17 @@ impl Scheduler {
         self.notify_ended(NOTIFIED_STREAMS * rounds);
     }
 
-    /// Gives turns to at most `most` untrusted clients, half of them from `late` if it has enough. Returns
-    /// how many got one.
-    fn give_to_new(&self, most: usize) -> usize {
-        let late = self.late.give(most / 2);
-        let new = self.new.give(most - late);
-        late + new + self.late.give(most - late - new)
+    /// Gives turns to at most `max_count` untrusted clients, half of them from `late` if it has enough.
+    /// Returns how many got one.
+    fn give_to_new(&self, max_count: usize) -> usize {
+        let late = self.late.give(max_count / 2);
+        let new = self.new.give(max_count - late);
+        late + new + self.late.give(max_count - late - new)
     }
 
-    /// Notifies at most `most` streams that their connection is over.
-    fn notify_ended(&self, most: usize) {
-        let mut left = most;
+    /// Notifies at most `max_count` streams that their connection is over.
+    fn notify_ended(&self, max_count: usize) {
+        let mut left = max_count;
         let mut ended = self.ended.borrow_mut();
         while left > 0
             && let Some(next) = ended.front()
@@ -173,14 +175,14 @@ impl TurnQueue {
         self.0.borrow().is_empty()
     }
 
-    /// Gives turns to at most `most` connections. Returns how many got one.
-    fn give(&self, most: usize) -> usize {
-        for given in 0..most {
+    /// Gives turns to at most `max_count` connections. Returns how many got one.
+    fn give(&self, max_count: usize) -> usize {
+        for given in 0..max_count {
             let Some((frame_budget, task)) = self.next() else { return given };
             frame_budget.grant_turn();
             task.wake();
         }
-        most
+        max_count
     }
 
     /// Removes and returns the next connection that still exists.
@@ -327,14 +329,14 @@ mod tests {
         let scheduler = Rc::new(Scheduler::default());
         let (one, other) = (news(&scheduler, 1).remove(0), known(&scheduler));
         one.set_trust(ClientTrust::New);
-        let begun = |frame_budget: &Rc<FrameBudget>| {
+        let started = |frame_budget: &Rc<FrameBudget>| {
             frame_budget.turn();
-            let begun = (0..3).take_while(|_| !frame_budget.request_budget_is_spent(&waker()));
-            begun.map(|_| frame_budget.request()).count()
+            let started = (0..3).take_while(|_| !frame_budget.request_budget_is_spent(&waker()));
+            started.map(|_| frame_budget.request()).count()
         };
-        assert_eq!([begun(&one), begun(&other)], [3, 3]);
-        scheduler.begun.set(Some(tollgate_net::now() - ROUND_LATE_AFTER));
-        assert_eq!([begun(&one), begun(&other)], [1, 3]);
+        assert_eq!([started(&one), started(&other)], [3, 3]);
+        scheduler.round_started.set(Some(tollgate_net::now() - ROUND_LATE_AFTER));
+        assert_eq!([started(&one), started(&other)], [1, 3]);
         assert_eq!(waiting(&scheduler.new), 1);
     }
 

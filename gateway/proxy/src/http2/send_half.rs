@@ -10,7 +10,7 @@ use http::HeaderMap;
 use tollgate_http::h2::{BudgetedData, SendBudget};
 
 /// Returns the error for a stream that no longer exists.
-pub(super) fn gone() -> io::Error {
+pub(super) fn stream_closed() -> io::Error {
     io::ErrorKind::BrokenPipe.into()
 }
 
@@ -47,7 +47,7 @@ impl SendHalf {
             bytes.extend_from_slice(&piece[..piece.len().min(count - bytes.len())]);
         }
         let chunk = BudgetedData::new(&self.budget, bytes);
-        self.stream.send_data(chunk, last && count == wanted).map_err(|_| gone())?;
+        self.stream.send_data(chunk, last && count == wanted).map_err(|_| stream_closed())?;
         Ok(count)
     }
 
@@ -61,7 +61,7 @@ impl SendHalf {
             }
             match ready!(self.stream.poll_capacity(cx)) {
                 Some(Ok(_)) => {}
-                Some(Err(_)) | None => return Poll::Ready(Err(gone())),
+                Some(Err(_)) | None => return Poll::Ready(Err(stream_closed())),
             }
         }
     }
@@ -75,6 +75,6 @@ impl SendHalf {
             Some(trailers) => self.stream.send_trailers(trailers),
             None => self.stream.send_data(BudgetedData::empty(), true),
         }
-        .map_err(|_| gone())
+        .map_err(|_| stream_closed())
     }
 }

@@ -62,7 +62,7 @@ enum ResponseEnd {
 }
 
 /// Returns the error for a stream that no longer exists.
-fn gone(_: StreamClosed) -> io::Error {
+fn stream_closed(_: StreamClosed) -> io::Error {
     io::ErrorKind::BrokenPipe.into()
 }
 
@@ -129,12 +129,12 @@ impl Http2Stream {
     fn send_end(&self, trailers: &[u8]) -> io::Result<()> {
         let sent =
             if trailers.is_empty() { self.stream.end() } else { self.stream.send_trailers(fields(trailers)) };
-        sent.map_err(gone)
+        sent.map_err(stream_closed)
     }
 
     fn head(&mut self, head: &[u8], ends: bool) -> io::Result<()> {
         let (status, lines) = split(head)?;
-        self.stream.send_head(status, fields(lines), ends).map_err(gone)?;
+        self.stream.send_head(status, fields(lines), ends).map_err(stream_closed)?;
         self.has_head = true;
         if ends {
             self.end = ResponseEnd::Sent;
@@ -163,7 +163,7 @@ impl Http2Stream {
     /// Sends what the windows let through. If that was everything and `last` is set, ends the stream.
     fn data(&mut self, pieces: &[IoSlice<'_>], last: bool) -> io::Result<usize> {
         let wanted = pieces.iter().map(|piece| piece.len()).sum::<usize>();
-        let count = self.stream.send(pieces, last && wanted > 0).map_err(gone)?;
+        let count = self.stream.send(pieces, last && wanted > 0).map_err(stream_closed)?;
         self.adjust_read_size(count, wanted);
         if last && count == wanted && count > 0 {
             self.end = ResponseEnd::Sent;
@@ -193,14 +193,14 @@ impl Sink for Http2Stream {
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        ready!(self.stream.poll_capacity(cx)).map_err(gone)?;
+        ready!(self.stream.poll_capacity(cx)).map_err(stream_closed)?;
         Poll::Ready(self.data(&[IoSlice::new(bytes)], false))
     }
 }
 
 impl Duplex for Http2Stream {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        let count = ready!(self.stream.poll_read(cx, buffer)).map_err(gone)?;
+        let count = ready!(self.stream.poll_read(cx, buffer)).map_err(stream_closed)?;
         if count == 0
             && let Some(trailers) = self.stream.take_trailers()
         {
@@ -220,7 +220,7 @@ impl Duplex for Http2Stream {
 
     fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         if matches!(self.end, ResponseEnd::Open) && self.has_head {
-            self.stream.end().map_err(gone)?;
+            self.stream.end().map_err(stream_closed)?;
             self.end = ResponseEnd::Sent;
         }
         Poll::Ready(Ok(()))
@@ -240,7 +240,7 @@ impl ClientStream for Http2Stream {
                 || name.eq_ignore_ascii_case(b"sec-websocket-accept")
         };
         let lines = fields(lines).filter(|(name, _)| !is_asked(name));
-        self.stream.send_head(b"200", lines, false).map_err(gone)?;
+        self.stream.send_head(b"200", lines, false).map_err(stream_closed)?;
         self.has_head = true;
         if bytes.is_empty() { Ok(()) } else { self.send(backlog, bytes, false) }
     }
@@ -274,7 +274,7 @@ impl ClientStream for Http2Stream {
 
     fn interim(&mut self, _: &mut Backlog, head: &[u8]) -> io::Result<()> {
         let (status, lines) = split(head)?;
-        self.stream.send_head(status, fields(lines), false).map_err(gone)
+        self.stream.send_head(status, fields(lines), false).map_err(stream_closed)
     }
 
     fn respond(
@@ -316,7 +316,7 @@ impl ClientStream for Http2Stream {
         Ok(())
     }
 
-    fn stays(&mut self, stay: &Arc<RouteStay>) {
+    fn limit_connection_age(&mut self, stay: &Arc<RouteStay>) {
         self.shared.shorten_age_limit(stay);
         self.stay = Some(stay.clone());
     }

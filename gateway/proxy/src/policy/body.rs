@@ -47,14 +47,14 @@ pub(super) async fn read(
         return Ok((Vec::new(), true));
     }
     let limits = &{ worker.active.borrow().plan.settings.head_limits };
-    let (mut tee, most) = match wanted {
-        BodyNeed::Whole(most) => {
-            if matches!(request.length, BodyLength::Exactly(length) if length > most as u64) {
+    let (mut tee, max_bytes) = match wanted {
+        BodyNeed::Whole(max_bytes) => {
+            if matches!(request.length, BodyLength::Exactly(length) if length > max_bytes as u64) {
                 return Err(Reason::BodyTooLarge);
             }
-            (Tee::new(request.length, most, limits), most)
+            (Tee::new(request.length, max_bytes, limits), max_bytes)
         }
-        BodyNeed::Begin(most) => (Tee::begin(request.length, most, limits), most),
+        BodyNeed::Begin(max_bytes) => (Tee::begin(request.length, max_bytes, limits), max_bytes),
     };
     if !inbox.is_empty() {
         match tee.take(inbox) {
@@ -84,7 +84,7 @@ pub(super) async fn read(
                 TeeProgress::GivenUp(reason) => return Poll::Ready(Err(reason)),
                 // Chunks of one byte each, with all the leading zeros that are allowed, are 21 times their
                 // data.
-                TeeProgress::More if inbox.len() > most.saturating_mul(FRAMED).saturating_add(SLACK) => {
+                TeeProgress::More if inbox.len() > max_bytes.saturating_mul(FRAMED).saturating_add(SLACK) => {
                     return Poll::Ready(match wanted {
                         BodyNeed::Whole(_) => Err(Reason::BodyTooLarge),
                         BodyNeed::Begin(_) => Ok((tee.so_far(), false)),

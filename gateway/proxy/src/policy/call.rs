@@ -55,7 +55,7 @@ pub(super) struct Call {
     /// The time limit, from the start of the call to the last byte of the response.
     pub timeout: Duration,
     /// The limit on the response's body, in bytes.
-    pub most: usize,
+    pub max_bytes: usize,
 }
 
 /// The request that causes calls: what they take over from it.
@@ -103,7 +103,7 @@ impl CallOrigin {
     pub async fn call(self, call: Call) -> Result<u16, Reason> {
         let Self { client, worker, active, route, secure, local, grpc, request_id, announced } = self;
         let upstream = active.by_name(&call.upstream).ok_or(Reason::DestinationUnavailable)?.clone();
-        let Call { mut head, path, body, timeout, most, .. } = call;
+        let Call { mut head, path, body, timeout, max_bytes, .. } = call;
         head.expect_continue = false;
         if matches!(head.length, BodyLength::Chunked | BodyLength::UntilClose) {
             head.remove_all(b"content-length");
@@ -116,7 +116,7 @@ impl CallOrigin {
         state.path.extend_from_slice(&path);
         state.inbox.extend_from_slice(&body);
         rewrite(active.route(route), state)?;
-        let mut side = CallClient { secure, local, grpc: grpc.is_some(), most, ..CallClient::default() };
+        let mut side = CallClient { secure, local, grpc: grpc.is_some(), max_bytes, ..CallClient::default() };
         let transforming_client = TransformingClient::new(&mut side, state.request.version);
         let mut stand_in =
             Client::of_stream(&client.connection_context, transforming_client, client.peer, client.requests);
@@ -149,7 +149,7 @@ impl CallOrigin {
         let state = &mut *call_state.0;
         let budget = Some(question.budget);
         let mut side =
-            CallClient { secure, local, most: question.max_bytes, budget, ..CallClient::default() };
+            CallClient { secure, local, max_bytes: question.max_bytes, budget, ..CallClient::default() };
         let transforming_client = TransformingClient::new(&mut side, state.request.version);
         let mut stand_in =
             Client::of_stream(&client.connection_context, transforming_client, client.peer, client.requests);
@@ -253,7 +253,7 @@ struct CallClient {
     done: bool,
     /// Bytes of the response's body that have arrived.
     taken: usize,
-    most: usize,
+    max_bytes: usize,
     /// Whether the response exceeded a limit.
     too_long: bool,
     /// The bytes that all questions of the request may still receive together; `None`: the response's body is
@@ -287,7 +287,7 @@ impl CallClient {
                 None => return false,
             }
         }
-        self.taken <= self.most
+        self.taken <= self.max_bytes
     }
 }
 

@@ -123,7 +123,7 @@ fn sender(
     marks.apply(&mut head);
     let path = state.path.clone();
     Box::new(move |body| {
-        let call = Call { upstream, head, path, body, timeout, most: RESPONSE_MAX_BYTES };
+        let call = Call { upstream, head, path, body, timeout, max_bytes: RESPONSE_MAX_BYTES };
         tollgate_net::spawn(async move {
             match client_left.unless_left(origin.call(call)).await {
                 Some(Ok(status)) => watch.shadow(CopyResult::Answered(status)),

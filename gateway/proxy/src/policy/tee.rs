@@ -13,11 +13,11 @@ pub(super) struct Tee {
     reader: BodyReader,
     /// The data collected so far.
     data: Vec<u8>,
-    most: usize,
+    max_bytes: usize,
     /// Whether the beginning of the body is enough.
     begins: bool,
     /// A copy of the bytes read, in which the framing is removed.
-    state: Vec<u8>,
+    unframed: Vec<u8>,
 }
 
 /// The state after a piece was taken.
@@ -34,16 +34,16 @@ pub(super) enum TeeProgress {
 }
 
 impl Tee {
-    /// Creates a tee for a body of this length, with trailers within `limits`, that keeps at most `most`
+    /// Creates a tee for a body of this length, with trailers within `limits`, that keeps at most `max_bytes`
     /// bytes.
-    pub fn new(length: BodyLength, most: usize, limits: &HeadLimits) -> Self {
+    pub fn new(length: BodyLength, max_bytes: usize, limits: &HeadLimits) -> Self {
         let reader = BodyReader::new(length).with_trailer_limits(limits);
-        Self { reader, data: Vec::new(), most, begins: false, state: Vec::new() }
+        Self { reader, data: Vec::new(), max_bytes, begins: false, unframed: Vec::new() }
     }
 
-    /// Like [`new`](Self::new), but gives the beginning of a body that is longer than `most`.
-    pub fn begin(length: BodyLength, most: usize, limits: &HeadLimits) -> Self {
-        Self { begins: true, ..Self::new(length, most, limits) }
+    /// Like [`new`](Self::new), but gives the beginning of a body that is longer than `max_bytes`.
+    pub fn begin(length: BodyLength, max_bytes: usize, limits: &HeadLimits) -> Self {
+        Self { begins: true, ..Self::new(length, max_bytes, limits) }
     }
 
     /// Takes the data collected so far.
@@ -58,14 +58,14 @@ impl Tee {
                 return TeeProgress::GivenUp(Reason::IncompleteRequest);
             }
         } else {
-            self.state.clear();
-            self.state.extend_from_slice(read);
-            let step = match self.reader.read(&mut self.state) {
+            self.unframed.clear();
+            self.unframed.extend_from_slice(read);
+            let step = match self.reader.read(&mut self.unframed) {
                 Ok(step) => step,
                 Err(error) => return TeeProgress::GivenUp(body_error_reason(error)),
             };
-            let room = self.most.saturating_sub(self.data.len());
-            let data = &self.state[step.data];
+            let room = self.max_bytes.saturating_sub(self.data.len());
+            let data = &self.unframed[step.data];
             if data.len() > room {
                 if !self.begins {
                     return TeeProgress::GivenUp(Reason::BodyTooLarge);
@@ -87,8 +87,8 @@ impl Tee {
 mod tests {
     use super::*;
 
-    fn teed(length: BodyLength, most: usize, pieces: &[&str]) -> TeeProgress {
-        let mut tee = Tee::new(length, most, &HeadLimits { line: 0, head: 1000, fields: 10 });
+    fn teed(length: BodyLength, max_bytes: usize, pieces: &[&str]) -> TeeProgress {
+        let mut tee = Tee::new(length, max_bytes, &HeadLimits { line: 0, head: 1000, fields: 10 });
         let mut last = TeeProgress::More;
         for piece in pieces {
             assert_eq!(last, TeeProgress::More);

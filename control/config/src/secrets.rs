@@ -62,13 +62,15 @@ pub(crate) fn holds_private_key(text: &str) -> bool {
     text.contains("PRIVATE KEY")
 }
 
-/// Returns the part of a URL in which a user and a password stand, if there is one.
+/// Returns the part of a URL in which a user and a password stand, if there is one: `user:password` between
+/// a slash and an `@`.
 fn user_info(text: &str) -> Option<Range<usize>> {
-    let start = text.find("://")? + 3;
-    let rest = &text[start..];
-    let end = rest.find(|c: char| c.is_whitespace() || "/?#\"'`".contains(c)).unwrap_or(rest.len());
-    let at = rest[..end].rfind('@')?;
-    rest[..at].contains(':').then_some(start..start + at)
+    let at = text.rfind('@')?;
+    let blank = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`');
+    let word = text[..at].rfind(blank).map_or(0, |blank| blank + 1);
+    let start = word + text[word..at].find('/')?;
+    let start = start + text[start..at].bytes().take_while(|byte| *byte == b'/').count();
+    text[start..at].contains(':').then_some(start..at)
 }
 
 /// The secrets of files, found when they are first needed.
@@ -108,6 +110,8 @@ pub(crate) struct Secrets {
     unread: Option<u32>,
     /// The position from which on everything is secret, because a secret was not parsed to its end.
     open: Option<(u32, usize)>,
+    /// The position from which on values are masked, because parsing stopped among secrets.
+    near: Option<(u32, usize)>,
 }
 
 /// A line with its secrets replaced.
@@ -165,13 +169,16 @@ impl Secrets {
         }
         if !parsed.complete {
             found.unread = Some(u32::try_from(parsed.read_to.line.max(1)).unwrap_or(u32::MAX));
+            let place = (u32::try_from(parsed.read_to.line).unwrap_or(u32::MAX), parsed.read_to.column);
             let mut context = Context::root();
             for key in parsed.pending.iter().flatten() {
                 context = context.under(key);
+                if context.is_among_secrets() {
+                    found.near = Some(place);
+                }
             }
             if context.secret != Secret::No {
-                let line = u32::try_from(parsed.read_to.line).unwrap_or(u32::MAX);
-                found.open = Some((line, parsed.read_to.column));
+                found.open = Some(place);
             }
         }
         found
@@ -182,18 +189,27 @@ impl Secrets {
         let line = *page.get((number as usize).checked_sub(1)?)?;
         let mut cuts = self.parts.get(&number).cloned().unwrap_or_default();
         let unread = self.unread.is_some_and(|from| number >= from);
-        let rest = self.open.filter(|(from, _)| number >= *from);
-        if cuts.is_empty() && !unread && rest.is_none() {
+        let open = self.open.filter(|(from, _)| number >= *from);
+        let near = self.near.filter(|(from, _)| number >= *from);
+        if cuts.is_empty() && !unread && open.or(near).is_none() {
             return None;
         }
         let chars: Vec<char> = line.chars().collect();
-        if let Some((from, column)) = rest {
-            let start = if number == from { column } else { 0 };
+        if let Some((from, column)) = open.or(near) {
+            let start = match number == from {
+                true => column,
+                // The key of the line stays.
+                false if open.is_none() => value_start(&chars),
+                false => 0,
+            };
             let mark = |c: &char| c.is_whitespace() || *c == ':';
             let skipped = chars.iter().skip(start).take_while(|c| mark(c)).count();
             cuts.push(start + skipped..chars.len());
         }
         if unread {
+            // The rest of a line that starts with a secret may belong to it.
+            let first = cuts.iter().map(|cut| cut.start).min();
+            cuts.extend(first.map(|first| first..chars.len()));
             cuts.extend(unparsed(page, number, &chars));
         }
         let blank = chars.iter().take_while(|c| c.is_whitespace()).count();
@@ -319,6 +335,13 @@ impl Context {
         }
     }
 
+    /// Returns whether secrets are written directly in this mapping, or in the values of its keys.
+    fn is_among_secrets(&self) -> bool {
+        let mut inner = Self::default();
+        self.values.iter().for_each(|value| inner.shape(value));
+        self.sections.iter().chain(&inner.sections).any(|section| holds_secrets(section))
+    }
+
     /// Returns the context of the value under a key.
     fn under(&self, name: &str) -> Self {
         let mut out = Self { plugin: self.plugin.clone(), ..Self::default() };
@@ -343,8 +366,7 @@ impl Context {
         }
         // A name that the user chose for a resource says nothing of a secret.
         let is_resource = !out.sections.is_empty();
-        let holds_secret = |section: &&Section| section.keys.iter().any(|key| key.conceal == Conceal::Always);
-        out.displaced = out.sections.iter().any(holds_secret);
+        out.displaced = out.sections.iter().any(|section| holds_secrets(section));
         if keys.is_empty() && !is_resource {
             let meant = |section: &&'static Section| {
                 let near = suggest::key(name, section)?;
@@ -353,8 +375,8 @@ impl Context {
             keys = self.sections.iter().filter_map(meant).collect();
             let of_plugin = self.plugin.as_ref().is_some_and(|plugin| is_secret_of_plugin(plugin, name));
             // In a mapping of credentials, an unknown key may hold one of another gateway's form.
-            let of_credentials = |section: &&Section| {
-                section.keys.iter().any(|key| key.conceal != Conceal::Never && key.name != "headers")
+            let of_credentials = |section: &&'static Section| {
+                holds_secrets(section)
                     || matches!(section.name, "basic_policy" | "api_key_policy" | "hmac_policy")
             };
             let odd = keys.is_empty() && !self.is_root && self.sections.iter().any(of_credentials);
@@ -378,6 +400,11 @@ impl Context {
         }
         out
     }
+}
+
+/// Returns whether a key of the section is a secret. Header fields are left out: most hold none.
+fn holds_secrets(section: &Section) -> bool {
+    section.keys.iter().any(|key| key.conceal == Conceal::Always && key.name != "headers")
 }
 
 /// Walks a tree and notes the secrets.
@@ -425,7 +452,9 @@ impl<'t> Finder<'t> {
     }
 
     fn entry(&mut self, entry: &MappingEntry, context: &Context) {
-        if context.secret == Secret::Whole {
+        // `password:x` without a blank is a key.
+        let is_pair = entry.key.split_once([':', '=']).is_some_and(|(name, _)| is_secret_name(name));
+        if context.secret == Secret::Whole || is_pair {
             self.cover(entry.at, Some(&entry.key));
         }
         let inner = context.under(&entry.key);
@@ -486,12 +515,16 @@ fn unparsed(page: &[&str], number: u32, chars: &[char]) -> Vec<Range<usize>> {
     }
     if out.is_empty() && is_below_secret_name(page, number) {
         // The key of the line stays, for example the id of an HMAC key.
-        let colon = chars.windows(2).position(|pair| pair[0] == ':' && pair[1].is_whitespace());
-        let start = colon.map_or(0, |colon| colon + 1);
-        let blank = chars.iter().skip(start).take_while(|c| c.is_whitespace()).count();
-        out.push(start + blank..chars.len());
+        out.push(value_start(chars)..chars.len());
     }
     out
+}
+
+/// Returns the column after the first key of a line; 0 if it has none.
+fn value_start(chars: &[char]) -> usize {
+    let colon = chars.windows(2).position(|pair| pair[0] == ':' && pair[1].is_whitespace());
+    let start = colon.map_or(0, |colon| colon + 1);
+    start + chars.iter().skip(start).take_while(|c| c.is_whitespace()).count()
 }
 
 /// Returns the columns after the first key of a line that holds a secret.
@@ -586,6 +619,7 @@ mod tests {
             ("upstreams: {token: {endpoints: a:1}}", "upstreams: {token: {endpoints: a:1}}"),
             ("routes: [{to: \"http://u:p@h:1\"}]", "routes: [{to: ***}]"),
             ("routes: [{to: \"http://u@h:1\"}]", "routes: [{to: \"http://u@h:1\"}]"),
+            ("etcd: {password:a, user: u}", "etcd: {***, user: u}"),
             (
                 "policies: {plugins: {p: {api-token: a, size: 1}}}",
                 "policies: {plugins: {p: {api-token: ***, size: 1}}}",

@@ -17,9 +17,10 @@ use tollgate_net::{DetachedStream, Listener as Socket};
 use tollgate_observe::Reason;
 use tollgate_plan::{Http2, PlannedListener};
 
-use crate::connection::Client;
+use crate::client::Client;
+use crate::command::WorkerCommand;
 use crate::listener::{ListenerHandle, Queued};
-use crate::worker::{Worker, WorkerCommand};
+use crate::worker::Worker;
 
 /// Connections that a worker accepts before its other tasks run. If it accepted everything that waits (tokio
 /// would stop at 128), a flood would delay every other task. Four cost about the same as two requests. nginx

@@ -12,7 +12,6 @@ use tollgate_observe::Slot;
 use tollgate_plan::{Action, Policy, Route, UpstreamShare};
 use tollgate_upstream::{Upstream, Upstreams};
 
-use crate::affinity::RequestAffinity;
 use crate::rollout::Rollout;
 use crate::split::{Split, Splits};
 
@@ -53,25 +52,6 @@ impl ActivePlan {
         self.known_splits.clone()
     }
 
-    /// Returns the upstream for the next request of a route; `None` if none takes requests.
-    pub fn upstream(&self, route: u32, affinity: &RequestAffinity<'_>) -> Option<&Rc<Upstream>> {
-        let Action::Forward(shares) = &self.route(route).action else { return None };
-        let share = match shares.as_slice() {
-            [only] => Some(only).filter(|share| share.weight > 0)?,
-            _ => &shares[self.choose(route, shares, affinity)?],
-        };
-        Some(self.get(share))
-    }
-
-    /// Returns which of its upstreams takes the next request of a route, by number; `None` if none does.
-    pub fn next_share(&self, route: u32, affinity: &RequestAffinity<'_>) -> Option<usize> {
-        let Action::Forward(shares) = &self.route(route).action else { return None };
-        match shares.as_slice() {
-            [only] => (only.weight > 0).then_some(0),
-            _ => self.choose(route, shares, affinity),
-        }
-    }
-
     /// Returns the upstream that has this number in a route.
     pub fn share(&self, route: u32, number: usize) -> Option<&Rc<Upstream>> {
         let Action::Forward(shares) = &self.route(route).action else { return None };
@@ -89,7 +69,8 @@ impl ActivePlan {
         self.upstreams[index].get_or_init(|| self.make(index))
     }
 
-    fn get(&self, share: &UpstreamShare) -> &Rc<Upstream> {
+    /// Returns the upstream of a share.
+    pub fn get(&self, share: &UpstreamShare) -> &Rc<Upstream> {
         self.at(share.upstream)
     }
 
@@ -98,28 +79,13 @@ impl ActivePlan {
         self.table.borrow_mut().get(&self.plan.upstreams[upstream], self.plan.generation())
     }
 
-    /// Chooses the share that takes a request: by its cookie or hash if it has one, or else the next by
-    /// weight.
-    fn choose(&self, route: u32, shares: &[UpstreamShare], affinity: &RequestAffinity<'_>) -> Option<usize> {
-        let split = self.splits[route as usize].get_or_init(|| self.split(route, shares));
-        let tied = if split.ties { self.tied(split, shares, affinity) } else { None };
-        tied.or_else(|| split.turns.pick())
-    }
-
-    fn tied(&self, split: &Split, shares: &[UpstreamShare], affinity: &RequestAffinity<'_>) -> Option<usize> {
-        let holds = |share: &UpstreamShare| {
-            let upstream = self.get(share);
-            share.weight > 0
-                && affinity.sticky(upstream).is_some_and(|cookie| upstream.accepts_cookie(cookie))
-        };
-        shares.iter().position(holds).or_else(|| {
-            let hash = shares.iter().find_map(|share| affinity.hash(self.get(share)))?;
-            split.by_hash.by_hash(hash)
-        })
+    /// Returns how the requests of a route are divided among its upstreams.
+    pub fn split(&self, route: u32, shares: &[UpstreamShare]) -> &Rc<Split> {
+        self.splits[route as usize].get_or_init(|| self.make_split(route, shares))
     }
 
     #[cold]
-    fn split(&self, route: u32, shares: &[UpstreamShare]) -> Rc<Split> {
+    fn make_split(&self, route: u32, shares: &[UpstreamShare]) -> Rc<Split> {
         let upstream = |share: &UpstreamShare| &self.plan.upstreams[share.upstream];
         let ties = shares.iter().any(|share| {
             let balance = &upstream(share).rules.balance;

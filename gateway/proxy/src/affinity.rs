@@ -7,7 +7,7 @@ use tollgate_plan::{HashBy, Policy};
 use tollgate_route::query_parameter;
 use tollgate_upstream::{PickHints, Pool, Upstream, hash};
 
-use crate::decide::normal_path;
+use crate::request_path::normal_path;
 use crate::request_state::RequestState;
 
 /// A request, as far as the choice of an endpoint depends on it.

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use tollgate_http::{Head, Name, RequestHead};
 use tollgate_plan::Forwarded;
 
-use crate::forwarded::is_trusted;
+use crate::trusted_proxies::is_trusted;
 
 /// Fields that name the scheme, in order. `X-Forwarded-Proto` and `Forwarded` come before them.
 const SCHEMES: [&[u8]; 5] = [

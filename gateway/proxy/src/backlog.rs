@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use tollgate_net::Stream;
 use tollgate_observe::Reason;
 
-use crate::client_side::{RejectedBody, rejected_body};
+use crate::rejected_body::{RejectedBody, rejected_body};
 use crate::spool::Spool;
 
 /// A destination that takes bytes at its own pace. The caller offers all bytes that were not taken again,

@@ -11,7 +11,7 @@ use tollgate_plan::Route;
 
 use crate::backlog::Backlog;
 use crate::client_side::ClientStream;
-use crate::connection::Client;
+use crate::client::Client;
 use crate::pace::Pace;
 use crate::time_limit::TimeLimit;
 

@@ -2,16 +2,15 @@
 //!
 //! The exchange is generic over [`ClientSide`]. It is implemented by an HTTP/1 connection (`Stream`), a
 //! stream of an HTTP/2 connection ([`Http2Stream`](crate::http2)), the wrapper of [`policy`](crate::policy),
-//! and others that translate bodies. This module also maps errors of request bodies to reasons.
+//! and others that translate bodies.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tollgate_http::h1::{BodyError, BodyReader};
+use tollgate_http::h1::BodyReader;
 use tollgate_net::{Negotiated, Stream};
-use tollgate_observe::Reason;
 use tollgate_plan::RouteStay;
 use tollgate_policy::Transform;
 
@@ -107,7 +106,7 @@ pub(crate) trait ClientStream: Duplex {
     fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> io::Result<()>;
 
     /// Called for a request whose route bounds the connection's life. HTTP/1 needs nothing here: it has one
-    /// request at a time, and its [`ConnectionContext`](crate::connection::ConnectionContext) is updated.
+    /// request at a time, and its [`ConnectionContext`](crate::client::ConnectionContext) is updated.
     fn limit_connection_age(&mut self, _: &Arc<RouteStay>) {}
 
     /// Returns the result of its connection's TLS handshake; `None` for plain text.
@@ -126,57 +125,7 @@ pub(crate) trait ClientStream: Duplex {
     fn transform(&mut self) -> Option<&mut Option<Box<dyn Transform>>> {
         None
     }
-
-    /// Returns the upstream of the route that policies have chosen for the request, by number.
-    fn share(&self) -> Option<usize> {
-        None
-    }
 }
-
-/// Returns the reason for a failed read of a request's body.
-#[cold]
-pub(crate) fn unread(error: &io::Error) -> Reason {
-    if let Some(RejectedBody(reason)) = rejected_body(error) {
-        return *reason;
-    }
-    match error.kind() {
-        io::ErrorKind::InvalidData => Reason::BadChunk,
-        io::ErrorKind::UnexpectedEof => Reason::IncompleteRequest,
-        _ => Reason::ClientClosed,
-    }
-}
-
-/// Returns the reason for a request's body or trailers that violate the grammar or a limit.
-#[cold]
-pub(crate) fn body_error_reason(error: BodyError) -> Reason {
-    match error {
-        BodyError::Chunk => Reason::BadChunk,
-        BodyError::Trailers => Reason::TrailersTooLarge,
-    }
-}
-
-/// The error for a body that a policy cannot transform, or that must not be passed on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RejectedBody(pub Reason);
-
-/// Returns the [`RejectedBody`] in an error. If there is one, the body is at fault, not the connection.
-pub(crate) fn rejected_body(error: &io::Error) -> Option<&RejectedBody> {
-    error.get_ref()?.downcast_ref()
-}
-
-impl From<RejectedBody> for io::Error {
-    fn from(rejected_body: RejectedBody) -> Self {
-        io::Error::new(io::ErrorKind::InvalidData, rejected_body)
-    }
-}
-
-impl std::fmt::Display for RejectedBody {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.0.as_str())
-    }
-}
-
-impl std::error::Error for RejectedBody {}
 
 impl Duplex for Stream {
     #[inline]

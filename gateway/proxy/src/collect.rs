@@ -9,8 +9,9 @@ use tollgate_observe::Reason;
 use tollgate_plan::{BufferBounds, Route};
 
 use crate::body_limits::BodyLimits;
-use crate::client_side::{ClientSide, body_error_reason, unread};
-use crate::connection::Client;
+use crate::client_side::ClientSide;
+use crate::rejected_body::{body_error_reason, unread};
+use crate::client::Client;
 use crate::request_state::RequestState;
 use crate::spool::Spool;
 use crate::worker::Worker;

@@ -10,7 +10,7 @@ use tollgate_plan::Rates;
 
 use crate::backlog::Backlog;
 use crate::client_side::ClientSide;
-use crate::connection::Client;
+use crate::client::Client;
 use crate::pace::Pace;
 use crate::time_limit::TimeLimit;
 

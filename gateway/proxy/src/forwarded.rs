@@ -9,21 +9,12 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
 use tollgate_http::{Head, Name, NameSet, RequestHead, Version};
-use tollgate_plan::{Cidr, Forwarded, GatewaySettings};
-use tollgate_policy::{Block, ForwardingRule};
+use tollgate_plan::{Forwarded, GatewaySettings};
+use tollgate_policy::ForwardingRule;
 
 use crate::announced::Announced;
 use crate::client_certificate::ReservedFields;
-
-/// Returns whether the peer is a trusted proxy.
-pub(crate) fn is_trusted(settings: &Forwarded, peer: IpAddr) -> bool {
-    settings.trusted_proxies.iter().any(|block| contains(block, peer))
-}
-
-/// Returns whether an address is in a block.
-pub(crate) fn contains(block: &Cidr, address: IpAddr) -> bool {
-    Block { address: block.address, prefix: block.prefix }.contains(address)
-}
+use crate::trusted_proxies::is_trusted;
 
 /// Returns whether a field of the client's head goes on unchanged. Fields that the gateway writes never do.
 /// An untrusted client's claims about its address do not either, also under names that the gateway does not
@@ -218,24 +209,6 @@ fn write_address(out: &mut Vec<u8>, address: IpAddr) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn block(text: &str, prefix: u8) -> Cidr {
-        Cidr { address: text.parse().expect("an address"), prefix }
-    }
-
-    #[test]
-    fn blocks() {
-        let holds = |block: &Cidr, text: &str| contains(block, text.parse().expect("an address"));
-        assert!(holds(&block("10.0.0.0", 8), "10.255.0.1"));
-        assert!(!holds(&block("10.0.0.0", 8), "11.0.0.1"));
-        assert!(holds(&block("0.0.0.0", 0), "255.255.255.255"));
-        assert!(!holds(&block("0.0.0.0", 0), "::1"));
-        assert!(holds(&block("192.0.2.7", 32), "192.0.2.7"));
-        assert!(!holds(&block("192.0.2.7", 32), "192.0.2.6"));
-        assert!(holds(&block("2001:db8::", 32), "2001:db8:ffff::1"));
-        assert!(holds(&block("::", 0), "2001::1"));
-        assert!(!holds(&block("::1", 128), "::2"));
-    }
 
     #[test]
     fn addresses() {

@@ -3,7 +3,7 @@
 use tollgate_http::RequestHead;
 use tollgate_plan::{Plan, PlannedListener, Redirect};
 
-use crate::decide::normal_path;
+use crate::request_path::normal_path;
 use crate::request_state::RequestState;
 
 /// The paths of ACME challenges (RFC 8555, 8.3). They are always served, because the host may have no

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::connection::Client;
+use crate::client::Client;
 
 /// The most bytes that are read and discarded.
 const MAX_BYTES: usize = 1024 * 1024;

@@ -10,8 +10,8 @@ use tollgate_net::{ProxyHeader, ProxyHeaderError};
 use tollgate_observe::ProxyHeaderResult;
 
 use crate::client_tls::ClientTls;
-use crate::connection::Client;
-use crate::forwarded::contains;
+use crate::client::Client;
+use crate::trusted_proxies::contains;
 
 /// Handles the header and the handshake, each within `timeouts.handshake`. `None`: one of them failed, and
 /// the connection is dropped.

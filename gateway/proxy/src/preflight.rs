@@ -8,7 +8,7 @@ use tollgate_http::{Method, RequestHead};
 use tollgate_plan::{ListenAddress, Plan, Route};
 use tollgate_route::Request;
 
-use crate::decide::Routed;
+use crate::request_path::Routed;
 
 /// Fields that a browser may send without naming them in a preflight (Fetch, section 2.2.2), and fields that
 /// it adds itself.

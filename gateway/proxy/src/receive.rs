@@ -13,11 +13,12 @@ use tollgate_http::{HeadError, HeadLimits, extend_tightly};
 use tollgate_observe::Reason;
 use tollgate_plan::Http2;
 
-use crate::connection::Client;
-use crate::http2::PREFACE_LINE;
+use crate::client::Client;
 use crate::request_state::RequestState;
 use crate::worker::{OUTPUT_BUFFER_BYTES, OUTPUT_BUFFER_MAX_BYTES, Worker};
 
+/// The part of the connection preface that fills the place of an HTTP/1 request line (RFC 9113, 3.4).
+const PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";
 /// Bytes of spare capacity that the inbox keeps.
 const KEPT: usize = 2048;
 
@@ -69,8 +70,7 @@ impl HeadReading<'_> {
         state: &mut RequestState,
     ) -> Poll<Received> {
         if !state.inbox.is_empty() && !state.record.is_open() && !is_empty_line(&state.inbox) {
-            state.record.open(
-                worker,
+            state.record.open(&worker.stats,
                 tollgate_net::now(),
                 client.peer,
                 client.connection_context.tls.as_ref(),
@@ -118,8 +118,7 @@ impl HeadReading<'_> {
                     continue;
                 }
                 if !state.record.is_open() {
-                    state.record.open(
-                        worker,
+                    state.record.open(&worker.stats,
                         tollgate_net::now(),
                         client.peer,
                         client.connection_context.tls.as_ref(),
@@ -131,8 +130,7 @@ impl HeadReading<'_> {
                 }
                 continue;
             }
-            state.record.open(
-                worker,
+            state.record.open(&worker.stats,
                 tollgate_net::now(),
                 client.peer,
                 client.connection_context.tls.as_ref(),
@@ -238,7 +236,7 @@ fn refused(
 ) -> Received {
     let begins = error == HeadError::Version && client.requests == 0 && may_speak_http2(client);
     if begins && state.inbox.starts_with(PREFACE_LINE) {
-        state.record.discard(worker);
+        state.record.discard(&worker.stats);
         return Received::Http2;
     }
     let RequestState { request, inbox, record, .. } = state;

@@ -11,7 +11,7 @@ use tollgate_observe::Reason;
 use tollgate_plan::{Action, CdnLoop, Plan, Redirect, Route, UpstreamShare};
 use tollgate_route::Explanation;
 
-use crate::decide::{Routed, decide, normal_path, rewrite, upstream_path};
+use crate::decide::decide;
 use crate::exchange::upstream_head::{self, Outgoing};
 use crate::forward::{allows_upgrade, declares_too_much};
 use crate::forwarded;
@@ -19,8 +19,11 @@ use crate::https;
 use crate::policy::{self, Rehearsed, RehearsedPolicy, RehearsedSender};
 use crate::preflight;
 use crate::receive;
+use crate::rehearsed_outcome::{RehearsedOutcome, refused};
 use crate::request::own_id;
+use crate::request_path::{Routed, normal_path, upstream_path};
 use crate::request_state::RequestState;
+use crate::rewrite::rewrite;
 use crate::respond;
 
 /// Replaces the request id that a worker would generate.
@@ -43,39 +46,6 @@ pub struct Rehearsal {
     pub policies: Vec<RehearsedPolicy>,
     /// The outcome.
     pub outcome: RehearsedOutcome,
-}
-
-/// The outcome of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RehearsedOutcome {
-    /// The gateway answers with its own error.
-    Refused {
-        /// The reason.
-        reason: Reason,
-        /// The HTTP status.
-        status: u16,
-        /// A more precise cause, if there is one.
-        detail: Option<&'static str>,
-    },
-    /// The route forwards it.
-    Forward {
-        /// The path that goes upstream, without query.
-        path: Vec<u8>,
-        /// The head that goes upstream, from the request line to the empty line, as the route's first
-        /// endpoint would get it.
-        head: Vec<u8>,
-        /// Whether the request asks for an upgrade that the route allows.
-        upgrade: bool,
-    },
-    /// The route or the listener redirects it.
-    Redirect {
-        /// The value of `Location`.
-        location: Vec<u8>,
-    },
-    /// The route answers with its fixed response.
-    Respond,
-    /// A policy answers it.
-    Answered(tollgate_policy::PolicyResponse),
 }
 
 /// Takes a request through the plan as a worker would. `head` is the whole head as it would be received,
@@ -157,10 +127,6 @@ fn fixed(detail: Option<Cow<'static, str>>) -> Option<&'static str> {
         Some(Cow::Borrowed(detail)) => Some(detail),
         Some(Cow::Owned(_)) | None => None,
     }
-}
-
-pub(crate) fn refused(reason: Reason, detail: Option<&'static str>) -> RehearsedOutcome {
-    RehearsedOutcome::Refused { reason, status: reason.status(), detail }
 }
 
 /// Returns the outcome of a redirect, as [`respond::redirect`] would send it.

@@ -1,47 +1,34 @@
 //! Handles requests, one after another on a connection: receive, decide, forward or answer, record.
 //!
 //! [`exchanges`] is the reusable future that `connection` borrows while a client sends requests. For each
-//! head that [`receive`] returns, [`request`] drives the rest. `http2` and `policy` call `request` too, with
-//! other client sides. Its result, [`ConnectionFate`], says what happens to the client's connection.
+//! head that [`receive`] returns, [`request`] drives the rest. `http2` calls `request` too, with another client
+//! side. Its result, [`ConnectionFate`], says what happens to the client's connection.
 
 use std::convert::Infallible;
 use std::rc::Rc;
 
 use tollgate_http::RequestHead;
 use tollgate_observe::Reason;
-use tollgate_plan::{Action, GatewaySettings, RequestId};
-use tollgate_upstream::Connection;
+use tollgate_plan::RequestId;
 
 use crate::active::ActivePlan;
 use crate::client_side::ClientSide;
-use crate::connection::{AfterExchanges, Client, ExchangeSlot};
+use crate::client::Client;
+use crate::connection_fate::ConnectionFate;
 use crate::decide::decide;
-use crate::forward::{FallBack, choose, destination, fall_back, forward};
+use crate::dispatch::dispatch;
+use crate::exchange_slot::{AfterExchanges, ExchangeSlot};
 use crate::forwarded;
-use crate::grpc::translate;
-use crate::http2::EndpointStream;
 use crate::https;
 use crate::linger::linger;
 use crate::policy::{self, Evaluation};
 use crate::receive::{Received, receive};
-use crate::record;
-use crate::request_state::{RequestState, RequestStateGuard};
+use crate::close_record;
+use crate::request_guard::RequestStateGuard;
+use crate::request_state::RequestState;
 use crate::respond;
-use crate::skip_body::{discard, skip_body, skip_rest_of_body};
+use crate::skip_body::{discard, skip_body};
 use crate::worker::Worker;
-
-/// The fate of the client's connection after a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ConnectionFate {
-    /// It can carry another request.
-    KeepAlive,
-    /// It is closed at once.
-    Close,
-    /// It is reset: the client must not mistake a partial response for a complete one.
-    Reset,
-    /// It is closed in a way that delivers the response, though the client may still be sending.
-    Linger,
-}
 
 /// Handles runs of requests, one connection at a time.
 pub(crate) async fn exchanges(slot: Rc<ExchangeSlot>) -> Infallible {
@@ -80,7 +67,7 @@ async fn exchange(mut client: Box<Client>) -> AfterExchanges {
         };
         let now = state.record.ended.take().unwrap_or_else(tollgate_net::now);
         let read_all = state.inbox.is_empty();
-        record::close(&worker, &mut state, now);
+        close_record::close(&worker, &mut state, now);
         match next {
             ConnectionFate::KeepAlive => {
                 if let Some(body) = state.unread.take()
@@ -110,8 +97,8 @@ async fn exchange(mut client: Box<Client>) -> AfterExchanges {
     }
 }
 
-/// Handles one request whose head was received. If policies delay it or change its bodies, they call this
-/// again with themselves as the client's side; it then continues after routing.
+/// Handles one request whose head was received: finds its route, evaluates its policies, and carries out the
+/// route's action.
 pub(crate) async fn request<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,
@@ -119,116 +106,56 @@ pub(crate) async fn request<S: ClientSide>(
     active: &Rc<ActivePlan>,
 ) -> ConnectionFate {
     let settings = &active.plan.settings;
-    if state.request.head.has_any(forwarded::CLAIMS) && !S::WRAPS_CLIENT {
+    if state.request.head.has_any(forwarded::CLAIMS) {
         forwarded::drop_claims(&mut state.request, &settings.forwarded, client.peer.ip());
     }
-    if settings.request_id.enabled && !S::WRAPS_CLIENT {
+    if settings.request_id.enabled {
         identify(&settings.request_id, worker, state);
     }
-    if !S::WRAPS_CLIENT {
-        let RequestState { request, record, .. } = &mut *state;
-        record.announced.read(&settings.forwarded, request, client.peer.ip());
+    let RequestState { request, record, .. } = &mut *state;
+    record.announced.read(&settings.forwarded, request, client.peer.ip());
+    let close = client.closes_after(settings, &state.request);
+    if is_misdirected(client, &state.request) {
+        let close = skip_body(state, close);
+        return respond::error(client, worker, state, settings, Reason::MisdirectedRequest, close).await;
     }
-    let close = closes_after(settings, client, state);
-    let known = if S::WRAPS_CLIENT { state.record.route.as_ref().map(|(_, route)| *route) } else { None };
-    let (route, share) = if let Some(route) = known {
-        (route, client.stream.share())
-    } else {
-        if is_misdirected(client, &state.request) {
-            let close = !skip_body(state) || close;
-            let reason = Reason::MisdirectedRequest;
+    let decided = decide(&active.plan, state, Some(&client.connection_context.listener.bind));
+    if client.connection_context.listener.redirect.is_some()
+        && !matches!(decided, Err(Reason::BadPath | Reason::ConnectRefused))
+    {
+        let listener = client.connection_context.listener.clone();
+        if let Some(redirect) = https::redirect(Some(&listener), state) {
+            let close = skip_body(state, close);
+            return respond::redirect(client, worker, state, redirect, close).await;
+        }
+    }
+    let route = match decided {
+        Ok(route) => route,
+        Err(reason) => {
+            let close = skip_body(state, close || reason == Reason::ConnectRefused);
             return respond::error(client, worker, state, settings, reason, close).await;
         }
-        let decided = decide(&active.plan, state, Some(&client.connection_context.listener.bind));
-        if client.connection_context.listener.redirect.is_some()
-            && !matches!(decided, Err(Reason::BadPath | Reason::ConnectRefused))
-        {
-            let listener = client.connection_context.listener.clone();
-            if let Some(redirect) = https::redirect(Some(&listener), state) {
-                let close = !skip_body(state) || close;
-                return respond::redirect(client, worker, state, redirect, close).await;
-            }
-        }
-        let route = match decided {
-            Ok(route) => route,
-            Err(reason) => {
-                let close = !skip_body(state) || close || reason == Reason::ConnectRefused;
-                return respond::error(client, worker, state, settings, reason, close).await;
-            }
-        };
-        state.record.route = Some((active.clone(), route));
-        let chosen = active.route(route);
-        if let Some(stay) = &chosen.stay {
-            client.connection_context.apply_route_timeouts(stay);
-            client.stream.limit_connection_age(stay);
-        }
-        let mut share = None;
-        if chosen.policies.is_some() {
-            // In two steps, because the carried future borrows what the other step needs.
-            let policy_context = match policy::evaluate(client, worker, state, active, route) {
-                Evaluation::Through(share) => Ok(share),
-                Evaluation::End(end) => Err(end),
-                Evaluation::More(carried) => return carried.await,
-            };
-            share = match policy_context {
-                Ok(share) => share,
-                Err(end) => return policy::end(client, worker, state, settings, (end, close)).await,
-            };
-        }
-        (route, share)
     };
+    state.record.route = Some((active.clone(), route));
     let chosen = active.route(route);
-    let forwarded = match &chosen.action {
-        Action::Forward(_) if worker.rejects(chosen.priority) => {
-            worker.stats.shed(chosen.priority as usize);
-            let close = !skip_body(state) || close;
-            Ok(respond::error(client, worker, state, settings, Reason::Overload, close).await)
-        }
-        Action::Forward(_) => {
-            match destination(state, active, route, (&client.peer, share)) {
-                Ok(upstream) if chosen.grpc_web && translate::is_web(&state.request) => {
-                    let to = (route, upstream);
-                    Ok(Box::pin(translate::forward_web(client, worker, state, active, to)).await)
-                }
-                Ok(upstream) if upstream.is_http2() => {
-                    // In a box of its own, so that this rarer case does not enlarge the future of every
-                    // request.
-                    let to = (route, upstream);
-                    Box::pin(forward::<S, EndpointStream>(client, worker, state, active, to)).await
-                }
-                Ok(_) if client.stream.may_be_grpc() && state.grpc.is_some() => {
-                    let close = !skip_body(state) || close;
-                    Ok(respond::error(client, worker, state, settings, Reason::GrpcNeedsHttp2, close).await)
-                }
-                Ok(upstream) => {
-                    forward::<S, Connection>(client, worker, state, active, (route, upstream)).await
-                }
-                Err(reason)
-                    if chosen.fallback.is_some()
-                        && !(client.stream.may_be_grpc() && state.grpc.is_some())
-                        && choose(state, reason.status(), reason, true) =>
-                {
-                    Err(FallBack)
-                }
-                Err(reason) => {
-                    let close = !skip_rest_of_body(state, reason) || close;
-                    Ok(respond::error(client, worker, state, settings, reason, close).await)
-                }
-            }
-        }
-        Action::Respond(answer) => {
-            let close = !skip_body(state) || close;
-            Ok(respond::fixed(client, worker, state, answer, close).await)
-        }
-        Action::Redirect(redirect) => {
-            let close = !skip_body(state) || close;
-            Ok(respond::redirect(client, worker, state, redirect, close).await)
-        }
-    };
-    match forwarded {
-        Ok(next) => next,
-        Err(FallBack) => Box::pin(fall_back(client, worker, state, active, route)).await,
+    if let Some(stay) = &chosen.stay {
+        client.connection_context.apply_route_timeouts(stay);
+        client.stream.limit_connection_age(stay);
     }
+    let mut share = None;
+    if chosen.policies.is_some() {
+        // In two steps, because the future of `More` borrows what the other step needs.
+        let evaluated = match policy::evaluate(client, worker, state, active, route) {
+            Evaluation::Through(share) => Ok(share),
+            Evaluation::End(end) => Err(end),
+            Evaluation::More(rest) => return rest.await,
+        };
+        share = match evaluated {
+            Ok(share) => share,
+            Err(end) => return policy::end(client, worker, state, settings, (end, close)).await,
+        };
+    }
+    dispatch(client, worker, state, active, (route, share), close).await
 }
 
 /// Returns whether the request names a host that its TLS connection does not serve. The connection serves the
@@ -252,12 +179,6 @@ fn covers_host(name: &str, host: &[u8]) -> bool {
         }
         None => host.eq_ignore_ascii_case(name.as_bytes()),
     }
-}
-
-/// Returns whether the connection closes after this request, whatever the response.
-pub(crate) fn closes_after<S>(settings: &GatewaySettings, client: &Client<S>, state: &RequestState) -> bool {
-    let limit = settings.limits.requests_per_connection;
-    !state.request.keep_alive || limit.is_some_and(|limit| client.requests >= limit)
 }
 
 /// Sets the request id: the client's own if it is accepted and safe to log, else a new one.

@@ -10,14 +10,14 @@ use tollgate_plan::{GatewaySettings, Location, Rates, Redirect, Respond};
 use tollgate_route::PathError;
 
 use crate::client_side::ClientSide;
-use crate::connection::Client;
-use crate::decide::normal_path;
+use crate::client::Client;
+use crate::request_path::normal_path;
 use crate::deliver::{Allowance, deliver};
 use crate::error_body::{Flavour, error_body};
 use crate::grpc;
-use crate::policy::{self, Author};
-use crate::request::ConnectionFate;
+use crate::connection_fate::ConnectionFate;
 use crate::request_state::RequestState;
+use crate::response_policies::{self, Author};
 use crate::time_limit::TimeLimit;
 use crate::worker::Worker;
 
@@ -254,7 +254,7 @@ async fn answer<S: ClientSide>(
         out.extend_from_slice(b"\r\n");
         client.stream.translate(out);
         if let Some(context) = policy_context {
-            policy::respond(context, request, (answer.status, Author::Gateway), out, None);
+            response_policies::apply(context, request, (answer.status, Author::Gateway), out, None);
         }
         if worker.logs_responses.get() {
             record.keep_response(out);

@@ -13,7 +13,7 @@ use tollgate_observe::{Registry, Slot};
 use tollgate_plan::{Plan, UpstreamChange};
 use tollgate_policy::BackgroundIo;
 
-use crate::policy::ActivePolicy;
+use crate::active_policy::ActivePolicy;
 
 /// A plan in the form that all workers share. Work that is done here is not repeated by each worker: taking
 /// over a plan costs a worker only what the plan changes, however many routes it has.

@@ -1,7 +1,7 @@
 //! Skips the rest of a request's body when the gateway itself answers.
 //!
 //! All code that answers in the endpoint's place calls [`skip_body`] or [`skip_rest_of_body`], which skip
-//! the bytes in the inbox and return whether the connection can carry another request. If only a little of
+//! the bytes in the inbox and return whether the connection closes after the answer. If only a little of
 //! the body is missing, they leave its reader in the state. [`request`](crate::request) then calls
 //! [`discard`] after the answer.
 //!
@@ -16,7 +16,7 @@ use tollgate_http::Version;
 use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_observe::Reason;
 
-use crate::connection::Client;
+use crate::client::Client;
 use crate::request_state::RequestState;
 use crate::worker::Worker;
 
@@ -27,9 +27,21 @@ const BYTES_MAX: usize = 64 * 1024;
 /// most.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Skips a body. Returns whether the connection can carry another request: all of the body was received, or
-/// only a little is missing. If not, the connection is closed after the answer.
-pub(crate) fn skip_body(state: &mut RequestState) -> bool {
+/// Skips the body of a request before an answer. Returns whether the connection closes after the answer: if
+/// `close` says so already, or if much of the body is missing.
+pub(crate) fn skip_body(state: &mut RequestState, close: bool) -> bool {
+    !skip(state) || close
+}
+
+/// Skips a body before the answer with an error; the reason decides whether the rest may be awaited. If some
+/// of the body was read, its reader is in the state. Returns whether the connection closes, as [`skip_body`].
+pub(crate) fn skip_rest_of_body(state: &mut RequestState, reason: Reason, close: bool) -> bool {
+    !skip_rest(state, reason) || close
+}
+
+/// Returns whether the connection can carry another request: all of the body was received, or only a little
+/// is missing.
+fn skip(state: &mut RequestState) -> bool {
     match state.request.length {
         BodyLength::None | BodyLength::Exactly(0) => true,
         BodyLength::Exactly(length) if length <= state.inbox.len() as u64 => {
@@ -41,9 +53,7 @@ pub(crate) fn skip_body(state: &mut RequestState) -> bool {
     }
 }
 
-/// Skips a body before the answer with an error; the reason decides whether the rest may be awaited. If some
-/// of the body was read, its reader is in the state.
-pub(crate) fn skip_rest_of_body(state: &mut RequestState, reason: Reason) -> bool {
+fn skip_rest(state: &mut RequestState, reason: Reason) -> bool {
     // These bodies have no end, or the client is too slow to wait for it.
     let is_cut = matches!(
         reason,
@@ -59,7 +69,7 @@ pub(crate) fn skip_rest_of_body(state: &mut RequestState, reason: Reason) -> boo
     match state.unread.take() {
         _ if is_cut => false,
         Some(reader) => read_rest(state, *reader, waits),
-        None => skip_body(state) && (waits || state.unread.take().is_none()),
+        None => skip(state) && (waits || state.unread.take().is_none()),
     }
 }
 

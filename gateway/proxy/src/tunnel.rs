@@ -10,7 +10,7 @@ use tollgate_http::{Name, ResponseHead};
 
 use crate::backlog::Backlog;
 use crate::client_side::{ClientSide, Duplex};
-use crate::connection::Client;
+use crate::client::Client;
 use crate::request_state::RequestState;
 use crate::upstream_side::UpstreamSide;
 use crate::websocket::{Frames, going_away};

@@ -18,7 +18,7 @@ use tollgate_upstream::{Acquired, ConnectError, ConnectPermit, Connection, Pool}
 
 use crate::backlog::{Backlog, Sink};
 use crate::client_side::Duplex;
-use crate::forward::keep;
+use crate::drain_response::return_to_pool;
 use crate::worker::Worker;
 use crate::write_body::write_body;
 
@@ -250,7 +250,7 @@ impl UpstreamSide for Connection {
     }
 
     fn discard(self, worker: &Rc<Worker>, body: Option<BodyReader>, now: Instant) {
-        keep(worker, self, body, now);
+        return_to_pool(worker, self, body, now);
     }
 }
 

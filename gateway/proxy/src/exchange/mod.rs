@@ -25,7 +25,7 @@ use tollgate_plan::{GatewaySettings, Route};
 use tollgate_upstream::Outcome;
 
 use crate::client_side::ClientSide;
-use crate::connection::Client;
+use crate::client::Client;
 use crate::forward::{Replay, RequestAttempts};
 use crate::pace::{Pace, Paces, is_stream};
 use crate::request_state::RequestState;
@@ -51,7 +51,7 @@ pub(crate) enum ExchangeEnd {
         /// Whether the upstream connection can carry another request once the rest of the response is read.
         reusable: bool,
     },
-    /// The response is held back from the client, because [a fallback](crate::forward::choose) replaces it.
+    /// The response is held back from the client, because [a fallback](crate::choose_fallback) replaces it.
     Replaced {
         /// As in [`HeldBack`](Self::HeldBack).
         reusable: bool,

@@ -17,11 +17,13 @@ use tollgate_upstream::{ConnectError, Outcome};
 use super::client_head::{self, Framing};
 use super::{CLIENT_WAIT_MAX, Exchange, ExchangeEnd, Parties, ResponseStage, drop_nominated};
 use crate::backlog::Backlog;
-use crate::client_side::{ClientSide, RejectedBody, rejected_body};
-use crate::forward::{Replay, choose};
+use crate::choose_fallback::choose_fallback;
+use crate::client_side::ClientSide;
+use crate::rejected_body::{RejectedBody, rejected_body};
+use crate::forward::Replay;
 use crate::grpc;
-use crate::policy::{self, Author};
 use crate::request_state::RequestState;
+use crate::response_policies::{self, Author};
 use crate::tunnel::is_websocket;
 use crate::upstream_side::{NoHead, UpstreamSide};
 use crate::websocket::Frames;
@@ -300,7 +302,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         if switched {
             self.final_sent = true;
             if let Some(context) = &mut state.policy_context {
-                policy::respond(context, request, (status, Author::Endpoint), &mut output, None);
+                response_policies::apply(context, request, (status, Author::Endpoint), &mut output, None);
             }
             if parties.worker.logs_responses.get() {
                 state.record.keep_response(&output);
@@ -401,7 +403,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             return Ok(None);
         }
         let may_repeat = attempts.may_repeat(again, &state.request) && !self.total.is_over();
-        if !choose(state, status, Reason::None, may_repeat) {
+        if !choose_fallback(state, status, Reason::None, may_repeat) {
             return Ok(None);
         }
         let reusable = self.hold_back(rest);
@@ -433,7 +435,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             if let Some(context) = &mut state.policy_context {
                 let status = state.response.status;
                 let answer = (status, Author::Endpoint);
-                policy::respond(context, &state.request, answer, out, stream.transform());
+                response_policies::apply(context, &state.request, answer, out, stream.transform());
             }
             if parties.worker.logs_responses.get() {
                 state.record.keep_response(out);

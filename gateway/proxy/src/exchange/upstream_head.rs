@@ -9,8 +9,8 @@ use tollgate_plan::{CdnLoop, GatewaySettings, HostRewrite, Route};
 use tollgate_upstream::Pool;
 
 use crate::client_certificate::{PresentedCertificate, ReservedFields};
-use crate::decide::upstream_path;
-use crate::forward::ErrorPage;
+use crate::request_path::upstream_path;
+use crate::fallback_state::ErrorPage;
 use crate::forwarded;
 use crate::request_state::RequestState;
 

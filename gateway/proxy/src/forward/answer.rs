@@ -12,7 +12,7 @@ use super::retry::AttemptFailure;
 use crate::client_side::ClientSide;
 use crate::deliver::{Allowance, deliver};
 use crate::pace::is_stream;
-use crate::request::{ConnectionFate, closes_after};
+use crate::connection_fate::ConnectionFate;
 use crate::request_state::RequestState;
 use crate::respond;
 use crate::skip_body::skip_rest_of_body;
@@ -47,8 +47,8 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
             record.remarks().detail = pool.state().tls_failure().map(Into::into);
         }
         if failure.body_taken && self.collected.is_none() {
-            let over = skip_rest_of_body(self.state, failure.reason);
-            self.answer(failure.reason, !over).await
+            let close = skip_rest_of_body(self.state, failure.reason, false);
+            self.answer(failure.reason, close).await
         } else {
             self.refuse(failure.reason).await
         }
@@ -57,9 +57,9 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
     /// Answers with a reason, while no byte of the request's body was taken from the inbox.
     pub(super) async fn refuse(&mut self, reason: Reason) -> ConnectionFate {
         // A collected body was read, so the inbox holds the next request.
-        let over =
-            self.collected.is_some() || self.state.page().is_some() || skip_rest_of_body(self.state, reason);
-        self.answer(reason, !over).await
+        let was_read = self.collected.is_some() || self.state.page().is_some();
+        let close = !was_read && skip_rest_of_body(self.state, reason, false);
+        self.answer(reason, close).await
     }
 
     async fn answer(&mut self, reason: Reason, close: bool) -> ConnectionFate {
@@ -71,7 +71,7 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
         if reason == Reason::Overload && self.client.requests <= 1 {
             self.give_descriptor_back();
         }
-        let close = close || closes_after(self.settings, self.client, self.state);
+        let close = close || self.client.closes_after(self.settings, &self.state.request);
         if let Some((reason, status, lines, closes)) = self.without_page(reason) {
             let refusal = (reason, Some(status), lines.as_slice());
             return respond::refusal(

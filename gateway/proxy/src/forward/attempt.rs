@@ -14,7 +14,7 @@ use super::retry::AttemptFailure;
 use crate::affinity::{self, RequestAffinity};
 use crate::client_side::ClientSide;
 use crate::exchange::{Exchange, Parties};
-use crate::request::ConnectionFate;
+use crate::connection_fate::ConnectionFate;
 use crate::request_state::RequestState;
 use crate::tunnel::tunnel;
 use crate::upstream_side::UpstreamSide;

@@ -23,7 +23,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(32);
 use super::Forwarding;
 use super::retry::{AttemptFailure, Replay};
 use crate::client_side::ClientSide;
-use crate::connection::Client;
+use crate::client::Client;
 use crate::time_limit::TimeLimit;
 use crate::upstream_side::UpstreamSide;
 

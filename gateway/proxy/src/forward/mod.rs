@@ -36,19 +36,19 @@ use tollgate_plan::{GatewaySettings, Route};
 use tollgate_upstream::{Outcome, Upstream};
 
 use self::answer::after_whole;
-pub(crate) use self::discard::keep;
-pub(crate) use self::fallback::{ErrorPage, FallBack, FallingBack, choose, fall_back};
+pub(crate) use self::fallback::fall_back;
 use self::retry::AttemptFailure;
 pub(crate) use self::retry::{Replay, RequestAttempts};
 use crate::active::ActivePlan;
 use crate::affinity::RequestAffinity;
 use crate::client_side::ClientSide;
 use crate::collect::{Collected, collect};
-use crate::connection::Client;
-use crate::decide::rewrite;
+use crate::client::Client;
+use crate::fallback_state::FallbackChosen;
+use crate::rewrite::rewrite;
 use crate::exchange::ExchangeEnd;
 use crate::grpc::ClientDeadline;
-use crate::request::{ConnectionFate, closes_after};
+use crate::connection_fate::ConnectionFate;
 use crate::request_state::RequestState;
 use crate::respond;
 use crate::skip_body::skip_rest_of_body;
@@ -78,7 +78,7 @@ fn allows_all(route: &Route, protocols: &[u8]) -> bool {
 /// Forwards a request to the endpoints of an upstream, one attempt after another, until the client has a
 /// response or no more attempts are allowed.
 ///
-/// Returns [`FallBack`] if a fallback was chosen to replace an error; the caller passes that to
+/// Returns [`FallbackChosen`] if a fallback was chosen to replace an error; the caller passes that to
 /// [`fall_back`].
 ///
 /// This is deliberately one large future, since each nested `async fn` costs a plain request some 60
@@ -89,7 +89,7 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
     state: &mut RequestState,
     active: &Rc<ActivePlan>,
     (index, upstream): (u32, &Rc<Upstream>),
-) -> Result<ConnectionFate, FallBack> {
+) -> Result<ConnectionFate, FallbackChosen> {
     let (settings, route) = (&active.plan.settings, active.route(index));
     state.record.upstream = Some(upstream.clone());
     let mut collected = None;
@@ -105,7 +105,8 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
                 collected = Some(length);
             }
             Err(reason) => {
-                let close = !skip_rest_of_body(state, reason) || closes_after(settings, client, state);
+                let close = client.closes_after(settings, &state.request);
+                let close = skip_rest_of_body(state, reason, close);
                 return Ok(respond::error(client, worker, state, settings, reason, close).await);
             }
         }
@@ -148,14 +149,14 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
     upstream.count_request(now);
     let Some(_under_way) = upstream.state().try_begin_request() else {
         if forwarding.falls_back(Reason::RequestLimit, Replay::Unsent) {
-            return Err(FallBack);
+            return Err(FallbackChosen);
         }
         return Ok(forwarding.refuse(Reason::RequestLimit).await);
     };
     loop {
         let mut pool = match forwarding.begin(now) {
             Ok(pool) => pool,
-            Err(reason) if forwarding.falls_back(reason, Replay::Unsent) => return Err(FallBack),
+            Err(reason) if forwarding.falls_back(reason, Replay::Unsent) => return Err(FallbackChosen),
             Err(reason) => return Ok(forwarding.refuse(reason).await),
         };
         let (mut began, mut stale) = (now, false);
@@ -213,7 +214,7 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
                     forwarding.note_attempt(&pool, None, began);
                     forwarding.state.record.endpoint = None;
                     forwarding.leave();
-                    return Err(FallBack);
+                    return Err(FallbackChosen);
                 }
                 ExchangeEnd::Failed { stale: true, .. } => {
                     // No side is at fault: the endpoint closed an idle connection while the request was on
@@ -242,7 +243,7 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
         {
             if forwarding.falls_back(failure.reason, failure.again) {
                 forwarding.note_attempt(&pool, Some(failure), began);
-                return Err(FallBack);
+                return Err(FallbackChosen);
             }
             return Ok(forwarding.give_up(failure).await);
         }

@@ -10,51 +10,24 @@ mod web;
 
 pub(crate) use self::client_deadline::ClientDeadline;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tollgate_http::grpc::{GrpcKind, GrpcStatus, encode_message, timeout};
-use tollgate_http::{Name, RequestHead};
+use tollgate_http::grpc::{GrpcStatus, encode_message, timeout};
 use tollgate_observe::{Reason, Slot};
 use tollgate_plan::ErrorBodies;
 
-use crate::decide::upstream_path;
+use crate::request_path::upstream_path;
 use crate::error_body::{Flavour, error_body};
+use crate::grpc_call::GrpcCall;
 use crate::record::RequestRecord;
 use crate::request_state::RequestState;
 use crate::time_limit::TimeLimit;
 use crate::worker::Worker;
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Grpc {
-    /// The time that the client waits, from the start of the request.
-    pub timeout: Option<Duration>,
-}
-
-impl Grpc {
-    /// Returns the call if the request is one.
-    pub fn of(request: &RequestHead) -> Option<Self> {
-        let kind = request.head.get(Name::ContentType).and_then(GrpcKind::of);
-        (kind == Some(GrpcKind::Native)).then(|| Self::new(request))
-    }
-
-    /// Returns the call of a request that is known to be one.
-    pub fn new(request: &RequestHead) -> Self {
-        // A malformed timeout goes on: the endpoint refuses it.
-        Self { timeout: request.head.get_by_text(b"grpc-timeout").and_then(timeout::parse) }
-    }
-}
-
-impl Grpc {
-    /// Returns whether the client's deadline comes before this time limit of the gateway.
-    pub fn is_sooner(&self, total: Option<Duration>) -> bool {
-        self.timeout.is_some_and(|timeout| total.is_none_or(|total| timeout < total))
-    }
-}
-
 /// Sets `grpc-timeout` for the endpoint to the time that is left, because the endpoint counts from when it
 /// receives the call.
 pub(crate) fn pass_deadline_on(state: &mut RequestState, total: TimeLimit, now: Instant) {
-    let Some(Grpc { timeout: Some(_) }) = state.grpc else { return };
+    let Some(GrpcCall { timeout: Some(_) }) = state.grpc else { return };
     if let Some(left) = total.within(now, None) {
         let mut value = Vec::with_capacity(9);
         timeout::write(&mut value, left);

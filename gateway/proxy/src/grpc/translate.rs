@@ -10,11 +10,12 @@ use tollgate_upstream::Upstream;
 
 use super::web::{Web, kind_of};
 use crate::active::ActivePlan;
-use crate::client_side::{ClientSide, unread};
-use crate::connection::Client;
+use crate::client_side::ClientSide;
+use crate::rejected_body::unread;
+use crate::client::Client;
 use crate::forward::forward;
-use crate::http2::EndpointStream;
-use crate::request::{ConnectionFate, closes_after};
+use crate::http2_endpoint::EndpointStream;
+use crate::connection_fate::ConnectionFate;
 use crate::request_state::RequestState;
 use crate::respond;
 use crate::skip_body::skip_body;
@@ -35,7 +36,7 @@ pub(crate) async fn forward_web<S: ClientSide>(
     (index, upstream): (u32, &Rc<Upstream>),
 ) -> ConnectionFate {
     let settings = &active.plan.settings;
-    let ends = closes_after(settings, client, state);
+    let ends = client.closes_after(settings, &state.request);
     let Client { stream, peer, requests, connection_context, .. } = client;
     let kind = kind_of(&state.request).ok_or(Reason::BadChunk);
     let translated = kind.and_then(|kind| {
@@ -46,7 +47,7 @@ pub(crate) async fn forward_web<S: ClientSide>(
         Err(reason) => {
             // Chunks may have been joined, so the end of such a body is no longer known.
             let is_plain = matches!(state.request.length, BodyLength::Exactly(_));
-            let close = !(is_plain && skip_body(state)) || ends;
+            let close = !is_plain || skip_body(state, ends);
             return respond::error(client, worker, state, settings, reason, close).await;
         }
     };
@@ -58,7 +59,7 @@ pub(crate) async fn forward_web<S: ClientSide>(
         // No fallback replaces the result of a call.
         forwarded.unwrap_or(ConnectionFate::Close)
     } else {
-        let close = !skip_body(state) || ends;
+        let close = skip_body(state, ends);
         respond::error(&mut translated, worker, state, settings, Reason::GrpcNeedsHttp2, close).await
     };
     // Bytes of the next request may have arrived with the end of this one.

@@ -14,9 +14,10 @@ use tollgate_http::{HeadLimits, Name, RequestHead};
 use tollgate_net::Negotiated;
 use tollgate_policy::Transform;
 
-use super::Grpc;
 use crate::backlog::{Backlog, Sink};
-use crate::client_side::{ClientSide, ClientStream, Duplex, RejectedBody, body_error_reason};
+use crate::client_side::{ClientSide, ClientStream, Duplex};
+use crate::grpc_call::GrpcCall;
+use crate::rejected_body::{RejectedBody, body_error_reason};
 use crate::request_state::RequestState;
 
 /// A client whose call is translated.
@@ -85,7 +86,7 @@ impl<'a, S: ClientSide> Web<'a, S> {
             request.set_value(b"content-type", &native);
         }
         request.wants_trailers = true;
-        state.grpc = Some(Grpc::new(request));
+        state.grpc = Some(GrpcCall::new(request));
         // If the client accepts a kind of gRPC-Web, it gets that one; otherwise the kind of its request.
         let wanted = request.head.get(Name::Accept).and_then(GrpcKind::of);
         let answer = wanted.filter(|kind| matches!(kind, GrpcKind::Web | GrpcKind::WebText)).unwrap_or(kind);

@@ -15,12 +15,13 @@ use tollgate_http2::{ErrorCode, IncomingRequest, LocalSettings, ServerConnection
 use tollgate_net::Deadline;
 
 use super::connection_state::ConnectionState;
-use super::frame_budget::{ClientTrust, FrameBudget, after_others};
 use super::request;
+use super::shared::Http2Shared;
 use super::socket::Http2Socket;
 use super::stream::Http2Stream;
 use super::waiting_heads;
-use crate::connection::Client;
+use crate::client::Client;
+use crate::scheduler::frame_budget::{ClientTrust, FrameBudget, after_others};
 use crate::worker::Worker;
 
 /// How long a client has to receive GOAWAY or the last frames before the next step.
@@ -38,20 +39,21 @@ const EARLY_RESETS_MAX: u64 = 100;
 const REFUSED_PER_RESET: u64 = 4;
 
 /// Serves a connection to its end. `early` is what was read from it already.
-pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
+pub(super) async fn serve(client: Box<Client>, early: Vec<u8>, http2: Rc<Http2Shared>) {
     let Client { stream, peer, deadline, connection_context, .. } = *client;
     let worker = connection_context.worker().clone();
-    let (frame_budget, tls) = (FrameBudget::new(worker.http2_scheduler.clone()), stream.tls().cloned());
+    let (frame_budget, tls) = (FrameBudget::new(http2.scheduler.clone()), stream.tls().cloned());
     let local_address = stream.local_address();
     stream.limit_unsent(UNSENT_MAX_BYTES);
     let io = Http2Socket::new(stream, worker.clone(), early, frame_budget.clone());
     let now = tollgate_net::now();
     connection_context.open(now);
     deadline.set(now, worker.active.borrow().plan.settings.timeouts.header);
-    let connection = ServerConnection::new(settings(&worker), &worker.http2_totals);
-    let shared = ConnectionState::new(connection, connection_context, tls, local_address);
+    let connection = ServerConnection::new(settings(&worker), &http2.totals);
+    let shared = ConnectionState::new(connection, connection_context, http2.stream_limit.clone(), tls, local_address);
     let mut serving = ConnectionTask {
         io,
+        http2,
         shared,
         peer,
         deadline,
@@ -98,6 +100,7 @@ enum ConnectionPhase {
 /// The state of the connection's task.
 struct ConnectionTask {
     io: Http2Socket,
+    http2: Rc<Http2Shared>,
     shared: Rc<ConnectionState>,
     peer: SocketAddr,
     deadline: Deadline,
@@ -211,7 +214,7 @@ impl ConnectionTask {
     /// Arranges for open streams to learn that the connection is over.
     fn queue_ended_streams(&self) {
         if !self.shared.is_idle() {
-            self.shared.worker().http2_scheduler.connection_ended(&self.shared);
+            self.http2.scheduler.connection_ended(self.shared.clone());
         }
     }
 
@@ -312,7 +315,7 @@ impl ConnectionTask {
         self.requests += 1;
         let stream = Http2Stream::new(stream, self.shared.clone());
         let client = Client::of_stream(&self.shared.connection_context, stream, self.peer, self.requests);
-        request::start(client, fields);
+        request::start(client, fields, self.http2.futures.clone());
     }
 
     /// Bounds the memory of requests that wait.

@@ -14,13 +14,16 @@ use tollgate_http2::{FieldSection, MalformedRequest};
 use tollgate_observe::Reason;
 
 use super::stream::Http2Stream;
-use crate::connection::Client;
+use crate::client::Client;
 use crate::future_pool::{FuturePool, FutureSlot};
-use crate::grpc::{self, Grpc};
+use crate::grpc;
+use crate::grpc_call::GrpcCall;
 use crate::receive;
-use crate::record;
-use crate::request::{ConnectionFate, request};
-use crate::request_state::{RequestState, RequestStateGuard};
+use crate::close_record;
+use crate::connection_fate::ConnectionFate;
+use crate::request::request;
+use crate::request_guard::RequestStateGuard;
+use crate::request_state::RequestState;
 use crate::respond;
 use crate::worker::Worker;
 
@@ -33,8 +36,7 @@ pub(crate) type StreamInput = (Client<Http2Stream>, FieldSection);
 pub(crate) type StreamFutures = FuturePool<StreamInput, (), dyn Future<Output = Infallible>>;
 
 /// Serves one request in its own task.
-pub(super) fn start(client: Client<Http2Stream>, head: FieldSection) {
-    let futures = client.worker().stream_futures.clone();
+pub(super) fn start(client: Client<Http2Stream>, head: FieldSection, futures: Rc<StreamFutures>) {
     tollgate_net::spawn(FuturePool::run(futures, (client, head), |slot| Box::pin(streams(slot))));
 }
 
@@ -52,10 +54,10 @@ async fn serve(mut client: Client<Http2Stream>, head: FieldSection) {
     let active = worker.active();
     client.connection_context.renew();
     let settings = &active.plan.settings;
-    state.record.open(&worker, tollgate_net::now(), client.peer, client.connection_context.tls.as_ref());
+    state.record.open(&worker.stats, tollgate_net::now(), client.peer, client.connection_context.tls.as_ref());
     let (ended, limits) = (client.stream.is_ended(), &settings.head_limits);
     let decoded = decode(&mut state.request, &head, &worker, ended, limits);
-    state.grpc = Grpc::of(&state.request);
+    state.grpc = GrpcCall::of(&state.request);
     let next = match decoded {
         Ok(()) => {
             if client.stream.accept_head(head, state.request.length) {
@@ -80,7 +82,7 @@ async fn serve(mut client: Client<Http2Stream>, head: FieldSection) {
     let now = state.record.ended.take().unwrap_or_else(tollgate_net::now);
     client.stream.finish(next != ConnectionFate::Reset && state.to_client.is_empty());
     grpc::count(&worker, &mut state);
-    record::close(&worker, &mut state, now);
+    close_record::close(&worker, &mut state, now);
 }
 
 fn decode(

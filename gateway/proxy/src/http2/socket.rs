@@ -12,7 +12,7 @@ use tollgate_net::{Deadline, Stream};
 
 use super::connection_state::ConnectionState;
 use super::flood_meter::{Exhausted, FloodMeter};
-use super::frame_budget::{BYTES_PER_TURN, FrameBudget};
+use crate::scheduler::frame_budget::{BYTES_PER_TURN, FrameBudget};
 use crate::worker::Worker;
 
 /// How long, and for how many bytes, the gateway reads after it has closed its direction. Closing a socket

@@ -21,7 +21,8 @@ use tollgate_plan::RouteStay;
 use super::connection_state::ConnectionState;
 
 use crate::backlog::{Backlog, Sink};
-use crate::client_side::{ClientSide, ClientStream, Duplex, RejectedBody};
+use crate::client_side::{ClientSide, ClientStream, Duplex};
+use crate::rejected_body::RejectedBody;
 
 /// Bytes of a response that are read at once: the least, the first, and the most. The size doubles each time
 /// the client takes everything, and halves each time it does not. So a client that takes nothing makes the

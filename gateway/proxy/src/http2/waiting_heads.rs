@@ -2,7 +2,8 @@
 
 use tollgate_http2::{ErrorCode, RequestStream, ServerConnection};
 
-use super::frame_budget::ClientTrust;
+use crate::scheduler::frame_budget::ClientTrust;
+
 
 /// Bytes of waiting heads that a connection may hold, as they are in memory: enough for some hundred browser
 /// requests.

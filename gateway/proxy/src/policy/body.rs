@@ -11,8 +11,9 @@ use tollgate_plan::Route;
 use super::tee::{Tee, TeeProgress};
 use super::transforming_client::TransformingClient;
 use crate::body_limits::BodyLimits;
-use crate::client_side::{Duplex, unread};
-use crate::connection::Client;
+use crate::client_side::Duplex;
+use crate::rejected_body::unread;
+use crate::client::Client;
 use crate::request_state::RequestState;
 use crate::worker::Worker;
 

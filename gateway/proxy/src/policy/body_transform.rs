@@ -7,7 +7,7 @@ use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_observe::Reason;
 use tollgate_policy::Transform;
 
-use crate::client_side::{RejectedBody, body_error_reason};
+use crate::rejected_body::{RejectedBody, body_error_reason};
 use crate::request_state::RequestState;
 
 /// A request body that a policy's transform replaces. The reader gets the new body without framing, up to its

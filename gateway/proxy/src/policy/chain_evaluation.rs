@@ -12,8 +12,9 @@ use tollgate_observe::Reason;
 use tollgate_plan::{Action, ListenAddress, Plan, UpstreamShare};
 use tollgate_policy::{Context, ForwardingRule, Origin, Refusal, Request, Verdict};
 
-use super::{ActivePolicy, PolicyEnd};
+use super::policy_end::PolicyEnd;
 use crate::active::ActivePlan;
+use crate::active_policy::ActivePolicy;
 use crate::affinity::RequestAffinity;
 use crate::announced::Announced;
 use crate::client_certificate::PresentedCertificate;
@@ -162,7 +163,11 @@ impl<'a> ChainEvaluation<'a> {
         context: &mut Context,
     ) {
         if let Some(live) = self.stopped_by {
-            live.ended(end);
+            match end {
+                PolicyEnd::Refused(..) => live.count_refused(),
+                PolicyEnd::Answered(_) => live.count_answered(),
+                PolicyEnd::Gone => {}
+            }
         }
         self.rest.by_ref().for_each(|live| live.policy.skipped(&mut seen(state, origin, context)));
     }

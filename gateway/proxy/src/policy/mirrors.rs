@@ -12,11 +12,12 @@ use std::task::{Poll, Waker};
 use tollgate_http::h1::BodyLength;
 use tollgate_policy::{CopyResult, RequestCopy};
 
-use super::call::{Call, CallOrigin};
-use super::tee::{Tee, TeeProgress};
+use super::pending_copy::PendingCopy;
+use super::resolve::call::{Call, CallOrigin};
+use super::tee::Tee;
 use super::transforming_client::TransformingClient;
 use crate::active::ActivePlan;
-use crate::connection::Client;
+use crate::client::Client;
 use crate::request_state::RequestState;
 use crate::worker::Worker;
 
@@ -54,25 +55,6 @@ impl ClientLeft {
             copy.as_mut().poll(cx).map(Some)
         })
         .await
-    }
-}
-
-/// A copy that waits for the rest of its body.
-pub(super) struct PendingCopy {
-    tee: Tee,
-    send: Box<dyn FnOnce(Vec<u8>)>,
-}
-
-impl PendingCopy {
-    /// Takes bytes that were read. Returns the copy again if more are needed.
-    pub fn take(self, read: &[u8]) -> Option<Self> {
-        let Self { mut tee, send } = self;
-        match tee.take(read) {
-            TeeProgress::More => return Some(Self { tee, send }),
-            TeeProgress::Whole(body) => send(body),
-            TeeProgress::Begin(_) | TeeProgress::GivenUp(_) => {}
-        }
-        None
     }
 }
 

@@ -10,13 +10,12 @@
 //! exchange and the client only if a policy replaces or copies a body. All other requests run through the
 //! same code as requests without policies.
 
-mod attached;
 mod body;
 mod body_transform;
-mod call;
 mod chain_evaluation;
 mod mirrors;
-mod questions;
+mod pending_copy;
+mod policy_end;
 mod rehearse;
 mod resolve;
 mod tee;
@@ -27,23 +26,23 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use tollgate_http::{Method, RequestHead, Version};
 use tollgate_observe::Reason;
 use tollgate_plan::{Action, GatewaySettings};
-use tollgate_policy::{BodyKind, Context, PolicyResponse, Refusal, Transform, Verdict};
+use tollgate_policy::{Context, Refusal, Verdict};
 
-pub(crate) use self::attached::ActivePolicy;
 use self::body_transform::BodyTransform;
 use self::chain_evaluation::ChainEvaluation;
+pub(crate) use self::policy_end::PolicyEnd;
 pub(crate) use self::rehearse::{Rehearsed, RehearsedSender, rehearse};
 pub use self::rehearse::{RehearsedPolicy, RehearsedVerdict};
 use self::resolve::resolve;
 use self::transforming_client::TransformingClient;
 use crate::active::ActivePlan;
 use crate::client_side::{ClientSide, ClientStream};
-use crate::connection::{Client, ConnectionContext};
+use crate::client::{Client, ConnectionContext};
+use crate::dispatch::dispatch;
 use crate::record::PolicyFindings;
-use crate::request::{ConnectionFate, closes_after, request};
+use crate::connection_fate::ConnectionFate;
 use crate::request_state::RequestState;
 use crate::respond;
 use crate::skip_body::{skip_body, skip_rest_of_body};
@@ -61,26 +60,6 @@ pub(crate) enum Evaluation<'a> {
     End(PolicyEnd),
     /// The policies need more: this future handles the rest of the request.
     More(RestOfRequest<'a>),
-}
-
-/// How a request ends that its policies do not let go on.
-pub(crate) enum PolicyEnd {
-    /// A policy refuses it, with a status that replaces the reason's, and with these additional field lines.
-    Refused(Reason, Option<u16>, Vec<u8>),
-    /// A policy answers it.
-    Answered(PolicyResponse),
-    /// The client has left in the meantime.
-    Gone,
-}
-
-impl PolicyEnd {
-    /// Converts a refusal, and records its detail.
-    fn refused(refusal: Refusal, state: &mut RequestState) -> Self {
-        if let Some(detail) = refusal.detail {
-            state.record.remarks().detail = Some(detail.into());
-        }
-        Self::Refused(refusal.reason, refusal.status, refusal.lines)
-    }
 }
 
 /// Evaluates the policies of a request. Most let the request go on, or refuse it, without waiting. The caller
@@ -126,7 +105,7 @@ pub(crate) fn evaluate<'a, S: ClientSide>(
             Evaluation::End(end)
         }
         verdict => {
-            let close = closes_after(&active.plan.settings, client, state);
+            let close = client.closes_after(&active.plan.settings, &state.request);
             let Client { stream, connection_context, peer, requests, .. } = client;
             // Type-erased, so that the code below is compiled once for all kinds of client.
             let client = (&mut *stream as &mut dyn ClientStream, &*connection_context, *peer, *requests);
@@ -164,7 +143,7 @@ async fn carry(
     );
     let ended =
         resolve(&mut client, worker, state, &mut context, (active, index), &mut evaluation, verdict).await;
-    client.stream.set_upstream(evaluation.share());
+    let share = evaluation.share();
     let (transform, copies) = (context.take_transform(), context.take_copies());
     keep(context, worker, state);
     if let Some(ended) = ended {
@@ -175,12 +154,12 @@ async fn carry(
     {
         Ok(body_transform) => client.stream.decode(body_transform),
         Err(reason) => {
-            let close = !skip_rest_of_body(state, reason) || close;
+            let close = skip_rest_of_body(state, reason, close);
             return respond::error(&mut client, worker, state, settings, reason, close).await;
         }
     }
     let client_left = mirrors::start(copies, &mut client, worker, state, active, index);
-    let next = request(&mut client, worker, state, active).await;
+    let next = dispatch(&mut client, worker, state, active, (index, share), close).await;
     if let Some(client_left) = client_left.filter(|_| state.record.reason == Reason::ClientClosed) {
         client_left.notify();
     }
@@ -202,52 +181,17 @@ pub(crate) async fn end<S: ClientSide>(
 ) -> ConnectionFate {
     match end {
         PolicyEnd::Refused(reason, status, lines) => {
-            let close = !skip_rest_of_body(state, reason) || close;
+            let close = skip_rest_of_body(state, reason, close);
             respond::refusal(client, worker, state, settings, (reason, status, &lines), close).await
         }
         PolicyEnd::Answered(answer) => {
-            let close = !skip_body(state) || close;
+            let close = skip_body(state, close);
             respond::policy_answer(client, worker, state, &answer, close).await
         }
         PolicyEnd::Gone => {
             state.record.reason = Reason::ClientClosed;
             ConnectionFate::Close
         }
-    }
-}
-
-/// Whether the gateway or an endpoint wrote a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Author {
-    Gateway,
-    Endpoint,
-}
-
-/// Lets the policies of a request change the head of its final response. `slot` receives a transform of the
-/// body, if a policy has one; `None`: the body stays as it is.
-#[inline(never)]
-pub(crate) fn respond(
-    context: &mut Context,
-    request: &RequestHead,
-    (status, author): (u16, Author),
-    head: &mut Vec<u8>,
-    slot: Option<&mut Option<Box<dyn Transform>>>,
-) {
-    if !context.responds() {
-        return;
-    }
-    // A client of HTTP/1.0 needs the length before the body, so its body cannot be transformed.
-    let bodiless = request.method == Method::Head || matches!(status, 100..200 | 204 | 304);
-    let body = match author {
-        Author::Gateway => BodyKind::Fixed,
-        Author::Endpoint if bodiless => BodyKind::Absent,
-        Author::Endpoint if slot.is_none() || request.version == Version::Http10 => BodyKind::Fixed,
-        Author::Endpoint => BodyKind::Transformable,
-    };
-    let slot = slot.filter(|_| body == BodyKind::Transformable);
-    let transform = context.respond(head, body, request.version == Version::Http11);
-    if let Some(slot) = slot {
-        *slot = transform;
     }
 }
 

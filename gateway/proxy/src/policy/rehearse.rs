@@ -9,7 +9,7 @@ use tollgate_policy::{Context, Dependency, Origin, PolicyResponse, PolicyStates,
 
 use super::chain_evaluation::named;
 use crate::forwarded::ForwardedFields;
-use crate::rehearse::{RehearsedOutcome, refused};
+use crate::rehearsed_outcome::{RehearsedOutcome, refused};
 use crate::request_state::RequestState;
 
 /// A policy that a request would meet, and its verdict.

@@ -13,16 +13,16 @@ use tollgate_net::Negotiated;
 use tollgate_policy::Transform;
 
 use super::body_transform::BodyTransform;
-use super::mirrors::PendingCopy;
+use super::pending_copy::PendingCopy;
 use crate::backlog::{Backlog, Sink};
-use crate::client_side::{ClientSide, ClientStream, Duplex, RejectedBody};
+use crate::client_side::{ClientSide, ClientStream, Duplex};
+use crate::rejected_body::RejectedBody;
 
 /// A client whose request or response body the policies use. It is one type for every version of HTTP, so the
 /// code of the exchange is compiled once more in total, not once more per version.
 pub(crate) struct TransformingClient<'a> {
     client: &'a mut dyn ClientStream,
     version: Version,
-    share: Option<usize>,
     transform: Option<Box<dyn Transform>>,
     /// The transformed part of the response that is sent next.
     out: Vec<u8>,
@@ -38,17 +38,11 @@ impl<'a> TransformingClient<'a> {
         Self {
             client,
             version,
-            share: None,
             transform: None,
             out: Vec::new(),
             body_transform: None,
             copies: Vec::new(),
         }
-    }
-
-    /// Sets the upstream of the route that the request goes to, by number.
-    pub fn set_upstream(&mut self, share: Option<usize>) {
-        self.share = share;
     }
 
     /// Sets the transform of the request's body.
@@ -185,9 +179,5 @@ impl ClientStream for TransformingClient<'_> {
 
     fn transform(&mut self) -> Option<&mut Option<Box<dyn Transform>>> {
         Some(&mut self.transform)
-    }
-
-    fn share(&self) -> Option<usize> {
-        self.share
     }
 }

@@ -1,7 +1,7 @@
 //! The frame budget of a connection: how much of its input is processed in one turn, before other connections
 //! have theirs.
 //!
-//! The connection's task and [`Http2Socket`](super::socket::Http2Socket) share one [`FrameBudget`]. It counts
+//! The connection's task and its socket share one [`FrameBudget`]. It counts
 //! bytes and requests, and queues the connection with [`Scheduler`] when its budget is spent or when it must
 //! wait for its first turn. Clients that are not trusted yet have a smaller budget.
 
@@ -11,12 +11,12 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Context;
 
-use super::scheduler::{Scheduler, TurnState};
+use super::{Scheduler, TurnState};
 
 /// Requests that one turn may start: a single read can bring a hundred.
-pub(super) const REQUESTS_PER_TURN: usize = 16;
+pub(crate) const REQUESTS_PER_TURN: usize = 16;
 /// Bytes that one turn may read. Bytes that cost more to process count for more.
-pub(super) const BYTES_PER_TURN: usize = 64 * 1024;
+pub(crate) const BYTES_PER_TURN: usize = 64 * 1024;
 /// Bytes read at once from a client that is not trusted, or whose last bytes were expensive to process. Bytes
 /// beyond its turn wait in memory.
 const DENSE_READ_MAX_BYTES: usize = 16 * 1024;
@@ -28,7 +28,7 @@ const NEW_CLIENT_WEIGHT: usize = 4;
 
 /// How far the gateway trusts a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ClientTrust {
+pub(crate) enum ClientTrust {
     /// It has taken no part of a response. Its requests start only after more of its input was examined.
     /// Floods start with the largest number of requests that the limits allow, and each can cost a connection
     /// to an endpoint.
@@ -44,7 +44,7 @@ pub(super) enum ClientTrust {
 /// request was ever started, and whether the meter has run out of credit. A worker runs its tasks one at a
 /// time, so hundreds of connections with much input would delay every other connection.
 #[derive(Debug)]
-pub(super) struct FrameBudget {
+pub(crate) struct FrameBudget {
     scheduler: Rc<Scheduler>,
     requests: Cell<usize>,
     bytes: Cell<usize>,
@@ -205,12 +205,12 @@ impl FrameBudget {
 }
 
 /// Wakes the task after all other ready tasks have run and the kernel was polled for new input.
-pub(super) fn after_others(cx: &mut Context<'_>) {
+pub(crate) fn after_others(cx: &mut Context<'_>) {
     let _ = pin!(tollgate_net::yield_now()).poll(cx);
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use std::task::Waker;
 
     use super::*;

@@ -5,6 +5,9 @@
 //! so for the policies of an upstream that it asks. The loop resolves each verdict, then continues with the
 //! next policy. It ends early if the client leaves.
 
+pub(super) mod call;
+mod questions;
+
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -17,10 +20,11 @@ use tollgate_policy::{Context, Continuation, Origin, PendingVerdict, Verdict};
 use super::body::BodyNeed;
 use super::chain_evaluation::{ChainEvaluation, note, seen};
 use super::transforming_client::TransformingClient;
-use super::{PolicyEnd, body, questions};
+use super::body;
+use super::policy_end::PolicyEnd;
 use crate::active::ActivePlan;
 use crate::client_side::ClientStream;
-use crate::connection::Client;
+use crate::client::Client;
 use crate::request_state::RequestState;
 use crate::worker::Worker;
 

@@ -6,8 +6,6 @@ use std::sync::{Arc, OnceLock};
 use tollgate_plan::AttachedPolicy;
 use tollgate_policy::{Policy, PolicyStates};
 
-use super::PolicyEnd;
-
 /// A policy attached at one place of the configuration.
 #[derive(Debug)]
 pub struct ActivePolicy {
@@ -38,14 +36,18 @@ impl ActivePolicy {
         })
     }
 
-    /// Counts a request that this policy refused or answered.
-    pub(super) fn ended(&self, end: &PolicyEnd) {
-        let (count, event) = match end {
-            PolicyEnd::Refused(..) => (&self.refused, "refused"),
-            PolicyEnd::Answered(_) => (&self.answered, "answered"),
-            PolicyEnd::Gone => return,
-        };
-        let count = count.get_or_init(|| self.shared.events().counter(self.kind, &self.place, event));
-        count.fetch_add(1, Ordering::Relaxed);
+    /// Counts a request that this policy refused.
+    pub(crate) fn count_refused(&self) {
+        self.count(&self.refused, "refused");
+    }
+
+    /// Counts a request that this policy answered.
+    pub(crate) fn count_answered(&self) {
+        self.count(&self.answered, "answered");
+    }
+
+    fn count(&self, counter: &OnceLock<Arc<AtomicU64>>, event: &'static str) {
+        let counter = counter.get_or_init(|| self.shared.events().counter(self.kind, &self.place, event));
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -4,6 +4,8 @@
 //! the client is trusted (`ConnectionState::client`) and whether it may start one more stream
 //! (`ConnectionState::may_start_stream`).
 
+pub(crate) mod stream_limit;
+
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -15,9 +17,10 @@ use tollgate_http2::ServerConnection;
 use tollgate_net::Negotiated;
 use tollgate_plan::RouteStay;
 
-use super::frame_budget::ClientTrust;
-use super::stream_limit::{PIECES_PER_STREAM, SHARE_STREAMS, StreamLimit};
-use crate::connection::ConnectionContext;
+use self::stream_limit::{PIECES_PER_STREAM, SHARE_STREAMS, StreamLimit};
+use crate::client::ConnectionContext;
+use crate::scheduler::EndedConnection;
+use crate::scheduler::frame_budget::ClientTrust;
 use crate::worker::Worker;
 
 /// Pieces of responses after which a client is trusted. The kernel's usual buffers of two sockets take 18
@@ -35,6 +38,8 @@ pub(crate) struct ConnectionState {
     /// The address that the client connected to.
     pub local_address: Option<SocketAddr>,
     pub connection_context: ConnectionContext,
+    /// The limit on streams of the worker.
+    stream_limit: Rc<StreamLimit>,
     /// Open streams.
     streams: Cell<usize>,
     /// Pieces of responses that the client has taken. A piece is a part of a body, or the end of a response
@@ -59,6 +64,7 @@ impl ConnectionState {
     pub fn new(
         connection: ServerConnection,
         connection_context: ConnectionContext,
+        stream_limit: Rc<StreamLimit>,
         tls: Option<Negotiated>,
         local_address: Option<SocketAddr>,
     ) -> Rc<Self> {
@@ -67,6 +73,7 @@ impl ConnectionState {
             tls,
             local_address,
             connection_context,
+            stream_limit,
             streams: Cell::new(0),
             taken: Cell::new(0),
             sent: Cell::new(0),
@@ -82,13 +89,9 @@ impl ConnectionState {
         self.connection_context.worker()
     }
 
-    fn stream_limit(&self) -> &StreamLimit {
-        &self.worker().http2_stream_limit
-    }
-
     pub fn stream_began(&self) {
         self.streams.set(self.streams.get() + 1);
-        self.stream_limit().stream_began();
+        self.stream_limit.stream_began();
     }
 
     pub fn stream_ended(&self) {
@@ -96,7 +99,7 @@ impl ConnectionState {
         if self.streams.get() == 0 || self.waits.get() {
             self.wake_task();
         }
-        self.stream_limit().stream_ended();
+        self.stream_limit.stream_ended();
     }
 
     /// Shortens the connection's age limit for a stream whose route sets one.
@@ -163,14 +166,14 @@ impl ConnectionState {
     /// Returns whether the connection may start one more stream.
     pub fn may_start_stream(&self) -> bool {
         let earned = if self.connection.is_slow_reader() { 0 } else { self.taken.get() / PIECES_PER_STREAM };
-        self.stream_limit().has_room() || self.streams.get() < SHARE_STREAMS + earned
+        self.stream_limit.has_room() || self.streams.get() < SHARE_STREAMS + earned
     }
 
     /// Marks that requests wait that the connection may not start now, and queues it.
     pub fn wait(self: &Rc<Self>) {
         self.waits.set(true);
         if !self.is_queued.replace(true) {
-            self.stream_limit().wait(self);
+            self.stream_limit.wait(self);
         }
     }
 
@@ -178,7 +181,7 @@ impl ConnectionState {
     /// gets it.
     pub fn stop_waiting(&self) {
         self.waits.set(false);
-        self.stream_limit().wake_next();
+        self.stream_limit.wake_next();
     }
 
     /// Called when the connection leaves the limit's queue because there is room. Wakes the task, and returns
@@ -203,5 +206,11 @@ impl ConnectionState {
         if let Some(task) = &*self.task.borrow() {
             task.wake_by_ref();
         }
+    }
+}
+
+impl EndedConnection for ConnectionState {
+    fn notify_streams(&self, max_count: usize) -> usize {
+        self.connection.wake_ended_streams(max_count)
     }
 }

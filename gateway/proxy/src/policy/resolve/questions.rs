@@ -14,9 +14,9 @@ use tollgate_policy::{Consumer, UpstreamRequest, UpstreamResponse};
 use tollgate_route::{Normalised, PathRules, normalise};
 
 use super::call::CallOrigin;
-use super::transforming_client::TransformingClient;
+use super::super::transforming_client::TransformingClient;
 use crate::active::ActivePlan;
-use crate::connection::Client;
+use crate::client::Client;
 use crate::request_state::RequestState;
 use crate::worker::Worker;
 

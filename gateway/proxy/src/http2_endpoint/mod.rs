@@ -4,6 +4,9 @@
 //! that crate's types and HTTP/1 lines. It occupies a [`StreamPermit`] on a shared connection, which also
 //! reports what `h2` does not: malformed responses and dropped trailer fields.
 
+mod fields;
+mod send_half;
+
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -24,10 +27,11 @@ use tollgate_observe::Reason;
 use tollgate_upstream::http2::{OpeningWaiter, StreamPermit};
 use tollgate_upstream::{Acquired, ConnectError, Pool};
 
-use super::fields::{self, Switch};
-use super::send_half::{SendHalf, stream_closed};
+use self::fields::Switch;
+use self::send_half::{SendHalf, stream_closed};
 use crate::backlog::{Backlog, Sink};
-use crate::client_side::{Duplex, RejectedBody};
+use crate::client_side::Duplex;
+use crate::rejected_body::RejectedBody;
 use crate::upstream_side::{NoHead, UpstreamSide};
 use crate::worker::Worker;
 

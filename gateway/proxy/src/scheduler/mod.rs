@@ -6,6 +6,8 @@
 //! sends little does not wait for clients that send much, and a trusted client does not wait for new ones,
 //! however many there are.
 
+pub(crate) mod frame_budget;
+
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -13,8 +15,7 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use super::connection_state::ConnectionState;
-use super::frame_budget::FrameBudget;
+use self::frame_budget::FrameBudget;
 
 /// How many untrusted connections are read in one round; the others queue. A thousand of them that send one
 /// frame each delay a trusted client as long as a few that send much.
@@ -45,8 +46,14 @@ pub(super) enum TurnState {
     Taken,
 }
 
+/// A connection that has ended while some of its streams do not know it yet.
+pub(crate) trait EndedConnection {
+    /// Notifies at most `max_count` streams. Returns how many it notified.
+    fn notify_streams(&self, max_count: usize) -> usize;
+}
+
 /// The queues of a worker's HTTP/2 connections. All three hold connections in the order in which they came.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Scheduler {
     /// Trusted clients that have used up their turn and have more to process.
     known: TurnQueue,
@@ -57,7 +64,7 @@ pub(crate) struct Scheduler {
     /// treats sparse flows alike (RFC 8290, 4.2).
     late: TurnQueue,
     /// Ended connections whose streams do not all know it yet.
-    ended: RefCell<VecDeque<Weak<ConnectionState>>>,
+    ended: RefCell<VecDeque<Weak<dyn EndedConnection>>>,
     /// Untrusted clients that were read in this round.
     new_clients_read: Cell<usize>,
     /// When this round started, if one is in progress.
@@ -69,6 +76,12 @@ pub(crate) struct Scheduler {
 /// Connections that wait for a turn, each once. Some may have closed since.
 #[derive(Debug, Default)]
 struct TurnQueue(RefCell<VecDeque<(Weak<FrameBudget>, Waker)>>);
+
+impl std::fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Scheduler")
+    }
+}
 
 impl Scheduler {
     /// Queues a connection. `late`: it has not used up a turn.
@@ -107,8 +120,8 @@ impl Scheduler {
     }
 
     /// Queues an ended connection, so that its streams are notified.
-    pub(super) fn connection_ended(&self, connection: &Rc<ConnectionState>) {
-        self.ended.borrow_mut().push_back(Rc::downgrade(connection));
+    pub(crate) fn connection_ended(&self, connection: Rc<dyn EndedConnection>) {
+        self.ended.borrow_mut().push_back(Rc::downgrade(&connection));
         self.wake();
     }
 
@@ -161,7 +174,7 @@ impl Scheduler {
             && let Some(next) = ended.front()
         {
             let notified =
-                next.upgrade().map_or(0, |connection| connection.connection.wake_ended_streams(left));
+                next.upgrade().map_or(0, |connection| connection.notify_streams(left));
             if notified < left {
                 ended.pop_front();
             }
@@ -198,8 +211,8 @@ impl TurnQueue {
 
 #[cfg(test)]
 mod tests {
-    use super::super::frame_budget::tests::{known, waker};
-    use super::super::frame_budget::{ClientTrust, REQUESTS_PER_TURN};
+    use super::frame_budget::tests::{known, waker};
+    use super::frame_budget::{ClientTrust, REQUESTS_PER_TURN};
     use super::*;
 
     fn news(scheduler: &Rc<Scheduler>, count: usize) -> Vec<Rc<FrameBudget>> {

@@ -25,26 +25,27 @@ use tollgate_policy::{
 };
 use tollgate_upstream::{Connection, Upstream};
 
-use super::PolicyEnd;
-use super::chain_evaluation::ChainEvaluation;
-use super::resolve::resolve;
-use super::transforming_client::TransformingClient;
+use super::super::chain_evaluation::ChainEvaluation;
+use super::super::policy_end::PolicyEnd;
+use super::super::transforming_client::TransformingClient;
+use super::resolve;
 use crate::active::ActivePlan;
 use crate::announced::Announced;
 use crate::backlog::{Backlog, Sink};
 use crate::client_side::{ClientStream, Duplex};
-use crate::connection::Client;
-use crate::decide::rewrite;
+use crate::client::Client;
+use crate::rewrite::rewrite;
 use crate::forward::forward;
-use crate::grpc::Grpc;
-use crate::http2::EndpointStream;
+use crate::grpc_call::GrpcCall;
+use crate::http2_endpoint::EndpointStream;
 use crate::record::RequestRecord;
-use crate::request_state::{RequestState, RequestStateGuard};
+use crate::request_guard::RequestStateGuard;
+use crate::request_state::RequestState;
 use crate::worker::Worker;
 
 /// A request of the gateway to an upstream.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(in crate::policy) struct Call {
     /// The upstream's name.
     pub upstream: Arc<str>,
     pub head: RequestHead,
@@ -60,7 +61,7 @@ pub(super) struct Call {
 
 /// The request that causes calls: what they take over from it.
 #[derive(Debug)]
-pub(super) struct CallOrigin {
+pub(in crate::policy) struct CallOrigin {
     /// Represents the client, with its listener and its address.
     client: Client<()>,
     worker: Rc<Worker>,
@@ -68,7 +69,7 @@ pub(super) struct CallOrigin {
     route: u32,
     secure: Option<Negotiated>,
     local: Option<SocketAddr>,
-    grpc: Option<Grpc>,
+    grpc: Option<GrpcCall>,
     request_id: Vec<u8>,
     announced: Announced,
 }

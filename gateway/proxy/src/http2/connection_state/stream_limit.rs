@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
-use super::connection_state::ConnectionState;
+use super::ConnectionState;
 
 /// How many streams the worker serves before each connection is restricted to `SHARE_STREAMS` streams, plus
 /// one for every `PIECES_PER_STREAM` pieces of responses that its client has taken. A client that keeps its

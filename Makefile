@@ -84,6 +84,7 @@ check-docs: toolchain ## links, reasons, arrows and the translation, as far as s
 	scripts/check-links
 	scripts/check-reasons
 	scripts/check-arrows
+	scripts/check-layers
 	scripts/check-translation
 
 check-examples: toolchain ## every configuration file in examples/ and deploy/ must pass `tollgate check`

@@ -10,12 +10,12 @@ use tollgate_plan::Route;
 
 use super::tee::{Tee, TeeProgress};
 use super::transforming_client::TransformingClient;
-use crate::body_limits::BodyLimits;
-use crate::client_side::Duplex;
-use crate::rejected_body::unread;
-use crate::client::Client;
-use crate::request_state::RequestState;
-use crate::worker::Worker;
+use crate::exchange::body_limits::BodyLimits;
+use crate::state::client::Client;
+use crate::state::client_side::Duplex;
+use crate::state::rejected_body::unread;
+use crate::state::request_state::RequestState;
+use crate::state::worker::Worker;
 
 /// Bounds of what is buffered, as a multiple of the body's data plus a constant. Chunks of one byte each are
 /// six times their data.

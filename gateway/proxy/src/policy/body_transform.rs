@@ -7,8 +7,8 @@ use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_observe::Reason;
 use tollgate_policy::Transform;
 
-use crate::rejected_body::{RejectedBody, body_error_reason};
-use crate::request_state::RequestState;
+use crate::state::rejected_body::{RejectedBody, body_error_reason};
+use crate::state::request_state::RequestState;
 
 /// A request body that a policy's transform replaces. The reader gets the new body without framing, up to its
 /// end.

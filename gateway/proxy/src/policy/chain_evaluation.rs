@@ -13,15 +13,15 @@ use tollgate_plan::{Action, ListenAddress, Plan, UpstreamShare};
 use tollgate_policy::{Context, ForwardingRule, Origin, Refusal, Request, Verdict};
 
 use super::policy_end::PolicyEnd;
-use crate::active::ActivePlan;
-use crate::active_policy::ActivePolicy;
-use crate::affinity::RequestAffinity;
-use crate::announced::Announced;
-use crate::client_certificate::PresentedCertificate;
-use crate::client_tls::ClientTls;
-use crate::forwarded::ForwardedFields;
-use crate::request_state::RequestState;
-use crate::worker::Worker;
+use crate::exchange::affinity::RequestAffinity;
+use crate::exchange::forwarded::ForwardedFields;
+use crate::state::active::ActivePlan;
+use crate::state::active_policy::ActivePolicy;
+use crate::state::announced::Announced;
+use crate::state::client_certificate::PresentedCertificate;
+use crate::state::client_tls::ClientTls;
+use crate::state::request_state::RequestState;
+use crate::state::worker::Worker;
 
 impl ForwardingRule for ActivePlan {
     fn passes(&self, peer: IpAddr, id: Name, name: &[u8]) -> bool {

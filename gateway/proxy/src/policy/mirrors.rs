@@ -16,10 +16,10 @@ use super::pending_copy::PendingCopy;
 use super::resolve::call::{Call, CallOrigin};
 use super::tee::Tee;
 use super::transforming_client::TransformingClient;
-use crate::active::ActivePlan;
-use crate::client::Client;
-use crate::request_state::RequestState;
-use crate::worker::Worker;
+use crate::state::active::ActivePlan;
+use crate::state::client::Client;
+use crate::state::request_state::RequestState;
+use crate::state::worker::Worker;
 
 /// Bytes of the response to a copy that are read and discarded, so that the connection can be used again.
 const RESPONSE_MAX_BYTES: usize = 1024 * 1024;

@@ -1,11 +1,11 @@
 //! Evaluates the policies of a request's route, and then the policies of the upstream that it goes to.
 //!
-//! [`evaluate`] is the entry: [`request`](crate::request) calls it once the route is found.
+//! [`evaluate`] is the entry: [`request`](crate::front::request) calls it once the route is found.
 //! [`ChainEvaluation`] evaluates policies in order while each lets the request go on at once. If one needs
 //! more (the body, a wait, a question to an upstream), [`resolve()`] continues from there in a boxed future.
 //!
 //! What the policies still want afterwards is kept in the [request
-//! state](crate::request_state::RequestState::policy_context): they see the head of the response in
+//! state](crate::state::request_state::RequestState::policy_context): they see the head of the response in
 //! [`respond()`], and the end of the request when it is recorded. [`TransformingClient`] stands between the
 //! exchange and the client only if a policy replaces or copies a body. All other requests run through the
 //! same code as requests without policies.
@@ -17,6 +17,7 @@ mod mirrors;
 mod pending_copy;
 mod policy_end;
 mod rehearse;
+pub(crate) mod rehearsed_outcome;
 mod resolve;
 mod tee;
 mod transforming_client;
@@ -37,16 +38,16 @@ pub(crate) use self::rehearse::{Rehearsed, RehearsedSender, rehearse};
 pub use self::rehearse::{RehearsedPolicy, RehearsedVerdict};
 use self::resolve::resolve;
 use self::transforming_client::TransformingClient;
-use crate::active::ActivePlan;
-use crate::client_side::{ClientSide, ClientStream};
-use crate::client::{Client, ConnectionContext};
-use crate::dispatch::dispatch;
-use crate::record::PolicyFindings;
-use crate::connection_fate::ConnectionFate;
-use crate::request_state::RequestState;
-use crate::respond;
-use crate::skip_body::{skip_body, skip_rest_of_body};
-use crate::worker::Worker;
+use crate::exchange::dispatch::dispatch;
+use crate::exchange::respond;
+use crate::exchange::skip_body::{skip_body, skip_rest_of_body};
+use crate::state::active::ActivePlan;
+use crate::state::client::{Client, ConnectionContext};
+use crate::state::client_side::{ClientSide, ClientStream};
+use crate::state::connection_fate::ConnectionFate;
+use crate::state::record::PolicyFindings;
+use crate::state::request_state::RequestState;
+use crate::state::worker::Worker;
 
 /// The rest of a request's handling, for a request that its policies delay or whose bodies they change.
 type RestOfRequest<'a> = Pin<Box<dyn Future<Output = ConnectionFate> + 'a>>;

@@ -3,7 +3,7 @@
 use tollgate_observe::Reason;
 use tollgate_policy::{PolicyResponse, Refusal};
 
-use crate::request_state::RequestState;
+use crate::state::request_state::RequestState;
 
 /// How a request ends that its policies do not let go on.
 pub(crate) enum PolicyEnd {

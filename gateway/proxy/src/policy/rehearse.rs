@@ -8,9 +8,9 @@ use tollgate_plan::{Action, ListenAddress, Plan, Route};
 use tollgate_policy::{Context, Dependency, Origin, PolicyResponse, PolicyStates, Request, Verdict};
 
 use super::chain_evaluation::named;
-use crate::forwarded::ForwardedFields;
-use crate::rehearsed_outcome::{RehearsedOutcome, refused};
-use crate::request_state::RequestState;
+use crate::exchange::forwarded::ForwardedFields;
+use crate::policy::rehearsed_outcome::{RehearsedOutcome, refused};
+use crate::state::request_state::RequestState;
 
 /// A policy that a request would meet, and its verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]

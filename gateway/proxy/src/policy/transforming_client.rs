@@ -14,9 +14,9 @@ use tollgate_policy::Transform;
 
 use super::body_transform::BodyTransform;
 use super::pending_copy::PendingCopy;
-use crate::backlog::{Backlog, Sink};
-use crate::client_side::{ClientSide, ClientStream, Duplex};
-use crate::rejected_body::RejectedBody;
+use crate::state::backlog::{Backlog, Sink};
+use crate::state::client_side::{ClientSide, ClientStream, Duplex};
+use crate::state::rejected_body::RejectedBody;
 
 /// A client whose request or response body the policies use. It is one type for every version of HTTP, so the
 /// code of the exchange is compiled once more in total, not once more per version.
@@ -35,14 +35,7 @@ pub(crate) struct TransformingClient<'a> {
 impl<'a> TransformingClient<'a> {
     /// Wraps a client whose request has this version.
     pub fn new(client: &'a mut dyn ClientStream, version: Version) -> Self {
-        Self {
-            client,
-            version,
-            transform: None,
-            out: Vec::new(),
-            body_transform: None,
-            copies: Vec::new(),
-        }
+        Self { client, version, transform: None, out: Vec::new(), body_transform: None, copies: Vec::new() }
     }
 
     /// Sets the transform of the request's body.

@@ -29,19 +29,19 @@ use super::super::chain_evaluation::ChainEvaluation;
 use super::super::policy_end::PolicyEnd;
 use super::super::transforming_client::TransformingClient;
 use super::resolve;
-use crate::active::ActivePlan;
-use crate::announced::Announced;
-use crate::backlog::{Backlog, Sink};
-use crate::client_side::{ClientStream, Duplex};
-use crate::client::Client;
-use crate::rewrite::rewrite;
-use crate::forward::forward;
-use crate::grpc_call::GrpcCall;
-use crate::http2_endpoint::EndpointStream;
-use crate::record::RequestRecord;
-use crate::request_guard::RequestStateGuard;
-use crate::request_state::RequestState;
-use crate::worker::Worker;
+use crate::exchange::forward::forward;
+use crate::exchange::http2_endpoint::EndpointStream;
+use crate::exchange::rewrite::rewrite;
+use crate::state::active::ActivePlan;
+use crate::state::announced::Announced;
+use crate::state::backlog::{Backlog, Sink};
+use crate::state::client::Client;
+use crate::state::client_side::{ClientStream, Duplex};
+use crate::state::grpc_call::GrpcCall;
+use crate::state::record::RequestRecord;
+use crate::state::request_guard::RequestStateGuard;
+use crate::state::request_state::RequestState;
+use crate::state::worker::Worker;
 
 /// A request of the gateway to an upstream.
 #[derive(Debug)]

@@ -17,16 +17,16 @@ use std::time::Duration;
 use tollgate_observe::Reason;
 use tollgate_policy::{Context, Continuation, Origin, PendingVerdict, Verdict};
 
+use super::body;
 use super::body::BodyNeed;
 use super::chain_evaluation::{ChainEvaluation, note, seen};
-use super::transforming_client::TransformingClient;
-use super::body;
 use super::policy_end::PolicyEnd;
-use crate::active::ActivePlan;
-use crate::client_side::ClientStream;
-use crate::client::Client;
-use crate::request_state::RequestState;
-use crate::worker::Worker;
+use super::transforming_client::TransformingClient;
+use crate::state::active::ActivePlan;
+use crate::state::client::Client;
+use crate::state::client_side::ClientStream;
+use crate::state::request_state::RequestState;
+use crate::state::worker::Worker;
 
 /// Resolves `verdict`, then evaluates the remaining policies. Returns `None` if all let the request through.
 pub(super) async fn resolve(

@@ -13,12 +13,12 @@ use tollgate_observe::Reason;
 use tollgate_policy::{Consumer, UpstreamRequest, UpstreamResponse};
 use tollgate_route::{Normalised, PathRules, normalise};
 
-use super::call::CallOrigin;
 use super::super::transforming_client::TransformingClient;
-use crate::active::ActivePlan;
-use crate::client::Client;
-use crate::request_state::RequestState;
-use crate::worker::Worker;
+use super::call::CallOrigin;
+use crate::state::active::ActivePlan;
+use crate::state::client::Client;
+use crate::state::request_state::RequestState;
+use crate::state::worker::Worker;
 
 /// Limits of a question's head. It is built from the request's head, which was within its limits, and from
 /// templates.

@@ -1,0 +1,67 @@
+//! Writes to a client what is ready for it, and enforces its write timeout, its minimum rate and the
+//! exchange's time limit.
+
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use tollgate_observe::Reason;
+use tollgate_plan::Rates;
+
+use crate::state::backlog::Backlog;
+use crate::state::client::Client;
+use crate::state::client_side::ClientSide;
+use crate::state::pace::Pace;
+use crate::state::time_limit::TimeLimit;
+
+/// How slow a client may be when it takes its response.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowance<'a> {
+    /// The longest time without progress; `None` is without limit.
+    pub bound: Option<Duration>,
+    /// The least rates at which it must take the response.
+    pub rates: &'a Rates,
+    /// Whether no rate applies, because the response is a stream of messages.
+    pub is_stream: bool,
+    /// The time limit of the whole exchange.
+    pub total: TimeLimit,
+}
+
+/// Waits until the client has taken its whole backlog.
+///
+/// # Errors
+/// If the client makes no progress for too long, is too slow, or has left, or if the exchange exceeds its
+/// time limit.
+pub(crate) async fn deliver<S: ClientSide>(
+    client: &mut Client<S>,
+    backlog: &mut Backlog,
+    now: Instant,
+    Allowance { bound, rates, is_stream, total }: Allowance<'_>,
+) -> Result<(), Reason> {
+    client.deadline.set(now, total.within(now, bound));
+    let whole = backlog.len();
+    let mut pace: Option<Pace> = None;
+    poll_fn(|cx| {
+        let before = backlog.len();
+        let flushed = backlog.poll_flush(cx, &mut client.stream);
+        if let Poll::Ready(result) = flushed {
+            return Poll::Ready(result.map_err(|error| Backlog::reason(&error)));
+        }
+        if backlog.len() != before || pace.is_none() {
+            let now = tollgate_net::now();
+            let taken = whole.saturating_sub(backlog.len());
+            let pace = pace.get_or_insert_with(|| Pace::of_response(rates, bound, is_stream, taken));
+            pace.settle(now, taken);
+            client.deadline.set(now, total.within(now, pace.wait(now, bound)));
+        }
+        client.deadline.poll_passed(cx).map(|()| {
+            let is_slow = pace.as_ref().is_some_and(|pace| pace.is_over(tollgate_net::now()));
+            Err(match total.is_over() {
+                true => Reason::RequestTimeout,
+                false if is_slow => Reason::ClientTooSlow,
+                false => Reason::ClientWriteTimeout,
+            })
+        })
+    })
+    .await
+}

@@ -1,0 +1,89 @@
+//! Carries out the action of a request's route: forwards the request, or answers it.
+//!
+//! The front calls [`dispatch`] for a request that needs nothing more from its policies. A request whose
+//! policies delay it or change its bodies comes here from [`policy`](crate::policy).
+
+use std::rc::Rc;
+
+use tollgate_observe::Reason;
+use tollgate_plan::Action;
+use tollgate_upstream::Connection;
+
+use crate::exchange::choose_fallback::choose_fallback;
+use crate::exchange::forward::{destination, fall_back, forward};
+use crate::exchange::grpc::translate;
+use crate::exchange::http2_endpoint::EndpointStream;
+use crate::exchange::respond;
+use crate::exchange::skip_body::{skip_body, skip_rest_of_body};
+use crate::state::active::ActivePlan;
+use crate::state::client::Client;
+use crate::state::client_side::ClientSide;
+use crate::state::connection_fate::ConnectionFate;
+use crate::state::fallback_state::FallbackChosen;
+use crate::state::request_state::RequestState;
+use crate::state::worker::Worker;
+
+/// Carries out the action of a route. `share` is the route's upstream by number, if policies have chosen one;
+/// `close`: the client's connection closes after this request.
+pub(crate) async fn dispatch<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Rc<Worker>,
+    state: &mut RequestState,
+    active: &Rc<ActivePlan>,
+    (route, share): (u32, Option<usize>),
+    close: bool,
+) -> ConnectionFate {
+    let settings = &active.plan.settings;
+    let chosen = active.route(route);
+    let forwarded = match &chosen.action {
+        Action::Forward(_) if worker.rejects(chosen.priority) => {
+            worker.stats.shed(chosen.priority as usize);
+            let close = skip_body(state, close);
+            Ok(respond::error(client, worker, state, settings, Reason::Overload, close).await)
+        }
+        Action::Forward(_) => {
+            match destination(state, active, route, (&client.peer, share)) {
+                Ok(upstream) if chosen.grpc_web && translate::is_web(&state.request) => {
+                    let to = (route, upstream);
+                    Ok(Box::pin(translate::forward_web(client, worker, state, active, to)).await)
+                }
+                Ok(upstream) if upstream.is_http2() => {
+                    // In a box of its own, so that this rarer case does not enlarge the future of every
+                    // request.
+                    let to = (route, upstream);
+                    Box::pin(forward::<S, EndpointStream>(client, worker, state, active, to)).await
+                }
+                Ok(_) if client.stream.may_be_grpc() && state.grpc.is_some() => {
+                    let close = skip_body(state, close);
+                    Ok(respond::error(client, worker, state, settings, Reason::GrpcNeedsHttp2, close).await)
+                }
+                Ok(upstream) => {
+                    forward::<S, Connection>(client, worker, state, active, (route, upstream)).await
+                }
+                Err(reason)
+                    if chosen.fallback.is_some()
+                        && !(client.stream.may_be_grpc() && state.grpc.is_some())
+                        && choose_fallback(state, reason.status(), reason, true) =>
+                {
+                    Err(FallbackChosen)
+                }
+                Err(reason) => {
+                    let close = skip_rest_of_body(state, reason, close);
+                    Ok(respond::error(client, worker, state, settings, reason, close).await)
+                }
+            }
+        }
+        Action::Respond(answer) => {
+            let close = skip_body(state, close);
+            Ok(respond::fixed(client, worker, state, answer, close).await)
+        }
+        Action::Redirect(redirect) => {
+            let close = skip_body(state, close);
+            Ok(respond::redirect(client, worker, state, redirect, close).await)
+        }
+    };
+    match forwarded {
+        Ok(next) => next,
+        Err(FallbackChosen) => Box::pin(fall_back(client, worker, state, active, route)).await,
+    }
+}

@@ -1,0 +1,22 @@
+//! The front layer: accepts connections, reads requests from them, and passes each on.
+//!
+//! [`run`] is the loop of a worker. [`accept`] admits connections, [`connection`] waits between their
+//! requests, [`receive`] reads heads of HTTP/1, and [`http2`] serves the streams of HTTP/2, in the order of
+//! the [`scheduler`]. [`request`] drives each request: [`decide`] finds its route, policies are evaluated, and
+//! the exchange layer carries out the action. [`rehearse`] does the same without a socket. A further front,
+//! for another protocol, is a sibling of these files.
+
+pub(crate) mod accept;
+pub(crate) mod connection;
+pub(crate) mod decide;
+pub(crate) mod exchange_slot;
+pub(crate) mod http2;
+pub(crate) mod https;
+pub(crate) mod linger;
+pub(crate) mod preamble;
+pub(crate) mod preflight;
+pub(crate) mod receive;
+pub(crate) mod rehearse;
+pub(crate) mod request;
+pub(crate) mod run;
+pub(crate) mod scheduler;

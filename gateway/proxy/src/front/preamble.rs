@@ -1,0 +1,84 @@
+//! Handles what precedes a connection's first request: a PROXY protocol header, then the TLS handshake.
+//! [`connection::serve`](crate::front::connection::serve) calls [`preamble`] for listeners that have either.
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::Poll;
+
+use tollgate_net::{ProxyHeader, ProxyHeaderError};
+use tollgate_observe::ProxyHeaderResult;
+
+use crate::state::client::Client;
+use crate::state::client_tls::ClientTls;
+use crate::state::trusted_proxies::contains;
+
+/// Handles the header and the handshake, each within `timeouts.handshake`. `None`: one of them failed, and
+/// the connection is dropped.
+pub(crate) async fn preamble(mut client: Box<Client>) -> Option<Box<Client>> {
+    let proxies = &client.connection_context.listener.proxy_protocol;
+    if proxies.iter().any(|block| contains(block, client.peer.ip())) {
+        receive_header(&mut client).await?;
+    }
+    if client.connection_context.listener.tls.is_some() {
+        client = Box::new(begin_tls(*client)?);
+        complete_handshake(&mut client).await?;
+        client.connection_context.tls = ClientTls::of(client.stream.tls());
+    }
+    Some(client)
+}
+
+/// Reads the PROXY header, which names the client. A trusted proxy that sends none is refused.
+async fn receive_header(client: &mut Client) -> Option<()> {
+    set_deadline(client);
+    let mut received = Vec::new();
+    let header = poll_fn(|cx| match client.stream.poll_proxy_header(cx, &mut received) {
+        Poll::Ready(header) => Poll::Ready(Some(header)),
+        Poll::Pending => client.deadline.poll_passed(cx).map(|()| None),
+    });
+    let result = match header.await {
+        Some(Ok(ProxyHeader::Proxied { source, destination })) => {
+            client.peer = SocketAddr::new(source.ip().to_canonical(), source.port());
+            client.connection_context.destination = Some(Rc::new(destination));
+            ProxyHeaderResult::Proxied
+        }
+        Some(Ok(ProxyHeader::Local)) => ProxyHeaderResult::Local,
+        Some(Err(ProxyHeaderError::Malformed)) => ProxyHeaderResult::Malformed,
+        Some(Err(ProxyHeaderError::Closed)) => ProxyHeaderResult::Closed,
+        None => ProxyHeaderResult::Timeout,
+    };
+    client.worker().stats.proxy_header(result);
+    matches!(result, ProxyHeaderResult::Proxied | ProxyHeaderResult::Local).then_some(())
+}
+
+fn begin_tls(client: Client) -> Option<Client> {
+    let Client { stream, peer, deadline, requests, connection_context } = client;
+    let stream = stream.accept_tls(connection_context.listener.tls.as_ref()?.config()).ok()?;
+    Some(Client { stream, peer, deadline, requests, connection_context })
+}
+
+/// Completes the TLS handshake.
+async fn complete_handshake(client: &mut Client) -> Option<()> {
+    set_deadline(client);
+    let shaken = poll_fn(|cx| match client.stream.poll_handshake(cx) {
+        Poll::Ready(result) => Poll::Ready(result.map_err(|error| error.as_str())),
+        Poll::Pending => client.deadline.poll_passed(cx).map(|()| Err("timeout")),
+    });
+    let shaken = shaken.await;
+    let stats = &client.worker().stats;
+    match (shaken, client.stream.tls()) {
+        (Ok(()), Some(tls)) => {
+            stats.handshake_done(tls.version_number() == "1.3", tls.resumed);
+            Some(())
+        }
+        (failed, _) => {
+            stats.handshake_failed(failed.err().unwrap_or_default());
+            None
+        }
+    }
+}
+
+fn set_deadline(client: &Client) {
+    let bound = client.worker().active.borrow().plan.settings.timeouts.handshake;
+    client.deadline.set(tollgate_net::now(), bound);
+}

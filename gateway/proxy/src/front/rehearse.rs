@@ -1,0 +1,294 @@
+//! Determines what a worker would do with a request, without a socket, for `tollgate explain`.
+//!
+//! [`rehearse`] calls the worker's own functions in the worker's order, so the result matches what would
+//! happen. Only steps that need a connection or another system are left out.
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+
+use tollgate_http::h1::{BodyLength, Progress, RequestParser};
+use tollgate_observe::Reason;
+use tollgate_plan::{Action, CdnLoop, Plan, Redirect, Route, UpstreamShare};
+use tollgate_route::Explanation;
+
+use crate::exchange::engine::upstream_head::{self, Outgoing};
+use crate::exchange::forward::{allows_upgrade, declares_too_much};
+use crate::exchange::forwarded;
+use crate::exchange::respond;
+use crate::exchange::rewrite::rewrite;
+use crate::front::decide::decide;
+use crate::front::https;
+use crate::front::preflight;
+use crate::front::receive;
+use crate::front::request::own_id;
+use crate::policy::rehearsed_outcome::{RehearsedOutcome, refused};
+use crate::policy::{self, Rehearsed, RehearsedPolicy, RehearsedSender};
+use crate::state::request_path::{Routed, normal_path, upstream_path};
+use crate::state::request_state::RequestState;
+
+/// Replaces the request id that a worker would generate.
+pub const NEW_ID: &str = "<new id>";
+
+/// The steps that a worker would take for a request, and their outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rehearsal {
+    /// The path as sent, without query; empty if the head could not be parsed.
+    pub sent_path: Vec<u8>,
+    /// The normal form of the path, which is matched; empty if it has none.
+    pub path: Vec<u8>,
+    /// The route that takes the request, and why the others do not. `None` if the request is refused before
+    /// routing.
+    pub explanation: Option<Explanation>,
+    /// If the request is a CORS preflight and is routed as the request that it announces: the method of that
+    /// request.
+    pub preflight: Option<String>,
+    /// The policies that it meets, in order.
+    pub policies: Vec<RehearsedPolicy>,
+    /// The outcome.
+    pub outcome: RehearsedOutcome,
+}
+
+/// Takes a request through the plan as a worker would. `head` is the whole head as it would be received,
+/// `peer` is the client's address, and `secure` says whether the request comes over TLS.
+#[must_use]
+pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Rehearsal {
+    let mut state = RequestState::default();
+    let mut rehearsal = Rehearsal {
+        sent_path: Vec::new(),
+        path: Vec::new(),
+        explanation: None,
+        preflight: None,
+        policies: Vec::new(),
+        outcome: refused(Reason::IncompleteRequest, None),
+    };
+    match RequestParser::default().advance(head, &mut state.request, &plan.settings.head_limits) {
+        Ok(Progress::Complete(_)) => {}
+        Ok(Progress::Partial) => return rehearsal,
+        Err(error) => {
+            rehearsal.outcome = refused(receive::reason(error), None);
+            return rehearsal;
+        }
+    }
+    let RequestState { request, record, .. } = &mut state;
+    record.announced.read(&plan.settings.forwarded, request, peer.ip());
+    if state.request.head.has_any(forwarded::CLAIMS) {
+        forwarded::drop_claims(&mut state.request, &plan.settings.forwarded, peer.ip());
+    }
+    rehearsal.sent_path = state.request.slice(state.request.path).to_vec();
+    let bind = https::listener(plan, &state.request, secure).map(|listener| &listener.bind);
+    let route = match decide(plan, &mut state, bind) {
+        Err(Reason::BadPath) => {
+            rehearsal.outcome = refused(Reason::BadPath, fixed(state.record.remarks().detail.take()));
+            return rehearsal;
+        }
+        Err(Reason::ConnectRefused) => {
+            rehearsal.outcome = refused(Reason::ConnectRefused, None);
+            return rehearsal;
+        }
+        other => other,
+    };
+    let RequestState { request, path, .. } = &state;
+    let path = normal_path(request, path);
+    rehearsal.path = path.to_vec();
+    rehearsal.explanation = Some(match preflight::route(plan, request, path, bind) {
+        Some((_, asked)) => {
+            rehearsal.preflight = Some(String::from_utf8_lossy(asked.method).into_owned());
+            plan.router.explain(&asked)
+        }
+        None => plan.router.explain(&Routed { request, path }),
+    });
+    if let Some(redirect) = https::redirect(https::listener(plan, &state.request, secure), &state) {
+        rehearsal.outcome = redirected(redirect, &mut state, secure);
+        return rehearsal;
+    }
+    let index = match route {
+        Err(reason) => {
+            rehearsal.outcome = refused(reason, None);
+            return rehearsal;
+        }
+        Ok(index) => index,
+    };
+    let route = &plan.routes[index as usize];
+    let settings = &plan.settings;
+    if settings.request_id.enabled {
+        let RequestState { request, record, .. } = &mut state;
+        record.request_id = own_id(&settings.request_id, request).unwrap_or(NEW_ID.as_bytes()).to_vec();
+    }
+    let Rehearsed { policies, end, share } =
+        policy::rehearse(plan, route, &mut state, RehearsedSender { peer, secure, bind });
+    rehearsal.policies = policies;
+    rehearsal.outcome = end.unwrap_or_else(|| apply_action(plan, route, &mut state, (peer, secure), share));
+    rehearsal
+}
+
+/// Returns a detail that does not depend on the request's bytes.
+fn fixed(detail: Option<Cow<'static, str>>) -> Option<&'static str> {
+    match detail {
+        Some(Cow::Borrowed(detail)) => Some(detail),
+        Some(Cow::Owned(_)) | None => None,
+    }
+}
+
+/// Returns the outcome of a redirect, as [`respond::redirect`] would send it.
+fn redirected(redirect: &Redirect, state: &mut RequestState, secure: bool) -> RehearsedOutcome {
+    let secure = state.record.announced.is_secure(secure);
+    let mut location = Vec::new();
+    match respond::location(&mut location, redirect, state, secure) {
+        Ok(()) => RehearsedOutcome::Redirect { location },
+        Err((reason, detail)) => refused(reason, Some(detail)),
+    }
+}
+
+/// Applies the route's action. `chosen` is the upstream of the route, by number, if a policy has named one.
+fn apply_action(
+    plan: &Plan,
+    route: &Route,
+    state: &mut RequestState,
+    (peer, secure): (SocketAddr, bool),
+    chosen: Option<usize>,
+) -> RehearsedOutcome {
+    let shares = match &route.action {
+        Action::Respond(_) => return RehearsedOutcome::Respond,
+        Action::Redirect(redirect) => return redirected(redirect, state, secure),
+        Action::Forward(shares) => shares,
+    };
+    if declares_too_much(route, &state.request) {
+        return refused(Reason::BodyTooLarge, None);
+    }
+    let takes = |(index, share): &(usize, &UpstreamShare)| match chosen {
+        Some(chosen) => *index == chosen,
+        None => share.weight > 0,
+    };
+    let taking = shares.iter().enumerate().filter(takes);
+    let upstreams = taking.map(|(_, share)| &plan.upstreams[share.upstream]);
+    let mut endpoints =
+        upstreams.flat_map(|upstream| &upstream.endpoints).filter(|endpoint| endpoint.weight > 0);
+    let Some(endpoint) = endpoints.next() else {
+        return refused(Reason::DestinationUnavailable, Some("every endpoint has weight 0"));
+    };
+    if let Err(reason) = rewrite(route, state) {
+        return refused(reason, fixed(state.record.remarks().detail.take()));
+    }
+    let settings = &plan.settings;
+    let collected = match state.request.length {
+        BodyLength::Exactly(length) if length > 0 && route.buffer.request.is_some() => Some(length),
+        _ => None,
+    };
+    let upgrade = allows_upgrade(route, &state.request);
+    let endpoint = endpoint.address.to_string();
+    let mut head = Vec::new();
+    let outgoing = Outgoing {
+        state,
+        peer,
+        secure,
+        identity: None,
+        settings,
+        route,
+        endpoint: &endpoint,
+        upgrade,
+        separate_heads: false,
+        collected,
+        may_return: settings.forwarded.cdn_loop == CdnLoop::Always,
+    };
+    upstream_head::write(&mut head, &outgoing);
+    RehearsedOutcome::Forward { path: upstream_path(state).to_vec(), head, upgrade }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_config::from_text;
+
+    use super::*;
+
+    fn plan(text: &str) -> Plan {
+        let loaded = from_text("test.yaml", &format!("listen: 127.0.0.1:0\n{text}"), &|_| None);
+        let config = loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)));
+        tollgate_plan::compile(&config).expect("it compiles").plan
+    }
+
+    fn run(plan: &Plan, head: &str) -> Rehearsal {
+        rehearse(plan, head.as_bytes(), SocketAddr::from(([192, 0, 2, 1], 4711)), false)
+    }
+
+    const ROUTES: &str = "\
+request_id: on
+routes:
+  - {match: /v1/*, to: \"10.0.0.1:80\", rewrite: {prefix: /}, limits: {body: 10}}
+  - {match: /old, redirect: {path: /new, status: 301}}
+  - {match: /fixed, respond: 204}
+";
+
+    #[test]
+    fn the_head_is_the_one_that_a_worker_writes() {
+        let rehearsal =
+            run(&plan(ROUTES), "GET /v1/./a?b HTTP/1.1\r\nHost: h\r\nKeep-Alive: 5\r\nX-A: 1\r\n\r\n");
+        assert_eq!(rehearsal.sent_path, b"/v1/./a");
+        assert_eq!(rehearsal.path, b"/v1/a");
+        let explanation = rehearsal.explanation.expect("it was routed");
+        assert_eq!((explanation.winner, explanation.others.len()), (Some(0), 2));
+        let RehearsedOutcome::Forward { path, head, upgrade } = rehearsal.outcome else {
+            panic!("forwarded")
+        };
+        assert_eq!((path.as_slice(), upgrade), (b"/a".as_slice(), false));
+        let head = String::from_utf8(head).expect("text");
+        assert_eq!(
+            head,
+            "GET /a?b HTTP/1.1\r\nHost: h\r\nX-A: 1\r\nX-Forwarded-For: 192.0.2.1\r\n\
+             X-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nX-Request-Id: <new id>\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn what_the_gateway_answers_itself() {
+        let plan = plan(ROUTES);
+        let outcome = |head: &str| run(&plan, head).outcome;
+        let location = b"http://h:81/new?q".to_vec();
+        assert_eq!(
+            outcome("GET /old?q HTTP/1.1\r\nHost: h:81\r\n\r\n"),
+            RehearsedOutcome::Redirect { location }
+        );
+        assert_eq!(outcome("GET /fixed HTTP/1.1\r\nHost: h\r\n\r\n"), RehearsedOutcome::Respond);
+        let RehearsedOutcome::Refused { reason, .. } = outcome("GET /old HTTP/1.0\r\n\r\n") else {
+            panic!("refused")
+        };
+        assert_eq!(reason, Reason::BadHost);
+    }
+
+    #[test]
+    fn refusals() {
+        let plan = plan(ROUTES);
+        for (head, reason, routed) in [
+            ("GET /nowhere HTTP/1.1\r\nHost: h\r\n\r\n", Reason::NoRoute, true),
+            ("GET /a%2Fb HTTP/1.1\r\nHost: h\r\n\r\n", Reason::BadPath, false),
+            ("GET /v1 HTTP/1.1\r\n\r\n", Reason::BadHost, false),
+            ("GET /v1 HTTP/1.1\r\nHost: h\r\n", Reason::IncompleteRequest, false),
+            ("CONNECT h:1 HTTP/1.1\r\nHost: h:1\r\n\r\n", Reason::ConnectRefused, false),
+            ("POST /v1 HTTP/1.1\r\nHost: h\r\nContent-Length: 11\r\n\r\n", Reason::BodyTooLarge, true),
+        ] {
+            let rehearsal = run(&plan, head);
+            let RehearsedOutcome::Refused { reason: found, .. } = rehearsal.outcome else {
+                panic!("{head}: refused")
+            };
+            assert_eq!((found, rehearsal.explanation.is_some()), (reason, routed), "{head}");
+        }
+    }
+
+    #[test]
+    fn nobody_takes_requests() {
+        let mut plan = plan(ROUTES);
+        let upstream = std::sync::Arc::make_mut(&mut plan.upstreams[0]);
+        upstream.endpoints[0].weight = 0;
+        let rehearsal = run(&plan, "GET /v1 HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert!(matches!(
+            rehearsal.outcome,
+            RehearsedOutcome::Refused { reason: Reason::DestinationUnavailable, .. }
+        ));
+    }
+
+    #[test]
+    fn an_accepted_id_goes_on() {
+        let rehearsal = run(&plan(ROUTES), "GET /v1 HTTP/1.1\r\nHost: h\r\nX-Request-Id: mine\r\n\r\n");
+        let RehearsedOutcome::Forward { head, .. } = rehearsal.outcome else { panic!("forwarded") };
+        assert!(String::from_utf8_lossy(&head).contains("X-Request-Id: mine\r\n"));
+    }
+}

@@ -1,0 +1,176 @@
+//! Closes the record of a request: turns it into statistics and a line of the access log, and ends the
+//! policies' contexts.
+//!
+//! [`close`] is the usual end. [`close_abandoned`] is the end of a request whose task panicked, or whose
+//! worker stops; the guard of the request state calls it.
+
+use std::time::{Duration, Instant};
+
+use tollgate_http::grpc::GrpcStatus;
+use tollgate_http::{Name, RequestHead, Version};
+use tollgate_observe::{Details, EndpointAttempt, Protocol, Reason, Record, Slot, Tally};
+use tollgate_policy::{Context, ExchangeOutcome};
+
+use crate::state::record::{EarlierAttempt, OpenRecord, RequestRecord};
+use crate::state::request_state::RequestState;
+use crate::state::worker::Worker;
+
+/// How long log lines may wait in a worker before they go to the log's writer.
+const LOG_FLUSH: Duration = Duration::from_millis(100);
+
+/// Closes the record: adds it to the statistics and to the log.
+pub(crate) fn close(worker: &Worker, state: &mut RequestState, now: Instant) {
+    let RequestState { request, record, policy_context, .. } = state;
+    if !record.is_open() {
+        return;
+    }
+    // The record stays open here, so that it is still closed if a policy panics.
+    if let Some(context) = policy_context.take() {
+        let RequestRecord { status, reason, bytes_out, .. } = *record;
+        end(worker, context, &ExchangeOutcome { status, reason, bytes_out, now });
+    }
+    let Some(open) = record.open.take() else { return };
+    let total = now.saturating_duration_since(open.started);
+    // A short response ends with the read that brings its head.
+    let header = record
+        .head_received
+        .map(|at| if at == now { total } else { at.saturating_duration_since(open.started) });
+    worker.stats.record(&Tally {
+        reason: record.reason,
+        status: record.status,
+        protocol: protocol(request),
+        route_slot: record.route.as_ref().map_or(Slot::NONE, |(active, index)| active.slot(*index)),
+        upstream_slot: record.upstream.as_ref().map_or(Slot::NONE, |upstream| upstream.slot),
+        bytes_in: record.bytes_in,
+        bytes_out: record.bytes_out,
+        header,
+        total,
+    });
+    let mut log = worker.log.borrow_mut();
+    let logs = record.route.as_ref().and_then(|(active, index)| active.route(*index).logs.as_deref());
+    if log.takes(logs) {
+        let was_empty = log.is_empty();
+        let details = LogDetails { request, record };
+        log.record_in(&log_record(&details, open, header, total), logs);
+        if was_empty && !log.is_empty() {
+            worker.log_due.set(now, Some(LOG_FLUSH));
+        }
+    }
+    drop(log);
+    record.route = None;
+    record.upstream = None;
+    record.endpoint = None;
+    record.tls = None;
+    record.remarks = None;
+}
+
+/// Tells policies that the request is over, and releases their state.
+#[inline(never)]
+fn end(worker: &Worker, mut context: Box<Context>, ended: &ExchangeOutcome) {
+    context.end(ended);
+    context.clear();
+    if worker.contexts.put(context) {
+        worker.shrink_later();
+    }
+}
+
+fn protocol(request: &RequestHead) -> Protocol {
+    match request.version {
+        _ if request.head.bytes().is_empty() => Protocol::Unknown,
+        Version::Http10 => Protocol::Http10,
+        Version::Http11 => Protocol::Http11,
+        Version::Http2 => Protocol::Http2,
+    }
+}
+
+/// Closes the record of a request that cannot end normally: its task panicked, or its worker stops.
+pub(crate) fn close_abandoned(worker: &Worker, state: &mut RequestState) {
+    if state.record.is_open() {
+        // Policies release their state, but do not see this as an end.
+        state.policy_context = None;
+        let panicked = std::thread::panicking();
+        state.record.reason = if panicked { Reason::ProxyInternalError } else { Reason::ShuttingDown };
+        close(worker, state, tollgate_net::now());
+    }
+}
+
+/// The parts of a record that few logs use.
+#[derive(Debug)]
+struct LogDetails<'a> {
+    request: &'a RequestHead,
+    record: &'a RequestRecord,
+}
+
+impl Details for LogDetails<'_> {
+    fn header(&self, name: &str, each: &mut dyn FnMut(&[u8])) {
+        self.request.head.all_by_text(name.as_bytes()).for_each(each);
+    }
+
+    fn response_header(&self, name: &str, each: &mut dyn FnMut(&[u8])) {
+        let lines = self.record.response.split(|byte| *byte == b'\n').skip(1);
+        for line in lines {
+            let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+            if line[..colon].eq_ignore_ascii_case(name.as_bytes()) {
+                each(line[colon + 1..].trim_ascii());
+            }
+        }
+    }
+
+    fn cookie(&self, name: &str) -> Option<&[u8]> {
+        self.request.head.cookie(name.as_bytes())
+    }
+
+    fn earlier(&self, index: usize) -> Option<EndpointAttempt<'_>> {
+        let EarlierAttempt { pool, status, reason, took } =
+            self.record.remarks.as_ref()?.earlier.get(index)?;
+        Some(EndpointAttempt { endpoint: pool.name(), status: *status, reason: *reason, took: *took })
+    }
+}
+
+fn log_record<'a>(
+    details: &'a LogDetails<'a>,
+    open: OpenRecord,
+    header: Option<Duration>,
+    total: Duration,
+) -> Record<'a> {
+    let LogDetails { request, record } = *details;
+    let remarks = record.remarks.as_deref();
+    let began = remarks.and_then(|remarks| remarks.attempt_began).unwrap_or(open.started);
+    let known = !request.head.bytes().is_empty();
+    let found = remarks.and_then(|remarks| remarks.found.as_ref());
+    let slice = |range| if known { request.slice(range) } else { &[] };
+    Record {
+        reason: record.reason,
+        status: record.status,
+        grpc_status: record.grpc_status.map(GrpcStatus::number),
+        detail: remarks.and_then(|remarks| remarks.detail.as_deref().or(remarks.rejected.as_deref())),
+        client: record.announced.client(open.peer),
+        peer: open.peer,
+        secure: record.announced.is_secure(record.tls.is_some()),
+        method: slice(request.method_text),
+        target: slice(request.target),
+        version: if known { request.version.as_str().as_bytes() } else { b"" },
+        tls: record.tls.as_ref().map(|tls| tls.record()),
+        host: Some(if known { record.announced.authority(request) } else { b"" })
+            .filter(|host| !host.is_empty()),
+        referer: request.head.get(Name::Referer),
+        user_agent: request.head.get(Name::UserAgent),
+        request_id: Some(record.request_id.as_slice()).filter(|id| !id.is_empty()),
+        consumer: found.and_then(|found| Some(found.consumer.as_ref()?.name.as_str())),
+        span: found.and_then(|found| found.span),
+        route: record.route.as_ref().map_or("", |(active, index)| active.route(*index).name.as_str()),
+        upstream: record.upstream.as_ref().map_or("", |upstream| upstream.name.as_str()),
+        endpoint: record.endpoint.as_ref().map_or("", |pool| pool.name()),
+        bytes_in: record.bytes_in,
+        bytes_out: record.bytes_out,
+        attempts: record.attempts,
+        reused: record.reused,
+        started: open.started,
+        connect: record.connect,
+        header,
+        total,
+        earlier: remarks.map_or(0, |remarks| remarks.earlier.len()),
+        attempt: (open.started + total).saturating_duration_since(began),
+        details,
+    }
+}

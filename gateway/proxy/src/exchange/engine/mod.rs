@@ -10,6 +10,7 @@
 //! sent again.
 
 mod client_head;
+mod progress;
 mod receiving;
 mod resume;
 mod sending;
@@ -33,6 +34,8 @@ use crate::state::request_state::RequestState;
 use crate::state::time_limit::TimeLimit;
 use crate::state::worker::Worker;
 
+pub(crate) use self::progress::ClientAfter;
+use self::progress::{Repeatable, ResponseProgress, Upload};
 pub(crate) use self::receiving::MAX_INTERIM;
 pub(crate) use self::resume::StartedResponse;
 
@@ -116,35 +119,20 @@ pub(crate) struct Exchange<'a, 'r, S, U> {
     stage: ResponseStage,
     request: BodyReader,
     request_chunked: bool,
-    /// Whether the whole request was sent to the upstream.
-    sent: bool,
-    /// Whether the upstream takes no more of the request. Its response may have arrived all the same.
-    upstream_stopped_reading: bool,
-    /// Whether the upstream connection was reset, without an orderly end before.
-    upstream_reset: bool,
+    upload: Upload,
     /// Bytes of the inbox that belong to the request, and stay there in case it must be sent again.
     kept_in_inbox: usize,
-    /// Whether any byte of the request was written.
-    wrote: bool,
-    /// Whether the request can be sent again unchanged.
-    replayable: bool,
+    repeatable: Repeatable,
     parser: ResponseParser,
     interim: u32,
-    /// Three steps of the response: something was read; an interim response was written to the client; a part
-    /// of the final response was.
-    response_started: bool,
-    interim_sent: bool,
-    final_sent: bool,
+    response: ResponseProgress,
     /// Whether bytes arrived after the end of the response.
     extra: bool,
-    /// Whether the response ends with the client's connection.
-    close_delimited: bool,
     /// Whether the client currently takes nothing of the response.
     stalled: bool,
     /// How long the response, and with it the endpoint, has waited for the client in total.
     client_wait: Duration,
-    /// Whether the client's connection can carry another request.
-    pub keep_client: bool,
+    pub client_after: ClientAfter,
 }
 
 /// If a response has waited for its client for this long, the endpoint may have cut it for that: endpoints
@@ -191,22 +179,16 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             stage: ResponseStage::Start,
             request: BodyReader::new(body).with_trailer_limits(&parties.settings.head_limits),
             request_chunked: matches!(body, BodyLength::Chunked | BodyLength::UntilClose),
-            sent: false,
-            upstream_stopped_reading: false,
-            upstream_reset: false,
+            upload: Upload::Open,
             kept_in_inbox: 0,
-            wrote: false,
-            replayable: false,
+            repeatable: Repeatable::Unwritten { whole: false },
             parser: ResponseParser::default(),
             interim: 0,
-            response_started: false,
-            interim_sent: false,
-            final_sent: false,
+            response: ResponseProgress::Nothing,
             extra: false,
-            close_delimited: false,
             stalled: false,
             client_wait: Duration::ZERO,
-            keep_client: false,
+            client_after: ClientAfter::Closes,
             parties,
         }
     }
@@ -263,7 +245,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
                 return Poll::Ready(end);
             }
         }
-        if !self.sent
+        if !self.upload.is_complete()
             && let Poll::Ready(Err(end)) = self.poll_send(cx)
         {
             return Poll::Ready(end);
@@ -297,13 +279,13 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         let (timeouts, state) = (&self.parties.route.timeouts, &*self.parties.state);
         if self.stalled || !state.to_client.has_room() {
             (timeouts.write, Reason::ClientWriteTimeout)
-        } else if self.final_sent {
+        } else if self.is_final_sent() {
             (timeouts.response_body, Reason::ConnectionReadTimeout)
-        } else if self.sent || self.upstream_stopped_reading {
+        } else if self.upload != Upload::Open {
             (timeouts.response_header, Reason::HttpResponseTimeout)
         } else if state.to_upstream.is_empty() {
             let is_asked =
-                state.request.expect_continue && self.parties.collected.is_none() && !self.interim_sent;
+                state.request.expect_continue && self.parties.collected.is_none() && !self.is_interim_sent();
             if is_asked && state.record.bytes_in == 0 {
                 // The client waits for the endpoint's 100.
                 return (timeouts.response_header, Reason::HttpResponseTimeout);
@@ -316,10 +298,10 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
 
     /// Sets the deadline for the next progress.
     fn wait(&mut self) {
-        let due = if self.final_sent { self.total } else { self.head_due };
+        let due = if self.is_final_sent() { self.total } else { self.head_due };
         let (own, reason) = self.awaited();
         let is_taking = self.parties.state.paces.taking.is_some();
-        let counts = !self.sent || reason == Reason::ClientWriteTimeout || is_taking;
+        let counts = !self.upload.is_complete() || reason == Reason::ClientWriteTimeout || is_taking;
         let own = if counts { self.count_client_wait(own, reason) } else { own };
         let bound = due.within(self.now, own);
         self.parties.client.deadline.set(self.now, bound);
@@ -358,10 +340,10 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     fn awaits_body(&self) -> bool {
         let state = &*self.parties.state;
         let is_asked =
-            state.request.expect_continue && self.parties.collected.is_none() && !self.interim_sent;
-        !(self.sent || self.upstream_stopped_reading)
+            state.request.expect_continue && self.parties.collected.is_none() && !self.is_interim_sent();
+        self.upload == Upload::Open
             && state.to_upstream.is_empty()
-            && !(is_asked && !self.final_sent && state.record.bytes_in == 0)
+            && !(is_asked && !self.is_final_sent() && state.record.bytes_in == 0)
     }
 
     /// Returns whether the expired time was counted against a client that could not send.
@@ -384,7 +366,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     }
 
     fn is_sending_over(&self, now: Instant) -> bool {
-        !self.sent && self.parties.state.paces.sending.is_some_and(|pace| pace.is_over(now))
+        !self.upload.is_complete() && self.parties.state.paces.sending.is_some_and(|pace| pace.is_over(now))
     }
 
     /// Records progress in either direction, and restarts the wait.
@@ -415,13 +397,12 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         let awaited = self.awaited().1;
         // An endpoint that started to respond before the request was complete cannot end before the client
         // does.
-        let is_clients =
-            self.final_sent && !self.sent && !self.upstream_stopped_reading && state.to_upstream.is_empty();
+        let is_clients = self.is_final_sent() && self.upload == Upload::Open && state.to_upstream.is_empty();
         let blame = by_endpoint(awaited).filter(|_| !is_clients);
         if self.total.is_over() {
             return self.ended(Reason::RequestTimeout, blame, false);
         }
-        if !self.final_sent && self.head_due.is_over() {
+        if !self.is_final_sent() && self.head_due.is_over() {
             return self.ended(Reason::HttpResponseTimeout, blame, false);
         }
         self.ended(awaited, blame, false)
@@ -434,7 +415,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     /// Ends an exchange whose request the endpoint has not processed: it counts as unsent. `free`: if the
     /// connection was reused and is gone now, the next attempt is not a retry and costs no budget.
     pub(super) fn unprocessed(&mut self, reason: Reason, free: bool) -> ExchangeEnd {
-        if !self.request_is_whole() {
+        if !self.repeatable.is_whole() {
             // The sent part of the body cannot be sent again, so the reason stays.
             return if reason == Reason::ConnectionTerminated {
                 self.terminated()
@@ -442,15 +423,18 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
                 self.ended(reason, Some(Outcome::NoConnection), false)
             };
         }
-        self.wrote = false;
+        self.repeatable.unwrite();
         // An endpoint that answers so on each new connection must not keep a request in a loop.
         let free = free && self.parties.upstream.is_reused() && self.again() == Replay::Unsent;
         self.ended(reason, Some(Outcome::NoConnection), free)
     }
 
-    /// Returns whether the whole body is still here, so that the request can be sent again unchanged.
-    fn request_is_whole(&self) -> bool {
-        self.replayable || !self.wrote
+    fn is_interim_sent(&self) -> bool {
+        self.response >= ResponseProgress::InterimSent
+    }
+
+    fn is_final_sent(&self) -> bool {
+        self.response == ResponseProgress::FinalSent
     }
 
     /// Ends an exchange whose upstream connection broke before any response.
@@ -458,7 +442,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         let Parties { attempts, state, upstream, .. } = &self.parties;
         let may_repeat = attempts.may_repeat(self.again(), &state.request);
         let may_be_stale = upstream.is_reused() && may_be_stale::<U>(state.record.attempts);
-        let stale = may_be_stale && !self.response_started && may_repeat;
+        let stale = may_be_stale && self.response == ResponseProgress::Nothing && may_repeat;
         self.ended(Reason::ConnectionTerminated, Some(Outcome::Broken), stale)
     }
 
@@ -467,27 +451,13 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         // If there can be no other attempt, `release_body` removes the kept bytes of the body. They must not
         // be removed twice, or the next request would lose its beginning.
         let body_taken = again == Replay::Never;
-        ExchangeEnd::Failed { reason, final_sent: self.final_sent, again, stale, body_taken, blame }
+        ExchangeEnd::Failed { reason, final_sent: self.is_final_sent(), again, stale, body_taken, blame }
     }
 
     /// Returns whether the request can be sent again.
     fn again(&self) -> Replay {
         // An interim response that the client received is a part of this attempt's response.
-        if self.final_sent || self.interim_sent {
-            Replay::Never
-        } else if !self.wrote {
-            Replay::Unsent
-        } else if self.replayable {
-            Replay::Whole
-        } else {
-            Replay::Never
-        }
-    }
-
-    /// Returns whether the client could mistake a cut response for a complete one, because it reads until the
-    /// connection ends. Then only a reset shows the cut.
-    pub fn must_reset(&self) -> bool {
-        self.close_delimited
+        if self.is_interim_sent() { Replay::Never } else { self.repeatable.replay() }
     }
 }
 

@@ -15,7 +15,10 @@ use tollgate_observe::Reason;
 use tollgate_upstream::{ConnectError, Outcome};
 
 use super::client_head::{self, Framing};
-use super::{CLIENT_WAIT_MAX, Exchange, ExchangeEnd, Parties, ResponseStage, drop_nominated};
+use super::{
+    CLIENT_WAIT_MAX, ClientAfter, Exchange, ExchangeEnd, Parties, ResponseProgress, ResponseStage, Upload,
+    drop_nominated,
+};
 use crate::exchange::choose_fallback::choose_fallback;
 use crate::exchange::forward::Replay;
 use crate::exchange::grpc;
@@ -77,14 +80,14 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                 Poll::Ready(Err(error)) => return Poll::Ready(self.unread(&error)),
                 Poll::Ready(Ok(count)) => count,
             };
-            self.response_started = true;
+            self.response.reach(ResponseProgress::Started);
             self.now = tollgate_net::now();
             match self.process(&mut buffer[..count]) {
                 Ok(None) => {}
                 Ok(Some(end)) | Err(end) => return Poll::Ready(end),
             }
             // A head has one bound as a whole, however slowly it arrives.
-            if self.final_sent {
+            if self.is_final_sent() {
                 self.wait();
             }
         }
@@ -121,7 +124,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let asked = state.request.method;
         let head = ready!(upstream.poll_head(cx, &mut state.response, asked, &settings.head_limits));
         if matches!(head, Ok(()) | Err(NoHead::Bad(_))) {
-            self.response_started = true;
+            self.response.reach(ResponseProgress::Started);
             self.now = tollgate_net::now();
         }
         Poll::Ready(match head {
@@ -206,13 +209,13 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         if state.request.version == Version::Http10 {
             return Ok(());
         }
-        self.interim_sent = true;
+        self.response.reach(ResponseProgress::InterimSent);
         let out = &mut *parties.worker.output.borrow_mut();
         out.clear();
         client_head::write(out, &state.response, &Framing::interim(), parties.settings, parties.worker);
         let sent = parties.client.stream.interim(&mut state.to_client, out);
         sent.map_err(|error| self.failed(Backlog::reason(&error)))?;
-        if !self.sent {
+        if !self.upload.is_complete() {
             // A client that received a 100 has its full timeout from here.
             self.wait();
         }
@@ -223,7 +226,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     fn final_head(&mut self, rest: &mut [u8]) -> Result<Option<ExchangeEnd>, ExchangeEnd> {
         let status = self.parties.state.response.status;
         let switched = status == 101;
-        if switched && !(self.parties.upgrade && self.sent && self.is_asked_for()) {
+        if switched && !(self.parties.upgrade && self.upload.is_complete() && self.is_asked_for()) {
             return Err(self.failed(Reason::HttpProtocolError));
         }
         // To an HTTP/2 client, a success means that the stream was switched. This endpoint did not switch, so
@@ -275,22 +278,27 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let version = request.version;
         let open_ended = matches!(length, BodyLength::Chunked | BodyLength::UntilClose);
         let chunked = open_ended && version == Version::Http11;
-        self.close_delimited = open_ended && version == Version::Http10;
         let limit = parties.settings.limits.requests_per_connection;
-        self.keep_client = request.keep_alive
-            && !self.close_delimited
+        let ends_response = open_ended && version == Version::Http10;
+        let keeps_alive = request.keep_alive
+            && !ends_response
             && self.request.is_done()
             && !parties.client.announces_close()
             && state.fallback.as_ref().is_none_or(|falling| !falling.closes())
             && limit.is_none_or(|limit| parties.client.requests < limit);
+        self.client_after = match (ends_response, keeps_alive) {
+            (true, _) => ClientAfter::EndsResponse,
+            (false, true) => ClientAfter::KeepsAlive,
+            (false, false) => ClientAfter::Closes,
+        };
         let framing = Framing {
             chunked,
             status: page.map(|page| page.status),
             switched,
             names_upgrade: status == 426 && version == Version::Http11,
             drop_length: switched || response.status == 204 || length != declared,
-            close: !self.keep_client && !switched && version != Version::Http2,
-            keep_alive: self.keep_client && version == Version::Http10,
+            close: !keeps_alive && !switched && version != Version::Http2,
+            keep_alive: keeps_alive && version == Version::Http10,
             line: &state.set_cookie,
             strict_transport_security: &parties.client.connection_context.listener.strict_transport_security,
         };
@@ -300,7 +308,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         state.record.status = status;
         state.record.head_received = Some(self.now);
         if switched {
-            self.final_sent = true;
+            self.response = ResponseProgress::FinalSent;
             if let Some(context) = &mut state.policy_context {
                 response_policies::apply(context, request, (status, Author::Endpoint), &mut output, None);
             }
@@ -377,7 +385,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let limits = &self.parties.settings.head_limits;
         let mut reader = BodyReader::for_response(response.length).with_trailer_limits(limits);
         let clean = reader.read(rest).is_ok_and(|step| step.used == rest.len());
-        let reusable = clean && response.keep_alive && self.sent && !self.upstream_stopped_reading;
+        let reusable = clean && response.keep_alive && self.upload == Upload::Done;
         self.stage = ResponseStage::Body(reader, false);
         reusable
     }
@@ -422,7 +430,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             }
             Err(BodyError::Trailers) => return Err(self.without_trailers()),
         };
-        self.final_sent = true;
+        self.response = ResponseProgress::FinalSent;
         self.extra = used < input.len();
         let parties = &mut self.parties;
         let state = &mut *parties.state;
@@ -456,7 +464,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
 
     fn complete(&self) -> ExchangeEnd {
         let response = &self.parties.state.response;
-        let reusable = response.keep_alive && self.sent && !self.extra && !self.upstream_stopped_reading;
+        let reusable = response.keep_alive && self.upload == Upload::Done && !self.extra;
         ExchangeEnd::Complete { reusable }
     }
 
@@ -464,7 +472,9 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     fn end_of_stream(&mut self) -> ExchangeEnd {
         let ResponseStage::Body(reader, chunked) = &mut self.stage else { return self.terminated() };
         let parties = &mut self.parties;
-        if self.upstream_reset || !reader.end_with_trailers(parties.upstream.take_trailers()) {
+        if matches!(self.upload, Upload::Stopped { reset: true, .. })
+            || !reader.end_with_trailers(parties.upstream.take_trailers())
+        {
             return self.broken();
         }
         let state = &mut *parties.state;
@@ -494,7 +504,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     #[cold]
     fn without_trailers(&mut self) -> ExchangeEnd {
         let reason = Reason::ResponseTrailersTooLarge;
-        let is_call = self.final_sent && self.is_call();
+        let is_call = self.is_final_sent() && self.is_call();
         let ResponseStage::Body(reader, chunked) = &mut self.stage else {
             return self.ended(reason, None, false);
         };
@@ -515,18 +525,17 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     /// certificate after the gateway's handshake; it has not seen the request then.
     #[cold]
     fn broken_by(&mut self, error: &io::Error) -> ExchangeEnd {
-        let Some(fault) = TlsFault::of_io(error).filter(|_| !self.response_started) else {
+        let Some(fault) = TlsFault::of_io(error).filter(|_| self.response == ResponseProgress::Nothing)
+        else {
             return self.broken();
         };
         self.parties.upstream.pool().tls_failed(&fault);
-        if self.request_is_whole() {
-            self.wrote = false;
-        }
+        self.repeatable.unwrite();
         self.ended(ConnectError::Tls(fault).reason(), Some(Outcome::NoConnection), false)
     }
 
     fn broken(&self) -> ExchangeEnd {
-        if !self.final_sent {
+        if !self.is_final_sent() {
             return self.terminated();
         }
         let blame = Some(Outcome::Broken).filter(|_| self.client_wait < CLIENT_WAIT_MAX);

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use tollgate_http::h1::BodyLength;
 
-use super::{Exchange, ExchangeEnd, ResponseStage};
+use super::{Exchange, ExchangeEnd, Repeatable, ResponseProgress, ResponseStage, Upload};
 use crate::exchange::upstream_side::UpstreamSide;
 use crate::state::backlog::Backlog;
 use crate::state::client_side::ClientSide;
@@ -26,7 +26,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     pub fn resume(&mut self, started: StartedResponse) -> Option<ExchangeEnd> {
         let StartedResponse { to_upstream, stopped_reading, received } = started;
         self.stage = ResponseStage::Head;
-        (self.wrote, self.replayable, self.response_started) = (true, true, true);
+        self.repeatable = Repeatable::Whole;
+        self.response.reach(ResponseProgress::Started);
         let state = &mut *self.parties.state;
         if let BodyLength::Exactly(length) = state.request.length
             && self.parties.collected.is_none()
@@ -38,9 +39,10 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
         state.to_upstream = to_upstream;
         state.partial = received;
-        self.sent = stopped_reading.is_none() && state.to_upstream.is_empty();
-        if let Some(error) = stopped_reading {
-            self.stop_sending(error);
+        match stopped_reading {
+            Some(error) => self.stop_sending(error),
+            None if state.to_upstream.is_empty() => self.upload = Upload::Done,
+            None => {}
         }
         if U::SEPARATE_HEADS {
             // These heads are read again from the connection.

@@ -10,7 +10,7 @@ use tollgate_http::h1::{BodyLength, BodyPart};
 use tollgate_http::is_token;
 use tollgate_observe::Reason;
 
-use super::{Exchange, ExchangeEnd, drop_nominated, upstream_head};
+use super::{Exchange, ExchangeEnd, Repeatable, Upload, drop_nominated, upstream_head};
 use crate::exchange::grpc;
 use crate::exchange::upstream_side::{UpstreamSide, unrepresentable};
 use crate::state::backlog::Backlog;
@@ -63,7 +63,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             let _ = self.request.read(&mut state.inbox[..used]);
             state.record.bytes_in = used as u64;
         }
-        self.replayable = self.request.is_done();
+        let whole = self.request.is_done();
+        self.repeatable = Repeatable::Unwritten { whole };
         // A collected body is in the backlog's spool, even if it is empty.
         let spooled = parties.collected.is_some();
         let (backlog, data) = (&mut state.to_upstream, &state.inbox[..used]);
@@ -81,16 +82,19 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
         // These bytes belong to the request, whatever happens now: only another attempt may read them again.
         self.kept_in_inbox = used;
-        self.wrote = match sent {
-            Ok(wrote) => wrote,
+        match sent {
+            Ok(true) => self.repeatable.write(),
+            Ok(false) => {}
             Err(error) => return Err(self.not_begun(&error)),
-        };
-        if !self.replayable {
+        }
+        if !whole {
             state.inbox.drain(..used);
             self.kept_in_inbox = 0;
         }
-        self.sent = self.request.is_done() && state.to_upstream.is_empty();
-        if !self.replayable {
+        if whole && state.to_upstream.is_empty() {
+            self.upload = Upload::Done;
+        }
+        if !whole {
             // The client decides how long its body takes, so an attempt that cannot be repeated has no time
             // limit of its own.
             self.head_due = self.total;
@@ -134,7 +138,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     pub(super) fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ExchangeEnd>> {
         let worker = self.parties.worker;
         loop {
-            if !self.upstream_stopped_reading && !self.parties.state.to_upstream.is_empty() {
+            if !self.upload.is_stopped() && !self.parties.state.to_upstream.is_empty() {
                 let (upstream, backlog) = (&mut *self.parties.upstream, &mut self.parties.state.to_upstream);
                 let before = backlog.len();
                 let flushed = upstream.poll_flush(cx, backlog);
@@ -147,18 +151,20 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                     _ => {}
                 }
                 if some || flushed.is_ready() {
-                    self.wrote |= some;
+                    if some {
+                        self.repeatable.write();
+                    }
                     self.made_progress();
                 }
                 let _ = ready!(flushed);
             }
             if self.request.is_done() {
-                self.sent = true;
+                self.upload.complete();
                 self.parties.attempts.sent(self.now);
                 self.wait();
                 return Poll::Ready(Ok(()));
             }
-            if self.upstream_stopped_reading {
+            if self.upload.is_stopped() {
                 // The rest is not read: the client's connection ends with this exchange.
                 return Poll::Pending;
             }
@@ -257,10 +263,9 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
 
     pub(super) fn stop_sending(&mut self, error: ErrorKind) {
         // The backlog is kept, because it may have to be sent again.
-        self.upstream_stopped_reading = true;
         // The kernel reports a reset once; a later read sees an orderly end (`sock_error()` clears `sk_err`).
         // After a FIN the kernel reports a broken pipe instead (`tcp_reset()`), and there the orderly end is
         // real.
-        self.upstream_reset |= error != ErrorKind::BrokenPipe;
+        self.upload.stop(error != ErrorKind::BrokenPipe);
     }
 }

@@ -12,7 +12,7 @@ use tollgate_upstream::{Outcome, PickHints, Pool};
 use super::Forwarding;
 use super::retry::AttemptFailure;
 use crate::exchange::affinity::{self, RequestAffinity};
-use crate::exchange::engine::{Exchange, Parties};
+use crate::exchange::engine::{ClientAfter, Exchange, Parties};
 use crate::exchange::tunnel::tunnel;
 use crate::exchange::upstream_side::UpstreamSide;
 use crate::state::client_side::ClientSide;
@@ -83,10 +83,16 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     }
 
     /// Handles a response that broke off after the client had received a part of it.
-    pub(super) fn cut(&mut self, pool: &Pool, failure: AttemptFailure, reset: bool) -> ConnectionFate {
+    pub(super) fn cut(
+        &mut self,
+        pool: &Pool,
+        failure: AttemptFailure,
+        client_after: ClientAfter,
+    ) -> ConnectionFate {
         self.failed(pool, &failure);
         self.state.record.reason = failure.reason;
-        if reset || matches!(failure.reason, Reason::ClientWriteTimeout | Reason::ClientTooSlow) {
+        let ends_response = client_after == ClientAfter::EndsResponse;
+        if ends_response || matches!(failure.reason, Reason::ClientWriteTimeout | Reason::ClientTooSlow) {
             ConnectionFate::Reset
         } else {
             ConnectionFate::Close

@@ -41,7 +41,7 @@ use self::retry::AttemptFailure;
 pub(crate) use self::retry::{Replay, RequestAttempts};
 use crate::exchange::affinity::RequestAffinity;
 use crate::exchange::collect::{Collected, collect};
-use crate::exchange::engine::ExchangeEnd;
+use crate::exchange::engine::{ClientAfter, ExchangeEnd};
 use crate::exchange::grpc::ClientDeadline;
 use crate::exchange::respond;
 use crate::exchange::rewrite::rewrite;
@@ -188,7 +188,8 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
                 Some(end) => end,
                 None => poll_fn(|cx| exchange.poll(cx)).await,
             };
-            let (then, keep, reset) = (exchange.now(), exchange.keep_client, exchange.must_reset());
+            let (then, client_after) = (exchange.now(), exchange.client_after);
+            let keep = client_after == ClientAfter::KeepsAlive;
             match end {
                 ExchangeEnd::Complete { reusable } => {
                     connection.done(reusable, then);
@@ -231,7 +232,7 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
                         return Ok(forwarding.cut(
                             &pool,
                             AttemptFailure { reason, again, body_taken, blame },
-                            reset,
+                            client_after,
                         ));
                     }
                     break Some(AttemptFailure { reason, again, body_taken, blame });

@@ -11,7 +11,7 @@ use tollgate_plan::{BufferBounds, Route};
 use crate::exchange::body_limits::BodyLimits;
 use crate::state::client::Client;
 use crate::state::client_side::ClientSide;
-use crate::state::rejected_body::{body_error_reason, unread};
+use crate::state::peer_error::body_error_reason;
 use crate::state::request_state::RequestState;
 use crate::state::spool::Spool;
 use crate::state::worker::Worker;
@@ -55,7 +55,7 @@ pub(crate) async fn collect<S: ClientSide>(
             }
             let mut buffer = worker.receive.borrow_mut();
             let input = if inbox.is_empty() {
-                match client.stream.poll_read(cx, &mut buffer).map_err(|error| unread(&error))? {
+                match client.stream.poll_read(cx, &mut buffer).map_err(|error| error.read_reason())? {
                     Poll::Pending => return Poll::Pending,
                     // Trailers are dropped: the body is sent with its length, so trailers have no place.
                     Poll::Ready(0) if reader.end_of_stream() => return Poll::Ready(Ok(())),

@@ -45,7 +45,7 @@ pub(crate) async fn deliver<S: ClientSide>(
         let before = backlog.len();
         let flushed = backlog.poll_flush(cx, &mut client.stream);
         if let Poll::Ready(result) = flushed {
-            return Poll::Ready(result.map_err(|error| Backlog::reason(&error)));
+            return Poll::Ready(result.map_err(|error| error.write_reason()));
         }
         if backlog.len() != before || pace.is_none() {
             let now = tollgate_net::now();

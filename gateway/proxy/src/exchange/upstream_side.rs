@@ -5,7 +5,7 @@
 //! response, and returns its connection to the pool.
 
 use std::future::Future;
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::IoSlice;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -19,6 +19,7 @@ use tollgate_upstream::{Acquired, ConnectError, ConnectPermit, Connection, Pool}
 use crate::exchange::drain_response::return_to_pool;
 use crate::state::backlog::{Backlog, Sink};
 use crate::state::client_side::Duplex;
+use crate::state::peer_error::PeerError;
 use crate::state::worker::Worker;
 use crate::state::write_body::write_body;
 
@@ -77,8 +78,8 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
     /// field may enter a compression table. Returns whether something was sent.
     ///
     /// # Errors
-    /// When the endpoint is gone, or if the request [cannot be expressed](unrepresentable) in its version of
-    /// HTTP.
+    /// When the endpoint is gone, or if the request [cannot be expressed](PeerError::Unrepresentable) in
+    /// its version of HTTP.
     fn send_head(
         &mut self,
         backlog: &mut Backlog,
@@ -87,7 +88,7 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
         data: &[u8],
         spooled: bool,
         secrets: bool,
-    ) -> io::Result<bool>;
+    ) -> Result<bool, PeerError>;
 
     /// Sends a part of the body and, when `body` is done, its end.
     ///
@@ -99,10 +100,10 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
         body: &BodyReader,
         chunked: bool,
         data: &[u8],
-    ) -> io::Result<()>;
+    ) -> Result<(), PeerError>;
 
     /// Sends what the backlog holds, and then the end that may follow it.
-    fn poll_flush(&mut self, cx: &mut Context<'_>, backlog: &mut Backlog) -> Poll<io::Result<()>>;
+    fn poll_flush(&mut self, cx: &mut Context<'_>, backlog: &mut Backlog) -> Poll<Result<(), PeerError>>;
 
     /// Waits for a response head, if heads arrive separately.
     fn poll_head(
@@ -133,17 +134,6 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
     /// Gives up the rest of the response. `body` is its reader, or `None` if the connection cannot be used
     /// again.
     fn discard(self, worker: &Rc<Worker>, body: Option<BodyReader>, now: Instant);
-}
-
-/// Returns why a request cannot be expressed in the endpoint's version of HTTP, if that is the error of
-/// [`send_head`](UpstreamSide::send_head). The request is at fault: another connection would not help. Only
-/// HTTP/2 is narrower than HTTP/1: the `h2` crate takes targets and field names of less than 64 KiB.
-pub(crate) fn unrepresentable<U: UpstreamSide>(error: &io::Error) -> Option<Reason> {
-    match error.kind() {
-        ErrorKind::InvalidInput if U::SEPARATE_HEADS => Some(Reason::RequestLineTooLong),
-        ErrorKind::InvalidData if U::SEPARATE_HEADS => Some(Reason::BadHeader),
-        _ => None,
-    }
 }
 
 /// HTTP/1: the connection carries one exchange at a time, and each message marks its own end.
@@ -191,7 +181,7 @@ impl UpstreamSide for Connection {
         data: &[u8],
         spooled: bool,
         _: bool,
-    ) -> io::Result<bool> {
+    ) -> Result<bool, PeerError> {
         head.extend_from_slice(data);
         if spooled {
             // The head must precede the content of the spool, and so must not enter it.
@@ -208,12 +198,12 @@ impl UpstreamSide for Connection {
         body: &BodyReader,
         chunked: bool,
         data: &[u8],
-    ) -> io::Result<()> {
+    ) -> Result<(), PeerError> {
         write_body(body, chunked, data, b"", |pieces| backlog.send(&mut self.stream, pieces)).map(drop)
     }
 
     #[inline]
-    fn poll_flush(&mut self, cx: &mut Context<'_>, backlog: &mut Backlog) -> Poll<io::Result<()>> {
+    fn poll_flush(&mut self, cx: &mut Context<'_>, backlog: &mut Backlog) -> Poll<Result<(), PeerError>> {
         backlog.poll_flush(cx, &mut self.stream)
     }
 
@@ -256,23 +246,23 @@ impl UpstreamSide for Connection {
 
 impl Sink for Connection {
     #[inline]
-    fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.stream.write(pieces)
+    fn write(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize, PeerError> {
+        self.stream.write(pieces).map_err(PeerError::Io)
     }
 
     #[inline]
-    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.stream.poll_write(cx, bytes)
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, PeerError>> {
+        self.stream.poll_write(cx, bytes).map_err(PeerError::Io)
     }
 }
 
 impl Duplex for Connection {
     #[inline]
-    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.stream.poll_read(cx, buffer)
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<Result<usize, PeerError>> {
+        self.stream.poll_read(cx, buffer).map_err(PeerError::Io)
     }
 
-    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream.poll_shutdown(cx)
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), PeerError>> {
+        self.stream.poll_shutdown(cx).map_err(PeerError::Io)
     }
 }

@@ -13,7 +13,6 @@ use super::transforming_client::TransformingClient;
 use crate::exchange::body_limits::BodyLimits;
 use crate::state::client::Client;
 use crate::state::client_side::Duplex;
-use crate::state::rejected_body::unread;
 use crate::state::request_state::RequestState;
 use crate::state::worker::Worker;
 
@@ -74,7 +73,7 @@ pub(super) async fn read(
             let mut buffer = worker.receive.borrow_mut();
             let read = match client.stream.poll_read(cx, &mut buffer) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(unread(&error))),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.read_reason())),
                 Poll::Ready(Ok(count)) => &buffer[..count],
             };
             inbox.extend_from_slice(read);

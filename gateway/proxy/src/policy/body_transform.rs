@@ -1,13 +1,11 @@
 //! Transforms a request body while the exchange reads it, for instance to decompress it.
 
-use std::io;
-
 use tollgate_http::HeadLimits;
 use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_observe::Reason;
 use tollgate_policy::Transform;
 
-use crate::state::rejected_body::{RejectedBody, body_error_reason};
+use crate::state::peer_error::{PeerError, body_error_reason};
 use crate::state::request_state::RequestState;
 
 /// A request body that a policy's transform replaces. The reader gets the new body without framing, up to its
@@ -73,9 +71,9 @@ impl BodyTransform {
     ///
     /// # Errors
     /// If the transform failed.
-    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, PeerError> {
         if let Some(reason) = self.fault {
-            return Err(RejectedBody(reason).into());
+            return Err(PeerError::Rejected(reason));
         }
         let left = &self.ready[self.at..];
         let count = left.len().min(buffer.len());

@@ -4,7 +4,7 @@ use tollgate_http::HeadLimits;
 use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_observe::Reason;
 
-use crate::state::rejected_body::body_error_reason;
+use crate::state::peer_error::body_error_reason;
 
 /// Collects the data of a body from the bytes that the exchange reads, up to a bound.
 #[derive(Debug)]

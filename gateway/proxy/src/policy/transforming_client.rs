@@ -3,7 +3,7 @@
 //! [`carry`](super) wraps the real client in a [`TransformingClient`]. It decodes the request body, feeds
 //! copies of it to mirrors, and transforms the response body. All else is passed through.
 
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::task::{Context as Task, Poll, ready};
 
@@ -16,7 +16,7 @@ use super::body_transform::BodyTransform;
 use super::pending_copy::PendingCopy;
 use crate::state::backlog::{Backlog, Sink};
 use crate::state::client_side::{ClientSide, ClientStream, Duplex};
-use crate::state::rejected_body::RejectedBody;
+use crate::state::peer_error::PeerError;
 
 /// A client whose request or response body the policies use. It is one type for every version of HTTP, so the
 /// code of the exchange is compiled once more in total, not once more per version.
@@ -49,7 +49,7 @@ impl<'a> TransformingClient<'a> {
     }
 
     /// Reads the request's body as the exchange must see it.
-    fn poll_body(&mut self, cx: &mut Task<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    fn poll_body(&mut self, cx: &mut Task<'_>, buffer: &mut [u8]) -> Poll<Result<usize, PeerError>> {
         let Some(body_transform) = &mut self.body_transform else { return self.client.poll_read(cx, buffer) };
         while !body_transform.is_ready() {
             let count = ready!(self.client.poll_read(cx, buffer))?;
@@ -65,17 +65,17 @@ impl<'a> TransformingClient<'a> {
 }
 
 impl Sink for TransformingClient<'_> {
-    fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    fn write(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize, PeerError> {
         self.client.write(pieces)
     }
 
-    fn poll_write(&mut self, cx: &mut Task<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(&mut self, cx: &mut Task<'_>, bytes: &[u8]) -> Poll<Result<usize, PeerError>> {
         self.client.poll_write(cx, bytes)
     }
 }
 
 impl Duplex for TransformingClient<'_> {
-    fn poll_read(&mut self, cx: &mut Task<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    fn poll_read(&mut self, cx: &mut Task<'_>, buffer: &mut [u8]) -> Poll<Result<usize, PeerError>> {
         let polled = self.poll_body(cx, buffer);
         if !self.copies.is_empty()
             && let Poll::Ready(Ok(count)) = &polled
@@ -86,7 +86,7 @@ impl Duplex for TransformingClient<'_> {
         polled
     }
 
-    fn poll_shutdown(&mut self, cx: &mut Task<'_>) -> Poll<io::Result<()>> {
+    fn poll_shutdown(&mut self, cx: &mut Task<'_>) -> Poll<Result<(), PeerError>> {
         self.client.poll_shutdown(cx)
     }
 }
@@ -122,11 +122,11 @@ impl ClientStream for TransformingClient<'_> {
         self.client.read_ahead()
     }
 
-    fn interim(&mut self, backlog: &mut Backlog, head: &[u8]) -> io::Result<()> {
+    fn interim(&mut self, backlog: &mut Backlog, head: &[u8]) -> Result<(), PeerError> {
         self.client.interim(backlog, head)
     }
 
-    fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> io::Result<()> {
+    fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> Result<(), PeerError> {
         self.client.switch(backlog, head, bytes)
     }
 
@@ -137,24 +137,24 @@ impl ClientStream for TransformingClient<'_> {
         body: &BodyReader,
         chunked: bool,
         data: &[u8],
-    ) -> io::Result<()> {
+    ) -> Result<(), PeerError> {
         let Some(transform) = &mut self.transform else {
             return self.client.respond(backlog, head, body, chunked, data);
         };
         self.out.clear();
         if !data.is_empty() {
-            transform.push(data, &mut self.out).map_err(RejectedBody)?;
+            transform.push(data, &mut self.out).map_err(PeerError::Rejected)?;
         }
         // The transformed body ends differently from the endpoint's, so it needs its own reader.
         let mut reader = BodyReader::new(BodyLength::UntilClose);
         if body.is_done() {
-            transform.finish(&mut self.out).map_err(RejectedBody)?;
+            transform.finish(&mut self.out).map_err(PeerError::Rejected)?;
             reader.end_with_trailers(body.trailers().to_vec());
         }
         self.client.respond(backlog, head, &reader, self.version == Version::Http11, &self.out)
     }
 
-    fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> io::Result<()> {
+    fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> Result<(), PeerError> {
         self.client.answer(backlog, head, body)
     }
 

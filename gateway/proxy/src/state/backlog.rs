@@ -8,9 +8,8 @@ use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
 use tollgate_net::Stream;
-use tollgate_observe::Reason;
 
-use crate::state::rejected_body::{RejectedBody, rejected_body};
+use crate::state::peer_error::PeerError;
 use crate::state::spool::Spool;
 
 /// A destination that takes bytes at its own pace. The caller offers all bytes that were not taken again,
@@ -21,21 +20,21 @@ pub(crate) trait Sink {
     ///
     /// # Errors
     /// When the peer is gone.
-    fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
+    fn write(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize, PeerError>;
 
     /// Takes a part of the bytes as soon as it can.
-    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, PeerError>>;
 }
 
 impl Sink for Stream {
     #[inline]
-    fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        Stream::write(self, pieces)
+    fn write(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize, PeerError> {
+        Stream::write(self, pieces).map_err(PeerError::Io)
     }
 
     #[inline]
-    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Stream::poll_write(self, cx, bytes)
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, PeerError>> {
+        Stream::poll_write(self, cx, bytes).map_err(PeerError::Io)
     }
 }
 
@@ -97,8 +96,8 @@ impl Backlog {
     /// before it waits, so that the task is woken when the peer takes more.
     ///
     /// # Errors
-    /// When the peer is gone, or if the disk refuses a buffered body ([`Self::is_own`]).
-    pub fn send(&mut self, stream: &mut impl Sink, pieces: &[IoSlice<'_>]) -> io::Result<()> {
+    /// When the peer is gone, or if the disk refuses a buffered body ([`PeerError::OwnDisk`]).
+    pub fn send(&mut self, stream: &mut impl Sink, pieces: &[IoSlice<'_>]) -> Result<(), PeerError> {
         let offered = self.is_empty();
         let mut written = if offered { stream.write(pieces)? } else { 0 };
         if written == pieces.iter().map(|piece| piece.len()).sum::<usize>() {
@@ -119,21 +118,6 @@ impl Backlog {
         Ok(())
     }
 
-    /// Returns whether the gateway's own disk failed, not the peer.
-    pub fn is_own(error: &io::Error) -> bool {
-        // No socket call returns this kind.
-        error.kind() == io::ErrorKind::Other
-    }
-
-    /// Returns the reason for an error while sending to a client.
-    pub fn reason(error: &io::Error) -> Reason {
-        match rejected_body(error) {
-            Some(RejectedBody(reason)) => *reason,
-            None if Self::is_own(error) => Reason::ProxyInternalError,
-            None => Reason::ClientClosed,
-        }
-    }
-
     /// Appends without writing.
     pub fn append(&mut self, pieces: &[IoSlice<'_>]) {
         pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
@@ -143,10 +127,10 @@ impl Backlog {
     ///
     /// # Errors
     /// If the disk refuses a buffered body.
-    pub fn keep(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub fn keep(&mut self, bytes: &[u8]) -> Result<(), PeerError> {
         match &mut self.spool {
             // Once the spool holds anything, all later bytes must follow it there, to keep their order.
-            Some(spool) if !bytes.is_empty() => spool.push(bytes).map_err(io::Error::other),
+            Some(spool) if !bytes.is_empty() => spool.push(bytes).map_err(|_| PeerError::OwnDisk),
             _ => {
                 self.bytes.extend_from_slice(bytes);
                 Ok(())
@@ -155,7 +139,11 @@ impl Backlog {
     }
 
     /// Writes until nothing is left.
-    pub fn poll_flush(&mut self, cx: &mut Context<'_>, stream: &mut impl Sink) -> Poll<io::Result<()>> {
+    pub fn poll_flush(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut impl Sink,
+    ) -> Poll<Result<(), PeerError>> {
         loop {
             while self.start < self.bytes.len() {
                 self.start += match ready!(stream.poll_write(cx, &self.bytes[self.start..]))? {
@@ -168,7 +156,9 @@ impl Backlog {
             self.bytes.shrink_to(KEEP);
             self.start = 0;
             match &mut self.spool {
-                Some(spool) if !spool.is_empty() => spool.pull(&mut self.bytes).map_err(io::Error::other)?,
+                Some(spool) if !spool.is_empty() => {
+                    spool.pull(&mut self.bytes).map_err(|_| PeerError::OwnDisk)?;
+                }
                 _ => return Poll::Ready(Ok(())),
             }
         }

@@ -4,7 +4,7 @@
 //! stream of an HTTP/2 connection ([`Http2Stream`](crate::front::http2)), the wrapper of [`policy`](crate::policy),
 //! and others that translate bodies.
 
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -15,6 +15,7 @@ use tollgate_plan::RouteStay;
 use tollgate_policy::Transform;
 
 use crate::state::backlog::{Backlog, Sink};
+use crate::state::peer_error::PeerError;
 use crate::state::write_body::write_body;
 
 /// Data up to this length is copied behind the head and sent with a plain write; more is sent with a vectored
@@ -24,10 +25,10 @@ const COPY: usize = 8 * 1024;
 /// A peer that can be read and written, and whose directions end separately: what a tunnel needs.
 pub(crate) trait Duplex: Sink {
     /// Reads once into `buffer`; 0 is the end of the peer's direction.
-    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<Result<usize, PeerError>>;
 
     /// Ends the gateway's direction. Reading goes on.
-    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), PeerError>>;
 }
 
 /// The client's side of an exchange: the source of the request's body, and the destination of the response.
@@ -72,13 +73,13 @@ pub(crate) trait ClientStream: Duplex {
     ///
     /// # Errors
     /// When the client is gone.
-    fn interim(&mut self, backlog: &mut Backlog, head: &[u8]) -> io::Result<()>;
+    fn interim(&mut self, backlog: &mut Backlog, head: &[u8]) -> Result<(), PeerError>;
 
     /// Sends the head of a response that switches protocols, followed by the first bytes of the new protocol.
     ///
     /// # Errors
     /// When the client is gone.
-    fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> io::Result<()>;
+    fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> Result<(), PeerError>;
 
     /// Adapts the head of a final response to the client. The response may be an upstream's or the gateway's
     /// own.
@@ -97,13 +98,13 @@ pub(crate) trait ClientStream: Duplex {
         body: &BodyReader,
         chunked: bool,
         data: &[u8],
-    ) -> io::Result<()>;
+    ) -> Result<(), PeerError>;
 
     /// Queues a whole response in the backlog, which the caller flushes.
     ///
     /// # Errors
     /// When the client is gone.
-    fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> io::Result<()>;
+    fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> Result<(), PeerError>;
 
     /// Called for a request whose route bounds the connection's life. HTTP/1 needs nothing here: it has one
     /// request at a time, and its [`ConnectionContext`](crate::state::client::ConnectionContext) is updated.
@@ -129,12 +130,12 @@ pub(crate) trait ClientStream: Duplex {
 
 impl Duplex for Stream {
     #[inline]
-    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        Stream::poll_read(self, cx, buffer)
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<Result<usize, PeerError>> {
+        Stream::poll_read(self, cx, buffer).map_err(PeerError::Io)
     }
 
-    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Stream::poll_shutdown(self, cx)
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), PeerError>> {
+        Stream::poll_shutdown(self, cx).map_err(PeerError::Io)
     }
 }
 
@@ -144,7 +145,7 @@ impl ClientSide for Stream {
 
 /// HTTP/1: the connection carries one exchange at a time, and each message marks its own end.
 impl ClientStream for Stream {
-    fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> io::Result<()> {
+    fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> Result<(), PeerError> {
         backlog.send(self, &[IoSlice::new(head), IoSlice::new(bytes)])
     }
 
@@ -162,7 +163,7 @@ impl ClientStream for Stream {
         Poll::Ready(usize::MAX)
     }
 
-    fn interim(&mut self, backlog: &mut Backlog, head: &[u8]) -> io::Result<()> {
+    fn interim(&mut self, backlog: &mut Backlog, head: &[u8]) -> Result<(), PeerError> {
         backlog.send(self, &[IoSlice::new(head)])
     }
 
@@ -174,7 +175,7 @@ impl ClientStream for Stream {
         body: &BodyReader,
         chunked: bool,
         data: &[u8],
-    ) -> io::Result<()> {
+    ) -> Result<(), PeerError> {
         let plain_copy = !chunked && !head.is_empty() && data.len() <= COPY;
         if plain_copy {
             head.extend_from_slice(data);
@@ -183,7 +184,7 @@ impl ClientStream for Stream {
         write_body(body, chunked, data, head, |pieces| backlog.send(self, pieces)).map(drop)
     }
 
-    fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> io::Result<()> {
+    fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> Result<(), PeerError> {
         backlog.append(&[IoSlice::new(head), IoSlice::new(body)]);
         Ok(())
     }

@@ -1,8 +1,10 @@
 //! Writes a part of a body in the framing of HTTP/1: plain, or in chunks.
 
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
 
 use tollgate_http::h1::{BodyReader, ChunkHeader, LAST_CHUNK};
+
+use crate::state::peer_error::PeerError;
 
 /// Writes some data of a body after `head`, in chunks if `chunked`. If `reader` is done, also writes the end
 /// of the body. Returns `None` if there is nothing to write.
@@ -12,8 +14,8 @@ pub(crate) fn write_body<R>(
     chunked: bool,
     data: &[u8],
     head: &[u8],
-    write: impl FnOnce(&[IoSlice<'_>]) -> io::Result<R>,
-) -> io::Result<Option<R>> {
+    write: impl FnOnce(&[IoSlice<'_>]) -> Result<R, PeerError>,
+) -> Result<Option<R>, PeerError> {
     if !chunked {
         return match (head.is_empty(), data.is_empty()) {
             (true, true) => Ok(None),

@@ -2,6 +2,7 @@
 //! what happens to the client's connection. Combinations that cannot occur cannot be written.
 
 use crate::exchange::forward::Replay;
+use crate::state::peer_error::PeerStop;
 
 /// The progress of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,13 +30,13 @@ impl Upload {
     }
 
     /// Called when the endpoint takes no more.
-    pub fn stop(&mut self, is_reset: bool) {
+    pub fn stop(&mut self, stop: PeerStop) {
         let (was_whole, was_reset) = match *self {
             Self::Open => (false, false),
             Self::Done => (true, false),
             Self::Stopped { whole, reset } => (whole, reset),
         };
-        *self = Self::Stopped { whole: was_whole, reset: was_reset || is_reset };
+        *self = Self::Stopped { whole: was_whole, reset: was_reset || stop == PeerStop::Reset };
     }
 
     /// Returns whether nothing more is sent, because all of the request was.

@@ -25,9 +25,8 @@ use crate::exchange::grpc;
 use crate::exchange::response_policies::{self, Author};
 use crate::exchange::tunnel::is_websocket;
 use crate::exchange::upstream_side::{NoHead, UpstreamSide};
-use crate::state::backlog::Backlog;
 use crate::state::client_side::ClientSide;
-use crate::state::rejected_body::{RejectedBody, rejected_body};
+use crate::state::peer_error::PeerError;
 use crate::state::request_state::RequestState;
 use crate::state::websocket::Frames;
 
@@ -115,7 +114,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         if backlog.len() != before {
             self.client_made_progress();
         }
-        flushed.map_err(|error| self.failed(Backlog::reason(&error)))
+        flushed.map_err(|error| self.failed(error.write_reason()))
     }
 
     /// Waits for a head that arrives separately from its body, and passes it on.
@@ -214,7 +213,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         out.clear();
         client_head::write(out, &state.response, &Framing::interim(), parties.settings, parties.worker);
         let sent = parties.client.stream.interim(&mut state.to_client, out);
-        sent.map_err(|error| self.failed(Backlog::reason(&error)))?;
+        sent.map_err(|error| self.failed(error.write_reason()))?;
         if !self.upload.is_complete() {
             // A client that received a 100 has its full timeout from here.
             self.wait();
@@ -321,7 +320,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             state.early_frames.advance(rest, false);
             return sent
                 .map(|()| Some(ExchangeEnd::Upgraded))
-                .map_err(|error| self.failed(Backlog::reason(&error)));
+                .map_err(|error| self.failed(error.write_reason()));
         }
         drop(output);
         let reader = self.parties.upstream.reader(length, &self.parties.settings.head_limits);
@@ -457,7 +456,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             state.record.grpc_status = GrpcStatus::of_lines(reader.trailers());
         }
         if let Err(error) = sent {
-            return Err(self.failed(Backlog::reason(&error)));
+            return Err(self.failed(error.write_reason()));
         }
         Ok(done.then(|| self.complete()))
     }
@@ -485,16 +484,17 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
         match stream.respond(backlog, &mut Vec::new(), reader, *chunked, b"") {
             Ok(()) => ExchangeEnd::Complete { reusable: false },
-            Err(error) => self.failed(Backlog::reason(&error)),
+            Err(error) => self.failed(error.write_reason()),
         }
     }
 
     /// Ends the exchange after a failed read from the endpoint.
     #[cold]
-    fn unread(&mut self, error: &io::Error) -> ExchangeEnd {
-        match rejected_body(error) {
-            Some(RejectedBody(Reason::ResponseTrailersTooLarge)) => self.without_trailers(),
-            _ => self.broken_by(error),
+    fn unread(&mut self, error: &PeerError) -> ExchangeEnd {
+        match error {
+            PeerError::Rejected(Reason::ResponseTrailersTooLarge) => self.without_trailers(),
+            PeerError::Io(error) => self.broken_by(error),
+            _ => self.broken(),
         }
     }
 
@@ -517,7 +517,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         state.record.reason = reason;
         match client.stream.respond(&mut state.to_client, &mut Vec::new(), reader, *chunked, b"") {
             Ok(()) => ExchangeEnd::Complete { reusable: false },
-            Err(error) => self.failed(Backlog::reason(&error)),
+            Err(error) => self.failed(error.write_reason()),
         }
     }
 

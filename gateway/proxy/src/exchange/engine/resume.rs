@@ -1,21 +1,20 @@
 //! Continues an exchange from the attempt that won a hedged race.
 
-use std::io::ErrorKind;
-
 use tollgate_http::h1::BodyLength;
 
 use super::{Exchange, ExchangeEnd, Repeatable, ResponseProgress, ResponseStage, Upload};
 use crate::exchange::upstream_side::UpstreamSide;
 use crate::state::backlog::Backlog;
 use crate::state::client_side::ClientSide;
+use crate::state::peer_error::PeerStop;
 
 /// An attempt whose response head has arrived, while the client has received nothing.
 #[derive(Debug)]
 pub(crate) struct StartedResponse {
     /// The part of the request that the endpoint has not taken.
     pub to_upstream: Backlog,
-    /// The error because of which the endpoint takes no more of the request; `None` if there is none.
-    pub stopped_reading: Option<ErrorKind>,
+    /// How the endpoint stopped taking the request; `None` if it did not.
+    pub stopped_reading: Option<PeerStop>,
     /// The bytes received from the endpoint: interim heads, the whole final head, and what followed it.
     pub received: Vec<u8>,
 }
@@ -40,7 +39,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         state.to_upstream = to_upstream;
         state.partial = received;
         match stopped_reading {
-            Some(error) => self.stop_sending(error),
+            Some(stop) => self.upload.stop(stop),
             None if state.to_upstream.is_empty() => self.upload = Upload::Done,
             None => {}
         }

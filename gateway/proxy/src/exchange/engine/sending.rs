@@ -3,7 +3,6 @@
 //! `start` sends the head and the body's first bytes; `poll_send` moves the rest as far as both sides allow.
 //! If the endpoint stops taking bytes, sending ends, but the response is still read.
 
-use std::io::{self, ErrorKind};
 use std::task::{Context, Poll, ready};
 
 use tollgate_http::h1::{BodyLength, BodyPart};
@@ -12,11 +11,10 @@ use tollgate_observe::Reason;
 
 use super::{Exchange, ExchangeEnd, Repeatable, Upload, drop_nominated, upstream_head};
 use crate::exchange::grpc;
-use crate::exchange::upstream_side::{UpstreamSide, unrepresentable};
-use crate::state::backlog::Backlog;
+use crate::exchange::upstream_side::UpstreamSide;
 use crate::state::client_certificate::ReservedFields;
 use crate::state::client_side::ClientSide;
-use crate::state::rejected_body::{body_error_reason, unread};
+use crate::state::peer_error::{PeerError, body_error_reason};
 use crate::state::worker::{OUTPUT_BUFFER_BYTES, OUTPUT_BUFFER_MAX_BYTES};
 
 impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
@@ -106,10 +104,10 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
 
     /// Returns the end of an exchange whose head was not sent.
     #[cold]
-    fn not_begun(&mut self, error: &io::Error) -> ExchangeEnd {
-        match unrepresentable::<U>(error) {
-            Some(reason) => self.unsendable(reason),
-            None => self.terminated(),
+    fn not_begun(&mut self, error: &PeerError) -> ExchangeEnd {
+        match error {
+            PeerError::Unrepresentable(reason) => self.unsendable(*reason),
+            _ => self.terminated(),
         }
     }
 
@@ -144,10 +142,11 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                 let flushed = upstream.poll_flush(cx, backlog);
                 let some = backlog.len() != before;
                 match &flushed {
-                    Poll::Ready(Err(error)) if Backlog::is_own(error) => {
+                    Poll::Ready(Err(PeerError::OwnDisk)) => {
                         return Poll::Ready(Err(self.failed(Reason::ProxyInternalError)));
                     }
-                    Poll::Ready(Err(error)) => self.stop_sending(error.kind()),
+                    // The backlog is kept, because it may have to be sent again.
+                    Poll::Ready(Err(error)) => self.upload.stop(error.stop()),
                     _ => {}
                 }
                 if some || flushed.is_ready() {
@@ -174,7 +173,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                 let mut buffer = worker.receive.borrow_mut();
                 match self.parties.client.stream.poll_read(cx, &mut buffer) {
                     Poll::Pending => Err(None),
-                    Poll::Ready(Err(error)) => Err(Some(unread(&error))),
+                    Poll::Ready(Err(error)) => Err(Some(error.read_reason())),
                     Poll::Ready(Ok(0)) => self.end_of_request(),
                     Poll::Ready(Ok(count)) => {
                         let (used, forwarded) = self.forward_body(&mut buffer[..count]);
@@ -218,7 +217,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let (upstream, backlog) = (&mut *parties.upstream, &mut parties.state.to_upstream);
         let sent = upstream.send(backlog, &self.request, self.request_chunked, &input[data]);
         if let Err(error) = sent {
-            self.stop_sending(error.kind());
+            self.upload.stop(error.stop());
         }
         (used, Ok(()))
     }
@@ -234,7 +233,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let (upstream, backlog) = (&mut *parties.upstream, &mut parties.state.to_upstream);
         let sent = upstream.send(backlog, &self.request, self.request_chunked, b"");
         if let Err(error) = sent {
-            self.stop_sending(error.kind());
+            self.upload.stop(error.stop());
         }
         Ok(())
     }
@@ -259,13 +258,5 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         {
             self.request.retain_trailers(|name| !context.is_reserved(name));
         }
-    }
-
-    pub(super) fn stop_sending(&mut self, error: ErrorKind) {
-        // The backlog is kept, because it may have to be sent again.
-        // The kernel reports a reset once; a later read sees an orderly end (`sock_error()` clears `sk_err`).
-        // After a FIN the kernel reports a broken pipe instead (`tcp_reset()`), and there the orderly end is
-        // real.
-        self.upload.stop(error != ErrorKind::BrokenPipe);
     }
 }

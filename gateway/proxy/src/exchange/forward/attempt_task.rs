@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::io::{ErrorKind, IoSlice};
+use std::io::IoSlice;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -22,8 +22,9 @@ use tollgate_upstream::{Outcome, Pool};
 use super::connect::{ConnectBounds, connected};
 use super::retry::{AttemptFailure, Replay};
 use crate::exchange::engine::{MAX_INTERIM, StartedResponse, by_endpoint, may_be_stale};
-use crate::exchange::upstream_side::{NoHead, UpstreamSide, unrepresentable};
+use crate::exchange::upstream_side::{NoHead, UpstreamSide};
 use crate::state::backlog::Backlog;
+use crate::state::peer_error::{PeerError, PeerStop};
 use crate::state::spool::Spool;
 use crate::state::time_limit::TimeLimit;
 use crate::state::worker::Worker;
@@ -126,8 +127,8 @@ impl AttemptTask<'_> {
             let (spooled, secrets) = (self.body.is_some(), self.secrets);
             let begun =
                 connection.send_head(&mut to_upstream, &mut head, &whole, &self.data, spooled, secrets);
-            if let Some(reason) = begun.as_ref().err().and_then(unrepresentable::<U>) {
-                // As in `Exchange::unsaid`.
+            if let Err(PeerError::Unrepresentable(reason)) = begun {
+                // As in `Exchange::unsendable`.
                 self.facts.sent.set(self.facts.sent.get().saturating_sub(1));
                 let again = Replay::Unsent;
                 return ConnectionResult::Failed(AttemptFailure {
@@ -190,7 +191,7 @@ struct RequestInFlight<'r, 'a, U> {
     connection: U,
     to_upstream: Backlog,
     wrote: bool,
-    stopped_reading: Option<ErrorKind>,
+    stopped_reading: Option<PeerStop>,
     heads: Heads,
 }
 
@@ -264,11 +265,11 @@ impl<U: UpstreamSide> RequestInFlight<'_, '_, U> {
         let flushed = self.connection.poll_flush(cx, &mut self.to_upstream);
         let some = self.to_upstream.len() != before;
         match &flushed {
-            Poll::Ready(Err(error)) if Backlog::is_own(error) => {
+            Poll::Ready(Err(PeerError::OwnDisk)) => {
                 return Err((Reason::ProxyInternalError, None));
             }
             // Its response may have arrived all the same.
-            Poll::Ready(Err(error)) => self.stopped_reading = Some(error.kind()),
+            Poll::Ready(Err(error)) => self.stopped_reading = Some(error.stop()),
             _ => {}
         }
         self.wrote |= some;

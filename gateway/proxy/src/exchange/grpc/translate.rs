@@ -17,7 +17,6 @@ use crate::state::active::ActivePlan;
 use crate::state::client::Client;
 use crate::state::client_side::ClientSide;
 use crate::state::connection_fate::ConnectionFate;
-use crate::state::rejected_body::unread;
 use crate::state::request_state::RequestState;
 use crate::state::worker::Worker;
 
@@ -40,7 +39,7 @@ pub(crate) async fn forward_web<S: ClientSide>(
     let Client { stream, peer, requests, connection_context, .. } = client;
     let kind = kind_of(&state.request).ok_or(Reason::BadChunk);
     let translated = kind.and_then(|kind| {
-        Web::translate(stream, kind, state, &settings.head_limits).map_err(|error| unread(&error))
+        Web::translate(stream, kind, state, &settings.head_limits).map_err(|error| error.read_reason())
     });
     let web = match translated {
         Ok(web) => web,

@@ -3,7 +3,7 @@
 //! [`Web`] wraps the client's side of an exchange, for any version of HTTP. The exchange sees a gRPC call;
 //! the client receives a body that contains the trailers, in base64 if it asked for that.
 
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
 use std::mem;
 use std::net::SocketAddr;
 use std::task::{Context, Poll, ready};
@@ -17,7 +17,7 @@ use tollgate_policy::Transform;
 use crate::state::backlog::{Backlog, Sink};
 use crate::state::client_side::{ClientSide, ClientStream, Duplex};
 use crate::state::grpc_call::GrpcCall;
-use crate::state::rejected_body::{RejectedBody, body_error_reason};
+use crate::state::peer_error::{PeerError, body_error_reason};
 use crate::state::request_state::RequestState;
 
 /// A client whose call is translated.
@@ -53,17 +53,13 @@ pub(super) fn kind_of(request: &RequestHead) -> Option<GrpcKind> {
     matches!(kind, GrpcKind::Web | GrpcKind::WebText).then_some(kind)
 }
 
-fn invalid() -> io::Error {
-    io::ErrorKind::InvalidData.into()
-}
-
 impl Decoding {
     /// Takes bytes from the client. Returns how many of them belong to the body.
-    fn take(&mut self, input: &mut [u8]) -> io::Result<usize> {
-        let step = self.reader.read(input).map_err(|error| RejectedBody(body_error_reason(error)))?;
-        self.decoder.decode(&input[step.data], &mut self.ready).map_err(|_| invalid())?;
+    fn take(&mut self, input: &mut [u8]) -> Result<usize, PeerError> {
+        let step = self.reader.read(input).map_err(|error| PeerError::Rejected(body_error_reason(error)))?;
+        self.decoder.decode(&input[step.data], &mut self.ready).map_err(|_| PeerError::Malformed)?;
         if self.reader.is_done() && !self.decoder.is_whole() {
-            return Err(invalid());
+            return Err(PeerError::Malformed);
         }
         Ok(step.used)
     }
@@ -79,7 +75,7 @@ impl<'a, S: ClientSide> Web<'a, S> {
         kind: GrpcKind,
         state: &mut RequestState,
         limits: &HeadLimits,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, PeerError> {
         let RequestState { request, inbox, .. } = state;
         let translated = |value: &[u8]| GrpcKind::Native.translated(value);
         if let Some(native) = request.head.get(Name::ContentType).and_then(translated) {
@@ -145,17 +141,17 @@ impl<'a, S: ClientSide> Web<'a, S> {
 }
 
 impl<S: ClientSide> Sink for Web<'_, S> {
-    fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    fn write(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize, PeerError> {
         self.client.write(pieces)
     }
 
-    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, PeerError>> {
         self.client.poll_write(cx, bytes)
     }
 }
 
 impl<S: ClientSide> Duplex for Web<'_, S> {
-    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<Result<usize, PeerError>> {
         let Some(decoding) = &mut self.request else { return self.client.poll_read(cx, buffer) };
         while decoding.ready.is_empty() && !decoding.reader.is_done() {
             let count = ready!(self.client.poll_read(cx, buffer))?;
@@ -163,9 +159,9 @@ impl<S: ClientSide> Duplex for Web<'_, S> {
                 let used = decoding.take(&mut buffer[..count])?;
                 decoding.behind.extend_from_slice(&buffer[used..count]);
             } else if !decoding.reader.end_of_stream() {
-                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+                return Poll::Ready(Err(PeerError::Incomplete));
             } else if !decoding.decoder.is_whole() {
-                return Poll::Ready(Err(invalid()));
+                return Poll::Ready(Err(PeerError::Malformed));
             }
         }
         let count = decoding.ready.len().min(buffer.len());
@@ -174,7 +170,7 @@ impl<S: ClientSide> Duplex for Web<'_, S> {
         Poll::Ready(Ok(count))
     }
 
-    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), PeerError>> {
         self.client.poll_shutdown(cx)
     }
 }
@@ -206,7 +202,7 @@ impl<S: ClientSide> ClientStream for Web<'_, S> {
         self.client.read_ahead()
     }
 
-    fn interim(&mut self, backlog: &mut Backlog, head: &[u8]) -> io::Result<()> {
+    fn interim(&mut self, backlog: &mut Backlog, head: &[u8]) -> Result<(), PeerError> {
         self.client.interim(backlog, head)
     }
 
@@ -221,7 +217,7 @@ impl<S: ClientSide> ClientStream for Web<'_, S> {
         body: &BodyReader,
         chunked: bool,
         data: &[u8],
-    ) -> io::Result<()> {
+    ) -> Result<(), PeerError> {
         if !self.translates {
             return self.client.respond(backlog, head, body, chunked, data);
         }
@@ -249,11 +245,11 @@ impl<S: ClientSide> ClientStream for Web<'_, S> {
         sent
     }
 
-    fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> io::Result<()> {
+    fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> Result<(), PeerError> {
         self.client.answer(backlog, head, body)
     }
 
-    fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> io::Result<()> {
+    fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> Result<(), PeerError> {
         self.client.switch(backlog, head, bytes)
     }
 

@@ -1,8 +1,6 @@
 //! Converts heads and trailers from HTTP/1 lines, as the exchange holds them, into the types of the `http`
 //! and `h2` crates. `endpoint` calls it for requests to HTTP/2 endpoints.
 
-use std::io;
-
 use bytes::Bytes;
 use h2::ext::Protocol;
 use http::header::{
@@ -12,6 +10,9 @@ use http::uri::{PathAndQuery, Scheme};
 use http::{Method, Request, Uri, Version};
 use tollgate_http::Name;
 use tollgate_http::h2::fields;
+use tollgate_observe::Reason;
+
+use crate::state::peer_error::PeerError;
 
 /// Converts a request head into a request for an endpoint. An `Upgrade` becomes extended CONNECT, and is
 /// returned as a [`Switch`].
@@ -20,10 +21,14 @@ use tollgate_http::h2::fields;
 /// one field, and the head no longer tells which.
 ///
 /// # Errors
-/// `InvalidInput` for a target that is too long for HTTP/2; `InvalidData` for anything else that HTTP/2
-/// cannot carry.
-pub(super) fn request(head: &[u8], secure: bool, secrets: bool) -> io::Result<(Request<()>, Option<Switch>)> {
-    let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+/// [`PeerError::Unrepresentable`] if the `h2` crate cannot carry it: it takes targets and field names of less
+/// than 64 KiB.
+pub(super) fn request(
+    head: &[u8],
+    secure: bool,
+    secrets: bool,
+) -> Result<(Request<()>, Option<Switch>), PeerError> {
+    let invalid = || PeerError::Unrepresentable(Reason::BadHeader);
     let end = head.iter().position(|byte| *byte == b'\n').ok_or_else(invalid)?;
     // `GET /path?query HTTP/1.1`
     let mut words = head[..end].split(|byte| *byte == b' ');
@@ -64,7 +69,7 @@ pub(super) struct Switch {
 
 /// Converts a request target. The gateway passes bytes that RFC 3986 does not allow if HTTP/1 can carry them.
 /// The `http` crate accepts fewer; this function percent-encodes the bytes that it refuses.
-fn target(bytes: &[u8]) -> io::Result<PathAndQuery> {
+fn target(bytes: &[u8]) -> Result<PathAndQuery, PeerError> {
     if let Ok(target) = PathAndQuery::try_from(bytes) {
         return Ok(target);
     }
@@ -76,14 +81,14 @@ fn target(bytes: &[u8]) -> io::Result<PathAndQuery> {
         }
     }
     // Now only its length can be refused.
-    PathAndQuery::try_from(escaped).map_err(|_| io::ErrorKind::InvalidInput.into())
+    PathAndQuery::try_from(escaped).map_err(|_| PeerError::Unrepresentable(Reason::RequestLineTooLong))
 }
 
 /// Converts field lines. Credentials are always marked as secret; with `secrets`, all fields are.
 ///
 /// # Errors
 /// If a line does not have the form in which the gateway writes lines.
-pub(super) fn map(lines: &[u8], secrets: bool) -> io::Result<HeaderMap> {
+pub(super) fn map(lines: &[u8], secrets: bool) -> Result<HeaderMap, PeerError> {
     // Sized exactly: a larger map costs more to create, and a map that grows is rebuilt.
     let mut map = HeaderMap::with_capacity(lines.iter().filter(|byte| **byte == b'\n').count());
     // One shared buffer; each value is a slice of it.
@@ -92,10 +97,12 @@ pub(super) fn map(lines: &[u8], secrets: bool) -> io::Result<HeaderMap> {
         let known_name = Name::of(name);
         let name = match known(known_name) {
             Some(name) => name,
-            None => HeaderName::from_bytes(name).map_err(|_| io::ErrorKind::InvalidData)?,
+            None => {
+                HeaderName::from_bytes(name).map_err(|_| PeerError::Unrepresentable(Reason::BadHeader))?
+            }
         };
         let value = HeaderValue::from_maybe_shared(values.slice_ref(value));
-        let mut value = value.map_err(|_| io::ErrorKind::InvalidData)?;
+        let mut value = value.map_err(|_| PeerError::Unrepresentable(Reason::BadHeader))?;
         // The library sends sensitive values as never-indexed literals (RFC 7541, 6.2.3).
         value.set_sensitive(secrets || known_name.is_credential());
         map.append(name, value);

@@ -9,7 +9,7 @@ mod send_half;
 
 use std::collections::VecDeque;
 use std::future::Future;
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -32,7 +32,7 @@ use self::send_half::{SendHalf, stream_closed};
 use crate::exchange::upstream_side::{NoHead, UpstreamSide};
 use crate::state::backlog::{Backlog, Sink};
 use crate::state::client_side::Duplex;
-use crate::state::rejected_body::RejectedBody;
+use crate::state::peer_error::PeerError;
 use crate::state::worker::Worker;
 
 /// A stream to an endpoint as the endpoint's side of an exchange. Dropping it resets the stream if that has
@@ -95,7 +95,7 @@ impl EndpointStream {
 
     /// Sends data, or appends it to the backlog if that is not empty. `last`: ends the stream if all of it
     /// was sent.
-    fn data(&mut self, backlog: &mut Backlog, data: &[u8], last: bool) -> io::Result<()> {
+    fn data(&mut self, backlog: &mut Backlog, data: &[u8], last: bool) -> Result<(), PeerError> {
         let send_half = self.send_half.as_mut().ok_or_else(stream_closed)?;
         let mut taken = 0;
         if backlog.is_empty() {
@@ -153,8 +153,8 @@ fn is_calmed(error: &h2::Error) -> bool {
 }
 
 /// Returns the error for a failed read from a stream.
-fn unread(error: &h2::Error) -> io::Error {
-    if is_calmed(error) { RejectedBody(Reason::ResponseTrailersTooLarge).into() } else { stream_closed() }
+fn unread(error: &h2::Error) -> PeerError {
+    if is_calmed(error) { PeerError::Rejected(Reason::ResponseTrailersTooLarge) } else { stream_closed() }
 }
 
 /// Returns why there is no head, from the library's error.
@@ -210,7 +210,7 @@ impl UpstreamSide for EndpointStream {
         data: &[u8],
         spooled: bool,
         secrets: bool,
-    ) -> io::Result<bool> {
+    ) -> Result<bool, PeerError> {
         let (request, switch) = fields::request(head, self.place.is_secure(), secrets)?;
         self.switch = switch;
         let ends = self.switch.is_none() && body.is_done() && data.is_empty() && backlog.is_empty();
@@ -230,7 +230,13 @@ impl UpstreamSide for EndpointStream {
         Ok(true)
     }
 
-    fn send(&mut self, backlog: &mut Backlog, body: &BodyReader, _: bool, data: &[u8]) -> io::Result<()> {
+    fn send(
+        &mut self,
+        backlog: &mut Backlog,
+        body: &BodyReader,
+        _: bool,
+        data: &[u8],
+    ) -> Result<(), PeerError> {
         let trailers = if body.is_done() { body.trailers() } else { b"" };
         if !data.is_empty() {
             self.data(backlog, data, body.is_done() && trailers.is_empty())?;
@@ -251,7 +257,7 @@ impl UpstreamSide for EndpointStream {
         Ok(())
     }
 
-    fn poll_flush(&mut self, cx: &mut Context<'_>, backlog: &mut Backlog) -> Poll<io::Result<()>> {
+    fn poll_flush(&mut self, cx: &mut Context<'_>, backlog: &mut Backlog) -> Poll<Result<(), PeerError>> {
         ready!(backlog.poll_flush(cx, self))?;
         if let RequestEnd::Due(trailers) = &mut self.end {
             let trailers = trailers.take();
@@ -325,11 +331,11 @@ impl UpstreamSide for EndpointStream {
 }
 
 impl Sink for EndpointStream {
-    fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    fn write(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize, PeerError> {
         self.send_half.as_mut().ok_or_else(stream_closed)?.write(pieces, false)
     }
 
-    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, PeerError>> {
         match &mut self.send_half {
             Some(send_half) => send_half.poll_write(cx, bytes),
             None => Poll::Ready(Err(stream_closed())),
@@ -338,8 +344,7 @@ impl Sink for EndpointStream {
 }
 
 impl Duplex for EndpointStream {
-    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<Result<usize, PeerError>> {
         let body = self.body.as_mut().ok_or_else(stream_closed)?;
         while self.data.is_empty() {
             match ready!(body.poll_data(cx)) {
@@ -347,7 +352,7 @@ impl Duplex for EndpointStream {
                 None => {
                     let trailers = ready!(body.poll_trailers(cx)).map_err(|error| unread(&error))?;
                     if self.place.is_malformed(self.id) {
-                        return Poll::Ready(Err(invalid()));
+                        return Poll::Ready(Err(PeerError::Malformed));
                     }
                     if let Some(trailers) = trailers {
                         let fields =
@@ -358,21 +363,21 @@ impl Duplex for EndpointStream {
                             None => decode_trailers(fields, &self.limits),
                         };
                         self.trailers = decoded.map_err(|error| match error {
-                            HeadError::TooLarge => RejectedBody(Reason::ResponseTrailersTooLarge).into(),
-                            _ => invalid(),
+                            HeadError::TooLarge => PeerError::Rejected(Reason::ResponseTrailersTooLarge),
+                            _ => PeerError::Malformed,
                         })?;
                     }
                     // RFC 9113, 8.1.1: the length must equal the sum of the DATA. The library checks that
                     // too; but a client of HTTP/1 finds its next response by the length, so it is checked
                     // here as well.
                     let short = self.left.is_some_and(|left| left > 0);
-                    return Poll::Ready(if short { Err(invalid()) } else { Ok(0) });
+                    return Poll::Ready(if short { Err(PeerError::Malformed) } else { Ok(0) });
                 }
             }
         }
         let count = self.data.len().min(buffer.len());
         if let Some(left) = &mut self.left {
-            *left = left.checked_sub(count as u64).ok_or_else(invalid)?;
+            *left = left.checked_sub(count as u64).ok_or(PeerError::Malformed)?;
         }
         buffer[..count].copy_from_slice(&self.data[..count]);
         self.data.advance(count);
@@ -381,7 +386,7 @@ impl Duplex for EndpointStream {
         Poll::Ready(Ok(count))
     }
 
-    fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<Result<(), PeerError>> {
         if let (RequestEnd::Open, Some(send_half)) = (&self.end, &mut self.send_half) {
             self.end = RequestEnd::Sent;
             send_half.end(None)?;

@@ -9,8 +9,10 @@ use h2::SendStream;
 use http::HeaderMap;
 use tollgate_http::h2::{BudgetedData, SendBudget};
 
+use crate::state::peer_error::PeerError;
+
 /// Returns the error for a stream that no longer exists.
-pub(super) fn stream_closed() -> io::Error {
+pub(super) fn stream_closed() -> PeerError {
     io::ErrorKind::BrokenPipe.into()
 }
 
@@ -35,7 +37,7 @@ impl SendHalf {
     ///
     /// # Errors
     /// When the stream is gone.
-    pub fn write(&mut self, pieces: &[IoSlice<'_>], last: bool) -> io::Result<usize> {
+    pub fn write(&mut self, pieces: &[IoSlice<'_>], last: bool) -> Result<usize, PeerError> {
         let wanted = pieces.iter().map(|piece| piece.len()).sum::<usize>();
         self.stream.reserve_capacity(wanted);
         let count = wanted.min(self.stream.capacity()).min(self.budget.available());
@@ -52,7 +54,7 @@ impl SendHalf {
     }
 
     /// Waits until some of `bytes` can be sent, sends that part and returns its length.
-    pub fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, PeerError>> {
         loop {
             ready!(self.budget.poll_available(cx));
             let count = self.write(&[IoSlice::new(bytes)], false)?;
@@ -70,7 +72,7 @@ impl SendHalf {
     ///
     /// # Errors
     /// When the stream is gone.
-    pub fn end(&mut self, trailers: Option<HeaderMap>) -> io::Result<()> {
+    pub fn end(&mut self, trailers: Option<HeaderMap>) -> Result<(), PeerError> {
         match trailers {
             Some(trailers) => self.stream.send_trailers(trailers),
             None => self.stream.send_data(BudgetedData::empty(), true),

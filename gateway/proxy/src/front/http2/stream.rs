@@ -22,7 +22,7 @@ use super::connection_state::ConnectionState;
 
 use crate::state::backlog::{Backlog, Sink};
 use crate::state::client_side::{ClientSide, ClientStream, Duplex};
-use crate::state::rejected_body::RejectedBody;
+use crate::state::peer_error::PeerError;
 
 /// Bytes of a response that are read at once: the least, the first, and the most. The size doubles each time
 /// the client takes everything, and halves each time it does not. So a client that takes nothing makes the
@@ -63,7 +63,7 @@ enum ResponseEnd {
 }
 
 /// Returns the error for a stream that no longer exists.
-fn stream_closed(_: StreamClosed) -> io::Error {
+fn stream_closed(_: StreamClosed) -> PeerError {
     io::ErrorKind::BrokenPipe.into()
 }
 
@@ -127,13 +127,13 @@ impl Http2Stream {
         }
     }
 
-    fn send_end(&self, trailers: &[u8]) -> io::Result<()> {
+    fn send_end(&self, trailers: &[u8]) -> Result<(), PeerError> {
         let sent =
             if trailers.is_empty() { self.stream.end() } else { self.stream.send_trailers(fields(trailers)) };
         sent.map_err(stream_closed)
     }
 
-    fn head(&mut self, head: &[u8], ends: bool) -> io::Result<()> {
+    fn head(&mut self, head: &[u8], ends: bool) -> Result<(), PeerError> {
         let (status, lines) = split(head)?;
         self.stream.send_head(status, fields(lines), ends).map_err(stream_closed)?;
         self.has_head = true;
@@ -162,7 +162,7 @@ impl Http2Stream {
     }
 
     /// Sends what the windows let through. If that was everything and `last` is set, ends the stream.
-    fn data(&mut self, pieces: &[IoSlice<'_>], last: bool) -> io::Result<usize> {
+    fn data(&mut self, pieces: &[IoSlice<'_>], last: bool) -> Result<usize, PeerError> {
         let wanted = pieces.iter().map(|piece| piece.len()).sum::<usize>();
         let count = self.stream.send(pieces, last && wanted > 0).map_err(stream_closed)?;
         self.adjust_read_size(count, wanted);
@@ -174,33 +174,33 @@ impl Http2Stream {
 
     /// Sends data, or appends it to the backlog if that is not empty. `last`: ends the stream if all of it
     /// was sent.
-    fn send(&mut self, backlog: &mut Backlog, data: &[u8], last: bool) -> io::Result<()> {
+    fn send(&mut self, backlog: &mut Backlog, data: &[u8], last: bool) -> Result<(), PeerError> {
         let taken = if backlog.is_empty() { self.data(&[IoSlice::new(data)], last)? } else { 0 };
         backlog.keep(&data[taken..])
     }
 }
 
 /// Returns the status and the field lines of a response head.
-fn split(head: &[u8]) -> io::Result<(&[u8], &[u8])> {
+fn split(head: &[u8]) -> Result<(&[u8], &[u8]), PeerError> {
     // `HTTP/1.1 200 OK`
     let end = head.iter().position(|byte| *byte == b'\n');
     let status = head.get(9..12).filter(|digits| digits.iter().all(u8::is_ascii_digit));
-    end.zip(status).map(|(end, status)| (status, &head[end + 1..])).ok_or(io::ErrorKind::InvalidData.into())
+    end.zip(status).map(|(end, status)| (status, &head[end + 1..])).ok_or(PeerError::Malformed)
 }
 
 impl Sink for Http2Stream {
-    fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    fn write(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize, PeerError> {
         self.data(pieces, false)
     }
 
-    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, PeerError>> {
         ready!(self.stream.poll_capacity(cx)).map_err(stream_closed)?;
         Poll::Ready(self.data(&[IoSlice::new(bytes)], false))
     }
 }
 
 impl Duplex for Http2Stream {
-    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<Result<usize, PeerError>> {
         let count = ready!(self.stream.poll_read(cx, buffer)).map_err(stream_closed)?;
         if count == 0
             && let Some(trailers) = self.stream.take_trailers()
@@ -212,14 +212,14 @@ impl Duplex for Http2Stream {
             };
             self.stream.recycle_fields(trailers);
             self.trailers = decoded.map_err(|error| match error {
-                HeadError::TooLarge => RejectedBody(Reason::TrailersTooLarge).into(),
-                _ => io::Error::from(io::ErrorKind::InvalidData),
+                HeadError::TooLarge => PeerError::Rejected(Reason::TrailersTooLarge),
+                _ => PeerError::Malformed,
             })?;
         }
         Poll::Ready(Ok(count))
     }
 
-    fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<Result<(), PeerError>> {
         if matches!(self.end, ResponseEnd::Open) && self.has_head {
             self.stream.end().map_err(stream_closed)?;
             self.end = ResponseEnd::Sent;
@@ -233,7 +233,7 @@ impl ClientSide for Http2Stream {
 }
 
 impl ClientStream for Http2Stream {
-    fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> io::Result<()> {
+    fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> Result<(), PeerError> {
         let (_, lines) = split(head)?;
         // HTTP/2 answers with a 200 instead, and without these fields (RFC 8441, 5).
         let is_asked = |name: &[u8]| {
@@ -273,7 +273,7 @@ impl ClientStream for Http2Stream {
         if self.stream.is_send_blocked() { READ_SIZES.0 } else { 0 }
     }
 
-    fn interim(&mut self, _: &mut Backlog, head: &[u8]) -> io::Result<()> {
+    fn interim(&mut self, _: &mut Backlog, head: &[u8]) -> Result<(), PeerError> {
         let (status, lines) = split(head)?;
         self.stream.send_head(status, fields(lines), false).map_err(stream_closed)
     }
@@ -285,7 +285,7 @@ impl ClientStream for Http2Stream {
         body: &BodyReader,
         _: bool,
         data: &[u8],
-    ) -> io::Result<()> {
+    ) -> Result<(), PeerError> {
         let trailers = if body.is_done() { body.trailers() } else { b"" };
         let last = body.is_done() && trailers.is_empty();
         if !head.is_empty() {
@@ -306,7 +306,7 @@ impl ClientStream for Http2Stream {
         Ok(())
     }
 
-    fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> io::Result<()> {
+    fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> Result<(), PeerError> {
         self.head(head, body.is_empty())?;
         if !body.is_empty() {
             self.send(backlog, body, true)?;

@@ -38,6 +38,7 @@ use crate::state::backlog::{Backlog, Sink};
 use crate::state::client::Client;
 use crate::state::client_side::{ClientStream, Duplex};
 use crate::state::grpc_call::GrpcCall;
+use crate::state::peer_error::PeerError;
 use crate::state::record::RequestRecord;
 use crate::state::request_guard::RequestStateGuard;
 use crate::state::request_state::RequestState;
@@ -293,22 +294,22 @@ impl CallClient {
 }
 
 impl Sink for CallClient {
-    fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    fn write(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize, PeerError> {
         Ok(pieces.iter().map(|piece| piece.len()).sum())
     }
 
-    fn poll_write(&mut self, _: &mut Task<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(&mut self, _: &mut Task<'_>, bytes: &[u8]) -> Poll<Result<usize, PeerError>> {
         Poll::Ready(Ok(bytes.len()))
     }
 }
 
 impl Duplex for CallClient {
     /// The whole body was there from the start.
-    fn poll_read(&mut self, _: &mut Task<'_>, _: &mut [u8]) -> Poll<io::Result<usize>> {
+    fn poll_read(&mut self, _: &mut Task<'_>, _: &mut [u8]) -> Poll<Result<usize, PeerError>> {
         Poll::Ready(Ok(0))
     }
 
-    fn poll_shutdown(&mut self, _: &mut Task<'_>) -> Poll<io::Result<()>> {
+    fn poll_shutdown(&mut self, _: &mut Task<'_>) -> Poll<Result<(), PeerError>> {
         Poll::Ready(Ok(()))
     }
 }
@@ -327,11 +328,11 @@ impl ClientStream for CallClient {
         Poll::Ready(usize::MAX)
     }
 
-    fn interim(&mut self, _: &mut Backlog, _: &[u8]) -> io::Result<()> {
+    fn interim(&mut self, _: &mut Backlog, _: &[u8]) -> Result<(), PeerError> {
         Ok(())
     }
 
-    fn switch(&mut self, _: &mut Backlog, _: &[u8], _: &[u8]) -> io::Result<()> {
+    fn switch(&mut self, _: &mut Backlog, _: &[u8], _: &[u8]) -> Result<(), PeerError> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -342,7 +343,7 @@ impl ClientStream for CallClient {
         body: &BodyReader,
         _: bool,
         data: &[u8],
-    ) -> io::Result<()> {
+    ) -> Result<(), PeerError> {
         if !head.is_empty() {
             let response = Response::new(head, BodyKind::Fixed);
             self.status = response.status();
@@ -362,7 +363,7 @@ impl ClientStream for CallClient {
         Ok(())
     }
 
-    fn answer(&mut self, _: &mut Backlog, _: &[u8], _: &[u8]) -> io::Result<()> {
+    fn answer(&mut self, _: &mut Backlog, _: &[u8], _: &[u8]) -> Result<(), PeerError> {
         self.own = true;
         Ok(())
     }

@@ -10,7 +10,8 @@ use tollgate_plan::Action;
 use tollgate_upstream::Connection;
 
 use crate::exchange::choose_fallback::choose_fallback;
-use crate::exchange::forward::{destination, fall_back, forward};
+use crate::exchange::destination::{self, RoutedRequest};
+use crate::exchange::forward::{fall_back, forward};
 use crate::exchange::grpc::translate;
 use crate::exchange::http2_endpoint::EndpointStream;
 use crate::exchange::respond;
@@ -23,17 +24,17 @@ use crate::state::fallback_state::FallbackChosen;
 use crate::state::request_state::RequestState;
 use crate::state::worker::Worker;
 
-/// Carries out the action of a route. `share` is the route's upstream by number, if policies have chosen one;
-/// `close`: the client's connection closes after this request.
+/// Carries out the action of a route. `close`: the client's connection closes after this request.
 pub(crate) async fn dispatch<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,
     state: &mut RequestState,
     active: &Rc<ActivePlan>,
-    (route, share): (u32, Option<usize>),
+    routed: RoutedRequest,
     close: bool,
 ) -> ConnectionFate {
     let settings = &active.plan.settings;
+    let route = routed.route;
     let chosen = active.route(route);
     let forwarded = match &chosen.action {
         Action::Forward(_) if worker.rejects(chosen.priority) => {
@@ -42,24 +43,20 @@ pub(crate) async fn dispatch<S: ClientSide>(
             Ok(respond::error(client, worker, state, settings, Reason::Overload, close).await)
         }
         Action::Forward(_) => {
-            match destination(state, active, route, (&client.peer, share)) {
-                Ok(upstream) if chosen.grpc_web && translate::is_web(&state.request) => {
-                    let to = (route, upstream);
+            match destination::choose(state, active, routed, &client.peer) {
+                Ok(to) if chosen.grpc_web && translate::is_web(&state.request) => {
                     Ok(Box::pin(translate::forward_web(client, worker, state, active, to)).await)
                 }
-                Ok(upstream) if upstream.is_http2() => {
+                Ok(to) if to.upstream.is_http2() => {
                     // In a box of its own, so that this rarer case does not enlarge the future of every
                     // request.
-                    let to = (route, upstream);
                     Box::pin(forward::<S, EndpointStream>(client, worker, state, active, to)).await
                 }
                 Ok(_) if client.stream.may_be_grpc() && state.grpc.is_some() => {
                     let close = skip_body(state, close);
                     Ok(respond::error(client, worker, state, settings, Reason::GrpcNeedsHttp2, close).await)
                 }
-                Ok(upstream) => {
-                    forward::<S, Connection>(client, worker, state, active, (route, upstream)).await
-                }
+                Ok(to) => forward::<S, Connection>(client, worker, state, active, to).await,
                 Err(reason)
                     if chosen.fallback.is_some()
                         && !(client.stream.may_be_grpc() && state.grpc.is_some())

@@ -75,7 +75,8 @@ pub(crate) fn write(
     settings: &Forwarded,
     announced: &Announced,
     request: &RequestHead,
-    (peer, secure): (SocketAddr, bool),
+    peer: SocketAddr,
+    secure: bool,
 ) {
     let head = &request.head;
     let host = announced.authority(request);

@@ -12,6 +12,7 @@ pub(crate) mod choose_fallback;
 pub(crate) mod choose_upstream;
 pub(crate) mod collect;
 pub(crate) mod deliver;
+pub(crate) mod destination;
 pub(crate) mod dispatch;
 pub(crate) mod drain_response;
 pub(crate) mod engine;

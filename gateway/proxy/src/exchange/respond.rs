@@ -30,17 +30,26 @@ pub(crate) async fn error<S: ClientSide>(
     reason: Reason,
     close: bool,
 ) -> ConnectionFate {
-    refusal(client, worker, state, settings, (reason, None, b""), close).await
+    refusal(client, worker, state, settings, ErrorResponse { reason, status: None, lines: b"" }, close).await
 }
 
-/// Answers with an error. `status` replaces the reason's status; `further` holds additional lines, each with
-/// its CRLF.
+/// An error that the gateway reports to a client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ErrorResponse<'a> {
+    pub reason: Reason,
+    /// Replaces the reason's status.
+    pub status: Option<u16>,
+    /// Additional lines, each with its CRLF.
+    pub lines: &'a [u8],
+}
+
+/// Answers with an error.
 pub(crate) async fn refusal<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
     state: &mut RequestState,
     settings: &GatewaySettings,
-    (reason, status, further): (Reason, Option<u16>, &[u8]),
+    ErrorResponse { reason, status, lines: further }: ErrorResponse<'_>,
     close: bool,
 ) -> ConnectionFate {
     state.record.reason = reason;
@@ -82,16 +91,16 @@ pub(crate) async fn fixed<S: ClientSide>(
     answer(client, worker, state, LocalResponse { status: *status, lines: headers, body, close }).await
 }
 
-/// Answers with a fixed response in place of an error. It has this status, the gateway's reason, and the
-/// additional lines.
+/// Answers with a fixed response in place of an error. It has the error's status, reason and lines.
 pub(crate) async fn page<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
     state: &mut RequestState,
     respond: &Respond,
-    (status, reason, further): (u16, Reason, &[u8]),
+    ErrorResponse { reason, status, lines: further }: ErrorResponse<'_>,
     close: bool,
 ) -> ConnectionFate {
+    let status = status.unwrap_or(reason.status());
     let mut lines = further.to_vec();
     if reason != Reason::None {
         state.record.reason = reason;
@@ -254,7 +263,7 @@ async fn answer<S: ClientSide>(
         out.extend_from_slice(b"\r\n");
         client.stream.translate(out);
         if let Some(context) = policy_context {
-            response_policies::apply(context, request, (answer.status, Author::Gateway), out, None);
+            response_policies::apply(context, request, answer.status, Author::Gateway, out, None);
         }
         if worker.logs_responses.get() {
             record.keep_response(out);

@@ -18,7 +18,8 @@ pub(crate) enum Author {
 pub(crate) fn apply(
     context: &mut Context,
     request: &RequestHead,
-    (status, author): (u16, Author),
+    status: u16,
+    author: Author,
     head: &mut Vec<u8>,
     slot: Option<&mut Option<Box<dyn Transform>>>,
 ) {

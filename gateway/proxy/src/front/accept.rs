@@ -107,14 +107,14 @@ fn assign_to_worker(
         Err(full) => return refuse(worker, stream, &listener, full),
     };
     if other == worker.id {
-        return admit(worker, handle.clone(), (stream, peer, listener), serve);
+        return admit(worker, handle.clone(), stream, peer, listener, serve);
     }
     worker.stats.handed_over();
     let message = WorkerCommand::Connection(stream, peer, handle.id, listener);
     if let Err(WorkerCommand::Connection(stream, peer, _, listener)) = worker.mailboxes[other].send(message) {
         // That worker no longer runs.
         worker.take_over(other);
-        admit(worker, handle.clone(), (stream, peer, listener), serve);
+        admit(worker, handle.clone(), stream, peer, listener, serve);
     }
 }
 
@@ -122,7 +122,9 @@ fn assign_to_worker(
 pub(crate) fn admit(
     worker: &Rc<Worker>,
     handle: Rc<ListenerHandle>,
-    (stream, peer, listener): (DetachedStream, SocketAddr, Arc<PlannedListener>),
+    stream: DetachedStream,
+    peer: SocketAddr,
+    listener: Arc<PlannedListener>,
     serve: &impl Fn(Box<Client>),
 ) {
     match stream.attach() {

@@ -162,7 +162,7 @@ mod tests {
                 let bind = worker.active().plan.listeners[0].bind.clone();
                 let handle = worker.listeners.open(crate::state::listener::ListenerId(0), bind);
                 let listener = handle.listener(&worker.active().plan).expect("the plan has it");
-                admit(&worker, handle, (stream.into(), peer, listener), &start);
+                admit(&worker, handle, stream.into(), peer, listener, &start);
             }
             for (turn, client) in clients.iter_mut().enumerate() {
                 assert_eq!(registry.snapshot().client_connections, 2 - turn as u64);

@@ -11,8 +11,9 @@ use tollgate_observe::Reason;
 use tollgate_plan::{Action, CdnLoop, Plan, Redirect, Route, UpstreamShare};
 use tollgate_route::Explanation;
 
+use crate::exchange::destination::declares_too_much;
 use crate::exchange::engine::upstream_head::{self, Outgoing};
-use crate::exchange::forward::{allows_upgrade, declares_too_much};
+use crate::exchange::forward::allows_upgrade;
 use crate::exchange::forwarded;
 use crate::exchange::respond;
 use crate::exchange::rewrite::rewrite;
@@ -114,10 +115,10 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
         let RequestState { request, record, .. } = &mut state;
         record.request_id = own_id(&settings.request_id, request).unwrap_or(NEW_ID.as_bytes()).to_vec();
     }
-    let Rehearsed { policies, end, share } =
-        policy::rehearse(plan, route, &mut state, RehearsedSender { peer, secure, bind });
+    let sender = RehearsedSender { peer, secure, bind };
+    let Rehearsed { policies, end, share } = policy::rehearse(plan, route, &mut state, sender);
     rehearsal.policies = policies;
-    rehearsal.outcome = end.unwrap_or_else(|| apply_action(plan, route, &mut state, (peer, secure), share));
+    rehearsal.outcome = end.unwrap_or_else(|| apply_action(plan, route, &mut state, sender, share));
     rehearsal
 }
 
@@ -144,7 +145,7 @@ fn apply_action(
     plan: &Plan,
     route: &Route,
     state: &mut RequestState,
-    (peer, secure): (SocketAddr, bool),
+    RehearsedSender { peer, secure, .. }: RehearsedSender<'_>,
     chosen: Option<usize>,
 ) -> RehearsedOutcome {
     let shares = match &route.action {

@@ -11,6 +11,7 @@ use tollgate_http::RequestHead;
 use tollgate_observe::Reason;
 use tollgate_plan::RequestId;
 
+use crate::exchange::destination::RoutedRequest;
 use crate::exchange::dispatch::dispatch;
 use crate::exchange::forwarded;
 use crate::exchange::respond;
@@ -152,10 +153,10 @@ pub(crate) async fn request<S: ClientSide>(
         };
         share = match evaluated {
             Ok(share) => share,
-            Err(end) => return policy::end(client, worker, state, settings, (end, close)).await,
+            Err(end) => return policy::end(client, worker, state, settings, end, close).await,
         };
     }
-    dispatch(client, worker, state, active, (route, share), close).await
+    dispatch(client, worker, state, active, RoutedRequest { route, share }, close).await
 }
 
 /// Returns whether the request names a host that its TLS connection does not serve. The connection serves the

@@ -79,7 +79,7 @@ async fn run_commands<F: Fn(Box<Client>) + Clone + 'static>(
                     worker.wake_all();
                 }
                 Some(WorkerCommand::Connection(stream, peer, handle, listener)) => {
-                    admit(worker, worker.listeners.find(handle), (stream, peer, listener), serve);
+                    admit(worker, worker.listeners.find(handle), stream, peer, listener, serve);
                     admitted += 1;
                     if admitted == ACCEPTS_PER_TURN {
                         return Poll::Ready(true);

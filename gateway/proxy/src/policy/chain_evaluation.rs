@@ -4,6 +4,7 @@
 //! chain of that upstream. It stops at the first verdict that needs more, and can continue after it.
 
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 use std::slice;
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ type RequestSender<'a> = (&'a Announced, SocketAddr);
 /// The position of a request in its policies: the rest of the current chain, and whether the chain of an
 /// upstream follows.
 pub(super) struct ChainEvaluation<'a> {
-    active: &'a ActivePlan,
+    active: &'a Rc<ActivePlan>,
     route: u32,
     rest: slice::Iter<'a, Arc<ActivePolicy>>,
     /// The policy whose verdict stopped the evaluation; `None` while no policy did.
@@ -53,7 +54,7 @@ impl<'a> ChainEvaluation<'a> {
     /// Creates an evaluation of the policies of a route for requests that arrive at the listener `bind`, and
     /// then through the policies of the chosen upstream.
     pub fn of_route(
-        active: &'a ActivePlan,
+        active: &'a Rc<ActivePlan>,
         route: u32,
         bind: &ListenAddress,
         from: RequestSender<'_>,
@@ -64,13 +65,18 @@ impl<'a> ChainEvaluation<'a> {
     }
 
     /// Creates an evaluation of one chain only.
-    pub fn of_chain(active: &'a ActivePlan, route: u32, chain: Option<u32>, from: RequestSender<'_>) -> Self {
+    pub fn of_chain(
+        active: &'a Rc<ActivePlan>,
+        route: u32,
+        chain: Option<u32>,
+        from: RequestSender<'_>,
+    ) -> Self {
         Self::new(active, route, chain, from, false)
     }
 
     #[inline(always)]
     fn new(
-        active: &'a ActivePlan,
+        active: &'a Rc<ActivePlan>,
         route: u32,
         chain: Option<u32>,
         (announced, peer): RequestSender<'_>,
@@ -107,8 +113,18 @@ impl<'a> ChainEvaluation<'a> {
             route: &self.active.route(self.route).name,
             worker: worker.id,
             now: state.record.started().unwrap_or_else(tollgate_net::now),
-            forwarding: self.active,
+            forwarding: &**self.active,
         }
+    }
+
+    /// Returns the plan of the request.
+    pub fn active(&self) -> &'a Rc<ActivePlan> {
+        self.active
+    }
+
+    /// Returns the route of the request, by its index in the plan.
+    pub fn route(&self) -> u32 {
+        self.route
     }
 
     /// Returns the chosen upstream of the route, by number; `None` if the action needs none.

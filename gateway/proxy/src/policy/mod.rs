@@ -38,8 +38,9 @@ pub(crate) use self::rehearse::{Rehearsed, RehearsedSender, rehearse};
 pub use self::rehearse::{RehearsedPolicy, RehearsedVerdict};
 use self::resolve::resolve;
 use self::transforming_client::TransformingClient;
+use crate::exchange::destination::RoutedRequest;
 use crate::exchange::dispatch::dispatch;
-use crate::exchange::respond;
+use crate::exchange::respond::{self, ErrorResponse};
 use crate::exchange::skip_body::{skip_body, skip_rest_of_body};
 use crate::state::active::ActivePlan;
 use crate::state::client::{Client, ConnectionContext};
@@ -109,32 +110,37 @@ pub(crate) fn evaluate<'a, S: ClientSide>(
             let close = client.closes_after(&active.plan.settings, &state.request);
             let Client { stream, connection_context, peer, requests, .. } = client;
             // Type-erased, so that the code below is compiled once for all kinds of client.
-            let client = (&mut *stream as &mut dyn ClientStream, &*connection_context, *peer, *requests);
-            Evaluation::More(Box::pin(carry(
-                client,
-                worker,
-                state,
-                (active, index),
-                close,
-                (context, evaluation, verdict),
-            )))
+            let client = ErasedClient { stream, connection_context, peer: *peer, requests: *requests };
+            let paused = PausedEvaluation { context, evaluation, verdict };
+            Evaluation::More(Box::pin(carry(client, worker, state, paused, close)))
         }
     }
 }
 
+/// A client whose kind is not known any more.
+struct ErasedClient<'a> {
+    stream: &'a mut dyn ClientStream,
+    connection_context: &'a ConnectionContext,
+    peer: SocketAddr,
+    requests: u64,
+}
+
+/// An evaluation that has stopped at a verdict which needs more.
+struct PausedEvaluation<'a> {
+    context: Box<Context>,
+    evaluation: ChainEvaluation<'a>,
+    verdict: Verdict,
+}
+
+/// Handles the rest of a request whose evaluation has stopped.
 async fn carry(
-    (stream, connection_context, peer, requests): (
-        &mut dyn ClientStream,
-        &ConnectionContext,
-        SocketAddr,
-        u64,
-    ),
+    ErasedClient { stream, connection_context, peer, requests }: ErasedClient<'_>,
     worker: &Rc<Worker>,
     state: &mut RequestState,
-    (active, index): (&Rc<ActivePlan>, u32),
+    PausedEvaluation { mut context, mut evaluation, verdict }: PausedEvaluation<'_>,
     close: bool,
-    (mut context, mut evaluation, verdict): (Box<Context>, ChainEvaluation<'_>, Verdict),
 ) -> ConnectionFate {
+    let (active, route) = (evaluation.active(), evaluation.route());
     let settings = &active.plan.settings;
     let mut client = Client::of_stream(
         connection_context,
@@ -142,13 +148,12 @@ async fn carry(
         peer,
         requests,
     );
-    let ended =
-        resolve(&mut client, worker, state, &mut context, (active, index), &mut evaluation, verdict).await;
+    let ended = resolve(&mut client, worker, state, &mut context, &mut evaluation, verdict).await;
     let share = evaluation.share();
     let (transform, copies) = (context.take_transform(), context.take_copies());
     keep(context, worker, state);
     if let Some(ended) = ended {
-        return end(&mut client, worker, state, settings, (ended, close)).await;
+        return end(&mut client, worker, state, settings, ended, close).await;
     }
     match transform
         .map_or(Ok(None), |transform| BodyTransform::begin(transform, state, &settings.head_limits))
@@ -159,8 +164,8 @@ async fn carry(
             return respond::error(&mut client, worker, state, settings, reason, close).await;
         }
     }
-    let client_left = mirrors::start(copies, &mut client, worker, state, active, index);
-    let next = dispatch(&mut client, worker, state, active, (index, share), close).await;
+    let client_left = mirrors::start(copies, &mut client, worker, state, active, route);
+    let next = dispatch(&mut client, worker, state, active, RoutedRequest { route, share }, close).await;
     if let Some(client_left) = client_left.filter(|_| state.record.reason == Reason::ClientClosed) {
         client_left.notify();
     }
@@ -178,12 +183,14 @@ pub(crate) async fn end<S: ClientSide>(
     worker: &Worker,
     state: &mut RequestState,
     settings: &GatewaySettings,
-    (end, close): (PolicyEnd, bool),
+    end: PolicyEnd,
+    close: bool,
 ) -> ConnectionFate {
     match end {
         PolicyEnd::Refused(reason, status, lines) => {
             let close = skip_rest_of_body(state, reason, close);
-            respond::refusal(client, worker, state, settings, (reason, status, &lines), close).await
+            let error = ErrorResponse { reason, status, lines: &lines };
+            respond::refusal(client, worker, state, settings, error, close).await
         }
         PolicyEnd::Answered(answer) => {
             let close = skip_body(state, close);

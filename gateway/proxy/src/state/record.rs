@@ -170,7 +170,8 @@ impl RequestRecord {
     pub fn begin_again(
         &mut self,
         pool: &Rc<Pool>,
-        (status, reason): (u16, Reason),
+        status: u16,
+        reason: Reason,
         began: Instant,
         now: Instant,
     ) {

@@ -309,7 +309,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         if switched {
             self.response = ResponseProgress::FinalSent;
             if let Some(context) = &mut state.policy_context {
-                response_policies::apply(context, request, (status, Author::Endpoint), &mut output, None);
+                response_policies::apply(context, request, status, Author::Endpoint, &mut output, None);
             }
             if parties.worker.logs_responses.get() {
                 state.record.keep_response(&output);
@@ -441,8 +441,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             stream.translate(out);
             if let Some(context) = &mut state.policy_context {
                 let status = state.response.status;
-                let answer = (status, Author::Endpoint);
-                response_policies::apply(context, &state.request, answer, out, stream.transform());
+                let slot = stream.transform();
+                response_policies::apply(context, &state.request, status, Author::Endpoint, out, slot);
             }
             if parties.worker.logs_responses.get() {
                 state.record.keep_response(out);

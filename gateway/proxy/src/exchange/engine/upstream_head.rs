@@ -126,7 +126,7 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
         }
         None => {}
     }
-    forwarded::write(out, forwarded, &record.announced, request, (outgoing.peer, outgoing.secure));
+    forwarded::write(out, forwarded, &record.announced, request, outgoing.peer, outgoing.secure);
     // The certificate of a trusted proxy does not belong to its clients.
     if let (Some(identity), Some(certificate_fields)) = (outgoing.identity, reserved.certificate_fields) {
         identity.write(out, certificate_fields);
@@ -172,8 +172,8 @@ fn for_page(out: &mut Vec<u8>, outgoing: &Outgoing<'_>, page: &ErrorPage) {
             field(out, name.as_bytes(), value);
         }
     }
-    let peer = (outgoing.peer, outgoing.secure);
-    forwarded::write(out, &settings.forwarded, &record.announced, request, peer);
+    let Outgoing { peer, secure, .. } = *outgoing;
+    forwarded::write(out, &settings.forwarded, &record.announced, request, peer, secure);
     if settings.request_id.enabled {
         field(out, settings.request_id.header.as_bytes(), &record.request_id);
     }

@@ -141,11 +141,11 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     /// Records an attempt that is followed by another. Without a failure, its response was held back.
     #[cold]
     pub(super) fn note_attempt(&mut self, pool: &Rc<Pool>, failure: Option<&AttemptFailure>, began: Instant) {
-        let end = match failure {
+        let (status, reason) = match failure {
             Some(failure) => (0, failure.reason),
             None => (self.state.response.status, Reason::None),
         };
-        self.state.record.begin_again(pool, end, began, tollgate_net::now());
+        self.state.record.begin_again(pool, status, reason, began, tollgate_net::now());
     }
 
     /// Removes the traces of an attempt, so that the next one starts like the first.

@@ -15,8 +15,9 @@ use tollgate_upstream::Connection;
 use super::retry::Replay;
 use super::{Forwarding, forward};
 use crate::exchange::choose_fallback::choose_fallback;
+use crate::exchange::destination::Destination;
 use crate::exchange::http2_endpoint::EndpointStream;
-use crate::exchange::respond;
+use crate::exchange::respond::{self, ErrorResponse};
 use crate::exchange::skip_body::skip_rest_of_body;
 use crate::exchange::upstream_side::UpstreamSide;
 use crate::state::active::ActivePlan;
@@ -103,12 +104,12 @@ pub(crate) async fn fall_back<S: ClientSide>(
                 let falling = state.fallback.take().unwrap_or_default();
                 let lines = if status.is_none() { falling.lines } else { Vec::new() };
                 let status = status.unwrap_or(falling.status);
-                let answer = (status, falling.reason, lines.as_slice());
+                let answer = ErrorResponse { reason: falling.reason, status: Some(status), lines: &lines };
                 return respond::page(client, worker, state, respond, answer, closes).await;
             }
         };
-        let to = (index, active.at(upstream));
-        let forwarded = if to.1.is_http2() {
+        let to = Destination { route: index, upstream: active.at(upstream) };
+        let forwarded = if to.upstream.is_http2() {
             Box::pin(forward::<S, EndpointStream>(client, worker, state, active, to)).await
         } else {
             Box::pin(forward::<S, Connection>(client, worker, state, active, to)).await

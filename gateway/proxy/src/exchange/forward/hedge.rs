@@ -142,7 +142,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         };
         for mut loser in race.attempts {
             let permits = loser.take_permits();
-            self.state.record.begin_again(&loser.pool, (0, Reason::None), loser.began, now);
+            self.state.record.begin_again(&loser.pool, 0, Reason::None, loser.began, now);
             drop(loser.run);
             if end.is_ok() {
                 let AttemptPermits { breaker_permit, adaptive_permit, .. } = permits;
@@ -241,11 +241,11 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
     fn drop_attempt(&mut self, mut attempt: HedgedAttempt<'r, U>, end: AttemptOutcome<U>) {
         self.attempts.put_permits(attempt.take_permits());
         let HedgedAttempt { pool, began, .. } = attempt;
-        let result = match &end {
+        let (status, reason) = match &end {
             Ok(answer) => (answer.status, Reason::None),
             Err(failure) => (0, failure.reason),
         };
-        self.state.record.begin_again(&pool, result, began, tollgate_net::now());
+        self.state.record.begin_again(&pool, status, reason, began, tollgate_net::now());
         match end {
             Ok(answer) if self.is_clients_choice(answer.status) => self.attempts.failed(None),
             Ok(answer) => {

@@ -26,11 +26,9 @@ mod retry;
 
 use std::future::poll_fn;
 use std::marker::PhantomData;
-use std::net::SocketAddr;
 use std::rc::Rc;
 
 use tollgate_http::RequestHead;
-use tollgate_http::h1::BodyLength;
 use tollgate_observe::Reason;
 use tollgate_plan::{GatewaySettings, Route};
 use tollgate_upstream::{Outcome, Upstream};
@@ -39,12 +37,11 @@ use self::answer::after_whole;
 pub(crate) use self::fallback::fall_back;
 use self::retry::AttemptFailure;
 pub(crate) use self::retry::{Replay, RequestAttempts};
-use crate::exchange::affinity::RequestAffinity;
 use crate::exchange::collect::{Collected, collect};
+use crate::exchange::destination::Destination;
 use crate::exchange::engine::{ClientAfter, ExchangeEnd};
 use crate::exchange::grpc::ClientDeadline;
 use crate::exchange::respond;
-use crate::exchange::rewrite::rewrite;
 use crate::exchange::skip_body::skip_rest_of_body;
 use crate::exchange::upstream_side::UpstreamSide;
 use crate::state::active::ActivePlan;
@@ -56,11 +53,6 @@ use crate::state::request_state::RequestState;
 use crate::state::spool::Spool;
 use crate::state::time_limit::TimeLimit;
 use crate::state::worker::Worker;
-
-/// Returns whether the request declares a longer body than the route accepts.
-pub(crate) fn declares_too_much(route: &Route, request: &RequestHead) -> bool {
-    matches!((route.body_limit, request.length), (Some(limit), BodyLength::Exactly(length)) if length > limit)
-}
 
 /// Returns whether the request asks for an upgrade, and the route allows all protocols that it names.
 #[inline]
@@ -88,9 +80,9 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
     worker: &Rc<Worker>,
     state: &mut RequestState,
     active: &Rc<ActivePlan>,
-    (index, upstream): (u32, &Rc<Upstream>),
+    Destination { route, upstream }: Destination<'_>,
 ) -> Result<ConnectionFate, FallbackChosen> {
-    let (settings, route) = (&active.plan.settings, active.route(index));
+    let (settings, route) = (&active.plan.settings, active.route(route));
     state.record.upstream = Some(upstream.clone());
     let mut collected = None;
     let is_page = state.page().is_some();
@@ -259,26 +251,6 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
             Err(reason) => return Ok(forwarding.refuse(reason).await),
         }
     }
-}
-
-/// Returns the upstream for a request, and leaves the path for it in `state`. `share` is the upstream of
-/// the route, by number, if the policies have chosen one.
-pub(crate) fn destination<'a>(
-    state: &mut RequestState,
-    active: &'a ActivePlan,
-    index: u32,
-    (peer, share): (&SocketAddr, Option<usize>),
-) -> Result<&'a Rc<Upstream>, Reason> {
-    let route = active.route(index);
-    if declares_too_much(route, &state.request) {
-        return Err(Reason::BodyTooLarge);
-    }
-    rewrite(route, state)?;
-    if let Some(share) = share {
-        return active.share(index, share).ok_or(Reason::DestinationUnavailable);
-    }
-    let affinity = RequestAffinity::new(state, peer);
-    active.upstream(index, &affinity).ok_or(Reason::DestinationUnavailable)
 }
 
 /// The state that all attempts of one request share.

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use tollgate_http::h1::BodyLength;
 use tollgate_http::{Method, RequestHead};
 use tollgate_observe::Reason;
-use tollgate_upstream::Upstream;
 
 use super::web::{Web, kind_of};
+use crate::exchange::destination::Destination;
 use crate::exchange::forward::forward;
 use crate::exchange::http2_endpoint::EndpointStream;
 use crate::exchange::respond;
@@ -32,7 +32,7 @@ pub(crate) async fn forward_web<S: ClientSide>(
     worker: &Rc<Worker>,
     state: &mut RequestState,
     active: &Rc<ActivePlan>,
-    (index, upstream): (u32, &Rc<Upstream>),
+    to: Destination<'_>,
 ) -> ConnectionFate {
     let settings = &active.plan.settings;
     let ends = client.closes_after(settings, &state.request);
@@ -51,8 +51,7 @@ pub(crate) async fn forward_web<S: ClientSide>(
         }
     };
     let mut translated = Client::of_stream(connection_context, web, *peer, *requests);
-    let next = if upstream.is_http2() {
-        let to = (index, upstream);
+    let next = if to.upstream.is_http2() {
         let forwarded =
             forward::<Web<'_, S>, EndpointStream>(&mut translated, worker, state, active, to).await;
         // No fallback replaces the result of a call.

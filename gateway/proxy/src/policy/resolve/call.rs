@@ -23,12 +23,13 @@ use tollgate_observe::Reason;
 use tollgate_policy::{
     BodyKind, Consumer, Context, ExchangeOutcome, Response, UpstreamRequest, UpstreamResponse, Verdict,
 };
-use tollgate_upstream::{Connection, Upstream};
+use tollgate_upstream::Connection;
 
 use super::super::chain_evaluation::ChainEvaluation;
 use super::super::policy_end::PolicyEnd;
 use super::super::transforming_client::TransformingClient;
 use super::resolve;
+use crate::exchange::destination::Destination;
 use crate::exchange::forward::forward;
 use crate::exchange::http2_endpoint::EndpointStream;
 use crate::exchange::rewrite::rewrite;
@@ -126,7 +127,8 @@ impl CallOrigin {
         deadline.set(tollgate_net::now(), Some(timeout));
         // In a box of its own: the future is moved several times before it runs, and its kilobytes would be
         // copied each time.
-        let exchange = Box::pin(send(&mut stand_in, &worker, state, &active, (route, &upstream)));
+        let to = Destination { route, upstream: &upstream };
+        let exchange = Box::pin(send(&mut stand_in, &worker, state, &active, to));
         let in_time = within(&deadline, exchange).await;
         drop(stand_in);
         let reason = call_state.0.record.reason;
@@ -164,12 +166,13 @@ impl CallOrigin {
             if let Some(chain) = active.plan.upstream_chains[number] {
                 let from = (&state.record.announced, stand_in.peer);
                 let mut evaluation = ChainEvaluation::of_chain(&active, route, Some(chain), from);
-                let (at, go) = ((&active, route), Verdict::Continue);
-                end = resolve(&mut stand_in, &worker, state, &mut context, at, &mut evaluation, go).await;
+                let go = Verdict::Continue;
+                end = resolve(&mut stand_in, &worker, state, &mut context, &mut evaluation, go).await;
                 state.policy_context = Some(std::mem::take(&mut context));
             }
             if end.is_none() {
-                send(&mut stand_in, &worker, state, &active, (route, &upstream)).await;
+                let to = Destination { route, upstream: &upstream };
+                send(&mut stand_in, &worker, state, &active, to).await;
             }
         });
         let in_time = within(&deadline, exchange).await;
@@ -201,11 +204,10 @@ async fn send(
     worker: &Rc<Worker>,
     state: &mut RequestState,
     active: &Rc<ActivePlan>,
-    (route, upstream): (u32, &Rc<Upstream>),
+    to: Destination<'_>,
 ) {
-    let to = (route, upstream);
     // The call's record names no route, so no fallback replaces an error.
-    let _ = if upstream.is_http2() {
+    let _ = if to.upstream.is_http2() {
         Box::pin(forward::<_, EndpointStream>(stand_in, worker, state, active, to)).await
     } else {
         forward::<_, Connection>(stand_in, worker, state, active, to).await

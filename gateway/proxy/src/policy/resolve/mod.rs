@@ -22,7 +22,6 @@ use super::body::BodyNeed;
 use super::chain_evaluation::{ChainEvaluation, note, seen};
 use super::policy_end::PolicyEnd;
 use super::transforming_client::TransformingClient;
-use crate::state::active::ActivePlan;
 use crate::state::client::Client;
 use crate::state::client_side::ClientStream;
 use crate::state::request_state::RequestState;
@@ -34,10 +33,10 @@ pub(super) async fn resolve(
     worker: &Rc<Worker>,
     state: &mut RequestState,
     context: &mut Context,
-    (active, index): (&Rc<ActivePlan>, u32),
     evaluation: &mut ChainEvaluation<'_>,
     mut verdict: Verdict,
 ) -> Option<PolicyEnd> {
+    let (active, index) = (evaluation.active(), evaluation.route());
     let tls = client.connection_context.tls.clone();
     let mut origin = evaluation.origin(worker, state, tls.as_deref(), client.stream.tls().is_some());
     let end = loop {
@@ -74,7 +73,7 @@ pub(super) async fn resolve(
             }
             Verdict::Call(questions, after) => {
                 let consumer = context.consumer.clone();
-                let asking = questions::ask(client, worker, state, active, (index, questions), consumer);
+                let asking = questions::ask(client, worker, state, evaluation, questions, consumer);
                 let Some(said) = unless_gone(client, asking).await else { return Some(PolicyEnd::Gone) };
                 continue_with(state, context, &mut origin, |request| after(said, request))
             }

@@ -13,9 +13,9 @@ use tollgate_observe::Reason;
 use tollgate_policy::{Consumer, UpstreamRequest, UpstreamResponse};
 use tollgate_route::{Normalised, PathRules, normalise};
 
+use super::super::chain_evaluation::ChainEvaluation;
 use super::super::transforming_client::TransformingClient;
 use super::call::CallOrigin;
-use crate::state::active::ActivePlan;
 use crate::state::client::Client;
 use crate::state::request_state::RequestState;
 use crate::state::worker::Worker;
@@ -33,10 +33,11 @@ pub(super) fn ask(
     client: &Client<TransformingClient<'_>>,
     worker: &Rc<Worker>,
     state: &RequestState,
-    active: &Rc<ActivePlan>,
-    (route, questions): (u32, Vec<UpstreamRequest>),
+    evaluation: &ChainEvaluation<'_>,
+    questions: Vec<UpstreamRequest>,
     consumer: Option<Arc<Consumer>>,
 ) -> impl Future<Output = Vec<QuestionResult>> + use<> {
+    let (active, route) = (evaluation.active(), evaluation.route());
     let paths = &active.plan.settings.paths;
     let asking = questions.into_iter().map(|question| -> QuestionFuture {
         let Some(head) = head(&state.request, &question, paths) else {

@@ -151,11 +151,13 @@ mod tests {
         let mut open: Vec<_> = (0..5).map(|_| TcpStream::connect(address).expect("connected")).collect();
         let see = |count| {
             crate::eventually("the table to show them", || {
-                established(address.port(), End::Opened).expect("the table").len() == count
+                [End::Opened, End::Accepted]
+                    .iter()
+                    .all(|end| established(address.port(), *end).expect("the table").len() == count)
             });
         };
         see(5);
-        thread::sleep(Duration::from_millis(50));
+        watch.look();
         open.pop();
         see(4);
         open.push(TcpStream::connect(address).expect("connected"));

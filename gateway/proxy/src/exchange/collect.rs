@@ -4,6 +4,7 @@
 use std::future::poll_fn;
 use std::task::{Poll, ready};
 
+use tollgate_http::HeadLimits;
 use tollgate_http::h1::{BodyLength, BodyPart, BodyReader};
 use tollgate_observe::Reason;
 use tollgate_plan::{BufferBounds, Route};
@@ -33,12 +34,12 @@ pub(crate) async fn collect<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
     state: &mut RequestState,
+    limits: &HeadLimits,
     route: &Route,
     bounds: BufferBounds,
 ) -> Result<Collected, Reason> {
     let RequestState { request, inbox, to_client, record, .. } = state;
-    let limits = worker.active.borrow().plan.settings.head_limits;
-    let mut reader = BodyReader::new(request.length).with_trailer_limits(&limits);
+    let mut reader = BodyReader::new(request.length).with_trailer_limits(limits);
     let mut spool = Spool::new(bounds);
     if let BodyLength::Exactly(length) = request.length
         && !spool.can_hold(length)

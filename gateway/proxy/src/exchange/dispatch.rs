@@ -72,11 +72,11 @@ pub(crate) async fn dispatch<S: ClientSide>(
         }
         Action::Respond(answer) => {
             let close = skip_body(state, close);
-            Ok(respond::fixed(client, worker, state, answer, close).await)
+            Ok(respond::fixed(client, worker, state, settings, answer, close).await)
         }
         Action::Redirect(redirect) => {
             let close = skip_body(state, close);
-            Ok(respond::redirect(client, worker, state, redirect, close).await)
+            Ok(respond::redirect(client, worker, state, settings, redirect, close).await)
         }
     };
     match forwarded {

@@ -59,8 +59,14 @@ pub(crate) async fn refusal<S: ClientSide>(
     let status = status.unwrap_or(reason.status());
     if client.stream.may_be_grpc() && state.grpc.is_some() {
         let lines = grpc::failure(reason, &settings.errors, &mut state.record);
-        return answer(client, worker, state, LocalResponse { status: 200, lines: &lines, body: b"", close })
-            .await;
+        return answer(
+            client,
+            worker,
+            state,
+            settings,
+            LocalResponse { status: 200, lines: &lines, body: b"", close },
+        )
+        .await;
     }
     let flavour = Flavour::for_accept(state.request.head.get(Name::Accept));
     let body = error_body(flavour, &settings.errors, status, reason, &state.record.request_id);
@@ -76,7 +82,14 @@ pub(crate) async fn refusal<S: ClientSide>(
         // RFC 9110, 15.5.6 demands the allowed methods; here these are all others.
         lines.extend_from_slice(b"Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH, TRACE\r\n");
     }
-    answer(client, worker, state, LocalResponse { status, lines: &lines, body: body.as_bytes(), close }).await
+    answer(
+        client,
+        worker,
+        state,
+        settings,
+        LocalResponse { status, lines: &lines, body: body.as_bytes(), close },
+    )
+    .await
 }
 
 /// Answers with a route's fixed response.
@@ -84,11 +97,13 @@ pub(crate) async fn fixed<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
     state: &mut RequestState,
+    settings: &GatewaySettings,
     respond: &Respond,
     close: bool,
 ) -> ConnectionFate {
     let Respond { status, headers, body } = respond;
-    answer(client, worker, state, LocalResponse { status: *status, lines: headers, body, close }).await
+    answer(client, worker, state, settings, LocalResponse { status: *status, lines: headers, body, close })
+        .await
 }
 
 /// Answers with a fixed response in place of an error. It has the error's status, reason and lines.
@@ -96,6 +111,7 @@ pub(crate) async fn page<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
     state: &mut RequestState,
+    settings: &GatewaySettings,
     respond: &Respond,
     ErrorResponse { reason, status, lines: further }: ErrorResponse<'_>,
     close: bool,
@@ -109,7 +125,14 @@ pub(crate) async fn page<S: ClientSide>(
         }
     }
     lines.extend_from_slice(&respond.headers);
-    answer(client, worker, state, LocalResponse { status, lines: &lines, body: &respond.body, close }).await
+    answer(
+        client,
+        worker,
+        state,
+        settings,
+        LocalResponse { status, lines: &lines, body: &respond.body, close },
+    )
+    .await
 }
 
 /// Answers with the response of a policy.
@@ -117,11 +140,12 @@ pub(crate) async fn policy_answer<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
     state: &mut RequestState,
+    settings: &GatewaySettings,
     own: &tollgate_policy::PolicyResponse,
     close: bool,
 ) -> ConnectionFate {
     let tollgate_policy::PolicyResponse { status, lines, body } = own;
-    answer(client, worker, state, LocalResponse { status: *status, lines, body, close }).await
+    answer(client, worker, state, settings, LocalResponse { status: *status, lines, body, close }).await
 }
 
 /// Answers with a route's redirect.
@@ -129,11 +153,10 @@ pub(crate) async fn redirect<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
     state: &mut RequestState,
+    settings: &GatewaySettings,
     redirect: &Redirect,
     close: bool,
 ) -> ConnectionFate {
-    let active = worker.active();
-    let settings = &active.plan.settings;
     let secure = state.record.announced.is_secure(client.stream.tls().is_some());
     let mut lines = b"Location: ".to_vec();
     if let Err((reason, detail)) = location(&mut lines, redirect, state, secure) {
@@ -141,8 +164,14 @@ pub(crate) async fn redirect<S: ClientSide>(
         return error(client, worker, state, settings, reason, close).await;
     }
     lines.extend_from_slice(b"\r\n");
-    answer(client, worker, state, LocalResponse { status: redirect.status, lines: &lines, body: b"", close })
-        .await
+    answer(
+        client,
+        worker,
+        state,
+        settings,
+        LocalResponse { status: redirect.status, lines: &lines, body: b"", close },
+    )
+    .await
 }
 
 /// Appends the target of a redirect. Parts that the redirect does not set are the request's. `secure`: the
@@ -224,6 +253,7 @@ async fn answer<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
     state: &mut RequestState,
+    settings: &GatewaySettings,
     answer: LocalResponse<'_>,
 ) -> ConnectionFate {
     let RequestState { request, to_client, record, grpc, policy_context, .. } = state;
@@ -276,10 +306,7 @@ async fn answer<S: ClientSide>(
     }
     // The write timeout, not the route's total: a response that reports the total timeout must still get
     // through.
-    let (bound, rates) = {
-        let settings = &worker.active.borrow().plan.settings;
-        (settings.timeouts.write, Rates::of(&settings.limits))
-    };
+    let (bound, rates) = (settings.timeouts.write, Rates::of(&settings.limits));
     let now = tollgate_net::now();
     let allowance = Allowance { bound, rates: &rates, is_stream: false, total: TimeLimit::new(now, None) };
     match deliver(client, to_client, now, allowance).await {

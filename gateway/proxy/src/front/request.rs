@@ -127,7 +127,7 @@ pub(crate) async fn request<S: ClientSide>(
         let listener = client.connection_context.listener.clone();
         if let Some(redirect) = https::redirect(Some(&listener), state) {
             let close = skip_body(state, close);
-            return respond::redirect(client, worker, state, redirect, close).await;
+            return respond::redirect(client, worker, state, settings, redirect, close).await;
         }
     }
     let route = match decided {

@@ -4,6 +4,7 @@
 use std::future::poll_fn;
 use std::task::{Poll, ready};
 
+use tollgate_http::HeadLimits;
 use tollgate_http::h1::BodyLength;
 use tollgate_observe::Reason;
 use tollgate_plan::Route;
@@ -39,6 +40,7 @@ pub(super) async fn read(
     client: &mut Client<TransformingClient<'_>>,
     worker: &Worker,
     state: &mut RequestState,
+    limits: &HeadLimits,
     route: &Route,
     wanted: BodyNeed,
 ) -> Result<(Vec<u8>, bool), Reason> {
@@ -46,7 +48,6 @@ pub(super) async fn read(
     if request.length.is_empty() {
         return Ok((Vec::new(), true));
     }
-    let limits = &{ worker.active.borrow().plan.settings.head_limits };
     let (mut tee, max_bytes) = match wanted {
         BodyNeed::Whole(max_bytes) => {
             if matches!(request.length, BodyLength::Exactly(length) if length > max_bytes as u64) {

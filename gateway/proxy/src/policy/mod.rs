@@ -194,7 +194,7 @@ pub(crate) async fn end<S: ClientSide>(
         }
         PolicyEnd::Answered(answer) => {
             let close = skip_body(state, close);
-            respond::policy_answer(client, worker, state, &answer, close).await
+            respond::policy_answer(client, worker, state, settings, &answer, close).await
         }
         PolicyEnd::Gone => {
             state.record.reason = Reason::ClientClosed;

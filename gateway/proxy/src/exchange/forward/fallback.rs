@@ -105,7 +105,7 @@ pub(crate) async fn fall_back<S: ClientSide>(
                 let lines = if status.is_none() { falling.lines } else { Vec::new() };
                 let status = status.unwrap_or(falling.status);
                 let answer = ErrorResponse { reason: falling.reason, status: Some(status), lines: &lines };
-                return respond::page(client, worker, state, respond, answer, closes).await;
+                return respond::page(client, worker, state, settings, respond, answer, closes).await;
             }
         };
         let to = Destination { route: index, upstream: active.at(upstream) };

@@ -91,7 +91,7 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
     } else if let Some(bounds) = route.buffer.request
         && !state.request.length.is_empty()
     {
-        match collect(client, worker, state, route, bounds).await {
+        match collect(client, worker, state, &settings.head_limits, route, bounds).await {
             Ok(Collected { spool, length }) => {
                 state.to_upstream.spool_into(spool);
                 collected = Some(length);

@@ -36,7 +36,8 @@ pub(super) async fn resolve(
     evaluation: &mut ChainEvaluation<'_>,
     mut verdict: Verdict,
 ) -> Option<PolicyEnd> {
-    let (active, index) = (evaluation.active(), evaluation.route());
+    let active = evaluation.active();
+    let (limits, route) = (&active.plan.settings.head_limits, active.route(evaluation.route()));
     let tls = client.connection_context.tls.clone();
     let mut origin = evaluation.origin(worker, state, tls.as_deref(), client.stream.tls().is_some());
     let end = loop {
@@ -54,7 +55,7 @@ pub(super) async fn resolve(
             }
             Verdict::Body(most, after) => {
                 let wanted = BodyNeed::Whole(most);
-                let (body, _) = match body::read(client, worker, state, active.route(index), wanted).await {
+                let (body, _) = match body::read(client, worker, state, limits, route, wanted).await {
                     Ok(body) => body,
                     Err(Reason::ClientClosed) => return Some(PolicyEnd::Gone),
                     Err(reason) => break PolicyEnd::Refused(reason, None, Vec::new()),
@@ -63,7 +64,7 @@ pub(super) async fn resolve(
             }
             Verdict::BodyStart(most, after) => {
                 let wanted = BodyNeed::Begin(most);
-                let read = body::read(client, worker, state, active.route(index), wanted).await;
+                let read = body::read(client, worker, state, limits, route, wanted).await;
                 let (body, whole) = match read {
                     Ok(read) => read,
                     Err(Reason::ClientClosed) => return Some(PolicyEnd::Gone),

@@ -2,7 +2,7 @@
 //! while.
 //!
 //! [`Breaker`] is the state that all workers share; [`WorkerBreaker`] is one worker's access to it. The proxy
-//! calls `Upstream::acquire_breaker` before an attempt and reports the result through [`BreakerPermit`].
+//! calls [`acquire_breaker`](crate::Upstream::acquire_breaker) before an attempt and reports the result through [`BreakerPermit`].
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,6 @@ use tollgate_observe::{BreakerTransition, Slot, WorkerStats};
 use tollgate_plan::{Breaker as BreakerRules, Percent};
 
 use crate::window::{SPAN_TICKS, Window};
-use crate::{Upstream, UpstreamState};
 
 /// Indices of the counters of a window.
 const CALLS: usize = 0;
@@ -285,7 +284,7 @@ struct CallResult {
 #[derive(Debug)]
 pub(crate) struct WorkerBreaker {
     rules: BreakerRules,
-    shared: Arc<UpstreamState>,
+    shared: Arc<Breaker>,
     window: Arc<Window<3>>,
     stats: Arc<WorkerStats>,
     slot: Slot,
@@ -297,19 +296,19 @@ impl WorkerBreaker {
     pub fn new(
         rules: Option<&BreakerRules>,
         worker: usize,
-        shared: &Arc<UpstreamState>,
+        shared: &Arc<Breaker>,
         stats: &Arc<WorkerStats>,
         slot: Slot,
     ) -> Option<Rc<Self>> {
         let Some(rules) = rules else {
-            if let Some(turn) = shared.breaker.close() {
+            if let Some(turn) = shared.close() {
                 stats.upstream_breaker(slot, turn);
             }
             return None;
         };
         Some(Rc::new(Self {
             rules: rules.clone(),
-            window: shared.breaker.worker(worker, rules.window),
+            window: shared.worker(worker, rules.window),
             shared: shared.clone(),
             stats: stats.clone(),
             slot,
@@ -318,12 +317,12 @@ impl WorkerBreaker {
 
     /// Whether a call that starts now would be admitted. Changes nothing.
     pub fn would_admit(&self, now: Instant) -> bool {
-        self.shared.breaker.would_admit(&self.rules, now)
+        self.shared.would_admit(&self.rules, now)
     }
 
     /// Admits or rejects a call. A rejection is counted.
     pub fn admit(self: &Rc<Self>, now: Instant) -> Option<BreakerPermit> {
-        let Some((generation, probe)) = self.shared.breaker.admit(&self.rules, now) else {
+        let Some((generation, probe)) = self.shared.admit(&self.rules, now) else {
             self.stats.upstream_breaker_refused(self.slot);
             return None;
         };
@@ -334,26 +333,6 @@ impl WorkerBreaker {
         if let Some(turn) = turn {
             self.stats.upstream_breaker(self.slot, turn);
         }
-    }
-}
-
-impl Upstream {
-    /// Admits a call, or rejects it. Returns `Ok(None)` if the upstream has no breaker.
-    ///
-    /// # Errors
-    /// Returns [`CircuitOpen`] if the breaker is open or all its probes are in flight. The rejection is
-    /// counted.
-    #[inline]
-    pub fn acquire_breaker(&self, now: Instant) -> Result<Option<BreakerPermit>, CircuitOpen> {
-        match &self.breaker {
-            None => Ok(None),
-            Some(breaker) => breaker.admit(now).map(Some).ok_or(CircuitOpen),
-        }
-    }
-
-    /// Whether a call that starts now would be admitted. Changes nothing.
-    pub fn breaker_would_admit(&self, now: Instant) -> bool {
-        self.breaker.as_ref().is_none_or(|breaker| breaker.would_admit(now))
     }
 }
 
@@ -383,8 +362,7 @@ impl BreakerPermit {
 
     /// Reports that the call was answered or failed. The elapsed time decides whether it was slow.
     pub fn done(mut self, now: Instant, failed: bool) {
-        let WorkerBreaker { rules, shared, window, .. } = &*self.breaker;
-        let breaker = &shared.breaker;
+        let WorkerBreaker { rules, shared: breaker, window, .. } = &*self.breaker;
         let took = now.saturating_duration_since(self.began);
         let slow = rules.slow_after.is_some_and(|bound: Duration| took > bound);
         if self.probe {
@@ -415,7 +393,7 @@ impl Drop for BreakerPermit {
         if self.probe {
             let WorkerBreaker { rules, shared, .. } = &*self.breaker;
             // Without a result nothing is evaluated, so the time does not matter.
-            let turn = shared.breaker.probe_finished(rules, self.began, self.generation, None);
+            let turn = shared.probe_finished(rules, self.began, self.generation, None);
             self.breaker.count(turn);
         }
     }

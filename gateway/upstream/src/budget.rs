@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use tollgate_plan::Retry;
 
 use crate::window::{SPAN_TICKS, Window};
-use crate::{InFlightGuard, Upstream};
 
 /// The retries that all workers together may send to an upstream: a share of the requests of the last 10 s,
 /// or a minimum rate per second, whichever is greater.
@@ -95,8 +94,9 @@ impl RequestCounter {
         Self { window: budget.worker(worker), tick: Cell::new(0), until: Cell::new(None) }
     }
 
+    /// Counts a request.
     #[inline]
-    fn count(&self, now: Instant, budget: &RetryBudget) {
+    pub fn count(&self, now: Instant, budget: &RetryBudget) {
         if self.until.get().is_none_or(|until| now >= until) {
             self.start_tick(now, budget);
         }
@@ -108,50 +108,6 @@ impl RequestCounter {
         let tick = budget.tick(now);
         self.tick.set(tick);
         self.until.set(Some(budget.start + Duration::from_secs(u64::from(tick) + 1)));
-    }
-}
-
-impl Upstream {
-    /// Counts a request for this upstream. Retries may be a share of these.
-    #[inline]
-    pub fn count_request(&self, now: Instant) {
-        self.requests.count(now, &self.state().budget);
-    }
-
-    /// Asks for a retry, within `limits.retries` and the budget of all workers. Returns `None` if either is
-    /// exhausted. Both outcomes are counted in the metrics.
-    pub fn try_begin_retry(&self, rules: &Retry, now: Instant) -> Option<InFlightGuard> {
-        let granted = self.try_grant(rules, now);
-        if granted.is_some() {
-            self.stats.upstream_retried(self.slot);
-        }
-        granted
-    }
-
-    /// Asks for a second, hedged attempt while the first is still running. The rules are those of
-    /// [`try_begin_retry`](Self::try_begin_retry).
-    pub fn try_begin_hedge(&self, rules: &Retry, now: Instant) -> Option<InFlightGuard> {
-        let granted = self.try_grant(rules, now);
-        if granted.is_some() {
-            self.stats.upstream_hedged(self.slot);
-        }
-        granted
-    }
-
-    fn try_grant(&self, rules: &Retry, now: Instant) -> Option<InFlightGuard> {
-        // The budget is last, because a retry that it granted cannot be returned.
-        let under_way = self.state().try_begin_retry().filter(|_| self.state().budget.try_spend(now, rules));
-        if under_way.is_none() {
-            self.stats.upstream_retry_denied(self.slot);
-        }
-        under_way
-    }
-
-    /// Returns a random duration from 0 to `most`, uniformly distributed. Used as the jitter of a retry's
-    /// delay.
-    pub fn random_delay(&self, most: Duration) -> Duration {
-        let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
-        Duration::from_nanos(self.rng.borrow_mut().u64(0..=most))
     }
 }
 

@@ -10,10 +10,10 @@ use fastrand::Rng;
 use tollgate_net::Address;
 use tollgate_plan::{Balance as BalanceSettings, Endpoint, Upstream as Planned};
 
+use crate::Pool;
 use crate::balance::{Balancer, Credit, EndpointInput, PickRequest, hash};
 use crate::pool_set::PoolSet;
 use crate::sticky::{StickyTags, StickyValue};
-use crate::{PickHints, Pool};
 
 /// Number of steps of a slow start.
 const STEPS: u32 = 100;
@@ -21,6 +21,18 @@ const STEPS: u32 = 100;
 const SHORTEST_STEP: Duration = Duration::from_millis(10);
 /// A full share, in the unit of [`EndpointInput::readiness`].
 const READY: u64 = 1_000;
+
+/// The properties of a request that decide which endpoint it gets.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PickHints<'a> {
+    /// The hash of the value that the upstream balances by. `None` if the upstream does not balance by hash,
+    /// or if the request has no such value.
+    pub hash: Option<u64>,
+    /// The value of its sticky cookie.
+    pub sticky: Option<&'a [u8]>,
+    /// Endpoints that have failed it; others are preferred.
+    pub avoid: &'a [Rc<Pool>],
+}
 
 /// The endpoints of an upstream on one worker: the plan's, and those found by discovery.
 ///

@@ -135,8 +135,8 @@ pub struct UpstreamState {
     pub(crate) tls: TlsCounts,
     notices: Arc<NoticeChannel>,
     pub(crate) budget: RetryBudget,
-    pub(crate) breaker: Breaker,
-    pub(crate) adaptive: Adaptive,
+    pub(crate) breaker: Arc<Breaker>,
+    pub(crate) adaptive: Arc<Adaptive>,
 }
 
 /// A value on its own cache line. Every request reads it; counters next to it must not cause a cache miss.
@@ -162,8 +162,8 @@ impl UpstreamState {
             permits,
             tables: MaglevTables::default(),
             budget: RetryBudget::new(clock.instant(1)),
-            breaker: Breaker::new(clock.instant(1)),
-            adaptive: Adaptive::new(clock.instant(1)),
+            breaker: Arc::new(Breaker::new(clock.instant(1))),
+            adaptive: Arc::new(Adaptive::new(clock.instant(1))),
         }
     }
 

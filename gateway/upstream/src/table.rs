@@ -1,6 +1,9 @@
-//! A worker's upstreams, kept across changes of plan.
+//! A worker's table of upstreams, kept across changes of plan.
+//!
+//! The proxy gets an [`Upstream`] from here when it adopts a plan or handles a request. The table also
+//! delivers the [messages](Message) of other workers to the pools that they concern.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -8,114 +11,11 @@ use std::sync::Arc;
 use fastrand::Rng;
 use tollgate_net::Timers;
 use tollgate_observe::{Registry, Slot, WorkerStats};
-use tollgate_plan::{Balance, Rules, Upstream as Planned, UpstreamChange};
+use tollgate_plan::{Upstream as Planned, UpstreamChange};
 
-use crate::adaptive::WorkerAdaptive;
-use crate::breaker::WorkerBreaker;
-use crate::budget::RequestCounter;
-use crate::members::Members;
 use crate::message::{Message, MessageKind};
-use crate::outlier::Detector;
 use crate::pool_set::PoolSet;
-use crate::sticky::cookie_name;
-use crate::{Outcome, Pool, StickyValue, UpstreamState, UpstreamStates};
-
-/// One upstream on one worker.
-#[derive(Debug)]
-pub struct Upstream {
-    /// The name of the upstream in the configuration.
-    pub name: String,
-    /// Its slot in the metrics.
-    pub slot: Slot,
-    planned: Arc<Planned>,
-    set: Rc<PoolSet>,
-    /// The name of its sticky cookie.
-    cookie: Option<String>,
-    members: Members,
-    shared: Arc<UpstreamState>,
-    detector: Detector,
-    /// Counts this worker's requests for the upstream, of which retries are a share.
-    pub(crate) requests: RequestCounter,
-    pub(crate) breaker: Option<Rc<WorkerBreaker>>,
-    pub(crate) adaptive: Option<Rc<WorkerAdaptive>>,
-    pub(crate) stats: Arc<WorkerStats>,
-    /// For the delays between attempts.
-    pub(crate) rng: RefCell<Rng>,
-}
-
-impl Upstream {
-    /// Returns the pool of an endpoint for a request; `None` if no endpoint takes requests.
-    #[inline]
-    pub fn pick(&self, hints: &PickHints<'_>) -> Option<Rc<Pool>> {
-        self.members.pick(&self.planned, hints)
-    }
-
-    /// The rules by which an endpoint is chosen.
-    #[must_use]
-    pub fn balance(&self) -> &Balance {
-        &self.planned.rules.balance
-    }
-
-    /// The rules for failures: retries, limits, outlier detection and others.
-    #[must_use]
-    pub fn rules(&self) -> &Rules {
-        &self.planned.rules
-    }
-
-    /// The name of its sticky cookie, if the upstream is sticky.
-    #[must_use]
-    pub fn cookie(&self) -> Option<&str> {
-        self.cookie.as_deref()
-    }
-
-    /// Whether a sticky cookie names an endpoint that takes requests.
-    #[must_use]
-    pub fn accepts_cookie(&self, cookie: &[u8]) -> bool {
-        self.members.accepts_cookie(&self.planned, cookie)
-    }
-
-    /// Returns the value of the sticky cookie for an endpoint, if the upstream is sticky.
-    #[must_use]
-    pub fn sticky_value(&self, pool: &Pool) -> Option<StickyValue> {
-        self.members.sticky_value(pool)
-    }
-
-    /// Whether its endpoints speak HTTP/2.
-    #[inline]
-    #[must_use]
-    pub fn is_http2(&self) -> bool {
-        self.planned.http2.is_some()
-    }
-
-    /// State of the upstream that all workers share.
-    #[must_use]
-    pub fn state(&self) -> &Arc<UpstreamState> {
-        &self.shared
-    }
-
-    /// Reports the outcome of an attempt at one of its endpoints, for outlier detection.
-    ///
-    /// A success costs a few instructions. While all endpoints are well, it writes nothing that another
-    /// worker reads or writes.
-    #[inline]
-    pub fn report(&self, pool: &Pool, outcome: Outcome) {
-        if let Some(cause) = self.detector.record(outcome, pool.traffic(), pool.state()) {
-            self.shared.eject(pool.state(), cause);
-        }
-    }
-}
-
-/// The properties of a request that decide which endpoint it gets.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PickHints<'a> {
-    /// The hash of the value that the upstream balances by. `None` if the upstream does not balance by hash,
-    /// or if the request has no such value.
-    pub hash: Option<u64>,
-    /// The value of its sticky cookie.
-    pub sticky: Option<&'a [u8]>,
-    /// Endpoints that have failed it; others are preferred.
-    pub avoid: &'a [Rc<Pool>],
-}
+use crate::{Upstream, UpstreamState, UpstreamStates};
 
 /// A worker's upstreams, kept across changes of plan. An upstream that did not change keeps its connections
 /// and its turn.
@@ -177,8 +77,8 @@ impl Upstreams {
         self.former.retain(|set| set.strong_count() > 0);
         for gone in &change.removed {
             if let Some(gone) = self.upstreams.remove(&gone.name) {
-                gone.members.retire();
-                self.former.push(Rc::downgrade(&gone.set));
+                gone.retire();
+                self.former.push(Rc::downgrade(gone.pool_set()));
             }
         }
         for planned in &change.changed {
@@ -197,7 +97,7 @@ impl Upstreams {
     /// Processes a message from another worker about the connections of an upstream.
     pub fn receive(&self, message: Message) {
         let upstream = message.upstream();
-        let current = self.upstreams.get(&upstream.name).map(|known| known.set.clone());
+        let current = self.upstreams.get(&upstream.name).map(|known| known.pool_set().clone());
         let set = current.filter(|set| Arc::ptr_eq(&set.shared, upstream)).or_else(|| self.former(upstream));
         match (set, message.0) {
             (Some(set), kind) => set.receive(kind),
@@ -219,7 +119,7 @@ impl Upstreams {
     /// requests still use them.
     fn set(&mut self, planned: &Planned, old: Option<&Upstream>) -> Rc<PoolSet> {
         let shared = self.shared.upstream(&planned.name);
-        if let Some(known) = old.map(|old| old.set.clone()).or_else(|| self.former(&shared)) {
+        if let Some(known) = old.map(|old| old.pool_set().clone()).or_else(|| self.former(&shared)) {
             known.apply_plan(planned);
             return known;
         }
@@ -233,9 +133,7 @@ impl Upstreams {
         match self.upstreams.get(&planned.name) {
             // Also for a request that began before the plan changed: the newer settings apply to all
             // requests.
-            Some(known) if Arc::ptr_eq(&known.planned, planned) || generation < self.generation => {
-                known.clone()
-            }
+            Some(known) if known.is_of(planned) || generation < self.generation => known.clone(),
             old => {
                 let old = old.cloned();
                 let upstream = Rc::new(self.build(planned, old.as_deref()));
@@ -244,8 +142,8 @@ impl Upstreams {
                 } else {
                     // The upstream left the plan after the request began, so its new connections are not
                     // kept.
-                    upstream.members.retire();
-                    self.former.push(Rc::downgrade(&upstream.set));
+                    upstream.retire();
+                    self.former.push(Rc::downgrade(upstream.pool_set()));
                 }
                 upstream
             }
@@ -255,27 +153,7 @@ impl Upstreams {
     /// Creates an upstream, which takes over as much as possible from the old one of its name.
     fn build(&mut self, planned: &Arc<Planned>, old: Option<&Upstream>) -> Upstream {
         let set = self.set(planned, old);
-        let (slot, shared) = (set.slot, set.shared.clone());
-        let members = Members::new(&set, self.workers, self.rng.fork(), planned, old.map(|old| &old.members));
-        let name = planned.name.clone();
-        let cookie = planned.rules.balance.sticky.as_ref().map(|sticky| cookie_name(sticky, &name));
-        let detector = Detector::new(&planned.rules.outlier);
-        let breaker = planned.rules.breaker.as_ref();
-        Upstream {
-            name,
-            slot,
-            planned: planned.clone(),
-            set,
-            cookie,
-            members,
-            detector,
-            requests: RequestCounter::new(&shared.budget, self.worker),
-            breaker: WorkerBreaker::new(breaker, self.worker, &shared, &self.stats, slot),
-            adaptive: WorkerAdaptive::new(planned.rules.adaptive.as_ref(), &shared, &self.stats, slot),
-            shared,
-            stats: self.stats.clone(),
-            rng: RefCell::new(self.rng.fork()),
-        }
+        Upstream::new(set, self.workers, &mut self.rng, planned, old)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The adaptive limit of concurrent requests of an upstream, common to all workers.
 //!
 //! [`Adaptive`] is the shared state, [`WorkerAdaptive`] one worker's access to it. The proxy calls
-//! [`Upstream::acquire_adaptive`] before an attempt and reports its latency through [`AdaptivePermit`].
+//! [`acquire_adaptive`](crate::Upstream::acquire_adaptive) before an attempt and reports its latency through [`AdaptivePermit`].
 //! [`gradient`] computes the limit.
 
 mod gradient;
@@ -16,7 +16,6 @@ use tollgate_observe::{AdaptiveStatus, Slot, WorkerStats};
 use tollgate_plan::{Adaptive as AdaptiveRules, Priority};
 
 use self::gradient::{Gradient, Measurements};
-use crate::{Upstream, UpstreamState};
 
 /// The number of priorities.
 const PRIORITIES: usize = 3;
@@ -205,7 +204,7 @@ impl Adaptive {
 /// A worker's access to the adaptive limit of an upstream.
 #[derive(Debug)]
 pub(crate) struct WorkerAdaptive {
-    shared: Arc<UpstreamState>,
+    shared: Arc<Adaptive>,
     stats: Arc<WorkerStats>,
     slot: Slot,
     /// Time between two reports.
@@ -222,11 +221,11 @@ impl WorkerAdaptive {
     /// way.
     pub fn new(
         rules: Option<&AdaptiveRules>,
-        shared: &Arc<UpstreamState>,
+        shared: &Arc<Adaptive>,
         stats: &Arc<WorkerStats>,
         slot: Slot,
     ) -> Option<Rc<Self>> {
-        shared.adaptive.apply_rules(rules);
+        shared.apply_rules(rules);
         rules.map(|rules| {
             Rc::new(Self {
                 shared: shared.clone(),
@@ -241,8 +240,8 @@ impl WorkerAdaptive {
     }
 
     /// Admits or rejects a request. A rejection is counted.
-    fn enter(self: &Rc<Self>, priority: Priority, now: Instant) -> Option<AdaptivePermit> {
-        let Adaptive { counts: load, admission, .. } = &self.shared.adaptive;
+    pub fn enter(self: &Rc<Self>, priority: Priority, now: Instant) -> Option<AdaptivePermit> {
+        let Adaptive { counts: load, admission, .. } = &*self.shared;
         let rank = priority as usize;
         let mut wanted = self.wanted.get();
         wanted[rank] = true;
@@ -256,20 +255,27 @@ impl WorkerAdaptive {
         Some(AdaptivePermit { access: self.clone(), began: now, calm_period, counted: true })
     }
 
+    /// Whether an attempt that starts now would be admitted. Changes nothing.
+    pub fn has_capacity(&self, priority: Priority) -> bool {
+        let Adaptive { counts: load, admission, .. } = &*self.shared;
+        let limit = admission.allowed[priority as usize].load(Ordering::Relaxed);
+        load.in_flight.load(Ordering::Relaxed) < limit
+    }
+
     /// Records a measurement, and reports all measurements if a report is due.
     fn record(&self, now: Instant, note: impl FnOnce(&mut Measurements)) {
         let mut measured = self.measured.get();
         note(&mut measured);
-        let now = self.shared.adaptive.since_start(now);
+        let now = self.shared.since_start(now);
         if now >= self.due.get() {
             self.due.set(now + self.pause);
-            self.shared.adaptive.report(now, std::mem::take(&mut measured), self.wanted.take());
+            self.shared.report(now, std::mem::take(&mut measured), self.wanted.take());
         }
         self.measured.set(measured);
     }
 
     fn record_latency(&self, took: Duration, calm_period: Option<u32>, now: Instant) {
-        let admission = &self.shared.adaptive.admission;
+        let admission = &self.shared.admission;
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let micros = micros.min(admission.clip.load(Ordering::Relaxed));
         // Counts as calm only if the period is still the one in which the request began.
@@ -284,34 +290,6 @@ impl WorkerAdaptive {
                 measured.calm.add(micros);
             }
         });
-    }
-}
-
-impl Upstream {
-    /// Admits an attempt to the adaptive limit. Returns `Ok(None)` if the upstream has no such limit.
-    ///
-    /// # Errors
-    /// Returns [`AdaptiveFull`] if the limit for this priority is reached. The rejection is counted.
-    #[inline]
-    pub fn acquire_adaptive(
-        &self,
-        priority: Priority,
-        now: Instant,
-    ) -> Result<Option<AdaptivePermit>, AdaptiveFull> {
-        match &self.adaptive {
-            None => Ok(None),
-            Some(adaptive) => adaptive.enter(priority, now).map(Some).ok_or(AdaptiveFull),
-        }
-    }
-
-    /// Whether an attempt that starts now would be admitted. Changes nothing.
-    #[must_use]
-    pub fn has_adaptive_capacity(&self, priority: Priority) -> bool {
-        self.adaptive.as_ref().is_none_or(|adaptive| {
-            let Adaptive { counts: load, admission, .. } = &adaptive.shared.adaptive;
-            let limit = admission.allowed[priority as usize].load(Ordering::Relaxed);
-            load.in_flight.load(Ordering::Relaxed) < limit
-        })
     }
 }
 
@@ -340,14 +318,14 @@ impl AdaptivePermit {
     /// counts neither as load nor as latency.
     pub fn suspend(&mut self) {
         if std::mem::take(&mut self.counted) {
-            self.access.shared.adaptive.counts.release();
+            self.access.shared.counts.release();
         }
     }
 
     /// Reports that the whole request was sent. From now on the attempt counts again, even above the limit.
     pub fn resume(&mut self, now: Instant) {
         if !self.counted {
-            let Adaptive { counts: load, admission, .. } = &self.access.shared.adaptive;
+            let Adaptive { counts: load, admission, .. } = &*self.access.shared;
             self.counted = true;
             self.began = now;
             self.calm_period = admission.update_period(load.acquire());

@@ -1,13 +1,12 @@
 use tollgate_observe::Registry;
 
 use super::*;
-use crate::UpstreamStates;
 
 /// Two workers' accesses to the same limit.
-fn hands(rules: &AdaptiveRules) -> (Arc<UpstreamState>, [Rc<WorkerAdaptive>; 2]) {
+fn hands(rules: &AdaptiveRules) -> (Arc<Adaptive>, [Rc<WorkerAdaptive>; 2]) {
     let registry = Registry::new(true);
     let slot = registry.upstream_slot("u");
-    let state = UpstreamStates::new().upstream("u");
+    let state = Arc::new(Adaptive::new(tollgate_net::now()));
     let hands = [(); 2]
         .map(|()| WorkerAdaptive::new(Some(rules), &state, &registry.worker(), slot).expect("it is on"));
     (state, hands)
@@ -26,17 +25,17 @@ fn it_is_exact_over_all_workers() {
         .map(|hand| hand.enter(Priority::Normal, now).expect("a place"))
         .collect();
     assert!(one.enter(Priority::Normal, now).is_none() && other.enter(Priority::Normal, now).is_none());
-    assert_eq!(state.adaptive.status().map(|status| status.in_flight), Some(4));
+    assert_eq!(state.status().map(|status| status.in_flight), Some(4));
     kept.pop();
     assert!(one.enter(Priority::Normal, now).is_some(), "and is given back at once");
     kept.clear();
-    assert_eq!(state.adaptive.status().map(|status| status.in_flight), Some(0));
+    assert_eq!(state.status().map(|status| status.in_flight), Some(0));
 }
 
 #[test]
 fn threads_never_exceed_it() {
-    let state = UpstreamStates::new().upstream("u");
-    let load = &state.adaptive.counts;
+    let state = Arc::new(Adaptive::new(tollgate_net::now()));
+    let load = &state.counts;
     let most = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -96,8 +95,7 @@ fn calm_ends_with_one_too_many_and_begins_with_few() {
 #[test]
 fn what_a_slow_client_takes_counts_for_nothing() {
     let (state, [one, _]) = hands(&rules(3, 10));
-    let (now, in_flight) =
-        (tollgate_net::now(), || state.adaptive.status().map_or(0, |status| status.in_flight));
+    let (now, in_flight) = (tollgate_net::now(), || state.status().map_or(0, |status| status.in_flight));
     let mut permit = one.enter(Priority::Normal, now).expect("a place");
     permit.suspend();
     permit.suspend();
@@ -125,7 +123,7 @@ fn a_plan_without_it_switches_it_off() {
     let (state, [one, _]) = hands(&rules(3, 10));
     let permit = one.enter(Priority::Normal, tollgate_net::now()).expect("a place");
     assert!(WorkerAdaptive::new(None, &state, &one.stats, one.slot).is_none());
-    assert_eq!(state.adaptive.status(), None);
+    assert_eq!(state.status(), None);
     permit.done(tollgate_net::now());
-    assert_eq!(state.adaptive.counts.in_flight.load(Ordering::Relaxed), 0);
+    assert_eq!(state.counts.in_flight.load(Ordering::Relaxed), 0);
 }

@@ -4,7 +4,6 @@ use proptest::prelude::*;
 use tollgate_observe::Registry;
 
 use super::*;
-use crate::UpstreamStates;
 use tollgate_plan::Percent;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -12,7 +11,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Workers of one process that share one upstream.
 struct Bench {
     workers: Vec<Rc<WorkerBreaker>>,
-    shared: Arc<UpstreamState>,
+    shared: Arc<Breaker>,
     registry: Arc<Registry>,
     slot: Slot,
     start: Instant,
@@ -22,10 +21,10 @@ impl Bench {
     fn new(rules: &BreakerRules, workers: usize) -> Self {
         let registry = Registry::new(true);
         let slot = registry.upstream_slot("u");
-        let shared = UpstreamStates::new().upstream("u");
+        let shared = Arc::new(Breaker::new(tollgate_net::now()));
         let worker = |number| WorkerBreaker::new(Some(rules), number, &shared, &registry.worker(), slot);
         let workers = (0..workers).filter_map(worker).collect();
-        let start = shared.breaker.start;
+        let start = shared.start;
         Self { workers, registry, slot, start, shared }
     }
 
@@ -39,7 +38,7 @@ impl Bench {
     }
 
     fn state(&self) -> BreakerState {
-        self.shared.breaker()
+        self.shared.state()
     }
 }
 

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use tollgate_plan::Outlier;
 
-use crate::{EndpointState, Outcome};
+use crate::Outcome;
 pub(crate) use ejections::{Ejection, Ejections};
 use streaks::{StreakLimits, Streaks};
 pub(crate) use traffic::Traffic;
@@ -108,12 +108,12 @@ impl Detector {
         &self,
         outcome: Outcome,
         own: &Traffic,
-        endpoint: &EndpointState,
+        endpoint: &EndpointOutlier,
     ) -> Option<EjectionCause> {
         own.attempt();
         match outcome {
             Outcome::Answered(..500) => {
-                endpoint.outlier.streaks.reset();
+                endpoint.streaks.reset();
                 None
             }
             failure => self.failure(failure, own, endpoint),
@@ -121,27 +121,24 @@ impl Detector {
     }
 
     #[cold]
-    fn failure(&self, outcome: Outcome, own: &Traffic, endpoint: &EndpointState) -> Option<EjectionCause> {
+    fn failure(&self, outcome: Outcome, own: &Traffic, endpoint: &EndpointOutlier) -> Option<EjectionCause> {
         own.failure();
         let gateway = match outcome {
             Outcome::Answered(status) => matches!(status, 502..=504),
             Outcome::NoConnection | Outcome::Broken | Outcome::TimedOut => true,
         };
-        endpoint.outlier.streaks.failure(gateway, self.limits)
+        endpoint.streaks.failure(gateway, self.limits)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::UpstreamStates;
-    use tollgate_net::Address;
 
     #[test]
     fn what_counts_as_what() {
-        let shared = UpstreamStates::new();
-        let endpoint = shared.upstream("shop").endpoint(&Address::tcp("10.0.0.1", 80));
-        let own = endpoint.outlier.traffic();
+        let endpoint = EndpointOutlier::default();
+        let own = endpoint.traffic();
         let detector = Detector::new(&Outlier {
             consecutive_5xx: Some(3),
             consecutive_gateway_errors: Some(2),
@@ -162,6 +159,6 @@ mod tests {
             assert_eq!(saw(outcome), None);
             assert_eq!(saw(outcome), Some(EjectionCause::ConsecutiveGatewayErrors));
         }
-        assert_eq!(endpoint.outlier.totals(), TrafficTotals { attempts: 34, failures: 29 });
+        assert_eq!(endpoint.totals(), TrafficTotals { attempts: 34, failures: 29 });
     }
 }

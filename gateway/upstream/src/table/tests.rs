@@ -4,7 +4,7 @@ use tollgate_net::{Address, Runtime};
 use tollgate_plan::{Discover, Endpoint, HashBy, Policy, Rules, Sticky};
 
 use super::*;
-use crate::{EndpointState, ProbeHealth};
+use crate::{EndpointState, PickHints, ProbeHealth};
 
 fn run(test: impl Future<Output = ()>) {
     Runtime::new().expect("a runtime").run(test);

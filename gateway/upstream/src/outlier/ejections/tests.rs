@@ -190,7 +190,7 @@ fn success_rates_are_those_of_the_interval() {
             for attempt in 0..200 {
                 let failed = bad.contains(&index) && attempt % 2 == 0;
                 let outcome = Outcome::Answered(if failed { 500 } else { 200 });
-                detector.record(outcome, own, &world.all[index]);
+                detector.record(outcome, own, &world.all[index].outlier);
             }
         }
     };

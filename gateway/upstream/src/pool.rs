@@ -14,10 +14,10 @@ use tollgate_observe::{Slot, WorkerStats};
 
 use crate::connection::{InUse, OpenGuard, PooledConnection};
 use crate::http2::Http2Pool;
-use crate::message::HandOver;
 use crate::outlier::Traffic;
 use crate::pool_set::PoolSet;
 use crate::queue::{Grant, Queue};
+use crate::state::message::HandOver;
 use crate::surplus::remove_latest;
 use crate::{ConnectError, Connection, EndpointState, Permit, UpstreamState, proxy_protocol, tls};
 

@@ -5,14 +5,14 @@
 //! arrival it gets one of these:
 //!
 //! - a connection of its endpoint that becomes free on this worker ([`Pool::put`]);
-//! - a permit that was returned ([`PermitFreed`](crate::message::PermitFreed));
+//! - a permit that was returned ([`PermitFreed`](crate::state::message::PermitFreed));
 //! - an idle connection of its endpoint on another worker, which hands over the socket with its permit
 //!   ([`ConnectionRequest`]);
 //! - the permit of an idle connection to another endpoint, if only the limit of the whole upstream is
 //!   reached. The oldest idle connection is closed.
 //!
 //! A worker that had nothing to give remembers that it was asked
-//! ([`WaitTimes`](crate::wait_times::WaitTimes)). From then on it looks for waiting requests whenever a
+//! ([`WaitTimes`](crate::state::wait_times::WaitTimes)). From then on it looks for waiting requests whenever a
 //! connection becomes free. A worker with a queue of its own gives a connection away only if a request
 //! elsewhere has waited [much longer](sharing::is_much_longer). So sockets do not move without need, and no
 //! request starves.
@@ -31,8 +31,8 @@ use tollgate_net::{Address, ProxyVersion, Timers};
 use tollgate_observe::{Slot, WorkerStats};
 use tollgate_plan::{Pool as PoolSettings, Queue as QueueSettings, Tls, Upstream as Planned};
 
-use crate::message::ConnectionRequest;
 use crate::queue::{Grant, Queue, QueueWait, Ticket};
+use crate::state::message::ConnectionRequest;
 use crate::{ConnectError, EndpointState, Permit, Pool, UpstreamState};
 
 /// A worker's connections to one upstream, and the requests that wait for one.
@@ -86,7 +86,7 @@ impl PoolSet {
         stats: Arc<WorkerStats>,
         shared: Arc<UpstreamState>,
     ) -> Rc<Self> {
-        shared.permits.set_limits(&planned.rules.caps);
+        shared.limits.set_limits(&planned.rules.caps);
         Rc::new(Self {
             worker,
             slot,
@@ -137,7 +137,7 @@ impl PoolSet {
 
     /// Adopts the settings of a plan.
     pub fn apply_plan(&self, planned: &Planned) {
-        self.shared.permits.set_limits(&planned.rules.caps);
+        self.shared.limits.set_limits(&planned.rules.caps);
         *self.queue_settings.borrow_mut() = planned.rules.queue.clone();
         let moved = self.settings.borrow().source != planned.pool.source;
         if *self.settings.borrow() != planned.pool {
@@ -156,9 +156,11 @@ impl PoolSet {
             });
         }
         // If the limits fell, idle connections are closed now, others when they become free.
-        while self.shared.permits.is_above_limit() && self.close_oldest().is_some() {}
+        while self.shared.limits.is_above_limit() && self.close_oldest().is_some() {}
         self.for_each_pool(|pool| {
-            while self.shared.permits.is_above_limit_at(pool.state()) && pool.close_oldest().is_some() {}
+            while self.shared.limits.is_above_limit_at(&pool.state().limits) && pool.close_oldest().is_some()
+            {
+            }
         });
         self.shrinking.set(true);
         self.update_must_offer();
@@ -204,7 +206,7 @@ impl PoolSet {
 
     /// Closes an idle connection, if that makes a connection to this endpoint possible. Returns its permit.
     fn reclaim(&self, endpoint: &Arc<EndpointState>) -> Option<Permit> {
-        if self.shared.permits.is_full_at(endpoint) {
+        if self.shared.limits.is_full_at(&endpoint.limits) {
             self.find(&endpoint.address)?.close_oldest()
         } else if self.is_blocked_by_upstream_limit(endpoint) {
             self.close_oldest()?.for_endpoint(endpoint)
@@ -215,7 +217,7 @@ impl PoolSet {
 
     /// Whether no request waits for a connection to this upstream, on any worker.
     pub fn has_no_waiters(&self) -> bool {
-        self.shared.permits.queued.get() == 0
+        self.shared.limits.queued.get() == 0
     }
 
     /// Adds a request to the queue.
@@ -228,12 +230,12 @@ impl PoolSet {
             let queueing = self.queue_settings.borrow();
             (queueing.size, queueing.timeout)
         };
-        if !self.shared.permits.queued.try_acquire(size) {
+        if !self.shared.limits.queued.try_acquire(size) {
             return Err(ConnectError::QueueFull);
         }
         self.stats.upstream_queued(self.slot);
         let number = self.tickets.replace(self.tickets.get() + 1);
-        let ticket = Ticket::new(number, self.shared.permits.mailboxes.microseconds(now), pool);
+        let ticket = Ticket::new(number, self.shared.mailboxes.microseconds(now), pool);
         let [first, first_of_all] = [&pool.queue, &self.queue].map(|queue| queue.join(&ticket));
         self.publish(pool, first, first_of_all);
         if first {
@@ -253,7 +255,7 @@ impl PoolSet {
         if ticket.mark_left() {
             let [first, first_of_all] = [&ticket.pool.queue, &self.queue].map(|queue| queue.remove(ticket));
             self.publish(&ticket.pool, first, first_of_all);
-            self.shared.permits.queued.release();
+            self.shared.limits.queued.release();
             self.stats.upstream_dequeued(self.slot);
         }
     }
@@ -261,12 +263,12 @@ impl PoolSet {
     /// Publishes since when requests wait here, for this endpoint and for the whole upstream, if the first
     /// ticket changed.
     fn publish(&self, pool: &Pool, first: bool, first_of_all: bool) {
-        let permits = &self.shared.permits;
+        let workers = self.shared.mailboxes.workers();
         if first {
-            pool.state().permits.waiting.publish(&permits.mailboxes, self.worker, pool.queue.since());
+            pool.state().limits.waiting.publish(workers, self.worker, pool.queue.since());
         }
         if first_of_all {
-            permits.waiting.publish(&permits.mailboxes, self.worker, self.queue.since());
+            self.shared.limits.waiting.publish(workers, self.worker, self.queue.since());
         }
         self.update_must_offer();
     }
@@ -301,7 +303,7 @@ impl PoolSet {
                     self.grant(&ticket, Grant::Permit(permit));
                     served = true;
                 }
-                None if self.shared.permits.is_full() || endpoint.is_some() => break,
+                None if self.shared.limits.is_full() || endpoint.is_some() => break,
                 None => full.push(pool.clone()),
             }
         }
@@ -311,8 +313,8 @@ impl PoolSet {
     /// Whether only the limit of the whole upstream prevents a connection to this endpoint. If so, closing a
     /// connection to another endpoint helps.
     fn is_blocked_by_upstream_limit(&self, endpoint: &EndpointState) -> bool {
-        let permits = &self.shared.permits;
-        permits.has_connection_limit() && permits.is_full() && !permits.is_full_at(endpoint)
+        let limits = &self.shared.limits;
+        limits.has_connection_limit() && limits.is_full() && !limits.is_full_at(&endpoint.limits)
     }
 
     fn has_idle(&self) -> bool {
@@ -330,10 +332,13 @@ impl PoolSet {
     }
 
     fn is_above_limit_anywhere(&self) -> bool {
-        let permits = &self.shared.permits;
+        let limits = &self.shared.limits;
         let pools = self.pools.borrow();
-        permits.is_above_limit()
-            || pools.values().filter_map(Weak::upgrade).any(|pool| permits.is_above_limit_at(pool.state()))
+        limits.is_above_limit()
+            || pools
+                .values()
+                .filter_map(Weak::upgrade)
+                .any(|pool| limits.is_above_limit_at(&pool.state().limits))
     }
 }
 
@@ -346,6 +351,6 @@ impl Drop for PoolSet {
         self.unmet_requests
             .get_mut()
             .iter()
-            .for_each(|endpoint| endpoint.permits.waiting.set_exhausted(self.worker, false));
+            .for_each(|endpoint| endpoint.limits.waiting.set_exhausted(self.worker, false));
     }
 }

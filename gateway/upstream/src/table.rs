@@ -13,8 +13,8 @@ use tollgate_net::Timers;
 use tollgate_observe::{Registry, Slot, WorkerStats};
 use tollgate_plan::{Upstream as Planned, UpstreamChange};
 
-use crate::message::{Message, MessageKind};
 use crate::pool_set::PoolSet;
+use crate::state::message::{Message, MessageKind};
 use crate::{Upstream, UpstreamState, UpstreamStates};
 
 /// A worker's upstreams, kept across changes of plan. An upstream that did not change keeps its connections

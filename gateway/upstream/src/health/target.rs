@@ -15,8 +15,7 @@ use super::ProbeFailure;
 use super::probe::probe;
 use super::record::LastProbe;
 use super::threshold::HealthThreshold;
-use crate::permits::Permit;
-use crate::{EndpointEvent, EndpointState, ProbeHealth, UpstreamState};
+use crate::{EndpointEvent, EndpointState, Permit, ProbeHealth, UpstreamState};
 
 /// Upper bound of concurrent probes. More wait for their turn, so that thousands of endpoints do not use all
 /// descriptors at startup.

@@ -14,8 +14,8 @@ use tollgate_observe::{EndpointState as State, UpstreamSource, UpstreamStatus};
 use tollgate_plan::{Caps, Discover, Endpoint, Health as Probes, Outlier, Pool, Probe, Rules, Upstream};
 
 use super::*;
+use crate::Permit;
 use crate::outlier::EjectionCause;
-use crate::permits::Permit;
 use crate::{ProbeHealth, UpstreamState};
 
 const LONG: Duration = Duration::from_secs(3600);

@@ -47,7 +47,7 @@ impl WatchedUpstream {
             }
         }
         // Workers set the limits at their first request; probes come earlier.
-        self.state.permits.set_limits(&planned.rules.caps);
+        self.state.limits.set_limits(&planned.rules.caps);
         self.planned = Some(planned.clone());
         self.discovered = self.discovered();
         self.update_endpoints(prober, now);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::connection::PooledConnection;
-use crate::message::{ConnectionRequest, HandOver, Message, MessageKind, PermitFreed, PermitTransfer};
 use crate::queue::Grant;
+use crate::state::message::{ConnectionRequest, HandOver, Message, MessageKind, PermitFreed, PermitTransfer};
 use crate::{Connection, Pool};
 
 use super::PoolSet;
@@ -46,7 +46,7 @@ impl PoolSet {
         while let Some(ticket) = next {
             next = self.queue.after(&ticket);
             let endpoint = ticket.pool.state();
-            if self.shared.permits.is_full_at(endpoint) {
+            if self.shared.limits.is_full_at(&endpoint.limits) {
                 continue;
             }
             match self.permit_or_reclaim(endpoint) {
@@ -71,7 +71,7 @@ impl PoolSet {
             } else if let Some(permit) = self.permit_or_reclaim(&ask.endpoint) {
                 let more = ask.want > 1 && self.has_idle();
                 // If that worker is gone, the permit is returned.
-                drop(self.shared.permits.mailboxes.send(
+                drop(self.shared.mailboxes.send(
                     ask.from,
                     Message(MessageKind::PermitTransfer(PermitTransfer { permit, more_follow: more })),
                 ));
@@ -80,7 +80,7 @@ impl PoolSet {
             }
             ask.want -= 1;
         }
-        let has_idle = match self.shared.permits.has_connection_limit() {
+        let has_idle = match self.shared.limits.has_connection_limit() {
             true => self.has_idle(),
             false => pool.is_some_and(|pool| pool.has_idle()),
         };
@@ -91,7 +91,7 @@ impl PoolSet {
             }
         }
         // A worker that still has something is asked again by the next request that waits.
-        ask.endpoint.permits.waiting.set_exhausted(self.worker, !has_idle);
+        ask.endpoint.limits.waiting.set_exhausted(self.worker, !has_idle);
         self.update_must_offer();
         ask.forward();
     }
@@ -106,7 +106,7 @@ impl PoolSet {
             return;
         };
         let handed = HandOver { socket, opened, requests, more_follow: more, permit };
-        match self.shared.permits.mailboxes.send(to, Message(MessageKind::HandOver(Box::new(handed)))) {
+        match self.shared.mailboxes.send(to, Message(MessageKind::HandOver(Box::new(handed)))) {
             Ok(()) => self.stats.upstream_handed_over(self.slot),
             // That worker is gone, and the socket is closed.
             Err(_) => self.stats.upstream_closed(self.slot),
@@ -157,7 +157,9 @@ impl PoolSet {
     /// worker, or it is kept.
     pub fn offer(&self, pool: &Rc<Pool>, connection: Connection, now: Instant) {
         if self.shrinking.get() {
-            if self.shared.permits.is_above_limit() || self.shared.permits.is_above_limit_at(pool.state()) {
+            if self.shared.limits.is_above_limit()
+                || self.shared.limits.is_above_limit_at(&pool.state().limits)
+            {
                 return;
             }
             self.shrinking.set(self.is_above_limit_anywhere());
@@ -167,7 +169,7 @@ impl PoolSet {
             pool.put_idle(connection, now);
             return self.give_to_waiters();
         };
-        match self.find_longer_wait(pool, ticket.since, self.shared.permits.mailboxes.microseconds(now)) {
+        match self.find_longer_wait(pool, ticket.since, self.shared.mailboxes.microseconds(now)) {
             None => self.grant(&ticket, Grant::Connection(connection)),
             Some(LongerWait::Worker(worker)) => self.hand_over(connection, worker, false),
             // The connection is closed, and its permit goes to that request.
@@ -180,13 +182,15 @@ impl PoolSet {
     /// its permit. HTTP/2 connections never move to another worker.
     pub fn must_close(&self, pool: &Rc<Pool>, idle: bool) -> bool {
         if self.shrinking.get() {
-            if self.shared.permits.is_above_limit() || self.shared.permits.is_above_limit_at(pool.state()) {
+            if self.shared.limits.is_above_limit()
+                || self.shared.limits.is_above_limit_at(&pool.state().limits)
+            {
                 return true;
             }
             self.shrinking.set(self.is_above_limit_anywhere());
             self.update_must_offer();
         }
-        let now = self.shared.permits.mailboxes.microseconds(tollgate_net::now());
+        let now = self.shared.mailboxes.microseconds(tollgate_net::now());
         if self.find_longer_wait(pool, now, now).is_some() {
             return true;
         }
@@ -203,7 +207,7 @@ impl PoolSet {
         }
         self.last_look_us.set(now);
         let much_longer = |other: u64| is_much_longer(now.saturating_sub(other), now.saturating_sub(since));
-        if let Some((worker, other)) = pool.state().permits.waiting.longest(Some(self.worker))
+        if let Some((worker, other)) = pool.state().limits.waiting.longest(Some(self.worker))
             && much_longer(other)
         {
             return Some(LongerWait::Worker(worker));
@@ -212,7 +216,7 @@ impl PoolSet {
         let others = pools.iter().filter(|other| !std::ptr::eq(&***other, pool));
         let blocked = others.filter(|other| self.is_blocked_by_upstream_limit(other.state()));
         let longest = blocked
-            .filter_map(|other| other.state().permits.waiting.longest(None))
+            .filter_map(|other| other.state().limits.waiting.longest(None))
             .map(|(_, since)| since)
             .min();
         longest.filter(|other| much_longer(*other)).map(|_| LongerWait::Endpoint)
@@ -222,9 +226,9 @@ impl PoolSet {
     /// need it.
     fn give_to_waiters(&self) {
         for endpoint in self.unmet_requests.take() {
-            endpoint.permits.waiting.set_exhausted(self.worker, false);
+            endpoint.limits.waiting.set_exhausted(self.worker, false);
             // A request that starts to wait from now on asks again; earlier ones are seen here.
-            for from in endpoint.permits.waiting.longest_first(self.worker) {
+            for from in endpoint.limits.waiting.longest_first(self.worker) {
                 self.on_connection_request(ConnectionRequest::for_current_worker(
                     &self.shared,
                     &endpoint,

@@ -167,8 +167,8 @@ impl World {
     /// Checks that no message, ticket or published wait remains.
     fn is_calm(&self) {
         self.deliver();
-        assert_eq!(self.state.permits.queued.get(), 0);
-        assert_eq!(self.state.permits.waiting.longest(None), None);
+        assert_eq!(self.state.limits.queued.get(), 0);
+        assert_eq!(self.state.limits.waiting.longest(None), None);
         assert!(self.sets.iter().all(|set| set.queue.is_empty()));
     }
 }

@@ -64,12 +64,12 @@ impl Walk {
     }
 
     fn check(&self) {
-        let permits = &self.world.state.permits;
+        let limits = &self.world.state.limits;
         assert!(self.caps.connections.is_none_or(|cap| self.world.state.connections() <= cap));
         let each = self.world.pools[0].iter().map(|pool| pool.state());
         assert!(
-            !permits.is_above_limit()
-                && each.into_iter().all(|endpoint| !permits.is_above_limit_at(endpoint))
+            !limits.is_above_limit()
+                && each.into_iter().all(|endpoint| !limits.is_above_limit_at(&endpoint.limits))
         );
         assert!(self.world.state.connections() as usize >= self.held.len());
     }
@@ -82,13 +82,13 @@ impl Walk {
             self.poll_all();
         }
         self.check();
-        let permits = &self.world.state.permits;
+        let limits = &self.world.state.limits;
         let queued: usize = self.world.sets.iter().map(|set| set.queue.len()).sum();
-        assert_eq!(permits.queued.get() as usize, queued);
+        assert_eq!(limits.queued.get() as usize, queued);
         for (worker, pools) in self.world.pools.iter().enumerate() {
             for (endpoint, pool) in pools.iter().enumerate().filter(|(_, pool)| !pool.queue.is_empty()) {
-                let full = permits.is_full_at(pool.state());
-                assert!(full || permits.is_full(), "worker {worker} waits for {endpoint}, which has room");
+                let full = limits.is_full_at(&pool.state().limits);
+                assert!(full || limits.is_full(), "worker {worker} waits for {endpoint}, which has room");
                 for other in &self.world.pools {
                     assert!(
                         !other[endpoint].has_idle(),

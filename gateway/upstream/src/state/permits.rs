@@ -1,133 +1,17 @@
-//! Limits of an upstream, and the permits in use, counted exactly over all workers.
+//! The guards that hold a part of an upstream's limits: permits for connections, counts of requests and
+//! retries.
 //!
 //! A worker takes a connection's permit before it opens the socket, and returns it after it closed the
 //! socket. The kernel's table therefore never has more established connections than the limit. This costs two
 //! shared additions for each connection, and none for a request. Requests and retries are counted only if
-//! they are limited.
+//! they are limited. A permit that is returned while requests wait is [announced](PermitFreed) to them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tollgate_plan::Caps;
-
-use crate::mailboxes::Mailboxes;
-use crate::message::PermitFreed;
-use crate::wait_times::WaitTimes;
-use crate::{EndpointState, UpstreamState};
-
-/// The atomics' value for `off`.
-const NO_LIMIT: u32 = u32::MAX;
-
-/// A count that never exceeds a limit. It has its own cache line (128 bytes, because processors fetch lines
-/// in pairs), so that a reader of a neighbouring field does not wait for it.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct Count(AtomicU32);
-
-impl Count {
-    /// Adds one, if the count stays within `limit`. Returns whether it did.
-    pub(crate) fn try_acquire(&self, limit: u32) -> bool {
-        // SeqCst: one thread fails here and then registers as waiting; another returns a permit and then
-        // looks for waiters. One of the two must see the other.
-        self.0
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |count| (count < limit).then_some(count + 1))
-            .is_ok()
-    }
-
-    pub(crate) fn release(&self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    pub(crate) fn get(&self) -> u32 {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
-/// The limits of an upstream, and what is in use of each.
-#[derive(Debug)]
-pub(crate) struct Permits {
-    connections: Count,
-    requests: Count,
-    retries: Count,
-    /// The limits of the plan that a worker adopted last.
-    max_connections: AtomicU32,
-    max_endpoint_connections: AtomicU32,
-    max_requests: AtomicU32,
-    max_retries: AtomicU32,
-    /// Requests that wait for a connection, on all workers.
-    pub(crate) queued: Count,
-    /// Since when the first request of each worker waits.
-    pub(crate) waiting: WaitTimes,
-    pub(crate) mailboxes: Arc<Mailboxes>,
-}
-
-/// The permits in use of an endpoint's limit.
-#[derive(Debug, Default)]
-pub(crate) struct EndpointPermits {
-    connections: Count,
-    /// Since when the first request for this endpoint waits, by worker.
-    pub(crate) waiting: WaitTimes,
-}
-
-impl Permits {
-    pub(crate) fn new(mailboxes: &Arc<Mailboxes>) -> Self {
-        Self {
-            connections: Count::default(),
-            requests: Count::default(),
-            retries: Count::default(),
-            max_connections: NO_LIMIT.into(),
-            max_endpoint_connections: NO_LIMIT.into(),
-            max_requests: NO_LIMIT.into(),
-            max_retries: NO_LIMIT.into(),
-            queued: Count::default(),
-            waiting: WaitTimes::default(),
-            mailboxes: mailboxes.clone(),
-        }
-    }
-
-    /// Sets the limits of a plan.
-    pub(crate) fn set_limits(&self, caps: &Caps) {
-        let limits = [
-            (&self.max_connections, caps.connections),
-            (&self.max_endpoint_connections, caps.endpoint_connections),
-            (&self.max_requests, caps.requests),
-            (&self.max_retries, caps.retries),
-        ];
-        for (limit, most) in limits {
-            limit.store(most.unwrap_or(NO_LIMIT), Ordering::SeqCst);
-        }
-    }
-
-    /// Whether the upstream as a whole has a limit of connections.
-    pub(crate) fn has_connection_limit(&self) -> bool {
-        self.max_connections.load(Ordering::SeqCst) != NO_LIMIT
-    }
-
-    /// Whether each endpoint has a limit of connections.
-    pub(crate) fn has_endpoint_limit(&self) -> bool {
-        self.max_endpoint_connections.load(Ordering::SeqCst) != NO_LIMIT
-    }
-
-    /// Whether the upstream as a whole has reached its limit of connections.
-    pub(crate) fn is_full(&self) -> bool {
-        self.connections.get() >= self.max_connections.load(Ordering::SeqCst)
-    }
-
-    /// Whether an endpoint has reached its limit of connections.
-    pub(crate) fn is_full_at(&self, endpoint: &EndpointState) -> bool {
-        endpoint.permits.connections.get() >= self.max_endpoint_connections.load(Ordering::SeqCst)
-    }
-
-    /// Whether the upstream as a whole exceeds its limit, which a reload may have lowered.
-    pub(crate) fn is_above_limit(&self) -> bool {
-        self.connections.get() > self.max_connections.load(Ordering::SeqCst)
-    }
-
-    /// Whether an endpoint exceeds its limit, which a reload may have lowered.
-    pub(crate) fn is_above_limit_at(&self, endpoint: &EndpointState) -> bool {
-        endpoint.permits.connections.get() > self.max_endpoint_connections.load(Ordering::SeqCst)
-    }
-}
+use super::limits::{Count, NO_LIMIT, UpstreamLimits};
+use super::message::PermitFreed;
+use super::{EndpointState, UpstreamState};
 
 /// Counts a request or a retry as in flight until it is dropped.
 #[derive(Debug)]
@@ -141,10 +25,10 @@ enum RequestKind {
 }
 
 impl RequestKind {
-    fn count(self, permits: &Permits) -> (&Count, &AtomicU32) {
+    fn count(self, limits: &UpstreamLimits) -> (&Count, &AtomicU32) {
         match self {
-            Self::Request => (&permits.requests, &permits.max_requests),
-            Self::Retry => (&permits.retries, &permits.max_retries),
+            Self::Request => (&limits.requests, &limits.max_requests),
+            Self::Retry => (&limits.retries, &limits.max_retries),
         }
     }
 }
@@ -152,7 +36,7 @@ impl RequestKind {
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
         if let Some((state, kind)) = &self.0 {
-            kind.count(&state.permits).0.release();
+            kind.count(&state.limits).0.release();
         }
     }
 }
@@ -171,7 +55,7 @@ impl UpstreamState {
     }
 
     fn begin(self: &Arc<Self>, kind: RequestKind) -> Option<InFlightGuard> {
-        let (count, limit) = kind.count(&self.permits);
+        let (count, limit) = kind.count(&self.limits);
         match limit.load(Ordering::Relaxed) {
             NO_LIMIT => Some(InFlightGuard(None)),
             limit => count.try_acquire(limit).then(|| InFlightGuard(Some((self.clone(), kind)))),
@@ -180,14 +64,14 @@ impl UpstreamState {
 
     /// Returns the number of connections, open or being opened, on all workers.
     pub fn connections(&self) -> u32 {
-        self.permits.connections.get()
+        self.limits.connections.get()
     }
 }
 
 impl EndpointState {
     /// Returns the number of connections, open or being opened, on all workers.
     pub fn connections(&self) -> u32 {
-        self.permits.connections.get()
+        self.limits.connections.get()
     }
 }
 
@@ -205,19 +89,19 @@ impl Permit {
     /// Takes a permit for one more connection. Returns `None` if `limits.connections` or
     /// `limits.endpoint_connections` is reached.
     pub fn try_acquire(upstream: &Arc<UpstreamState>, endpoint: &Arc<EndpointState>) -> Option<Self> {
-        let permits = &upstream.permits;
-        let most = permits.max_connections.load(Ordering::SeqCst);
+        let limits = &upstream.limits;
+        let most = limits.max_connections.load(Ordering::SeqCst);
         // A check first: if the upstream is full, the endpoint's count is not touched.
-        if permits.connections.get() >= most
+        if limits.connections.get() >= most
             || !endpoint
-                .permits
+                .limits
                 .connections
-                .try_acquire(permits.max_endpoint_connections.load(Ordering::SeqCst))
+                .try_acquire(limits.max_endpoint_connections.load(Ordering::SeqCst))
         {
             return None;
         }
-        if !permits.connections.try_acquire(most) {
-            endpoint.permits.connections.release();
+        if !limits.connections.try_acquire(most) {
+            endpoint.limits.connections.release();
             // For a moment the endpoint's count was too high. Another worker may have seen it full and waits
             // now.
             PermitFreed::announce(upstream, endpoint);
@@ -225,9 +109,7 @@ impl Permit {
         }
         Some(Self { upstream: upstream.clone(), endpoint: endpoint.clone() })
     }
-}
 
-impl Permit {
     /// Converts the permit to one for another endpoint of the same upstream. Returns `None` if that endpoint
     /// is at its limit. The upstream's count does not change at any time, so no other worker can take that
     /// place.
@@ -235,13 +117,12 @@ impl Permit {
         if Arc::ptr_eq(&self.endpoint, endpoint) {
             return Some(self);
         }
-        let permits = &self.upstream.permits;
-        if !endpoint.permits.connections.try_acquire(permits.max_endpoint_connections.load(Ordering::SeqCst))
-        {
+        let limits = &self.upstream.limits;
+        if !endpoint.limits.connections.try_acquire(limits.max_endpoint_connections.load(Ordering::SeqCst)) {
             return None;
         }
         let before = std::mem::replace(&mut self.endpoint, endpoint.clone());
-        before.permits.connections.release();
+        before.limits.connections.release();
         PermitFreed::announce(&self.upstream, &before);
         Some(self)
     }
@@ -257,8 +138,8 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.endpoint.permits.connections.release();
-        self.upstream.permits.connections.release();
+        self.endpoint.limits.connections.release();
+        self.upstream.limits.connections.release();
         PermitFreed::announce(&self.upstream, &self.endpoint);
     }
 }
@@ -266,13 +147,14 @@ impl Drop for Permit {
 #[cfg(test)]
 mod tests {
     use tollgate_net::Address;
+    use tollgate_plan::Caps;
 
     use super::*;
     use crate::UpstreamStates;
 
     fn limited(caps: &Caps) -> Arc<UpstreamState> {
         let upstream = UpstreamStates::new().upstream("u");
-        upstream.permits.set_limits(caps);
+        upstream.limits.set_limits(caps);
         upstream
     }
 
@@ -288,7 +170,7 @@ mod tests {
             kept.extend(permit);
         }
         assert_eq!(
-            (upstream.connections(), a.permits.connections.get(), b.permits.connections.get()),
+            (upstream.connections(), a.limits.connections.get(), b.limits.connections.get()),
             (3, 2, 1)
         );
         kept.pop();
@@ -297,7 +179,7 @@ mod tests {
         assert_eq!(upstream.connections(), 3);
         drop(kept);
         assert_eq!(
-            (upstream.connections(), a.permits.connections.get(), b.permits.connections.get()),
+            (upstream.connections(), a.limits.connections.get(), b.limits.connections.get()),
             (0, 0, 0)
         );
     }
@@ -309,13 +191,13 @@ mod tests {
         let _second = upstream.try_begin_request().expect("a place");
         assert!(upstream.try_begin_request().is_none());
         let retries: Vec<_> = (0..10).map(|_| upstream.try_begin_retry().expect("no limit")).collect();
-        assert_eq!(upstream.permits.retries.get(), 0);
+        assert_eq!(upstream.limits.retries.get(), 0);
         drop((first, retries));
         assert!(upstream.try_begin_request().is_some());
         // Without a limit every request passes; what was counted under the old limit is still returned.
-        upstream.permits.set_limits(&Caps::default());
+        upstream.limits.set_limits(&Caps::default());
         let _third = upstream.try_begin_request().expect("no limit");
-        assert_eq!(upstream.permits.requests.get(), 1);
+        assert_eq!(upstream.limits.requests.get(), 1);
     }
 
     #[test]
@@ -339,6 +221,6 @@ mod tests {
             }
         });
         assert_eq!(most.into_inner(), LIMIT);
-        assert_eq!((upstream.connections(), endpoint.permits.connections.get()), (0, 0));
+        assert_eq!((upstream.connections(), endpoint.limits.connections.get()), (0, 0));
     }
 }

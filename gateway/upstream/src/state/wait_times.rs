@@ -6,8 +6,6 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::mailboxes::Mailboxes;
-
 /// The value of `since` if no request waits.
 const NOT_WAITING: u64 = u64::MAX;
 
@@ -36,11 +34,11 @@ impl WaitTimes {
         self.0.get()?.get(worker)
     }
 
-    /// Stores since when the first request of a worker waits; `None` if none waits.
-    pub fn publish(&self, mailboxes: &Mailboxes, worker: usize, since: Option<u64>) {
+    /// Stores since when the first request of a worker, one of `workers`, waits; `None` if none waits.
+    pub fn publish(&self, workers: usize, worker: usize, since: Option<u64>) {
         let slots = self.0.get_or_init(|| {
             let slot = |_| WaitSlot { since: NOT_WAITING.into(), is_exhausted: false.into() };
-            (0..mailboxes.workers()).map(slot).collect()
+            (0..workers).map(slot).collect()
         });
         if let Some(slot) = slots.get(worker) {
             slot.since.store(since.unwrap_or(NOT_WAITING), Ordering::SeqCst);

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use tollgate_net::DetachedStream;
 
-use crate::mailboxes::WorkerRing;
-use crate::wait_times::WaitTimes;
-use crate::{EndpointState, Permit, UpstreamState};
+use super::mailboxes::WorkerRing;
+use super::wait_times::WaitTimes;
+use super::{EndpointState, Permit, UpstreamState};
 
 /// A message to a worker, which passes it to [`Upstreams::receive`](crate::Upstreams::receive).
 #[derive(Debug)]
@@ -46,17 +46,17 @@ pub(crate) struct PermitFreed {
 impl PermitFreed {
     /// Sends the message, if any request waits.
     pub fn announce(upstream: &Arc<UpstreamState>, endpoint: &Arc<EndpointState>) {
-        let permits = &upstream.permits;
-        if permits.queued.get() == 0 {
+        let limits = &upstream.limits;
+        if limits.queued.get() == 0 {
             return;
         }
-        if permits.has_connection_limit() {
+        if limits.has_connection_limit() {
             Self::start(upstream, None);
         }
         // With both kinds of limit, two counts went down, and other requests may use the upstream's. A
         // request that waits for this endpoint must also learn that it now helps to close an idle connection
         // to another one.
-        if !permits.has_connection_limit() || permits.has_endpoint_limit() {
+        if !limits.has_connection_limit() || limits.has_endpoint_limit() {
             Self::start(upstream, Some(endpoint));
         }
     }
@@ -65,13 +65,13 @@ impl PermitFreed {
         let mut room =
             Self { upstream: upstream.clone(), endpoint: endpoint.cloned(), ring: WorkerRing::default() };
         if let Some((first, _)) = room.waiting().longest(None) {
-            room.ring = WorkerRing::from(first, upstream.permits.mailboxes.workers());
+            room.ring = WorkerRing::from(first, upstream.mailboxes.workers());
         }
     }
 
     fn waiting(&self) -> &WaitTimes {
-        let permits = &self.upstream.permits;
-        self.endpoint.as_ref().map_or(&permits.waiting, |endpoint| &endpoint.permits.waiting)
+        let limits = &self.upstream.limits;
+        self.endpoint.as_ref().map_or(&limits.waiting, |endpoint| &endpoint.limits.waiting)
     }
 
     /// The permit was used, so the message goes to no other worker.
@@ -80,8 +80,11 @@ impl PermitFreed {
     }
 
     fn is_still_free(&self) -> bool {
-        let permits = &self.upstream.permits;
-        !self.endpoint.as_ref().map_or_else(|| permits.is_full(), |endpoint| permits.is_full_at(endpoint))
+        let limits = &self.upstream.limits;
+        !self
+            .endpoint
+            .as_ref()
+            .map_or_else(|| limits.is_full(), |endpoint| limits.is_full_at(&endpoint.limits))
     }
 }
 
@@ -96,7 +99,7 @@ impl Drop for PermitFreed {
             }
             let ring = std::mem::take(&mut self.ring);
             let next = Self { upstream: self.upstream.clone(), endpoint: self.endpoint.clone(), ring };
-            match self.upstream.permits.mailboxes.send(worker, Message(MessageKind::PermitFreed(next))) {
+            match self.upstream.mailboxes.send(worker, Message(MessageKind::PermitFreed(next))) {
                 Err(Message(MessageKind::PermitFreed(mut back))) => {
                     self.ring = std::mem::take(&mut back.ring);
                 }
@@ -126,7 +129,7 @@ impl ConnectionRequest {
         from: usize,
         want: usize,
     ) {
-        let ring = WorkerRing::others(from, upstream.permits.mailboxes.workers());
+        let ring = WorkerRing::others(from, upstream.mailboxes.workers());
         Self { upstream: upstream.clone(), endpoint: endpoint.clone(), from, want, ring }.forward();
     }
 
@@ -145,11 +148,11 @@ impl ConnectionRequest {
         while self.want > 0
             && let Some(worker) = self.ring.next()
         {
-            if self.endpoint.permits.waiting.is_exhausted(worker) {
+            if self.endpoint.limits.waiting.is_exhausted(worker) {
                 continue;
             }
             let upstream = self.upstream.clone();
-            match upstream.permits.mailboxes.send(worker, Message(MessageKind::ConnectionRequest(self))) {
+            match upstream.mailboxes.send(worker, Message(MessageKind::ConnectionRequest(self))) {
                 // That worker is gone, so it has nothing to give.
                 Err(Message(MessageKind::ConnectionRequest(back))) => self = back,
                 _ => return,

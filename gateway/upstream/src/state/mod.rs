@@ -4,13 +4,29 @@
 //! learns it (health, ejections, permits in use, breakers), is here, in atomics that a plain request only
 //! reads. It is found by upstream name and endpoint address, so it survives a change of plan.
 //!
+//! | File | Contents |
+//! |---|---|
+//! | `mod.rs` | [`UpstreamStates`], the process's registry, and [`UpstreamState`] |
+//! | `endpoint.rs`, `clock.rs` | [`EndpointState`], and the form of times in atomics |
+//! | `limits.rs`, `permits.rs` | the limits with what is in use of them, and the guards that hold a part |
+//! | `message.rs`, `mailboxes.rs` | messages between workers, and their delivery |
+//! | `wait_times.rs` | since when requests of each worker wait |
+//!
 //! An entry lives as long as something holds it: a worker whose plan has the upstream, an exchange that began
 //! under an older plan, or a probe. The tables hold only weak references. An entry that no plan names is
 //! therefore freed when its last user drops it, whatever the order in which the workers adopt a plan.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+mod clock;
+mod endpoint;
+mod limits;
+mod mailboxes;
+pub(crate) mod message;
+mod permits;
+mod wait_times;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tollgate_net::{Address, TlsFault};
 use tollgate_plan::Endpoint;
@@ -20,33 +36,19 @@ use crate::adaptive::Adaptive;
 use crate::balance::MaglevTables;
 use crate::breaker::{Breaker, BreakerState};
 use crate::budget::RetryBudget;
-use crate::health::{ProbeCounts, ProbeRecord};
-use crate::mailboxes::{Mailboxes, SendToWorker};
+use crate::health::ProbeCounts;
 use crate::notices::{EndpointEvent, EndpointNotice, NoticeChannel};
-use crate::outlier::{EjectionCause, Ejections, EndpointOutlier};
-use crate::permits::{EndpointPermits, Permits};
-use crate::tls_record::{TlsCounts, TlsRecord};
+use crate::outlier::{EjectionCause, Ejections};
+use crate::tls_record::TlsCounts;
 use crate::weak_map::WeakMap;
 
-/// Conversion between `Instant` and stamps, the form of a time in the atomics: milliseconds since the start
-/// plus 1. 0 means never.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct StampClock(Instant);
-
-impl StampClock {
-    pub(crate) fn new(start: Instant) -> Self {
-        Self(start)
-    }
-
-    pub(crate) fn stamp(self, at: Instant) -> u64 {
-        let since = at.saturating_duration_since(self.0);
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX - 1).saturating_add(1)
-    }
-
-    pub(crate) fn instant(self, stamp: u64) -> Instant {
-        self.0 + Duration::from_millis(stamp.saturating_sub(1))
-    }
-}
+pub(crate) use clock::StampClock;
+pub use endpoint::{EndpointState, ProbeHealth};
+use limits::UpstreamLimits;
+use mailboxes::Mailboxes;
+pub use mailboxes::SendToWorker;
+pub use message::Message;
+pub use permits::{InFlightGuard, Permit};
 
 /// The shared state of every upstream, one for the process.
 #[derive(Debug)]
@@ -76,8 +78,7 @@ impl UpstreamStates {
     /// Returns the state of an upstream, and creates it if nothing holds it. The caller must keep the `Arc`:
     /// the table holds only a weak reference.
     pub fn upstream(&self, name: &str) -> Arc<UpstreamState> {
-        let make =
-            || UpstreamState::new(name, self.clock, self.notices.clone(), Permits::new(&self.mailboxes));
+        let make = || UpstreamState::new(name, self.clock, self.notices.clone(), self.mailboxes.clone());
         lock(&self.upstreams).get_or_insert_with(name, make)
     }
 
@@ -122,7 +123,10 @@ pub struct UpstreamState {
     discovered: Mutex<Option<Arc<[Endpoint]>>>,
     /// The state of the upstream's lookups.
     pub lookups: Lookups,
-    pub(crate) permits: Permits,
+    /// Limits of the plan, and what is in use of each.
+    pub(crate) limits: UpstreamLimits,
+    /// The mailboxes of all workers.
+    pub(crate) mailboxes: Arc<Mailboxes>,
     /// Maglev tables for balancing by hash, which workers share.
     pub(crate) tables: MaglevTables,
     /// The endpoints that are ejected now.
@@ -145,7 +149,7 @@ pub struct UpstreamState {
 struct CacheLine<T>(T);
 
 impl UpstreamState {
-    fn new(name: &str, clock: StampClock, notices: Arc<NoticeChannel>, permits: Permits) -> Self {
+    fn new(name: &str, clock: StampClock, notices: Arc<NoticeChannel>, mailboxes: Arc<Mailboxes>) -> Self {
         Self {
             ejections: Mutex::new(Ejections::new(clock)),
             probes: Mutex::default(),
@@ -159,7 +163,8 @@ impl UpstreamState {
             settled: AtomicBool::new(false),
             discovered: Mutex::default(),
             lookups: Lookups::default(),
-            permits,
+            limits: UpstreamLimits::default(),
+            mailboxes,
             tables: MaglevTables::default(),
             budget: RetryBudget::new(clock.instant(1)),
             breaker: Arc::new(Breaker::new(clock.instant(1))),
@@ -302,117 +307,6 @@ impl UpstreamState {
             self.mark_changed();
             self.notices.signal();
         }
-    }
-}
-
-/// The health of an endpoint, according to probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum ProbeHealth {
-    /// No probe has decided yet. The endpoint is treated as healthy.
-    Unknown = 0,
-    /// Probes succeed.
-    Healthy = 1,
-    /// Probes fail. The endpoint gets no requests, except in a panic.
-    Unhealthy = 2,
-}
-
-/// State of one endpoint that all workers share.
-#[derive(Debug)]
-pub struct EndpointState {
-    /// The address to connect to. Unique among the endpoints of the upstream.
-    pub address: Address,
-    health: AtomicU8,
-    /// The stamp at which its ejection ends; 0 if it is not ejected.
-    ejected_until: AtomicU64,
-    /// The stamp since which it takes requests, for slow start; 0 if it needs no slow start.
-    ready_since: AtomicU64,
-    /// Whether connections to it lead back to this process.
-    leads_to_self: AtomicBool,
-    pub(crate) permits: EndpointPermits,
-    /// Counts of the outcomes of its requests, for outlier detection.
-    pub(crate) outlier: EndpointOutlier,
-    /// The results of its health probes.
-    probe_record: Mutex<ProbeRecord>,
-    /// The last TLS failure.
-    pub(crate) tls: TlsRecord,
-}
-
-impl EndpointState {
-    fn new(address: Address) -> Self {
-        Self {
-            address,
-            health: AtomicU8::new(ProbeHealth::Unknown as u8),
-            ejected_until: AtomicU64::new(0),
-            ready_since: AtomicU64::new(0),
-            leads_to_self: AtomicBool::new(false),
-            permits: EndpointPermits::default(),
-            outlier: EndpointOutlier::default(),
-            probe_record: Mutex::default(),
-            tls: TlsRecord::default(),
-        }
-    }
-
-    /// Whether a connection to the endpoint has led back to this process.
-    #[inline]
-    pub(crate) fn leads_to_self(&self) -> bool {
-        self.leads_to_self.load(Ordering::Relaxed)
-    }
-
-    /// Records that a connection to the endpoint led back to this process.
-    pub(crate) fn mark_leads_to_self(&self) {
-        self.leads_to_self.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns the health of the endpoint, according to probes.
-    pub fn health(&self) -> ProbeHealth {
-        match self.health.load(Ordering::Relaxed) {
-            1 => ProbeHealth::Healthy,
-            2 => ProbeHealth::Unhealthy,
-            _ => ProbeHealth::Unknown,
-        }
-    }
-
-    /// Sets the health of the endpoint. Call [`UpstreamState::mark_changed`] afterwards, so that workers see
-    /// it.
-    pub fn set_health(&self, health: ProbeHealth) {
-        self.health.store(health as u8, Ordering::Relaxed);
-    }
-
-    /// Locks the results of the endpoint's probes.
-    pub(crate) fn probe_record(&self) -> MutexGuard<'_, ProbeRecord> {
-        lock(&self.probe_record)
-    }
-
-    /// Returns the text of the last TLS failure, if TLS has not worked since.
-    pub fn tls_failure(&self) -> Option<String> {
-        self.tls.last().map(|(_, fault)| fault.text().to_owned())
-    }
-
-    /// Returns the stamp at which the ejection ends; 0 if the endpoint is not ejected.
-    pub fn ejected_until(&self) -> u64 {
-        self.ejected_until.load(Ordering::Relaxed)
-    }
-
-    /// Ejects the endpoint until a stamp, or ends its ejection (0). Call [`UpstreamState::mark_changed`]
-    /// afterwards, so that workers see it.
-    pub fn set_ejected_until(&self, stamp: u64) {
-        self.ejected_until.store(stamp, Ordering::Relaxed);
-    }
-
-    /// Returns the stamp since which the endpoint takes requests; 0 if it needs no slow start.
-    pub fn ready_since(&self) -> u64 {
-        self.ready_since.load(Ordering::Relaxed)
-    }
-
-    /// Sets the stamp at which slow start begins.
-    pub fn set_ready_since(&self, stamp: u64) {
-        self.ready_since.store(stamp, Ordering::Relaxed);
-    }
-
-    /// Whether the endpoint may take requests: it is neither unhealthy nor ejected.
-    pub fn is_available(&self) -> bool {
-        self.health() != ProbeHealth::Unhealthy && self.ejected_until() == 0
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use crate::message::Message;
+use super::Message;
 
 /// Puts a message into a worker's mailbox. Returns the message if that worker is gone.
 pub type SendToWorker = Box<dyn Fn(Message) -> Result<(), Message> + Send + Sync>;

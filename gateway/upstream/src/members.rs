@@ -10,10 +10,10 @@ use fastrand::Rng;
 use tollgate_net::Address;
 use tollgate_plan::{Balance as BalanceSettings, Endpoint, Upstream as Planned};
 
-use crate::Pool;
 use crate::balance::{Balancer, Credit, EndpointInput, PickRequest, hash};
-use crate::pool_set::PoolSet;
+use crate::pool::{PoolSet, warm};
 use crate::sticky::{StickyTags, StickyValue};
+use crate::{Pool, UpstreamState};
 
 /// Number of steps of a slow start.
 const STEPS: u32 = 100;
@@ -41,6 +41,7 @@ pub struct PickHints<'a> {
 #[derive(Debug)]
 pub(crate) struct Members {
     set: Rc<PoolSet>,
+    shared: Arc<UpstreamState>,
     /// The number of workers.
     workers: usize,
     /// The epoch that was last processed. During a slow start it is 0, which no epoch is, so each request
@@ -70,17 +71,19 @@ impl Members {
     /// the old ones.
     pub fn new(set: &Rc<PoolSet>, workers: usize, rng: Rng, planned: &Planned, old: Option<&Self>) -> Self {
         let settings = &planned.rules.balance;
+        let shared = &set.context().shared;
         let empty = CurrentMembers {
             epoch: 0,
             step: None,
             discovered: None,
             pools: Vec::new(),
             inputs: Vec::new(),
-            balance: Balancer::new(settings, &[], &Credit::default(), &set.shared.tables),
+            balance: Balancer::new(settings, &[], &Credit::default(), &shared.tables),
             tags: None,
         };
         let new = Self {
             set: set.clone(),
+            shared: shared.clone(),
             workers,
             seen_epoch: Cell::new(0),
             superseded: Cell::new(false),
@@ -148,7 +151,7 @@ impl Members {
     /// Checks whether the balance must be rebuilt.
     #[inline]
     fn refresh_if_changed(&self, planned: &Planned) {
-        if self.seen_epoch.get() != self.set.shared.epoch() {
+        if self.seen_epoch.get() != self.shared.epoch() {
             self.refresh(planned);
         }
     }
@@ -159,7 +162,7 @@ impl Members {
             let now = self.current.borrow();
             (now.epoch, now.step)
         };
-        if epoch == self.set.shared.epoch() && step.is_some_and(|step| tollgate_net::now() < step) {
+        if epoch == self.shared.epoch() && step.is_some_and(|step| tollgate_net::now() < step) {
             return;
         }
         let discovered = self.discovered(planned);
@@ -178,12 +181,20 @@ impl Members {
     }
 
     fn discovered(&self, planned: &Planned) -> Option<Arc<[Endpoint]>> {
-        planned.discover.as_ref().and_then(|_| self.set.shared.discovered())
+        planned.discover.as_ref().and_then(|_| self.shared.discovered())
+    }
+
+    /// Returns the pool of a member. A new pool gets a task that keeps it warm.
+    fn pool(&self, address: &Address) -> Rc<Pool> {
+        self.set.reuse_pool(address).unwrap_or_else(|| {
+            let pool = self.set.create_pool(address);
+            tollgate_net::spawn(warm::keep_warm(Rc::downgrade(&pool)));
+            pool
+        })
     }
 
     /// Builds the list of members.
     fn rebuild_members(&self, planned: &Planned, mut before: InheritedMembers) {
-        let set = &self.set;
         let mut goes_on = false;
         let discovered = self.discovered(planned);
         // The plan's weight and priority of an endpoint take precedence over discovery.
@@ -198,7 +209,7 @@ impl Members {
             let (pool, turn) = known.entry(&endpoint.address).or_insert_with(|| {
                 let before = before.pools.remove(&endpoint.address);
                 goes_on |= before.is_some();
-                before.unwrap_or_else(|| (set.pool(&endpoint.address), 0))
+                before.unwrap_or_else(|| (self.pool(&endpoint.address), 0))
             });
             inputs.push(EndpointInput {
                 key: hash(pool.name().as_bytes()),
@@ -222,7 +233,7 @@ impl Members {
             }
         }
         if !pools.is_empty() {
-            set.shared.mark_settled();
+            self.shared.mark_settled();
         }
         let settings = &planned.rules.balance;
         let now = &mut *self.current.borrow_mut();
@@ -233,13 +244,13 @@ impl Members {
         (now.pools, now.inputs, now.discovered) = (pools, inputs, discovered);
         self.rebuild_balancer(now, settings, &Credit { endpoints: turns, groups: before.groups });
         if !goes_on {
-            now.balance.offset_start(set.worker, self.workers);
+            now.balance.offset_start(self.set.context().worker, self.workers);
         }
     }
 
     /// Rebuilds the balance. The members stay; their health and readiness may have changed.
     fn rebuild_balancer(&self, now: &mut CurrentMembers, settings: &BalanceSettings, credit: &Credit) {
-        let shared = &self.set.shared;
+        let shared = &*self.shared;
         // Read first, so that a change during the loop is seen at the next request.
         now.epoch = shared.epoch();
         let clock = settings.slow_start.map(|duration| (tollgate_net::now(), duration));

@@ -13,7 +13,7 @@ use tollgate_net::Timers;
 use tollgate_observe::{Registry, Slot, WorkerStats};
 use tollgate_plan::{Upstream as Planned, UpstreamChange};
 
-use crate::pool_set::PoolSet;
+use crate::pool::PoolSet;
 use crate::state::message::{Message, MessageKind};
 use crate::{Upstream, UpstreamState, UpstreamStates};
 
@@ -98,7 +98,9 @@ impl Upstreams {
     pub fn receive(&self, message: Message) {
         let upstream = message.upstream();
         let current = self.upstreams.get(&upstream.name).map(|known| known.pool_set().clone());
-        let set = current.filter(|set| Arc::ptr_eq(&set.shared, upstream)).or_else(|| self.former(upstream));
+        let set = current
+            .filter(|set| Arc::ptr_eq(&set.context().shared, upstream))
+            .or_else(|| self.former(upstream));
         match (set, message.0) {
             (Some(set), kind) => set.receive(kind),
             // This worker has nothing left of the upstream: neither connections nor waiting requests.
@@ -112,7 +114,7 @@ impl Upstreams {
     }
 
     fn former(&self, upstream: &Arc<UpstreamState>) -> Option<Rc<PoolSet>> {
-        self.former.iter().filter_map(Weak::upgrade).find(|set| Arc::ptr_eq(&set.shared, upstream))
+        self.former.iter().filter_map(Weak::upgrade).find(|set| Arc::ptr_eq(&set.context().shared, upstream))
     }
 
     /// Returns the pools of an upstream: from the previous upstream with its name, or from a former plan if

@@ -19,7 +19,7 @@ use crate::breaker::WorkerBreaker;
 use crate::budget::RequestCounter;
 use crate::members::Members;
 use crate::outlier::Detector;
-use crate::pool_set::PoolSet;
+use crate::pool::PoolSet;
 use crate::sticky::cookie_name;
 use crate::{
     AdaptiveFull, AdaptivePermit, BreakerPermit, CircuitOpen, InFlightGuard, Outcome, PickHints, Pool,
@@ -63,7 +63,8 @@ impl Upstream {
         let members = Members::new(&pool_set, workers, rng.fork(), planned, old);
         let name = planned.name.clone();
         let cookie = planned.rules.balance.sticky.as_ref().map(|sticky| cookie_name(sticky, &name));
-        let (slot, shared, stats) = (pool_set.slot, pool_set.shared.clone(), pool_set.stats.clone());
+        let context = pool_set.context();
+        let (slot, shared, stats) = (context.slot, context.shared.clone(), context.stats.clone());
         let (breaker, adaptive) = (planned.rules.breaker.as_ref(), planned.rules.adaptive.as_ref());
         Self {
             name,
@@ -72,8 +73,8 @@ impl Upstream {
             cookie,
             members,
             detector: Detector::new(&planned.rules.outlier),
-            requests: RequestCounter::new(&shared.budget, pool_set.worker),
-            breaker: WorkerBreaker::new(breaker, pool_set.worker, &shared.breaker, &stats, slot),
+            requests: RequestCounter::new(&shared.budget, context.worker),
+            breaker: WorkerBreaker::new(breaker, context.worker, &shared.breaker, &stats, slot),
             adaptive: WorkerAdaptive::new(adaptive, &shared.adaptive, &stats, slot),
             pool_set,
             shared,

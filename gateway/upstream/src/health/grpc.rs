@@ -13,7 +13,7 @@ use tollgate_net::Stream;
 use super::ProbeFailure;
 use super::http::{HEAD_MAX_BYTES, PROBE_AGENT};
 use super::io::{ProbeIo, drive};
-use crate::http2::FaultCell;
+use crate::endpoint_io::FaultCell;
 
 /// Upper bound, in bytes, of the answer's message, which normally has two bytes.
 const MESSAGE_MAX_BYTES: usize = 1024;

@@ -11,7 +11,7 @@ use tollgate_net::Stream;
 
 use super::ProbeFailure;
 use super::io::{ProbeIo, drive};
-use crate::http2::FaultCell;
+use crate::endpoint_io::FaultCell;
 
 /// The `User-Agent` of probes, for the endpoint's log.
 pub(super) const PROBE_AGENT: &str = concat!("tollgate/", env!("CARGO_PKG_VERSION"), " (health probe)");

@@ -11,7 +11,7 @@ use tollgate_net::Stream;
 use super::ProbeFailure;
 use super::http::{Expected, HEAD_MAX_BYTES, Search, with_fields};
 use super::io::drive;
-use crate::http2::{EndpointIo, FaultCell};
+use crate::endpoint_io::{EndpointIo, FaultCell};
 
 /// As [`probe_http1`](super::http::probe_http1), for an endpoint that speaks HTTP/2.
 pub(super) async fn probe_http2(

@@ -9,7 +9,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_net::Stream;
 
-use crate::http2::{FaultCell, store_fault};
+use crate::endpoint_io::{FaultCell, store_fault};
 
 /// Drives a connection until the work on it has finished, and returns the result of the work.
 pub(super) async fn drive<T>(connection: impl Future, work: impl Future<Output = T>) -> T {

@@ -12,7 +12,7 @@ use tollgate_plan::{Health, Probe};
 use super::http::{Expected, probe_http1};
 use super::target::ProbeRules;
 use super::{ProbeFailure, grpc};
-use crate::http2::FaultCell;
+use crate::endpoint_io::FaultCell;
 use crate::proxy_protocol::write_header;
 use crate::tls::connect_tls;
 

@@ -44,7 +44,7 @@ use crate::weak_map::WeakMap;
 
 pub(crate) use clock::StampClock;
 pub use endpoint::{EndpointState, ProbeHealth};
-use limits::UpstreamLimits;
+pub(crate) use limits::UpstreamLimits;
 use mailboxes::Mailboxes;
 pub use mailboxes::SendToWorker;
 pub use message::Message;

@@ -122,7 +122,7 @@ async fn walk(seed: u64) {
         assert!(walk.requests.len() + walk.held.len() < before || !walk.held.is_empty(), "nothing moves");
     }
     walk.world.is_calm();
-    let idle: usize = walk.world.sets.iter().map(|set| set.idle.get()).sum();
+    let idle: usize = walk.world.sets.iter().map(|set| set.context.idle.get()).sum();
     assert_eq!(walk.world.state.connections() as usize, idle);
     let sum = walk.world.snapshot();
     assert!(sum.upstreams.iter().all(|upstream| upstream.active() == 0 && upstream.queueing.waiting == 0));

@@ -18,8 +18,6 @@
 //! request starves.
 
 mod sharing;
-#[cfg(test)]
-mod tests;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -27,42 +25,24 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Instant;
 
-use tollgate_net::{Address, ProxyVersion, Timers};
+use tollgate_net::{Address, Timers};
 use tollgate_observe::{Slot, WorkerStats};
-use tollgate_plan::{Pool as PoolSettings, Queue as QueueSettings, Tls, Upstream as Planned};
+use tollgate_plan::{Queue as QueueSettings, Upstream as Planned};
 
-use crate::queue::{Grant, Queue, QueueWait, Ticket};
+use super::Pool;
+use super::context::PoolContext;
+use super::queue::{Grant, Queue, QueueWait, Ticket};
+use crate::state::UpstreamLimits;
 use crate::state::message::ConnectionRequest;
-use crate::{ConnectError, EndpointState, Permit, Pool, UpstreamState};
+use crate::{ConnectError, EndpointState, Permit, UpstreamState};
 
 /// A worker's connections to one upstream, and the requests that wait for one.
 #[derive(Debug)]
 pub(crate) struct PoolSet {
-    /// The number of this worker.
-    pub worker: usize,
-    pub slot: Slot,
-    pub timers: Timers,
-    pub stats: Arc<WorkerStats>,
-    pub shared: Arc<UpstreamState>,
-    pub settings: RefCell<PoolSettings>,
-    pub tls: RefCell<Option<Tls>>,
-    /// Whether the endpoints speak HTTP/2.
-    pub http2: Cell<bool>,
-    /// The version of the PROXY protocol header that connections begin with, if any.
-    pub proxy_protocol: Cell<Option<ProxyVersion>>,
-    /// Upper bound, in bytes, of the field sections that endpoints send over HTTP/2, as the `h2` crate counts
-    /// them.
-    pub header_list_max_bytes: Cell<u32>,
-    /// The read buffer that all HTTP/2 connections share.
-    pub read_buffer: Rc<RefCell<Vec<u8>>>,
-    /// When TLS, HTTP version, PROXY protocol or source address last changed. Connections opened earlier are
-    /// not reused.
-    kind_changed_at: Cell<Option<Instant>>,
+    context: Rc<PoolContext>,
     queue_settings: RefCell<QueueSettings>,
     /// By endpoint. A pool removes its entry when it is dropped.
     pools: RefCell<BTreeMap<Address, Weak<Pool>>>,
-    /// Idle connections to all endpoints. Upstreams past the metrics' bound share one counter.
-    pub idle: Rc<Cell<usize>>,
     queue: Queue,
     /// Tickets issued so far.
     tickets: Cell<u64>,
@@ -70,9 +50,6 @@ pub(crate) struct PoolSet {
     unmet_requests: RefCell<Vec<Arc<EndpointState>>>,
     /// There are more connections than a new plan allows.
     shrinking: Cell<bool>,
-    /// A connection that becomes free is not simply kept: a request waits on this or another worker, or there
-    /// are too many connections. A plain request reads only this flag.
-    must_offer: Cell<bool>,
     /// When this worker last looked at the other workers' queues, in microseconds since the start.
     last_look_us: Cell<u64>,
 }
@@ -88,37 +65,36 @@ impl PoolSet {
     ) -> Rc<Self> {
         shared.limits.set_limits(&planned.rules.caps);
         Rc::new(Self {
-            worker,
-            slot,
-            timers,
-            stats,
-            shared,
-            settings: RefCell::new(planned.pool.clone()),
-            tls: RefCell::new(planned.tls.clone()),
-            http2: Cell::new(planned.http2.is_some()),
-            proxy_protocol: Cell::new(planned.proxy_protocol),
-            header_list_max_bytes: Cell::new(header_list(planned)),
-            read_buffer: Rc::default(),
-            kind_changed_at: Cell::new(None),
+            context: PoolContext::new(worker, planned, (slot, idle), timers, stats, shared),
             queue_settings: RefCell::new(planned.rules.queue.clone()),
             pools: RefCell::default(),
-            idle,
             queue: Queue::default(),
             tickets: Cell::new(0),
             unmet_requests: RefCell::default(),
             shrinking: Cell::new(false),
-            must_offer: Cell::new(false),
             last_look_us: Cell::new(0),
         })
     }
 
-    /// Returns the pool of an endpoint, and creates it if nothing holds it.
-    pub fn pool(self: &Rc<Self>, address: &Address) -> Rc<Pool> {
-        if let Some(pool) = self.find(address) {
-            pool.unretire();
-            return pool;
-        }
-        let pool = Pool::new(address.clone(), self.clone());
+    /// The settings and counters of the pools.
+    pub fn context(&self) -> &PoolContext {
+        &self.context
+    }
+
+    fn limits(&self) -> &UpstreamLimits {
+        &self.context.shared.limits
+    }
+
+    /// Returns the pool of an endpoint if something holds it. Marks the endpoint as a member.
+    pub fn reuse_pool(&self, address: &Address) -> Option<Rc<Pool>> {
+        let pool = self.find(address)?;
+        pool.unretire();
+        Some(pool)
+    }
+
+    /// Creates the pool of an endpoint that has none.
+    pub fn create_pool(self: &Rc<Self>, address: &Address) -> Rc<Pool> {
+        let pool = Pool::new(address.clone(), self.context.clone(), self.clone());
         self.pools.borrow_mut().insert(address.clone(), Rc::downgrade(&pool));
         pool
     }
@@ -137,30 +113,22 @@ impl PoolSet {
 
     /// Adopts the settings of a plan.
     pub fn apply_plan(&self, planned: &Planned) {
-        self.shared.limits.set_limits(&planned.rules.caps);
+        self.limits().set_limits(&planned.rules.caps);
         *self.queue_settings.borrow_mut() = planned.rules.queue.clone();
-        let moved = self.settings.borrow().source != planned.pool.source;
-        if *self.settings.borrow() != planned.pool {
-            *self.settings.borrow_mut() = planned.pool.clone();
+        let effect = self.context.apply_plan(planned);
+        if effect.settings {
             self.for_each_pool(|pool| pool.settings_changed());
         }
-        self.header_list_max_bytes.set(header_list(planned));
-        let (http2, proxy_protocol) = (planned.http2.is_some(), planned.proxy_protocol);
-        let spoken = (self.http2.replace(http2), self.proxy_protocol.replace(proxy_protocol));
-        if moved || *self.tls.borrow() != planned.tls || spoken != (http2, proxy_protocol) {
-            *self.tls.borrow_mut() = planned.tls.clone();
-            self.kind_changed_at.set(Some(tollgate_net::now()));
+        if effect.kind {
             self.for_each_pool(|pool| {
                 pool.close_idle();
                 pool.http2.retire();
             });
         }
         // If the limits fell, idle connections are closed now, others when they become free.
-        while self.shared.limits.is_above_limit() && self.close_oldest().is_some() {}
+        while self.limits().is_above_limit() && self.close_oldest().is_some() {}
         self.for_each_pool(|pool| {
-            while self.shared.limits.is_above_limit_at(&pool.state().limits) && pool.close_oldest().is_some()
-            {
-            }
+            while self.limits().is_above_limit_at(&pool.state().limits) && pool.close_oldest().is_some() {}
         });
         self.shrinking.set(true);
         self.update_must_offer();
@@ -169,25 +137,14 @@ impl PoolSet {
         self.free_permits_for_waiters();
     }
 
-    /// Whether the current plan would open the same kind of connection as at that time.
-    pub fn is_current(&self, opened: Instant) -> bool {
-        self.kind_changed_at.get().is_none_or(|since| opened > since)
-    }
-
     fn for_each_pool(&self, act: impl Fn(&Rc<Pool>)) {
         let pools: Vec<_> = self.pools.borrow().values().filter_map(Weak::upgrade).collect();
         pools.iter().for_each(act);
     }
 
-    /// Whether a connection that becomes free must be [offered](Self::offer) instead of kept.
-    #[inline]
-    pub fn must_offer_freed(&self) -> bool {
-        self.must_offer.get()
-    }
-
     fn update_must_offer(&self) {
-        self.must_offer
-            .set(!self.queue.is_empty() || !self.unmet_requests.borrow().is_empty() || self.shrinking.get());
+        let is_asked = !self.unmet_requests.borrow().is_empty();
+        self.context.set_must_offer(!self.queue.is_empty() || is_asked || self.shrinking.get());
     }
 
     /// Takes a permit for a new connection. Returns `None` if there is none, or if other requests wait for
@@ -196,17 +153,17 @@ impl PoolSet {
         if !pool.queue.is_empty() {
             return None;
         }
-        self.permit_or_reclaim(pool.state())
+        Permit::try_acquire(&pool.context.shared, pool.state()).or_else(|| self.reclaim(pool.state()))
     }
 
     /// Takes a permit for a connection to an endpoint. If none is free, closes an idle connection for it.
     fn permit_or_reclaim(&self, endpoint: &Arc<EndpointState>) -> Option<Permit> {
-        Permit::try_acquire(&self.shared, endpoint).or_else(|| self.reclaim(endpoint))
+        Permit::try_acquire(&self.context.shared, endpoint).or_else(|| self.reclaim(endpoint))
     }
 
     /// Closes an idle connection, if that makes a connection to this endpoint possible. Returns its permit.
     fn reclaim(&self, endpoint: &Arc<EndpointState>) -> Option<Permit> {
-        if self.shared.limits.is_full_at(&endpoint.limits) {
+        if self.limits().is_full_at(&endpoint.limits) {
             self.find(&endpoint.address)?.close_oldest()
         } else if self.is_blocked_by_upstream_limit(endpoint) {
             self.close_oldest()?.for_endpoint(endpoint)
@@ -217,7 +174,7 @@ impl PoolSet {
 
     /// Whether no request waits for a connection to this upstream, on any worker.
     pub fn has_no_waiters(&self) -> bool {
-        self.shared.limits.queued.get() == 0
+        self.limits().queued.get() == 0
     }
 
     /// Adds a request to the queue.
@@ -225,27 +182,27 @@ impl PoolSet {
     /// # Errors
     /// Returns [`ConnectError::QueueFull`] if the queue is full.
     pub fn enqueue(&self, pool: &Rc<Pool>, now: Instant) -> Result<QueueWait, ConnectError> {
-        self.stats.upstream_limit_hit(self.slot);
+        self.context.stats.upstream_limit_hit(self.context.slot);
         let (size, timeout) = {
             let queueing = self.queue_settings.borrow();
             (queueing.size, queueing.timeout)
         };
-        if !self.shared.limits.queued.try_acquire(size) {
+        if !self.limits().queued.try_acquire(size) {
             return Err(ConnectError::QueueFull);
         }
-        self.stats.upstream_queued(self.slot);
+        self.context.stats.upstream_queued(self.context.slot);
         let number = self.tickets.replace(self.tickets.get() + 1);
-        let ticket = Ticket::new(number, self.shared.mailboxes.microseconds(now), pool);
+        let ticket = Ticket::new(number, self.context.shared.mailboxes.microseconds(now), pool);
         let [first, first_of_all] = [&pool.queue, &self.queue].map(|queue| queue.join(&ticket));
         self.publish(pool, first, first_of_all);
         if first {
             // Tries once more: from here on, a worker that returns a permit sees that this request waits.
-            match Permit::try_acquire(&self.shared, pool.state()) {
+            match Permit::try_acquire(&self.context.shared, pool.state()) {
                 Some(permit) => self.grant(&ticket, Grant::Permit(permit)),
                 None => self.request_connections(pool),
             }
         }
-        let deadline = self.timers.deadline();
+        let deadline = self.context.timers.deadline();
         deadline.set(now, Some(timeout));
         Ok(QueueWait::new(ticket, deadline))
     }
@@ -255,20 +212,20 @@ impl PoolSet {
         if ticket.mark_left() {
             let [first, first_of_all] = [&ticket.pool.queue, &self.queue].map(|queue| queue.remove(ticket));
             self.publish(&ticket.pool, first, first_of_all);
-            self.shared.limits.queued.release();
-            self.stats.upstream_dequeued(self.slot);
+            self.limits().queued.release();
+            self.context.stats.upstream_dequeued(self.context.slot);
         }
     }
 
     /// Publishes since when requests wait here, for this endpoint and for the whole upstream, if the first
     /// ticket changed.
     fn publish(&self, pool: &Pool, first: bool, first_of_all: bool) {
-        let workers = self.shared.mailboxes.workers();
+        let workers = self.context.shared.mailboxes.workers();
         if first {
-            pool.state().limits.waiting.publish(workers, self.worker, pool.queue.since());
+            pool.state().limits.waiting.publish(workers, self.context.worker, pool.queue.since());
         }
         if first_of_all {
-            self.shared.limits.waiting.publish(workers, self.worker, self.queue.since());
+            self.limits().waiting.publish(workers, self.context.worker, self.queue.since());
         }
         self.update_must_offer();
     }
@@ -280,7 +237,12 @@ impl PoolSet {
 
     /// Asks the other workers for one connection per waiting request.
     fn request_connections(&self, pool: &Pool) {
-        ConnectionRequest::send_to_others(&self.shared, pool.state(), self.worker, pool.queue.len());
+        ConnectionRequest::send_to_others(
+            &self.context.shared,
+            pool.state(),
+            self.context.worker,
+            pool.queue.len(),
+        );
     }
 
     /// Gives permits to waiting requests, in order, as long as there are any. Returns whether a request got
@@ -298,12 +260,12 @@ impl PoolSet {
             {
                 continue;
             }
-            match Permit::try_acquire(&self.shared, pool.state()) {
+            match Permit::try_acquire(&self.context.shared, pool.state()) {
                 Some(permit) => {
                     self.grant(&ticket, Grant::Permit(permit));
                     served = true;
                 }
-                None if self.shared.limits.is_full() || endpoint.is_some() => break,
+                None if self.limits().is_full() || endpoint.is_some() => break,
                 None => full.push(pool.clone()),
             }
         }
@@ -313,7 +275,7 @@ impl PoolSet {
     /// Whether only the limit of the whole upstream prevents a connection to this endpoint. If so, closing a
     /// connection to another endpoint helps.
     fn is_blocked_by_upstream_limit(&self, endpoint: &EndpointState) -> bool {
-        let limits = &self.shared.limits;
+        let limits = self.limits();
         limits.has_connection_limit() && limits.is_full() && !limits.is_full_at(&endpoint.limits)
     }
 
@@ -332,7 +294,7 @@ impl PoolSet {
     }
 
     fn is_above_limit_anywhere(&self) -> bool {
-        let limits = &self.shared.limits;
+        let limits = self.limits();
         let pools = self.pools.borrow();
         limits.is_above_limit()
             || pools
@@ -342,15 +304,14 @@ impl PoolSet {
     }
 }
 
-fn header_list(planned: &Planned) -> u32 {
-    planned.http2.as_ref().map_or(0, |http2| http2.header_list)
-}
-
 impl Drop for PoolSet {
     fn drop(&mut self) {
         self.unmet_requests
             .get_mut()
             .iter()
-            .for_each(|endpoint| endpoint.limits.waiting.set_exhausted(self.worker, false));
+            .for_each(|endpoint| endpoint.limits.waiting.set_exhausted(self.context.worker, false));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tollgate_net::{Deadline, ProxyHeader};
 
-use crate::connection::InUse;
-use crate::pool::ConnectPermit;
-use crate::{Permit, Pool, http2};
+use super::connection::InUse;
+use super::{ConnectPermit, Pool, http2};
+use crate::Permit;
 
 /// Delay after the first failure in a row. Each further failure doubles it.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -22,7 +22,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Keeps the configured number of connections idle in a pool, until the pool is dropped. It opens them in
 /// sequence, so that warming never causes a burst of connections.
 pub(crate) async fn keep_warm(pool: Weak<Pool>) {
-    let Some(deadline) = pool.upgrade().map(|pool| pool.pool_set().timers.deadline()) else { return };
+    let Some(deadline) = pool.upgrade().map(|pool| pool.context.timers.deadline()) else { return };
     let mut delay = RETRY_DELAY;
     while let Some(cold) = until_cold(&pool).await {
         match open(&cold, &deadline).await {
@@ -65,13 +65,12 @@ async fn until_passed(pool: &Weak<Pool>, deadline: &Deadline) {
 /// Opens one connection, unless a limit is reached or a request waits for a permit. Returns whether the pool
 /// has one more.
 async fn open(pool: &Rc<Pool>, deadline: &Deadline) -> bool {
-    let set = pool.pool_set();
-    if !set.has_no_waiters() || !pool.state().is_available() {
+    if !pool.pool_set.has_no_waiters() || !pool.state().is_available() {
         return false;
     }
-    let Some(permit) = Permit::try_acquire(&set.shared, pool.state()) else { return false };
+    let Some(permit) = Permit::try_acquire(&pool.context.shared, pool.state()) else { return false };
     deadline.set(tollgate_net::now(), Some(CONNECT_TIMEOUT));
-    if set.http2.get() {
+    if pool.context.http2.get() {
         return open_http2(pool, permit, deadline).await;
     }
     let mut opening = pin!(ConnectPermit::new(pool, permit).connect(ProxyHeader::Local));

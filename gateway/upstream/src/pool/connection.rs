@@ -1,13 +1,13 @@
-//! A connection to an endpoint, the guards that count it, and the errors of opening one.
+//! A connection to an endpoint, and the guards that count it.
 
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::time::Instant;
 
-use tollgate_net::{Stream, TlsFault, TlsFaultClass};
-use tollgate_observe::Reason;
+use tollgate_net::Stream;
 
-use crate::{Permit, Pool};
+use super::Pool;
+use crate::Permit;
 
 /// A connection to an endpoint that a request uses. Dropping it closes the socket; [`Pool::put`] returns it
 /// to the pool.
@@ -94,7 +94,8 @@ pub(crate) struct OpenGuard {
 impl OpenGuard {
     /// Starts to count a connection that was just opened.
     pub(crate) fn new(in_use: InUse) -> Self {
-        in_use.0.stats().upstream_opened(in_use.0.slot());
+        let context = &in_use.pool().context;
+        context.stats.upstream_opened(context.slot);
         Self { in_use, counted: true }
     }
 
@@ -116,55 +117,8 @@ impl OpenGuard {
 impl Drop for OpenGuard {
     fn drop(&mut self) {
         if self.counted {
-            self.pool().stats().upstream_closed(self.pool().slot());
-        }
-    }
-}
-
-/// Why a request has no connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ConnectError {
-    /// A limit is reached, and the queue is full.
-    QueueFull,
-    /// A limit is reached, and no connection or permit became free before the queue timeout.
-    QueueTimeout,
-    /// The endpoint's host name does not resolve.
-    Dns,
-    /// The endpoint refused the connection, or it is unreachable.
-    Refused,
-    /// The process has no file descriptor or memory for another socket.
-    Shortage,
-    /// The TLS handshake failed.
-    Tls(TlsFault),
-    /// The endpoint does not speak HTTP/2, although its upstream is configured for it.
-    NoHttp2,
-}
-
-impl ConnectError {
-    /// Returns the reason that the response, the log and the metrics show.
-    #[must_use]
-    pub fn reason(&self) -> Reason {
-        match self {
-            Self::QueueFull => Reason::ConnectionLimitReached,
-            Self::QueueTimeout => Reason::QueueTimeout,
-            Self::Dns => Reason::DnsError,
-            Self::Refused => Reason::ConnectionRefused,
-            Self::Shortage => Reason::Overload,
-            Self::Tls(fault) => match fault.kind.class() {
-                TlsFaultClass::Protocol => Reason::TlsProtocolError,
-                TlsFaultClass::Certificate => Reason::TlsCertificateError,
-                TlsFaultClass::Alert => Reason::TlsAlertReceived,
-            },
-            Self::NoHttp2 => Reason::HttpProtocolError,
-        }
-    }
-
-    /// Returns details for the log, if there are any: the text of the TLS failure.
-    #[must_use]
-    pub fn detail(&self) -> Option<String> {
-        match self {
-            Self::Tls(fault) => Some(fault.text().to_owned()),
-            _ => None,
+            let context = &self.pool().context;
+            context.stats.upstream_closed(context.slot);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The queue of requests that wait for a connection, in order of arrival.
 //!
-//! [`PoolSet::enqueue`](crate::pool_set::PoolSet::enqueue) adds a [`Ticket`] to two queues: the endpoint's
+//! [`PoolSet::enqueue`](super::PoolSet::enqueue) adds a [`Ticket`] to two queues: the endpoint's
 //! and the worker's. The request awaits a [`QueueWait`] until the ticket has a [`Grant`] or the queue timeout
 //! passes.
 
@@ -13,8 +13,9 @@ use std::task::{Context, Poll, Waker};
 
 use tollgate_net::Deadline;
 
-use crate::http2::StreamPermit;
-use crate::{ConnectError, Connection, Permit, Pool};
+use super::http2::StreamPermit;
+use super::{Connection, Pool};
+use crate::{ConnectError, Permit};
 
 /// The object that ends the wait of a request.
 #[derive(Debug)]
@@ -162,7 +163,7 @@ impl Future for QueueWait {
 
 impl Drop for QueueWait {
     fn drop(&mut self) {
-        self.ticket.pool.pool_set().dequeue(&self.ticket);
+        self.ticket.pool.pool_set.dequeue(&self.ticket);
         let left = self.ticket.grant.borrow_mut().take();
         // A permit, or capacity on an HTTP/2 connection, is returned when it is dropped.
         if let Some(Grant::Connection(connection)) = left {

@@ -1,25 +1,51 @@
-//! A worker's idle connections to one endpoint.
+//! A worker's connections to the endpoints of an upstream.
+//!
+//! | File | Contents |
+//! |---|---|
+//! | `mod.rs` | [`Pool`]: the idle connections to one endpoint |
+//! | `connection.rs` | [`Connection`], and the guards that count it |
+//! | `connecting.rs` | the wait for a connection or a permit, and opening one |
+//! | `http2/` | connections that many requests share, and the streams on them |
+//! | `pool_set.rs`, `pool_set/sharing.rs` | [`PoolSet`]: all pools of an upstream, and who gets a connection that becomes free |
+//! | `queue.rs` | the requests that wait |
+//! | `context.rs` | the settings and counters that the pools share |
+//! | `warm.rs`, `surplus.rs` | connections opened in advance; which idle ones are closed |
+//!
+//! A connection in use refers to its pool, a pool to its set, and the set's queue to the connections that it
+//! grants, so these types know each other. The other files are above them or below.
+
+mod connecting;
+mod connection;
+mod context;
+pub mod http2;
+mod pool_set;
+mod queue;
+mod surplus;
+pub(crate) mod warm;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::io::ErrorKind;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use tollgate_net::{Address, Deadline, ProxyHeader, Stream, TlsFault};
-use tollgate_observe::{Slot, WorkerStats};
+use tollgate_net::{Address, Deadline, TlsFault};
+use tollgate_observe::Slot;
 
-use crate::connection::{InUse, OpenGuard, PooledConnection};
-use crate::http2::Http2Pool;
 use crate::outlier::Traffic;
-use crate::pool_set::PoolSet;
-use crate::queue::{Grant, Queue};
 use crate::state::message::HandOver;
-use crate::surplus::remove_latest;
-use crate::{ConnectError, Connection, EndpointState, Permit, UpstreamState, proxy_protocol, tls};
+use crate::{EndpointState, Permit, UpstreamState};
+
+pub use connecting::{Acquired, ConnectPermit};
+use connection::OpenGuard;
+pub use connection::{Connection, PooledConnection};
+use context::PoolContext;
+use http2::Http2Pool;
+pub(crate) use pool_set::PoolSet;
+use queue::Queue;
+use surplus::remove_latest;
 
 /// A connection that was idle for this long is surplus; HAProxy's `pool-purge-delay` has the same default.
 /// Half of a pool's surplus is closed, and half of the remainder [some time later](SURPLUS_INTERVAL). So a
@@ -43,6 +69,7 @@ pub struct Pool {
     address: Address,
     /// The address as it appears in logs and in `Host`.
     name: String,
+    context: Rc<PoolContext>,
     pool_set: Rc<PoolSet>,
     /// The newest last. It is used first, so that connections beyond the demand grow old and are closed.
     idle: RefCell<VecDeque<Box<PooledConnection>>>,
@@ -53,11 +80,11 @@ pub struct Pool {
     sweep_is_soon: Cell<bool>,
     watcher: RefCell<Option<Waker>>,
     /// The task that opens connections in advance.
-    pub(crate) warmer: RefCell<Option<Waker>>,
+    warmer: RefCell<Option<Waker>>,
     /// Its connections if the endpoint speaks HTTP/2. These are never in `idle`.
-    pub(crate) http2: Http2Pool,
+    http2: Rc<Http2Pool>,
     /// Requests that wait for a connection of this pool.
-    pub(crate) queue: Queue,
+    queue: Queue,
     /// Requests that have a connection or wait for one. Balancing by least requests compares this number.
     in_use: Cell<u32>,
     /// The endpoint is no longer a member of the upstream, so returned connections are closed.
@@ -68,33 +95,33 @@ pub struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn new(address: Address, set: Rc<PoolSet>) -> Rc<Self> {
-        let state = set.shared.endpoint(&address);
+    fn new(address: Address, context: Rc<PoolContext>, pool_set: Rc<PoolSet>) -> Rc<Self> {
+        let state = context.shared.endpoint(&address);
         let pool = Rc::new(Self {
             name: address.to_string(),
             address,
             idle: RefCell::new(VecDeque::new()),
-            next_sweep: set.timers.deadline(),
+            next_sweep: context.timers.deadline(),
             sweep_is_soon: Cell::new(false),
             watcher: RefCell::new(None),
             warmer: RefCell::new(None),
-            http2: Http2Pool::default(),
+            http2: Rc::default(),
             queue: Queue::default(),
             in_use: Cell::new(0),
             retired: Cell::new(false),
             traffic: state.outlier.traffic(),
             state,
-            pool_set: set,
+            context,
+            pool_set,
         });
         tollgate_net::spawn(watch(Rc::downgrade(&pool)));
-        tollgate_net::spawn(crate::warm::keep_warm(Rc::downgrade(&pool)));
         pool
     }
 
     /// Records a TLS failure of the endpoint in the metrics and the admin API, and sends a notice.
     #[cold]
     pub fn tls_failed(&self, fault: &TlsFault) {
-        self.pool_set.shared.tls_failed(&self.state, fault);
+        self.context.shared.tls_failed(&self.state, fault);
     }
 
     /// The endpoint's address as text.
@@ -106,7 +133,7 @@ impl Pool {
     /// The upstream's slot in the metrics.
     #[must_use]
     pub fn slot(&self) -> Slot {
-        self.pool_set.slot
+        self.context.slot
     }
 
     /// Whether a connection to the endpoint has led back to this process, so that requests would loop.
@@ -125,19 +152,11 @@ impl Pool {
     /// State of the endpoint's upstream that all workers share.
     #[must_use]
     pub fn upstream_state(&self) -> &Arc<UpstreamState> {
-        &self.pool_set.shared
+        &self.context.shared
     }
 
     pub(crate) fn traffic(&self) -> &Traffic {
         &self.traffic
-    }
-
-    pub(crate) fn pool_set(&self) -> &Rc<PoolSet> {
-        &self.pool_set
-    }
-
-    pub(crate) fn stats(&self) -> &WorkerStats {
-        &self.pool_set.stats
     }
 
     /// Returns how many of this worker's requests have a connection or wait for one.
@@ -146,7 +165,7 @@ impl Pool {
         self.in_use.get()
     }
 
-    pub(crate) fn add_in_use(&self, change: i32) {
+    fn add_in_use(&self, change: i32) {
         self.in_use.set(self.in_use.get().saturating_add_signed(change));
     }
 
@@ -159,7 +178,7 @@ impl Pool {
     }
 
     /// Closes every idle connection.
-    pub(crate) fn close_idle(&self) {
+    fn close_idle(&self) {
         let idle = std::mem::take(&mut *self.idle.borrow_mut());
         self.count_closed(idle.len());
     }
@@ -167,7 +186,7 @@ impl Pool {
     /// Whether its connections begin with a PROXY protocol header that names the client.
     #[must_use]
     pub fn uses_proxy_protocol(&self) -> bool {
-        self.pool_set.proxy_protocol.get().is_some()
+        self.context.proxy_protocol.get().is_some()
     }
 
     pub(crate) fn is_retired(&self) -> bool {
@@ -181,7 +200,7 @@ impl Pool {
     }
 
     /// Makes the watcher run now and close connections that the new settings would not have kept.
-    pub(crate) fn settings_changed(&self) {
+    fn settings_changed(&self) {
         self.sweep_in(tollgate_net::now(), Duration::ZERO);
         self.wake_warmer();
     }
@@ -201,26 +220,26 @@ impl Pool {
     fn reuse(&self, mut connection: Connection) -> Connection {
         connection.requests += 1;
         connection.reused = true;
-        self.pool_set.stats.upstream_reused(self.pool_set.slot);
+        self.context.stats.upstream_reused(self.context.slot);
         connection
     }
 
     /// As [`take`](Self::take), but for another purpose than a request.
-    pub(crate) fn take_idle(self: &Rc<Self>, now: Instant) -> Option<Connection> {
-        let settings = self.pool_set.settings.borrow();
+    fn take_idle(self: &Rc<Self>, now: Instant) -> Option<Connection> {
+        let settings = self.context.settings.borrow();
         let mut idle = self.idle.borrow_mut();
         if idle.len() <= settings.warm as usize && settings.warm > 0 {
             self.wake_warmer();
         }
         while let Some(candidate) = idle.pop_back() {
-            self.count_idle(-1);
+            self.context.count_idle(-1);
             let fresh = settings.idle_timeout.is_none_or(|bound| is_before(now, candidate.since, bound));
             let young = settings.max_age.is_none_or(|bound| is_before(now, candidate.opened, bound));
             // Makes no system call: the poller has already recorded whether anything happened.
             if fresh && young && candidate.stream.peek().is_none() {
                 return Some(Connection { link: candidate, open: OpenGuard::resume(self) });
             }
-            self.pool_set.stats.upstream_closed(self.pool_set.slot);
+            self.context.stats.upstream_closed(self.context.slot);
         }
         None
     }
@@ -232,29 +251,29 @@ impl Pool {
         if pool.is_spent(&connection, now) {
             return;
         }
-        match pool.pool_set.must_offer_freed() {
+        match pool.context.must_offer_freed() {
             false => pool.put_idle(connection, now),
             true => pool.pool_set.offer(&pool, connection, now),
         }
     }
 
     fn is_spent(&self, connection: &Connection, now: Instant) -> bool {
-        let settings = self.pool_set.settings.borrow();
+        let settings = self.context.settings.borrow();
         settings.max_requests.is_some_and(|bound| connection.requests >= bound)
             || settings.max_age.is_some_and(|bound| now.saturating_duration_since(connection.opened) >= bound)
             || settings.max_idle == 0
-            || !self.pool_set.is_current(connection.opened)
+            || !self.context.is_current(connection.opened)
             || self.retired.get()
     }
 
     /// Makes the connection idle, unless something happened on it.
-    pub(crate) fn put_idle(&self, connection: Connection, now: Instant) {
+    fn put_idle(&self, connection: Connection, now: Instant) {
         let Connection { mut link, open } = connection;
         if link.stream.peek().is_some() {
             return;
         }
         open.suspend();
-        let settings = self.pool_set.settings.borrow();
+        let settings = self.context.settings.borrow();
         let mut idle = self.idle.borrow_mut();
         if idle.len() >= settings.max_idle as usize && idle.pop_front().is_some() {
             self.count_closed(1);
@@ -264,7 +283,7 @@ impl Pool {
         }
         link.since = now;
         idle.push_back(link);
-        self.count_idle(1);
+        self.context.count_idle(1);
     }
 
     /// Makes the watcher run after that time.
@@ -273,30 +292,30 @@ impl Pool {
         self.next_sweep.set(now, Some(after));
     }
 
-    pub(crate) fn has_idle(&self) -> bool {
+    fn has_idle(&self) -> bool {
         !self.idle.borrow().is_empty() || self.http2.oldest_since().is_some()
     }
 
     /// Whether there are fewer idle connections than `pool.warm` asks for.
-    pub(crate) fn needs_warming(&self) -> bool {
-        let settings = self.pool_set.settings.borrow();
+    fn needs_warming(&self) -> bool {
+        let settings = self.context.settings.borrow();
         // `warm` above `max_idle` would never be reached: each new connection would displace one, endlessly.
         !self.retired.get() && self.ready() < settings.warm.min(settings.max_idle) as usize
     }
 
     /// Returns how many connections a request could use at once.
-    pub(crate) fn ready(&self) -> usize {
+    fn ready(&self) -> usize {
         self.idle.borrow().len() + self.http2.len()
     }
 
     /// Returns since when the oldest connection has been idle.
-    pub(crate) fn oldest_since(&self) -> Option<Instant> {
+    fn oldest_since(&self) -> Option<Instant> {
         let oldest = self.idle.borrow().front().map(|oldest| oldest.since);
         oldest.or_else(|| self.http2.oldest_since())
     }
 
     /// Closes the oldest idle connection and returns its permit; `None` if there is none.
-    pub(crate) fn close_oldest(&self) -> Option<Permit> {
+    fn close_oldest(&self) -> Option<Permit> {
         let Some(oldest) = self.idle.borrow_mut().pop_front() else { return self.http2.close_oldest() };
         self.count_closed(1);
         let PooledConnection { stream, permit, .. } = *oldest;
@@ -304,38 +323,12 @@ impl Pool {
         Some(permit)
     }
 
-    /// Waits for a connection or for a permit to open one. Called if [`take`](Self::take) found none, or if
-    /// the request needs a new connection. If a limit is reached, the request joins the queue. It then gets
-    /// the first connection or permit that becomes free on this or another worker.
-    ///
-    /// # Errors
-    /// Returns an error if a limit is reached and the queue is full, or if the queue timeout passes.
-    pub async fn wait_for_connection(self: &Rc<Self>) -> Result<Acquired, ConnectError> {
-        // Counted before the connection is open: an endpoint whose connects hang must not look idle.
-        let in_use = InUse::new(self);
-        loop {
-            let permit = match self.pool_set.permit(self) {
-                Some(permit) => permit,
-                None => match self.pool_set.enqueue(self, tollgate_net::now())?.await? {
-                    Grant::Permit(permit) => permit,
-                    // Otherwise something happened on it before this task ran.
-                    Grant::Connection(free) if free.stream.peek().is_none() => {
-                        return Ok(Acquired::Connection(self.reuse(free)));
-                    }
-                    // A stream comes from an old plan, under which the endpoint still spoke HTTP/2.
-                    Grant::Connection(_) | Grant::Stream(_) => continue,
-                },
-            };
-            return Ok(Acquired::Permit(ConnectPermit { in_use, permit }));
-        }
-    }
-
     /// Takes over a connection from another worker, unless something happened on it.
-    pub(crate) fn adopt(self: &Rc<Self>, handed: HandOver) -> Option<Connection> {
+    fn adopt(self: &Rc<Self>, handed: HandOver) -> Option<Connection> {
         // The other worker's poller may not have reported an event yet, so the socket itself is checked.
         // The connection may also be from a plan without the PROXY protocol, and then names no client.
-        let names_nobody = self.pool_set.proxy_protocol.get().is_some();
-        if names_nobody || !handed.socket.has_nothing_unread() || !self.pool_set.is_current(handed.opened) {
+        let names_nobody = self.context.proxy_protocol.get().is_some();
+        if names_nobody || !handed.socket.has_nothing_unread() || !self.context.is_current(handed.opened) {
             return None;
         }
         let HandOver { socket, opened, requests, permit, .. } = handed;
@@ -361,7 +354,7 @@ impl Pool {
         if idle.len() != before {
             self.count_closed(before - idle.len());
             idle.shrink_to(8);
-            if self.pool_set.settings.borrow().warm > 0 {
+            if self.context.settings.borrow().warm > 0 {
                 self.wake_warmer();
             }
         }
@@ -370,7 +363,7 @@ impl Pool {
     /// Closes connections that are too old, and half of the surplus. Returns how long to wait until the next
     /// look.
     fn close_unneeded(&self, idle: &mut VecDeque<Box<PooledConnection>>, now: Instant) -> Option<Duration> {
-        let settings = self.pool_set.settings.borrow();
+        let settings = self.context.settings.borrow();
         let age = |idle: &PooledConnection| now.saturating_duration_since(idle.since);
         let expired =
             |oldest: &PooledConnection| settings.idle_timeout.is_some_and(|bound| age(oldest) >= bound);
@@ -389,14 +382,8 @@ impl Pool {
 
     /// Counts this many idle connections as closed.
     fn count_closed(&self, connections: usize) {
-        self.count_idle(-(connections as isize));
-        (0..connections).for_each(|_| self.pool_set.stats.upstream_closed(self.pool_set.slot));
-    }
-
-    pub(crate) fn count_idle(&self, change: isize) {
-        let total = self.pool_set.idle.get().saturating_add_signed(change);
-        self.pool_set.idle.set(total);
-        self.pool_set.stats.upstream_idle(self.pool_set.slot, total);
+        self.context.count_idle(-(connections as isize));
+        (0..connections).for_each(|_| self.context.stats.upstream_closed(self.context.slot));
     }
 }
 
@@ -405,80 +392,6 @@ impl Pool {
 #[inline]
 fn is_before(now: Instant, start: Instant, bound: Duration) -> bool {
     start.checked_add(bound).is_none_or(|end| now < end)
-}
-
-/// The end of a request's wait for a connection.
-#[derive(Debug)]
-pub enum Acquired<C = Connection, O = ConnectPermit> {
-    /// A connection that became free.
-    Connection(C),
-    /// The right to open a new connection.
-    Permit(O),
-}
-
-/// The right to open a connection, together with the request that needs it.
-#[derive(Debug)]
-#[must_use = "dropping it gives the place back"]
-pub struct ConnectPermit {
-    in_use: InUse,
-    permit: Permit,
-}
-
-impl ConnectPermit {
-    /// Creates the right from a permit.
-    pub(crate) fn new(pool: &Rc<Pool>, permit: Permit) -> Self {
-        Self { in_use: InUse::new(pool), permit }
-    }
-
-    /// Opens the connection. If the pool [uses the PROXY protocol](Pool::uses_proxy_protocol),
-    /// `client_header` names the client. The permit is returned if the connect fails or is cancelled. The
-    /// wait has no timeout of its own; the caller's deadline ends it.
-    ///
-    /// # Errors
-    /// Returns an error if the endpoint is unreachable or the TLS handshake fails.
-    pub async fn connect(self, client_header: ProxyHeader) -> Result<Connection, ConnectError> {
-        let Self { in_use, permit } = self;
-        // Taken before the connect. If the plan changes before the connection is open, it is not reused.
-        let opened = tollgate_net::now();
-        let stream = dial(in_use.pool(), client_header).await?;
-        let open = OpenGuard::new(in_use);
-        let link = PooledConnection { stream, opened, since: opened, requests: 1, reused: false, permit };
-        Ok(Connection { link: Box::new(link), open })
-    }
-}
-
-/// Connects to a pool's endpoint, then writes the PROXY protocol header and performs the TLS handshake, if
-/// the upstream has these.
-pub(crate) async fn dial(pool: &Pool, client_header: ProxyHeader) -> Result<Stream, ConnectError> {
-    let address = &pool.address;
-    let source = pool.pool_set.settings.borrow().source;
-    let mut stream = Stream::connect_from(address, source).await.map_err(|error| match error.kind() {
-        ErrorKind::NotFound if matches!(address, Address::Name { .. }) => ConnectError::Dns,
-        _ if tollgate_net::is_shortage(&error) => ConnectError::Shortage,
-        _ => ConnectError::Refused,
-    })?;
-    if stream.is_self_connection() {
-        pool.state.mark_leads_to_self();
-    }
-    if let Some(version) = pool.pool_set.proxy_protocol.get() {
-        proxy_protocol::write_header(&mut stream, client_header, version)
-            .await
-            .map_err(|_| ConnectError::Refused)?;
-    }
-    let tls = pool.pool_set.tls.borrow().clone();
-    match tls {
-        None => Ok(stream),
-        Some(tls) => match tls::connect_tls(stream, &tls, address).await {
-            Ok(stream) => {
-                pool.pool_set.shared.tls_worked(&pool.state);
-                Ok(stream)
-            }
-            Err(fault) => {
-                pool.tls_failed(&fault);
-                Err(ConnectError::Tls(fault))
-            }
-        },
-    }
 }
 
 impl Drop for Pool {

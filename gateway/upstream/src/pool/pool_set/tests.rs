@@ -78,7 +78,7 @@ impl World {
             PoolSet::new(worker, &planned, idle, timers.clone(), registry.worker(), state.clone())
         };
         let sets: Vec<_> = (0..workers).map(set).collect();
-        let pools = |set: &Rc<PoolSet>| addresses.iter().map(|address| set.pool(address)).collect();
+        let pools = |set: &Rc<PoolSet>| addresses.iter().map(|address| set.create_pool(address)).collect();
         let pools = sets.iter().map(pools).collect();
         let accepted = RefCell::default();
         Self { origins, accepted, sets, pools, state, registry, mail, planned }
@@ -219,7 +219,7 @@ fn what_comes_free_goes_to_who_came_first() {
         put(third);
         world.is_calm();
         assert_eq!((world.accepted(0), world.state.connections()), (2, 1));
-        assert!(!world.sets[0].must_offer_freed());
+        assert!(!world.sets[0].context.must_offer_freed());
     });
 }
 
@@ -522,7 +522,7 @@ fn caps_change_with_the_plan() {
         assert_eq!(world.state.connections(), 2);
         put(all.remove(0));
         assert!(world.pool(1, 0).has_idle(), "there are no more than allowed: it is kept");
-        assert!(!world.sets[1].must_offer_freed());
+        assert!(!world.sets[1].context.must_offer_freed());
         // Higher: the waiting request gets a connection.
         all.push(world.open(0, 0).await);
         let mut waiting = world.request(0, 0);

@@ -4,12 +4,10 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::connection::PooledConnection;
-use crate::queue::Grant;
-use crate::state::message::{ConnectionRequest, HandOver, Message, MessageKind, PermitFreed, PermitTransfer};
-use crate::{Connection, Pool};
-
 use super::PoolSet;
+use crate::pool::queue::Grant;
+use crate::pool::{Connection, Pool, PooledConnection};
+use crate::state::message::{ConnectionRequest, HandOver, Message, MessageKind, PermitFreed, PermitTransfer};
 
 /// Microseconds between two looks at the other workers' queues, while this worker's queue is not empty.
 const LOOK_INTERVAL_US: u64 = 1_000;
@@ -20,7 +18,7 @@ const PRECEDENCE_MARGIN_US: u64 = 10_000;
 impl PoolSet {
     /// Processes a message from another worker, or from this one.
     pub fn receive(&self, message: MessageKind) {
-        self.stats.message_sent();
+        self.context.stats.message_sent();
         match message {
             MessageKind::PermitFreed(room) => self.on_permit_freed(room),
             MessageKind::ConnectionRequest(ask) => self.on_connection_request(ask),
@@ -46,7 +44,7 @@ impl PoolSet {
         while let Some(ticket) = next {
             next = self.queue.after(&ticket);
             let endpoint = ticket.pool.state();
-            if self.shared.limits.is_full_at(&endpoint.limits) {
+            if self.limits().is_full_at(&endpoint.limits) {
                 continue;
             }
             match self.permit_or_reclaim(endpoint) {
@@ -71,7 +69,7 @@ impl PoolSet {
             } else if let Some(permit) = self.permit_or_reclaim(&ask.endpoint) {
                 let more = ask.want > 1 && self.has_idle();
                 // If that worker is gone, the permit is returned.
-                drop(self.shared.mailboxes.send(
+                drop(self.context.shared.mailboxes.send(
                     ask.from,
                     Message(MessageKind::PermitTransfer(PermitTransfer { permit, more_follow: more })),
                 ));
@@ -80,7 +78,7 @@ impl PoolSet {
             }
             ask.want -= 1;
         }
-        let has_idle = match self.shared.limits.has_connection_limit() {
+        let has_idle = match self.limits().has_connection_limit() {
             true => self.has_idle(),
             false => pool.is_some_and(|pool| pool.has_idle()),
         };
@@ -91,7 +89,7 @@ impl PoolSet {
             }
         }
         // A worker that still has something is asked again by the next request that waits.
-        ask.endpoint.limits.waiting.set_exhausted(self.worker, !has_idle);
+        ask.endpoint.limits.waiting.set_exhausted(self.context.worker, !has_idle);
         self.update_must_offer();
         ask.forward();
     }
@@ -102,14 +100,14 @@ impl PoolSet {
         open.suspend();
         let PooledConnection { stream, opened, requests, permit, .. } = *link;
         let Ok(socket) = stream.detach() else {
-            self.stats.upstream_closed(self.slot);
+            self.context.stats.upstream_closed(self.context.slot);
             return;
         };
         let handed = HandOver { socket, opened, requests, more_follow: more, permit };
-        match self.shared.mailboxes.send(to, Message(MessageKind::HandOver(Box::new(handed)))) {
-            Ok(()) => self.stats.upstream_handed_over(self.slot),
+        match self.context.shared.mailboxes.send(to, Message(MessageKind::HandOver(Box::new(handed)))) {
+            Ok(()) => self.context.stats.upstream_handed_over(self.context.slot),
             // That worker is gone, and the socket is closed.
-            Err(_) => self.stats.upstream_closed(self.slot),
+            Err(_) => self.context.stats.upstream_closed(self.context.slot),
         }
     }
 
@@ -120,11 +118,11 @@ impl PoolSet {
         let connection = pool.as_ref().and_then(|pool| pool.adopt(handed));
         let Some(pool) = pool else {
             // No plan names the endpoint now, and the socket is closed.
-            return self.stats.upstream_closed(self.slot);
+            return self.context.stats.upstream_closed(self.context.slot);
         };
         match connection {
             Some(connection) => Pool::put(connection, tollgate_net::now()),
-            None => self.stats.upstream_closed(self.slot),
+            None => self.context.stats.upstream_closed(self.context.slot),
         }
         if !more {
             self.request_more(&pool);
@@ -153,13 +151,11 @@ impl PoolSet {
     }
 
     /// Offers a connection that became free while freed connections [must be
-    /// offered](Self::must_offer_freed). It goes to the request that has waited longest, here or on another
+    /// offered](crate::pool::PoolContext::must_offer_freed). It goes to the request that has waited longest, here or on another
     /// worker, or it is kept.
     pub fn offer(&self, pool: &Rc<Pool>, connection: Connection, now: Instant) {
         if self.shrinking.get() {
-            if self.shared.limits.is_above_limit()
-                || self.shared.limits.is_above_limit_at(&pool.state().limits)
-            {
+            if self.limits().is_above_limit() || self.limits().is_above_limit_at(&pool.state().limits) {
                 return;
             }
             self.shrinking.set(self.is_above_limit_anywhere());
@@ -169,7 +165,7 @@ impl PoolSet {
             pool.put_idle(connection, now);
             return self.give_to_waiters();
         };
-        match self.find_longer_wait(pool, ticket.since, self.shared.mailboxes.microseconds(now)) {
+        match self.find_longer_wait(pool, ticket.since, self.context.shared.mailboxes.microseconds(now)) {
             None => self.grant(&ticket, Grant::Connection(connection)),
             Some(LongerWait::Worker(worker)) => self.hand_over(connection, worker, false),
             // The connection is closed, and its permit goes to that request.
@@ -178,19 +174,17 @@ impl PoolSet {
     }
 
     /// Whether to give up an HTTP/2 connection while freed connections [must be
-    /// offered](Self::must_offer_freed): there are too many, or a request elsewhere has waited long and needs
+    /// offered](crate::pool::PoolContext::must_offer_freed): there are too many, or a request elsewhere has waited long and needs
     /// its permit. HTTP/2 connections never move to another worker.
     pub fn must_close(&self, pool: &Rc<Pool>, idle: bool) -> bool {
         if self.shrinking.get() {
-            if self.shared.limits.is_above_limit()
-                || self.shared.limits.is_above_limit_at(&pool.state().limits)
-            {
+            if self.limits().is_above_limit() || self.limits().is_above_limit_at(&pool.state().limits) {
                 return true;
             }
             self.shrinking.set(self.is_above_limit_anywhere());
             self.update_must_offer();
         }
-        let now = self.shared.mailboxes.microseconds(tollgate_net::now());
+        let now = self.context.shared.mailboxes.microseconds(tollgate_net::now());
         if self.find_longer_wait(pool, now, now).is_some() {
             return true;
         }
@@ -207,7 +201,7 @@ impl PoolSet {
         }
         self.last_look_us.set(now);
         let much_longer = |other: u64| is_much_longer(now.saturating_sub(other), now.saturating_sub(since));
-        if let Some((worker, other)) = pool.state().limits.waiting.longest(Some(self.worker))
+        if let Some((worker, other)) = pool.state().limits.waiting.longest(Some(self.context.worker))
             && much_longer(other)
         {
             return Some(LongerWait::Worker(worker));
@@ -226,11 +220,11 @@ impl PoolSet {
     /// need it.
     fn give_to_waiters(&self) {
         for endpoint in self.unmet_requests.take() {
-            endpoint.limits.waiting.set_exhausted(self.worker, false);
+            endpoint.limits.waiting.set_exhausted(self.context.worker, false);
             // A request that starts to wait from now on asks again; earlier ones are seen here.
-            for from in endpoint.limits.waiting.longest_first(self.worker) {
+            for from in endpoint.limits.waiting.longest_first(self.context.worker) {
                 self.on_connection_request(ConnectionRequest::for_current_worker(
-                    &self.shared,
+                    &self.context.shared,
                     &endpoint,
                     from,
                 ));

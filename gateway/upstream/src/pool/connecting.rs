@@ -1,0 +1,113 @@
+//! The wait for a connection or for a permit, and opening a connection to an endpoint.
+
+use std::io::ErrorKind;
+use std::rc::Rc;
+
+use tollgate_net::{Address, ProxyHeader, Stream};
+
+use super::connection::{InUse, OpenGuard};
+use super::queue::Grant;
+use super::{Connection, Pool, PooledConnection};
+use crate::{ConnectError, Permit, proxy_protocol, tls};
+
+impl Pool {
+    /// Waits for a connection or for a permit to open one. Called if [`take`](Self::take) found none, or if
+    /// the request needs a new connection. If a limit is reached, the request joins the queue. It then gets
+    /// the first connection or permit that becomes free on this or another worker.
+    ///
+    /// # Errors
+    /// Returns an error if a limit is reached and the queue is full, or if the queue timeout passes.
+    pub async fn wait_for_connection(self: &Rc<Self>) -> Result<Acquired, ConnectError> {
+        // Counted before the connection is open: an endpoint whose connects hang must not look idle.
+        let in_use = InUse::new(self);
+        loop {
+            let permit = match self.pool_set.permit(self) {
+                Some(permit) => permit,
+                None => match self.pool_set.enqueue(self, tollgate_net::now())?.await? {
+                    Grant::Permit(permit) => permit,
+                    // Otherwise something happened on it before this task ran.
+                    Grant::Connection(free) if free.stream.peek().is_none() => {
+                        return Ok(Acquired::Connection(self.reuse(free)));
+                    }
+                    // A stream comes from an old plan, under which the endpoint still spoke HTTP/2.
+                    Grant::Connection(_) | Grant::Stream(_) => continue,
+                },
+            };
+            return Ok(Acquired::Permit(ConnectPermit { in_use, permit }));
+        }
+    }
+}
+
+/// The end of a request's wait for a connection.
+#[derive(Debug)]
+pub enum Acquired<C = Connection, O = ConnectPermit> {
+    /// A connection that became free.
+    Connection(C),
+    /// The right to open a new connection.
+    Permit(O),
+}
+
+/// The right to open a connection, together with the request that needs it.
+#[derive(Debug)]
+#[must_use = "dropping it gives the place back"]
+pub struct ConnectPermit {
+    in_use: InUse,
+    permit: Permit,
+}
+
+impl ConnectPermit {
+    /// Creates the right from a permit.
+    pub(super) fn new(pool: &Rc<Pool>, permit: Permit) -> Self {
+        Self { in_use: InUse::new(pool), permit }
+    }
+
+    /// Opens the connection. If the pool [uses the PROXY protocol](Pool::uses_proxy_protocol),
+    /// `client_header` names the client. The permit is returned if the connect fails or is cancelled. The
+    /// wait has no timeout of its own; the caller's deadline ends it.
+    ///
+    /// # Errors
+    /// Returns an error if the endpoint is unreachable or the TLS handshake fails.
+    pub async fn connect(self, client_header: ProxyHeader) -> Result<Connection, ConnectError> {
+        let Self { in_use, permit } = self;
+        // Taken before the connect. If the plan changes before the connection is open, it is not reused.
+        let opened = tollgate_net::now();
+        let stream = dial(in_use.pool(), client_header).await?;
+        let open = OpenGuard::new(in_use);
+        let link = PooledConnection { stream, opened, since: opened, requests: 1, reused: false, permit };
+        Ok(Connection { link: Box::new(link), open })
+    }
+}
+
+/// Connects to a pool's endpoint, then writes the PROXY protocol header and performs the TLS handshake, if
+/// the upstream has these.
+pub(super) async fn dial(pool: &Pool, client_header: ProxyHeader) -> Result<Stream, ConnectError> {
+    let address = &pool.address;
+    let source = pool.context.settings.borrow().source;
+    let mut stream = Stream::connect_from(address, source).await.map_err(|error| match error.kind() {
+        ErrorKind::NotFound if matches!(address, Address::Name { .. }) => ConnectError::Dns,
+        _ if tollgate_net::is_shortage(&error) => ConnectError::Shortage,
+        _ => ConnectError::Refused,
+    })?;
+    if stream.is_self_connection() {
+        pool.state.mark_leads_to_self();
+    }
+    if let Some(version) = pool.context.proxy_protocol.get() {
+        proxy_protocol::write_header(&mut stream, client_header, version)
+            .await
+            .map_err(|_| ConnectError::Refused)?;
+    }
+    let tls = pool.context.tls.borrow().clone();
+    match tls {
+        None => Ok(stream),
+        Some(tls) => match tls::connect_tls(stream, &tls, address).await {
+            Ok(stream) => {
+                pool.context.shared.tls_worked(&pool.state);
+                Ok(stream)
+            }
+            Err(fault) => {
+                pool.tls_failed(&fault);
+                Err(ConnectError::Tls(fault))
+            }
+        },
+    }
+}

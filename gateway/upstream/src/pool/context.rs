@@ -1,0 +1,127 @@
+//! The settings and counters that all pools of an upstream share on a worker.
+//!
+//! [`PoolSet`](super::PoolSet) creates the [`PoolContext`] and adopts plans. Pools and connections read it.
+//! It knows neither, so a request that finds an idle connection needs only its pool and this.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tollgate_net::{ProxyVersion, Timers};
+use tollgate_observe::{Slot, WorkerStats};
+use tollgate_plan::{Pool as PoolSettings, Tls, Upstream as Planned};
+
+use crate::UpstreamState;
+
+/// The settings and counters that all pools of an upstream share on a worker.
+#[derive(Debug)]
+pub(crate) struct PoolContext {
+    /// The number of this worker.
+    pub worker: usize,
+    pub slot: Slot,
+    pub timers: Timers,
+    pub stats: Arc<WorkerStats>,
+    pub shared: Arc<UpstreamState>,
+    pub settings: RefCell<PoolSettings>,
+    pub tls: RefCell<Option<Tls>>,
+    /// Whether the endpoints speak HTTP/2.
+    pub http2: Cell<bool>,
+    /// The version of the PROXY protocol header that connections begin with, if any.
+    pub proxy_protocol: Cell<Option<ProxyVersion>>,
+    /// Upper bound, in bytes, of the field sections that endpoints send over HTTP/2, as the `h2` crate counts
+    /// them.
+    pub header_list_max_bytes: Cell<u32>,
+    /// The read buffer that all HTTP/2 connections share.
+    pub read_buffer: Rc<RefCell<Vec<u8>>>,
+    /// When TLS, HTTP version, PROXY protocol or source address last changed. Connections opened earlier are
+    /// not reused.
+    kind_changed_at: Cell<Option<Instant>>,
+    /// Idle connections to all endpoints. Upstreams past the metrics' bound share one counter.
+    pub idle: Rc<Cell<usize>>,
+    /// A connection that becomes free is not simply kept: a request waits on this or another worker, or there
+    /// are too many connections. A plain request reads only this flag; the pool set maintains it.
+    must_offer: Cell<bool>,
+}
+
+/// What a plan changes for existing connections.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlanEffect {
+    /// The settings of pools differ.
+    pub settings: bool,
+    /// Connections of another kind are needed, so idle ones are useless.
+    pub kind: bool,
+}
+
+impl PoolContext {
+    pub fn new(
+        worker: usize,
+        planned: &Planned,
+        (slot, idle): (Slot, Rc<Cell<usize>>),
+        timers: Timers,
+        stats: Arc<WorkerStats>,
+        shared: Arc<UpstreamState>,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            worker,
+            slot,
+            timers,
+            stats,
+            shared,
+            settings: RefCell::new(planned.pool.clone()),
+            tls: RefCell::new(planned.tls.clone()),
+            http2: Cell::new(planned.http2.is_some()),
+            proxy_protocol: Cell::new(planned.proxy_protocol),
+            header_list_max_bytes: Cell::new(header_list(planned)),
+            read_buffer: Rc::default(),
+            kind_changed_at: Cell::new(None),
+            idle,
+            must_offer: Cell::new(false),
+        })
+    }
+
+    /// Adopts the settings of a plan. The caller makes the pools follow.
+    pub(super) fn apply_plan(&self, planned: &Planned) -> PlanEffect {
+        let moved = self.settings.borrow().source != planned.pool.source;
+        let settings = *self.settings.borrow() != planned.pool;
+        if settings {
+            *self.settings.borrow_mut() = planned.pool.clone();
+        }
+        self.header_list_max_bytes.set(header_list(planned));
+        let (http2, proxy_protocol) = (planned.http2.is_some(), planned.proxy_protocol);
+        let spoken = (self.http2.replace(http2), self.proxy_protocol.replace(proxy_protocol));
+        let kind = moved || *self.tls.borrow() != planned.tls || spoken != (http2, proxy_protocol);
+        if kind {
+            *self.tls.borrow_mut() = planned.tls.clone();
+            self.kind_changed_at.set(Some(tollgate_net::now()));
+        }
+        PlanEffect { settings, kind }
+    }
+
+    /// Whether the current plan would open the same kind of connection as at that time.
+    pub fn is_current(&self, opened: Instant) -> bool {
+        self.kind_changed_at.get().is_none_or(|since| opened > since)
+    }
+
+    /// Whether a connection that becomes free must be [offered](super::PoolSet::offer) instead of kept.
+    #[inline]
+    pub fn must_offer_freed(&self) -> bool {
+        self.must_offer.get()
+    }
+
+    /// Sets whether a connection that becomes free must be offered.
+    pub(super) fn set_must_offer(&self, must_offer: bool) {
+        self.must_offer.set(must_offer);
+    }
+
+    /// Adds `change` to the number of idle connections.
+    pub fn count_idle(&self, change: isize) {
+        let total = self.idle.get().saturating_add_signed(change);
+        self.idle.set(total);
+        self.stats.upstream_idle(self.slot, total);
+    }
+}
+
+fn header_list(planned: &Planned) -> u32 {
+    planned.http2.as_ref().map_or(0, |http2| http2.header_list)
+}

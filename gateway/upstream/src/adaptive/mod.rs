@@ -1,8 +1,8 @@
 //! The adaptive limit of concurrent requests of an upstream, common to all workers.
 //!
 //! [`Adaptive`] is the shared state, [`WorkerAdaptive`] one worker's access to it. The proxy calls
-//! [`acquire_adaptive`](crate::Upstream::acquire_adaptive) before an attempt and reports its latency through [`AdaptivePermit`].
-//! [`gradient`] computes the limit.
+//! [`acquire_adaptive`](crate::Upstream::acquire_adaptive) before an attempt and reports its latency through
+//! [`AdaptivePermit`]. [`gradient`] computes the limit.
 
 mod gradient;
 

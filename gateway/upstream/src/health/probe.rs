@@ -2,19 +2,32 @@
 
 use std::future::{Future, poll_fn};
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::task::Poll;
 
-use tollgate_net::{Address, Deadline, ProxyHeader, Stream, is_shortage};
-use tollgate_plan::{Health, Probe};
+use tollgate_net::{Address, Deadline, ProxyHeader, ProxyVersion, Stream, is_shortage};
+use tollgate_plan::{Health, Probe, Tls};
 
 use super::http::{Expected, probe_http1};
-use super::target::ProbeRules;
 use super::{ProbeFailure, grpc};
 use crate::endpoint_io::FaultCell;
 use crate::proxy_protocol::write_header;
 use crate::tls::connect_tls;
+
+/// How an upstream's endpoints are probed.
+#[derive(Debug, PartialEq)]
+pub(super) struct ProbeRules {
+    pub(super) health: Health,
+    /// The TLS settings of its requests; `None` without TLS.
+    pub(super) tls: Option<Tls>,
+    /// Whether its requests use HTTP/2.
+    pub(super) http2: bool,
+    /// The local address of its connections.
+    pub(super) source: Option<IpAddr>,
+    /// The PROXY protocol version of its connections.
+    pub(super) proxy_protocol: Option<ProxyVersion>,
+}
 
 /// Returns the address that is probed.
 pub(super) fn probe_address(endpoint: &Address, rules: &Health) -> Address {

@@ -2,17 +2,16 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
-use tollgate_net::{Deadline, ProxyVersion, Timers};
-use tollgate_plan::{Health, Probe, Tls};
+use tollgate_net::{Deadline, Timers};
+use tollgate_plan::{Health, Probe};
 
 use super::ProbeFailure;
-use super::probe::probe;
+use super::probe::{ProbeRules, probe};
 use super::record::LastProbe;
 use super::threshold::HealthThreshold;
 use crate::{EndpointEvent, EndpointState, Permit, ProbeHealth, UpstreamState};
@@ -40,20 +39,6 @@ impl Prober {
         let shorter = rules.jitter.share() * self.random.borrow_mut().f64();
         rules.interval.mul_f64(1.0 - shorter.min(1.0))
     }
-}
-
-/// How an upstream's endpoints are probed.
-#[derive(Debug, PartialEq)]
-pub(super) struct ProbeRules {
-    pub(super) health: Health,
-    /// The TLS settings of its requests; `None` without TLS.
-    pub(super) tls: Option<Tls>,
-    /// Whether its requests use HTTP/2.
-    pub(super) http2: bool,
-    /// The local address of its connections.
-    pub(super) source: Option<IpAddr>,
-    /// The PROXY protocol version of its connections.
-    pub(super) proxy_protocol: Option<ProxyVersion>,
 }
 
 /// One endpoint that is probed. Its task ends after [`stop`](Self::stop).

@@ -8,8 +8,9 @@ use std::time::Instant;
 use tollgate_net::Address;
 use tollgate_plan::{Endpoint, Upstream as Planned};
 
+use super::probe::ProbeRules;
 use super::record::ProbeRecord;
-use super::target::{ProbeRules, ProbeTarget, Prober};
+use super::target::{ProbeTarget, Prober};
 use crate::{EndpointEvent, EndpointState, ProbeHealth, UpstreamState};
 
 /// One upstream, as the control thread maintains it: its probes and its ejections.

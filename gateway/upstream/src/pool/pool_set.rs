@@ -11,11 +11,10 @@
 //! - the permit of an idle connection to another endpoint, if only the limit of the whole upstream is
 //!   reached. The oldest idle connection is closed.
 //!
-//! A worker that had nothing to give remembers that it was asked
-//! ([`WaitTimes`](crate::state::wait_times::WaitTimes)). From then on it looks for waiting requests whenever a
-//! connection becomes free. A worker with a queue of its own gives a connection away only if a request
-//! elsewhere has waited [much longer](sharing::is_much_longer). So sockets do not move without need, and no
-//! request starves.
+//! A worker that had nothing to give remembers that it was asked, and publishes it in `WaitTimes`. From then
+//! on it looks for waiting requests whenever a connection becomes free. A worker with a queue of its own gives
+//! a connection away only if a request elsewhere has waited [much longer](sharing::is_much_longer). So sockets
+//! do not move without need, and no request starves.
 
 mod sharing;
 

@@ -114,7 +114,7 @@ impl Queue {
         tickets.len() == 1
     }
 
-    /// Removes a ticket that has [left](Ticket::leave), now or later. Returns whether it was the first.
+    /// Removes a ticket that has [left](Ticket::mark_left), now or later. Returns whether it was the first.
     pub fn remove(&self, ticket: &Ticket) -> bool {
         let mut tickets = self.tickets.borrow_mut();
         let is_first = tickets.front().is_some_and(|first| std::ptr::eq(&**first, ticket));

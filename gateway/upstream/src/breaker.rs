@@ -2,7 +2,8 @@
 //! while.
 //!
 //! [`Breaker`] is the state that all workers share; [`WorkerBreaker`] is one worker's access to it. The proxy
-//! calls [`acquire_breaker`](crate::Upstream::acquire_breaker) before an attempt and reports the result through [`BreakerPermit`].
+//! calls [`acquire_breaker`](crate::Upstream::acquire_breaker) before an attempt and reports the result through
+//! [`BreakerPermit`].
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -4,6 +4,18 @@
 //! plan, so connections and balancing state survive a reload for every upstream that did not change.
 //! [`UpstreamStates`] holds what all workers share: health, ejections, permits in use, breakers. The
 //! [`health`] probes, the lookups ([`Lookups`]) and the notices run on the control thread.
+//!
+//! The modules form layers, and import only from their own layer or a lower one:
+//!
+//! | Layer | Modules |
+//! |---|---|
+//! | 4. a worker's table of upstreams | `table`, `upstream`, `members` |
+//! | 3. a worker's connections; the control thread's work | `pool`; `health`, `discover` |
+//! | 2. state that all workers share | `state`, `outlier::ejections`, `notices` |
+//! | 1. parts that know no upstream | the other modules |
+//!
+//! A type of layer 1 holds only what it needs of an upstream, so it can be tested alone. Records that layer 2
+//! stores are in `health` and `discover`, next to the code that fills them.
 
 mod adaptive;
 mod balance;

@@ -5,7 +5,7 @@
 //! allocations. Invariant: every [`Range`] lies within the buffer, and the sets of known names match the
 //! table of fields.
 
-use crate::h1::without_leading_zeros;
+use crate::body_length::without_leading_zeros;
 use crate::{Name, NameSet};
 
 /// A range of a head's buffer.

@@ -5,6 +5,7 @@
 //! these, whatever version of HTTP carried the message. Only the codecs in [`h1`] and [`h2`] read and write
 //! message framing.
 
+mod body_length;
 mod chars;
 mod edit;
 mod error;
@@ -24,7 +25,7 @@ pub mod websocket;
 pub use chars::is_token;
 pub use error::{HeadError, HeadLimits};
 pub use head::{Field, Head, Range, extend_tightly};
-pub use line::{FieldFinder, FieldLine, find_field_line, is_field};
+pub use line::{FieldFinder, FieldLine, find_field_line, is_field, is_http2_field};
 pub use name::{Name, NameSet};
 pub use reason_phrase::reason_phrase;
 pub use request::{Method, RequestHead, TargetForm, Version};

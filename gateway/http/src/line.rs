@@ -9,13 +9,21 @@ use std::ops::Range;
 use memchr::memchr;
 
 use crate::Name;
-use crate::chars::{find_line, is_token, is_value};
+use crate::chars::{find_line, is_lower_token, is_token, is_value};
 
 /// Whether HTTP/1 allows these as the name and the value of a field; the value cannot end its line (RFC 9110,
 /// 5.1 and 5.5).
 #[must_use]
 pub fn is_field(name: &[u8], value: &[u8]) -> bool {
     is_token(name) && is_value(value)
+}
+
+/// Whether HTTP/2 allows these as a field: the name is a token without upper-case letters, and the value has
+/// no control bytes and no white space around it (RFC 9113, 8.2.1).
+#[must_use]
+pub fn is_http2_field(name: &[u8], value: &[u8]) -> bool {
+    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    is_lower_token(name) && is_value(value) && !is_blank(value.first()) && !is_blank(value.last())
 }
 
 /// Finds the first line from `start` on that is a field with this name, in any case. Returns its range, line
@@ -61,6 +69,14 @@ impl FieldFinder {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
+    }
+
+    /// Whether HTTP/2 allows these as a field: the name is a token without upper-case letters, and the value has
+    /// no control bytes and no white space around it (RFC 9113, 8.2.1).
+    #[must_use]
+    pub fn is_http2_field(name: &[u8], value: &[u8]) -> bool {
+        let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+        is_lower_token(name) && is_value(value) && !is_blank(value.first()) && !is_blank(value.last())
     }
 
     /// Finds the first line from `start` on that is a field with one of these names. Returns the index of the

@@ -5,8 +5,7 @@
 //! credential anywhere, only its first word counts as the name, because the line is malformed and a value may
 //! follow that word.
 
-use crate::h2::is_field;
-use crate::{HeadError, Name};
+use crate::{HeadError, Name, is_http2_field};
 
 /// Most bytes of a result.
 const RESULT_MAX_BYTES: usize = 64;
@@ -93,7 +92,7 @@ pub fn of_fields<'a>(
 
 /// Whether HTTP/2 forbids a field.
 fn is_forbidden_field(name: &[u8], value: &[u8]) -> bool {
-    !is_field(name, value)
+    !is_http2_field(name, value)
         || match Name::of(name) {
             Name::Connection
             | Name::KeepAlive

@@ -3,7 +3,7 @@
 //! The HTTP/1 parser and the HTTP/2 decoder fill a [`RequestHead`]. Routing, policies and forwarding read it,
 //! and need not know which version carried the request.
 
-use crate::h1::BodyLength;
+use crate::body_length::BodyLength;
 use crate::{Field, Head, Range};
 
 /// A request method (RFC 9110, section 9; RFC 5789).

@@ -2,8 +2,8 @@
 //! pseudo-header fields of a request are checked when the proxy asks for them. The conversion to a head
 //! checks the other fields.
 
-use tollgate_http::Name;
-use tollgate_http::h2::{Pseudo, UpgradeProtocol, is_field};
+use tollgate_http::h2::{Pseudo, UpgradeProtocol};
+use tollgate_http::{Name, is_http2_field};
 
 use crate::fields::{FieldIter, FieldSection};
 
@@ -16,52 +16,61 @@ pub enum MalformedRequest {
     Pseudo,
 }
 
-/// Returns the request's pseudo-header fields and the other fields, which are not checked.
-pub(crate) fn request(fields: &FieldSection) -> Result<(Pseudo<'_>, FieldIter<'_>), MalformedRequest> {
-    if fields.is_cut() {
-        return Err(MalformedRequest::Cut);
-    }
-    let mut others = fields.iter();
-    let (mut method, mut scheme, mut authority, mut path, mut protocol) = (None, None, None, None, None);
-    let mut ahead = others;
-    while let Some((name, value)) = ahead.next().filter(|(name, _)| name.first() == Some(&b':')) {
-        let slot = match name {
-            b":method" => &mut method,
-            b":scheme" => &mut scheme,
-            b":authority" => &mut authority,
-            b":path" => &mut path,
-            b":protocol" => &mut protocol,
-            _ => return Err(MalformedRequest::Pseudo),
-        };
-        if slot.replace(value).is_some() {
-            return Err(MalformedRequest::Pseudo);
+impl FieldSection {
+    /// Returns the request's pseudo-header fields and the other fields in order. The other fields are not
+    /// checked here, because a caller that builds a head from them, as
+    /// [`decode_request`](tollgate_http::h2::decode_request) does, checks them anyway.
+    ///
+    /// # Errors
+    /// [`MalformedRequest`], if fields were dropped or the pseudo-header fields form no request.
+    pub fn request(&self) -> Result<(Pseudo<'_>, FieldIter<'_>), MalformedRequest> {
+        if self.is_cut() {
+            return Err(MalformedRequest::Cut);
         }
-        others = ahead;
+        let mut others = self.iter();
+        let (mut method, mut scheme, mut authority, mut path, mut protocol) = (None, None, None, None, None);
+        let mut ahead = others;
+        while let Some((name, value)) = ahead.next().filter(|(name, _)| name.first() == Some(&b':')) {
+            let slot = match name {
+                b":method" => &mut method,
+                b":scheme" => &mut scheme,
+                b":authority" => &mut authority,
+                b":path" => &mut path,
+                b":protocol" => &mut protocol,
+                _ => return Err(MalformedRequest::Pseudo),
+            };
+            if slot.replace(value).is_some() {
+                return Err(MalformedRequest::Pseudo);
+            }
+            others = ahead;
+        }
+        let method = method.ok_or(MalformedRequest::Pseudo)?;
+        let is_plain_connect = method == b"CONNECT" && protocol.is_none();
+        let is_whole = match (scheme, path) {
+            (None, None) => is_plain_connect && authority.is_some(),
+            (Some(_), Some(path)) => !is_plain_connect && !path.is_empty(),
+            _ => false,
+        };
+        // RFC 8441, 4: only CONNECT may carry `:protocol`.
+        let is_protocol = protocol.is_none() || method == b"CONNECT";
+        if is_whole && is_protocol {
+            // HTTP/2 has no `Sec-WebSocket-Key`; the code that forwards the request over HTTP/1 generates one.
+            let protocol = protocol.map(|name| UpgradeProtocol { name, key: b"" });
+            Ok((Pseudo { method, scheme, authority, path, protocol }, others))
+        } else {
+            Err(MalformedRequest::Pseudo)
+        }
     }
-    let method = method.ok_or(MalformedRequest::Pseudo)?;
-    let is_plain_connect = method == b"CONNECT" && protocol.is_none();
-    let is_whole = match (scheme, path) {
-        (None, None) => is_plain_connect && authority.is_some(),
-        (Some(_), Some(path)) => !is_plain_connect && !path.is_empty(),
-        _ => false,
-    };
-    // RFC 8441, 4: only CONNECT may carry `:protocol`.
-    let is_protocol = protocol.is_none() || method == b"CONNECT";
-    if is_whole && is_protocol {
-        // HTTP/2 has no `Sec-WebSocket-Key`; the code that forwards the request over HTTP/1 generates one.
-        let protocol = protocol.map(|name| UpgradeProtocol { name, key: b"" });
-        Ok((Pseudo { method, scheme, authority, path, protocol }, others))
-    } else {
-        Err(MalformedRequest::Pseudo)
-    }
-}
 
-/// Whether fields that form no request break the protocol, rather than only exceed a limit.
-pub(crate) fn violates_protocol(fields: &FieldSection) -> bool {
-    match request(fields) {
-        Ok((_, others)) => !are_allowed(others),
-        Err(MalformedRequest::Pseudo) => true,
-        Err(MalformedRequest::Cut) => false,
+    /// Whether fields that form no request break the protocol (RFC 9113, 8.1.1), rather than only exceed a
+    /// limit of the reader.
+    #[must_use]
+    pub fn violates_protocol(&self) -> bool {
+        match self.request() {
+            Ok((_, others)) => !are_allowed(others),
+            Err(MalformedRequest::Pseudo) => true,
+            Err(MalformedRequest::Cut) => false,
+        }
     }
 }
 
@@ -72,7 +81,7 @@ pub(crate) fn are_allowed<'a>(mut fields: impl Iterator<Item = (&'a [u8], &'a [u
 
 /// Whether a regular field (not a pseudo-header field) is allowed in a message.
 fn is_allowed(name: &[u8], value: &[u8]) -> bool {
-    if !is_field(name, value) {
+    if !is_http2_field(name, value) {
         return false;
     }
     match Name::of(name) {

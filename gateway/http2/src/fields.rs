@@ -5,9 +5,6 @@
 //! reason. If it names several times the limit, it is a compression bomb, and the connection ends.
 
 use tollgate_http::Name;
-use tollgate_http::h2::Pseudo;
-
-use crate::check::{self, MalformedRequest};
 
 /// Bytes that each field counts in addition to its name and value (RFC 9113, 6.5.2).
 const FIELD_OVERHEAD_BYTES: usize = 32;
@@ -117,23 +114,6 @@ impl FieldSection {
     /// Whether the capacity is small enough (4 KiB) to be kept for reuse.
     pub(crate) fn is_small(&self) -> bool {
         self.bytes.capacity() <= 4 * 1024
-    }
-
-    /// Returns the request's pseudo-header fields and the other fields in order. The other fields are not
-    /// checked here, because a caller that builds a head from them, as
-    /// [`decode_request`](tollgate_http::h2::decode_request) does, checks them anyway.
-    ///
-    /// # Errors
-    /// [`MalformedRequest`], if fields were dropped or the pseudo-header fields form no request.
-    pub fn request(&self) -> Result<(Pseudo<'_>, FieldIter<'_>), MalformedRequest> {
-        check::request(self)
-    }
-
-    /// Whether fields that form no request break the protocol (RFC 9113, 8.1.1), rather than only exceed a
-    /// limit of the reader.
-    #[must_use]
-    pub fn violates_protocol(&self) -> bool {
-        check::violates_protocol(self)
     }
 
     /// Iterates over names and values in order.

@@ -7,17 +7,8 @@
 use std::ops::Range;
 
 use super::BodyLength;
-use super::chunked::Chunked;
+use super::chunked::{BodyError, Chunked};
 use crate::HeadLimits;
-
-/// The reason why a body is refused. The connection cannot be used any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyError {
-    /// A chunk or a trailer violates the grammar.
-    Chunk,
-    /// The trailer section exceeds the limit of bytes or fields.
-    Trailers,
-}
 
 /// Reads one body in pieces of any size. Allocates only for trailers.
 #[derive(Clone, Debug)]

@@ -4,7 +4,6 @@
 //! because a reader that accepts more may find another end of the body. Endpoints may also write white space
 //! at the end of a line, and before the colon of a trailer.
 
-use super::BodyError;
 use super::lines::field;
 use crate::chars::{is_token_byte, is_value, token_length};
 use crate::trailer::is_forbidden;
@@ -21,6 +20,15 @@ const SIZE_DIGITS_MAX: u32 = 16;
 /// Default limits of a trailer section: bytes and fields. Dropped fields count; the empty line at the end
 /// does not.
 const DEFAULT_TRAILER_LIMITS: (u32, u32) = (8 * 1024, 100);
+
+/// The reason why a body is refused. The connection cannot be used any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyError {
+    /// A chunk or a trailer violates the grammar.
+    Chunk,
+    /// The trailer section exceeds the limit of bytes or fields.
+    Trailers,
+}
 
 /// The state of reading a chunked body.
 #[derive(Clone, Debug)]

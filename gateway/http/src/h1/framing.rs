@@ -3,30 +3,8 @@
 //! The parsers and the HTTP/2 decoders call it after the last field. Invariant: a message is accepted only if
 //! every conforming reader finds the same end, which rules out request smuggling.
 
+use crate::body_length::{BodyLength, without_leading_zeros};
 use crate::{Head, HeadError, Name, Version};
-
-/// The end of a message's body.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BodyLength {
-    /// There is no body.
-    #[default]
-    None,
-    /// The body has this many bytes.
-    Exactly(u64),
-    /// The last chunk ends the body.
-    Chunked,
-    /// The peer ends the body by closing its direction of the connection (HTTP/1 responses only), or of the
-    /// stream (HTTP/2).
-    UntilClose,
-}
-
-impl BodyLength {
-    /// Whether the body has no bytes.
-    #[must_use]
-    pub const fn is_empty(self) -> bool {
-        matches!(self, Self::None | Self::Exactly(0))
-    }
-}
 
 /// The length that a request's head declares. Anything that another reader could interpret differently is
 /// refused: both fields at once, several lengths even if equal, a coding in HTTP/1.0, and every spelling but
@@ -48,15 +26,6 @@ pub(crate) fn declared_length_in_response(
         decimal(plain)
     });
     Ok((declared_length?, is_padded))
-}
-
-/// Returns the text of a length without leading zeros.
-pub(crate) fn without_leading_zeros(text: &[u8]) -> &[u8] {
-    let [b'0', _, ..] = text else { return text };
-    let zeros = text.iter().take_while(|byte| **byte == b'0').count();
-    // The last digit stays, even if it is a zero.
-    let plain = &text[zeros.min(text.len().saturating_sub(1))..];
-    if plain.first().is_some_and(u8::is_ascii_digit) { plain } else { text }
 }
 
 #[inline(always)]

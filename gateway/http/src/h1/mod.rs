@@ -14,9 +14,10 @@ mod parse_response;
 pub(crate) mod target;
 mod write;
 
-pub use body::{BodyError, BodyPart, BodyReader};
-pub use framing::BodyLength;
-pub(crate) use framing::{declared_length, declared_length_in_response, without_leading_zeros};
+pub use crate::body_length::BodyLength;
+pub use body::{BodyPart, BodyReader};
+pub use chunked::BodyError;
+pub(crate) use framing::{declared_length, declared_length_in_response};
 pub use lines::Progress;
 pub use parse_request::RequestParser;
 pub(crate) use parse_request::{expect, wants_trailers};

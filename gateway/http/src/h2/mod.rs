@@ -12,7 +12,7 @@ mod response_inspector;
 mod send_budget;
 
 pub use fields::fields;
-pub use request::{Pseudo, UpgradeProtocol, decode_request, decode_trailers, is_field};
+pub use request::{Pseudo, UpgradeProtocol, decode_request, decode_trailers};
 pub use response::{decode_response, decode_switched};
 pub use response_inspector::ResponseInspector;
 pub use send_budget::{BudgetedData, SendBudget};

@@ -4,10 +4,12 @@
 //! [`RequestHead`] as for HTTP/1, checked as strictly, so that one code path serves both versions. Invariant:
 //! the lines of the result parse as the same request in HTTP/1.
 
-use crate::chars::{is_lower_token, is_token, is_value};
+use crate::chars::is_token;
 use crate::h1::{BodyLength, declared_length, expect, target, wants_trailers};
 use crate::trailer::is_forbidden;
-use crate::{Field, Head, HeadError, HeadLimits, Method, Name, Range, RequestHead, TargetForm, Version};
+use crate::{
+    Field, Head, HeadError, HeadLimits, Method, Name, Range, RequestHead, TargetForm, Version, is_http2_field,
+};
 
 /// In HTTP/1 this field lets the response prove that it belongs to the request (RFC 6455, 11.3.1). HTTP/2
 /// needs no proof.
@@ -219,15 +221,7 @@ pub(super) fn push_known(
 }
 
 fn check(name: &[u8], value: &[u8]) -> Result<(), HeadError> {
-    if is_field(name, value) { Ok(()) } else { Err(HeadError::Field) }
-}
-
-/// Whether HTTP/2 allows these as a field: the name is a token without upper-case letters, and the value has
-/// no control bytes and no white space around it (RFC 9113, 8.2.1).
-#[must_use]
-pub fn is_field(name: &[u8], value: &[u8]) -> bool {
-    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    is_lower_token(name) && is_value(value) && !is_blank(value.first()) && !is_blank(value.last())
+    if is_http2_field(name, value) { Ok(()) } else { Err(HeadError::Field) }
 }
 
 /// Appends one line with all pieces.

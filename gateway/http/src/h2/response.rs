@@ -2,7 +2,8 @@
 //! decoded, and gets the same [`ResponseHead`] as for HTTP/1.
 
 use super::request::{push, push_known};
-use crate::h1::{BodyLength, declared_length_in_response, without_leading_zeros};
+use crate::body_length::without_leading_zeros;
+use crate::h1::{BodyLength, declared_length_in_response};
 use crate::{HeadError, HeadLimits, Method, Name, Range, ResponseHead, Version};
 
 /// Converts an HTTP/2 message to a response head with the same lines that HTTP/1 would have carried, and the

@@ -20,22 +20,21 @@
 mod adaptive;
 mod balance;
 mod breaker;
-mod budget;
 mod connect_error;
 mod discover;
 mod endpoint_io;
 pub mod health;
 mod members;
 mod notices;
-mod outcome;
 pub mod outlier;
 mod pool;
 mod proxy_protocol;
+mod retry_budget;
 mod state;
 mod sticky;
 mod table;
 mod tls;
-mod tls_record;
+mod tls_failures;
 mod upstream;
 mod weak_map;
 mod window;
@@ -47,7 +46,7 @@ pub use connect_error::ConnectError;
 pub use discover::{Discovery, EndedLookups, EndpointSource, LookupError, LookupReport, Lookups, Warn};
 pub use members::PickHints;
 pub use notices::{EndpointEvent, EndpointNotice};
-pub use outcome::Outcome;
+pub use outlier::Outcome;
 pub use pool::{Acquired, ConnectPermit, Connection, Pool, PooledConnection, http2};
 pub use state::{
     EndpointState, InFlightGuard, Message, Permit, ProbeHealth, SendToWorker, UpstreamState, UpstreamStates,

@@ -16,10 +16,10 @@ use tollgate_plan::{Balance, Priority, Retry, Rules, Upstream as Planned};
 
 use crate::adaptive::WorkerAdaptive;
 use crate::breaker::WorkerBreaker;
-use crate::budget::RequestCounter;
 use crate::members::Members;
 use crate::outlier::Detector;
 use crate::pool::PoolSet;
+use crate::retry_budget::RequestCounter;
 use crate::sticky::cookie_name;
 use crate::{
     AdaptiveFull, AdaptivePermit, BreakerPermit, CircuitOpen, InFlightGuard, Outcome, PickHints, Pool,

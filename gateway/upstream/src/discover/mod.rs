@@ -18,9 +18,6 @@ mod source;
 mod srv;
 mod state;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -233,3 +230,6 @@ fn normalized(mut endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
     endpoints.sort_by_key(|endpoint| endpoint.priority);
     endpoints
 }
+
+#[cfg(test)]
+mod tests;

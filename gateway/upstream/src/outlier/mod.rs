@@ -22,7 +22,6 @@ use std::sync::Arc;
 
 use tollgate_plan::Outlier;
 
-use crate::Outcome;
 pub(crate) use ejections::{Ejection, Ejections};
 use streaks::{StreakLimits, Streaks};
 pub(crate) use traffic::Traffic;
@@ -89,6 +88,19 @@ impl EndpointOutlier {
     pub(crate) fn reset_streaks(&self) {
         self.streaks.reset();
     }
+}
+
+/// The result of one attempt of a request at an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The endpoint answered with this status.
+    Answered(u16),
+    /// No connection to the endpoint could be opened.
+    NoConnection,
+    /// The connection broke, or the endpoint did not answer in valid HTTP.
+    Broken,
+    /// The endpoint did not answer in time.
+    TimedOut,
 }
 
 /// Evaluates outcomes by the limits of one upstream.

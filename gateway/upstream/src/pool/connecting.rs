@@ -49,7 +49,7 @@ pub enum Acquired<C = Connection, O = ConnectPermit> {
 
 /// The right to open a connection, together with the request that needs it.
 #[derive(Debug)]
-#[must_use = "dropping it gives the place back"]
+#[must_use = "dropping it returns the permit"]
 pub struct ConnectPermit {
     in_use: InUse,
     permit: Permit,

@@ -8,7 +8,7 @@ use tollgate_net::Address;
 use super::limits::EndpointLimits;
 use crate::health::ProbeRecord;
 use crate::outlier::EndpointOutlier;
-use crate::tls_record::TlsRecord;
+use crate::tls_failures::EndpointTlsFailure;
 
 /// The health of an endpoint, according to probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct EndpointState {
     /// The results of its health probes.
     probe_record: Mutex<ProbeRecord>,
     /// The last TLS failure.
-    pub(crate) tls: TlsRecord,
+    pub(crate) tls: EndpointTlsFailure,
 }
 
 impl EndpointState {
@@ -55,7 +55,7 @@ impl EndpointState {
             limits: EndpointLimits::default(),
             outlier: EndpointOutlier::default(),
             probe_record: Mutex::default(),
-            tls: TlsRecord::default(),
+            tls: EndpointTlsFailure::default(),
         }
     }
 

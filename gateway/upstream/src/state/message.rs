@@ -24,10 +24,10 @@ pub(crate) enum MessageKind {
 impl Message {
     pub(crate) fn upstream(&self) -> &Arc<UpstreamState> {
         match &self.0 {
-            MessageKind::PermitFreed(room) => &room.upstream,
+            MessageKind::PermitFreed(freed) => &freed.upstream,
             MessageKind::ConnectionRequest(ask) => &ask.upstream,
             MessageKind::HandOver(handed) => handed.permit.upstream(),
-            MessageKind::PermitTransfer(place) => place.permit.upstream(),
+            MessageKind::PermitTransfer(moved) => moved.permit.upstream(),
         }
     }
 }
@@ -62,10 +62,10 @@ impl PermitFreed {
     }
 
     fn start(upstream: &Arc<UpstreamState>, endpoint: Option<&Arc<EndpointState>>) {
-        let mut room =
+        let mut freed =
             Self { upstream: upstream.clone(), endpoint: endpoint.cloned(), ring: WorkerRing::default() };
-        if let Some((first, _)) = room.waiting().longest(None) {
-            room.ring = WorkerRing::from(first, upstream.mailboxes.workers());
+        if let Some((first, _)) = freed.waiting().longest(None) {
+            freed.ring = WorkerRing::from(first, upstream.mailboxes.workers());
         }
     }
 

@@ -35,11 +35,11 @@ use crate::Lookups;
 use crate::adaptive::Adaptive;
 use crate::balance::MaglevTables;
 use crate::breaker::{Breaker, BreakerState};
-use crate::budget::RetryBudget;
 use crate::health::ProbeCounts;
 use crate::notices::{EndpointEvent, EndpointNotice, NoticeChannel};
 use crate::outlier::{EjectionCause, Ejections};
-use crate::tls_record::TlsCounts;
+use crate::retry_budget::RetryBudget;
+use crate::tls_failures::TlsFailureCounts;
 use crate::weak_map::WeakMap;
 
 pub(crate) use clock::StampClock;
@@ -136,7 +136,7 @@ pub struct UpstreamState {
     /// The endpoints of the plan and of discovery, as the control thread last merged them.
     members: Mutex<Arc<[Endpoint]>>,
     /// Counts of TLS failures of the upstream's endpoints.
-    pub(crate) tls: TlsCounts,
+    pub(crate) tls: TlsFailureCounts,
     notices: Arc<NoticeChannel>,
     pub(crate) budget: RetryBudget,
     pub(crate) breaker: Arc<Breaker>,
@@ -154,7 +154,7 @@ impl UpstreamState {
             ejections: Mutex::new(Ejections::new(clock)),
             probes: Mutex::default(),
             members: Mutex::default(),
-            tls: TlsCounts::default(),
+            tls: TlsFailureCounts::default(),
             notices,
             name: name.to_owned(),
             clock,

@@ -79,7 +79,7 @@ impl EndpointState {
 /// upstream until it is dropped. A worker takes it before it opens the socket, and the permit must outlive
 /// the socket. If the socket moves to another worker, the permit moves with it.
 #[derive(Debug)]
-#[must_use = "dropping it gives the place back"]
+#[must_use = "dropping it returns the permit"]
 pub struct Permit {
     upstream: Arc<UpstreamState>,
     endpoint: Arc<EndpointState>,

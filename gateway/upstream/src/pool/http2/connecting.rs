@@ -33,8 +33,8 @@ impl Pool {
         let in_use = InUse::new(self);
         loop {
             if self.queue.is_empty() {
-                if let Some(place) = self.take_stream(tollgate_net::now()) {
-                    return Ok(Acquired::Connection(place));
+                if let Some(stream) = self.take_stream(tollgate_net::now()) {
+                    return Ok(Acquired::Connection(stream));
                 }
                 let opening = self.http2.openings.borrow().iter().find(|it| it.has_capacity()).cloned();
                 if let Some(opening) = opening {
@@ -45,7 +45,7 @@ impl Pool {
                 Some(permit) => permit,
                 None => match self.pool_set.enqueue(self, tollgate_net::now())?.await? {
                     Grant::Permit(permit) => permit,
-                    Grant::Stream(place) => return Ok(Acquired::Connection(place)),
+                    Grant::Stream(stream) => return Ok(Acquired::Connection(stream)),
                     Grant::Connection(_) => continue,
                 },
             };

@@ -20,17 +20,17 @@ impl PoolSet {
     pub fn receive(&self, message: MessageKind) {
         self.context.stats.message_sent();
         match message {
-            MessageKind::PermitFreed(room) => self.on_permit_freed(room),
+            MessageKind::PermitFreed(freed) => self.on_permit_freed(freed),
             MessageKind::ConnectionRequest(ask) => self.on_connection_request(ask),
             MessageKind::HandOver(handed) => self.on_hand_over(*handed),
-            MessageKind::PermitTransfer(place) => self.on_permit_transfer(place),
+            MessageKind::PermitTransfer(moved) => self.on_permit_transfer(moved),
         }
     }
 
-    fn on_permit_freed(&self, room: PermitFreed) {
-        match self.grant_permits(room.endpoint.as_ref()) {
-            true => room.mark_used(),
-            false => drop(room),
+    fn on_permit_freed(&self, freed: PermitFreed) {
+        match self.grant_permits(freed.endpoint.as_ref()) {
+            true => freed.mark_used(),
+            false => drop(freed),
         }
         // Other workers may have taken the free permit first.
         self.free_permits_for_waiters();
@@ -130,8 +130,8 @@ impl PoolSet {
     }
 
     /// Takes a permit over from another worker.
-    fn on_permit_transfer(&self, place: PermitTransfer) {
-        let PermitTransfer { permit, more_follow: more } = place;
+    fn on_permit_transfer(&self, moved: PermitTransfer) {
+        let PermitTransfer { permit, more_follow: more } = moved;
         let Some(pool) = self.find(&permit.endpoint().address) else { return };
         match pool.queue.first() {
             Some(ticket) => self.grant(&ticket, Grant::Permit(permit)),
@@ -238,7 +238,7 @@ impl PoolSet {
     }
 }
 
-/// The place at which a request has waited much longer.
+/// Where a request has waited much longer.
 enum LongerWait {
     /// On this worker, for the same endpoint.
     Worker(usize),

@@ -17,15 +17,15 @@ const NOTICE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Counts of an upstream's failures, by [`TlsFaultKind`].
 #[derive(Debug)]
-pub(crate) struct TlsCounts([AtomicU64; TlsFaultKind::COUNT]);
+pub(crate) struct TlsFailureCounts([AtomicU64; TlsFaultKind::COUNT]);
 
-impl Default for TlsCounts {
+impl Default for TlsFailureCounts {
     fn default() -> Self {
         Self([const { AtomicU64::new(0) }; TlsFaultKind::COUNT])
     }
 }
 
-impl TlsCounts {
+impl TlsFailureCounts {
     pub(crate) fn count(&self, kind: TlsFaultKind) {
         self.0[kind as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -40,7 +40,7 @@ impl TlsCounts {
 
 /// The last failure at one endpoint. It stays until a handshake succeeds.
 #[derive(Debug, Default)]
-pub(crate) struct TlsRecord {
+pub(crate) struct EndpointTlsFailure {
     /// Whether there is a failure. A successful handshake reads only this flag.
     is_set: AtomicBool,
     inner: Mutex<RecordedFailure>,
@@ -55,7 +55,7 @@ struct RecordedFailure {
     notices: Vec<(TlsFaultKind, Instant)>,
 }
 
-impl TlsRecord {
+impl EndpointTlsFailure {
     /// Records a failure. Returns whether it needs a notice: there was no failure, or one of another kind,
     /// and the last notice of its kind is not [recent](NOTICE_INTERVAL).
     pub(crate) fn failed(&self, fault: &TlsFault, now: Instant) -> bool {
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_news_once_and_so_is_its_end() {
-        let (record, now) = (TlsRecord::default(), tollgate_net::now());
+        let (record, now) = (EndpointTlsFailure::default(), tollgate_net::now());
         assert!(!record.succeeded(|| now));
         assert!(record.failed(&fault(TlsFaultKind::CertificateExpired), now));
         assert!(!record.failed(&fault(TlsFaultKind::CertificateExpired), now + SECOND));
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn one_of_several_servers_behind_an_address_makes_few_notices() {
-        let (record, now) = (TlsRecord::default(), tollgate_net::now());
+        let (record, now) = (EndpointTlsFailure::default(), tollgate_net::now());
         let expired = fault(TlsFaultKind::CertificateExpired);
         let mut told = 0;
         for second in 0..100 {
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_handshake_ends_no_recent_alert() {
-        let (record, now) = (TlsRecord::default(), tollgate_net::now());
+        let (record, now) = (EndpointTlsFailure::default(), tollgate_net::now());
         assert!(record.failed(&fault(TlsFaultKind::ClientCertificateRequired), now));
         assert!(!record.succeeded(|| now + ALERT_QUIET_TIME - SECOND) && record.last().is_some());
         assert!(record.succeeded(|| now + ALERT_QUIET_TIME));
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn kinds_are_counted_by_their_words() {
-        let counts = TlsCounts::default();
+        let counts = TlsFailureCounts::default();
         counts.count(TlsFaultKind::Version);
         counts.count(TlsFaultKind::Version);
         counts.count(TlsFaultKind::Protocol);

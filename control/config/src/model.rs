@@ -13,6 +13,7 @@ use zeroize::Zeroize;
 mod admin;
 mod consumers;
 mod etcd;
+mod log;
 mod percent;
 mod policies;
 mod route;
@@ -22,6 +23,7 @@ mod upstream;
 pub use admin::*;
 pub use consumers::*;
 pub use etcd::*;
+pub use log::*;
 pub use percent::Percent;
 pub use policies::*;
 pub use route::*;
@@ -82,6 +84,8 @@ pub struct Config {
     pub document_files: Vec<PathBuf>,
     /// The access logs of routes without their own. Default none.
     pub access_log: Vec<AccessLog>,
+    /// The log of the gateway's own messages.
+    pub log: DiagnosticLog,
     /// Request ids: off by default.
     pub request_id: RequestId,
     /// Whether statistics are kept. Default true.
@@ -133,6 +137,7 @@ impl Default for Config {
             admin: Some(AdminSettings::default()),
             document_files: Vec::new(),
             access_log: Vec::new(),
+            log: DiagnosticLog::default(),
             request_id: RequestId::default(),
             metrics: true,
             forwarded: Forwarded::default(),

@@ -11,6 +11,7 @@ mod etcd;
 mod fallback;
 mod grpc;
 mod listen;
+mod log;
 mod matching;
 mod named;
 mod policies;

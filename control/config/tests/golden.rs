@@ -131,6 +131,7 @@ fn summary(config: &Config) -> String {
     line("admin", &config.admin, &default.admin);
     line("document_files", &config.document_files, &default.document_files);
     line("access_log", &config.access_log, &default.access_log);
+    line("log", &config.log, &default.log);
     line("request_id", &config.request_id, &default.request_id);
     line("metrics", &config.metrics, &default.metrics);
     line("forwarded", &config.forwarded, &default.forwarded);

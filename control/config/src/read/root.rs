@@ -2,7 +2,8 @@
 
 use super::draft::{Draft, Include};
 use super::{
-    access_log, admin, buffer, certificates, consumers, etcd, listen, policies, route, settings, upstream,
+    access_log, admin, buffer, certificates, consumers, etcd, listen, log, policies, route, settings,
+    upstream,
 };
 use crate::model::At;
 use crate::problem::Problem;
@@ -49,6 +50,9 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
         listen::check_admin_address(reader, config);
         if let Some(field) = fields.get("access_log") {
             config.access_log = access_log::access_log(reader, field);
+        }
+        if let Some(field) = fields.get("log") {
+            config.log = log::log(reader, field);
         }
         if let Some(field) = fields.get("request_id") {
             config.request_id = settings::request_id(reader, field);

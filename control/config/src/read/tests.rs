@@ -85,6 +85,7 @@ fn the_defaults_of_the_table_are_those_of_the_types() {
     assert_eq!(config.workers, default.workers);
     assert_eq!(config.admin.map(|admin| admin.bind.value), default.admin.map(|admin| admin.bind.value));
     assert_eq!(config.access_log, default.access_log);
+    assert_eq!(config.log, default.log);
     assert_eq!(config.request_id, default.request_id);
     assert_eq!(config.metrics, default.metrics);
     assert_eq!(config.forwarded, default.forwarded);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     ACCESS_LOG_SHAPE, ADMIN, ADMIN_ADDRESS, BUFFER_SHAPE, CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT,
-    ETCD_ENDPOINT_SHAPE, KeySpec, MODE, NAMED_CERTIFICATE_VALUE, OWNER, POLICIES, POLICIES_DOC,
+    ETCD_ENDPOINT_SHAPE, KeySpec, LOG_SHAPE, MODE, NAMED_CERTIFICATE_VALUE, OWNER, POLICIES, POLICIES_DOC,
     POLICY_SET_VALUE, ROUTE, Section, Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
 };
 
@@ -79,7 +79,10 @@ pub(crate) static ROOT: Section = Section {
         .default("127.0.0.1:9901"),
         KeySpec::new("access_log", "One or several logs with a line per request.", ACCESS_LOG_SHAPE)
             .default("off")
-            .aliases(&["log", "logs", "accesslog", "access_logs"]),
+            .aliases(&["logs", "accesslog", "access_logs"]),
+        KeySpec::new("log", "The log of the gateway's own messages: a level, or a mapping.", LOG_SHAPE)
+            .default("info")
+            .aliases(&["error_log", "logging", "logger", "log_level", "loglevel", "diagnostics"]),
         KeySpec::new(
             "request_id",
             "An id for each request, sent upstream and logged.",

@@ -193,7 +193,7 @@ impl Problems {
     }
 
     /// Removes a secret of a file from the words of a problem.
-    pub(crate) fn conceal(&self, problem: &mut Problem) {
+    pub fn conceal(&self, problem: &mut Problem) {
         if problem.at.line == 0 {
             return;
         }

@@ -1,4 +1,5 @@
-//! Sockets, time and spawning: the only crate through which the data path touches the outside.
+//! Sockets, time and spawning: the only crate through which the data path touches the outside. It also names
+//! the [components](component) of the diagnostic log.
 //!
 //! Everything that the data path does to the world goes through this crate, so the world can be replaced as a
 //! whole: by a simulated network (the feature `simulate`, which no release has), or by a leaner driver than
@@ -6,10 +7,10 @@
 
 mod address;
 mod clock;
+pub mod component;
 mod deadline;
 mod detached;
 mod listener;
-mod notice;
 mod proxy_protocol;
 mod receive_queue;
 mod runtime;
@@ -27,7 +28,6 @@ pub use clock::{now, random_key, wall_clock};
 pub use deadline::{Deadline, Timers};
 pub use detached::DetachedStream;
 pub use listener::{BoundListener, Listener};
-pub use notice::{drop_notices_when_stalled, write_error, write_notice};
 pub use proxy_protocol::{
     PROXY_HEADER_MAX_BYTES, ProxyHeader, ProxyHeaderError, ProxyVersion, parse_proxy_header,
 };

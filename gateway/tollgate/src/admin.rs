@@ -13,8 +13,9 @@ use rustls::ServerConfig;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollgate_config::{AdminAddress, Config};
-use tollgate_net::notice;
+use tollgate_net::component;
 use tollgate_observe::{AdminEvents, serve};
+use tracing::error;
 
 use crate::blocking_files::run_file_job;
 use crate::listeners::InheritedSockets;
@@ -100,7 +101,11 @@ impl Admin {
                 .filter(|_| change.has_temporary_name)
                 && let Err(error) = socket::move_into_place(file)
             {
-                return notice!("error: the admin listener stays as it was: {}: {error}", file.display());
+                let file = file.display();
+                return error!(
+                    target: component::ADMIN,
+                    "the admin listener stays as it was: {file}: {error}"
+                );
             }
             self.stop();
             let before = self.file().map(Path::to_owned);

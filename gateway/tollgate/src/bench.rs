@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use tollgate_net::notice;
+use crate::print::print_error;
 
 /// The file name of the laboratory's program.
 const LAB: &str = "tollgate-lab";
@@ -16,9 +16,9 @@ pub fn bench(arguments: &[OsString]) -> ExitCode {
     let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join(LAB)));
     let program = beside.filter(|file| file.is_file()).unwrap_or_else(|| PathBuf::from(LAB));
     let error = Command::new(&program).args(arguments).exec();
-    notice!(
+    print_error(format_args!(
         "tollgate: the laboratory `{LAB}` was found neither beside this program nor on PATH ({error}). \
          To build it: cargo build --release -p tollgate-lab"
-    );
+    ));
     ExitCode::FAILURE
 }

@@ -11,11 +11,14 @@ use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::MissedTickBehavior;
-use tollgate_net::{Timers, drop_notices_when_stalled, notice};
+use tollgate_net::{Timers, component};
 use tollgate_observe::{CostMeter, OperationResult, available_cores, process_cpu_time};
 use tollgate_sources::{ChangeError, EtcdEvent, PendingRequest, Sources, record_connection};
 use tollgate_upstream::health::HealthMonitor;
+use tollgate_upstream::{EndpointEvent, EndpointNotice};
+use tracing::{error, info, warn};
 
+use crate::diagnostics;
 use crate::etcd;
 use crate::file_watch::FileWatch;
 use crate::gateway::Gateway;
@@ -80,14 +83,11 @@ pub fn runtime() -> io::Result<LocalRuntime> {
 /// # Errors
 /// A worker died, or signals cannot be received.
 pub fn control(started: StartedGateway, upgradable: Upgradable) -> io::Result<()> {
-    // From now on, a slow reader of standard error cannot block the process.
-    drop_notices_when_stalled();
     let StartedGateway { mut gateway, runtime, mut signals, sources, etcd_events } = started;
     let shared = gateway.shared.clone();
     // Started outside of `watch`, because health checks continue during the drain.
     let health = runtime.block_on(async {
-        let health =
-            HealthMonitor::start(shared, &Timers::start()?, fastrand::u64(..), |notice| notice!("{notice}"));
+        let health = HealthMonitor::start(shared, &Timers::start()?, fastrand::u64(..), log_endpoint_change);
         health.add_upstreams(&gateway.current().upstreams);
         // So does the overload guard: a draining process may run short of memory too.
         gateway.overload_guard.start();
@@ -195,7 +195,10 @@ impl ControlThread {
                 () = signals.stop.requested() => return Ok(ExitReason::Stop),
                 _ = signals.reload.recv() => self.reload(),
                 () = self.watch.changed() => self.reload(),
-                _ = signals.reopen.recv() => self.gateway.log.reopen(),
+                _ = signals.reopen.recv() => {
+                    self.gateway.log.reopen();
+                    diagnostics::reopen();
+                }
                 _ = signals.upgrade.recv() => self.start_upgrade(),
                 Some(pending) = self.change_queue.recv() => self.queue_changes(pending),
                 Some(event) = next_etcd_event(&mut self.etcd_events) => self.queue_etcd_events(event),
@@ -227,7 +230,7 @@ impl ControlThread {
                     let now = self.gateway.log.problem();
                     if now != problem {
                         if let Some(text) = &now {
-                            notice!("warning: access log: {text}");
+                            warn!(target: component::GATEWAY, "access log: {text}");
                         }
                         problem = now;
                     }
@@ -285,7 +288,7 @@ impl ControlThread {
         let mut next = Some(event);
         while let Some(event) = next {
             if let Some(message) = record_connection(&self.gateway.context().view, &event) {
-                notice!("{message}");
+                etcd::log_message(&message);
             }
             if matches!(event, EtcdEvent::Snapshot { .. } | EtcdEvent::Changes { .. }) {
                 self.reader.queue_etcd_event(Some(event));
@@ -328,7 +331,7 @@ impl ControlThread {
     fn start_upgrade(&mut self) {
         let requested_at = Instant::now();
         if self.upgrade.is_some() {
-            return notice!("error: no second upgrade: one is under way");
+            return error!(target: component::UPGRADE, "no second upgrade: one is under way");
         }
         let program = match &self.upgradable {
             Upgradable::No(why) => return self.upgrade_failed(requested_at, (*why).to_owned()),
@@ -381,7 +384,7 @@ impl ControlThread {
             Err(problem) => {
                 self.upgrade_failed(requested_at, problem);
                 if let Err(error) = self.gateway.serve_admin() {
-                    notice!("error: the admin listener is not served for now: {error}");
+                    error!(target: component::ADMIN, "the admin listener is not served for now: {error}");
                 }
                 self.start_pending_work();
                 Ok(None)
@@ -390,7 +393,7 @@ impl ControlThread {
     }
 
     fn upgrade_failed(&self, requested_at: Instant, problem: String) {
-        notice!("error: no upgrade: {problem}; the gateway goes on as it is");
+        error!(target: component::UPGRADE, "no upgrade: {problem}; the gateway goes on as it is");
         let attempt =
             OperationResult { at: SystemTime::now(), took: requested_at.elapsed(), problem: Some(problem) };
         self.gateway.registry.update_status(|status| status.last_upgrade = Some(attempt));
@@ -407,6 +410,17 @@ impl ControlThread {
                 send_signal(&successor, UnixSignal::TERM);
             }
         }
+    }
+}
+
+/// Writes the change of an endpoint's state to the log.
+fn log_endpoint_change(notice: &EndpointNotice) {
+    let EndpointNotice { upstream, endpoint, event } = notice;
+    match event {
+        EndpointEvent::TlsFailed(_) | EndpointEvent::TlsWorks => {
+            info!(target: component::TLS, upstream, %endpoint, "{notice}");
+        }
+        _ => info!(target: component::HEALTH, upstream, %endpoint, "{notice}"),
     }
 }
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_net::notice;
+use tollgate_net::component;
 use tollgate_proxy::Rollout;
 use tollgate_upstream::{Discovery, EndedLookups, UpstreamStates};
+use tracing::warn;
 
 /// How long the gateway waits for first answers, at the start and with each new plan. Without answers, the
 /// first requests of these upstreams get 503. But a dead name server must not keep all other upstreams from
@@ -14,7 +15,8 @@ const FIRST_ANSWERS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Starts the discovery that a plan needs, and waits for first answers.
 pub async fn start(shared: &Arc<UpstreamStates>, plan: &Rollout) -> Discovery {
-    let mut discovery = Discovery::new(shared.clone(), Arc::new(|text| notice!("warning: {text}")));
+    let log = |text: &str| warn!(target: component::DISCOVERY, "{text}");
+    let mut discovery = Discovery::new(shared.clone(), Arc::new(log));
     apply(&mut discovery, plan).await.forget();
     discovery
 }
@@ -23,7 +25,11 @@ pub async fn start(shared: &Arc<UpstreamStates>, plan: &Rollout) -> Discovery {
 pub async fn apply(discovery: &mut Discovery, plan: &Rollout) -> EndedLookups {
     let gone = discovery.apply(&plan.upstreams);
     for upstream in discovery.wait_for_first_lookups(FIRST_ANSWERS_TIMEOUT).await {
-        notice!("warning: upstream {upstream}: its endpoints are not looked up yet; it goes on trying");
+        warn!(
+            target: component::DISCOVERY,
+            upstream,
+            "upstream {upstream}: its endpoints are not looked up yet; it goes on trying"
+        );
     }
     gone
 }

@@ -7,10 +7,12 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tollgate_net::notice;
+use tollgate_config::LogLevel;
+use tollgate_net::component;
 use tollgate_observe::EtcdStatus;
 use tollgate_plan::compile_parts;
 use tollgate_sources::{EtcdEvent, EtcdView, GatewayIdentity, RefusedEntry, Sources, View, list_gateways};
+use tracing::{error, info, warn};
 
 use crate::admin_context::AdminContext;
 use crate::api::problem_to_json;
@@ -33,13 +35,22 @@ pub fn join(
         name: format!("{host}-{}", std::process::id()),
     };
     let (applied, etcd_events) = sources.join(settings, identity, |parts| Ok(compile_parts(parts)?.plan))?;
-    applied.messages.iter().for_each(|line| notice!("{line}"));
+    applied.messages.iter().for_each(log_message);
     if let Some(plan) = applied.compiled {
         loaded.plan = plan;
     }
     // The generation of the first plan.
     sources.publish_presence(1);
     Ok(Some(etcd_events))
+}
+
+/// Writes a message of the source to the log.
+pub fn log_message((level, text): &(LogLevel, String)) {
+    match level {
+        LogLevel::Error => error!(target: component::ETCD, "{text}"),
+        LogLevel::Warn => warn!(target: component::ETCD, "{text}"),
+        _ => info!(target: component::ETCD, "{text}"),
+    }
 }
 
 /// Returns etcd's state for metrics and the status page.

@@ -11,7 +11,7 @@ use tokio::runtime::LocalRuntime;
 use tokio::sync::{mpsc, watch};
 use tollgate_config as config;
 use tollgate_config::{Config, LogFormat, LogTarget};
-use tollgate_net::notice;
+use tollgate_net::component;
 use tollgate_observe::{
     AccessLog, AdminState, LineTarget, Log, LogConfig, LogFilter, Registry, SyslogTarget, SyslogTransport,
     available_cores,
@@ -21,12 +21,14 @@ use tollgate_policy::{BackgroundIo, LogExport};
 use tollgate_proxy::{Receipt, Receipts, Rollout, WorkerCommand};
 use tollgate_sources::{PendingRequest, View};
 use tollgate_upstream::{Discovery, UpstreamStates};
+use tracing::warn;
 
 use crate::access::{AccessRules, FailedAttempts, check_audit_log};
 use crate::admin::{self, Admin};
 use crate::admin_context::AdminContext;
 use crate::admin_routes;
 use crate::blocking_files::run_file_job;
+use crate::diagnostics::{self, PreparedLog};
 use crate::endpoint_discovery;
 use crate::files::SourceFiles;
 use crate::listeners::{self, InheritedSockets, Listeners};
@@ -83,6 +85,7 @@ pub struct PreparedChange {
     listeners: listeners::ListenersChange,
     admin: admin::AdminChange,
     log: Option<AccessLog>,
+    diagnostics: PreparedLog,
 }
 
 impl Gateway {
@@ -214,7 +217,9 @@ impl Gateway {
         let audit_log = audit_log(config).map(Path::to_owned);
         run_file_job(move || check_audit_log(audit_log.as_deref())).await?;
         let log = self.changed_log(logs).await?;
-        Ok(PreparedChange { listeners, admin, log })
+        let settings = config.log.clone();
+        let diagnostics = run_file_job(move || diagnostics::prepare(&settings)).await?;
+        Ok(PreparedChange { listeners, admin, log, diagnostics })
     }
 
     /// Gives every worker a new plan, with everything that was prepared for it. The receipts complete when
@@ -228,7 +233,8 @@ impl Gateway {
         config: Config,
         prepared: PreparedChange,
     ) -> (Receipts, io::Result<()>) {
-        let PreparedChange { listeners, admin, log } = prepared;
+        let PreparedChange { listeners, admin, log, diagnostics } = prepared;
+        diagnostics.apply();
         let (receipt, receipts) = Receipt::new();
         self.change_log(log, &receipt);
         // Before the sockets, so that requests on new addresses find their routes.
@@ -274,7 +280,7 @@ impl Gateway {
         match self.changed_log(&plan.logs).await {
             Ok(log) => self.change_log(log, &receipt),
             // Requests of routes whose logs are not open are logged to the gateway's logs.
-            Err(error) => notice!("warning: {error}"),
+            Err(error) => warn!(target: component::GATEWAY, "{error}"),
         }
         self.workers.send(|_| WorkerCommand::Plan(plan.clone(), Some(receipt.clone())));
         self.plan_sender.send_replace(plan.clone());

@@ -19,6 +19,7 @@ mod check;
 mod cli;
 mod control;
 mod demo;
+mod diagnostics;
 mod endpoint_discovery;
 mod etcd;
 mod explain;
@@ -50,10 +51,10 @@ mod workers;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tollgate_net::notice;
 use tollgate_policy::{Plugin, Plugins};
 
 use cli::{Cli, Command};
+use print::print_error;
 
 /// The allocator. A burst of connections fragments glibc's heap: after 5,000 had opened and closed, the
 /// process kept 2.7 times its memory, with mimalloc 1.3 times, with jemalloc 1.1 times. An idle connection
@@ -66,15 +67,22 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// else.
 #[must_use]
 pub fn run_with(plugins: Vec<Box<dyn Plugin>>) -> ExitCode {
+    diagnostics::install();
     // Before anything is read: the set of plugins is a property of the program.
     if let Err(error) = Plugins::new(plugins).and_then(Plugins::install) {
-        notice!("error: {error}");
+        print_error(format_args!("error: {error}"));
         return ExitCode::FAILURE;
     }
     for installed in Plugins::installed().all() {
         tollgate_config::register_plugin_secrets(installed.plugin().name(), installed.plugin().secrets());
     }
-    match Cli::parse().command {
+    let code = run_command(Cli::parse().command);
+    diagnostics::flush();
+    code
+}
+
+fn run_command(command: Command) -> ExitCode {
+    match command {
         Command::Run { file } => run::run(&file),
         Command::Check { files } => check::check(&files),
         Command::Explain(question) => explain::explain(&question),

@@ -10,6 +10,7 @@ use tollgate_plan::{CompileCache, Plan, check_matches, compile, compile_with_cac
 use tollgate_sources::Sources;
 
 use crate::files::{SourceFiles, expiry_warnings};
+use crate::print::{can_show_colour, print_error_text};
 
 /// A valid configuration and its plan.
 #[derive(Debug)]
@@ -109,7 +110,7 @@ fn read_standard_input() -> Loaded {
 /// Prints problems on standard error.
 pub fn print_problems(problems: &Problems) {
     if !problems.is_empty() {
-        let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        tollgate_net::write_error(&problems.render(colour));
+        let colour = std::io::stderr().is_terminal() && can_show_colour();
+        print_error_text(&problems.render(colour));
     }
 }

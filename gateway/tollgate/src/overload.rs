@@ -3,10 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tollgate_config::LogLevel;
 use tollgate_listen::ConnectionCounts;
-use tollgate_net::notice;
+use tollgate_net::component;
 use tollgate_observe::{GuardReading, Registry, ResourceMonitor, ResourceUse};
 use tollgate_plan::Overload;
+use tracing::{info, warn};
 
 /// How often usage is checked. The bound on client connections is exact in between; memory takes longer than
 /// this to fill.
@@ -75,8 +77,10 @@ impl OverloadGuard {
             self.loads.pressure.set(shed.requests, shed.connections.unwrap_or(u64::MAX));
             reading.sheds = shed.requests;
             self.registry.update_status(|status| status.guards = reading);
-            if let Some(message) = last_report.message(now, &reading, shed, clients) {
-                notice!("{message}");
+            match last_report.message(now, &reading, shed, clients) {
+                Some((LogLevel::Warn, message)) => warn!(target: component::OVERLOAD, "{message}"),
+                Some((_, message)) => info!(target: component::OVERLOAD, "{message}"),
+                None => {}
             }
             before = shed;
         }
@@ -122,7 +126,13 @@ struct LastReport {
 
 impl LastReport {
     /// Returns a message if the state has changed, at most once every [`MESSAGE_INTERVAL`] unless it got worse.
-    fn message(&mut self, now: Instant, reading: &GuardReading, shed: Shed, clients: u64) -> Option<String> {
+    fn message(
+        &mut self,
+        now: Instant,
+        reading: &GuardReading,
+        shed: Shed,
+        clients: u64,
+    ) -> Option<(LogLevel, String)> {
         let closed = shed.connections.is_some_and(|most| clients >= most);
         let state = (shed.requests, closed);
         let soon = self.at.is_some_and(|at| now.saturating_duration_since(at) < MESSAGE_INTERVAL);
@@ -139,7 +149,8 @@ impl LastReport {
         let connections = closed.then_some("new client connections");
         let turned_away: Vec<_> = requests.into_iter().chain(connections).collect();
         if turned_away.is_empty() {
-            return Some("overload is over: nothing is turned away any more".to_owned());
+            let message = "overload is over: nothing is turned away any more";
+            return Some((LogLevel::Info, message.to_owned()));
         }
         let used = [("memory", reading.memory, " bytes"), ("file descriptors", reading.files, "")];
         let used = used.into_iter().filter_map(|(state, guarded, unit)| {
@@ -147,7 +158,8 @@ impl LastReport {
             Some(format!("{state}: {used} of {bound}{unit}"))
         });
         let used = used.collect::<Vec<_>>().join("; ");
-        Some(format!("warning: overload: {} are turned away ({used})", turned_away.join(" and ")))
+        let message = format!("overload: {} are turned away ({used})", turned_away.join(" and "));
+        Some((LogLevel::Warn, message))
     }
 }
 
@@ -210,15 +222,14 @@ mod tests {
         };
         assert_eq!(say(0, 0, 100, 5), None);
         let first = say(1, 1, 100, 5).expect("a message");
-        assert_eq!(
-            first,
-            "warning: overload: requests of low priority are turned away \
-             (memory: 950 of 1000 bytes; file descriptors: 10 of 1000)"
-        );
+        let text = "overload: requests of low priority are turned away \
+             (memory: 950 of 1000 bytes; file descriptors: 10 of 1000)";
+        assert_eq!(first, (LogLevel::Warn, text.to_owned()));
         assert_eq!(say(2, 1, 100, 5), None);
-        let worse = say(3, 3, 0, 5).expect("a message");
+        let (_, worse) = say(3, 3, 0, 5).expect("a message");
         assert!(worse.contains("all requests and new client connections are turned away"), "{worse}");
         assert_eq!(say(4, 0, 100, 5), None, "it may come again at once");
-        assert_eq!(say(14, 0, 100, 5).as_deref(), Some("overload is over: nothing is turned away any more"));
+        let over = "overload is over: nothing is turned away any more".to_owned();
+        assert_eq!(say(14, 0, 100, 5), Some((LogLevel::Info, over)));
     }
 }

@@ -5,11 +5,10 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use serde_json::{Map, Value, json};
-use tollgate_net::notice;
 use tollgate_policy::{Installed, Plugins};
 
 use crate::cli::Cli;
-use crate::print::print;
+use crate::print::{print, print_error};
 
 /// Prints the JSON Schema.
 pub fn schema() -> ExitCode {
@@ -74,7 +73,7 @@ pub fn man(name: Option<&str>) -> ExitCode {
             // The page is named like `git-log`; its synopsis still says `tollgate explain`.
             Some(found) => found.clone().display_name(format!("tollgate-{name}")),
             None => {
-                notice!("error: there is no command `{name}`: `tollgate help` lists them");
+                print_error(format_args!("error: there is no command `{name}`: `tollgate help` lists them"));
                 return ExitCode::from(2);
             }
         },
@@ -84,7 +83,7 @@ pub fn man(name: Option<&str>) -> ExitCode {
         .source(concat!("tollgate ", env!("CARGO_PKG_VERSION")))
         .render(&mut page)
     {
-        notice!("error: {error}");
+        print_error(format_args!("error: {error}"));
         return ExitCode::FAILURE;
     }
     print(&String::from_utf8_lossy(&page), ExitCode::SUCCESS)

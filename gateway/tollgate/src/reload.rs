@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime};
 
 use tokio::sync::oneshot;
 use tollgate_config::Config;
-use tollgate_net::notice;
+use tollgate_net::component;
 use tollgate_observe::{OperationResult, Registry};
 use tollgate_plan::{CompileCache, compile_with_cache};
 use tollgate_proxy::Rollout;
@@ -18,8 +18,11 @@ use tollgate_sources::{
 };
 use tollgate_store::Store;
 use tollgate_upstream::health::HealthMonitor;
+use tracing::{error, info, warn};
 
+use crate::diagnostics;
 use crate::endpoint_discovery;
+use crate::etcd;
 use crate::files::{SourceFiles, certificate_expiries};
 use crate::gateway::Gateway;
 use crate::load;
@@ -201,7 +204,8 @@ impl StoreHandle {
         if let Some(store) = &self.0
             && let Err(error) = store.reopen()
         {
-            notice!("error: cannot open the store {} again: {error}", store.path().display());
+            let path = store.path().display();
+            error!(target: component::GATEWAY, "cannot open the store {path} again: {error}");
         }
     }
 }
@@ -220,7 +224,7 @@ fn read(
     memo: &mut CompileCache,
 ) -> FileReading {
     let mut reload = load::reload(sources, memo);
-    load::print_problems(&reload.problems);
+    diagnostics::report_problems(&reload.problems);
     let loaded = load::take_loaded(&mut reload);
     let routes_read = loaded.as_ref().map_or(0, |loaded| loaded.routes_read);
     let loaded = loaded.map(|loaded| {
@@ -242,7 +246,8 @@ pub async fn apply_changes(
     for request in &completed {
         let who = &request.pending.request.who;
         if !request.result.changes.is_empty() {
-            notice!("audit: version {} by {who}: {}", request.result.version, request.summary);
+            let (version, summary) = (request.result.version, &request.summary);
+            info!(target: component::ADMIN, version, "audit: version {version} by {who}: {summary}");
         }
     }
     let Some(rollout) = rollout else {
@@ -282,7 +287,7 @@ pub async fn apply_etcd(
     health: &HealthMonitor,
     reader: &SourceReader,
 ) {
-    applied.messages.iter().for_each(|line| notice!("{line}"));
+    applied.messages.iter().for_each(etcd::log_message);
     if let Some(sources) = &reader.sources {
         sources.publish_applied(applied);
     }
@@ -329,14 +334,17 @@ pub async fn apply_file(
     let prepared = match gateway.prepare(&config, &rollout.logs).await {
         Ok(prepared) => prepared,
         Err(error) => {
-            notice!("error: {error}");
+            error!(target: component::RELOAD, "{error}");
             return report_refused(gateway, requested_at, file, error.to_string());
         }
     };
     let fixed = unchangeable_settings(&gateway.config, &config);
     if !fixed.is_empty() {
         let fixed = fixed.join(", ");
-        notice!("warning: {fixed} changed: this needs an upgrade or a restart, the rest is in force");
+        warn!(
+            target: component::RELOAD,
+            "{fixed} changed: this needs an upgrade or a restart, the rest is in force"
+        );
     }
     let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
     let (receipts, admin_result) = gateway.change(rollout.clone(), config, prepared);
@@ -357,7 +365,8 @@ pub async fn apply_file(
 
 /// Reports a reload that has changed nothing.
 fn report_refused(gateway: &Gateway, requested_at: Instant, file: &Path, problem: String) {
-    notice!("error: {} is not loaded; the gateway goes on with what it has", file.display());
+    let path = file.display();
+    error!(target: component::RELOAD, "{path} is not loaded; the gateway goes on with what it has");
     let attempt =
         OperationResult { at: SystemTime::now(), took: requested_at.elapsed(), problem: Some(problem) };
     gateway.registry.update_status(|status| status.last_reload = Some(attempt));
@@ -376,7 +385,7 @@ fn report_reload(
     let (generation, routes) = (rollout.generation(), rollout.routes.len());
     let problem = done.err().map(|error| format!("an address or the admin listener is missing: {error}"));
     if let Some(problem) = &problem {
-        notice!("warning: {problem}");
+        warn!(target: component::RELOAD, "{problem}");
     }
     registry.update_status(|status| {
         // If two reloads overtake each other, the later one is in force.
@@ -390,7 +399,12 @@ fn report_reload(
     });
     let routes = count_noun(routes, "route");
     let milliseconds = took.as_secs_f64() * 1e3;
-    notice!("reloaded {}: {routes}, generation {generation}, {milliseconds:.1} ms", file.display());
+    let path = file.display();
+    info!(
+        target: component::RELOAD,
+        generation,
+        "reloaded {path}: {routes}, generation {generation}, {milliseconds:.1} ms"
+    );
     systemd::ready();
 }
 

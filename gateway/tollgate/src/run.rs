@@ -5,10 +5,14 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use tollgate_net::notice;
+use tollgate_config::Config;
+use tollgate_config::file_access::run_with_timeout;
+use tollgate_net::component;
 use tollgate_sources::Sources;
+use tracing::{error, info};
 
 use crate::control::{self, StartedGateway, Upgradable, control};
+use crate::diagnostics;
 use crate::etcd;
 use crate::gateway::Gateway;
 use crate::listeners::InheritedSockets;
@@ -24,13 +28,13 @@ pub fn run(file: &Path) -> ExitCode {
     raise_file_limit();
     let program = Program::current();
     if load::is_standard_input(file) {
-        notice!("error: `run` needs a file: SIGHUP reads it again");
+        error!(target: component::GATEWAY, "`run` needs a file: SIGHUP reads it again");
         return ExitCode::from(2);
     }
     let predecessor = match Predecessor::find() {
         Ok(found) => found,
         Err(error) => {
-            notice!("error: cannot take over: {error}");
+            error!(target: component::UPGRADE, "cannot take over: {error}");
             return ExitCode::FAILURE;
         }
     };
@@ -47,20 +51,24 @@ pub fn start(
     mut inherited: InheritedSockets,
     predecessor: Option<Predecessor>,
 ) -> Option<StartedGateway> {
+    let report = |error: &io::Error| error!(target: component::GATEWAY, "{error}");
     let mut sources = Sources::new(file);
     let mut reload = load::reload(&mut sources, &mut tollgate_plan::CompileCache::default());
-    load::print_problems(&reload.problems);
-    let mut loaded = load::take_loaded(&mut reload)?;
+    let loaded = load::take_loaded(&mut reload);
+    if let Some(loaded) = &loaded {
+        start_log(&loaded.config).inspect_err(report).ok()?;
+    }
+    diagnostics::report_problems(&reload.problems);
+    let mut loaded = loaded?;
     sources.adopt(&mut reload);
     let etcd_events = match etcd::join(&mut sources, &mut loaded) {
         Ok(etcd_events) => etcd_events,
         Err(error) => {
-            notice!("error: {error}");
+            error!(target: component::GATEWAY, "{error}");
             return None;
         }
     };
     let routes = count_noun(loaded.plan.routes.len(), "route");
-    let report = |error: &io::Error| notice!("error: {error}");
     let runtime = control::runtime().inspect_err(report).ok()?;
     // Before any other process can know that this one runs.
     let signals = runtime.block_on(async { Signals::new() }).inspect_err(report).ok()?;
@@ -74,10 +82,11 @@ pub fn start(
     gateway.listen().inspect_err(report).ok()?;
     let workers = count_noun(gateway.workers.count(), "worker");
     for address in gateway.listeners.addresses() {
-        notice!("tollgate {} listens on {address}: {routes}, {workers}", env!("CARGO_PKG_VERSION"));
+        let version = env!("CARGO_PKG_VERSION");
+        info!(target: component::GATEWAY, "tollgate {version} listens on {address}: {routes}, {workers}");
     }
     if let Some(address) = gateway.admin.display_address() {
-        notice!("dashboard, metrics, cost and health on {address}");
+        info!(target: component::GATEWAY, "dashboard, metrics, cost and health on {address}");
     }
     if let Some(predecessor) = predecessor {
         predecessor.serving(gateway.listeners.configured_addresses());
@@ -85,12 +94,20 @@ pub fn start(
     Some(StartedGateway { gateway, runtime, signals, sources, etcd_events })
 }
 
+/// Puts the settings of the log in force.
+fn start_log(config: &Config) -> io::Result<()> {
+    let settings = config.log.clone();
+    let prepared = run_with_timeout(move || diagnostics::prepare(&settings));
+    prepared.unwrap_or_else(|stalled| Err(io::Error::other(stalled.to_string())))?.apply();
+    Ok(())
+}
+
 /// Returns the exit code for the result of the control thread.
 pub fn exit_code(result: io::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            notice!("error: {error}");
+            error!(target: component::GATEWAY, "{error}");
             ExitCode::FAILURE
         }
     }

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use tokio::runtime::LocalRuntime;
 
-use tollgate_net::notice;
+use tollgate_net::component;
 use tollgate_observe::{AccessLog, Registry};
+use tracing::info;
 
 use crate::admin::remove_socket_file;
+use crate::diagnostics;
 use crate::gateway::Gateway;
 use crate::plural::count_noun;
 use crate::signals::Signals;
@@ -31,7 +33,8 @@ const DRAIN_MARGIN: Duration = Duration::from_secs(1);
 /// The first error of a worker.
 pub fn stop(runtime: &LocalRuntime, gateway: Gateway, signals: &mut Signals) -> io::Result<()> {
     systemd::stopping();
-    notice!("tollgate stops: {} in flight", count_noun(gateway.registry.in_flight(), "request"));
+    let in_flight = count_noun(gateway.registry.in_flight(), "request");
+    info!(target: component::GATEWAY, "tollgate stops: {in_flight} in flight");
     // The admin listener keeps answering (not ready) until the drain ends.
     gateway.announce_close(Some(IDLE_GRACE));
     let mut bound = gateway.config.timeouts.drain;
@@ -63,7 +66,8 @@ pub fn hand_over(
 ) -> io::Result<()> {
     let id = successor.id();
     let in_flight = count_noun(gateway.registry.in_flight(), "request");
-    notice!("tollgate {id} has taken over from {}: {in_flight} here end first", std::process::id());
+    let own_id = std::process::id();
+    info!(target: component::UPGRADE, "tollgate {id} has taken over from {own_id}: {in_flight} here end first");
     gateway.admin.stop();
     let bound = gateway.config.timeouts.drain;
     gateway.announce_close(bound.map(|bound| bound.saturating_sub(DRAIN_MARGIN).max(IDLE_GRACE.min(bound))));
@@ -91,7 +95,8 @@ fn drain(
                 Some(drained) => return drained,
                 None if left > 0 => {
                     let in_flight = count_noun(registry.in_flight(), "request");
-                    notice!("tollgate {} ends already: {in_flight} in flight", std::process::id());
+                    let id = std::process::id();
+                    info!(target: component::UPGRADE, "tollgate {id} ends already: {in_flight} in flight");
                 }
                 None => {}
             }
@@ -115,11 +120,15 @@ async fn unless_stopped<T>(
         tokio::select! {
             done = &mut what => return Some(done),
             () = signals.stop.requested() => return None,
-            _ = signals.reopen.recv() => log.reopen(),
+            _ = signals.reopen.recv() => {
+                log.reopen();
+                diagnostics::reopen();
+            }
         }
     }
 }
 
 fn report_immediate_stop(registry: &Registry) {
-    notice!("tollgate stops at once: {} cut off", count_noun(registry.in_flight(), "request"));
+    let cut_off = count_noun(registry.in_flight(), "request");
+    info!(target: component::GATEWAY, "tollgate stops at once: {cut_off} cut off");
 }

@@ -5,13 +5,12 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use tollgate_net::notice;
 use tollgate_observe::live::LiveDocument;
 use tollgate_top::{RecentDocuments, run, text};
 
 use crate::admin_client::AdminClient;
 use crate::cli::TopArgs;
-use crate::print::print;
+use crate::print::{print, print_error};
 
 /// The pause between the two requests for a single page: rates need two samples.
 const SAMPLE_PAUSE: Duration = Duration::from_secs(1);
@@ -21,7 +20,7 @@ pub fn top(args: &TopArgs) -> ExitCode {
     match run_top(args) {
         Ok(code) => code,
         Err(message) => {
-            notice!("error: {message}");
+            print_error(format_args!("error: {message}"));
             ExitCode::FAILURE
         }
     }

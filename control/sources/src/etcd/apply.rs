@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tollgate_config::{
-    CombinedResources, DocumentProblem, KINDS, Problem, ResourceKind, Severity, Undo, from_yaml,
+    CombinedResources, DocumentProblem, KINDS, LogLevel, Problem, ResourceKind, Severity, Undo, from_yaml,
 };
 use tollgate_etcd::{EtcdEntry, EtcdEvent};
 
@@ -20,8 +20,8 @@ use crate::view::ViewState;
 pub struct Applied<T> {
     /// The compiled configuration; `None`: nothing changed.
     pub compiled: Option<T>,
-    /// Messages for people, each to be printed on its own.
-    pub messages: Vec<String>,
+    /// Messages for the log.
+    pub messages: Vec<(LogLevel, String)>,
     /// The resources that changed.
     pub(crate) changed: Vec<(&'static ResourceKind, String)>,
 }
@@ -258,13 +258,15 @@ impl Sources {
                 let update = RefusedUpdate { value: entry.value, revision, problems, retry };
                 let new = etcd_source.refused.get(&key).is_none_or(|before| before.revision != revision);
                 if new {
-                    applied.messages.push(refusal_message(&key, &update, current));
+                    let message = refusal_message(&key, &update, current);
+                    applied.messages.push((LogLevel::Error, message));
                 }
                 etcd_source.refused.insert(key, update);
                 continue;
             }
             if etcd_source.refused.remove(&key).is_some() {
-                applied.messages.push(format!("etcd: {key}: revision {revision} is good"));
+                let message = format!("etcd: {key}: revision {revision} is good");
+                applied.messages.push((LogLevel::Info, message));
             }
             let Some((kind, name)) = parse_key(&key) else { continue };
             let document_key = (kind.name, name.to_owned());
@@ -360,7 +362,7 @@ fn refusal_message(key: &str, update: &RefusedUpdate, in_force: Option<u64>) -> 
         Some(revision) => format!("revision {revision} stays in force"),
         None => "nothing of it is in force".to_owned(),
     };
-    let mut text = format!("error: etcd: {key}: {what} {} is refused, {stays}", update.revision);
+    let mut text = format!("etcd: {key}: {what} {} is refused, {stays}", update.revision);
     for problem in &update.problems {
         text.push('\n');
         text.push_str(problem.text.trim_end());

@@ -14,6 +14,7 @@ use serde_json::Value;
 use tollgate_config::Document;
 use tollgate_config::file_access::{self, NamedFile, ReadError};
 use tollgate_etcd::EtcdEntry;
+use tracing::warn;
 
 /// How long changes are collected before they are written: a burst of a hundred changes a second takes few
 /// writes.
@@ -89,12 +90,8 @@ fn write_snapshots(path: &Path, prefix: &str, snapshots: &Receiver<CachedState>)
             Ok(()) => failed = false,
             Err(error) if !failed => {
                 failed = true;
-                // `eprintln!` panics if stderr is closed, and this crate may not depend on the crate that has
-                // `notice!`.
                 let path = path.display();
-                let message =
-                    format!("warning: etcd: the last good state cannot be kept in {path}: {error}\n");
-                let _ = io::stderr().write_all(message.as_bytes());
+                warn!(target: "etcd", "etcd: the last good state cannot be kept in {path}: {error}");
             }
             Err(_) => {}
         }

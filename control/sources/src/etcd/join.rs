@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::mpsc;
-use tollgate_config::{CombinedResources, EtcdSettings, Problem};
+use tollgate_config::{CombinedResources, EtcdSettings, LogLevel, Problem};
 use tollgate_etcd::{EtcdEvent, EtcdThread};
 
 use super::{Applied, EtcdSource, EtcdView, cache, settings};
@@ -57,9 +57,9 @@ impl Sources {
         if let Some(path) = &from.cache {
             match cache::read(path, &prefix) {
                 Ok(found) => cached_state = found,
-                Err(why) => messages.push(format!(
-                    "warning: etcd: the last good state in {} cannot be used: {why}",
-                    path.display()
+                Err(why) => messages.push((
+                    LogLevel::Warn,
+                    format!("etcd: the last good state in {} cannot be used: {why}", path.display()),
                 )),
             }
         }
@@ -96,10 +96,11 @@ impl Sources {
                         etcd.cached = true;
                     }
                 });
-                result.messages.push(format!(
-                    "warning: etcd: {why}: the gateway starts with its last good state, revision {}",
+                let message = format!(
+                    "etcd: {why}: the gateway starts with its last good state, revision {}",
                     self.version
-                ));
+                );
+                result.messages.push((LogLevel::Warn, message));
             }
             Err(why) => {
                 self.etcd_source = None;
@@ -137,27 +138,27 @@ impl Sources {
     }
 
     /// Records whether a member answers. Returns a message for people, if that changed.
-    pub fn record_connection(&self, event: &EtcdEvent) -> Option<String> {
+    pub fn record_connection(&self, event: &EtcdEvent) -> Option<(LogLevel, String)> {
         record_connection(&self.view, event)
     }
 }
 
-/// Records whether a member answers. Returns a message for people, if that changed.
-pub fn record_connection(view: &crate::View, event: &EtcdEvent) -> Option<String> {
+/// Records whether a member answers. Returns a message for the log, if that changed.
+pub fn record_connection(view: &crate::View, event: &EtcdEvent) -> Option<(LogLevel, String)> {
     let mut message = None;
     view.update(|state| {
         let Some(etcd) = &mut state.etcd else { return };
         match event {
             EtcdEvent::Connected { endpoint } => {
                 if etcd.member.as_ref() != Some(endpoint) {
-                    message = Some(format!("etcd: {endpoint} answers"));
+                    message = Some((LogLevel::Info, format!("etcd: {endpoint} answers")));
                     etcd.since = SystemTime::now();
                 }
                 (etcd.member, etcd.problem) = (Some(endpoint.clone()), None);
             }
             EtcdEvent::Disconnected { why } => {
                 if etcd.problem.is_none() {
-                    message = Some(format!("warning: etcd: {why}; what is in force stays so"));
+                    message = Some((LogLevel::Warn, format!("etcd: {why}; what is in force stays so")));
                     etcd.since = SystemTime::now();
                     etcd.losses += 1;
                 }

@@ -10,7 +10,8 @@ use bytes::Bytes;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tollgate_http::Method;
-use tollgate_net::notice;
+use tollgate_net::component;
+use tracing::warn;
 
 use super::CollectorRule;
 use super::document::{ExportItem, Signal};
@@ -142,7 +143,11 @@ impl BatchSender {
                 if said.is_none_or(|said| said.elapsed() >= WARNING_INTERVAL) {
                     said = Some(Instant::now());
                     let (dropped, (who, what)) = (self.lost.dropped.load(Relaxed), self.signal.names());
-                    notice!("warning: {who}: {}: {why}; {dropped} {what} are lost so far", self.rule.url);
+                    let url = &self.rule.url;
+                    warn!(
+                        target: component::POLICY,
+                        "{who}: {url}: {why}; {dropped} {what} are lost so far"
+                    );
                 }
             }
         }

@@ -18,7 +18,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 use redis::IntoConnectionInfo;
 use tokio::sync::Notify;
 use tokio::time::timeout;
-use tollgate_net::notice;
+use tollgate_net::component;
+use tracing::{info, warn};
 use zeroize::Zeroize;
 
 use self::connection::{StoreConnection, StoreConnector};
@@ -299,9 +300,10 @@ impl RedisStore {
         if outage_reports.must_report(reached, Instant::now()) {
             let place = self.rule.address();
             match reached {
-                true => notice!("redis: {place}: it is back"),
-                false => notice!(
-                    "warning: redis: {place}: no answer; limits do as their `on_failure` says until it is back"
+                true => info!(target: component::POLICY, "redis: {place}: it is back"),
+                false => warn!(
+                    target: component::POLICY,
+                    "redis: {place}: no answer; limits do as their `on_failure` says until it is back"
                 ),
             }
         }

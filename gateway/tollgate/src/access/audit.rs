@@ -12,7 +12,8 @@ use rustix::fs::OFlags;
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tollgate_config::file_access::{self, OPERATION_TIMEOUT};
-use tollgate_net::notice;
+use tollgate_net::component;
+use tracing::warn;
 
 /// How long one line may take to be written. The answer to the client waits for it.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -56,7 +57,8 @@ pub async fn write(path: PathBuf, record: Value) {
         Err(stalled) => Err(stalled.to_string()),
     };
     if let Err(error) = result {
-        notice!("warning: audit log {}: {error}; the line is: {}", path.display(), line.trim_end());
+        let (path, line) = (path.display(), line.trim_end());
+        warn!(target: component::ADMIN, "audit log {path}: {error}; the line is: {line}");
     }
 }
 

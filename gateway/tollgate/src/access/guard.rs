@@ -15,9 +15,10 @@ use axum::middleware::Next;
 use axum::response::Response;
 use serde_json::{Value, json};
 use tollgate_config::Role;
-use tollgate_net::notice;
+use tollgate_net::component;
 use tollgate_observe::{AdminRefusal, Peer, PeerAddress};
 use tollgate_tls::PeerCertificate;
+use tracing::warn;
 
 use super::attempts::{ClientSource, FailedAttempt, FailedAttempts};
 use super::report::{AuditedChange, ErrorCode};
@@ -145,8 +146,9 @@ fn reject_credentials(
         let (reason, method) = (why.as_str(), request.method());
         // Truncated, since an unknown client chose it.
         let path: String = request.uri().path().chars().take(200).collect();
-        notice!(
-            "warning: admin: wrong credentials ({reason}) from {peer}, {method} {path}: {count} within a minute"
+        warn!(
+            target: component::ADMIN,
+            "admin: wrong credentials ({reason}) from {peer}, {method} {path}: {count} within a minute"
         );
     }
     let audited = AuditEntry::new(access, request, None).map(|audited| audited.complete(&response));
@@ -163,7 +165,10 @@ pub fn report_refused_certificate(
     // The handshake is over, so there is no answer to delay.
     let task = attempts.record_failure(peer.into()).logged_count;
     if let Some(count) = task {
-        notice!("warning: admin: client certificate of {peer} refused: {why}: {count} within a minute");
+        warn!(
+            target: component::ADMIN,
+            "admin: client certificate of {peer} refused: {why}: {count} within a minute"
+        );
     }
     let Some(to) = access.audit_log.clone().filter(|_| attempts.may_audit(peer.into())) else { return };
     let record = json!({

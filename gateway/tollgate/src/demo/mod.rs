@@ -11,14 +11,13 @@ use std::{fs, io};
 
 use tempfile::TempDir;
 use tollgate_config::ListenAddress;
-use tollgate_net::notice;
 use tollgate_store::{DocumentChange, NewVersion, Store};
 
 use crate::cli::DemoArgs;
 use crate::control::{Upgradable, control};
 use crate::gateway::Gateway;
 use crate::listeners::InheritedSockets;
-use crate::print::print;
+use crate::print::{print, print_error};
 use crate::run::{exit_code, start};
 
 /// The file name of the configuration in the demo's directory.
@@ -29,7 +28,7 @@ pub fn demo(args: &DemoArgs) -> ExitCode {
     let folder = match set_up(args) {
         Ok(folder) => folder,
         Err(message) => {
-            notice!("error: {message}");
+            print_error(format_args!("error: {message}"));
             return ExitCode::FAILURE;
         }
     };

@@ -19,7 +19,6 @@ use std::process::ExitCode;
 use serde::Deserialize;
 use serde_json::Value;
 use tollgate_config::Config;
-use tollgate_net::notice;
 use tollgate_plan::Plan;
 use tollgate_proxy::rehearse;
 
@@ -27,7 +26,7 @@ use self::report::Report;
 pub use self::request::InvalidRequest;
 use crate::cli::ExplainArgs;
 use crate::load;
-use crate::print::print;
+use crate::print::{print, print_error};
 
 /// How many of the routes that do not win are shown without `--all`. With more, the winner would scroll off
 /// the screen.
@@ -71,7 +70,7 @@ pub fn explain(args: &ExplainArgs) -> ExitCode {
     let report = match build_report(&request, Some(&loaded.config), &loaded.plan) {
         Ok(report) => report,
         Err(wrong) => {
-            notice!("error: {}", wrong.message);
+            print_error(format_args!("error: {}", wrong.message));
             return ExitCode::from(BAD_USAGE);
         }
     };

@@ -26,9 +26,7 @@ pub use bulk::{backup, diff, export, import};
 pub use resources::{delete, get, set};
 pub use versions::{history, rollback};
 
-use tollgate_net::notice;
-
-use crate::print::print;
+use crate::print::{print, print_error};
 
 /// The result of a command: a text and the exit code.
 pub struct CommandOutput {
@@ -49,7 +47,7 @@ pub fn run(result: Result<CommandOutput, String>, bad: u8) -> ExitCode {
         Err(message) => {
             // A problem of a configuration is rendered as `check` does, and already begins with its severity.
             let prefix = if message.starts_with("error: ") { "" } else { "error: " };
-            notice!("{prefix}{}", message.trim_end());
+            print_error(format_args!("{prefix}{}", message.trim_end()));
             ExitCode::from(bad)
         }
     }

@@ -92,6 +92,9 @@ pub enum Command {
     /// Copy the store of a running gateway, on the gateway's machine.
     #[command(after_long_help = BACKUP)]
     Backup(remote::BackupArgs),
+    /// Show or change the levels of a running gateway's own log, until its file is loaded again.
+    #[command(after_long_help = LOG)]
+    Log(remote::LogArgs),
     /// Measure the toll of this and other gateways, side by side.
     ///
     /// The laboratory is a separate program, `tollgate-lab`, which is looked up next to this one and on PATH.
@@ -320,6 +323,19 @@ A copy is a store: to restore it, stop the gateway, replace the store by the cop
 
 Examples:
   tollgate backup /var/backups/tollgate.store";
+
+const LOG: &str = "\
+Components:
+  admin, discovery, etcd, gateway, health, listener, overload, policy, reload, tls, upgrade, upstream
+
+Exit status:
+  0  the levels were shown, or are in force
+  1  the change was rejected, and nothing changed; or the gateway does not answer
+
+Examples:
+  tollgate log
+  tollgate log --component upstream=debug --component tls=debug
+  tollgate log --level warn";
 
 const DEMO: &str = "\
 Examples:

@@ -98,6 +98,7 @@ fn run_command(command: Command) -> ExitCode {
         Command::Export(args) => remote::run(remote::export(&args), 1),
         Command::Import(args) => remote::run(remote::import(&args), 1),
         Command::Backup(args) => remote::run(remote::backup(&args), 1),
+        Command::Log(args) => remote::run(remote::log(&args), 1),
         Command::Bench { arguments } => bench::bench(&arguments),
         Command::Schema => pages::schema(),
         Command::Reference => pages::reference(),

@@ -21,7 +21,7 @@ use tollgate_tls::PeerCertificate;
 use tracing::warn;
 
 use super::attempts::{ClientSource, FailedAttempt, FailedAttempts};
-use super::report::{AuditedChange, ErrorCode};
+use super::report::{AuditedChange, AuditedSetting, ErrorCode};
 use super::tokens::AccessRules;
 use super::{audit, host};
 use crate::admin_context::AdminContext;
@@ -347,6 +347,11 @@ impl AuditEntry {
         record["resources"] = changed.map(|it| it.resources.clone()).unwrap_or_default().into();
         record["version_before"] = changed.map(|it| it.before).into();
         record["version_after"] = changed.map(|it| it.after).into();
+        if let Some(AuditedSetting { name, value, is_changed }) = response.extensions().get() {
+            record["outcome"] = if *is_changed { "changed" } else { "unchanged" }.into();
+            record["resources"] = json!([name]);
+            record["value"] = value.clone();
+        }
         (to, record)
     }
 }

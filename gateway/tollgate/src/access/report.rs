@@ -1,5 +1,7 @@
 //! What handlers report to the guard about their responses, as extensions of them, for the audit log.
 
+use serde_json::Value;
+
 /// The change that a response reports, for the audit log.
 #[derive(Clone, Debug)]
 pub struct AuditedChange {
@@ -11,6 +13,17 @@ pub struct AuditedChange {
     pub dry_run: bool,
     /// The changed resources, as `routes/a` and the like.
     pub resources: Vec<String>,
+}
+
+/// The change of a setting of this process, for the audit log.
+#[derive(Clone, Debug)]
+pub struct AuditedSetting {
+    /// The name of the setting.
+    pub name: &'static str,
+    /// Its value after the change.
+    pub value: Value,
+    /// Whether the value differs from the one before.
+    pub is_changed: bool,
 }
 
 /// The code of an error response, for the audit log.

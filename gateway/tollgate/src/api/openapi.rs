@@ -3,7 +3,7 @@
 
 use axum::Json;
 use serde_json::{Map, Value, json};
-use tollgate_config::{KINDS, schema};
+use tollgate_config::{KINDS, LogComponent, LogLevel, schema};
 
 /// `GET /api/v1/openapi.json`.
 pub async fn document() -> Json<Value> {
@@ -59,6 +59,14 @@ pub fn openapi() -> Value {
             json!([query("after", "number")]),
         ),
     );
+    let log = operation("Levels of the log.", json!([]), None, ok(log_state()));
+    let set_log = operation(
+        "Changes levels of the log, until the file is loaded again.",
+        json!([]),
+        Some(log_levels()),
+        ok(log_state()),
+    );
+    paths.insert("/api/v1/log".to_owned(), json!({ "get": log, "put": set_log }));
     paths.insert("/api/v1/etcd".to_owned(), get("How it stands with etcd.", json!([])));
     let question = json!({ "type": "object", "required": ["method", "url"] });
     let mut explain = operation(
@@ -189,6 +197,28 @@ fn one(noun: &str, schema: &Value) -> Value {
         "patch": write(format!("Changes a {noun} (RFC 7396)."), Some(json!({}))),
         "delete": write(format!("Removes a {noun}."), None),
     })
+}
+
+fn log_levels() -> Value {
+    let level = json!({ "enum": LogLevel::ALL.map(LogLevel::as_str) });
+    let components: Map<_, _> = LogComponent::ALL
+        .map(|component| (component.as_str().to_owned(), level.clone()))
+        .into_iter()
+        .collect();
+    let components = json!({ "type": "object", "properties": components, "additionalProperties": false });
+    json!({
+        "type": "object",
+        "properties": { "level": level, "components": components },
+        "additionalProperties": false,
+    })
+}
+
+fn log_state() -> Value {
+    let mut state = log_levels();
+    state["properties"]["format"] = json!({ "enum": ["text", "json"] });
+    state["properties"]["output"] = json!({ "type": "string" });
+    state["properties"]["lost"] = json!({ "type": "integer" });
+    state
 }
 
 fn transaction() -> Value {

@@ -174,6 +174,23 @@ pub struct RollbackArgs {
     pub how: ChangeArgs,
 }
 
+/// The levels to set; without one, the command shows them.
+#[derive(Clone, Debug, Args)]
+pub struct LogArgs {
+    /// The level of components without their own: `error`, `warn`, `info`, `debug` or `trace`.
+    #[arg(long, value_name = "LEVEL")]
+    pub level: Option<String>,
+    /// The level of one component, such as `upstream=debug`; may be given more than once.
+    #[arg(long = "component", value_name = "NAME=LEVEL")]
+    pub components: Vec<String>,
+    /// The format.
+    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    pub output: OutputFormat,
+    /// The gateway to ask.
+    #[command(flatten)]
+    pub remote: AdminOptions,
+}
+
 /// The destination of a backup.
 #[derive(Clone, Debug, Args)]
 pub struct BackupArgs {

@@ -5,6 +5,7 @@
 //! | `args` | arguments of the commands |
 //! | `request` | requests and their responses |
 //! | `resources` | `get`, `set`, `delete` |
+//! | `log` | levels of the log |
 //! | `whole` | `export`, `import`, `diff`, `backup` |
 //! | `versions` | `history`, `rollback` |
 //! | `show` | results as text, JSON or YAML |
@@ -13,6 +14,7 @@ mod args;
 mod bulk;
 mod format;
 mod line_diff;
+mod log;
 mod request;
 mod resources;
 mod versions;
@@ -20,9 +22,11 @@ mod versions;
 use std::process::ExitCode;
 
 pub use args::{
-    BackupArgs, DeleteArgs, DiffArgs, ExportArgs, GetArgs, HistoryArgs, ImportArgs, RollbackArgs, SetArgs,
+    BackupArgs, DeleteArgs, DiffArgs, ExportArgs, GetArgs, HistoryArgs, ImportArgs, LogArgs, RollbackArgs,
+    SetArgs,
 };
 pub use bulk::{backup, diff, export, import};
+pub use log::log;
 pub use resources::{delete, get, set};
 pub use versions::{history, rollback};
 

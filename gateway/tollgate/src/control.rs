@@ -16,7 +16,7 @@ use tollgate_observe::{CostMeter, OperationResult, available_cores, process_cpu_
 use tollgate_sources::{ChangeError, EtcdEvent, PendingRequest, Sources, record_connection};
 use tollgate_upstream::health::HealthMonitor;
 use tollgate_upstream::{EndpointEvent, EndpointNotice};
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::diagnostics;
 use crate::etcd;
@@ -249,6 +249,7 @@ impl ControlThread {
 
     fn reload(&mut self) {
         if self.upgrade.is_some() || self.upgrade_pending {
+            debug!(target: component::RELOAD, "the reload waits for the upgrade");
             self.reload_deferred = true;
             return;
         }
@@ -345,12 +346,14 @@ impl ControlThread {
             Upgradable::By(program) => program,
         };
         if self.reader.is_busy() {
+            debug!(target: component::UPGRADE, "the upgrade waits for the present change of the plan");
             self.upgrade_pending = true;
             return;
         }
         let cancel = CancelFlag::default();
         match Handover::new(program, &self.gateway, cancel.clone()) {
             Ok(handover) => {
+                debug!(target: component::UPGRADE, "starts the new process");
                 let store = self.reader.store();
                 let task = spawn_blocking(move || {
                     // Closes the store for the new process, which opens it. Waits for a running backup.
@@ -368,6 +371,11 @@ impl ControlThread {
         let Some(Upgrade { requested_at, cancel, stage, .. }) = self.upgrade.take() else { return Ok(None) };
         match result {
             Ok(successor) if stage == UpgradeStage::Starting => {
+                debug!(
+                    target: component::UPGRADE,
+                    process = successor.id(),
+                    "the workers of the new process run: it may serve"
+                );
                 // If both processes answered in turn, a scraper would see two sets of counters.
                 self.gateway.admin.stop();
                 let store = self.reader.store();

@@ -11,14 +11,14 @@ use tokio::sync::oneshot;
 use tollgate_config::Config;
 use tollgate_net::component;
 use tollgate_observe::{OperationResult, Registry};
-use tollgate_plan::{CompileCache, compile_with_cache};
+use tollgate_plan::{CompileCache, UpstreamChange, compile_with_cache};
 use tollgate_proxy::Rollout;
 use tollgate_sources::{
     Applied, BatchResult, ChangeError, ChangeResult, CompletedRequest, EtcdEvent, PendingRequest, Sources,
 };
 use tollgate_store::Store;
 use tollgate_upstream::health::HealthMonitor;
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::diagnostics;
 use crate::endpoint_discovery;
@@ -100,6 +100,7 @@ impl SourceReader {
             return;
         };
         self.reload_pending = false;
+        debug!(target: component::RELOAD, file = %self.file.display(), "reads the file");
         systemd::reloading();
         let requested_at = Instant::now();
         let (current, registry, memo) = (current.clone(), registry.clone(), self.memo.clone());
@@ -227,6 +228,8 @@ fn read(
     diagnostics::report_problems(&reload.problems);
     let loaded = load::take_loaded(&mut reload);
     let routes_read = loaded.as_ref().map_or(0, |loaded| loaded.routes_read);
+    let (is_valid, took_ms) = (loaded.is_some(), requested_at.elapsed().as_secs_f64() * 1e3);
+    debug!(target: component::RELOAD, is_valid, routes_read, took_ms, "read and compiled the file");
     let loaded = loaded.map(|loaded| {
         let rollout = current.next(loaded.plan, registry);
         (loaded.config, rollout, loaded.files)
@@ -242,6 +245,8 @@ pub async fn apply_changes(
     reader: &mut SourceReader,
 ) {
     let StoreChanges { rollout, mut completed, deferred } = changed;
+    let (requests, deferred_requests) = (completed.len(), deferred.len());
+    debug!(target: component::RELOAD, requests, deferred_requests, "compiled the changes of the API");
     reader.pending_changes.splice(..0, deferred);
     for request in &completed {
         let who = &request.pending.request.who;
@@ -259,6 +264,7 @@ pub async fn apply_changes(
     };
     let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
     let receipts = gateway.roll_out(rollout.clone()).await;
+    log_rollout(&rollout);
     health.apply_plan(rollout.change());
     if let Some(sources) = &reader.sources {
         sources.publish(&completed);
@@ -294,6 +300,7 @@ pub async fn apply_etcd(
     let Some(rollout) = rollout else { return };
     let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
     let receipts = gateway.roll_out(rollout.clone()).await;
+    log_rollout(&rollout);
     health.apply_plan(rollout.change());
     let registry = gateway.registry.clone();
     tokio::spawn(async move {
@@ -305,9 +312,24 @@ pub async fn apply_etcd(
     });
 }
 
+/// Reports that the plan is on its way to the workers.
+fn log_rollout(rollout: &Rollout) {
+    let UpstreamChange { added, changed, removed } = rollout.change();
+    debug!(
+        target: component::RELOAD,
+        generation = rollout.generation(),
+        routes = rollout.routes.len(),
+        upstreams_added = added.len(),
+        upstreams_changed = changed.len(),
+        upstreams_removed = removed.len(),
+        "sent the plan to the workers"
+    );
+}
+
 /// Records that every worker runs the plan.
 fn record_in_force(rollout: &Rollout, registry: &Registry) {
     let (generation, routes) = (rollout.generation(), rollout.routes.len());
+    debug!(target: component::RELOAD, generation, "every worker runs the plan");
     registry.update_status(|status| {
         if generation > status.generation {
             status.generation = generation;
@@ -346,8 +368,10 @@ pub async fn apply_file(
             "{fixed} changed: this needs an upgrade or a restart, the rest is in force"
         );
     }
+    debug!(target: component::RELOAD, "opened the listeners and logs that are new");
     let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
     let (receipts, admin_result) = gateway.change(rollout.clone(), config, prepared);
+    log_rollout(&rollout);
     gateway.registry.update_status(|status| status.certificates.clone_from(&files.certificates));
     gateway.files = files;
     if let Some(sources) = &mut reader.sources {
@@ -383,6 +407,7 @@ fn report_reload(
 ) {
     let (took, at) = (requested_at.elapsed(), SystemTime::now());
     let (generation, routes) = (rollout.generation(), rollout.routes.len());
+    debug!(target: component::RELOAD, generation, "every worker runs the plan");
     let problem = done.err().map(|error| format!("an address or the admin listener is missing: {error}"));
     if let Some(problem) = &problem {
         warn!(target: component::RELOAD, "{problem}");

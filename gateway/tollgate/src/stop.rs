@@ -67,7 +67,10 @@ pub fn hand_over(
     let id = successor.id();
     let in_flight = count_noun(gateway.registry.in_flight(), "request");
     let own_id = std::process::id();
-    info!(target: component::UPGRADE, "tollgate {id} has taken over from {own_id}: {in_flight} here end first");
+    info!(
+        target: component::UPGRADE,
+        "tollgate {id} has taken over from {own_id}: {in_flight} here end first"
+    );
     gateway.admin.stop();
     let bound = gateway.config.timeouts.drain;
     gateway.announce_close(bound.map(|bound| bound.saturating_sub(DRAIN_MARGIN).max(IDLE_GRACE.min(bound))));

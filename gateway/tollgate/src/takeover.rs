@@ -21,6 +21,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tollgate_config::ListenAddress;
 use tollgate_listen::Channel;
+use tollgate_net::component;
+use tracing::debug;
 
 use crate::listeners::InheritedSockets;
 
@@ -96,6 +98,8 @@ impl Predecessor {
         let listeners = sockets.by_ref().map(TcpListener::from);
         inherited.listen.extend(offer.listen.iter().cloned().zip(listeners));
         inherited.admin = offer.admin.zip(sockets.next());
+        let (listeners, admin) = (inherited.listen.len(), inherited.admin.is_some());
+        debug!(target: component::UPGRADE, listeners, admin, "received the sockets of the old process");
         Ok(Some((Self(channel), inherited)))
     }
 

@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tollgate_net::component;
 use tollgate_observe::{BreakerTransition, Slot, WorkerStats};
 use tollgate_plan::{Breaker as BreakerRules, Percent};
+use tracing::debug;
 
 use crate::window::{SPAN_TICKS, Window};
 
@@ -284,6 +286,8 @@ struct CallResult {
 /// A worker's access to the breaker of an upstream.
 #[derive(Debug)]
 pub(crate) struct WorkerBreaker {
+    /// The name of the upstream, for messages.
+    upstream: String,
     rules: BreakerRules,
     shared: Arc<Breaker>,
     window: Arc<Window<3>>,
@@ -295,6 +299,7 @@ impl WorkerBreaker {
     /// Creates the access for the worker with this number. Returns `None` if the upstream has no breaker, and
     /// then closes the shared one.
     pub fn new(
+        upstream: &str,
         rules: Option<&BreakerRules>,
         worker: usize,
         shared: &Arc<Breaker>,
@@ -308,6 +313,7 @@ impl WorkerBreaker {
             return None;
         };
         Some(Rc::new(Self {
+            upstream: upstream.to_owned(),
             rules: rules.clone(),
             window: shared.worker(worker, rules.window),
             shared: shared.clone(),
@@ -332,6 +338,8 @@ impl WorkerBreaker {
 
     fn count(&self, turn: Option<BreakerTransition>) {
         if let Some(turn) = turn {
+            let upstream = self.upstream.as_str();
+            debug!(target: component::UPSTREAM, upstream, change = ?turn, "the breaker changed");
             self.stats.upstream_breaker(self.slot, turn);
         }
     }

@@ -11,8 +11,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use tollgate_net::component;
 use tollgate_observe::{Slot, WorkerStats};
 use tollgate_plan::{Balance, Priority, Retry, Rules, Upstream as Planned};
+use tracing::debug;
 
 use crate::adaptive::WorkerAdaptive;
 use crate::breaker::WorkerBreaker;
@@ -74,7 +76,7 @@ impl Upstream {
             members,
             detector: Detector::new(&planned.rules.outlier),
             requests: RequestCounter::new(&shared.budget, context.worker),
-            breaker: WorkerBreaker::new(breaker, context.worker, &shared.breaker, &stats, slot),
+            breaker: WorkerBreaker::new(&shared.name, breaker, context.worker, &shared.breaker, &stats, slot),
             adaptive: WorkerAdaptive::new(adaptive, &shared.adaptive, &stats, slot),
             pool_set,
             shared,
@@ -209,6 +211,7 @@ impl Upstream {
     pub fn try_begin_retry(&self, rules: &Retry, now: Instant) -> Option<InFlightGuard> {
         let granted = self.try_grant(rules, now);
         if granted.is_some() {
+            debug!(target: component::UPSTREAM, upstream = self.name.as_str(), "a retry starts");
             self.stats.upstream_retried(self.slot);
         }
         granted
@@ -219,6 +222,7 @@ impl Upstream {
     pub fn try_begin_hedge(&self, rules: &Retry, now: Instant) -> Option<InFlightGuard> {
         let granted = self.try_grant(rules, now);
         if granted.is_some() {
+            debug!(target: component::UPSTREAM, upstream = self.name.as_str(), "a hedged attempt starts");
             self.stats.upstream_hedged(self.slot);
         }
         granted
@@ -228,6 +232,8 @@ impl Upstream {
         // The budget is last, because a retry that it granted cannot be returned.
         let under_way = self.shared.try_begin_retry().filter(|_| self.shared.budget.try_spend(now, rules));
         if under_way.is_none() {
+            let upstream = self.name.as_str();
+            debug!(target: component::UPSTREAM, upstream, "no retry: the limit or the budget is used up");
             self.stats.upstream_retry_denied(self.slot);
         }
         under_way

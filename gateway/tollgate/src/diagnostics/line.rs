@@ -1,9 +1,9 @@
 //! An event as a line of text or JSON.
 //!
-//! Text is for people: errors and warnings begin with that word, and the message of `info` stands alone. A
-//! message of these levels tells everything, so its fields appear in JSON only. `debug` and `trace` lines begin
-//! with the time, the level and the component, and end with the fields. A peer may have chosen a part of them,
-//! so control characters are escaped there.
+//! Text is for people: errors and warnings begin with that word, and the message of `info` stands alone.
+//! Messages of these levels are complete sentences, so their fields appear in JSON only. `debug` and `trace`
+//! lines begin with the time, the level and the component, and end with the fields. A peer may have chosen a
+//! part of such a line, so control characters in it are escaped.
 
 use std::fmt::{self, Write as _};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -8,9 +8,9 @@
 //! | `writer` | the queue and the thread that write the lines |
 //!
 //! [`install`] starts it with the defaults; [`prepare`] and [`PreparedLog::apply`] put the settings of a file
-//! in force, and [`set_levels`] changes only the levels. There is one log per process, so its state is static.
-//! **A lost output loses lines and nothing else**: no thread waits for a slow reader, and no error of a write
-//! reaches the code that reports an event.
+//! in force, and [`set_levels`] changes only the levels. There is one log per process, so its state is
+//! static. **A lost output loses lines and nothing else**: no thread of a running gateway waits for a slow
+//! reader, and no error of a write reaches the code that reports an event.
 
 mod levels;
 mod line;
@@ -200,10 +200,26 @@ fn report_problem(problems: &Problems, problem: &Problem) {
     let help = help.as_deref();
     match severity {
         Severity::Error => {
-            error!(target: component::RELOAD, file, line = at.line, column = at.column, expected, help, "{message}");
+            error!(
+                target: component::RELOAD,
+                file,
+                line = at.line,
+                column = at.column,
+                expected,
+                help,
+                "{message}"
+            );
         }
         Severity::Warning => {
-            warn!(target: component::RELOAD, file, line = at.line, column = at.column, expected, help, "{message}");
+            warn!(
+                target: component::RELOAD,
+                file,
+                line = at.line,
+                column = at.column,
+                expected,
+                help,
+                "{message}"
+            );
         }
     }
 }

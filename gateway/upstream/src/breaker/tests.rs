@@ -22,7 +22,7 @@ impl Bench {
         let registry = Registry::new(true);
         let slot = registry.upstream_slot("u");
         let shared = Arc::new(Breaker::new(tollgate_net::now()));
-        let worker = |number| WorkerBreaker::new(Some(rules), number, &shared, &registry.worker(), slot);
+        let worker = |number| WorkerBreaker::new("u", Some(rules), number, &shared, &registry.worker(), slot);
         let workers = (0..workers).filter_map(worker).collect();
         let start = shared.start;
         Self { workers, registry, slot, start, shared }
@@ -62,7 +62,8 @@ fn opens_still_when_its_window_has_become_longer() {
     }
     let longer = BreakerRules { window: 60 * SECOND, ..rules() };
     let stats = bench.registry.worker();
-    let worker = WorkerBreaker::new(Some(&longer), 0, &bench.shared, &stats, bench.slot).expect("it is on");
+    let worker =
+        WorkerBreaker::new("u", Some(&longer), 0, &bench.shared, &stats, bench.slot).expect("it is on");
     let at = at + 16 * SECOND;
     for _ in 0..20 {
         if let Some(permit) = worker.admit(at) {
@@ -185,7 +186,7 @@ fn a_plan_without_a_breaker_closes_it() {
     let bench = Bench::new(&rules(), 1);
     bench.calls(bench.start, 10, true);
     let stats = bench.registry.worker();
-    assert!(WorkerBreaker::new(None, 0, &bench.shared, &stats, bench.slot).is_none());
+    assert!(WorkerBreaker::new("u", None, 0, &bench.shared, &stats, bench.slot).is_none());
     assert_eq!(bench.state(), BreakerState::Closed);
     assert!(!bench.registry.snapshot().upstreams[0].resilience.is_open());
 }

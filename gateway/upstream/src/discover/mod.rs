@@ -24,7 +24,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tollgate_net::component;
 use tollgate_plan::{Discover, Endpoint, Upstream};
+use tracing::{debug, trace};
 
 use crate::{UpstreamState, UpstreamStates};
 
@@ -32,6 +34,9 @@ use dns::DnsSource;
 use file::FileSource;
 pub use source::{EndpointSource, LookupError};
 pub use state::{LookupReport, Lookups};
+
+/// The most endpoints that an event lists.
+const LOGGED_ENDPOINTS_MAX: usize = 16;
 
 /// Receives messages for the operator: why a lookup fails, and that it works again.
 pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
@@ -191,8 +196,19 @@ impl SourceTask {
     fn answered(&self, endpoints: Vec<Endpoint>) {
         // Name servers rotate their answers; another order is not a change.
         let endpoints = normalized(endpoints);
+        let (upstream, count) = (self.state.name.as_str(), endpoints.len());
         if self.state.discovered().as_deref() != Some(&endpoints) {
+            let addresses = || endpoints.iter().map(|endpoint| endpoint.address.to_string());
+            debug!(
+                target: component::DISCOVERY,
+                upstream,
+                endpoints = addresses().take(LOGGED_ENDPOINTS_MAX).collect::<Vec<_>>().join(","),
+                count,
+                "the look-up found other endpoints"
+            );
             self.state.set_discovered(endpoints.into());
+        } else {
+            trace!(target: component::DISCOVERY, upstream, count, "the look-up found the same endpoints");
         }
         if self.state.lookups.ended(tollgate_net::now(), None).is_some() {
             (self.warn)(&format!("upstream {}: its endpoints can be looked up again", self.state.name));
@@ -204,6 +220,11 @@ impl SourceTask {
             self.state.forget_discovered();
         }
         let problem = failure.to_string();
+        debug!(
+            target: component::DISCOVERY,
+            upstream = self.state.name.as_str(),
+            "the look-up failed: {problem}"
+        );
         let before = self.state.lookups.ended(tollgate_net::now(), Some(problem.clone()));
         if before.as_ref() == Some(&problem) {
             return;

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
-use tollgate_net::{Deadline, Timers};
+use tollgate_net::{Deadline, Timers, component};
 use tollgate_plan::{Health, Probe};
+use tracing::{debug, trace};
 
 use super::ProbeFailure;
 use super::probe::{ProbeRules, probe};
@@ -89,9 +90,27 @@ impl ProbeTarget {
         self.due.set(tollgate_net::now(), Some(Duration::ZERO));
     }
 
+    fn log_result(&self, took: Duration, result: &Result<(), ProbeFailure>) {
+        let (upstream, endpoint) = (self.upstream.name.as_str(), &self.endpoint.address);
+        let took_ms = took.as_secs_f64() * 1e3;
+        match result {
+            Ok(()) => trace!(target: component::HEALTH, upstream, %endpoint, took_ms, "the probe succeeded"),
+            Err(failure) => {
+                debug!(
+                    target: component::HEALTH,
+                    upstream,
+                    %endpoint,
+                    took_ms,
+                    "the probe failed: {failure}"
+                );
+            }
+        }
+    }
+
     fn record_result(&self, begun: Instant, result: Result<(), ProbeFailure>, rules: &ProbeRules) {
         let (endpoint, at) = (&self.endpoint, tollgate_net::now());
         self.upstream.probes().count(&result);
+        self.log_result(at.saturating_duration_since(begun), &result);
         let before = endpoint.health();
         let change = self.threshold.borrow_mut().record(before, result.is_ok(), &rules.health);
         {
@@ -141,7 +160,16 @@ async fn probe_loop(target: Rc<ProbeTarget>, prober: Rc<Prober>) {
         }
         match result {
             Some(result) => target.record_result(begun, result, &rules),
-            None => target.upstream.probes().skipped += 1,
+            None => {
+                let (upstream, endpoint) = (target.upstream.name.as_str(), &target.endpoint.address);
+                debug!(
+                    target: component::HEALTH,
+                    upstream,
+                    %endpoint,
+                    "no connection was left for the probe"
+                );
+                target.upstream.probes().skipped += 1;
+            }
         }
         let now = tollgate_net::now();
         let next = begun + prober.interval(&rules.health);

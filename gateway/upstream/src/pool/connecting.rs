@@ -1,9 +1,10 @@
 //! The wait for a connection or for a permit, and opening a connection to an endpoint.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::rc::Rc;
 
-use tollgate_net::{Address, ProxyHeader, Stream};
+use tollgate_net::{Address, ProxyHeader, Stream, component};
+use tracing::{debug, trace};
 
 use super::connection::{InUse, OpenGuard};
 use super::queue::Grant;
@@ -83,11 +84,10 @@ impl ConnectPermit {
 pub(super) async fn dial(pool: &Pool, client_header: ProxyHeader) -> Result<Stream, ConnectError> {
     let address = &pool.address;
     let source = pool.context.settings.borrow().source;
-    let mut stream = Stream::connect_from(address, source).await.map_err(|error| match error.kind() {
-        ErrorKind::NotFound if matches!(address, Address::Name { .. }) => ConnectError::Dns,
-        _ if tollgate_net::is_shortage(&error) => ConnectError::Shortage,
-        _ => ConnectError::Refused,
-    })?;
+    let connected = Stream::connect_from(address, source).await;
+    let mut stream = connected.map_err(|error| connect_failed(pool, &error))?;
+    let upstream = pool.context.shared.name.as_str();
+    trace!(target: component::UPSTREAM, upstream, endpoint = %address, "connected to the endpoint");
     if stream.is_self_connection() {
         pool.state.mark_leads_to_self();
     }
@@ -109,5 +109,17 @@ pub(super) async fn dial(pool: &Pool, client_header: ProxyHeader) -> Result<Stre
                 Err(ConnectError::Tls(fault))
             }
         },
+    }
+}
+
+/// Returns the error of a connect, and reports its cause.
+#[cold]
+fn connect_failed(pool: &Pool, error: &io::Error) -> ConnectError {
+    let (upstream, endpoint) = (pool.context.shared.name.as_str(), &pool.address);
+    debug!(target: component::UPSTREAM, upstream, %endpoint, %error, "cannot connect to the endpoint");
+    match error.kind() {
+        ErrorKind::NotFound if matches!(endpoint, Address::Name { .. }) => ConnectError::Dns,
+        _ if tollgate_net::is_shortage(error) => ConnectError::Shortage,
+        _ => ConnectError::Refused,
     }
 }

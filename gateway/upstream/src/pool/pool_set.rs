@@ -24,9 +24,10 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Instant;
 
-use tollgate_net::{Address, Timers};
+use tollgate_net::{Address, Timers, component};
 use tollgate_observe::{Slot, WorkerStats};
 use tollgate_plan::{Queue as QueueSettings, Upstream as Planned};
+use tracing::{debug, trace};
 
 use super::Pool;
 use super::context::PoolContext;
@@ -186,9 +187,18 @@ impl PoolSet {
             let queueing = self.queue_settings.borrow();
             (queueing.size, queueing.timeout)
         };
+        let (upstream, endpoint) = (self.context.shared.name.as_str(), &pool.state().address);
         if !self.limits().queued.try_acquire(size) {
+            debug!(
+                target: component::UPSTREAM,
+                upstream,
+                %endpoint,
+                size,
+                "the queue for a connection is full"
+            );
             return Err(ConnectError::QueueFull);
         }
+        trace!(target: component::UPSTREAM, upstream, %endpoint, "a request waits for a connection");
         self.context.stats.upstream_queued(self.context.slot);
         let number = self.tickets.replace(self.tickets.get() + 1);
         let ticket = Ticket::new(number, self.context.shared.mailboxes.microseconds(now), pool);

@@ -11,7 +11,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use tollgate_net::Deadline;
+use tollgate_net::{Deadline, component};
+use tracing::debug;
 
 use super::http2::StreamPermit;
 use super::{Connection, Pool};
@@ -157,7 +158,17 @@ impl Future for QueueWait {
         if !waker.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
             *waker = Some(cx.waker().clone());
         }
-        self.deadline.poll_passed(cx).map(|()| Err(ConnectError::QueueTimeout))
+        self.deadline.poll_passed(cx).map(|()| {
+            let pool = &self.ticket.pool;
+            let (upstream, endpoint) = (pool.upstream_state().name.as_str(), &pool.state().address);
+            debug!(
+                target: component::UPSTREAM,
+                upstream,
+                %endpoint,
+                "a request waited too long for a connection"
+            );
+            Err(ConnectError::QueueTimeout)
+        })
     }
 }
 

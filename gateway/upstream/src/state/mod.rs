@@ -28,8 +28,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use tollgate_net::{Address, TlsFault};
+use tollgate_net::{Address, TlsFault, component};
 use tollgate_plan::Endpoint;
+use tracing::debug;
 
 use crate::Lookups;
 use crate::adaptive::Adaptive;
@@ -280,6 +281,14 @@ impl UpstreamState {
     #[cold]
     pub(crate) fn tls_failed(&self, endpoint: &EndpointState, fault: &TlsFault) {
         self.tls.count(fault.kind);
+        let (upstream, kind) = (self.name.as_str(), fault.kind.as_str());
+        debug!(
+            target: component::TLS,
+            upstream,
+            endpoint = %endpoint.address,
+            kind,
+            "TLS to the endpoint failed: {fault}"
+        );
         if endpoint.tls.failed(fault, tollgate_net::now()) {
             self.notify(endpoint, EndpointEvent::TlsFailed(fault.clone()));
         }

@@ -16,6 +16,7 @@ mod client_leaves;
 mod commands;
 mod control;
 mod dashboard;
+mod diagnostics;
 mod discovery;
 mod documented;
 mod errors;

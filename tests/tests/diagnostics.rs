@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use tollgate_tests::api::{JSON, call, json_of, put};
 use tollgate_tests::{Gateway, Signal, binary, eventually, refused_address};
 
+use super::tls;
+
 fn answering(body: &str) -> String {
     format!("routes: [{{match: /version, respond: {body}}}]")
 }
@@ -97,6 +99,35 @@ fn debug_shows_why_a_connect_fails() {
     let gateway = without_endpoint("log: {components: {upstream: debug}}");
     assert_eq!(gateway.client().get("/x").status, 502);
     gateway.await_message("debug: upstream: cannot connect to the endpoint upstream=gone endpoint=");
+}
+
+#[test]
+fn debug_shows_why_a_handshake_fails() {
+    let (gateway, _authority, _files) = tls::gateway(
+        "listen: {bind: $LISTEN, tls: {$A}}\nlog: {components: {tls: debug}}\nroutes: [{respond: 204}]",
+    );
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let peer = format!(" peer={} ", client.address());
+    gateway.await_message(&peer);
+    let line = gateway.stderr().lines().find(|line| line.contains(&peer)).map(str::to_owned);
+    let line = line.expect("just seen");
+    assert!(line.contains("Z debug: tls: the TLS handshake of a client failed: "), "{line}");
+    assert!(line.contains(&format!(" listener={} ", gateway.address())), "{line}");
+    assert!(line.ends_with(" reason=not_tls"), "{line}");
+}
+
+#[test]
+fn trace_shows_why_a_connection_ends() {
+    let gateway = Gateway::start(&format!("log: {{components: {{listener: trace}}}}\n{}", answering("one")));
+    let mut client = gateway.client();
+    (0..3).for_each(|_| assert_eq!(client.get("/version").text(), "one"));
+    let peer = client.address();
+    gateway.await_message(&format!("accepted a connection peer={peer} "));
+    let end = format!("closes a connection peer={peer} ");
+    assert!(!gateway.stderr().contains(&end), "{}", gateway.stderr());
+    drop(client);
+    gateway.await_message(&format!("{end}requests=3 reason=end\n"));
 }
 
 #[test]

@@ -13,9 +13,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tollgate_listen::{BACKLOG, NoSlot};
-use tollgate_net::{DetachedStream, Listener as Socket};
+use tollgate_net::{DetachedStream, Listener as Socket, component};
 use tollgate_observe::Reason;
 use tollgate_plan::{Http2, PlannedListener};
+use tracing::{debug, trace};
 
 use crate::state::client::Client;
 use crate::state::command::WorkerCommand;
@@ -64,7 +65,8 @@ pub(crate) async fn accept(
             Some(Ok((stream, peer))) => assign_to_worker(&worker, &handle, stream, peer, &serve),
             Some(Err(error)) if is_passing(&error) => {}
             // A resource is exhausted. Connections wait in the kernel's queue until there is more of it.
-            Some(Err(_)) => {
+            Some(Err(error)) => {
+                debug!(target: component::LISTENER, %error, "accepting pauses for lack of a resource");
                 pause.set(tollgate_net::now(), Some(SHORTAGE_PAUSE));
                 poll_fn(|cx| pause.poll_passed(cx)).await;
             }
@@ -104,7 +106,10 @@ fn assign_to_worker(
     let Some(listener) = handle.listener(&worker.active.borrow().plan) else { return };
     let other = match worker.reserve() {
         Ok(other) => other,
-        Err(full) => return refuse(worker, stream, &listener, full),
+        Err(full) => {
+            debug!(target: component::LISTENER, %peer, listener = %listener.bind, reason = ?full, "refused a connection");
+            return refuse(worker, stream, &listener, full);
+        }
     };
     if other == worker.id {
         return admit(worker, handle.clone(), stream, peer, listener, serve);
@@ -128,7 +133,10 @@ pub(crate) fn admit(
     serve: &impl Fn(Box<Client>),
 ) {
     match stream.attach() {
-        Ok(stream) => serve(Box::new(Client::new(worker, handle, stream, peer, listener))),
+        Ok(stream) => {
+            trace!(target: component::LISTENER, %peer, listener = %listener.bind, "accepted a connection");
+            serve(Box::new(Client::new(worker, handle, stream, peer, listener)));
+        }
         // A socket that the poller refuses is closed when it is dropped.
         Err(_) => worker.release(worker.id),
     }

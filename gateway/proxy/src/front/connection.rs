@@ -61,6 +61,7 @@ pub(crate) async fn serve<F>(
             AfterExchanges::Http2(begun) => return http2::start(begun.0, begun.1, services.http2.clone()),
         }
     }
+    client.log_close(if client.is_draining() { "drain" } else { "idle" });
 }
 
 /// Waits for the first byte of a request. Returns `false` if the wait took too long, or if the worker drains.

@@ -1,15 +1,17 @@
 //! Handles what precedes a connection's first request: a PROXY protocol header, then the TLS handshake.
 //! [`connection::serve`](crate::front::connection::serve) calls [`preamble`] for listeners that have either.
 
+use std::fmt::Display;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Poll;
 
-use tollgate_net::{ProxyHeader, ProxyHeaderError};
+use tollgate_net::{ProxyHeader, ProxyHeaderError, component};
 use tollgate_observe::ProxyHeaderResult;
+use tracing::debug;
 
-use crate::state::client::Client;
+use crate::state::client::{Client, ConnectionContext};
 use crate::state::client_tls::ClientTls;
 use crate::state::trusted_proxies::contains;
 
@@ -48,7 +50,11 @@ async fn receive_header(client: &mut Client) -> Option<()> {
         None => ProxyHeaderResult::Timeout,
     };
     client.worker().stats.proxy_header(result);
-    matches!(result, ProxyHeaderResult::Proxied | ProxyHeaderResult::Local).then_some(())
+    let is_complete = matches!(result, ProxyHeaderResult::Proxied | ProxyHeaderResult::Local);
+    if !is_complete {
+        debug!(target: component::LISTENER, peer = %client.peer, reason = ?result, "there is no valid PROXY header");
+    }
+    is_complete.then_some(())
 }
 
 fn begin_tls(client: Client) -> Option<Client> {
@@ -61,8 +67,15 @@ fn begin_tls(client: Client) -> Option<Client> {
 async fn complete_handshake(client: &mut Client) -> Option<()> {
     set_deadline(client);
     let shaken = poll_fn(|cx| match client.stream.poll_handshake(cx) {
-        Poll::Ready(result) => Poll::Ready(result.map_err(|error| error.as_str())),
-        Poll::Pending => client.deadline.poll_passed(cx).map(|()| Err("timeout")),
+        Poll::Ready(result) => Poll::Ready(result.map_err(|error| {
+            handshake_failed(client.peer, &client.connection_context, error.as_str(), &error);
+            error.as_str()
+        })),
+        Poll::Pending => client.deadline.poll_passed(cx).map(|()| {
+            let reason = "timeout";
+            handshake_failed(client.peer, &client.connection_context, reason, &"it took too long");
+            Err(reason)
+        }),
     });
     let shaken = shaken.await;
     let stats = &client.worker().stats;
@@ -76,6 +89,12 @@ async fn complete_handshake(client: &mut Client) -> Option<()> {
             None
         }
     }
+}
+
+#[cold]
+fn handshake_failed(peer: SocketAddr, context: &ConnectionContext, reason: &str, why: &dyn Display) {
+    let listener = &context.listener.bind;
+    debug!(target: component::TLS, %peer, %listener, reason, "the TLS handshake of a client failed: {why}");
 }
 
 fn set_deadline(client: &Client) {

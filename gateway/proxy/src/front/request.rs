@@ -74,17 +74,23 @@ async fn exchange(mut client: Box<Client>) -> AfterExchanges {
                 if let Some(body) = state.unread.take()
                     && !Box::pin(discard(&mut client, &worker, &mut state.inbox, body)).await
                 {
+                    client.log_close("unread body");
                     drop(state);
                     linger(client).await;
                     return AfterExchanges::Closed;
                 }
             }
             ConnectionFate::Reset => {
+                client.log_close("reset");
                 client.stream.reset_on_close();
                 return AfterExchanges::Closed;
             }
-            ConnectionFate::Close if read_all => return AfterExchanges::Closed,
+            ConnectionFate::Close if read_all => {
+                client.log_close("end");
+                return AfterExchanges::Closed;
+            }
             ConnectionFate::Close | ConnectionFate::Linger => {
+                client.log_close("end with unread bytes");
                 drop(state);
                 linger(client).await;
                 return AfterExchanges::Closed;

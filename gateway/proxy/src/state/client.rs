@@ -11,9 +11,10 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tollgate_http::RequestHead;
-use tollgate_net::{Deadline, ProxyHeader, Stream};
+use tollgate_net::{Deadline, ProxyHeader, Stream, component};
 use tollgate_plan::{GatewaySettings, PlannedListener, RouteStay};
 use tollgate_upstream::Pool;
+use tracing::trace;
 
 use crate::state::client_side::{ClientSide, ClientStream};
 use crate::state::client_tls::ClientTls;
@@ -109,6 +110,13 @@ impl<S> Client<S> {
     /// Returns whether the connection is closed as soon as it is idle.
     pub fn is_draining(&self) -> bool {
         self.connection_context.is_draining()
+    }
+
+    /// Reports why the connection is about to close.
+    #[cold]
+    pub fn log_close(&self, reason: &str) {
+        let requests = self.requests;
+        trace!(target: component::LISTENER, peer = %self.peer, requests, reason, "closes a connection");
     }
 
     /// Shortens the time for the next request to what a drain allows.

@@ -67,7 +67,7 @@ pub(crate) fn holds_private_key(text: &str) -> bool {
 fn user_info(text: &str) -> Option<Range<usize>> {
     let at = text.rfind('@')?;
     let blank = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`');
-    let word = text[..at].rfind(blank).map_or(0, |blank| blank + 1);
+    let word = text[..at].char_indices().rfind(|(_, c)| blank(*c)).map_or(0, |(blank, c)| blank + c.len_utf8());
     let start = word + text[word..at].find('/')?;
     let start = start + text[start..at].bytes().take_while(|byte| *byte == b'/').count();
     text[start..at].contains(':').then_some(start..at)
@@ -619,6 +619,7 @@ mod tests {
             ("upstreams: {token: {endpoints: a:1}}", "upstreams: {token: {endpoints: a:1}}"),
             ("routes: [{to: \"http://u:p@h:1\"}]", "routes: [{to: ***}]"),
             ("routes: [{to: \"http://u@h:1\"}]", "routes: [{to: \"http://u@h:1\"}]"),
+            ("x-a: \"\u{2028}//u:p@h\"", "x-a: ***"),
             ("etcd: {password:a, user: u}", "etcd: {***, user: u}"),
             (
                 "policies: {plugins: {p: {api-token: a, size: 1}}}",
